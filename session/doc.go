@@ -1,0 +1,2 @@
+// Package session talks to ZooKeeper.
+package session

@@ -1,0 +1,77 @@
+package session
+
+import "errors"
+
+// What callers can act on. Every error of a request wraps one of these, and an
+// [OpError] that names the operation and the path.
+var (
+	// ErrNoNode means that there is no node at the path, or that its parent is
+	// missing.
+	ErrNoNode = errors.New("no such node")
+
+	// ErrNodeExists means that there is a node at the path already.
+	ErrNodeExists = errors.New("node exists")
+
+	// ErrBadVersion means that the node's version is not the expected one.
+	ErrBadVersion = errors.New("version does not match")
+
+	// ErrNotEmpty means that the node has children.
+	ErrNotEmpty = errors.New("node has children")
+
+	// ErrNoChildrenForEphemerals means that the parent is ephemeral.
+	ErrNoChildrenForEphemerals = errors.New("ephemeral nodes cannot have children")
+
+	// ErrNoAuth means that the node's ACL forbids the operation.
+	ErrNoAuth = errors.New("not authorized")
+
+	// ErrInvalidACL means that the server refused an ACL.
+	ErrInvalidACL = errors.New("invalid ACL")
+
+	// ErrAuthFailed means that the server refused the session's credentials.
+	ErrAuthFailed = errors.New("authentication failed")
+
+	// ErrUnimplemented means that the server does not know the operation.
+	ErrUnimplemented = errors.New("not implemented by the server")
+
+	// ErrExpired means that the session, and every ephemeral node it owned, is
+	// gone or must be counted as gone.
+	ErrExpired = errors.New("session expired")
+
+	// ErrClosed means that the session has been closed.
+	ErrClosed = errors.New("session closed")
+
+	// ErrDisconnected means that the connection was lost before the request
+	// was answered. A read did not happen; a write that fails with it also
+	// wraps [ErrUnknownOutcome] unless it was never sent.
+	ErrDisconnected = errors.New("connection lost")
+
+	// ErrUnknownOutcome means that a write may or may not have been done.
+	ErrUnknownOutcome = errors.New("outcome unknown")
+
+	// ErrInvalidPath means that the path is not absolute, or malformed.
+	ErrInvalidPath = errors.New("invalid path")
+
+	// ErrInvalidArgument means that an argument cannot be sent at all.
+	ErrInvalidArgument = errors.New("invalid argument")
+
+	// ErrTooLarge means that a request, or the reply to it, is over the limits
+	// in [Options].
+	ErrTooLarge = errors.New("too large")
+
+	// ErrSessionFull means that the session owns as many ephemeral nodes as
+	// ZooKeeper can bear in one session; another session has room.
+	ErrSessionFull = errors.New("session full: too many bytes of ephemeral paths; use another session")
+)
+
+// An OpError records a failed operation and the node it was for.
+type OpError struct {
+	Op   string // "create", "delete", …
+	Path string
+	Err  error
+}
+
+// Error implements the error interface.
+func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the underlying error, so that [errors.Is] sees the sentinel.
+func (e *OpError) Unwrap() error { return e.Err }
