@@ -1,0 +1,171 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"runtime/pprof"
+)
+
+// ErrEnded means that the machine has ended and takes no more inputs.
+var ErrEnded = errors.New("actors: ended")
+
+// A Machine is a state machine as a value: Step returns the machine that
+// follows when in happens, and modifies nothing.
+type Machine[M, In, Do, Ev any] interface {
+	Step(in In) (M, Effects[Do, Ev])
+
+	// Ended reports whether the machine will never again act on an input.
+	Ended() bool
+}
+
+// Effects are what a machine asks for: things to do, in order, and events to
+// tell the reader, in order. The actor keeps neither slice.
+type Effects[Do, Ev any] struct {
+	Do   []Do
+	Emit []Ev
+}
+
+// A Role is everything about an actor but its machine. Its functions are
+// called on the actor's goroutine, possibly before [Start] has returned, and
+// must neither block nor close their own actor.
+type Role[M, In, Do, Ev any] struct {
+	// Name labels the goroutine in profiles and tracebacks.
+	Name string
+
+	// Begin is performed before the first input.
+	Begin []Do
+
+	// Perform starts one thing and returns at once. The answer may be given at
+	// any time and from any goroutine, also by Perform itself; giving it never
+	// blocks, and means nothing once the machine has ended. Things are started
+	// in the order in which the machine asked for them.
+	Perform func(do Do, answer func(In))
+
+	// Observe, if not nil, is told the machine after every step, before
+	// anything that this step asked for is performed and before its events
+	// can be read. A handle closes its Done channel here.
+	Observe func(M)
+
+	// Stop is the input that asks the machine to end.
+	Stop In
+
+	// Merge, if not nil, may fold next into last, the newest event that no
+	// reader has received yet.
+	Merge func(last, next Ev) (merged Ev, ok bool)
+
+	// Cancel, if not nil, reports whether next undoes last, the newest event
+	// that no reader has received yet. Neither of them is delivered then. It
+	// is asked only where Merge declined, and only once somebody has
+	// asked for events.
+	Cancel func(last, next Ev) bool
+}
+
+// An Actor is a running machine. It is safe for concurrent use, and must be
+// closed.
+type Actor[In, Ev any] struct {
+	inbox  mailbox[In]
+	events chan Ev       // with room for one, so that the last event outlives the goroutine
+	ended  chan struct{} // closed when the machine has ended
+	gone   chan struct{} // closed when the goroutine has
+	stop   In
+}
+
+// Start runs m in a goroutine.
+func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *Actor[In, Ev] {
+	a := &Actor[In, Ev]{
+		inbox:  mailbox[In]{ready: make(chan struct{}, 1)},
+		events: make(chan Ev, 1),
+		ended:  make(chan struct{}),
+		gone:   make(chan struct{}),
+		stop:   role.Stop,
+	}
+	go pprof.Do(context.Background(), pprof.Labels("actor", role.Name), func(context.Context) {
+		defer close(a.gone)
+		run(a, m, &role)
+	})
+	return a
+}
+
+// run is the loop. It never blocks on anything but its select.
+func run[M Machine[M, In, Do, Ev], In, Do, Ev any](a *Actor[In, Ev], m M, role *Role[M, In, Do, Ev]) {
+	answer := func(in In) { a.inbox.put(in) }
+	for _, do := range role.Begin {
+		role.Perform(do, answer)
+	}
+	out := outbox[Ev]{ch: a.events, merge: role.Merge, cancel: role.Cancel}
+	var (
+		inputs  []In
+		closing bool // nobody wants more than the last event
+		ended   bool
+	)
+	for {
+		if !ended && m.Ended() {
+			ended = true
+			a.inbox.close()
+			close(a.ended)
+		}
+		if ended && (closing || out.delivered()) {
+			out.last()
+			return
+		}
+		ready, next := out.next()
+		select {
+		case ready <- next:
+			out.pop()
+		case <-a.inbox.ready:
+			inputs, out.wanted, closing = a.inbox.take(inputs)
+			for _, in := range inputs {
+				if m.Ended() {
+					break
+				}
+				var effects Effects[Do, Ev]
+				m, effects = m.Step(in)
+				if role.Observe != nil {
+					role.Observe(m)
+				}
+				for _, do := range effects.Do {
+					role.Perform(do, answer)
+				}
+				for _, ev := range effects.Emit {
+					out.put(ev)
+				}
+			}
+			inputs = recycle(inputs)
+		}
+	}
+}
+
+// Tell hands the machine an input, or returns [ErrEnded] once the machine has
+// ended. The machine may still end before it comes to this input: who waits for
+// a consequence waits for [Actor.Ended] too.
+func (a *Actor[In, Ev]) Tell(in In) error {
+	if !a.inbox.put(in) {
+		return ErrEnded
+	}
+	return nil
+}
+
+// Events returns the channel of events, which is always the same one. It begins
+// with the newest event before the first call, and is closed after the last
+// event, which is always delivered.
+func (a *Actor[In, Ev]) Events() <-chan Ev {
+	a.inbox.want()
+	return a.events
+}
+
+// Ended returns a channel that is closed when the machine has ended and
+// everything it asked for has been started, whether or not its events have
+// been read.
+func (a *Actor[In, Ev]) Ended() <-chan struct{} { return a.ended }
+
+// Stop asks the machine to end, and does not wait until it has. Events
+// that are undelivered by then are discarded, but for the last one.
+func (a *Actor[In, Ev]) Stop() { a.inbox.stop(a.stop) }
+
+// Close asks the machine to end, and waits until it has and its goroutine is
+// gone. Events that are undelivered by then are discarded, but for the last
+// one. It may be called any number of times.
+func (a *Actor[In, Ev]) Close() {
+	a.Stop()
+	<-a.gone
+}

@@ -1,0 +1,40 @@
+package actors
+
+import "context"
+
+// A Reply is where the answer to a command goes. To a machine it is an opaque
+// token: it comes with the command, and goes out in the effect that answers it.
+// The zero Reply discards its answer. A Reply is comparable.
+type Reply[T any] struct{ ch chan T }
+
+// Give answers, and never blocks. Only the first answer counts.
+func (r Reply[T]) Give(answer T) {
+	select {
+	case r.ch <- answer:
+	default:
+	}
+}
+
+// Ask tells the actor a command, and waits for the answer. If ctx ends
+// before it is given, Ask returns the cause, and the command goes on; if the
+// machine ends without giving one, [ErrEnded].
+func Ask[T, In, Ev any](ctx context.Context, a *Actor[In, Ev], command func(Reply[T]) In) (T, error) {
+	var none T
+	reply := Reply[T]{ch: make(chan T, 1)}
+	if err := a.Tell(command(reply)); err != nil {
+		return none, err
+	}
+	select {
+	case answer := <-reply.ch:
+		return answer, nil
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	case <-a.ended:
+		select {
+		case answer := <-reply.ch: // in the step that ended it
+			return answer, nil
+		default:
+			return none, ErrEnded
+		}
+	}
+}

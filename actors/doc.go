@@ -1,0 +1,35 @@
+// Package actors runs state machines as goroutines.
+//
+// A [Machine] is a value with one pure function, Step. It does no I/O: it is
+// told what happened, and answers with what to do about it. An [Actor] is the
+// goroutine around it: it feeds the machine, has its wishes performed, and
+// delivers its events to a reader that may be slow or absent. A [Stream] is an
+// actor whose machine only passes events on. [Ask] sends a command and waits
+// for its answer.
+//
+// # Order
+//
+// Inputs are stepped one after the other, in the order in which they arrived.
+// What a step asks for is started in the order in which it asked, and before
+// anything that a later step asks for. Events are delivered in the order in
+// which they were emitted.
+//
+// # Backpressure
+//
+// An actor never waits for anybody: neither do those who give it inputs, nor
+// does it for its reader. Its inputs are bounded by what it asked for and by
+// the commands of its users; its undelivered events are bounded by
+// [Role.Merge], and by [Role.Cancel], and by one as long as nobody has called
+// [Actor.Events].
+//
+// # End
+//
+// The end is the machine's, not the reader's: [Actor.Ended] and [ErrEnded]
+// follow the machine at once, whether or not anybody reads its events. The
+// goroutine ends then too, unless a reader has more than one event to
+// fetch; it waits for that reader, or for [Actor.Close]. The last event is
+// delivered in every case, and the channel of events is closed after it.
+//
+// Panics are not recovered: an actor whose state is unknown must not go on
+// holding what it holds.
+package actors

@@ -1,0 +1,105 @@
+package actors
+
+// An outbox queues events for a reader that may be slow. While nobody has asked
+// for events it keeps only the newest. When there is nothing to send it yields a
+// nil channel, so that its case in a select is never ready.
+type outbox[T any] struct {
+	ch     chan T // has room for one, and no other sender
+	merge  func(last, next T) (T, bool)
+	cancel func(last, next T) bool
+	wanted bool
+
+	queue []T
+	head  int // of the queue: what comes before it has been sent
+}
+
+func (o *outbox[T]) len() int { return len(o.queue) - o.head }
+
+// put queues v, or folds it into the newest event that nobody has received.
+func (o *outbox[T]) put(v T) {
+	o.reclaim()
+	if o.len() == 0 {
+		o.push(v)
+		return
+	}
+	last := &o.queue[len(o.queue)-1]
+	if o.merge != nil {
+		if merged, ok := o.merge(*last, v); ok {
+			*last = merged
+			return
+		}
+	}
+	switch {
+	case !o.wanted:
+		*last = v
+	case o.cancel != nil && o.cancel(*last, v):
+		clear(o.queue[len(o.queue)-1:])
+		o.queue = o.queue[:len(o.queue)-1]
+		o.rewind()
+	default:
+		o.push(v)
+	}
+}
+
+// reclaim takes the newest event back from the channel, if it is still there:
+// what nobody has received may be merged.
+func (o *outbox[T]) reclaim() {
+	if o.len() > 0 {
+		return // the newest one is in the queue
+	}
+	select {
+	case v := <-o.ch:
+		o.push(v)
+	default:
+	}
+}
+
+// push appends v, in the place of events that have been sent if it can.
+func (o *outbox[T]) push(v T) {
+	if o.head > 0 && o.head >= cap(o.queue)/2 && len(o.queue) == cap(o.queue) {
+		n := copy(o.queue, o.queue[o.head:])
+		clear(o.queue[n:])
+		o.queue, o.head = o.queue[:n], 0
+	}
+	o.queue = append(o.queue, v)
+}
+
+// next returns what to send, and where.
+func (o *outbox[T]) next() (chan<- T, T) {
+	if !o.wanted || o.len() == 0 {
+		var zero T
+		return nil, zero
+	}
+	return o.ch, o.queue[o.head]
+}
+
+// pop removes what next returned, which has been sent.
+func (o *outbox[T]) pop() {
+	clear(o.queue[o.head : o.head+1])
+	o.head++
+	o.rewind()
+}
+
+// rewind starts an empty queue from the beginning.
+func (o *outbox[T]) rewind() {
+	if o.len() == 0 {
+		o.queue, o.head = recycle(o.queue), 0
+	}
+}
+
+// delivered reports whether nothing remains but what the channel can hold when
+// nobody sends any more.
+func (o *outbox[T]) delivered() bool { return !o.wanted || o.len() == 0 }
+
+// last leaves nothing but the newest event in the channel, and closes it.
+func (o *outbox[T]) last() {
+	o.reclaim()
+	if o.len() > 0 {
+		select {
+		case <-o.ch:
+		default:
+		}
+		o.ch <- o.queue[len(o.queue)-1]
+	}
+	close(o.ch)
+}
