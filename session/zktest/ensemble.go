@@ -1,0 +1,544 @@
+package zktest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// RequireVariable is the environment variable that, set to 1, makes
+// [StartEnsemble] fail a test for which ZooKeeper is not installed, instead of
+// skipping it.
+const RequireVariable = "ZKACTORS_REQUIRE_ZOOKEEPER"
+
+// An EnsembleConfig describes an ensemble of real servers. The zero value is
+// one server that is as safe as in production, and has short ticks.
+type EnsembleConfig struct {
+	// Servers is how many servers there are. The default is 1, which is a
+	// standalone server.
+	Servers int
+
+	// Dir is where the servers keep their data, configuration and logs; it
+	// must be empty or missing, and stays. By default it is a temporary
+	// directory that Close removes.
+	Dir string
+
+	// TickTime is the server's unit of time. Sessions expire at whole ticks.
+	// The default is 100 ms. Sessions may have timeouts of 200 ms to 60 s,
+	// whatever it is.
+	TickTime time.Duration
+
+	// SyncLimit is for how many ticks servers bear each other's silence: a
+	// follower that is cut off from the leader goes on answering reads and
+	// pings for about that long. The default is 20.
+	SyncLimit int
+
+	// InitLimit is within how many ticks a follower must have caught up. The
+	// default is 100.
+	InitLimit int
+
+	// NoSync acknowledges writes before they are on the disk.
+	NoSync bool
+
+	// DirectLinks lets the servers talk to each other without proxies between
+	// them. It is for benchmarks: nothing can be cut then.
+	DirectLinks bool
+
+	// Settings are further lines of the servers' configuration, by key.
+	Settings map[string]string
+
+	// JVMFlags are further arguments of java.
+	JVMFlags []string
+
+	// StartTimeout bounds how long servers may take to serve, and to elect a
+	// leader. The default is one minute.
+	StartTimeout time.Duration
+}
+
+func (c EnsembleConfig) withDefaults() EnsembleConfig {
+	c.Servers = cmp.Or(c.Servers, 1)
+	c.TickTime = cmp.Or(c.TickTime, 100*time.Millisecond)
+	c.SyncLimit = cmp.Or(c.SyncLimit, 20)
+	c.InitLimit = cmp.Or(c.InitLimit, 100)
+	c.StartTimeout = cmp.Or(c.StartTimeout, time.Minute)
+	return c
+}
+
+// validate reports everything that is wrong with c.
+func (c EnsembleConfig) validate() error {
+	var errs []error
+	if c.Servers < 0 {
+		errs = append(errs, fmt.Errorf("zktest: negative Servers %d", c.Servers))
+	}
+	if c.TickTime < time.Millisecond {
+		errs = append(errs, fmt.Errorf("zktest: TickTime %v is under 1ms", c.TickTime))
+	}
+	if c.SyncLimit < 0 || c.InitLimit < 0 || c.StartTimeout < 0 {
+		errs = append(errs, errors.New("zktest: negative SyncLimit, InitLimit or StartTimeout"))
+	}
+	return errors.Join(errs...)
+}
+
+// An EnsembleOption changes what [StartEnsemble] starts.
+type EnsembleOption func(*EnsembleConfig)
+
+// TickTime sets [EnsembleConfig.TickTime].
+func TickTime(d time.Duration) EnsembleOption {
+	return func(c *EnsembleConfig) { c.TickTime = d }
+}
+
+// SyncLimit sets [EnsembleConfig.SyncLimit].
+func SyncLimit(ticks int) EnsembleOption {
+	return func(c *EnsembleConfig) { c.SyncLimit = ticks }
+}
+
+// NoSync sets [EnsembleConfig.NoSync].
+func NoSync() EnsembleOption {
+	return func(c *EnsembleConfig) { c.NoSync = true }
+}
+
+// DirectLinks sets [EnsembleConfig.DirectLinks].
+func DirectLinks() EnsembleOption {
+	return func(c *EnsembleConfig) { c.DirectLinks = true }
+}
+
+// DataIn puts the servers' data in a directory of its own below dir, such as
+// /dev/shm, which goes with the ensemble.
+func DataIn(dir string) EnsembleOption {
+	return func(c *EnsembleConfig) { c.Dir = dir }
+}
+
+// Setting adds a line to the servers' configuration.
+func Setting(key, value string) EnsembleOption {
+	return func(c *EnsembleConfig) {
+		if c.Settings == nil {
+			c.Settings = make(map[string]string)
+		}
+		c.Settings[key] = value
+	}
+}
+
+// JVMFlags sets [EnsembleConfig.JVMFlags].
+func JVMFlags(flags ...string) EnsembleOption {
+	return func(c *EnsembleConfig) { c.JVMFlags = flags }
+}
+
+// An Ensemble is a number of real ZooKeeper servers, each a process of its own
+// on this machine, numbered from 0. The servers talk to each other through
+// proxies, so that the links between them can be cut. They end with the
+// program, however it ends.
+//
+// Methods that can fail and return no error fail the test of [StartEnsemble],
+// whose goroutine must call them; without a test they panic.
+//
+// An Ensemble is safe for concurrent use, and must be closed.
+type Ensemble struct {
+	// Immutable after NewEnsemble.
+	config  EnsembleConfig
+	tb      testing.TB // nil outside of tests
+	dir     string
+	ownDir  bool
+	servers []*realServer
+	links   map[[2]int]*link // by who connects to whom
+
+	close func()
+}
+
+// Installed returns nil if real servers can be started here, and otherwise an
+// error that says in one line what is missing and how to get it.
+func Installed() error {
+	if _, err := findJava(); err != nil {
+		return fmt.Errorf("zktest: ZooKeeper is not installed (%w); to get it: %s", err, howToInstall)
+	}
+	return nil
+}
+
+const howToInstall = "apt-get install -y --no-install-recommends zookeeper"
+
+// StartEnsemble starts n servers, and returns when all of them serve. They end
+// with the test, which fails if they cannot be started.
+//
+// Where ZooKeeper is not installed, and with -short, the test is skipped; but
+// see [RequireVariable].
+func StartEnsemble(tb testing.TB, n int, opts ...EnsembleOption) *Ensemble {
+	tb.Helper()
+	required := os.Getenv(RequireVariable) == "1"
+	if testing.Short() && !required {
+		tb.Skip("zktest: real servers are not started with -short")
+	}
+	if err := Installed(); err != nil {
+		if required {
+			tb.Fatal(err)
+		}
+		tb.Skip(err)
+	}
+	config := EnsembleConfig{Servers: n}
+	for _, o := range opts {
+		o(&config)
+	}
+	if config.Dir == "" {
+		config.Dir = tb.TempDir()
+	} else {
+		dir, err := os.MkdirTemp(config.Dir, "zktest-") //nolint:usetesting // the caller chose where
+		if err != nil {
+			tb.Fatal(err)
+		}
+		config.Dir = dir
+		tb.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				tb.Error(err)
+			}
+		})
+	}
+	e, err := newEnsemble(config, tb)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(e.Close)
+	return e
+}
+
+// NewEnsemble is [StartEnsemble] for programs that are not tests.
+func NewEnsemble(config EnsembleConfig) (*Ensemble, error) {
+	return newEnsemble(config, nil)
+}
+
+func newEnsemble(config EnsembleConfig, tb testing.TB) (_ *Ensemble, err error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	if err := Installed(); err != nil {
+		return nil, err
+	}
+	e := &Ensemble{config: config, tb: tb, dir: config.Dir, links: make(map[[2]int]*link)}
+	e.close = sync.OnceFunc(e.shutdown)
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	if e.dir == "" {
+		if e.dir, err = os.MkdirTemp("", "zktest-"); err != nil {
+			return nil, err
+		}
+		e.ownDir = true
+	}
+	if e.dir, err = filepath.Abs(e.dir); err != nil {
+		return nil, err
+	}
+	for i := range config.Servers {
+		s, err := newRealServer(i, filepath.Join(e.dir, "server-"+strconv.Itoa(i)))
+		if err != nil {
+			return nil, err
+		}
+		e.servers = append(e.servers, s)
+	}
+	if err := e.connect(); err != nil {
+		return nil, err
+	}
+	for i, s := range e.servers {
+		if err := s.configure(config, e.peers(i)); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), config.StartTimeout)
+	defer cancel()
+	if err := e.start(ctx, e.servers...); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// connect makes the links between every two servers.
+func (e *Ensemble) connect() error {
+	for i := range e.servers {
+		for j, to := range e.servers {
+			if i == j || e.config.DirectLinks {
+				continue
+			}
+			l, err := newLink(to.quorum.addr, to.election.addr)
+			if err != nil {
+				return err
+			}
+			e.links[[2]int{i, j}] = l
+		}
+	}
+	return nil
+}
+
+// peers returns the lines that tell server i about the ensemble. It knows the
+// others only by the near ends of its links.
+func (e *Ensemble) peers(i int) []string {
+	if len(e.servers) == 1 {
+		return nil
+	}
+	var lines []string
+	for j, s := range e.servers {
+		quorum, election := s.quorum.addr, s.election.addr
+		if l := e.links[[2]int{i, j}]; l != nil {
+			quorum, election = l.addrs()[0], l.addrs()[1]
+		}
+		_, port, _ := strings.Cut(election, ":")
+		lines = append(lines, fmt.Sprintf("server.%d=%s:%s", j+1, quorum, port))
+	}
+	return lines
+}
+
+// start launches servers and waits until all of them serve.
+func (e *Ensemble) start(ctx context.Context, servers ...*realServer) error {
+	for _, s := range servers {
+		if err := s.launch(); err != nil {
+			return err
+		}
+	}
+	for _, s := range servers {
+		if err := s.awaitServing(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check fails the test, if there is one, with err, if it is one.
+func (e *Ensemble) check(err error) {
+	switch {
+	case err == nil:
+	case e.tb != nil:
+		e.tb.Helper()
+		e.tb.Fatal(err)
+	default:
+		panic(err)
+	}
+}
+
+// Size returns the number of servers, whether or not they run.
+func (e *Ensemble) Size() int { return len(e.servers) }
+
+// Addr returns the address of server i for clients.
+func (e *Ensemble) Addr(i int) string { return e.servers[i].client.addr }
+
+// Addrs returns the addresses of all servers for clients.
+func (e *Ensemble) Addrs() []string {
+	addrs := make([]string, len(e.servers))
+	for i, s := range e.servers {
+		addrs[i] = s.client.addr
+	}
+	return addrs
+}
+
+// Log returns the path of the log of server i.
+func (e *Ensemble) Log(i int) string { return e.servers[i].log }
+
+// Pid returns the process of server i, or 0 if it does not run.
+func (e *Ensemble) Pid(i int) int { return e.servers[i].pid() }
+
+// Leader waits until a leader serves, and returns it. A server that is cut off
+// and still believes that it leads is not preferred to its successor, but
+// while there is no successor it is returned.
+func (e *Ensemble) Leader() int {
+	ctx, cancel := context.WithTimeout(context.Background(), e.config.StartTimeout)
+	defer cancel()
+	i, err := e.LeaderContext(ctx)
+	if e.tb != nil {
+		e.tb.Helper()
+	}
+	e.check(err)
+	return i
+}
+
+// LeaderContext is [Ensemble.Leader] with a context, and returns an error if
+// there is no leader before it ends.
+func (e *Ensemble) LeaderContext(ctx context.Context) (int, error) {
+	for {
+		leader, newest := -1, int64(-1)
+		for i, status := range e.statuses() {
+			if status.leads && status.epoch > newest {
+				leader, newest = i, status.epoch
+			}
+		}
+		if leader >= 0 {
+			return leader, nil
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return -1, fmt.Errorf("zktest: no leader: %w\n%s", err, e.logs())
+		}
+	}
+}
+
+// statuses asks all servers at once, as one that is paused takes its time.
+func (e *Ensemble) statuses() []serverStatus {
+	statuses := make([]serverStatus, len(e.servers))
+	var asked sync.WaitGroup
+	for i, s := range e.servers {
+		asked.Go(func() { statuses[i], _ = s.status() })
+	}
+	asked.Wait()
+	return statuses
+}
+
+// Followers waits until a leader serves, and returns all the others.
+func (e *Ensemble) Followers() []int {
+	leader := e.Leader()
+	var others []int
+	for i := range e.servers {
+		if i != leader {
+			others = append(others, i)
+		}
+	}
+	return others
+}
+
+// Kill ends server i at once, as a crash does. It returns when it is gone.
+func (e *Ensemble) Kill(i int) { e.servers[i].kill() }
+
+// Pause stops server i until it is resumed: it keeps its connections and says
+// nothing.
+func (e *Ensemble) Pause(i int) { e.check(e.servers[i].pause()) }
+
+// Resume ends [Ensemble.Pause].
+func (e *Ensemble) Resume(i int) { e.check(e.servers[i].resume()) }
+
+// Restart starts servers anew, with the data and the addresses that they had,
+// and returns when all of them serve. Those that run are killed first.
+func (e *Ensemble) Restart(servers ...int) {
+	ctx, cancel := context.WithTimeout(context.Background(), e.config.StartTimeout)
+	defer cancel()
+	if e.tb != nil {
+		e.tb.Helper()
+	}
+	e.check(e.RestartContext(ctx, servers...))
+}
+
+// RestartContext is [Ensemble.Restart] with a context, and returns an error if
+// the servers do not serve before it ends.
+func (e *Ensemble) RestartContext(ctx context.Context, servers ...int) error {
+	var all []*realServer
+	for _, i := range servers {
+		e.servers[i].kill()
+		all = append(all, e.servers[i])
+	}
+	return e.start(ctx, all...)
+}
+
+// AwaitServing waits until server i serves clients.
+func (e *Ensemble) AwaitServing(ctx context.Context, i int) error {
+	return e.servers[i].awaitServing(ctx)
+}
+
+// CutLink lets nothing pass between servers i and j any more, as when a cable
+// is cut: their connections stay, and are silent. Clients reach both.
+func (e *Ensemble) CutLink(i, j int) {
+	e.link(i, j).cut(forward, backward)
+	e.link(j, i).cut(forward, backward)
+}
+
+// CutOneWay loses what server i sends to server j, and lets pass what j sends
+// to i.
+func (e *Ensemble) CutOneWay(i, j int) {
+	e.link(i, j).cut(forward)
+	e.link(j, i).cut(backward)
+}
+
+// ResetLink closes all connections between servers i and j, and every new one,
+// until the link is healed.
+func (e *Ensemble) ResetLink(i, j int) {
+	e.link(i, j).reject()
+	e.link(j, i).reject()
+}
+
+// HealLink ends what was done to the link between servers i and j. Connections
+// that were cut are closed, so that both sides make new ones.
+func (e *Ensemble) HealLink(i, j int) {
+	e.link(i, j).heal()
+	e.link(j, i).heal()
+}
+
+// Isolate cuts all links between server i and the other servers. Clients still
+// reach it.
+func (e *Ensemble) Isolate(i int) {
+	for j := range e.servers {
+		if j != i {
+			e.CutLink(i, j)
+		}
+	}
+}
+
+// Heal heals all links.
+func (e *Ensemble) Heal() {
+	for _, l := range e.links {
+		l.heal()
+	}
+}
+
+func (e *Ensemble) link(i, j int) *link {
+	l := e.links[[2]int{i, j}]
+	if l == nil {
+		e.check(fmt.Errorf("zktest: no link that can be cut between servers %d and %d", i, j))
+	}
+	return l
+}
+
+// FourLetterWord sends word to server i and returns the answer.
+func (e *Ensemble) FourLetterWord(i int, word string) (string, error) {
+	return fourLetterWord(e.servers[i].client.addr, word)
+}
+
+// Mntr returns what server i says of itself, such as zk_watch_count.
+func (e *Ensemble) Mntr(i int) map[string]string {
+	text, err := e.FourLetterWord(i, "mntr")
+	if err == nil && !strings.Contains(text, "\t") {
+		err = fmt.Errorf("zktest: server %d answered mntr with %q", i, text)
+	}
+	if e.tb != nil {
+		e.tb.Helper()
+	}
+	e.check(err)
+	values := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			values[key] = value
+		}
+	}
+	return values
+}
+
+// Close ends all servers. It returns when they are gone, and may be called any
+// number of times.
+func (e *Ensemble) Close() { e.close() }
+
+func (e *Ensemble) shutdown() {
+	var killed sync.WaitGroup
+	for _, s := range e.servers {
+		killed.Go(s.kill)
+	}
+	killed.Wait()
+	for _, l := range e.links {
+		l.close()
+	}
+	for _, s := range e.servers {
+		s.release()
+	}
+	if e.ownDir {
+		if err := os.RemoveAll(e.dir); err != nil && e.tb != nil {
+			e.tb.Error(err)
+		}
+	}
+}
+
+// logs returns the ends of the logs of all servers.
+func (e *Ensemble) logs() string {
+	var b strings.Builder
+	for _, s := range e.servers {
+		b.WriteString(s.tail())
+	}
+	return b.String()
+}

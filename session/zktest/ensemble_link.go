@@ -1,0 +1,245 @@
+package zktest
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// linkDialTimeout bounds a connection to a server on this machine; it takes
+// long only if that server is paused and has a long queue.
+const linkDialTimeout = 2 * time.Second
+
+// A linkWay is one of the two ways of a link.
+type linkWay int
+
+const (
+	forward  linkWay = iota // from who connects to who is connected to
+	backward                // the other way
+)
+
+// A link is how one server of an ensemble connects to another: a proxy for
+// each of the other's ports.
+type link struct {
+	listeners []net.Listener
+	done      sync.WaitGroup // the link's goroutines
+
+	mu       sync.Mutex
+	flowing  [2]chan struct{} // by way; closed while not cut
+	rejected bool
+	closed   bool
+	conns    map[*linkConn]struct{}
+}
+
+// A linkConn is a connection that a server made through a link.
+type linkConn struct {
+	near, far net.Conn      // far is nil until connected
+	closed    chan struct{} // closed with the connections
+}
+
+// newLink returns a link to a server's ports.
+func newLink(targets ...string) (*link, error) {
+	open := make(chan struct{})
+	close(open)
+	l := &link{flowing: [2]chan struct{}{open, open}, conns: make(map[*linkConn]struct{})}
+	for _, target := range targets {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l.listeners = append(l.listeners, listener)
+		l.done.Go(func() { l.accept(listener, target) })
+	}
+	return l, nil
+}
+
+// addrs returns where to connect to, in the order of the targets.
+func (l *link) addrs() []string {
+	var addrs []string
+	for _, listener := range l.listeners {
+		addrs = append(addrs, listener.Addr().String())
+	}
+	return addrs
+}
+
+func (l *link) accept(listener net.Listener, target string) {
+	for {
+		near, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // the caller of this one gave up
+		}
+		l.done.Go(func() { l.serve(near, target) })
+	}
+}
+
+// serve carries one connection.
+func (l *link) serve(near net.Conn, target string) {
+	c := &linkConn{near: near, closed: make(chan struct{})}
+	l.mu.Lock()
+	if l.rejected || l.closed {
+		l.mu.Unlock()
+		reset(near)
+		return
+	}
+	l.conns[c] = struct{}{}
+	l.mu.Unlock()
+	defer l.drop(c)
+	// Over a cut cable one connects to nobody, and does not learn it.
+	if !l.awaitFlow(c, forward) || !l.awaitFlow(c, backward) {
+		return
+	}
+	far, err := net.DialTimeout("tcp", target, linkDialTimeout)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	_, alive := l.conns[c]
+	c.far = far
+	l.mu.Unlock()
+	if !alive {
+		reset(far)
+		return
+	}
+	var back sync.WaitGroup
+	back.Go(func() { l.pump(c, near, far, backward) })
+	l.pump(c, far, near, forward)
+	back.Wait()
+}
+
+// pump carries one way of a connection. What has been read when the link is cut
+// is lost with the connection, and nobody learns of an end while it is cut.
+func (l *link) pump(c *linkConn, to, from net.Conn, way linkWay) {
+	defer l.drop(c)
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if !l.awaitFlow(c, way) {
+			return
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// awaitFlow waits while the way is cut. It returns false if the connection has
+// been closed.
+func (l *link) awaitFlow(c *linkConn, way linkWay) bool {
+	for {
+		l.mu.Lock()
+		flowing := l.flowing[way]
+		_, alive := l.conns[c]
+		l.mu.Unlock()
+		if !alive {
+			return false
+		}
+		select {
+		case <-flowing:
+			return true
+		default:
+		}
+		select {
+		case <-flowing:
+		case <-c.closed:
+			return false
+		}
+	}
+}
+
+// drop closes a connection.
+func (l *link) drop(c *linkConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropLocked(c)
+}
+
+func (l *link) dropLocked(c *linkConn) {
+	if _, alive := l.conns[c]; !alive {
+		return
+	}
+	delete(l.conns, c)
+	close(c.closed)
+	reset(c.near)
+	if c.far != nil {
+		reset(c.far)
+	}
+}
+
+// cut stops what flows, without a word to either side.
+func (l *link) cut(ways ...linkWay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, way := range ways {
+		if !l.isCut(way) {
+			l.flowing[way] = make(chan struct{})
+		}
+	}
+}
+
+func (l *link) isCut(way linkWay) bool {
+	select {
+	case <-l.flowing[way]:
+		return false
+	default:
+		return true
+	}
+}
+
+// reject closes all connections, and new ones until the link is healed.
+func (l *link) reject() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rejected = true
+	for c := range l.conns {
+		l.dropLocked(c)
+	}
+}
+
+// heal ends cut and reject. Connections that were cut have lost data, and are
+// closed.
+func (l *link) heal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rejected = false
+	for _, way := range []linkWay{forward, backward} {
+		if !l.isCut(way) {
+			continue
+		}
+		for c := range l.conns {
+			l.dropLocked(c)
+		}
+		close(l.flowing[way])
+	}
+}
+
+// close ends the link, and returns when all its goroutines have.
+func (l *link) close() {
+	l.mu.Lock()
+	l.closed = true
+	for c := range l.conns {
+		l.dropLocked(c)
+	}
+	l.mu.Unlock()
+	for _, listener := range l.listeners {
+		listener.Close() //nolint:errcheck // nothing was written
+	}
+	l.done.Wait()
+}
+
+// reset closes a connection without waiting for what has not been sent.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0) //nolint:errcheck // it is closed in any case
+	}
+	c.Close() //nolint:errcheck // nobody is interested in it any more
+}

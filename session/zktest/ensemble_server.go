@@ -1,0 +1,320 @@
+package zktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// What Debian's package zookeeper brings. The manifest of the first jar names
+// all that it needs, but for a logger.
+const (
+	serverJar = "/usr/share/java/zookeeper.jar"
+	loggerJar = "/usr/share/java/slf4j-simple.jar"
+	mainClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+)
+
+// pollInterval is how often a server that is starting is asked how it does.
+const pollInterval = 20 * time.Millisecond
+
+// wordTimeout bounds the answer to a four letter word, which a paused server
+// does not give.
+const wordTimeout = 2 * time.Second
+
+// findJava returns the command that runs the servers.
+func findJava() (string, error) {
+	if _, err := os.Stat(serverJar); err != nil {
+		return "", err
+	}
+	return exec.LookPath("java")
+}
+
+// A realServer is a ZooKeeper server that runs, or may run again.
+type realServer struct {
+	// Immutable.
+	index                    int
+	dir, log                 string
+	client, quorum, election *port
+
+	mu      sync.Mutex
+	flags   []string
+	process *serverProcess // nil before the first start
+}
+
+// A serverProcess is one run of a server.
+type serverProcess struct {
+	process *os.Process
+	exited  chan struct{} // closed when the process is gone
+}
+
+func newRealServer(index int, dir string) (*realServer, error) {
+	s := &realServer{index: index, dir: dir, log: filepath.Join(dir, "log")}
+	for _, p := range []**port{&s.client, &s.quorum, &s.election} {
+		var err error
+		if *p, err = reservePort(); err != nil {
+			s.release()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// release gives the server's addresses back.
+func (s *realServer) release() {
+	for _, p := range []*port{s.client, s.quorum, s.election} {
+		if p != nil {
+			p.release()
+		}
+	}
+}
+
+// configure writes the server's files.
+func (s *realServer) configure(c EnsembleConfig, peers []string) error {
+	host, port, err := net.SplitHostPort(s.client.addr)
+	if err != nil {
+		return err
+	}
+	settings := map[string]string{
+		"tickTime":               strconv.FormatInt(c.TickTime.Milliseconds(), 10),
+		"initLimit":              strconv.Itoa(c.InitLimit),
+		"syncLimit":              strconv.Itoa(c.SyncLimit),
+		"minSessionTimeout":      "200",
+		"maxSessionTimeout":      "60000",
+		"dataDir":                s.data(),
+		"clientPort":             port,
+		"clientPortAddress":      host,
+		"maxClientCnxns":         "0",
+		"admin.enableServer":     "false",
+		"extendedTypesEnabled":   "true",
+		"4lw.commands.whitelist": "*",
+	}
+	maps.Copy(settings, c.Settings)
+	var zoo strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&zoo, "%s=%s\n", key, settings[key])
+	}
+	for _, line := range peers {
+		fmt.Fprintln(&zoo, line)
+	}
+	if err := os.MkdirAll(s.data(), 0o700); err != nil {
+		return err
+	}
+	id := strconv.Itoa(s.index+1) + "\n"
+	if err := os.WriteFile(filepath.Join(s.data(), "myid"), []byte(id), 0o600); err != nil {
+		return err
+	}
+	s.flags = []string{
+		// Small and quickly started, rather than fast for days.
+		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-XX:-UsePerfData",
+		"-Djava.net.preferIPv4Stack=true",
+		"-Dznode.container.checkIntervalMs=100",
+		"-Dzookeeper.jmx.log4j.disable=true",
+		"-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Dorg.slf4j.simpleLogger.showShortLogName=true",
+	}
+	if c.NoSync {
+		s.flags = append(s.flags, "-Dzookeeper.forceSync=no")
+	}
+	s.flags = append(s.flags, c.JVMFlags...)
+	return os.WriteFile(s.config(), []byte(zoo.String()), 0o600)
+}
+
+func (s *realServer) data() string   { return filepath.Join(s.dir, "data") }
+func (s *realServer) config() string { return filepath.Join(s.dir, "zoo.cfg") }
+
+// launch starts the server's process.
+func (s *realServer) launch() error {
+	java, err := findJava()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the process has its own
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	args := append(slices.Clone(s.flags), "-cp", serverJar+":"+loggerJar, mainClass, s.config())
+	cmd := exec.Command(java, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	endWithParent(cmd)
+
+	p := &serverProcess{exited: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The process ends with the thread that started it, which
+		// must therefore live as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.exited)
+		err := cmd.Start()
+		p.process = cmd.Process
+		started <- err
+		if err == nil {
+			cmd.Wait() //nolint:errcheck // how it ended shows in its log
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.process = p
+	return nil
+}
+
+// running returns the process, or nil if there is none.
+func (s *realServer) running() *serverProcess {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return nil
+	}
+	select {
+	case <-s.process.exited:
+		return nil
+	default:
+		return s.process
+	}
+}
+
+func (s *realServer) pid() int {
+	if p := s.running(); p != nil {
+		return p.process.Pid
+	}
+	return 0
+}
+
+// kill ends the process, and returns when it is gone.
+func (s *realServer) kill() {
+	if p := s.running(); p != nil {
+		// An error means that it has ended meanwhile.
+		p.process.Kill() //nolint:errcheck // see above
+		<-p.exited
+	}
+}
+
+func (s *realServer) pause() error  { return s.signal(syscall.SIGSTOP) }
+func (s *realServer) resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *realServer) signal(sig syscall.Signal) error {
+	p := s.running()
+	if p == nil {
+		return fmt.Errorf("zktest: server %d does not run", s.index)
+	}
+	return p.process.Signal(sig)
+}
+
+// awaitServing waits until the server answers its clients.
+func (s *realServer) awaitServing(ctx context.Context) error {
+	for {
+		if s.running() == nil {
+			return fmt.Errorf("zktest: server %d has ended\n%s", s.index, s.tail())
+		}
+		if _, ok := s.status(); ok {
+			return s.verify()
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return fmt.Errorf("zktest: server %d does not serve: %w\n%s", s.index, err, s.tail())
+		}
+	}
+}
+
+// verify makes sure that it was this server that answered.
+func (s *realServer) verify() error {
+	text, err := fourLetterWord(s.client.addr, "conf")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(text, "dataDir="+s.data()) {
+		return fmt.Errorf("zktest: somebody else answers for server %d at %s:\n%s", s.index, s.client.addr, text)
+	}
+	return nil
+}
+
+// A serverStatus is what a serving server says of itself.
+type serverStatus struct {
+	leads bool
+	epoch int64
+}
+
+// status returns false unless the server serves.
+func (s *realServer) status() (serverStatus, bool) {
+	text, err := fourLetterWord(s.client.addr, "srvr")
+	if err != nil {
+		return serverStatus{}, false
+	}
+	var status serverStatus
+	var serves bool
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "Mode":
+			serves = true
+			status.leads = value == "leader" || value == "standalone"
+		case "Zxid":
+			zxid, err := strconv.ParseInt(value, 0, 64)
+			if err != nil {
+				return serverStatus{}, false
+			}
+			status.epoch = zxid >> 32
+		}
+	}
+	return status, serves
+}
+
+// tail returns the end of the server's log.
+func (s *realServer) tail() string {
+	const lines = 25
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	all = all[max(0, len(all)-lines):]
+	return fmt.Sprintf("--- end of the log of server %d:\n%s\n", s.index, bytes.Join(all, []byte("\n")))
+}
+
+// fourLetterWord asks the server at addr.
+func fourLetterWord(addr, word string) (text string, err error) {
+	conn, err := net.DialTimeout("tcp", addr, wordTimeout)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := conn.SetDeadline(time.Now().Add(wordTimeout)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	reply, err := io.ReadAll(conn)
+	return string(reply), err
+}
+
+// pause returns after d, or with an error when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
