@@ -79,60 +79,87 @@ func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 		gone:   make(chan struct{}),
 		stop:   role.Stop,
 	}
-	go pprof.Do(context.Background(), pprof.Labels("actor", role.Name), func(context.Context) {
-		defer close(a.gone)
-		run(a, m, &role)
-	})
+	l := &loop[M, In, Do, Ev]{
+		actor:  a,
+		role:   role,
+		answer: func(in In) { a.inbox.put(in) },
+		m:      m,
+		out:    outbox[Ev]{ch: a.events, merge: role.Merge, cancel: role.Cancel},
+	}
+	go l.run()
 	return a
 }
 
-// run is the loop. It never blocks on anything but its select.
-func run[M Machine[M, In, Do, Ev], In, Do, Ev any](a *Actor[In, Ev], m M, role *Role[M, In, Do, Ev]) {
-	answer := func(in In) { a.inbox.put(in) }
-	for _, do := range role.Begin {
-		role.Perform(do, answer)
+// A loop is what the goroutine of an actor keeps. It is not on its stack, so
+// that a waiting actor needs the smallest stack there is.
+type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
+	actor  *Actor[In, Ev]
+	role   Role[M, In, Do, Ev]
+	answer func(In)
+
+	m       M
+	out     outbox[Ev]
+	inputs  []In // empty: memory for the next ones
+	closing bool // nobody wants more than the last event
+}
+
+// run never blocks on anything but its select.
+func (l *loop[M, In, Do, Ev]) run() {
+	defer close(l.actor.gone)
+	label(l.role.Name)
+	for _, do := range l.role.Begin {
+		l.role.Perform(do, l.answer)
 	}
-	out := outbox[Ev]{ch: a.events, merge: role.Merge, cancel: role.Cancel}
-	var (
-		inputs  []In
-		closing bool // nobody wants more than the last event
-		ended   bool
-	)
-	for {
-		if !ended && m.Ended() {
+	for ended := false; ; {
+		if !ended && l.m.Ended() {
 			ended = true
-			a.inbox.close()
-			close(a.ended)
+			l.actor.inbox.close()
+			close(l.actor.ended)
 		}
-		if ended && (closing || out.delivered()) {
-			out.last()
+		if ended && (l.closing || l.out.delivered()) {
+			l.out.last()
 			return
 		}
-		ready, next := out.next()
+		ready, next := l.out.next()
 		select {
 		case ready <- next:
-			out.pop()
-		case <-a.inbox.ready:
-			inputs, out.wanted, closing = a.inbox.take(inputs)
-			for _, in := range inputs {
-				if m.Ended() {
-					break
-				}
-				var effects Effects[Do, Ev]
-				m, effects = m.Step(in)
-				if role.Observe != nil {
-					role.Observe(m)
-				}
-				for _, do := range effects.Do {
-					role.Perform(do, answer)
-				}
-				for _, ev := range effects.Emit {
-					out.put(ev)
-				}
-			}
-			inputs = recycle(inputs)
+			l.out.pop()
+		case <-l.actor.inbox.ready:
+			l.receive()
 		}
 	}
+}
+
+// receive takes what is in the mailbox.
+func (l *loop[M, In, Do, Ev]) receive() {
+	inputs, wanted, closing := l.actor.inbox.take(l.inputs)
+	l.out.wanted, l.closing = wanted, closing
+	for _, in := range inputs {
+		if l.m.Ended() {
+			break
+		}
+		l.step(in)
+	}
+	l.inputs = recycle(inputs)
+}
+
+func (l *loop[M, In, Do, Ev]) step(in In) {
+	m, effects := l.m.Step(in)
+	l.m = m
+	if l.role.Observe != nil {
+		l.role.Observe(m)
+	}
+	for _, do := range effects.Do {
+		l.role.Perform(do, l.answer)
+	}
+	for _, ev := range effects.Emit {
+		l.out.put(ev)
+	}
+}
+
+// label names the calling goroutine.
+func label(name string) {
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("actor", name)))
 }
 
 // Tell hands the machine an input, or returns [ErrEnded] once the machine has

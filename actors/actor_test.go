@@ -1,26 +1,575 @@
 package actors_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/zkactors/zkactors/actors"
 )
 
-func TestStreamSmoke(t *testing.T) {
-	s := actors.NewStream[int]("smoke", nil)
-	for i := range 1000 {
-		s.Put(i)
-	}
-	s.End(1000)
-	n := 0
-	for v := range s.Events() {
-		if v != n {
-			t.Fatal(v, n)
+// start runs a counter with everything set.
+func start(begin ...effect) *actors.Actor[input, event] {
+	return actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+		Name:    "counter",
+		Begin:   begin,
+		Perform: perform,
+		Stop:    stop{},
+		Merge:   merge,
+		Cancel:  cancel,
+	})
+}
+
+// tell tells an actor that has not ended.
+func tell(t *testing.T, a *actors.Actor[input, event], ins ...input) {
+	t.Helper()
+	for _, in := range ins {
+		if err := a.Tell(in); err != nil {
+			t.Fatalf("Tell(%T) = %v", in, err)
 		}
-		n++
 	}
-	if n != 1001 {
-		t.Fatal(n)
+}
+
+// drain returns what the channel yields until it is closed.
+func drain[Ev any](events <-chan Ev) []Ev {
+	var all []Ev
+	for ev := range events {
+		all = append(all, ev)
 	}
-	s.Close()
+	return all
+}
+
+func expect[Ev comparable](t *testing.T, got []Ev, want ...Ev) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestInputsAreSteppedInOrder(t *testing.T) {
+	const writers, each = 8, 500
+	a := start()
+	defer a.Close()
+	events := a.Events()
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range each {
+				_ = a.Tell(say{[]event{edge{w*each + i}}})
+			}
+		})
+	}
+	next := make([]int, writers)
+	for range writers * each {
+		n := (<-events).(edge).n
+		if w := n / each; n%each != next[w] {
+			t.Fatalf("writer %d: event %d came when %d was due", w, n%each, next[w])
+		}
+		next[n/each]++
+	}
+	writing.Wait()
+}
+
+func TestEffectsArePerformedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var performed []effect
+		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+			Begin: []effect{echo{1}, echo{2}},
+			Perform: func(do effect, answer func(input)) {
+				performed = append(performed, do)
+				perform(do, answer)
+			},
+			Stop: stop{},
+		})
+		events := a.Events()
+		tell(t, a, want{[]effect{echo{3}, echo{4}}}, want{[]effect{echo{5}}})
+		a.Close()
+		expect[effect](t, performed, echo{1}, echo{2}, echo{3}, echo{4}, echo{5})
+		drain(events)
+	})
+}
+
+func TestBeginComesBeforeTheFirstInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var order []string
+		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+			Begin: []effect{echo{}},
+			Perform: func(effect, func(input)) {
+				<-release // against the rules, so that the input is there first
+				order = append(order, "begin")
+			},
+			Observe: func(counter) { order = append(order, "step") },
+			Stop:    stop{},
+		})
+		tell(t, a, tick{})
+		close(release)
+		a.Close()
+		expect(t, order, "begin", "step", "step")
+	})
+}
+
+func TestAnswersComeFromAnyGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+			Begin: []effect{echo{1}},
+			Perform: func(do effect, answer func(input)) {
+				go answer(echod(do.(echo)))
+			},
+			Stop: stop{},
+		})
+		defer a.Close()
+		if ev := <-a.Events(); ev != event(counted{1}) {
+			t.Errorf("got %v", ev)
+		}
+	})
+}
+
+func TestObserveComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+			Perform: func(effect, func(input)) {
+				if !isClosed(done) {
+					t.Error("performed before observed")
+				}
+			},
+			Observe: func(counter) { close(done) },
+			Stop:    want{},
+		})
+		events := a.Events()
+		tell(t, a, say{[]event{edge{1}}})
+		<-events
+		if !isClosed(done) {
+			t.Error("delivered before observed")
+		}
+		done = make(chan struct{})
+		tell(t, a, want{[]effect{echo{}}})
+		synctest.Wait()
+		done = make(chan struct{})
+		tell(t, a, last{})
+		<-a.Ended()
+		if !isClosed(done) {
+			t.Error("ended before observed")
+		}
+	})
+}
+
+func TestSlowReaderHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		a := start()
+		events := a.Events()
+		for i := range n {
+			tell(t, a, say{[]event{edge{i}}})
+		}
+		for range n {
+			tell(t, a, tick{})
+		}
+		if count, err := actors.Ask(t.Context(), a, getCount); count != n || err != nil {
+			t.Errorf("with a backlog: Ask = %v, %v", count, err)
+		}
+		for i := range n {
+			if ev := <-events; ev != event(edge{i}) {
+				t.Fatalf("event %d is %v", i, ev)
+			}
+		}
+		a.Close()
+		expect[event](t, drain(events), over{n})
+	})
+}
+
+func TestFirstReaderBeginsWithTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := start()
+		tell(t, a, say{[]event{edge{1}, edge{2}, opened{}, shut{}}})
+		synctest.Wait()
+		events := a.Events()
+		tell(t, a, say{[]event{edge{3}, edge{4}}}, last{[]event{edge{5}}})
+		expect[event](t, drain(events), shut{}, edge{3}, edge{4}, edge{5})
+		a.Close()
+	})
+}
+
+func TestUndeliveredEventsMerge(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		emit, want []event
+	}{
+		{"levels", []event{counted{1}, counted{2}, counted{3}}, []event{counted{3}}},
+		{"not across an edge", []event{counted{1}, edge{1}, counted{2}, counted{3}}, []event{counted{1}, edge{1}, counted{3}}},
+		{"edges never", []event{edge{1}, edge{1}}, []event{edge{1}, edge{1}}},
+		{"undone", []event{edge{1}, opened{}, shut{}, edge{2}}, []event{edge{1}, edge{2}}},
+		{"undone twice", []event{edge{1}, opened{}, shut{}, opened{}, shut{}}, []event{edge{1}}},
+		{"the other way round", []event{shut{}, opened{}}, []event{shut{}, opened{}}},
+		{"not across an edge either", []event{opened{}, edge{1}, shut{}}, []event{opened{}, edge{1}, shut{}}},
+		{"levels that meet", []event{counted{1}, opened{}, shut{}, counted{2}}, []event{counted{2}}},
+		{"nothing left", []event{opened{}, shut{}}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := start()
+				events := a.Events()
+				for _, ev := range test.emit {
+					tell(t, a, say{[]event{ev}})
+					synctest.Wait() // also what waits in the channel is undelivered
+				}
+				tell(t, a, last{})
+				expect(t, drain(events), test.want...)
+				a.Close()
+			})
+		})
+	}
+}
+
+func TestDeliveredEventsDoNotMerge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := start()
+		events := a.Events()
+		var got []event
+		for _, ev := range []event{counted{1}, counted{2}, opened{}, shut{}} {
+			tell(t, a, say{[]event{ev}})
+			got = append(got, <-events)
+		}
+		expect[event](t, got, counted{1}, counted{2}, opened{}, shut{})
+		a.Close()
+	})
+}
+
+func TestLastEventIsDelivered(t *testing.T) {
+	backlog := say{[]event{edge{1}, edge{2}, edge{3}}}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *actors.Actor[input, event]) []event
+		want []event
+	}{
+		{"after Close, nobody had asked", func(t *testing.T, a *actors.Actor[input, event]) []event {
+			tell(t, a, backlog)
+			a.Close()
+			return drain(a.Events())
+		}, []event{over{}}},
+		{"after Close, to a reader who was slow", func(t *testing.T, a *actors.Actor[input, event]) []event {
+			events := a.Events()
+			tell(t, a, backlog)
+			a.Close()
+			return drain(events)
+		}, []event{over{}}},
+		{"after Close, when it had been emitted before", func(t *testing.T, a *actors.Actor[input, event]) []event {
+			events := a.Events()
+			tell(t, a, last{[]event{edge{1}, edge{2}}})
+			synctest.Wait()
+			a.Close()
+			return drain(events)
+		}, []event{edge{2}}},
+		{"after the end, nobody had asked", func(t *testing.T, a *actors.Actor[input, event]) []event {
+			tell(t, a, last{[]event{edge{1}, edge{2}}})
+			<-a.Ended()
+			synctest.Wait()
+			return drain(a.Events())
+		}, []event{edge{2}}},
+		{"after the end, with all before it", func(t *testing.T, a *actors.Actor[input, event]) []event {
+			events := a.Events()
+			tell(t, a, backlog, last{[]event{edge{4}, edge{5}}})
+			<-a.Ended()
+			synctest.Wait()
+			return drain(events)
+		}, []event{edge{1}, edge{2}, edge{3}, edge{4}, edge{5}}},
+		{"although it came in an earlier step", func(t *testing.T, a *actors.Actor[input, event]) []event {
+			tell(t, a, say{[]event{edge{1}}}, last{})
+			<-a.Ended()
+			return drain(a.Events())
+		}, []event{edge{1}}},
+		{"when there is none", func(t *testing.T, a *actors.Actor[input, event]) []event {
+			tell(t, a, last{})
+			return drain(a.Events())
+		}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := start()
+				expect[event](t, test.run(t, a), test.want...)
+				if ev, ok := <-a.Events(); ok {
+					t.Errorf("after the last event came %v", ev)
+				}
+				a.Close()
+			})
+		})
+	}
+}
+
+// The bubbles of these tests end only when every goroutine in them has.
+func TestGoroutineEndsWithoutClose(t *testing.T) {
+	t.Run("nobody asked for events", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			tell(t, start(), say{[]event{edge{1}, edge{2}}}, last{[]event{edge{3}}})
+		})
+	})
+	t.Run("the channel holds what nobody fetches", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			a.Events()
+			tell(t, a, last{[]event{edge{1}}})
+		})
+	})
+	t.Run("everything was read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			events := a.Events()
+			tell(t, a, say{[]event{edge{1}, edge{2}}}, last{[]event{edge{3}}})
+			expect[event](t, drain(events), edge{1}, edge{2}, edge{3})
+		})
+	})
+	t.Run("it was only asked to stop", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			a.Events()
+			tell(t, a, say{[]event{edge{1}, edge{2}}})
+			a.Stop()
+		})
+	})
+	t.Run("it was asked to stop after the end", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			a.Events()
+			tell(t, a, last{[]event{edge{1}, edge{2}, edge{3}}})
+			synctest.Wait()
+			a.Stop()
+		})
+	})
+}
+
+func TestMachineThatHasEndedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := actors.Start(counter{ended: true}, actors.Role[counter, input, effect, event]{Stop: stop{}})
+		<-a.Ended()
+		if err := a.Tell(tick{}); !errors.Is(err, actors.ErrEnded) {
+			t.Errorf("Tell = %v", err)
+		}
+		expect(t, drain(a.Events()))
+		a.Close()
+	})
+}
+
+func TestInputsAfterTheEndAreIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late func(input)
+		steps := 0
+		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+			Begin:   []effect{echo{}},
+			Perform: func(_ effect, answer func(input)) { late = answer },
+			Observe: func(counter) { steps++ },
+			Stop:    stop{},
+		})
+		synctest.Wait()
+		// All three in one batch, most likely.
+		_ = a.Tell(last{[]event{over{}}})
+		_ = a.Tell(tick{})
+		_ = a.Tell(tick{})
+		<-a.Ended()
+		late(tick{})
+		if err := a.Tell(tick{}); !errors.Is(err, actors.ErrEnded) {
+			t.Errorf("Tell = %v", err)
+		}
+		a.Close()
+		if steps != 1 {
+			t.Errorf("%d steps, want 1", steps)
+		}
+		expect[event](t, drain(a.Events()), over{})
+	})
+}
+
+func TestCloseFromManyGoroutines(t *testing.T) {
+	for range 100 {
+		a := start()
+		events := a.Events()
+		var closing sync.WaitGroup
+		for range 8 {
+			closing.Go(func() {
+				_ = a.Tell(tick{})
+				a.Close()
+				if !isClosed(a.Ended()) {
+					t.Error("Close returned before the end")
+				}
+			})
+		}
+		closing.Wait()
+		all := drain(events)
+		if len(all) == 0 {
+			t.Fatal("no last event")
+		}
+		if _, ok := all[len(all)-1].(over); !ok {
+			t.Fatalf("last event is %v", all[len(all)-1])
+		}
+		a.Close()
+	}
+}
+
+// A reluctant machine ends only when its effect is answered.
+type reluctant struct{ asked, ended bool }
+
+func (r reluctant) Ended() bool { return r.ended }
+
+func (r reluctant) Step(in input) (reluctant, effects) {
+	switch in.(type) {
+	case stop:
+		if r.asked {
+			panic("asked to stop twice")
+		}
+		return reluctant{asked: true}, effects{Do: []effect{echo{}}}
+	case echod:
+		return reluctant{ended: true}, effects{Emit: []event{over{}}}
+	}
+	return r, effects{}
+}
+
+func TestCloseWaitsForTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answer func(input)
+		a := actors.Start(reluctant{}, actors.Role[reluctant, input, effect, event]{
+			Perform: func(_ effect, a func(input)) { answer = a },
+			Stop:    stop{},
+		})
+		a.Stop()
+		a.Stop()
+		closed := make(chan struct{})
+		go func() {
+			a.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		if isClosed(closed) || isClosed(a.Ended()) {
+			t.Fatal("closed before the machine has ended")
+		}
+		if err := a.Tell(tick{}); err != nil {
+			t.Errorf("Tell while it stops = %v", err)
+		}
+		answer(echod{})
+		<-closed
+		expect[event](t, drain(a.Events()), over{})
+	})
+}
+
+func TestAsk(t *testing.T) {
+	ask := func(ctx context.Context, a *actors.Actor[input, event], in func(actors.Reply[int]) input) (int, error) {
+		return actors.Ask(ctx, a, in)
+	}
+	t.Run("answered", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			defer a.Close()
+			tell(t, a, tick{}, tick{})
+			if n, err := ask(t.Context(), a, getCount); n != 2 || err != nil {
+				t.Errorf("got %v, %v", n, err)
+			}
+		})
+	})
+	t.Run("the first answer counts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			defer a.Close()
+			n, err := ask(t.Context(), a, func(r actors.Reply[int]) input {
+				return want{[]effect{respond{r, 1}, respond{r, 2}}}
+			})
+			if n != 1 || err != nil {
+				t.Errorf("got %v, %v", n, err)
+			}
+		})
+	})
+	t.Run("context ends first", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			defer a.Close()
+			reason := errors.New("enough")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go cancel(reason)
+			_, err := ask(ctx, a, func(actors.Reply[int]) input { return tick{} })
+			if !errors.Is(err, reason) {
+				t.Errorf("got %v", err)
+			}
+			if n, err := ask(t.Context(), a, getCount); n != 1 || err != nil {
+				t.Errorf("the command did not go on: %v, %v", n, err)
+			}
+		})
+	})
+	t.Run("machine ends first", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			defer a.Close()
+			if _, err := ask(t.Context(), a, func(actors.Reply[int]) input { return stop{} }); !errors.Is(err, actors.ErrEnded) {
+				t.Errorf("got %v", err)
+			}
+			if _, err := ask(t.Context(), a, getCount); !errors.Is(err, actors.ErrEnded) {
+				t.Errorf("after the end: %v", err)
+			}
+		})
+	})
+	t.Run("answered by the step that ends", func(t *testing.T) {
+		for range 200 {
+			a := actors.Start(mortal{}, actors.Role[mortal, input, effect, event]{Perform: perform, Stop: stop{}})
+			if n, err := ask(t.Context(), a, getCount); n != 7 || err != nil {
+				t.Fatalf("got %v, %v", n, err)
+			}
+		}
+	})
+	t.Run("the zero Reply", func(*testing.T) {
+		var r actors.Reply[int]
+		r.Give(1)
+	})
+}
+
+// A mortal machine ends with whatever it is told.
+type mortal struct{ ended bool }
+
+func (m mortal) Ended() bool { return m.ended }
+
+func (m mortal) Step(in input) (mortal, effects) {
+	if in, ok := in.(get); ok {
+		return mortal{ended: true}, effects{Do: []effect{respond{in.reply, 7}}}
+	}
+	return mortal{ended: true}, effects{}
+}
+
+func TestGoroutineIsLabelled(t *testing.T) {
+	a := start(echo{})
+	defer a.Close()
+	<-a.Events()
+	var profile bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(profile.String(), `{"actor":"counter"}`) {
+		t.Errorf("no label in\n%s", &profile)
+	}
+}
+
+func TestPanicsAreNotRecovered(t *testing.T) {
+	if os.Getenv("ACTORS_TEST_PANIC") != "" {
+		a := start()
+		tell(t, a, nil)
+		<-a.Ended()
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestPanicsAreNotRecovered$")
+	cmd.Env = append(os.Environ(), "ACTORS_TEST_PANIC=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte("panic: unknown input")) {
+		t.Errorf("exit %v, output\n%s", err, out)
+	}
 }

@@ -1,0 +1,177 @@
+package actors
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A note is an event of kind 'l' (a level: merges), 'e' (an edge), 'o' or 'c'
+// (which undoes the 'o' before it).
+type note struct {
+	kind rune
+	sum  int
+}
+
+func mergeNotes(last, next note) (note, bool) {
+	return note{'l', last.sum + next.sum}, last.kind == 'l' && next.kind == 'l'
+}
+
+func cancelNotes(last, next note) bool { return last.kind == 'o' && next.kind == 'c' }
+
+// A plainOutbox is the specification: what nobody has received, in order.
+type plainOutbox struct {
+	undelivered []note
+	wanted      bool
+}
+
+func (o *plainOutbox) put(v note) {
+	n := len(o.undelivered)
+	if n == 0 {
+		o.undelivered = []note{v}
+		return
+	}
+	last, rest := o.undelivered[n-1], o.undelivered[:n-1]
+	if merged, ok := mergeNotes(last, v); ok {
+		o.undelivered = append(rest, merged)
+		return
+	}
+	switch {
+	case !o.wanted:
+		o.undelivered = []note{v}
+	case cancelNotes(last, v):
+		o.undelivered = rest
+	default:
+		o.undelivered = append(o.undelivered, v)
+	}
+}
+
+func TestOutboxIsWhatItShouldBe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		out := outbox[note]{ch: make(chan note, 1), merge: mergeNotes, cancel: cancelNotes}
+		var want plainOutbox
+		pump := func() {
+			for {
+				ch, next := out.next()
+				select {
+				case ch <- next:
+					out.pop()
+				default:
+					return
+				}
+			}
+		}
+		n := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				n++
+				v := note{rapid.SampledFrom([]rune("leoc")).Draw(t, "kind"), n}
+				out.put(v)
+				want.put(v)
+			},
+			"burst": func(t *rapid.T) {
+				for range rapid.IntRange(1, 100).Draw(t, "edges") {
+					n++
+					out.put(note{'e', n})
+					want.put(note{'e', n})
+				}
+			},
+			"want": func(*rapid.T) { out.wanted, want.wanted = true, true },
+			"send": func(*rapid.T) { pump() },
+			"receive": func(t *rapid.T) {
+				pump()
+				select {
+				case got := <-out.ch:
+					if !want.wanted || len(want.undelivered) == 0 || got != want.undelivered[0] {
+						t.Fatalf("received %v of %v", got, want)
+					}
+					want.undelivered = want.undelivered[1:]
+				default:
+					if want.wanted && len(want.undelivered) > 0 {
+						t.Fatalf("received nothing of %v", want)
+					}
+				}
+			},
+			"": func(t *rapid.T) {
+				if got, want := out.len()+len(out.ch), len(want.undelivered); got != want {
+					t.Fatalf("%d undelivered events, want %d", got, want)
+				}
+				if out.delivered() && want.wanted && len(want.undelivered) > 1 {
+					t.Fatalf("delivered, but for %v", want)
+				}
+				for _, v := range out.queue[:out.head] {
+					if v != (note{}) {
+						t.Fatalf("%v is kept alive", v)
+					}
+				}
+				if out.len() == 0 && cap(out.queue) > 32 {
+					t.Fatalf("empty, but has room for %d", cap(out.queue))
+				}
+				if c := cap(out.queue); c > 64 && c > 4*out.len()+4*out.head {
+					t.Fatalf("room for %d, but %d queued", c, out.len())
+				}
+			},
+		})
+		out.last()
+		var rest []note
+		for v := range out.ch {
+			rest = append(rest, v)
+		}
+		if tail := want.undelivered[max(0, len(want.undelivered)-1):]; !slices.Equal(rest, tail) {
+			t.Fatalf("the last are %v, want %v", rest, tail)
+		}
+	})
+}
+
+func TestOutboxReusesItsMemory(t *testing.T) {
+	out := outbox[int]{ch: make(chan int, 1), wanted: true}
+	// A reader who is always two events behind, for ever.
+	out.put(0)
+	out.put(1)
+	i := 2
+	allocs := testing.AllocsPerRun(1000, func() {
+		out.put(i)
+		i++
+		ch, next := out.next()
+		ch <- next
+		out.pop()
+		<-out.ch
+	})
+	if allocs > 0 {
+		t.Errorf("%v allocations for each event", allocs)
+	}
+	if cap(out.queue) > 16 {
+		t.Errorf("room for %d events, 2 queued", cap(out.queue))
+	}
+}
+
+func TestMailboxReusesItsMemory(t *testing.T) {
+	box := mailbox[*int]{ready: make(chan struct{}, 1)}
+	var spare []*int
+	round := func(n int) {
+		for range n {
+			box.put(new(int))
+		}
+		all, _, _ := box.take(spare)
+		if len(all) != n {
+			t.Fatalf("took %d, want %d", len(all), n)
+		}
+		spare = recycle(all)
+		for _, p := range spare[:cap(spare)] {
+			if p != nil {
+				t.Fatal("an input is kept alive")
+			}
+		}
+	}
+	round(3)
+	round(3)
+	if allocs := testing.AllocsPerRun(100, func() { round(3) }); allocs > 3 {
+		t.Errorf("%v allocations for three inputs, which make three", allocs)
+	}
+	round(10_000)
+	round(1)
+	if cap(spare)+cap(box.queue) > 64 {
+		t.Errorf("%d+%d places are kept after a burst", cap(spare), cap(box.queue))
+	}
+}
