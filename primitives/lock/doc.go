@@ -1,0 +1,36 @@
+// Package lock implements a fair distributed mutual-exclusion lock.
+//
+// A lock is a place in line: contenders stand in the order in which they came,
+// and the first of them holds the lock. One handle is one tenancy. It is
+// acquired at most once, and is over when it is released or lost. What happens
+// to it is told as [Event] values, in the order in which it happened:
+//
+//	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
+//
+// Suspended and Resumed come in turn. A waiter whose node is deleted by
+// somebody else, or whose session expires, joins the line again at its end, by
+// itself; a holder to whom that happens is told [Lost].
+//
+// # Safety
+//
+// No two grants of one lock overlap, unless somebody else deletes the node of
+// the holder, which is then told so. But ownership is a claim about the
+// ZooKeeper session, not about this process: a paused process may still
+// believe that it holds a lock which the server has given away. Pass
+// [Acquired.Token], which grows with every grant of the path, to whatever the
+// lock protects, and refuse smaller tokens there.
+//
+// # Neighbours
+//
+// Nodes are laid out as in ZooKeeper's published recipe, `_c_<uuid>-lock-<number>`
+// under the path of the lock, so that Curator and go-zookeeper can stand in the
+// same line. Children with other names are ignored. The path itself
+// belongs to the lock: keep it empty. Where it carries data, or may not be
+// written to, acquiring takes one more round trip and the data is left alone.
+//
+// # Backpressure
+//
+// A lock never waits for its reader. Undelivered [Waiting] events collapse into
+// the newest, and an undelivered [Suspended] vanishes with its [Resumed]; the
+// others are never dropped.
+package lock

@@ -1,0 +1,86 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What callers can act on. The error of every [Lost] wraps [ErrLost] and the reason:
+// one of these, or one of package session.
+var (
+	// ErrLost means that the lock, or the place in line for it, is gone
+	// without having been released.
+	ErrLost = errors.New("lock lost")
+
+	// ErrNodeDeleted means that somebody else deleted the node that stood for
+	// the lock.
+	ErrNodeDeleted = errors.New("node deleted by somebody else")
+)
+
+// An Event reports a change in the state of a lock. It is one of [Waiting],
+// [Acquired], [Suspended], [Resumed], [Released] and [Lost]; no other type
+// implements it.
+//
+//sumtype:decl
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Waiting means that Ahead other contenders come first.
+	Waiting struct{ Ahead int }
+
+	// Acquired means that this handle holds the lock.
+	Acquired struct {
+		// Token grows with every grant of the lock, to whatever client.
+		Token int64
+		// Node is the name, under the path of the lock, of the node that stands
+		// for the grant.
+		Node string
+	}
+
+	// Suspended means that the connection is lost. The lock is still held, and
+	// will be lost at the Deadline unless Resumed comes first.
+	Suspended struct{ Deadline time.Time }
+
+	// Resumed means that the connection is back and the lock is still held.
+	Resumed struct{}
+
+	// Released means that the lock, or the place in line for it, was given up
+	// on request.
+	Released struct{}
+
+	// Lost means that the lock, or the place in line for it, is gone. Err
+	// wraps [ErrLost] and says why.
+	Lost struct{ Err error }
+)
+
+func (Waiting) event()   {}
+func (Acquired) event()  {}
+func (Suspended) event() {}
+func (Resumed) event()   {}
+func (Released) event()  {}
+func (Lost) event()      {}
+
+func (e Waiting) String() string   { return fmt.Sprintf("waiting ahead=%d", e.Ahead) }
+func (e Acquired) String() string  { return fmt.Sprintf("acquired token=%d node=%s", e.Token, e.Node) }
+func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
+func (Resumed) String() string     { return "resumed" }
+func (Released) String() string    { return "released" }
+func (e Lost) String() string      { return e.Err.Error() }
+
+// merge folds a Waiting event into an undelivered older one.
+func merge(last, next Event) (Event, bool) {
+	_, a := last.(Waiting)
+	_, b := next.(Waiting)
+	return next, a && b
+}
+
+// cancel reports whether next undoes last.
+func cancel(last, next Event) bool {
+	_, a := last.(Suspended)
+	_, b := next.(Resumed)
+	return a && b
+}
