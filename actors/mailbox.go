@@ -45,7 +45,7 @@ func (b *mailbox[T]) stop(v T) {
 	b.mu.Lock()
 	news := !b.closing
 	b.closing = true
-	if news && !b.closed {
+	if news {
 		b.queue = append(b.queue, v)
 	}
 	b.mu.Unlock()

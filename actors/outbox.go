@@ -93,7 +93,6 @@ func (o *outbox[T]) delivered() bool { return !o.wanted || o.len() == 0 }
 
 // last leaves nothing but the newest event in the channel, and closes it.
 func (o *outbox[T]) last() {
-	o.reclaim()
 	if o.len() > 0 {
 		select {
 		case <-o.ch:
