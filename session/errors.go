@@ -1,6 +1,9 @@
 package session
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What callers can act on. Every error of a request wraps one of these, and an
 // [OpError] that names the operation and the path.
@@ -75,3 +78,22 @@ func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Err
 
 // Unwrap returns the underlying error, so that [errors.Is] sees the sentinel.
 func (e *OpError) Unwrap() error { return e.Err }
+
+// A ServerError is an error of the server that has no sentinel of its own.
+type ServerError struct {
+	Code int32 // as in ZooKeeper's KeeperException
+}
+
+// Error implements the error interface.
+func (e *ServerError) Error() string { return fmt.Sprintf("server error %d", e.Code) }
+
+func isAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}
+
+func isNoNode(err error) bool { return errors.Is(err, ErrNoNode) }

@@ -1,0 +1,266 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// An epoch is one ZooKeeper session: one zk.Conn, from the dialling of the first
+// connection until it is retired. It is never used again after that.
+type epoch struct {
+	session  *Session
+	number   int
+	pipeline *pipeline
+	retire   context.CancelFunc // see end
+	retired  <-chan struct{}
+
+	deadline   atomic.Int64 // since Session.born; 0 while there is no session
+	newest     atomic.Int64 // the newest zxid seen
+	announced  atomic.Bool  // as Connected
+	ephemerals ephemerals
+
+	mu      sync.Mutex
+	id      int64         // 0 until the first handshake
+	timeout time.Duration // negotiated
+	link    *link
+	watches map[watchKey]struct{} // those that stand on the server
+}
+
+// terms are the times that follow from a session timeout.
+type terms struct {
+	lease     time.Duration // how long an answer of the leader is good for, from its request on
+	heartbeat time.Duration // between signs of life
+	silence   time.Duration // how long to wait for an answer before trying another server
+}
+
+// termsOf computes them. The leader may have heard of the newest sign of life that
+// it has answered one heartbeat and half a tick late, hence the lease. Half of what
+// is left when a heartbeat is overdue is for finding another server.
+func termsOf(timeout, tick time.Duration) terms {
+	if tick <= 0 || tick > timeout/2 {
+		tick = timeout / 2
+	}
+	margin := min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
+	heartbeat := timeout / 6
+	lease := timeout - heartbeat - tick/2 - margin
+	return terms{lease: lease, heartbeat: heartbeat, silence: (lease - heartbeat) / 2}
+}
+
+// newEpoch starts the client below, which begins to dial.
+func newEpoch(s *Session, number int) (*epoch, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &epoch{
+		session: s, number: number, retire: cancel, retired: ctx.Done(),
+		watches: make(map[watchKey]struct{}),
+	}
+	e.pipeline = newPipeline(e)
+	ready := make(chan struct{})
+	var conn *zk.Conn
+	conn, ended, err := zk.Connect([]string{"see-dial:0"}, s.opts.Timeout, options(
+		zk.WithHostProvider(anyHost{}),
+		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
+			<-ready
+			link := e.dial(ctx)
+			if link.socket == nil {
+				// Only now is the client between connections, where it can
+				// be closed without racing with itself.
+				s.workers.Go(conn.Close)
+			}
+			return link, nil
+		}),
+		zk.WithLogger(clientLogger{s}), zk.WithLogInfo(false),
+		zk.WithMaxConnBufferSize(s.opts.MaxRequest), zk.WithMaxBufferSize(s.opts.MaxReply),
+	)...)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("starting the client: %w", err)
+	}
+	e.pipeline.conn = conn
+	close(ready)
+	s.workers.Go(func() {
+		for range ended { // closed when the client's goroutines are gone
+		}
+	})
+	s.workers.Go(e.pipeline.run)
+	return e, nil
+}
+
+// options makes a list of the client's options, whose type has no name outside.
+func options[T any](all ...T) []T { return all }
+
+// anyHost leaves the choice of servers to [epoch.dial].
+type anyHost struct{}
+
+func (anyHost) Init([]string) error  { return nil }
+func (anyHost) Len() int             { return 1 }
+func (anyHost) Next() (string, bool) { return "see-dial:0", false }
+func (anyHost) Connected()           {}
+
+// dial returns a link to some server, or a grave once the epoch is retired. Until
+// then it does not give up.
+func (e *epoch) dial(ctx context.Context) *link {
+	for {
+		server, socket := e.session.servers.dial(ctx)
+		if socket == nil {
+			return newLink(e, "", nil)
+		}
+		l := newLink(e, server, socket)
+		e.mu.Lock()
+		if ctx.Err() != nil {
+			e.mu.Unlock()
+			_ = socket.Close() // nothing was sent on it
+			return newLink(e, "", nil)
+		}
+		e.link = l
+		e.mu.Unlock()
+		e.session.workers.Go(l.receive)
+		e.session.workers.Go(l.keep)
+		return l
+	}
+}
+
+var errReplaced = errors.New("the server replaced the session by another")
+
+// accept takes the server's answer to a connect request that was sent at the given
+// time. It returns the watches that stood when the connection was lost.
+func (e *epoch) accept(h handshake, at time.Time) (map[watchKey]struct{}, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	const shortest = 10 * time.Millisecond // the client below panics over less than 3 ms
+	switch {
+	case h.id == 0 && e.id == 0:
+		return nil, errors.New("the server refused a new session")
+	case h.id == 0:
+		e.session.tell(rejected{e.number})
+		return nil, ErrExpired
+	case e.id != 0 && e.id != h.id:
+		e.session.tell(rejected{e.number})
+		return nil, errReplaced
+	case h.timeout < shortest:
+		return nil, fmt.Errorf("the server offers a session timeout of %v", h.timeout)
+	}
+	e.id, e.timeout = h.id, h.timeout
+	e.extendLocked(at)
+	return maps.Clone(e.watches), nil
+}
+
+func (e *epoch) terms() terms {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return termsOf(e.timeout, e.session.opts.ServerTick)
+}
+
+// extend notes that the leader has answered what was sent at the given time.
+func (e *epoch) extend(sent time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.extendLocked(sent)
+}
+
+func (e *epoch) extendLocked(sent time.Time) {
+	lease := termsOf(e.timeout, e.session.opts.ServerTick).lease
+	until := int64(sent.Add(lease).Sub(e.session.born))
+	first := e.deadline.Load() == 0
+	if until > e.deadline.Load() {
+		e.deadline.Store(until)
+	}
+	if first {
+		e.session.order.put(func() {}) // so that the loop sets its timer
+	}
+}
+
+// until returns when the session must be counted as lost; zero if there is none.
+func (e *epoch) until() time.Time {
+	d := e.deadline.Load()
+	if d == 0 {
+		return time.Time{}
+	}
+	return e.session.born.Add(time.Duration(d))
+}
+
+// seen notes a zxid of a reply.
+func (e *epoch) seen(zxid int64) {
+	if zxid > e.newest.Load() { // one reader at a time
+		e.newest.Store(zxid)
+	}
+}
+
+// watched notes that a watch stands on the server.
+func (e *epoch) watched(key watchKey) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watches[key] = struct{}{}
+}
+
+// notified passes on what a watch has to tell.
+func (e *epoch) notified(ev nodeEvent) {
+	e.mu.Lock()
+	for _, kind := range watchesEndedBy(ev.kind) {
+		delete(e.watches, watchKey{ev.path, kind})
+	}
+	e.mu.Unlock()
+	e.session.order.put(func() { e.session.notified(e, ev) })
+}
+
+// opened is called when a link takes requests.
+func (e *epoch) opened(l *link) {
+	e.session.servers.succeeded(l.server)
+	e.pipeline.open(l)
+}
+
+// severed is called, once, when a link has failed.
+func (e *epoch) severed(l *link, why error, early bool) {
+	if early {
+		e.session.servers.failed(l.server, why)
+	}
+	e.session.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
+	e.pipeline.close(l)
+	if errors.Is(why, ErrAuthFailed) {
+		e.session.refuseAuth()
+	}
+	e.session.tell(severed{e.number, e.until()})
+}
+
+// end retires the epoch: from now on nothing of it reaches a server. The client
+// below ends by itself when it dials again.
+func (e *epoch) end(why error) {
+	e.retire()
+	e.mu.Lock()
+	l := e.link
+	e.mu.Unlock()
+	e.pipeline.end(why)
+	if l != nil {
+		l.bequeath()
+		l.fail(why)
+	}
+}
+
+// part tells the server that the session ends, and waits for its answer for at
+// most the given time.
+func (e *epoch) part(patience time.Duration) {
+	e.mu.Lock()
+	l := e.link
+	e.mu.Unlock()
+	if l == nil {
+		return
+	}
+	timer := time.AfterFunc(patience, func() { l.fail(errSilent) })
+	defer timer.Stop()
+	<-l.part()
+}
+
+// clientLogger passes on what the client below reports.
+type clientLogger struct{ session *Session }
+
+// Printf implements [zk.Logger].
+func (c clientLogger) Printf(format string, args ...any) {
+	c.session.opts.Logger.Debug("client", "report", fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,152 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+)
+
+// This file is the life of a session, as a pure function. What feeds it is in
+// session.go.
+
+type state int
+
+const (
+	connecting state = iota // no session: the next epoch is being established
+	connected
+	suspended // a session without a connection
+	closing   // the owner has closed it; the server is being told
+	closed    // terminal
+)
+
+func (s state) String() string {
+	return [...]string{"connecting", "connected", "suspended", "closing", "closed"}[s]
+}
+
+// An input is something that happened.
+//
+//sumtype:decl
+type input interface{ input() }
+
+type (
+	// established: a connection of the epoch is ready for requests.
+	established struct {
+		epoch   int
+		id      int64
+		timeout time.Duration
+		server  string
+	}
+	// severed: the connection is gone.
+	severed struct {
+		epoch    int
+		deadline time.Time
+	}
+	// rejected: the server no longer knows the session.
+	rejected struct{ epoch int }
+	// overdue: the session's deadline has passed.
+	overdue struct{ epoch int }
+	// shut: commanded by the owner.
+	shut struct{}
+	// parted answers part.
+	parted struct{}
+)
+
+func (established) input() {}
+func (severed) input()     {}
+func (rejected) input()    {}
+func (overdue) input()     {}
+func (shut) input()        {}
+func (parted) input()      {}
+
+// An effect is something to do about it.
+//
+//sumtype:decl
+type effect interface{ effect() }
+
+type (
+	// dial begins an epoch.
+	dial struct{ epoch int }
+	// retire ends an epoch for good: nothing of it may be done any more.
+	retire struct{ epoch int }
+	// part tells the server that the session ends; answered by parted.
+	part struct{ epoch int }
+)
+
+func (dial) effect()   {}
+func (retire) effect() {}
+func (part) effect()   {}
+
+type effects = actors.Effects[effect, Event]
+
+// machine is the life of a session. Its zero value is about to begin the first
+// epoch.
+type machine struct {
+	state state
+	epoch int
+	id    int64
+}
+
+func (m machine) String() string { return fmt.Sprintf("%v(epoch=%d)", m.state, m.epoch) }
+
+// Ended implements [actors.Machine].
+func (m machine) Ended() bool { return m.state == closed }
+
+// Step implements [actors.Machine]. News of another epoch than the present one
+// is old news.
+func (m machine) Step(in input) (machine, effects) {
+	switch in := in.(type) {
+	case established:
+		if in.epoch == m.epoch {
+			return m.establish(in)
+		}
+	case severed:
+		if in.epoch == m.epoch && m.state == connected {
+			m.state = suspended
+			return m, effects{Emit: []Event{Suspended{Deadline: in.deadline}}}
+		}
+	case rejected:
+		return m.lose(in.epoch)
+	case overdue:
+		return m.lose(in.epoch)
+	case shut:
+		if m.state == connecting || m.state == connected || m.state == suspended {
+			m.state = closing
+			return m, effects{Emit: []Event{Closed{}}, Do: []effect{part{m.epoch}}}
+		}
+	case parted:
+		if m.state == closing {
+			m.state = closed
+			return m, effects{Do: []effect{retire{m.epoch}}}
+		}
+	}
+	return m, effects{}
+}
+
+func (m machine) establish(in established) (machine, effects) {
+	switch m.state {
+	case connecting:
+		m.state, m.id = connected, in.id
+		ev := Connected{ID: in.id, Epoch: in.epoch, Timeout: in.timeout, Server: in.server}
+		return m, effects{Emit: []Event{ev}}
+	case suspended:
+		m.state = connected
+		return m, effects{Emit: []Event{Resumed{Server: in.server}}}
+	case connected, closing, closed:
+	}
+	return m, effects{}
+}
+
+// lose ends the epoch and begins the next. What was never announced is not
+// mourned.
+func (m machine) lose(epoch int) (machine, effects) {
+	if epoch != m.epoch || m.state == closing || m.state == closed {
+		return m, effects{}
+	}
+	e := effects{Do: []effect{retire{m.epoch}, dial{m.epoch + 1}}}
+	if m.state != connecting {
+		e.Emit = []Event{Expired{ID: m.id, Epoch: m.epoch}}
+	}
+	m.state, m.epoch, m.id = connecting, m.epoch+1, 0
+	return m, e
+}

@@ -1,0 +1,229 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options are optional parameters for [Open]. A nil *Options is equivalent to a
+// zero Options.
+type Options struct {
+	// Timeout is the session timeout to ask for; the server may negotiate
+	// another, which [Connected] tells. The default is 10 s.
+	Timeout time.Duration
+
+	// ServerTick is the servers' tickTime. The session counts itself as lost
+	// half a tick earlier than it would otherwise have to. The default is half
+	// of the negotiated timeout, the largest that ZooKeeper's limits allow;
+	// telling the true value lets a session outlive longer failovers.
+	ServerTick time.Duration
+
+	// Chroot is the node below which all paths of the session are. The default
+	// is the root.
+	Chroot string
+
+	// Auth is presented to the server on every connection.
+	Auth []Auth
+
+	// ACL is given to the nodes that the session creates. The default is
+	// [WorldAll].
+	ACL []ACL
+
+	// TLS encrypts the connections. ServerName defaults to the host that is
+	// dialled. The default is no encryption.
+	TLS *tls.Config
+
+	// Dialer makes the connections. Host names are resolved anew for each.
+	// The default is that of package net.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// CloseTimeout bounds [Session.Close]. The default is 2 s.
+	CloseTimeout time.Duration
+
+	// MaxRequest is the largest request that is sent, in bytes. It costs as much
+	// memory. Servers refuse more than 1,048,575 unless they are configured
+	// otherwise. The default is 512 KiB.
+	MaxRequest int
+
+	// MaxReply is the largest reply that is accepted, in bytes: a request with a
+	// larger one fails with [ErrTooLarge], all others go on. It costs as much
+	// memory, up to 1.5 MiB. The default is 768 KiB.
+	MaxReply int
+
+	// Logger is told of connections and sessions, never of secrets or data.
+	// The default discards.
+	Logger *slog.Logger
+
+	// Observer is told of requests and changes of state. The default is none.
+	Observer Observer
+}
+
+const (
+	defaultTimeout      = 10 * time.Second
+	defaultCloseTimeout = 2 * time.Second
+	defaultMaxRequest   = 512 << 10
+	defaultMaxReply     = 768 << 10
+
+	// frameOverhead is what a request has beside its paths, data and ACLs.
+	frameOverhead = 256
+)
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	v.Timeout = cmp.Or(v.Timeout, defaultTimeout)
+	v.CloseTimeout = cmp.Or(v.CloseTimeout, defaultCloseTimeout)
+	v.MaxRequest = cmp.Or(v.MaxRequest, defaultMaxRequest)
+	v.MaxReply = cmp.Or(v.MaxReply, defaultMaxReply)
+	v.Auth = slices.Clone(v.Auth)
+	v.ACL = slices.Clone(v.ACL)
+	if len(v.ACL) == 0 {
+		v.ACL = WorldAll()
+	}
+	if v.Dialer == nil {
+		v.Dialer = new(net.Dialer).DialContext
+	}
+	if v.Logger == nil {
+		v.Logger = slog.New(slog.DiscardHandler)
+	}
+	if v.Observer == nil {
+		v.Observer = NopObserver{}
+	}
+	if v.Chroot == "/" {
+		v.Chroot = ""
+	}
+	return v
+}
+
+func (o Options) validate() error {
+	var errs []error
+	refuse := func(name string, v any, why string) {
+		errs = append(errs, fmt.Errorf("%w: Options.%s %v: %s", ErrInvalidArgument, name, v, why))
+	}
+	if o.Timeout < 0 || o.Timeout.Milliseconds() > math.MaxInt32 {
+		refuse("Timeout", o.Timeout, "must be positive, and at most 24 days")
+	} else if o.Timeout < time.Millisecond {
+		refuse("Timeout", o.Timeout, "must be at least a millisecond")
+	}
+	if o.ServerTick < 0 {
+		refuse("ServerTick", o.ServerTick, "must not be negative")
+	}
+	if o.CloseTimeout < 0 {
+		refuse("CloseTimeout", o.CloseTimeout, "must not be negative")
+	}
+	const least = 4 << 10
+	if o.MaxRequest < least {
+		refuse("MaxRequest", o.MaxRequest, "must be at least 4 KiB")
+	}
+	if o.MaxReply < least {
+		refuse("MaxReply", o.MaxReply, "must be at least 4 KiB")
+	}
+	if o.Chroot != "" {
+		if err := ValidatePath(o.Chroot); err != nil {
+			errs = append(errs, fmt.Errorf("Options.Chroot: %w", err))
+		}
+	}
+	for i, a := range o.Auth {
+		if a.Scheme == "" {
+			errs = append(errs, fmt.Errorf("%w: Options.Auth[%d]: the scheme is empty", ErrInvalidArgument, i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Auth is what a session presents to be allowed more.
+type Auth struct {
+	Scheme string // "digest", for one
+	Secret []byte // "user:password" for digest
+}
+
+// String hides the secret.
+func (a Auth) String() string { return a.Scheme + ":***" }
+
+// GoString hides the secret.
+func (a Auth) GoString() string { return "session.Auth{" + a.String() + "}" }
+
+// Perms are what an [ACL] allows.
+type Perms int32
+
+// The permissions.
+const (
+	PermRead Perms = 1 << iota
+	PermWrite
+	PermCreate
+	PermDelete
+	PermAdmin
+
+	PermAll = PermRead | PermWrite | PermCreate | PermDelete | PermAdmin
+)
+
+// An ACL allows somebody something on a node.
+type ACL struct {
+	Perms  Perms
+	Scheme string
+	ID     string
+}
+
+// WorldAll allows everybody everything.
+func WorldAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}} }
+
+// CreatorAll allows those who present the same [Auth] as the creator everything,
+// and nobody else anything.
+func CreatorAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "auth", ID: ""}} }
+
+// ParseConnectString splits a ZooKeeper connect string such as
+// "zk1:2181,zk2:2181/apps/billing" into its servers and its chroot, "" if it has
+// none. A server without a port gets 2181.
+func ParseConnectString(connect string) (servers []string, chroot string, err error) {
+	list := connect
+	if i := strings.IndexByte(connect, '/'); i >= 0 {
+		list, chroot = connect[:i], connect[i:]
+		if err := ValidatePath(chroot); err != nil {
+			return nil, "", fmt.Errorf("connect string: chroot: %w", err)
+		}
+		if chroot == "/" {
+			chroot = ""
+		}
+	}
+	for server := range strings.SplitSeq(list, ",") {
+		servers = append(servers, strings.TrimSpace(server))
+	}
+	servers, err = checkServers(servers)
+	if err != nil {
+		return nil, "", fmt.Errorf("connect string: %w", err)
+	}
+	return servers, chroot, nil
+}
+
+// checkServers returns the servers as host:port.
+func checkServers(servers []string) ([]string, error) {
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("%w: servers: the list is empty", ErrInvalidArgument)
+	}
+	checked := make([]string, 0, len(servers))
+	for _, server := range servers {
+		host, port, err := net.SplitHostPort(server)
+		var missing *net.AddrError
+		if errors.As(err, &missing) && missing.Err == "missing port in address" {
+			host, port, err = strings.Trim(server, "[]"), "2181", nil
+		}
+		n, portErr := strconv.Atoi(port)
+		if err != nil || portErr != nil || n < 1 || n > 65535 || host == "" || strings.ContainsAny(host, " /@") {
+			return nil, fmt.Errorf("%w: servers: %q is not host:port", ErrInvalidArgument, server)
+		}
+		checked = append(checked, net.JoinHostPort(host, port))
+	}
+	return checked, nil
+}

@@ -1,0 +1,79 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// ValidatePath reports why path cannot be the path of a node, by ZooKeeper's own
+// rules, wrapping [ErrInvalidPath]. It does no I/O.
+func ValidatePath(path string) error {
+	bad := func(why string) error { return fmt.Errorf("%w %q: %s", ErrInvalidPath, path, why) }
+	switch {
+	case path == "":
+		return bad("it is empty")
+	case path[0] != '/':
+		return bad("it does not begin with /")
+	case path == "/":
+		return nil
+	case path[len(path)-1] == '/':
+		return bad("it ends with /")
+	case !utf8.ValidString(path):
+		return bad("it is not UTF-8")
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		switch name {
+		case "":
+			return bad("it has an empty name in it")
+		case ".", "..":
+			return bad("relative names are not allowed")
+		}
+	}
+	for _, r := range path {
+		switch {
+		case r == 0:
+			return bad("it has a NUL in it")
+		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff:
+			return bad(fmt.Sprintf("the character %U is not allowed", r))
+		}
+	}
+	return nil
+}
+
+// Join returns the path of the child of dir with the given name.
+func Join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}
+
+// Split returns the parent of the node at path and its name there.
+func Split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i == 0 {
+		return "/", path[1:]
+	}
+	return path[:i], path[i+1:]
+}
+
+// absolute returns the path on the server.
+func (s *Session) absolute(path string) string {
+	switch {
+	case s.opts.Chroot == "":
+		return path
+	case path == "/":
+		return s.opts.Chroot
+	}
+	return s.opts.Chroot + path
+}
+
+// relative returns the path as the users of the session know it.
+func (s *Session) relative(path string) string {
+	rest := strings.TrimPrefix(path, s.opts.Chroot)
+	if rest == "" {
+		return "/"
+	}
+	return rest
+}

@@ -1,0 +1,275 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// maxInFlight bounds the unanswered requests of one session, well below the
+// thousand at which a server stops reading.
+const maxInFlight = 512
+
+// A call is one request, from its submission until its answer.
+type call struct {
+	op        string
+	path      string
+	number    int  // of the epoch that it belongs to; 0 if it may be sent in any
+	write     bool // repeating it could act twice
+	ephemeral int  // bytes of paths of the ephemeral nodes that it creates
+	began     time.Time
+	do        func(*zk.Conn) error // blocks until the client below has an answer
+	answer    func(error)          // runs in the session's loop
+
+	epoch *epoch // that it was submitted to
+
+	state atomic.Int32 // a callState
+
+	// These belong to the link that it goes out on, until do has returned.
+	bound  bool
+	opcode int32
+	code   int32
+	place  *place // of its reply, once that has come
+}
+
+type callState = int32
+
+const (
+	callQueued callState = iota
+	callSent
+	callAbandoned
+)
+
+// abandon withdraws a call that has not been sent. It reports whether it was in
+// time.
+func (c *call) abandon() bool {
+	return c.state.CompareAndSwap(callQueued, callAbandoned)
+}
+
+// A pipeline sends the calls of one epoch, one behind the other, without waiting
+// for their answers. It holds them back while there is no open link.
+type pipeline struct {
+	epoch   *epoch
+	conn    *zk.Conn
+	written chan struct{} // a value when the call that was expected has been written
+	bounced chan struct{} // a value when it has returned unwritten
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	queue    []*call
+	link     *link // that takes requests
+	opened   *link // that is open, but must wait for what an earlier one has lost
+	inFlight int
+	lost     int   // in flight on links that have failed
+	over     error // why the epoch has ended
+}
+
+func newPipeline(e *epoch) *pipeline {
+	p := &pipeline{epoch: e, written: make(chan struct{}, 1), bounced: make(chan struct{}, 1)}
+	p.changed = sync.NewCond(&p.mu)
+	return p
+}
+
+// submit queues a call. It reports false if the epoch has ended.
+func (p *pipeline) submit(c *call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over != nil {
+		return false
+	}
+	p.queue = append(p.queue, c)
+	if len(p.queue) == 1 {
+		p.changed.Signal()
+	}
+	return true
+}
+
+// open lets calls out on a link, once everything that was lost with earlier links
+// has been answered.
+func (p *pipeline) open(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opened = l
+	p.release()
+}
+
+func (p *pipeline) release() {
+	if p.opened == nil || p.lost > 0 || p.over != nil {
+		return
+	}
+	l := p.opened
+	p.link, p.opened = l, nil
+	p.changed.Signal()
+	e := p.epoch
+	e.mu.Lock()
+	in := established{epoch: e.number, id: e.id, timeout: e.timeout, server: l.server}
+	e.mu.Unlock()
+	e.session.tell(in)
+}
+
+// close is called when a link has failed.
+func (p *pipeline) close(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opened == l {
+		p.opened = nil
+	}
+	if p.link == l {
+		p.link = nil
+		p.lost = p.inFlight
+	}
+}
+
+// end answers everything that was not sent, and keeps the rest from being sent.
+func (p *pipeline) end(why error) {
+	p.mu.Lock()
+	queue := p.queue
+	p.queue, p.over = nil, why
+	p.changed.Signal()
+	p.mu.Unlock()
+	for _, c := range queue {
+		p.epoch.session.unsent(c, why)
+	}
+}
+
+// run sends until the epoch ends.
+func (p *pipeline) run() {
+	for {
+		c, l := p.next()
+		if c == nil {
+			return
+		}
+		if !c.state.CompareAndSwap(callQueued, callSent) {
+			p.returned()
+			continue
+		}
+		if !l.expect(c) {
+			p.requeue(c)
+			continue
+		}
+		p.epoch.session.workers.Go(func() { p.perform(c, l) })
+		select {
+		case <-p.written:
+		case <-p.bounced:
+		}
+	}
+}
+
+// next waits for a call that can be sent.
+func (p *pipeline) next() (*call, *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.over == nil && (p.link == nil || len(p.queue) == 0 || p.inFlight >= maxInFlight) {
+		p.changed.Wait()
+	}
+	if p.over != nil {
+		return nil, nil
+	}
+	c := p.queue[0]
+	p.queue[0] = nil
+	p.queue = p.queue[1:]
+	p.inFlight++
+	return c, p.link
+}
+
+// requeue puts back a call that was not written.
+func (p *pipeline) requeue(c *call) {
+	p.mu.Lock()
+	over := p.over
+	if over == nil {
+		c.state.Store(callQueued)
+		p.queue = append([]*call{c}, p.queue...)
+	}
+	p.mu.Unlock()
+	p.returned()
+	if over != nil {
+		c.state.Store(callQueued)
+		p.epoch.session.unsent(c, over)
+	}
+}
+
+// returned counts a call that is no longer in flight.
+func (p *pipeline) returned() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inFlight--
+	p.changed.Signal()
+	if p.lost > 0 {
+		p.lost--
+		p.release()
+	}
+}
+
+// perform makes the blocking call to the client below, and settles its outcome.
+func (p *pipeline) perform(c *call, l *link) {
+	err := c.do(p.conn)
+	bound := l.unexpect(c)
+	switch {
+	case !bound && transient(err):
+		p.requeue(c)
+	case !bound:
+		p.epoch.session.order.put(func() { c.finish(err) })
+		p.returned()
+	case c.place != nil && !transient(err):
+		if c.code != codeOK {
+			err = errOf(c.code)
+		}
+		p.epoch.session.order.fill(c.place, func() { c.finish(err) })
+		p.returned()
+	default:
+		lost := c.lost()
+		at := c.place
+		if at == nil {
+			at = p.epoch.session.order.reserve()
+		}
+		p.epoch.session.order.fill(at, func() { c.finish(lost) })
+		p.returned()
+	}
+	if !bound {
+		p.bounced <- struct{}{}
+	}
+}
+
+// transient reports whether the client failed for want of a connection, and not
+// because of the request.
+func transient(err error) bool {
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrClosing) || errors.Is(err, zk.ErrNoServer) ||
+		err != nil && err.Error() == refused
+}
+
+// refused is what the client below makes of [codeRefused].
+const refused = "unknown error: -9001"
+
+// lost returns the error of a call whose reply did not come.
+func (c *call) lost() error {
+	why := ErrDisconnected
+	select {
+	case <-c.epoch.retired:
+		why = ErrExpired
+	default:
+	}
+	if c.write {
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, why)
+	}
+	return why
+}
+
+// finish gives the answer. It runs in the session's loop.
+func (c *call) finish(err error) {
+	if err != nil {
+		err = &OpError{Op: c.op, Path: c.path, Err: err}
+	}
+	if err != nil {
+		c.epoch.ephemerals.release(c.ephemeral)
+	}
+	if c.state.Load() == callAbandoned {
+		return
+	}
+	s := c.epoch.session
+	s.opts.Observer.Request(c.op, time.Since(c.began), err)
+	c.answer(err)
+}

@@ -1,0 +1,269 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// NewGUID returns a random GUID for [GUIDName].
+func NewGUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// await makes a request and waits for its answer, or the end of ctx.
+func await[T any](ctx context.Context, start func(answer func(T, error)) *call) (T, error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	answered := make(chan outcome, 1)
+	c := start(func(result T, err error) { answered <- outcome{result, err} })
+	select {
+	case o := <-answered:
+		return o.result, o.err
+	case <-ctx.Done():
+	}
+	var none T
+	why := context.Cause(ctx)
+	if c.write && !c.abandon() {
+		select {
+		case o := <-answered:
+			return o.result, o.err
+		default:
+			why = fmt.Errorf("%w: %w", ErrUnknownOutcome, why)
+		}
+	} else if !c.write {
+		c.abandon()
+	}
+	return none, &OpError{Op: c.op, Path: c.path, Err: why}
+}
+
+// again repeats what does no harm when repeated, until it succeeds, fails for a
+// reason that does not pass, or ctx ends.
+func again[T any](ctx context.Context, try func() (T, error)) (T, error) {
+	pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(5*time.Millisecond),
+		backoff.WithMaxInterval(time.Second),
+		backoff.WithMaxElapsedTime(0),
+	)
+	for {
+		result, err := try()
+		if !isAny(err, ErrDisconnected, ErrExpired) || isAny(err, ErrClosed) || ctx.Err() != nil {
+			return result, err
+		}
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return result, fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+		}
+	}
+}
+
+func (s *Session) anyEpoch() Async { return s.Async(0) }
+
+// Create creates a node with the ACL of the session, and returns its path. The name
+// of a sequential node is preceded by a GUID, and followed by a number:
+// /a/b- becomes /a/_c_<guid>-b-0000000001, so that it can be found when the
+// reply is lost. A missing parent is [ErrNoNode]: see [Session.EnsurePath].
+//
+// An ephemeral or sequential node whose outcome is in doubt is looked for, and
+// returned if it was made. If ctx ends before that is settled, the node is
+// removed, as soon as that is possible. Others fail with [ErrUnknownOutcome] if the
+// reply was lost. An ephemeral node belongs to the session that created it: if that
+// expires before the answer, the error is [ErrExpired].
+func (s *Session) Create(ctx context.Context, path string, data []byte, mode CreateMode) (string, error) {
+	if err := validateCreated(path, mode); err != nil {
+		return "", &OpError{Op: "create", Path: path, Err: err}
+	}
+	if mode.IsSequential() {
+		return s.createSequential(ctx, path, data, mode)
+	}
+	node, err := await(ctx, func(answer func(string, error)) *call {
+		return s.anyEpoch().create(path, data, mode, answer)
+	})
+	if mode != Ephemeral || !isAny(err, ErrUnknownOutcome) {
+		return node, err
+	}
+	return s.settleEphemeral(ctx, path, err)
+}
+
+// createSequential tries under one GUID until it is known what became of it.
+func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode) (string, error) {
+	dir, name := Split(path)
+	guid := NewGUID()
+	for {
+		var epoch int
+		node, err := await(ctx, func(answer func(string, error)) *call {
+			c := s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, answer)
+			if c.epoch != nil {
+				epoch = c.epoch.number
+			}
+			return c
+		})
+		if !isAny(err, ErrUnknownOutcome) {
+			return node, err
+		}
+		if mode.IsEphemeral() && isAny(err, ErrExpired) {
+			return "", err // it is gone with its session
+		}
+		of := s.anyEpoch()
+		if mode.IsEphemeral() {
+			of = s.Async(epoch)
+		}
+		found, findErr := s.find(ctx, of, dir, guid)
+		switch {
+		case findErr != nil && isNoNode(findErr):
+			return "", findErr
+		case findErr != nil:
+			of.WithdrawAll(dir, guid, func() {})
+			return "", err
+		case found != "":
+			return found, nil
+		}
+	}
+}
+
+// find looks for the node with the GUID. The sync that every new connection begins
+// with makes it see what an earlier one has done.
+func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
+	return again(ctx, func() (string, error) {
+		children, err := await(ctx, func(answer func(childrenResult, error)) *call { return of.children(dir, answer) })
+		for _, name := range children.names {
+			if hasGUID(name, guid) {
+				return Join(dir, name), nil
+			}
+		}
+		return "", err
+	})
+}
+
+// settleEphemeral finds out whether an ephemeral node whose create is in doubt
+// stands, and is ours.
+func (s *Session) settleEphemeral(ctx context.Context, path string, doubt error) (string, error) {
+	if isAny(doubt, ErrExpired) {
+		return "", doubt
+	}
+	connected, ok := s.connectedNow()
+	if !ok || ctx.Err() != nil {
+		s.removeOwn(path)
+		return "", doubt
+	}
+	stat, err := again(ctx, func() (*Stat, error) { return s.Exists(ctx, path) })
+	switch {
+	case err != nil:
+		s.removeOwn(path)
+		return "", doubt
+	case stat == nil:
+		return "", &OpError{Op: "create", Path: path, Err: ErrDisconnected}
+	case stat.EphemeralOwner != connected.ID:
+		return "", &OpError{Op: "create", Path: path, Err: ErrNodeExists}
+	}
+	return path, nil
+}
+
+// connectedNow returns the present session, suspended or not.
+func (s *Session) connectedNow() (Connected, bool) {
+	type present struct {
+		connected Connected
+		ok        bool
+	}
+	asked := make(chan present, 1)
+	s.order.put(func() {
+		asked <- present{s.connected, s.machine.state == connected || s.machine.state == suspended}
+	})
+	p := <-asked
+	return p.connected, p.ok
+}
+
+// removeOwn deletes the node if the present session owns it.
+func (s *Session) removeOwn(path string) {
+	s.order.put(func() {
+		id, of := s.connected.ID, s.Async(s.epoch.number)
+		of.Exists(path, func(stat *Stat, err error) {
+			switch {
+			case err == nil && stat != nil && stat.EphemeralOwner == id:
+				of.Withdraw(path, func() {})
+			case isAny(err, ErrDisconnected):
+				s.removeOwn(path)
+			}
+		})
+	})
+}
+
+// Get returns the data of a node. A missing node is [ErrNoNode].
+func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
+	r, err := again(ctx, func() (dataResult, error) {
+		return await(ctx, func(answer func(dataResult, error)) *call { return s.anyEpoch().get(path, answer) })
+	})
+	return r.data, r.stat, err
+}
+
+// Set sets the data of a node that has the version, or any with [AnyVersion], and
+// returns its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
+func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*Stat, error) {
+	return await(ctx, func(answer func(*Stat, error)) *call { return s.anyEpoch().set(path, data, version, answer) })
+}
+
+// Children returns the names of a node's children, in no order.
+func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, error) {
+	r, err := again(ctx, func() (childrenResult, error) {
+		return await(ctx, func(answer func(childrenResult, error)) *call { return s.anyEpoch().children(path, answer) })
+	})
+	return r.names, r.stat, err
+}
+
+// Exists returns the Stat of a node, nil if there is none.
+func (s *Session) Exists(ctx context.Context, path string) (*Stat, error) {
+	return again(ctx, func() (*Stat, error) {
+		return await(ctx, func(answer func(*Stat, error)) *call { return s.anyEpoch().exists(path, answer) })
+	})
+}
+
+// Delete deletes a node that has the version, or any with [AnyVersion]. It fails with
+// [ErrUnknownOutcome] if the reply was lost.
+func (s *Session) Delete(ctx context.Context, path string, version int32) error {
+	_, err := await(ctx, func(answer func(struct{}, error)) *call { return s.anyEpoch().delete(path, version, answer) })
+	return err
+}
+
+// Sync brings the server that the session is connected to up to what the leader has
+// committed: a read that follows sees what others had written when Sync was called.
+func (s *Session) Sync(ctx context.Context, path string) error {
+	_, err := again(ctx, func() (struct{}, error) {
+		return await(ctx, func(answer func(struct{}, error)) *call { return s.anyEpoch().sync(path, answer) })
+	})
+	return err
+}
+
+// Multi does all the operations, or none. The results stand in the order of the
+// operations; if one fails the error is its error, and wraps [ErrUnknownOutcome] if
+// the reply was lost. Names of sequential nodes get no GUID here.
+func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
+	return await(ctx, func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, answer) })
+}
+
+// EnsurePath makes sure that there is a node at path, with what is missing above it,
+// the session's chroot included. What it makes are containers, which the server
+// deletes some time after their last child, where the server knows them.
+func (s *Session) EnsurePath(ctx context.Context, path string) error {
+	_, err := again(ctx, func() (struct{}, error) {
+		return await(ctx, func(answer func(struct{}, error)) *call {
+			s.anyEpoch().EnsurePath(path, func(err error) { answer(struct{}{}, err) })
+			return &call{op: "ensure", path: path}
+		})
+	})
+	if errors.Is(err, ErrNodeExists) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,356 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+)
+
+// A Session talks to ZooKeeper through one session after another: when one is
+// lost, the next is established by itself. It is safe for concurrent use, and
+// must be closed.
+type Session struct {
+	opts    Options
+	servers *servers
+	born    time.Time // deadlines are kept as distances from it
+	order   *order    // of everything that the loop does
+	workers sync.WaitGroup
+
+	mu       sync.Mutex
+	newest   *epoch // takes requests; nil once closed
+	closing  chan struct{} // closed when Close was called
+	gone     chan struct{} // closed when no goroutine is left
+	refused  chan struct{} // closed when the credentials were refused
+	refuse   sync.Once
+	present  atomic.Pointer[Event]
+
+	// These belong to the loop.
+	machine     machine
+	epoch       *epoch // of the machine
+	connected   Connected
+	subscribers []*subscriber
+	watches     map[watchKey]*watchEntry
+	stopped     bool
+
+	warmth warmth
+}
+
+// A subscriber is told of every event, in the loop.
+type subscriber struct {
+	// tell returns a channel that is closed when the subscriber has acted on
+	// the event, or nil.
+	tell func(Event) (settled <-chan struct{})
+	// end, if not nil, is called when the session has ended.
+	end func()
+}
+
+// Open establishes a session with one of the servers, each host:port. It returns
+// when that is done. If ctx ends before, or the server refuses the credentials in
+// opts, the error names the servers and the last failure of each, and nothing is
+// left behind.
+//
+// If opts is nil, the default options are used.
+func Open(ctx context.Context, addresses []string, opts *Options) (*Session, error) {
+	o := opts.withDefaults()
+	addresses, err := checkServers(addresses)
+	if err == nil {
+		err = o.validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	s := &Session{
+		opts: o, born: time.Now(), order: newOrder(),
+		closing: make(chan struct{}), gone: make(chan struct{}), refused: make(chan struct{}),
+		watches: make(map[watchKey]*watchEntry),
+		machine: machine{epoch: 1},
+	}
+	s.servers = newServers(addresses, &s.opts)
+	s.begin(1)
+	established := make(chan struct{})
+	s.order.put(func() {
+		var once sync.Once
+		s.subscribe(&subscriber{tell: func(ev Event) <-chan struct{} {
+			if _, ok := ev.(Connected); ok {
+				once.Do(func() { close(established) })
+			}
+			return nil
+		}})
+	})
+	go s.loop()
+	select {
+	case <-established:
+		return s, nil
+	case <-s.refused:
+		err = ErrAuthFailed
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	s.Close()
+	return nil, fmt.Errorf("open session: %w (%s)", err, s.servers.troubles())
+}
+
+// Close ends the session on the server, so that its ephemeral nodes go at once, and
+// waits until that is confirmed, but at most for [Options.CloseTimeout]. Then no
+// goroutine of the session is left. What is held through it is lost before the
+// server is told. It may be called any number of times.
+func (s *Session) Close() {
+	s.mu.Lock()
+	select {
+	case <-s.closing:
+	default:
+		close(s.closing)
+		s.tell(shut{})
+	}
+	s.mu.Unlock()
+	<-s.gone
+}
+
+// State returns the newest event: what a new subscription begins with.
+func (s *Session) State() Event {
+	if ev := s.present.Load(); ev != nil {
+		return *ev
+	}
+	return nil
+}
+
+// Events returns a subscription of its own to the events of the session:
+//
+//	(Connected (Suspended Resumed)* Suspended? Expired)* (Connected (Suspended Resumed)* Suspended?)? Closed
+//
+// It starts with the present state, and loses nothing however slowly it is read:
+// only what a reader has not taken by the time that Close returns is discarded, but
+// for Closed. The channel is closed after Closed, or when ctx ends.
+func (s *Session) Events(ctx context.Context) <-chan Event {
+	stream := actors.NewStream[Event]("session events", nil)
+	sub := &subscriber{tell: func(ev Event) <-chan struct{} {
+		if _, last := ev.(Closed); last {
+			stream.End(ev)
+		} else {
+			stream.Put(ev)
+		}
+		return nil
+	}}
+	stop := context.AfterFunc(ctx, func() {
+		s.order.put(func() { s.unsubscribe(sub) })
+		stream.Close()
+	})
+	sub.end = func() {
+		stop()
+		stream.Close()
+	}
+	s.order.put(func() { s.subscribe(sub) })
+	return stream.Events()
+}
+
+// loop is the session's actor: everything that touches its state happens here, one
+// after the other, in the order of the wire.
+func (s *Session) loop() {
+	defer close(s.gone)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for !s.stopped {
+		select {
+		case <-s.order.ready:
+		case <-timer.C:
+		}
+		for _, p := range s.order.take() {
+			s.checkDeadline() // nothing is told after the deadline as if it were before
+			p.do()
+		}
+		s.checkDeadline()
+		if until := s.epoch.until(); !until.IsZero() {
+			timer.Reset(time.Until(until))
+		}
+	}
+	for _, sub := range s.subscribers {
+		if sub.end != nil {
+			sub.end()
+		}
+	}
+	s.order.detach()
+}
+
+// checkDeadline counts the session as lost when its time is over, whatever has been
+// heard from the server.
+func (s *Session) checkDeadline() {
+	if until := s.epoch.until(); !until.IsZero() && !time.Now().Before(until) {
+		s.step(overdue{s.epoch.number})
+	}
+}
+
+// tell hands the machine an input, in its turn.
+func (s *Session) tell(in input) { s.order.put(func() { s.step(in) }) }
+
+func (s *Session) step(in input) {
+	var e effects
+	s.machine, e = s.machine.Step(in)
+	if c, ok := in.(established); ok && s.machine.state == connected {
+		s.opts.Logger.Info("session established", "server", c.server, "epoch", c.epoch, "timeout", c.timeout)
+	}
+	var settled []<-chan struct{}
+	for _, ev := range e.Emit {
+		settled = append(settled, s.announce(ev)...)
+	}
+	for _, do := range e.Do {
+		switch do := do.(type) {
+		case dial:
+			s.begin(do.epoch)
+		case retire:
+			s.retire()
+		case part:
+			s.part(settled)
+		}
+	}
+}
+
+// begin starts an epoch.
+func (s *Session) begin(number int) {
+	e, err := newEpoch(s, number)
+	if err != nil {
+		// The client below fails only for arguments that are constants here.
+		panic(err)
+	}
+	s.epoch = e
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newest = e
+}
+
+// retire ends the present epoch.
+func (s *Session) retire() {
+	why := ErrExpired
+	if s.machine.Ended() {
+		why = ErrClosed
+		s.mu.Lock()
+		s.newest = nil
+		s.mu.Unlock()
+	}
+	s.forgetWatches(why)
+	s.epoch.end(why)
+	if s.machine.Ended() {
+		go func() {
+			s.workers.Wait()
+			s.order.put(func() { s.stopped = true })
+		}()
+	}
+}
+
+// part tells the server that the session ends, after those who hold something
+// through it have stopped to rely on it.
+func (s *Session) part(settled []<-chan struct{}) {
+	e := s.epoch
+	s.workers.Go(func() {
+		patience := time.NewTimer(s.opts.CloseTimeout)
+		defer patience.Stop()
+		for _, done := range settled {
+			select {
+			case <-done:
+			case <-patience.C:
+				patience.Reset(0)
+			}
+		}
+		e.part(s.opts.CloseTimeout)
+		s.tell(parted{})
+	})
+}
+
+// announce tells everybody.
+func (s *Session) announce(ev Event) []<-chan struct{} {
+	if c, ok := ev.(Connected); ok {
+		s.connected = c
+		s.epoch.announced.Store(true)
+	}
+	if r, ok := ev.(Resumed); ok {
+		s.connected.Server = r.Server
+	}
+	s.present.Store(&ev)
+	s.opts.Observer.State(ev)
+	s.opts.Logger.Info("session", "event", ev)
+	var settled []<-chan struct{}
+	for _, sub := range slices.Clone(s.subscribers) {
+		if done := sub.tell(ev); done != nil {
+			settled = append(settled, done)
+		}
+	}
+	return settled
+}
+
+// subscribe tells a new subscriber the present state.
+func (s *Session) subscribe(sub *subscriber) {
+	s.subscribers = append(s.subscribers, sub)
+	switch s.machine.state {
+	case connected:
+		sub.tell(s.connected)
+	case suspended:
+		sub.tell(s.connected)
+		if ev := s.State(); ev != nil {
+			sub.tell(ev)
+		}
+	case closing, closed:
+		sub.tell(Closed{})
+	case connecting:
+	}
+	if s.stopped && sub.end != nil {
+		sub.end()
+	}
+}
+
+func (s *Session) unsubscribe(sub *subscriber) {
+	if i := slices.Index(s.subscribers, sub); i >= 0 {
+		s.subscribers = slices.Delete(s.subscribers, i, i+1)
+	}
+}
+
+// submit gives a call to the newest epoch, or refuses it in its turn.
+func (s *Session) submit(c *call) {
+	if why := s.enqueue(c); why != nil {
+		s.order.put(func() { c.answer(&OpError{Op: c.op, Path: c.path, Err: why}) })
+	}
+}
+
+// enqueue returns why the call cannot be made.
+func (s *Session) enqueue(c *call) error {
+	s.mu.Lock()
+	e := s.newest
+	s.mu.Unlock()
+	switch {
+	case e == nil:
+		return ErrClosed
+	case c.number != 0 && c.number != e.number:
+		return ErrExpired
+	case !e.ephemerals.reserve(c.ephemeral):
+		return ErrSessionFull
+	}
+	c.epoch = e
+	if !e.pipeline.submit(c) {
+		return ErrExpired
+	}
+	return nil
+}
+
+// unsent answers a call that its epoch did not send: the next one may, if the call
+// belongs to none, and nobody can have taken it for a part of this one.
+func (s *Session) unsent(c *call, why error) {
+	s.order.put(func() {
+		free := c.number == 0 && !(c.write && c.epoch.announced.Load())
+		if free && errors.Is(why, ErrExpired) {
+			why = s.enqueue(c)
+		}
+		if why != nil {
+			c.finish(why)
+		}
+	})
+}
+
+// refuseAuth is called when a server does not accept the credentials.
+func (s *Session) refuseAuth() {
+	s.opts.Logger.Error("the server refused the credentials in Options.Auth")
+	s.refuse.Do(func() { close(s.refused) })
+}

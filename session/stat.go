@@ -1,0 +1,31 @@
+package session
+
+import "github.com/go-zookeeper/zk"
+
+// A Stat is what ZooKeeper knows of a node beside its data. The names are
+// ZooKeeper's.
+type Stat struct {
+	Czxid          int64 // of the transaction that created the node
+	Mzxid          int64 // of the one that changed its data last
+	Pzxid          int64 // of the one that changed its children last
+	Ctime          int64 // when it was created, in ms since 1970, by the server's clock
+	Mtime          int64 // when its data was changed last
+	Version        int32 // counts changes of its data
+	Cversion       int32 // counts changes of its children
+	Aversion       int32 // counts changes of its ACL
+	EphemeralOwner int64 // the session that owns it, 0 if none does
+	DataLength     int32
+	NumChildren    int32
+}
+
+func statOf(s *zk.Stat) *Stat {
+	if s == nil {
+		return nil
+	}
+	return &Stat{
+		Czxid: s.Czxid, Mzxid: s.Mzxid, Pzxid: s.Pzxid,
+		Ctime: s.Ctime, Mtime: s.Mtime,
+		Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
+		EphemeralOwner: s.EphemeralOwner, DataLength: s.DataLength, NumChildren: s.NumChildren,
+	}
+}

@@ -1,0 +1,33 @@
+package session
+
+import "sync"
+
+// maxWarm bounds what a session remembers of paths.
+const maxWarm = 16 << 10
+
+// warmth is what a session has seen of the parents that recipes use. It is only a
+// hint: what is forgotten is looked up again.
+type warmth struct {
+	mu    sync.Mutex
+	paths map[string]struct{}
+}
+
+func (w *warmth) has(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, warm := w.paths[path]
+	return warm
+}
+
+func (w *warmth) set(path string, warm bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !warm {
+		delete(w.paths, path)
+		return
+	}
+	if w.paths == nil || len(w.paths) >= maxWarm {
+		w.paths = make(map[string]struct{})
+	}
+	w.paths[path] = struct{}{}
+}

@@ -1,0 +1,497 @@
+package zktest
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxHeld is how many bytes a pipe holds before it stops being filled.
+const maxHeld = 4 << 20
+
+// proxyBuffer is the size of the reads of a connection.
+const proxyBuffer = 16 << 10
+
+// A proxyConn is a client's connection, and the one to the server that belongs
+// to it.
+type proxyConn struct {
+	// Immutable.
+	proxy    *Proxy
+	number   int
+	upstream int
+	client   net.Conn
+	up, down *pipe
+	closed   chan struct{} // closed with the connections
+
+	// The rest is guarded by proxy.mu.
+
+	server      net.Conn // nil until connected
+	isClosed    bool
+	session     int64 // 0 while unknown
+	raw         bool  // a four letter word, no frames
+	outstanding []outstandingRequest
+	doomed      bool        // what the client sends is lost
+	whenIdle    *proxyFault // cuts the connection when nothing is outstanding
+}
+
+// An outstandingRequest is one that has not been answered.
+type outstandingRequest struct {
+	op   Op
+	xid  int32
+	drop *proxyFault // loses its reply
+}
+
+func newProxyConn(p *Proxy, number, upstream int, client net.Conn) *proxyConn {
+	return &proxyConn{
+		proxy:    p,
+		number:   number,
+		upstream: upstream,
+		client:   client,
+		up:       newPipe(),
+		down:     newPipe(),
+		closed:   make(chan struct{}),
+	}
+}
+
+// close closes the connections at once. The caller holds proxy.mu.
+func (c *proxyConn) close() {
+	if c.isClosed {
+		return
+	}
+	c.isClosed = true
+	close(c.closed)
+	c.client.Close() //nolint:errcheck // cutting it is the purpose
+	if c.server != nil {
+		c.server.Close() //nolint:errcheck // cutting it is the purpose
+	}
+}
+
+// serve carries the connection until it ends.
+func (c *proxyConn) serve() {
+	defer c.gone()
+	server, err := net.DialTimeout("tcp", c.proxy.servers[c.upstream], proxyDialTimeout)
+	if err != nil {
+		c.down.put(packet{end: true}) // the client learns it unless it is frozen
+		c.write(c.down, c.client)
+		return
+	}
+	c.proxy.mu.Lock()
+	c.server = server
+	closed := c.isClosed
+	c.proxy.mu.Unlock()
+	if closed {
+		server.Close() //nolint:errcheck // it was not used
+		return
+	}
+	var parts sync.WaitGroup
+	parts.Go(c.readRequests)
+	parts.Go(c.readReplies)
+	parts.Go(func() { c.write(c.up, server) })
+	parts.Go(func() { c.write(c.down, c.client) })
+	parts.Wait()
+}
+
+// gone forgets the connection.
+func (c *proxyConn) gone() {
+	p := c.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.close()
+	delete(p.conns, c)
+	// Faults that waited for an answer got what they wanted in another way.
+	for _, r := range c.outstanding {
+		p.settle(r.drop)
+	}
+	p.settle(c.whenIdle)
+}
+
+// A packet is something to deliver.
+type packet struct {
+	data   []byte
+	due    time.Time // zero for at once
+	event  bool      // a notification
+	end    bool      // ends the connection
+	fault  *proxyFault
+	record *Record // to be recorded when delivered
+}
+
+// A pipe is one direction of a connection: what has been read and not written.
+type pipe struct {
+	wake chan struct{} // holds a value when there may be something to write
+	room chan struct{} // holds a value when there may be room for more
+
+	mu      sync.Mutex
+	queue   []packet
+	size    int
+	holding hold
+}
+
+func newPipe() *pipe {
+	return &pipe{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+// poke puts a value into ch unless it holds one.
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// put queues a packet, and reports whether there is room for another.
+func (q *pipe) put(k packet) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = append(q.queue, k)
+	q.size += len(k.data)
+	poke(q.wake)
+	return q.size < maxHeld
+}
+
+// hold sets what is kept back.
+func (q *pipe) hold(h hold) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.holding = h
+	poke(q.wake)
+}
+
+// take removes what may be delivered, up to an end. If something may be
+// delivered later without any further event, it returns when.
+func (q *pipe) take(buffer []packet) (ready []packet, next time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ready = buffer[:0]
+	if q.holding == holdAll {
+		return ready, time.Time{}
+	}
+	var now time.Time
+	kept := q.queue[:0]
+	for i, k := range q.queue {
+		if !k.due.IsZero() {
+			if now.IsZero() {
+				now = time.Now()
+			}
+			if k.due.After(now) {
+				next = k.due
+				kept = append(kept, q.queue[i:]...)
+				break
+			}
+		}
+		if q.holding == holdReplies && !k.event {
+			kept = append(kept, k)
+			continue
+		}
+		ready = append(ready, k)
+		q.size -= len(k.data)
+	}
+	clear(q.queue[len(kept):])
+	q.queue = kept
+	if len(ready) > 0 && q.size < maxHeld {
+		poke(q.room)
+	}
+	return ready, next
+}
+
+// fill queues what a reader of the connection has read, and waits for room. It
+// returns false if the connection is closed.
+func (c *proxyConn) fill(q *pipe, packets ...packet) bool {
+	room := true
+	for _, k := range packets {
+		room = q.put(k)
+	}
+	for !room {
+		select {
+		case <-q.room:
+			q.mu.Lock()
+			room = q.size < maxHeld
+			q.mu.Unlock()
+		case <-c.closed:
+			return false
+		}
+	}
+	return true
+}
+
+// write delivers what comes through the pipe, until the connection ends.
+func (c *proxyConn) write(q *pipe, to net.Conn) {
+	var ready []packet
+	var batch []byte
+	var broken bool // nobody is there any more; whoever reads from there ends it
+	var next time.Time
+	for {
+		if ready, next = q.take(ready); len(ready) == 0 {
+			if !c.await(q, next) {
+				return
+			}
+			continue
+		}
+		batch = batch[:0]
+		var end *packet
+		for i := range ready {
+			if ready[i].end {
+				end = &ready[i]
+				break
+			}
+			batch = append(batch, ready[i].data...)
+		}
+		c.record(ready)
+		if len(batch) > 0 && !broken {
+			_, err := to.Write(batch)
+			broken = err != nil
+		}
+		if end != nil {
+			p := c.proxy
+			p.mu.Lock()
+			c.close()
+			p.settle(end.fault)
+			p.mu.Unlock()
+			return
+		}
+		clear(ready)
+		if cap(batch) > maxHeld/16 {
+			batch = nil
+		}
+	}
+}
+
+// await waits until there may be something to write. It returns false if the
+// connection is closed.
+func (c *proxyConn) await(q *pipe, next time.Time) bool {
+	if next.IsZero() {
+		select {
+		case <-q.wake:
+			return true
+		case <-c.closed:
+			return false
+		}
+	}
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-q.wake:
+		return true
+	case <-c.closed:
+		return false
+	}
+}
+
+// record records what is about to be delivered.
+func (c *proxyConn) record(packets []packet) {
+	if !slices.ContainsFunc(packets, func(k packet) bool { return k.record != nil }) {
+		return
+	}
+	p := c.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for _, k := range packets {
+		if k.record != nil {
+			k.record.Time = now
+			p.trace = append(p.trace, *k.record)
+		}
+	}
+}
+
+// due returns when what has come now is to be delivered.
+func (p *Proxy) due(extra time.Duration) time.Time {
+	if p.latency+extra <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(p.latency + extra)
+}
+
+// readRequests reads what the client sends.
+func (c *proxyConn) readRequests() {
+	in := bufio.NewReaderSize(c.client, proxyBuffer)
+	first := true
+	for {
+		data, err := readFrame(in, first)
+		if errors.Is(err, errWord) {
+			c.readRaw(in, c.up)
+			return
+		}
+		if err != nil {
+			c.fill(c.up, packet{end: true})
+			return
+		}
+		if k, ok := c.request(data, first); ok && !c.fill(c.up, k) {
+			return
+		}
+		first = false
+	}
+}
+
+// readRaw forwards what is not in frames.
+func (c *proxyConn) readRaw(in io.Reader, q *pipe) {
+	c.proxy.mu.Lock()
+	c.raw = true
+	c.proxy.mu.Unlock()
+	for {
+		data := make([]byte, proxyBuffer)
+		n, err := in.Read(data)
+		if n > 0 && !c.fill(q, packet{data: data[:n]}) {
+			return
+		}
+		if err != nil {
+			c.fill(q, packet{end: true})
+			return
+		}
+	}
+}
+
+// request looks at a request and decides what becomes of it. It returns false
+// if it is lost.
+func (c *proxyConn) request(data []byte, first bool) (packet, bool) {
+	p := c.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var xid int32
+	op := OpCreateSession
+	if first {
+		c.session = connectRequestSession(data)
+		p.thawOrFreeze(c)
+	} else {
+		xid, op = requestHeader(data)
+	}
+	if op != OpPing && op != OpCreateSession && op != OpCloseSession {
+		p.counts[op]++
+	}
+	var paths []string
+	if len(p.faults) > 0 || p.tracing {
+		paths = requestPaths(op, data)
+	}
+	if p.tracing {
+		p.trace = append(p.trace, Record{
+			Time: time.Now(), Dir: ToServer, Conn: c.number, Session: c.session,
+			Op: op, Paths: paths, Xid: xid,
+		})
+	}
+	if c.doomed {
+		return packet{}, false
+	}
+	request := outstandingRequest{op: op, xid: xid}
+	var delay time.Duration
+	if f := p.fault(c.session, op, paths); f != nil {
+		switch f.kind {
+		case dropRequest:
+			c.doomed = true
+			if len(c.outstanding) == 0 {
+				c.down.put(packet{end: true, fault: f})
+			} else {
+				c.whenIdle = f
+			}
+			return packet{}, false
+		case dropReply:
+			c.doomed = true
+			request.drop = f
+		case delayRequest:
+			delay = f.delay
+			p.settle(f)
+		}
+	}
+	c.outstanding = append(c.outstanding, request)
+	return packet{data: data, due: p.due(delay)}, true
+}
+
+// readReplies reads what the server sends.
+func (c *proxyConn) readReplies() {
+	in := bufio.NewReaderSize(c.server, proxyBuffer)
+	first := true
+	for {
+		if first {
+			// Which of the two it is shows only when the client has spoken.
+			if _, err := in.Peek(1); err == nil && c.isRaw() {
+				c.readRaw(in, c.down)
+				return
+			}
+		}
+		data, err := readFrame(in, false)
+		if err != nil {
+			c.fill(c.down, packet{end: true})
+			return
+		}
+		packets := c.reply(data, first)
+		if !c.fill(c.down, packets...) || packets[len(packets)-1].end {
+			return
+		}
+		first = false
+	}
+}
+
+func (c *proxyConn) isRaw() bool {
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	return c.raw
+}
+
+// reply looks at what the server sent and decides what becomes of it.
+func (c *proxyConn) reply(data []byte, first bool) []packet {
+	p := c.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := packet{data: data, due: p.due(0)}
+	record := Record{Dir: ToClient, Conn: c.number}
+	var request outstandingRequest
+	if first {
+		request = c.answered(0)
+		c.opened(data)
+	} else {
+		record.Xid, record.Zxid, record.Err = replyHeader(data)
+		k.event = record.Xid == eventXid
+		if !k.event {
+			request = c.answered(record.Xid)
+		} else if p.tracing {
+			record.Paths = eventPaths(data)
+		}
+	}
+	if request.op == OpCloseSession && record.Err == 0 {
+		delete(p.sessions, c.session)
+	}
+	record.Op, record.Session = request.op, c.session
+	if p.tracing {
+		k.record = &record
+	}
+	if f := request.drop; f != nil {
+		return []packet{{end: true, due: k.due, fault: f}}
+	}
+	if f := c.whenIdle; f != nil && len(c.outstanding) == 0 {
+		return []packet{k, {end: true, due: k.due, fault: f}}
+	}
+	return []packet{k}
+}
+
+// opened learns of a session from the answer to the handshake.
+func (c *proxyConn) opened(data []byte) {
+	p := c.proxy
+	id, s := connectResponse(data)
+	if id == 0 { // it has expired
+		delete(p.sessions, c.session)
+		return
+	}
+	c.session = id
+	p.sessions[id] = s
+	p.thawOrFreeze(c)
+}
+
+// answered removes the request that has been answered. Servers answer in order,
+// with few exceptions.
+func (c *proxyConn) answered(xid int32) outstandingRequest {
+	i := slices.IndexFunc(c.outstanding, func(r outstandingRequest) bool { return r.xid == xid })
+	if i < 0 {
+		return outstandingRequest{}
+	}
+	request := c.outstanding[i]
+	if i == 0 {
+		c.outstanding = c.outstanding[1:]
+	} else {
+		c.outstanding = slices.Delete(c.outstanding, i, i+1)
+	}
+	return request
+}
