@@ -1,0 +1,1196 @@
+package lock
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file explores several lock machines over a model of ZooKeeper and of the
+// session layer: every interleaving, breadth first, up to a number of states, and
+// random walks beyond. What the model takes for granted of a session is what
+// machine.go takes for granted.
+
+var (
+	modelStates = flag.Int("model.states", 300_000, "states to explore, over all scenarios")
+	modelWalks  = flag.Int("model.walks", 6_000, "random walks, over all scenarios")
+)
+
+// A scenario is a start, and what may go wrong.
+type scenario struct {
+	name       string
+	sessions   []int    // of each contender, its session
+	missing    bool     // there is no parent
+	data       bool     // the parent carries data
+	noAuth     bool     // the parent's data may not be written
+	children   []string // foreign
+	warm       bool     // the parent was seen to be empty
+	container  bool     // the parent is reaped when empty
+	background bool
+	weak       bool // after a reconnect, watches that were not answered are set after what waited, not before
+	faults     faults
+}
+
+// faults are how often each may happen.
+type faults struct{ cuts, ends, closes, strikes, razes, reaps, crashes, zombies int8 }
+
+var scenarios = []scenario{
+	{name: "calm", sessions: []int{0, 1, 2}, warm: true},
+	{name: "calm, one session for two", sessions: []int{0, 0, 1}, warm: true},
+	{name: "cold", sessions: []int{0, 1, 2}, missing: true},
+	{name: "cold start, reaped and razed", sessions: []int{0, 1}, missing: true, container: true, faults: faults{reaps: 2, razes: 1}},
+	{name: "data in the parent", sessions: []int{0, 1, 2}, data: true, faults: faults{strikes: 1}},
+	{name: "parent not ours to write", sessions: []int{0, 1}, noAuth: true, warm: true, faults: faults{razes: 1, cuts: 1}},
+	{name: "foreign children", sessions: []int{0, 1, 2}, warm: true, children: []string{"config", "_c_x", "lock-x"}},
+	{name: "operator", sessions: []int{0, 1, 2}, warm: true, faults: faults{strikes: 2}},
+	{name: "operator, one session", sessions: []int{0, 0, 0}, warm: true, faults: faults{strikes: 2}},
+	{name: "razed", sessions: []int{0, 1, 2}, warm: true, faults: faults{razes: 1, strikes: 1}},
+	{name: "disconnected", sessions: []int{0, 1}, warm: true, faults: faults{cuts: 2}},
+	{name: "disconnected, watches last", sessions: []int{0, 1, 2}, warm: true, weak: true, faults: faults{cuts: 1, strikes: 1}},
+	{name: "disconnected alone", sessions: []int{0}, missing: true, faults: faults{cuts: 3, razes: 1}},
+	{name: "disconnected in the plain recipe", sessions: []int{0, 1}, data: true, weak: true, faults: faults{cuts: 1, razes: 1}},
+	{name: "late creates", sessions: []int{0, 1}, warm: true, faults: faults{cuts: 2, zombies: 1}},
+	{name: "late creates, struck", sessions: []int{0}, warm: true, faults: faults{cuts: 2, zombies: 2, strikes: 2, razes: 1}},
+	{name: "expired", sessions: []int{0, 1, 2}, warm: true, faults: faults{cuts: 1, ends: 1}},
+	{name: "expired, one session for two", sessions: []int{0, 0, 1}, warm: true, faults: faults{cuts: 1, ends: 1}},
+	{name: "expired alone", sessions: []int{0}, missing: true, faults: faults{cuts: 3, ends: 2, strikes: 1}},
+	{name: "crashed", sessions: []int{0, 1, 2}, warm: true, faults: faults{crashes: 2}},
+	{name: "closed", sessions: []int{0, 0, 1}, warm: true, faults: faults{closes: 1, cuts: 1}},
+	{name: "in the background", sessions: []int{0, 1}, warm: true, background: true, faults: faults{cuts: 1, strikes: 1}},
+	{name: "everything", sessions: []int{0, 1, 2}, missing: true, container: true, weak: true, faults: faults{cuts: 3, ends: 1, strikes: 2, razes: 1, reaps: 1, crashes: 1, zombies: 1}},
+	{name: "everything, one session for two", sessions: []int{0, 0, 1}, warm: true, faults: faults{cuts: 3, ends: 2, strikes: 2, razes: 1, zombies: 1}},
+}
+
+type (
+	// A world is a state of everything.
+	world struct {
+		s       *scenario
+		parent  bool
+		nodes   []znode
+		zxid    int64
+		number  int32
+		token   int64 // the highest that was granted
+		struck  []string
+		last    int64 // session id
+		links   []link
+		actors  []contender
+		dying   []dead
+		zombies []request // of sessions that are alive
+		left    faults
+	}
+	znode struct {
+		name         string
+		czxid, owner int64
+	}
+	// A contender is a machine and its mailbox.
+	contender struct {
+		machine
+		mail    []input
+		asked   bool // to leave
+		dead    bool
+		grammar phase
+	}
+	// A link is a client's session.
+	link struct {
+		state   linkState
+		epoch   int // 0: between two sessions
+		count   int // of epochs
+		id      int64
+		out     []request // sent
+		lost    []request // executed, and the answer lost
+		held    []request // to be sent after the reconnect
+		watches []watching
+	}
+	// A watching is one watch of a session, for several subscribers.
+	watching struct {
+		node  string
+		known bool // confirmed
+		subs  []request
+		czxid int64
+		owner int64
+	}
+	request struct {
+		actor   int
+		do      effect
+		sweep   bool  // a deletion on behalf of a withdrawAll
+		session int64 // of a zombie
+	}
+	// dead is a session that the server has yet to expire.
+	dead struct {
+		id  int64
+		out []request
+	}
+	linkState int8
+	action    struct {
+		kind    string
+		i       int
+		variant int
+		node    string
+	}
+	violation string
+)
+
+const (
+	up linkState = iota
+	cut
+	down
+)
+
+func (v violation) Error() string { return string(v) }
+
+func (a action) String() string {
+	s := fmt.Sprintf("%s %d", a.kind, a.i)
+	if a.variant != 0 {
+		s += fmt.Sprintf(" variant %d", a.variant)
+	}
+	return strings.TrimRight(s+" "+a.node, " ")
+}
+
+func actorID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
+
+func newWorld(s *scenario) *world {
+	w := &world{s: s, parent: !s.missing, zxid: 100, left: s.faults}
+	for _, name := range s.children {
+		w.nodes = append(w.nodes, znode{name: name, czxid: 1})
+	}
+	w.links = make([]link, slices.Max(s.sessions)+1)
+	for i := range s.sessions {
+		w.actors = append(w.actors, contender{machine: newMachine(actorID(i), s.warm, s.background)})
+	}
+	for i := range w.links {
+		w.connect(i)
+	}
+	return w
+}
+
+func (w *world) clone() *world {
+	c := *w
+	c.nodes, c.struck, c.zombies = slices.Clone(w.nodes), slices.Clone(w.struck), slices.Clone(w.zombies)
+	c.links, c.actors, c.dying = slices.Clone(w.links), slices.Clone(w.actors), slices.Clone(w.dying)
+	for i := range c.links {
+		l := &c.links[i]
+		l.out, l.lost, l.held = slices.Clone(l.out), slices.Clone(l.lost), slices.Clone(l.held)
+		l.watches = slices.Clone(l.watches)
+		for j := range l.watches {
+			l.watches[j].subs = slices.Clone(l.watches[j].subs)
+		}
+	}
+	for i := range c.actors {
+		c.actors[i].mail = slices.Clone(c.actors[i].mail)
+	}
+	for i := range c.dying {
+		c.dying[i].out = slices.Clone(c.dying[i].out)
+	}
+	return &c
+}
+
+// --- what can happen
+
+func (w *world) actions() (normal, faulty []action) {
+	add := func(kind string, i int, variants int) {
+		for v := range variants {
+			normal = append(normal, action{kind: kind, i: i, variant: v})
+		}
+	}
+	fault := func(kind string, i int, variants int) {
+		for v := range variants {
+			faulty = append(faulty, action{kind: kind, i: i, variant: v})
+		}
+	}
+	for i, a := range w.actors {
+		if a.dead {
+			continue
+		}
+		if len(a.mail) > 0 {
+			add("step", i, 1)
+		}
+		if !a.asked && !a.Ended() {
+			add("leave", i, 1)
+		}
+	}
+	for i, l := range w.links {
+		if w.crashed(i) {
+			continue
+		}
+		if l.state != down && len(l.out) > 0 {
+			add("serve", i, 1)
+		}
+		switch {
+		case l.epoch == 0:
+			add("connect", i, 1)
+		case l.state == up:
+			if w.left.cuts > 0 {
+				fault("cut", i, 1)
+			}
+		case l.state == cut:
+			variants := 2 // which comes first, suspended or the failures
+			if slices.ContainsFunc(l.out, func(r request) bool { _, ok := r.do.(createNode); return ok }) {
+				variants = 4 // and whether it is known that the create was never sent
+				if w.left.zombies > 0 {
+					variants = 6 // or it is executed late
+				}
+			}
+			add("notice", i, variants)
+		default:
+			add("reconnect", i, 1)
+		}
+		if w.left.ends > 0 && l.epoch != 0 && l.state != up {
+			fault("expire", i, 2)
+		}
+		if w.left.closes > 0 && l.epoch != 0 {
+			fault("close", i, 2)
+		}
+		if w.left.crashes > 0 {
+			fault("crash", i, 1)
+		}
+	}
+	for i, d := range w.dying {
+		add("bury", i, 1)
+		if len(d.out) > 0 {
+			add("straggle", i, 1)
+		}
+	}
+	for i := range w.zombies {
+		add("late", i, 2)
+	}
+	if w.left.strikes > 0 {
+		for _, n := range w.nodes {
+			faulty = append(faulty, action{kind: "strike", node: n.name})
+		}
+	}
+	if w.left.razes > 0 && w.parent {
+		fault("raze", 0, 1)
+	}
+	if w.left.reaps > 0 && w.parent && len(w.nodes) == 0 && w.s.container {
+		fault("reap", 0, 1)
+	}
+	return normal, faulty
+}
+
+// crashed reports whether nobody is left in the session.
+func (w *world) crashed(link int) bool {
+	for i, s := range w.s.sessions {
+		if s == link && !w.actors[i].dead {
+			return false
+		}
+	}
+	return true
+}
+
+// apply does one thing. It panics with a violation if something is wrong then.
+func (w *world) apply(a action) {
+	switch a.kind {
+	case "step":
+		w.step(a.i)
+	case "leave":
+		w.actors[a.i].asked = true
+		w.mail(a.i, leave{})
+	case "serve":
+		l := &w.links[a.i]
+		r := l.out[0]
+		l.out = l.out[1:]
+		w.serve(a.i, r)
+	case "connect":
+		w.connect(a.i)
+	case "cut":
+		w.left.cuts--
+		w.links[a.i].state = cut
+	case "notice":
+		w.notice(a.i, a.variant)
+	case "reconnect":
+		w.reconnect(a.i)
+	case "expire":
+		w.left.ends--
+		w.finish(a.i, a.variant == 1, expired{w.links[a.i].epoch})
+	case "close":
+		w.left.closes--
+		w.finish(a.i, a.variant == 1, closed{})
+		for i, s := range w.s.sessions {
+			w.actors[i].asked = w.actors[i].asked || s == a.i
+		}
+	case "crash":
+		w.left.crashes--
+		l := &w.links[a.i]
+		for i, s := range w.s.sessions {
+			if s == a.i {
+				w.actors[i].dead, w.actors[i].mail = true, nil
+			}
+		}
+		if l.epoch != 0 {
+			w.dying = append(w.dying, dead{l.id, l.out})
+		}
+		*l = link{state: down}
+	case "bury":
+		id := w.dying[a.i].id
+		w.dying = slices.Delete(w.dying, a.i, a.i+1)
+		for _, n := range slices.Clone(w.nodes) {
+			if n.owner == id {
+				w.delete(n.name)
+			}
+		}
+	case "straggle":
+		d := &w.dying[a.i]
+		r := d.out[0]
+		d.out = d.out[1:]
+		w.late(r, d.id)
+	case "late":
+		r := w.zombies[a.i]
+		w.zombies = slices.Delete(w.zombies, a.i, a.i+1)
+		if a.variant == 0 {
+			w.late(r, r.session)
+		}
+	case "strike":
+		w.left.strikes--
+		w.struck = append(w.struck, a.node)
+		w.delete(a.node)
+	case "raze":
+		w.left.razes--
+		for _, n := range slices.Clone(w.nodes) {
+			w.struck = append(w.struck, n.name)
+			w.delete(n.name)
+		}
+		w.parent = false
+	case "reap":
+		w.left.reaps--
+		w.parent = false
+	default:
+		panic("unknown action " + a.kind)
+	}
+	w.check()
+}
+
+// --- the server
+
+func (w *world) find(name string) int {
+	return slices.IndexFunc(w.nodes, func(n znode) bool { return n.name == name })
+}
+
+func (w *world) create(r request, owner int64) joined {
+	e := r.do.(createNode)
+	w.zxid++
+	name := fmt.Sprintf("%slock-%010d", prefix(e.guid), w.number)
+	w.number++
+	w.nodes = append(w.nodes, znode{name, w.zxid, owner})
+	in := joined{attempt: e.attempt, node: name}
+	if !e.plain {
+		in.czxid, in.children = w.zxid, len(w.nodes)
+	}
+	return in
+}
+
+// refused is what the server says to a create now, or nil.
+func (w *world) refused(e createNode) error {
+	switch {
+	case !w.parent:
+		return session.ErrNoNode
+	case w.s.noAuth && !e.plain:
+		return session.ErrNoAuth
+	case w.s.data && !e.plain && w.number > 0:
+		return nil // the parent was made anew, empty
+	case w.s.data && !e.plain && !w.struckParent():
+		panic(violation("a transaction overwrites the data of the parent"))
+	}
+	return nil
+}
+
+// struckParent reports whether the original parent is gone, and its data with it.
+func (w *world) struckParent() bool { return w.left.razes < w.s.faults.razes }
+
+// late executes a request to which there will be no answer.
+func (w *world) late(r request, owner int64) {
+	switch e := r.do.(type) {
+	case createNode:
+		if w.refused(e) == nil {
+			w.create(r, owner)
+		}
+	case makeParent:
+		w.parent = true
+	case withdrawNode:
+		w.delete(e.node)
+	}
+}
+
+func (w *world) delete(name string) {
+	i := w.find(name)
+	if i < 0 {
+		return
+	}
+	w.nodes = slices.Delete(w.nodes, i, i+1)
+	woken := 0
+	for i := range w.links {
+		if w.links[i].state == up && w.links[i].epoch != 0 {
+			woken += w.vanished(i, name)
+		}
+	}
+	if woken > 3 {
+		panic(violation(fmt.Sprintf("herd: the deletion of %s wakes %d", name, woken)))
+	}
+}
+
+// vanished tells a session that a node is gone, if it had a confirmed watch on it.
+func (w *world) vanished(i int, name string) (woken int) {
+	l := &w.links[i]
+	j := slices.IndexFunc(l.watches, func(e watching) bool { return e.node == name && e.known })
+	if j < 0 {
+		return 0
+	}
+	subs := l.watches[j].subs
+	l.watches = slices.Delete(l.watches, j, j+1)
+	for _, s := range subs {
+		w.mail(s.actor, gone{s.do.of(), name})
+	}
+	return len(subs)
+}
+
+// serve executes a request and answers it, unless the connection is cut.
+func (w *world) serve(i int, r request) {
+	l := &w.links[i]
+	if r.sweep {
+		w.delete(r.do.(withdrawNode).node)
+		return
+	}
+	var in input
+	var more []request
+	switch e := r.do.(type) {
+	case inspectParent:
+		in = inspected{e.attempt, w.parent, !w.s.data || w.struckParent()}
+	case makeParent:
+		in = made{e.attempt}
+		if w.parent {
+			in = failed{e, session.ErrNodeExists}
+		} else {
+			w.parent, w.number = true, 0
+		}
+	case createNode:
+		if err := w.refused(e); err != nil {
+			in = failed{e, err}
+		} else {
+			in = w.create(r, l.id)
+		}
+	case listParent:
+		names := make([]string, len(w.nodes))
+		for i, n := range w.nodes {
+			names[i] = n.name
+		}
+		in = listed{e.attempt, names}
+		if !w.parent {
+			in = failed{e, session.ErrNoNode}
+		}
+	case watchNode:
+		if l.state == up {
+			w.plant(i, e.node)
+		}
+		return
+	case withdrawNode:
+		w.delete(e.node)
+		in = withdrawn{e.attempt, e.node}
+	case withdrawAll:
+		w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool { return r.do.(createNode).guid == e.guid })
+		in = withdrawn{attempt: e.attempt}
+		for _, n := range w.nodes {
+			if strings.HasPrefix(n.name, prefix(e.guid)) {
+				more = append(more, request{actor: r.actor, do: withdrawNode{e.attempt, n.name}, sweep: true})
+			}
+		}
+		if len(more) > 0 {
+			more = append(more, r)
+		}
+	case unwatchNode:
+		panic("an unwatch on the wire")
+	}
+	switch l = &w.links[i]; {
+	case l.state != up:
+		l.lost = append(l.lost, r)
+	case len(more) > 0:
+		l.out = append(l.out, more...)
+	default:
+		w.mail(r.actor, in)
+	}
+}
+
+func (w *world) plant(i int, node string) {
+	l := &w.links[i]
+	j := slices.IndexFunc(l.watches, func(e watching) bool { return e.node == node })
+	e := &l.watches[j]
+	n := w.find(node)
+	if n < 0 {
+		subs := e.subs
+		l.watches = slices.Delete(l.watches, j, j+1)
+		for _, s := range subs {
+			w.mail(s.actor, failed{s.do, session.ErrNoNode})
+		}
+		return
+	}
+	e.known, e.czxid, e.owner = true, w.nodes[n].czxid, w.nodes[n].owner
+	for _, s := range e.subs {
+		w.mail(s.actor, watched{s.do.of(), node, e.czxid, e.owner})
+	}
+}
+
+// --- the session
+
+func (w *world) mail(i int, in input) {
+	if a := &w.actors[i]; !a.dead && !a.Ended() {
+		a.mail = append(a.mail, in)
+	}
+}
+
+func (w *world) tell(link int, in input) {
+	for i, s := range w.s.sessions {
+		if s == link {
+			w.mail(i, in)
+		}
+	}
+}
+
+func (w *world) connect(i int) {
+	l := &w.links[i]
+	w.last++
+	*l = link{epoch: l.count + 1, count: l.count + 1, id: w.last}
+	w.tell(i, connected{l.epoch, l.id})
+}
+
+// submit takes a request from a machine.
+func (w *world) submit(actor int, do effect) {
+	i := w.s.sessions[actor]
+	l := &w.links[i]
+	r := request{actor: actor, do: do}
+	if do.of().epoch != l.epoch {
+		w.refuse(r, session.ErrExpired)
+		return
+	}
+	isNode := func(node string) func(watching) bool {
+		return func(e watching) bool { return e.node == node }
+	}
+	switch e := do.(type) {
+	case watchNode:
+		if j := slices.IndexFunc(l.watches, isNode(e.node)); j >= 0 {
+			had := &l.watches[j]
+			had.subs = append(had.subs, r)
+			if had.known {
+				w.mail(actor, watched{e.attempt, e.node, had.czxid, had.owner})
+			}
+			return
+		}
+		l.watches = append(l.watches, watching{node: e.node, subs: []request{r}})
+	case unwatchNode:
+		if j := slices.IndexFunc(l.watches, isNode(e.node)); j >= 0 {
+			l.watches[j].subs = slices.DeleteFunc(l.watches[j].subs, func(s request) bool { return s.actor == actor })
+		}
+		return
+	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll:
+	}
+	if l.state == down {
+		l.held = append(l.held, r)
+	} else {
+		l.out = append(l.out, r)
+	}
+}
+
+// refuse answers a request with err.
+func (w *world) refuse(r request, err error) {
+	switch e := r.do.(type) {
+	case unwatchNode:
+	case withdrawNode:
+		if !r.sweep {
+			w.mail(r.actor, withdrawn{e.attempt, e.node})
+		}
+	case withdrawAll:
+		w.mail(r.actor, withdrawn{attempt: e.attempt})
+	default:
+		w.mail(r.actor, failed{r.do, err})
+	}
+}
+
+// notice is when the client learns that its connection is gone.
+func (w *world) notice(i, variant int) {
+	l := &w.links[i]
+	l.state = down
+	if variant&1 == 1 {
+		w.tell(i, suspended{time.Time{}})
+	}
+	unknown := errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
+	again := []request{}
+	for n, r := range append(l.lost, l.out...) {
+		executed := n < len(l.lost)
+		switch e := r.do.(type) {
+		case inspectParent, listParent:
+			w.refuse(r, session.ErrDisconnected)
+		case makeParent:
+			w.refuse(r, unknown)
+		case createNode:
+			err := unknown
+			if !executed && variant/2 == 1 {
+				err = session.ErrDisconnected
+			}
+			if !executed && variant/2 == 2 && w.left.zombies > 0 {
+				w.left.zombies--
+				w.zombies = append(w.zombies, request{do: e, session: l.id})
+			}
+			w.refuse(r, err)
+		case watchNode: // set again after the reconnect
+		case withdrawNode, withdrawAll:
+			again = append(again, r)
+		case unwatchNode:
+		}
+	}
+	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
+	if variant&1 == 0 {
+		w.tell(i, suspended{time.Time{}})
+	}
+}
+
+func (w *world) reconnect(i int) {
+	l := &w.links[i]
+	l.state = up
+	w.tell(i, resumed{})
+	var pending []request
+	for _, e := range slices.Clone(l.watches) {
+		if !e.known {
+			pending = append(pending, request{do: watchNode{node: e.node}})
+		} else if w.find(e.node) < 0 {
+			w.vanished(i, e.node)
+		}
+	}
+	held := slices.DeleteFunc(l.held, func(r request) bool { _, ok := r.do.(watchNode); return ok })
+	if l.held = nil; w.s.weak {
+		l.out = append(held, pending...)
+	} else {
+		l.out = append(pending, held...)
+	}
+}
+
+// finish ends a session on the side of the client. The server will find out later.
+func (w *world) finish(i int, told bool, in input) {
+	l := &w.links[i]
+	err := session.ErrExpired
+	if _, ok := in.(closed); ok {
+		err = session.ErrClosed
+	}
+	if told {
+		w.tell(i, in)
+	}
+	pending := slices.Concat(l.lost, l.out, l.held)
+	w.dying = append(w.dying, dead{l.id, l.out})
+	for _, e := range l.watches {
+		for _, s := range e.subs {
+			if !e.known {
+				w.refuse(s, err)
+			}
+		}
+	}
+	for _, r := range pending {
+		if _, ok := r.do.(watchNode); !ok {
+			w.refuse(r, err)
+		}
+	}
+	if !told {
+		w.tell(i, in)
+	}
+	w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool { return r.session == l.id })
+	*l = link{state: down, count: l.count}
+	if err == session.ErrClosed {
+		l.state, l.epoch = up, -1 // for good
+	}
+}
+
+// --- the machines, and what must hold
+
+func (w *world) step(i int) {
+	a := &w.actors[i]
+	in := a.mail[0]
+	a.mail = a.mail[1:]
+	var out effects
+	a.machine, out = a.Step(in)
+	if a.Ended() {
+		a.mail = nil
+	}
+	for _, ev := range out.Emit {
+		if a.grammar = a.grammar.next(ev); a.grammar == broken {
+			panic(violation(fmt.Sprintf("contender %d: %v breaks the grammar", i, ev)))
+		}
+		if _, ok := ev.(Acquired); ok && !w.doomed(i) {
+			w.granted(i)
+		}
+	}
+	for _, e := range out.Do {
+		w.submit(i, e)
+	}
+}
+
+// granted checks that a contender that has just been granted the lock is first in
+// line, and that its token is greater than all before.
+func (w *world) granted(i int) {
+	m := w.actors[i].machine
+	n := w.find(m.node)
+	if n < 0 {
+		panic(violation(fmt.Sprintf("contender %d holds without a node", i)))
+	}
+	if m.czxid != w.nodes[n].czxid || m.czxid <= w.token {
+		panic(violation(fmt.Sprintf("contender %d: token %d after %d, czxid %d", i, m.czxid, w.token, w.nodes[n].czxid)))
+	}
+	w.token = m.czxid
+	for _, o := range w.nodes[:n] {
+		if _, ok := parse(o.name); ok && !strings.HasPrefix(o.name, prefix(m.guid())) {
+			panic(violation(fmt.Sprintf("contender %d holds before its turn", i)))
+		}
+	}
+}
+
+// doomed reports whether a contender's claim is over, and it has yet to hear of it.
+func (w *world) doomed(i int) bool {
+	a := w.actors[i]
+	return a.dead || slices.Contains(w.struck, a.node) || slices.ContainsFunc(a.mail, func(in input) bool {
+		switch in.(type) {
+		case expired, closed:
+			return true
+		}
+		return false
+	})
+}
+
+// check holds in every state.
+func (w *world) check() {
+	holder := -1
+	for i, a := range w.actors {
+		if !a.dead && a.holding() && !w.doomed(i) {
+			if holder >= 0 {
+				panic(violation(fmt.Sprintf("contenders %d and %d hold the lock", holder, i)))
+			}
+			holder = i
+			if w.find(a.node) < 0 {
+				panic(violation(fmt.Sprintf("contender %d holds without a node", i)))
+			}
+		}
+	}
+	for _, l := range w.links {
+		lists := make([]int, len(w.actors))
+		for _, r := range slices.Concat(l.out, l.lost, l.held) {
+			if e, ok := r.do.(listParent); ok && e.attempt == w.actors[r.actor].attempt {
+				if lists[r.actor]++; lists[r.actor] > 1 {
+					panic(violation(fmt.Sprintf("contender %d asks for two lists at once", r.actor)))
+				}
+			}
+		}
+	}
+	if w.quiet() {
+		w.checkQuiet()
+	}
+}
+
+// quiet reports whether nothing will happen unless somebody makes it.
+func (w *world) quiet() bool {
+	for _, a := range w.actors {
+		if len(a.mail) > 0 {
+			return false
+		}
+	}
+	for i, l := range w.links {
+		if !w.crashed(i) && (l.state != up || l.epoch == 0 || len(l.out)+len(l.held) > 0) {
+			return false
+		}
+	}
+	return len(w.dying) == 0 && len(w.zombies) == 0
+}
+
+// checkQuiet holds when all is quiet: everybody is where it should be, nobody waits for
+// nothing, nothing is left behind, and every watch is needed.
+func (w *world) checkQuiet() {
+	var waits, holds int
+	nodes := len(w.s.children)
+	for i, a := range w.actors {
+		if a.dead || a.Ended() {
+			continue
+		}
+		switch l := w.links[w.s.sessions[i]]; {
+		case a.state != waiting && a.state != held:
+			panic(violation(fmt.Sprintf("contender %d is stuck: %v", i, a.machine)))
+		case w.find(a.node) < 0:
+			panic(violation(fmt.Sprintf("contender %d has no node: %v", i, a.machine)))
+		case !l.watched(i, a.node):
+			panic(violation(fmt.Sprintf("contender %d does not watch its node: %v", i, a.machine)))
+		case a.state == waiting && (!l.watched(i, a.target) || w.find(a.target) < 0):
+			panic(violation(fmt.Sprintf("contender %d watches nothing ahead: %v", i, a.machine)))
+		case a.state == waiting:
+			waits++
+		default:
+			holds++
+		}
+		nodes++
+	}
+	if waits > 0 && holds == 0 {
+		panic(violation("somebody waits and nobody holds"))
+	}
+	foreign := 0
+	for _, n := range w.nodes {
+		if n.owner == 0 {
+			foreign++
+		}
+	}
+	if len(w.nodes) > nodes-len(w.s.children)+foreign {
+		panic(violation(fmt.Sprintf("a ghost among %v", w.nodes)))
+	}
+	for _, l := range w.links {
+		for _, e := range l.watches {
+			for _, s := range e.subs {
+				if a := w.actors[s.actor]; a.Ended() || e.node != a.node && e.node != a.target {
+					if w.find(e.node) >= 0 {
+						panic(violation(fmt.Sprintf("contender %d still watches %s", s.actor, e.node)))
+					}
+				}
+			}
+		}
+	}
+}
+
+// watched reports whether there is a confirmed watch for this contender.
+func (l link) watched(actor int, node string) bool {
+	return slices.ContainsFunc(l.watches, func(e watching) bool {
+		return e.node == node && e.known && slices.ContainsFunc(e.subs, func(s request) bool { return s.actor == actor })
+	})
+}
+
+// --- the canonical form of a state
+
+type encoder []byte
+
+func (e *encoder) num(n ...int64) {
+	for _, n := range n {
+		*e = binary.AppendVarint(*e, n)
+	}
+}
+
+func (e *encoder) str(s string) {
+	e.num(int64(len(s)))
+	*e = append(*e, s...)
+}
+
+func (e *encoder) flag(b ...bool) {
+	for _, b := range b {
+		if b {
+			*e = append(*e, 1)
+		} else {
+			*e = append(*e, 0)
+		}
+	}
+}
+
+func (e *encoder) attempt(a attempt) { e.num(int64(a.epoch), int64(a.n)) }
+
+func (e *encoder) request(r request) {
+	e.num(int64(r.actor), r.session)
+	e.flag(r.sweep)
+	e.effect(r.do)
+}
+
+func (e *encoder) requests(rs []request) {
+	e.num(int64(len(rs)))
+	for _, r := range rs {
+		e.request(r)
+	}
+}
+
+func (e *encoder) effect(do effect) {
+	e.attempt(do.of())
+	switch do := do.(type) {
+	case inspectParent:
+		e.num(1)
+	case makeParent:
+		e.num(2)
+	case createNode:
+		e.num(3)
+		e.flag(do.plain)
+		e.str(do.guid)
+	case listParent:
+		e.num(4)
+	case watchNode:
+		e.num(5)
+		e.str(do.node)
+	case unwatchNode:
+		e.num(6)
+		e.str(do.node)
+	case withdrawNode:
+		e.num(7)
+		e.str(do.node)
+	case withdrawAll:
+		e.num(8)
+		e.str(do.guid)
+	}
+}
+
+func (e *encoder) input(in input) {
+	if a, ok := in.(interface{ of() attempt }); ok {
+		e.attempt(a.of())
+	}
+	switch in := in.(type) {
+	case leave:
+		e.num(1)
+	case connected:
+		e.num(2, int64(in.epoch), in.session)
+	case suspended:
+		e.num(3)
+	case resumed:
+		e.num(4)
+	case expired:
+		e.num(5, int64(in.epoch))
+	case closed:
+		e.num(6)
+	case inspected:
+		e.num(7)
+		e.flag(in.exists, in.empty)
+	case made:
+		e.num(8)
+	case joined:
+		e.num(9, in.czxid, int64(in.children))
+		e.str(in.node)
+	case listed:
+		e.num(10, int64(len(in.names)))
+		for _, n := range in.names {
+			e.str(n)
+		}
+	case watched:
+		e.num(11, in.czxid, in.owner)
+		e.str(in.node)
+	case gone:
+		e.num(12)
+		e.str(in.node)
+	case withdrawn:
+		e.num(13)
+		e.str(in.node)
+	case failed:
+		e.num(14)
+		e.effect(in.effect)
+		e.str(in.err.Error())
+	}
+}
+
+func (e *encoder) world(w *world) {
+	e.flag(w.parent)
+	e.num(w.zxid, int64(w.number), w.token, w.last)
+	f := w.left
+	for _, n := range []int8{f.cuts, f.ends, f.closes, f.strikes, f.razes, f.reaps, f.crashes, f.zombies} {
+		e.num(int64(n))
+	}
+	e.num(int64(len(w.nodes)), int64(len(w.struck)), int64(len(w.dying)))
+	for _, n := range w.nodes {
+		e.str(n.name)
+		e.num(n.czxid, n.owner)
+	}
+	for _, n := range w.struck {
+		e.str(n)
+	}
+	for _, d := range w.dying {
+		e.num(d.id)
+		e.requests(d.out)
+	}
+	e.requests(w.zombies)
+	for _, l := range w.links {
+		e.num(int64(l.state), int64(l.epoch), int64(l.count), l.id, int64(len(l.watches)))
+		e.requests(l.out)
+		e.requests(l.lost)
+		e.requests(l.held)
+		for _, x := range l.watches {
+			e.str(x.node)
+			e.flag(x.known)
+			e.num(x.czxid, x.owner)
+			e.requests(x.subs)
+		}
+	}
+	for _, a := range w.actors {
+		m := a.machine
+		e.flag(a.asked, a.dead, m.suspended, m.said, m.owned, m.suspect, m.listing, m.heir)
+		e.num(int64(a.grammar), int64(m.state), int64(m.parent), m.session, int64(m.ahead), m.czxid)
+		e.attempt(m.attempt)
+		e.str(m.node)
+		e.str(m.target)
+		e.num(int64(len(a.mail)))
+		for _, in := range a.mail {
+			e.input(in)
+		}
+	}
+}
+
+// --- exploration
+
+// try applies an action to a copy of w.
+func (w *world) try(a action) (next *world, err error) {
+	next = w.clone()
+	defer func() {
+		if r := recover(); r != nil {
+			v, ok := r.(violation)
+			if !ok {
+				panic(fmt.Sprintf("%v, after %v", r, a))
+			}
+			err = v
+		}
+	}()
+	next.apply(a)
+	return next, nil
+}
+
+// explore goes through the states of a scenario, breadth first. It returns how many
+// it has seen, whether that is all there are, and the shortest way to a violation.
+func explore(s *scenario, limit int) (states int, all bool, trace []action, err error) {
+	type edge struct {
+		from int32
+		by   action
+	}
+	seed := maphash.MakeSeed()
+	seen := map[uint64]struct{}{}
+	edges := []edge{{from: -1}}
+	queue := []*world{newWorld(s)}
+	var e encoder
+	for at := 0; at < len(queue); at++ {
+		w := queue[at]
+		queue[at] = nil
+		normal, faulty := w.actions()
+		for _, a := range append(normal, faulty...) {
+			next, err := w.try(a)
+			if err != nil {
+				trace := []action{a}
+				for i := int32(at); i > 0; i = edges[i].from {
+					trace = append(trace, edges[i].by)
+				}
+				slices.Reverse(trace)
+				return len(seen), false, trace, err
+			}
+			e = e[:0]
+			e.world(next)
+			h := maphash.Bytes(seed, e)
+			if _, ok := seen[h]; ok {
+				continue
+			}
+			if len(seen) == limit {
+				return len(seen), false, nil, nil
+			}
+			seen[h] = struct{}{}
+			edges = append(edges, edge{int32(at), a})
+			queue = append(queue, next)
+		}
+	}
+	return len(seen), true, nil, nil
+}
+
+// walk goes at random until everything is over.
+func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
+	w := newWorld(s)
+	faultiness := r.Float64() / 4
+	patience := 20 * r.Float64()
+	for range 2000 {
+		normal, faulty := w.actions()
+		if n := slices.DeleteFunc(slices.Clone(normal), func(a action) bool { return a.kind == "leave" }); len(n) > 0 && r.Float64()*20 < patience {
+			normal = n // let them do something before they leave
+		}
+		choice := normal
+		if len(faulty) > 0 && (len(normal) == 0 || r.Float64() < faultiness) {
+			choice = faulty
+		}
+		if len(choice) == 0 {
+			for i, a := range w.actors {
+				if !a.dead && !a.Ended() {
+					return trace, fmt.Errorf("contender %d never ends: %v", i, a.machine)
+				}
+			}
+			return trace, nil
+		}
+		a := choice[r.IntN(len(choice))]
+		trace = append(trace, a)
+		if w, err = w.try(a); err != nil {
+			return trace, err
+		}
+	}
+	return trace, errors.New("no end in 2000 steps")
+}
+
+// shorten leaves out of a trace what is not needed for the violation.
+func shorten(s *scenario, trace []action) []action {
+	fails := func(trace []action) ([]action, bool) {
+		w := newWorld(s)
+		var done []action
+		for _, a := range trace {
+			normal, faulty := w.actions()
+			if !slices.Contains(normal, a) && !slices.Contains(faulty, a) {
+				continue
+			}
+			done = append(done, a)
+			var err error
+			if w, err = w.try(a); err != nil {
+				return done, true
+			}
+		}
+		return nil, false
+	}
+	for again := true; again; {
+		again = false
+		for i := 0; i < len(trace); i++ {
+			if short, ok := fails(slices.Delete(slices.Clone(trace), i, i+1)); ok {
+				trace, again = short, true
+				i--
+			}
+		}
+	}
+	return trace
+}
+
+// tellStory prints a trace with what it does to the machines.
+func tellStory(t *testing.T, s *scenario, trace []action) {
+	t.Helper()
+	w := newWorld(s)
+	for _, a := range trace {
+		what := a.String()
+		if a.kind == "step" {
+			what += fmt.Sprintf(": %T%v", w.actors[a.i].mail[0], w.actors[a.i].mail[0])
+		}
+		if a.kind == "serve" {
+			what += fmt.Sprintf(": %T%v", w.links[a.i].out[0].do, w.links[a.i].out[0].do)
+		}
+		next, err := w.try(a)
+		if a.kind == "step" && next != nil {
+			what += fmt.Sprintf("\n\t-> %v", next.actors[a.i].machine)
+		}
+		t.Log(what)
+		if err != nil {
+			return
+		}
+		w = next
+	}
+}
+
+func TestModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores many states")
+	}
+	total := 0
+	for i := range scenarios {
+		s := &scenarios[i]
+		t.Run(s.name, func(t *testing.T) {
+			states, all, trace, err := explore(s, *modelStates/len(scenarios))
+			if err != nil {
+				tellStory(t, s, trace)
+				t.Fatalf("%v, %d states", err, states)
+			}
+			total += states
+			r := rand.New(rand.NewPCG(1, uint64(i)))
+			steps := 0
+			for range *modelWalks / len(scenarios) {
+				trace, err := walk(s, r)
+				if err != nil {
+					tellStory(t, s, shorten(s, trace))
+					t.Fatalf("%v, in a random walk", err)
+				}
+				steps += len(trace)
+			}
+			t.Logf("%d states, complete: %v; %d random steps", states, all, steps)
+		})
+	}
+	t.Logf("%d states", total)
+}
