@@ -1,9 +1,15 @@
 package zktest_test
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +121,244 @@ func TestEnsembleServes(t *testing.T) {
 	})
 }
 
+func TestEnsemblePause(t *testing.T) {
+	t.Parallel()
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	paused := e.Leader()
+	e.Pause(paused)
+	if text, err := e.FourLetterWord(paused, "ruok"); err == nil {
+		t.Errorf("a paused server answers %q", text)
+	}
+	eventually(t, func() error { // the others need SyncLimit to notice
+		if leader := e.Leader(); leader == paused {
+			return fmt.Errorf("server %d still leads", leader)
+		}
+		return nil
+	})
+	e.Resume(paused)
+	eventually(t, func() error {
+		text, err := e.FourLetterWord(paused, "srvr")
+		if err == nil && !strings.Contains(text, "Mode: follower") {
+			err = errors.New(text)
+		}
+		return err
+	})
+}
+
+// A follower that is cut off from the leader answers its clients for a while,
+// during which the leader may give their nodes away. This is why a session must
+// not count answers that did not come through the leader.
+func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
+	t.Parallel()
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(50))
+	leader, follower := e.Leader(), e.Followers()[0]
+	holder := dial(t, time.Second, e.Addr(follower))
+	other := dial(t, 10*time.Second, e.Addr(leader))
+	const node = "/held"
+	if _, err := holder.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	exists, _, gone, err := other.ExistsW(node)
+	if !exists || err != nil {
+		t.Fatal(exists, err)
+	}
+
+	e.Isolate(follower)
+	cut := time.Now()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var reads int
+	for held := true; held; {
+		select {
+		case ev := <-gone:
+			if ev.Type != zk.EventNodeDeleted {
+				t.Fatal(ev)
+			}
+			held = false
+		case <-tick.C:
+			if _, _, err := holder.Exists(node); err != nil {
+				t.Fatalf("the follower stopped to answer %v after the cut, before the node was gone: %v", time.Since(cut), err)
+			}
+			reads++
+		}
+	}
+	vanished := time.Since(cut)
+	exists, _, err = holder.Exists(node)
+	if err != nil || !exists {
+		t.Fatalf("after the node was gone, the follower says %v, %v", exists, err)
+	}
+	for err == nil {
+		<-tick.C
+		exists, _, err = holder.Exists(node)
+	}
+	t.Logf("T=1s: node gone after %v, the follower answered until %v, %d reads before", vanished, time.Since(cut), reads)
+
+	e.Heal()
+	again := dial(t, time.Second, e.Addr(follower))
+	exists, _, err = again.Exists(node)
+	if err != nil || exists {
+		t.Errorf("the follower is back and says %v, %v", exists, err)
+	}
+	if got := e.Leader(); got != leader {
+		t.Errorf("server %d leads, was %d", got, leader)
+	}
+}
+
+func TestEnsembleLinks(t *testing.T) {
+	t.Parallel()
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	first := e.Leader()
+	// The others can reach each other and elect one of them.
+	e.Isolate(first)
+	eventually(t, func() error {
+		if leader := e.Leader(); leader == first {
+			return fmt.Errorf("server %d still leads", leader)
+		}
+		return nil
+	})
+	e.Heal()
+	serving := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for i := range e.Size() {
+			if err := e.AwaitServing(ctx, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	serving()
+
+	// A connection that is reset is made again.
+	leader, follower := e.Leader(), e.Followers()[0]
+	e.ResetLink(leader, follower)
+	eventually(t, func() error {
+		text, err := e.FourLetterWord(follower, "srvr")
+		if err == nil && strings.Contains(text, "Mode:") {
+			err = errors.New("still serves")
+		} else {
+			err = nil
+		}
+		return err
+	})
+	e.HealLink(leader, follower)
+	serving()
+
+	// One way is enough to be cut off.
+	leader, follower = e.Leader(), e.Followers()[0]
+	e.CutOneWay(leader, follower)
+	eventually(t, func() error {
+		text, err := e.FourLetterWord(follower, "srvr")
+		if err != nil || strings.Contains(text, "Mode:") {
+			return fmt.Errorf("still serves: %w", err)
+		}
+		return nil
+	})
+	e.Heal()
+	serving()
+
+	// All at once, as after a power cut.
+	for i := range e.Size() {
+		e.Kill(i)
+	}
+	e.Restart(0, 1, 2)
+	serving()
+}
+
+func TestEnsembleRefusesBadConfig(t *testing.T) {
+	t.Parallel()
+	for _, c := range []zktest.EnsembleConfig{{Servers: -1}, {TickTime: 1}, {SyncLimit: -1}, {StartTimeout: -1}} {
+		if e, err := zktest.NewEnsemble(c); err == nil {
+			e.Close()
+			t.Errorf("%+v was accepted", c)
+		}
+	}
+}
+
+func TestEnsembleSaysWhyItDoesNotStart(t *testing.T) {
+	t.Parallel()
+	skipWithoutServers(t)
+	_, err := zktest.NewEnsemble(zktest.EnsembleConfig{Settings: map[string]string{"tickTime": "never"}})
+	if err == nil || !strings.Contains(err.Error(), "NumberFormatException") {
+		t.Errorf("got %v, want the end of the log", err)
+	}
+}
+
+// childVariable is set in a child of this test, to the directory that it is to
+// use.
 const childVariable = "ZKTEST_CHILD"
 
-func startAndHang() { os.Exit(1) }
+// startAndHang starts a server, says where it is, and waits to be killed.
+func startAndHang() {
+	e, err := zktest.NewEnsemble(zktest.EnsembleConfig{Dir: os.Getenv(childVariable), NoSync: true})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(e.Addr(0))
+	os.Stdin.Read(make([]byte, 1)) //nolint:errcheck // nothing comes
+}
+
+func TestEnsembleEndsWithItsProgram(t *testing.T) {
+	t.Parallel()
+	skipWithoutServers(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(self)
+	child.Env = append(os.Environ(), childVariable+"="+t.TempDir())
+	child.Stderr = os.Stderr
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close() //nolint:errcheck // it was not used
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := strings.TrimSpace(line)
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // it was not used
+
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait() //nolint:errcheck // it was killed
+	// The kernel closes the connection when the server is gone.
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the server lives on")
+	}
+	eventually(t, func() error {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return nil //nolint:nilerr // nobody is there any more
+		}
+		conn.Close() //nolint:errcheck // it was not used
+		return errors.New("the server lives on")
+	})
+}
+
+func skipWithoutServers(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("zktest: real servers are not started with -short")
+	}
+	if err := zktest.Installed(); err != nil {
+		t.Skip(err)
+	}
+}

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,7 +45,7 @@ type Proxy struct {
 	accepted int // connections so far
 	conns    map[*proxyConn]struct{}
 	sessions map[int64]proxySession // those that are not known to be over
-	freezes  map[int64]freeze
+	freezes  map[int64]proxyFreeze
 	latency  time.Duration
 	counts   Counts
 	faults   []*proxyFault // not yet given a request
@@ -62,32 +63,32 @@ type proxySession struct {
 	password []byte
 }
 
-// A freeze is what does not flow.
-type freeze struct {
-	toServer, toClient hold
+// A proxyFreeze is what does not flow.
+type proxyFreeze struct {
+	toServer, toClient proxyHold
 }
 
-// A hold says what a pipe keeps back. Larger ones include smaller ones.
-type hold int
+// A proxyHold says what a proxyPipe keeps back. Larger ones include smaller ones.
+type proxyHold int
 
 const (
-	holdNothing hold = iota
-	holdReplies      // all but notifications
-	holdAll
+	proxyHoldNothing proxyHold = iota
+	proxyHoldReplies           // all but notifications
+	proxyHoldAll
 )
 
-// A faultKind says what a fault does.
-type faultKind int
+// A proxyFaultKind says what a fault does.
+type proxyFaultKind int
 
 const (
-	dropRequest faultKind = iota
-	dropReply
-	delayRequest
+	proxyDropRequest proxyFaultKind = iota
+	proxyDropReply
+	proxyDelay
 )
 
 // A proxyFault is something to do to one request.
 type proxyFault struct {
-	kind  faultKind
+	kind  proxyFaultKind
 	match Match
 	delay time.Duration
 	hit   bool
@@ -157,7 +158,7 @@ func ListenProxy(addrs ...string) (*Proxy, error) {
 		servers:  slices.Clone(addrs),
 		conns:    make(map[*proxyConn]struct{}),
 		sessions: make(map[int64]proxySession),
-		freezes:  make(map[int64]freeze),
+		freezes:  make(map[int64]proxyFreeze),
 		counts:   make(Counts),
 		hit:      make(chan struct{}),
 	}
@@ -274,13 +275,13 @@ func (p *Proxy) Freeze(session int64, dir Direction) {
 	f := p.freezes[session]
 	switch dir {
 	case Both:
-		f = freeze{toServer: holdAll, toClient: holdAll}
+		f = proxyFreeze{toServer: proxyHoldAll, toClient: proxyHoldAll}
 	case ToServer:
-		f.toServer = holdAll
+		f.toServer = proxyHoldAll
 	case ToClient:
-		f.toClient = holdAll
+		f.toClient = proxyHoldAll
 	case ToClientButEvents:
-		f.toClient = max(f.toClient, holdReplies)
+		f.toClient = max(f.toClient, proxyHoldReplies)
 	}
 	p.freezes[session] = f
 	p.thawOrFreezeAll()
@@ -311,14 +312,14 @@ func (p *Proxy) thawOrFreeze(c *proxyConn) {
 }
 
 // DropRequest implements [Faults].
-func (p *Proxy) DropRequest(m Match) { p.plan(&proxyFault{kind: dropRequest, match: m}) }
+func (p *Proxy) DropRequest(m Match) { p.plan(&proxyFault{kind: proxyDropRequest, match: m}) }
 
 // DropReply implements [Faults].
-func (p *Proxy) DropReply(m Match) { p.plan(&proxyFault{kind: dropReply, match: m}) }
+func (p *Proxy) DropReply(m Match) { p.plan(&proxyFault{kind: proxyDropReply, match: m}) }
 
 // Delay implements [Faults].
 func (p *Proxy) Delay(m Match, d time.Duration) {
-	p.plan(&proxyFault{kind: delayRequest, match: m, delay: d})
+	p.plan(&proxyFault{kind: proxyDelay, match: m, delay: d})
 }
 
 func (p *Proxy) plan(f *proxyFault) {
@@ -458,13 +459,14 @@ func (p *Proxy) expire(id int64) error {
 	if !ok {
 		return errors.New("it was not opened here, or is over")
 	}
-	deadline := time.Now().Add(expiryTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), expiryTimeout)
+	defer cancel()
 	for i := 0; ; i++ {
-		err := closeSession(p.servers[i%len(p.servers)], id, s)
+		err := closeInItsName(p.servers[i%len(p.servers)], id, s)
 		if err == nil {
 			break
 		}
-		if time.Now().After(deadline) {
+		if pause(ctx, pollInterval) != nil {
 			return err
 		}
 	}
@@ -473,7 +475,7 @@ func (p *Proxy) expire(id int64) error {
 	delete(p.sessions, id)
 	for c := range p.conns {
 		if c.session == id {
-			c.down.put(packet{end: true})
+			c.down.put(proxyPacket{end: true})
 		}
 	}
 	return nil

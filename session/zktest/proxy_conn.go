@@ -24,7 +24,7 @@ type proxyConn struct {
 	number   int
 	upstream int
 	client   net.Conn
-	up, down *pipe
+	up, down *proxyPipe
 	closed   chan struct{} // closed with the connections
 
 	// The rest is guarded by proxy.mu.
@@ -51,8 +51,8 @@ func newProxyConn(p *Proxy, number, upstream int, client net.Conn) *proxyConn {
 		number:   number,
 		upstream: upstream,
 		client:   client,
-		up:       newPipe(),
-		down:     newPipe(),
+		up:       newProxyPipe(),
+		down:     newProxyPipe(),
 		closed:   make(chan struct{}),
 	}
 }
@@ -75,7 +75,7 @@ func (c *proxyConn) serve() {
 	defer c.gone()
 	server, err := net.DialTimeout("tcp", c.proxy.servers[c.upstream], proxyDialTimeout)
 	if err != nil {
-		c.down.put(packet{end: true}) // the client learns it unless it is frozen
+		c.down.put(proxyPacket{end: true}) // the client learns it unless it is frozen
 		c.write(c.down, c.client)
 		return
 	}
@@ -109,8 +109,8 @@ func (c *proxyConn) gone() {
 	p.settle(c.whenIdle)
 }
 
-// A packet is something to deliver.
-type packet struct {
+// A proxyPacket is something to deliver.
+type proxyPacket struct {
 	data   []byte
 	due    time.Time // zero for at once
 	event  bool      // a notification
@@ -119,54 +119,54 @@ type packet struct {
 	record *Record // to be recorded when delivered
 }
 
-// A pipe is one direction of a connection: what has been read and not written.
-type pipe struct {
+// A proxyPipe is one direction of a connection: what has been read and not written.
+type proxyPipe struct {
 	wake chan struct{} // holds a value when there may be something to write
 	room chan struct{} // holds a value when there may be room for more
 
 	mu      sync.Mutex
-	queue   []packet
+	queue   []proxyPacket
 	size    int
-	holding hold
+	holding proxyHold
 }
 
-func newPipe() *pipe {
-	return &pipe{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+func newProxyPipe() *proxyPipe {
+	return &proxyPipe{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // poke puts a value into ch unless it holds one.
-func poke(ch chan struct{}) {
+func pokeProxy(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// put queues a packet, and reports whether there is room for another.
-func (q *pipe) put(k packet) bool {
+// put queues a proxyPacket, and reports whether there is room for another.
+func (q *proxyPipe) put(k proxyPacket) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = append(q.queue, k)
 	q.size += len(k.data)
-	poke(q.wake)
+	pokeProxy(q.wake)
 	return q.size < maxHeld
 }
 
 // hold sets what is kept back.
-func (q *pipe) hold(h hold) {
+func (q *proxyPipe) hold(h proxyHold) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.holding = h
-	poke(q.wake)
+	pokeProxy(q.wake)
 }
 
 // take removes what may be delivered, up to an end. If something may be
 // delivered later without any further event, it returns when.
-func (q *pipe) take(buffer []packet) (ready []packet, next time.Time) {
+func (q *proxyPipe) take(buffer []proxyPacket) (ready []proxyPacket, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ready = buffer[:0]
-	if q.holding == holdAll {
+	if q.holding == proxyHoldAll {
 		return ready, time.Time{}
 	}
 	var now time.Time
@@ -182,7 +182,7 @@ func (q *pipe) take(buffer []packet) (ready []packet, next time.Time) {
 				break
 			}
 		}
-		if q.holding == holdReplies && !k.event {
+		if q.holding == proxyHoldReplies && !k.event {
 			kept = append(kept, k)
 			continue
 		}
@@ -192,14 +192,14 @@ func (q *pipe) take(buffer []packet) (ready []packet, next time.Time) {
 	clear(q.queue[len(kept):])
 	q.queue = kept
 	if len(ready) > 0 && q.size < maxHeld {
-		poke(q.room)
+		pokeProxy(q.room)
 	}
 	return ready, next
 }
 
 // fill queues what a reader of the connection has read, and waits for room. It
 // returns false if the connection is closed.
-func (c *proxyConn) fill(q *pipe, packets ...packet) bool {
+func (c *proxyConn) fill(q *proxyPipe, packets ...proxyPacket) bool {
 	room := true
 	for _, k := range packets {
 		room = q.put(k)
@@ -218,8 +218,8 @@ func (c *proxyConn) fill(q *pipe, packets ...packet) bool {
 }
 
 // write delivers what comes through the pipe, until the connection ends.
-func (c *proxyConn) write(q *pipe, to net.Conn) {
-	var ready []packet
+func (c *proxyConn) write(q *proxyPipe, to net.Conn) {
+	var ready []proxyPacket
 	var batch []byte
 	var broken bool // nobody is there any more; whoever reads from there ends it
 	var next time.Time
@@ -231,7 +231,7 @@ func (c *proxyConn) write(q *pipe, to net.Conn) {
 			continue
 		}
 		batch = batch[:0]
-		var end *packet
+		var end *proxyPacket
 		for i := range ready {
 			if ready[i].end {
 				end = &ready[i]
@@ -261,7 +261,7 @@ func (c *proxyConn) write(q *pipe, to net.Conn) {
 
 // await waits until there may be something to write. It returns false if the
 // connection is closed.
-func (c *proxyConn) await(q *pipe, next time.Time) bool {
+func (c *proxyConn) await(q *proxyPipe, next time.Time) bool {
 	if next.IsZero() {
 		select {
 		case <-q.wake:
@@ -283,8 +283,8 @@ func (c *proxyConn) await(q *pipe, next time.Time) bool {
 }
 
 // record records what is about to be delivered.
-func (c *proxyConn) record(packets []packet) {
-	if !slices.ContainsFunc(packets, func(k packet) bool { return k.record != nil }) {
+func (c *proxyConn) record(packets []proxyPacket) {
+	if !slices.ContainsFunc(packets, func(k proxyPacket) bool { return k.record != nil }) {
 		return
 	}
 	p := c.proxy
@@ -312,13 +312,13 @@ func (c *proxyConn) readRequests() {
 	in := bufio.NewReaderSize(c.client, proxyBuffer)
 	first := true
 	for {
-		data, err := readFrame(in, first)
-		if errors.Is(err, errWord) {
+		data, err := readProxyFrame(in, first)
+		if errors.Is(err, errFourLetterWord) {
 			c.readRaw(in, c.up)
 			return
 		}
 		if err != nil {
-			c.fill(c.up, packet{end: true})
+			c.fill(c.up, proxyPacket{end: true})
 			return
 		}
 		if k, ok := c.request(data, first); ok && !c.fill(c.up, k) {
@@ -329,18 +329,18 @@ func (c *proxyConn) readRequests() {
 }
 
 // readRaw forwards what is not in frames.
-func (c *proxyConn) readRaw(in io.Reader, q *pipe) {
+func (c *proxyConn) readRaw(in io.Reader, q *proxyPipe) {
 	c.proxy.mu.Lock()
 	c.raw = true
 	c.proxy.mu.Unlock()
 	for {
 		data := make([]byte, proxyBuffer)
 		n, err := in.Read(data)
-		if n > 0 && !c.fill(q, packet{data: data[:n]}) {
+		if n > 0 && !c.fill(q, proxyPacket{data: data[:n]}) {
 			return
 		}
 		if err != nil {
-			c.fill(q, packet{end: true})
+			c.fill(q, proxyPacket{end: true})
 			return
 		}
 	}
@@ -348,24 +348,24 @@ func (c *proxyConn) readRaw(in io.Reader, q *pipe) {
 
 // request looks at a request and decides what becomes of it. It returns false
 // if it is lost.
-func (c *proxyConn) request(data []byte, first bool) (packet, bool) {
+func (c *proxyConn) request(data []byte, first bool) (proxyPacket, bool) {
 	p := c.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var xid int32
 	op := OpCreateSession
 	if first {
-		c.session = connectRequestSession(data)
+		c.session = sniffConnectRequest(data)
 		p.thawOrFreeze(c)
 	} else {
-		xid, op = requestHeader(data)
+		xid, op = sniffRequest(data)
 	}
 	if op != OpPing && op != OpCreateSession && op != OpCloseSession {
 		p.counts[op]++
 	}
 	var paths []string
 	if len(p.faults) > 0 || p.tracing {
-		paths = requestPaths(op, data)
+		paths = sniffPaths(op, data)
 	}
 	if p.tracing {
 		p.trace = append(p.trace, Record{
@@ -374,30 +374,30 @@ func (c *proxyConn) request(data []byte, first bool) (packet, bool) {
 		})
 	}
 	if c.doomed {
-		return packet{}, false
+		return proxyPacket{}, false
 	}
 	request := outstandingRequest{op: op, xid: xid}
 	var delay time.Duration
 	if f := p.fault(c.session, op, paths); f != nil {
 		switch f.kind {
-		case dropRequest:
+		case proxyDropRequest:
 			c.doomed = true
 			if len(c.outstanding) == 0 {
-				c.down.put(packet{end: true, fault: f})
+				c.down.put(proxyPacket{end: true, fault: f})
 			} else {
 				c.whenIdle = f
 			}
-			return packet{}, false
-		case dropReply:
+			return proxyPacket{}, false
+		case proxyDropReply:
 			c.doomed = true
 			request.drop = f
-		case delayRequest:
+		case proxyDelay:
 			delay = f.delay
 			p.settle(f)
 		}
 	}
 	c.outstanding = append(c.outstanding, request)
-	return packet{data: data, due: p.due(delay)}, true
+	return proxyPacket{data: data, due: p.due(delay)}, true
 }
 
 // readReplies reads what the server sends.
@@ -412,9 +412,9 @@ func (c *proxyConn) readReplies() {
 				return
 			}
 		}
-		data, err := readFrame(in, false)
+		data, err := readProxyFrame(in, false)
 		if err != nil {
-			c.fill(c.down, packet{end: true})
+			c.fill(c.down, proxyPacket{end: true})
 			return
 		}
 		packets := c.reply(data, first)
@@ -432,23 +432,23 @@ func (c *proxyConn) isRaw() bool {
 }
 
 // reply looks at what the server sent and decides what becomes of it.
-func (c *proxyConn) reply(data []byte, first bool) []packet {
+func (c *proxyConn) reply(data []byte, first bool) []proxyPacket {
 	p := c.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := packet{data: data, due: p.due(0)}
+	k := proxyPacket{data: data, due: p.due(0)}
 	record := Record{Dir: ToClient, Conn: c.number}
 	var request outstandingRequest
 	if first {
 		request = c.answered(0)
 		c.opened(data)
 	} else {
-		record.Xid, record.Zxid, record.Err = replyHeader(data)
-		k.event = record.Xid == eventXid
+		record.Xid, record.Zxid, record.Err = sniffReply(data)
+		k.event = record.Xid == sniffedEvent
 		if !k.event {
 			request = c.answered(record.Xid)
 		} else if p.tracing {
-			record.Paths = eventPaths(data)
+			record.Paths = sniffEvent(data)
 		}
 	}
 	if request.op == OpCloseSession && record.Err == 0 {
@@ -459,18 +459,18 @@ func (c *proxyConn) reply(data []byte, first bool) []packet {
 		k.record = &record
 	}
 	if f := request.drop; f != nil {
-		return []packet{{end: true, due: k.due, fault: f}}
+		return []proxyPacket{{end: true, due: k.due, fault: f}}
 	}
 	if f := c.whenIdle; f != nil && len(c.outstanding) == 0 {
-		return []packet{k, {end: true, due: k.due, fault: f}}
+		return []proxyPacket{k, {end: true, due: k.due, fault: f}}
 	}
-	return []packet{k}
+	return []proxyPacket{k}
 }
 
 // opened learns of a session from the answer to the handshake.
 func (c *proxyConn) opened(data []byte) {
 	p := c.proxy
-	id, s := connectResponse(data)
+	id, s := sniffConnectResponse(data)
 	if id == 0 { // it has expired
 		delete(p.sessions, c.session)
 		return

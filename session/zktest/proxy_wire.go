@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// maxFrame is more than any server accepts or sends.
-const maxFrame = 64 << 20
+// maxProxyFrame is more than any server accepts or sends.
+const maxProxyFrame = 64 << 20
 
-// eventXid is the xid of notifications.
-const eventXid int32 = -1
+// sniffedEvent is the xid of notifications.
+const sniffedEvent int32 = -1
 
 // closeTimeout bounds one attempt to close a session.
 const closeTimeout = 2 * time.Second
 
-// errWord means that the client speaks no frames but a four letter word.
-var errWord = errors.New("zktest: four letter word")
+// errFourLetterWord means that the client speaks no frames but a four letter word.
+var errFourLetterWord = errors.New("zktest: four letter word")
 
-// readFrame reads a frame, and returns it with the length that begins it. If
-// first is true, it leaves a four letter word unread and returns errWord.
-func readFrame(in *bufio.Reader, first bool) ([]byte, error) {
+// readProxyFrame reads a frame, and returns it with the length that begins it. If
+// first is true, it leaves a four letter word unread and returns errFourLetterWord.
+func readProxyFrame(in *bufio.Reader, first bool) ([]byte, error) {
 	head, err := in.Peek(4)
 	if err != nil {
 		return nil, err
 	}
-	if first && isWord(head) {
-		return nil, errWord
+	if first && isFourLetterWord(head) {
+		return nil, errFourLetterWord
 	}
 	n := int32(binary.BigEndian.Uint32(head))
-	if n < 0 || n > maxFrame {
+	if n < 0 || n > maxProxyFrame {
 		return nil, fmt.Errorf("zktest: frame of %d bytes", n)
 	}
 	data := make([]byte, 4+int(n))
@@ -41,7 +41,7 @@ func readFrame(in *bufio.Reader, first bool) ([]byte, error) {
 	return data, err
 }
 
-func isWord(head []byte) bool {
+func isFourLetterWord(head []byte) bool {
 	for _, b := range head {
 		if b < 'a' || b > 'z' {
 			return false
@@ -50,13 +50,13 @@ func isWord(head []byte) bool {
 	return true
 }
 
-// A frameReader takes fields from a frame. Missing ones are zero.
-type frameReader struct{ rest []byte }
+// A sniffer takes fields from a frame. Missing ones are zero.
+type sniffer struct{ rest []byte }
 
 // bodyOf returns a reader of what follows the length.
-func bodyOf(data []byte) *frameReader { return &frameReader{rest: data[4:]} }
+func bodyOf(data []byte) *sniffer { return &sniffer{rest: data[4:]} }
 
-func (r *frameReader) next(n int) []byte {
+func (r *sniffer) next(n int) []byte {
 	if n < 0 || n > len(r.rest) {
 		r.rest = nil
 		return nil
@@ -66,7 +66,7 @@ func (r *frameReader) next(n int) []byte {
 	return b
 }
 
-func (r *frameReader) int32() int32 {
+func (r *sniffer) int32() int32 {
 	b := r.next(4)
 	if b == nil {
 		return 0
@@ -74,7 +74,7 @@ func (r *frameReader) int32() int32 {
 	return int32(binary.BigEndian.Uint32(b))
 }
 
-func (r *frameReader) int64() int64 {
+func (r *sniffer) int64() int64 {
 	b := r.next(8)
 	if b == nil {
 		return 0
@@ -84,7 +84,7 @@ func (r *frameReader) int64() int64 {
 
 // bytes takes a byte slice or a string. Both may be absent, which is a length
 // of -1.
-func (r *frameReader) bytes() []byte {
+func (r *sniffer) bytes() []byte {
 	n := r.int32()
 	if n <= 0 {
 		return nil
@@ -92,8 +92,8 @@ func (r *frameReader) bytes() []byte {
 	return r.next(int(n))
 }
 
-// connectRequestSession returns the session that a client wants to resume.
-func connectRequestSession(data []byte) int64 {
+// sniffConnectRequest returns the session that a client wants to resume.
+func sniffConnectRequest(data []byte) int64 {
 	r := bodyOf(data)
 	r.int32() // protocol version
 	r.int64() // last zxid seen
@@ -101,8 +101,8 @@ func connectRequestSession(data []byte) int64 {
 	return r.int64()
 }
 
-// connectResponse returns the session that a server has opened, or 0.
-func connectResponse(data []byte) (int64, proxySession) {
+// sniffConnectResponse returns the session that a server has opened, or 0.
+func sniffConnectResponse(data []byte) (int64, proxySession) {
 	r := bodyOf(data)
 	r.int32() // protocol version
 	s := proxySession{timeout: r.int32()}
@@ -111,19 +111,19 @@ func connectResponse(data []byte) (int64, proxySession) {
 	return id, s
 }
 
-func requestHeader(data []byte) (int32, Op) {
+func sniffRequest(data []byte) (int32, Op) {
 	r := bodyOf(data)
 	xid := r.int32()
 	return xid, Op(r.int32())
 }
 
-func replyHeader(data []byte) (xid int32, zxid int64, code int32) {
+func sniffReply(data []byte) (xid int32, zxid int64, code int32) {
 	r := bodyOf(data)
 	return r.int32(), r.int64(), r.int32()
 }
 
-// eventPaths returns what a notification is about.
-func eventPaths(data []byte) []string {
+// sniffEvent returns what a notification is about.
+func sniffEvent(data []byte) []string {
 	r := bodyOf(data)
 	r.next(4 + 8 + 4) // header
 	r.int32()         // type
@@ -131,13 +131,13 @@ func eventPaths(data []byte) []string {
 	return []string{string(r.bytes())}
 }
 
-// requestPaths returns the paths that a request names.
-func requestPaths(op Op, data []byte) []string {
+// sniffPaths returns the paths that a request names.
+func sniffPaths(op Op, data []byte) []string {
 	r := bodyOf(data)
 	r.next(4 + 4) // header
 	switch op {
 	case OpMulti, OpMultiRead:
-		return multiPaths(r)
+		return sniffMulti(r)
 	case OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpSASL, OpReconfig,
 		OpWhoAmI, OpCreateSession, OpCloseSession:
 		return nil
@@ -149,8 +149,8 @@ func requestPaths(op Op, data []byte) []string {
 	return []string{string(r.bytes())}
 }
 
-// multiPaths returns the path of each operation of a multi.
-func multiPaths(r *frameReader) []string {
+// sniffMulti returns the path of each operation of a multi.
+func sniffMulti(r *sniffer) []string {
 	var paths []string
 	for len(r.rest) > 0 {
 		op := Op(r.int32())
@@ -166,7 +166,7 @@ func multiPaths(r *frameReader) []string {
 }
 
 // skipOperation skips what follows the path of an operation in a multi.
-func skipOperation(op Op, r *frameReader) {
+func skipOperation(op Op, r *sniffer) {
 	switch op { //nolint:exhaustive // these are all that there can be in a multi
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		r.bytes() // data
@@ -194,9 +194,9 @@ func skipOperation(op Op, r *frameReader) {
 	}
 }
 
-// closeSession closes a session in its name. It returns nil if the session is
+// closeInItsName closes a session in its name. It returns nil if the session is
 // over.
-func closeSession(server string, id int64, s proxySession) (err error) {
+func closeInItsName(server string, id int64, s proxySession) (err error) {
 	conn, err := net.DialTimeout("tcp", server, closeTimeout)
 	if err != nil {
 		return err
@@ -214,11 +214,11 @@ func closeSession(server string, id int64, s proxySession) (err error) {
 	connect = binary.BigEndian.AppendUint32(connect, uint32(len(s.password)))
 	connect = append(connect, s.password...)
 	connect = append(connect, 0) // not read-only
-	data, err := roundTrip(conn, in, connect)
+	data, err := exchange(conn, in, connect)
 	if err != nil {
 		return err
 	}
-	if opened, _ := connectResponse(data); opened == 0 {
+	if opened, _ := sniffConnectResponse(data); opened == 0 {
 		return nil
 	}
 
@@ -226,8 +226,8 @@ func closeSession(server string, id int64, s proxySession) (err error) {
 	closing := OpCloseSession
 	end := binary.BigEndian.AppendUint32(nil, xid)
 	end = binary.BigEndian.AppendUint32(end, uint32(closing))
-	for data, err = roundTrip(conn, in, end); err == nil; data, err = readFrame(in, false) {
-		got, _, code := replyHeader(data)
+	for data, err = exchange(conn, in, end); err == nil; data, err = readProxyFrame(in, false) {
+		got, _, code := sniffReply(data)
 		if got != xid {
 			continue // a notification
 		}
@@ -239,13 +239,13 @@ func closeSession(server string, id int64, s proxySession) (err error) {
 	return err
 }
 
-// roundTrip sends a frame and reads one.
-func roundTrip(conn net.Conn, in *bufio.Reader, body []byte) ([]byte, error) {
+// exchange sends a frame and reads one.
+func exchange(conn net.Conn, in *bufio.Reader, body []byte) ([]byte, error) {
 	frame := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
 	if _, err := conn.Write(append(frame, body...)); err != nil {
 		return nil, err
 	}
-	return readFrame(in, false)
+	return readProxyFrame(in, false)
 }
 
 // String returns the operation's name in ZooKeeper.
