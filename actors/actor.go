@@ -41,10 +41,10 @@ type Role[M, In, Do, Ev any] struct {
 	// in the order in which the machine asked for them.
 	Perform func(do Do, answer func(In))
 
-	// Observe, if not nil, is told the machine after every step, before
-	// anything that this step asked for is performed and before its events
-	// can be read. A handle closes its Done channel here.
-	Observe func(M)
+	// Observe, if not nil, is told the machine after every step, and the
+	// events of the step, before anything that the step asked for is performed
+	// and before its events can be read. A handle closes its Done channel here.
+	Observe func(m M, events []Ev)
 
 	// Stop is the input that asks the machine to end.
 	Stop In
@@ -147,7 +147,7 @@ func (l *loop[M, In, Do, Ev]) step(in In) {
 	m, effects := l.m.Step(in)
 	l.m = m
 	if l.role.Observe != nil {
-		l.role.Observe(m)
+		l.role.Observe(m, effects.Emit)
 	}
 	for _, do := range effects.Do {
 		l.role.Perform(do, l.answer)

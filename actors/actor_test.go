@@ -118,7 +118,7 @@ func TestBeginComesBeforeTheFirstInput(t *testing.T) {
 				<-release // against the rules, so that the input is there first
 				order = append(order, "begin")
 			},
-			Observe: func(counter) { order = append(order, "step") },
+			Observe: func(counter, []event) { order = append(order, "step") },
 			Stop:    stop{},
 		})
 		tell(t, a, tick{})
@@ -153,7 +153,7 @@ func TestObserveComesFirst(t *testing.T) {
 					t.Error("performed before observed")
 				}
 			},
-			Observe: func(counter) { close(done) },
+			Observe: func(counter, []event) { close(done) },
 			Stop:    want{},
 		})
 		events := a.Events()
@@ -376,7 +376,7 @@ func TestInputsAfterTheEndAreIgnored(t *testing.T) {
 		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
 			Begin:   []effect{echo{}},
 			Perform: func(_ effect, answer func(input)) { late = answer },
-			Observe: func(counter) { steps++ },
+			Observe: func(counter, []event) { steps++ },
 			Stop:    stop{},
 		})
 		synctest.Wait()

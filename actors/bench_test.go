@@ -22,7 +22,7 @@ func startIdle(n int) []*cell {
 			Name:    fmt.Sprintf("idle /benchmark/locks/%06d", i),
 			Begin:   []effect{echo{1}},
 			Perform: perform,
-			Observe: func(counter) {},
+			Observe: func(counter, []event) {},
 			Stop:    stop{},
 			Merge:   merge,
 			Cancel:  cancel,
@@ -71,7 +71,8 @@ func BenchmarkIdle(b *testing.B) {
 // BenchmarkStep is one input, one step, and one event that a waiting reader
 // receives.
 func BenchmarkStep(b *testing.B) {
-	a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{Stop: stop{}, Perform: perform, Merge: merge, Cancel: cancel})
+	// Small numbers would not be allocated.
+	a := actors.Start(counter{n: 1000}, actors.Role[counter, input, effect, event]{Stop: stop{}, Perform: perform, Merge: merge, Cancel: cancel})
 	defer a.Close()
 	events := a.Events()
 	b.ReportAllocs()
@@ -143,7 +144,8 @@ func TestCostOfStep(t *testing.T) {
 	if raceEnabled {
 		t.Skip("measures allocations")
 	}
-	a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{Stop: stop{}, Perform: perform, Merge: merge, Cancel: cancel})
+	// Small numbers would not be allocated.
+	a := actors.Start(counter{n: 1000}, actors.Role[counter, input, effect, event]{Stop: stop{}, Perform: perform, Merge: merge, Cancel: cancel})
 	defer a.Close()
 	events := a.Events()
 	allocs := testing.AllocsPerRun(2000, func() {
