@@ -73,6 +73,9 @@ func refuse[T any](a Async, op, path string, why error, answer func(T, error)) *
 	return c
 }
 
+// Fits reports why a node with this path and data cannot be created.
+func (s *Session) Fits(path string, data []byte) error { return s.fits(len(s.absolute(path)) + len(data)) }
+
 // fits reports why a request with so many bytes of the user's cannot be sent.
 func (s *Session) fits(bytes int) error {
 	for _, a := range s.opts.ACL {
@@ -327,16 +330,18 @@ func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
 
 // EnsurePath makes sure that there is a node at path, and makes it and what is missing
 // above it as containers, or as persistent nodes where the server has no containers.
-func (a Async) EnsurePath(path string, answer func(error)) {
+// The answer tells whether the node was made now, and is empty.
+func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
 	if err := ValidatePath(path); err != nil {
-		refuse(a, "ensure", path, err, func(_ struct{}, err error) { answer(err) })
+		refuse(a, "ensure", path, err, answer)
 		return
 	}
 	a.ensure(a.session.absolute(path), Container, answer)
 }
 
-// ensure works on absolute paths: the chroot itself may be missing.
-func (a Async) ensure(full string, mode CreateMode, answer func(error)) {
+// ensure works on absolute paths: the chroot itself may be missing. Doing it twice does
+// no harm, so a lost reply is no reason to fail.
+func (a Async) ensure(full string, mode CreateMode, answer func(bool, error)) {
 	c := &call{op: "ensure", path: a.session.relative(full), write: true}
 	request(a, c, func(conn *zk.Conn) (struct{}, error) {
 		if mode == Container {
@@ -347,31 +352,33 @@ func (a Async) ensure(full string, mode CreateMode, answer func(error)) {
 		return struct{}{}, err
 	}, func(_ struct{}, err error) {
 		switch {
-		case err == nil, isAny(err, ErrNodeExists), full == "/":
-			answer(nil)
+		case err == nil:
+			answer(true, nil)
+		case isAny(err, ErrNodeExists):
+			answer(false, nil)
 		case mode == Container && isAny(err, ErrUnimplemented, ErrInvalidArgument):
 			a.ensure(full, Persistent, answer)
-		case isNoNode(err):
+		case isNoNode(err) && full != "/":
 			dir, _ := Split(full)
-			a.ensure(dir, mode, func(err error) {
+			a.ensure(dir, mode, func(_ bool, err error) {
 				if err != nil {
-					answer(err)
+					answer(false, err)
 					return
 				}
 				a.ensure(full, mode, answer)
 			})
-		case isAny(err, ErrUnknownOutcome) && !isAny(err, ErrExpired):
-			a.ensure(full, mode, answer) // doing it twice does no harm
+		case isAny(err, ErrDisconnected):
+			a.ensure(full, mode, answer)
 		case isAny(err, ErrNoAuth):
 			// The server looks at the parent's ACL before it looks for the node.
 			a.Exists(a.session.relative(full), func(stat *Stat, existsErr error) {
 				if existsErr == nil && stat != nil {
 					err = nil
 				}
-				answer(err)
+				answer(false, err)
 			})
 		default:
-			answer(err)
+			answer(false, err)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -258,12 +257,9 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	_, err := again(ctx, func() (struct{}, error) {
 		return await(ctx, func(answer func(struct{}, error)) *call {
-			s.anyEpoch().EnsurePath(path, func(err error) { answer(struct{}{}, err) })
+			s.anyEpoch().EnsurePath(path, func(_ bool, err error) { answer(struct{}{}, err) })
 			return &call{op: "ensure", path: path}
 		})
 	})
-	if errors.Is(err, ErrNodeExists) {
-		return nil
-	}
 	return err
 }

@@ -44,9 +44,10 @@ func (s *Session) watch(a Async, path string, sub *watchSub) {
 	case err != nil:
 	case s.machine.state == closing || s.machine.state == closed:
 		err = ErrClosed
-	case a.epoch != s.epoch.number:
+	case a.epoch != 0 && a.epoch != s.epoch.number:
 		err = ErrExpired
 	}
+	a.epoch = s.epoch.number
 	if err != nil {
 		sub.told = true
 		sub.answer(nil, nil, &OpError{Op: "watch", Path: path, Err: err})
@@ -141,11 +142,6 @@ func (s *Session) forgetWatches(why error) {
 	old := s.watches
 	s.watches = make(map[watchKey]*watchEntry)
 	for _, entry := range old {
-		for _, sub := range entry.subs {
-			if !sub.told {
-				sub.told = true
-				sub.answer(nil, nil, &OpError{Op: "watch", Path: entry.path, Err: why})
-			}
-		}
+		entry.tell(dataResult{}, &OpError{Op: "watch", Path: entry.path, Err: why})
 	}
 }
