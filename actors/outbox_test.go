@@ -71,7 +71,7 @@ func TestOutboxIsWhatItShouldBe(t *testing.T) {
 				want.put(v)
 			},
 			"burst": func(t *rapid.T) {
-				for range rapid.IntRange(1, 100).Draw(t, "edges") {
+				for range rapid.SampledFrom([]int{3, 20, 100}).Draw(t, "edges") {
 					n++
 					out.put(note{'e', n})
 					want.put(note{'e', n})
@@ -94,16 +94,17 @@ func TestOutboxIsWhatItShouldBe(t *testing.T) {
 				}
 			},
 			"drain": func(t *rapid.T) {
-				if !want.wanted {
+				n := len(want.undelivered) - rapid.SampledFrom([]int{0, 0, 1, 10}).Draw(t, "rest")
+				if !want.wanted || n < 0 {
 					t.Skip()
 				}
-				for _, v := range want.undelivered {
+				for _, v := range want.undelivered[:n] {
 					pump()
 					if got := <-out.ch; got != v {
 						t.Fatalf("received %v instead of %v", got, v)
 					}
 				}
-				want.undelivered = nil
+				want.undelivered = want.undelivered[n:]
 			},
 			"": func(t *rapid.T) {
 				if got, want := out.len()+len(out.ch), len(want.undelivered); got != want {
@@ -119,9 +120,6 @@ func TestOutboxIsWhatItShouldBe(t *testing.T) {
 				}
 				if out.len() == 0 && cap(out.queue) > 32 {
 					t.Fatalf("empty, but has room for %d", cap(out.queue))
-				}
-				if c := cap(out.queue); c > 64 && c > 4*out.len()+4*out.head {
-					t.Fatalf("room for %d, but %d queued", c, out.len())
 				}
 			},
 		})
