@@ -147,14 +147,18 @@ func TestAnswersComeFromAnyGoroutine(t *testing.T) {
 func TestObserveComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
+		var observed []event
 		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
 			Perform: func(effect, func(input)) {
 				if !isClosed(done) {
 					t.Error("performed before observed")
 				}
 			},
-			Observe: func(counter, []event) { close(done) },
-			Stop:    want{},
+			Observe: func(_ counter, events []event) {
+				observed = append(observed, events...)
+				close(done)
+			},
+			Stop: want{},
 		})
 		events := a.Events()
 		tell(t, a, say{[]event{edge{1}}})
@@ -166,11 +170,12 @@ func TestObserveComesFirst(t *testing.T) {
 		tell(t, a, want{[]effect{echo{}}})
 		synctest.Wait()
 		done = make(chan struct{})
-		tell(t, a, last{})
+		tell(t, a, last{[]event{edge{2}}})
 		<-a.Ended()
 		if !isClosed(done) {
 			t.Error("ended before observed")
 		}
+		expect[event](t, observed, edge{1}, edge{2})
 	})
 }
 

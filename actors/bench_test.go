@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector changes what everything costs.
+
 package actors_test
 
 import (
@@ -125,9 +129,6 @@ func BenchmarkBacklog(b *testing.B) {
 }
 
 func TestCostOfWaiting(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("measures memory")
-	}
 	bytes, goroutines := costOfIdle(idleActors)
 	t.Logf("%.0f bytes, %.3f goroutines for each actor", bytes, goroutines)
 	// The bound for a whole primitive is 8 KiB. Most of it is for what the
@@ -141,9 +142,6 @@ func TestCostOfWaiting(t *testing.T) {
 }
 
 func TestCostOfStep(t *testing.T) {
-	if raceEnabled {
-		t.Skip("measures allocations")
-	}
 	// Small numbers would not be allocated.
 	a := actors.Start(counter{n: 1000}, actors.Role[counter, input, effect, event]{Stop: stop{}, Perform: perform, Merge: merge, Cancel: cancel})
 	defer a.Close()
