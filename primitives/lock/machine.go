@@ -600,10 +600,11 @@ func (m machine) notWatched(node string, err error) (machine, effects) {
 	switch {
 	case !m.standing() || node != m.node && node != m.target:
 		return m, effects{}
-	case errors.Is(err, session.ErrNoNode):
-		return m.gone(node)
+	case !errors.Is(err, session.ErrNoNode):
+		return m.fail(err)
 	}
-	return m.fail(err)
+	m.heir = false // it was gone before it was watched: no event, no grant
+	return m.gone(node)
 }
 
 // leave gives up the lock, or the place in line.

@@ -1,0 +1,149 @@
+package lock
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for name, want := range map[string]int32{
+		"lock-0000000000": 0,
+		"_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b00-lock-0000000001": 1,
+		"_c_3f0a1c5e8f5b4a269d4f7a8d2f6c1b00-lock-0000000017":     17,
+		"3f0a1c5e8f5b4a269d4f7a8d2f6c1b00-lock-0000000003":        3,
+		"a-lock-b-lock-0000000004":                                4,
+		"lock-2147483647":                                         math.MaxInt32,
+		"lock--2147483648":                                        math.MinInt32,
+		"x-lock--1000000000":                                      -1000000000,
+		"x-lock--999999999":                                       -999999999,
+		"x-lock--000000001":                                       -1,
+	} {
+		if got, ok := parse(name); !ok || got != want {
+			t.Errorf("parse(%q) = %d, %v, want %d", name, got, ok, want)
+		}
+	}
+	for _, name := range []string{
+		"", "config", "_c_", "_c_x", "lock", "lock-", "lock-x", "lock--", "nested", "ключ", "lock-００００００００００",
+		"lock-1", "lock-000000001", "lock-00000000011", "lock-2147483648", "lock-9999999999", "lock--2147483649",
+		"lock-+000000001", "lock--000000000", "lock--0000000001", "lock--00000001", "lock-0000000001x", "lock-0x00000001",
+		"block-0000000001", "__lock__0000000001", "lock-0000000001/nested", "lock-0000000001-", "lock-_000000001",
+	} {
+		if n, ok := parse(name); ok {
+			t.Errorf("%q is taken for contender %d", name, n)
+		}
+	}
+}
+
+// The server's own format is read back, whatever the number.
+func TestParseWhatTheServerPrints(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		n := int32(r.Uint32()) >> r.IntN(32)
+		if got, ok := parse(fmt.Sprintf("lock-%010d", n)); !ok || got != n {
+			t.Fatalf("%d is read as %d, %v", n, got, ok)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("lock-0000000001")
+	f.Add("_c_x-lock--2147483648")
+	f.Fuzz(func(t *testing.T, name string) {
+		if n, ok := parse(name); ok && !strings.HasSuffix(name, fmt.Sprintf("lock-%010d", n)) {
+			t.Errorf("%q is taken for contender %d", name, n)
+		}
+	})
+}
+
+func TestGUID(t *testing.T) {
+	const id = "3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b00"
+	if got, want := guid(id, 31), "3f0a1c5e-8f5b-4a26-9d4f-7a8d0000001f"; got != want {
+		t.Errorf("guid = %s, want %s", got, want)
+	}
+	if len(guid(id, math.MaxInt32)) != len(id) || guid(id, 1) == guid(id, 2) {
+		t.Error("not a GUID for each attempt")
+	}
+	if strings.HasPrefix("_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d0000001f0-lock-0000000001", prefix(guid(id, 31))) {
+		t.Error("a longer GUID matches")
+	}
+}
+
+// numbered returns names with consecutive numbers from first, in order.
+func numbered(first int32, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		// The GUIDs are in no order at all.
+		names[i] = fmt.Sprintf("_c_%s-lock-%010d", guid(actorID(i*7919%n), 1), first+int32(i))
+	}
+	return names
+}
+
+func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, first := range []int32{0, 5, math.MaxInt32 - 4, math.MaxInt32 - 9, math.MinInt32, -5, -999_999_999 - 5} {
+		want := numbered(first, 10)
+		for range 100 {
+			children := append(slices.Clone(want), "config", "_c_", "_c_x", "lock-x", "ключ", "lock-00000000011")
+			r.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
+			if got := line(children); !slices.Equal(got, want) {
+				t.Fatalf("line(%q) = %q, want %q", children, got, want)
+			}
+			for i, own := range want {
+				p := locate(children, own, "none")
+				next, second := "", ""
+				if i > 0 {
+					next = want[i-1]
+				}
+				if i > 1 {
+					second = want[i-2]
+				}
+				if !p.present || p.ahead != i || p.next != next || p.second != second || p.zombies != nil {
+					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
+				}
+			}
+		}
+	}
+}
+
+func TestLineOfNobody(t *testing.T) {
+	if got := line([]string{"config", "lock-x"}); len(got) != 0 {
+		t.Errorf("line = %q", got)
+	}
+	if p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", ""); p.present {
+		t.Errorf("locate = %+v", p)
+	}
+}
+
+func TestTiesAreBrokenByName(t *testing.T) {
+	children := []string{"c-lock-0000000007", "b-lock-0000000007", "a-lock-0000000007"}
+	if got, want := line(children), []string{children[2], children[1], children[0]}; !slices.Equal(got, want) {
+		t.Errorf("line = %q, want %q", got, want)
+	}
+	if p := locate(children, children[0], "none"); p.ahead != 2 || p.next != children[1] || p.second != children[2] {
+		t.Errorf("locate = %+v", p)
+	}
+	if p := locate(children, children[2], "none"); p.ahead != 0 {
+		t.Errorf("locate = %+v", p)
+	}
+}
+
+func TestOwnZombiesDoNotCount(t *testing.T) {
+	g := guid(actorID(1), 1)
+	zombie, own, other := prefix(g)+"lock-0000000001", prefix(g)+"lock-0000000003", "lock-0000000002"
+	p := locate([]string{zombie, other, own, prefix(g) + "lock-0000000009"}, own, g)
+	if p.ahead != 1 || p.next != other || p.second != "" || len(p.zombies) != 2 {
+		t.Errorf("locate = %+v", p)
+	}
+}
+
+func BenchmarkLocate(b *testing.B) {
+	names := numbered(0, 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		locate(names, names[5_000], "none")
+	}
+}
