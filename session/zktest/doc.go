@@ -1,7 +1,44 @@
-// Package zktest gives tests a ZooKeeper to break: real servers on this
-// machine ([StartEnsemble]), and a proxy that stands between clients and
-// servers and does to their connections what networks do ([NewProxy]).
+// Package zktest gives tests a ZooKeeper to break: a server in memory
+// ([Start]), real servers on this machine ([StartEnsemble]), and a proxy that
+// stands between clients and servers and does to their connections what
+// networks do ([NewProxy]).
+//
+// The server in memory is a test server: it keeps nothing on a disk, and its
+// replicas agree on nothing, they share one memory. It speaks the real protocol
+// to any client, as ZooKeeper 3.8 does: what it answers to a few hundred
+// requests is compared with a real server's, field by field, by the tests of
+// this package.
+//
+// # Faults
 //
 // What can be done to connections is the interface [Faults]. It is the same
-// for a server in memory, so that a table of faults is written once.
+// for a server in memory and for a proxy, so that a table of faults is written
+// once. The server in memory offers more: it answers with errors
+// ([Server.AnswerError]), keeps the nodes of sessions that have expired
+// ([Server.KeepEphemerals]), delivers notifications late
+// ([Server.DelayEvent]), and loses requests or replies without cutting the
+// connection ([Server.SwallowRequest], [Server.SwallowReply]).
+//
+// # Replicas
+//
+// With [Replicas], the server is several: each client is connected to one of
+// them, reads what that one knows, and is told by it of what it watches.
+// Writes, syncs and handshakes go through the leader, and bring the replica up
+// to date. A replica that lags answers with what was; one that is cut off
+// ([Server.Isolate]) goes on doing so while the leader expires its clients.
+//
+// # Time
+//
+// The server can do without sockets ([InProcess], [Server.Dialer]), so that it
+// works in a bubble of testing/synctest: half a minute of session timeout
+// passes in microseconds there. Elsewhere a [ManualClock] does the same.
+// [Latency] makes each direction of a connection take its time, and lets
+// requests overlap, so that round trips can be counted.
+//
+// # What differs from a real server
+//
+// There is no persistence, no quota, no SASL, no TLS, no reconfiguration and no
+// super user. A replica that lags catches up at once when it has to talk to the
+// leader. The sequence number of a node goes on from 2147483647 to -2147483648,
+// as ZooKeeper's documentation has it. Nodes with a TTL are enabled.
 package zktest

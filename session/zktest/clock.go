@@ -1,0 +1,91 @@
+package zktest
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Clock tells a [Server] the time. The default is that of package time,
+// which inside of a testing/synctest bubble is the bubble's.
+type Clock interface {
+	// Now returns the time.
+	Now() time.Time
+
+	// AfterFunc calls f after d, in a goroutine of the clock's, unless stop
+	// is called before. It must not call f itself.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
+	return time.AfterFunc(d, f).Stop
+}
+
+// A ManualClock is a [Clock] that stands still but for [ManualClock.Advance].
+// Its zero value stands at the zero time. It is safe for concurrent use.
+type ManualClock struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers []*manualTimer
+}
+
+type manualTimer struct {
+	at time.Time
+	f  func()
+}
+
+// Now implements [Clock].
+func (c *ManualClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// AfterFunc implements [Clock].
+func (c *ManualClock) AfterFunc(d time.Duration, f func()) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := &manualTimer{at: c.now.Add(d), f: f}
+	c.timers = append(c.timers, t)
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i := slices.Index(c.timers, t)
+		if i >= 0 {
+			c.timers = slices.Delete(c.timers, i, i+1)
+		}
+		return i >= 0
+	}
+}
+
+// Advance moves the clock by d. What was to happen meanwhile has happened when
+// it returns, in order, each at its time.
+func (c *ManualClock) Advance(d time.Duration) {
+	c.mu.Lock()
+	end := c.now.Add(d)
+	for {
+		next := -1
+		for i, t := range c.timers {
+			if !t.at.After(end) && (next < 0 || t.at.Before(c.timers[next].at)) {
+				next = i
+			}
+		}
+		if next < 0 {
+			break
+		}
+		t := c.timers[next]
+		c.timers = slices.Delete(c.timers, next, next+1)
+		if t.at.After(c.now) {
+			c.now = t.at
+		}
+		c.mu.Unlock()
+		t.f()
+		c.mu.Lock()
+	}
+	c.now = end
+	c.mu.Unlock()
+}

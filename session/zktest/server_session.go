@@ -1,0 +1,174 @@
+package zktest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+)
+
+// A session is a client as the leader knows it.
+type session struct {
+	id       int64
+	replica  *replica // where it is connected
+	deadline int64    // in milliseconds since the start
+}
+
+// everySession stands for all sessions where one can be named.
+const everySession int64 = 0
+
+func (s *Server) password(id int64) []byte {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(s.secret[:], uint64(id)))
+	return sum[:16]
+}
+
+// A handshake is a client's first request.
+type handshake struct {
+	zxid     int64
+	timeout  int32
+	session  int64
+	password []byte
+	modern   bool // it knows of servers that are read-only
+}
+
+func parseHandshake(frame []byte) (handshake, bool) {
+	d := decoder{rest: frame}
+	d.int32() // version
+	h := handshake{zxid: d.int64(), timeout: d.int32(), session: d.int64(), password: d.buffer()}
+	h.modern = !d.failed && len(d.rest) > 0
+	return h, !d.failed
+}
+
+// connect opens a session, or connects one that exists. It returns false if
+// the connection is to be closed without an answer.
+func (s *Server) connect(c *conn, frame []byte) bool {
+	h, ok := parseHandshake(frame)
+	r := c.replica
+	if !ok || h.zxid > r.tree.zxid {
+		return false
+	}
+	least, most := s.config.MinTimeout.Milliseconds(), s.config.MaxTimeout.Milliseconds()
+	c.timeout = int32(max(min(int64(h.timeout), most), least))
+	sess := s.sessions[h.session]
+	if h.session == 0 {
+		sess = &session{id: s.nextSession}
+		s.nextSession++
+		s.sessions[sess.id] = sess
+		s.commit(txn{zxid: s.tree.zxid + 1, time: s.now()})
+		r.catchUp()
+	} else {
+		// The newest connection is the one that counts, even before its
+		// password has been looked at.
+		if old := r.conns[h.session]; old != nil {
+			old.end()
+			s.retire(old)
+		}
+		if sess == nil || !bytes.Equal(h.password, s.password(h.session)) {
+			s.answerHandshake(c, h, nil)
+			c.end()
+			return true
+		}
+	}
+	sess.replica = r
+	c.session = sess
+	r.conns[sess.id] = c
+	s.touch(c)
+	c.setFrozen(s.frozen[everySession].or(s.frozen[sess.id]))
+	s.answerHandshake(c, h, sess)
+	return true
+}
+
+func (s *Server) answerHandshake(c *conn, h handshake, sess *session) {
+	c.raw(func(b []byte) []byte {
+		b = appendInt32(b, 0)
+		if sess != nil {
+			b = appendInt32(b, c.timeout)
+			b = appendInt64(b, sess.id)
+			b = appendBuffer(b, s.password(sess.id))
+		} else {
+			b = appendInt32(b, 0)
+			b = appendInt64(b, 0)
+			b = appendBuffer(b, make([]byte, 16))
+		}
+		if h.modern {
+			b = appendBool(b, false)
+		}
+		return b
+	})
+}
+
+// touch notes a sign of life. What an isolated replica hears, the leader does
+// not.
+func (s *Server) touch(c *conn) {
+	if c.replica.isolated {
+		return
+	}
+	tick := s.config.Tick.Milliseconds()
+	c.session.deadline = ((s.elapsed()+int64(c.timeout))/tick + 1) * tick
+	if s.expiryAt == 0 || c.session.deadline < s.expiryAt {
+		s.scheduleExpiry(c.session.deadline)
+	}
+}
+
+func (s *Server) scheduleExpiry(at int64) {
+	if s.stopExpiry != nil {
+		s.stopExpiry()
+	}
+	s.expiryAt = at
+	s.stopExpiry = s.after(time.Duration(at-s.elapsed())*time.Millisecond, s.expire)
+}
+
+// expire ends the sessions that have been silent for too long.
+func (s *Server) expire() {
+	s.expiryAt = 0
+	now := s.elapsed()
+	var next int64
+	for _, id := range sortedKeys(s.sessions) {
+		sess := s.sessions[id]
+		if sess.deadline <= now {
+			s.endSession(sess, s.keep)
+		} else if next == 0 || sess.deadline < next {
+			next = sess.deadline
+		}
+	}
+	if next != 0 {
+		s.scheduleExpiry(next)
+	}
+}
+
+// endSession closes a session. Its nodes go with it, or after a while.
+func (s *Server) endSession(sess *session, keep time.Duration) {
+	delete(s.sessions, sess.id)
+	delete(s.bySession, sess.id)
+	t := txn{zxid: s.tree.zxid + 1, time: s.now(), closes: sess.id}
+	if keep <= 0 {
+		t.changes = s.burial(sess.id)
+	} else {
+		s.doLater(keep, func() {
+			s.commit(txn{zxid: s.tree.zxid + 1, time: s.now(), changes: s.burial(sess.id)})
+		})
+	}
+	s.commit(t)
+}
+
+// burial returns what deletes the nodes of a session.
+func (s *Server) burial(id int64) []change {
+	var changes []change
+	for _, path := range s.tree.ephemeralsOf(id) {
+		changes = append(changes, change{kind: nodeDeleted, path: path})
+	}
+	return changes
+}
+
+// retire ends what the server does for a connection.
+func (s *Server) retire(c *conn) {
+	c.replica.data.forget(c)
+	c.replica.child.forget(c)
+	if c.session != nil && c.replica.conns[c.session.id] == c {
+		delete(c.replica.conns, c.session.id)
+	}
+	c.waiting = nil
+}
+
+// now returns the time as nodes record it.
+func (s *Server) now() int64 { return s.config.Clock.Now().UnixMilli() }

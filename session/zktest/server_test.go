@@ -1,0 +1,69 @@
+package zktest_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+func open(t *testing.T, srv *zktest.Server, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
+	t.Helper()
+	conn, events, err := zk.Connect(srv.Addrs(), timeout, zk.WithLogger(silence{}), zk.WithDialer(srv.Dialer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	awaitState(t, events, zk.StateHasSession)
+	return conn, events
+}
+
+func TestServerServes(t *testing.T) {
+	srv := zktest.Start(t)
+	conn := dial(t, 10*time.Second, srv.Addrs()...)
+	if _, err := conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	data, stat, events, err := conn.GetW("/a")
+	if err != nil || string(data) != "x" || stat.Version != 0 {
+		t.Fatal(string(data), stat, err)
+	}
+	if _, err := conn.Set("/a", []byte("y"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-events; e.Type != zk.EventNodeDataChanged || e.Path != "/a" {
+		t.Fatal(e)
+	}
+	if err := conn.Delete("/a", 7); !errors.Is(err, zk.ErrBadVersion) {
+		t.Fatal(err)
+	}
+}
+
+func TestServerExpiresInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.InProcess(), zktest.Tick(2*time.Second))
+		victim, events := open(t, srv, 30*time.Second)
+		other, _ := open(t, srv, 30*time.Second)
+		if _, err := victim.Create("/e", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		ok, _, gone, err := other.ExistsW("/e")
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		begin := time.Now()
+		srv.Freeze(victim.SessionID(), zktest.Both)
+		if e := <-gone; e.Type != zk.EventNodeDeleted {
+			t.Fatal(e)
+		}
+		if d := time.Since(begin); d < 20*time.Second || d > 32*time.Second {
+			t.Fatalf("expired after %v", d)
+		}
+		srv.Thaw(0)
+		awaitState(t, events, zk.StateExpired)
+	})
+}

@@ -1,0 +1,374 @@
+package zktest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A tree is the znodes as one server sees them. It knows nothing of sessions,
+// connections or watches.
+type tree struct {
+	nodes      map[string]*node
+	ephemerals map[int64]map[string]struct{} // by session
+	reapable   map[string]struct{}           // containers and nodes with a TTL
+	zxid       int64                         // of the newest transaction
+	bytes      int64                         // of paths and data
+}
+
+type node struct {
+	data []byte // never modified, only replaced
+	acl  []acl  // likewise
+	stat        // without cversion as clients see it, dataLength and numChildren
+
+	// The children, and where each of them stands in names.
+	names []string
+	index map[string]int
+}
+
+// A stat is what clients are told of a node.
+type stat struct {
+	czxid, mzxid                int64
+	ctime, mtime                int64
+	version, cversion, aversion int32
+	owner                       int64
+	dataLength, numChildren     int32
+	pzxid                       int64
+}
+
+const (
+	containerOwner int64 = math.MinInt64
+	ttlMask        int64 = -1 << 56
+	maxTTL         int64 = 1<<40 - 1
+)
+
+func isContainer(owner int64) bool { return owner == containerOwner }
+func isTTL(owner int64) bool       { return owner&ttlMask == ttlMask }
+func isEphemeral(owner int64) bool { return owner != 0 && !isContainer(owner) && !isTTL(owner) }
+
+// newTree returns what a server starts with.
+func newTree() *tree {
+	t := &tree{
+		nodes:      make(map[string]*node),
+		ephemerals: make(map[int64]map[string]struct{}),
+		reapable:   make(map[string]struct{}),
+	}
+	for _, path := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
+		t.nodes[path] = &node{data: []byte{}, acl: openACL()}
+		t.bytes += int64(len(path))
+		if path != "/" {
+			dir, name := split(path)
+			t.nodes[dir].add(name)
+		}
+	}
+	config := t.nodes["/zookeeper/config"]
+	config.acl, config.aversion = readACL(), -1
+	return t
+}
+
+// clone returns a copy that has a life of its own.
+func (t *tree) clone() *tree {
+	c := &tree{
+		nodes:      make(map[string]*node, len(t.nodes)),
+		ephemerals: make(map[int64]map[string]struct{}, len(t.ephemerals)),
+		reapable:   make(map[string]struct{}),
+		zxid:       t.zxid,
+		bytes:      t.bytes,
+	}
+	for path, n := range t.nodes {
+		n2 := *n
+		n2.names = slices.Clone(n.names)
+		n2.index = nil
+		if n.index != nil {
+			n2.index = make(map[string]int, len(n.index))
+			for i, name := range n2.names {
+				n2.index[name] = i
+			}
+		}
+		c.nodes[path] = &n2
+	}
+	for session, paths := range t.ephemerals {
+		all := make(map[string]struct{}, len(paths))
+		for p := range paths {
+			all[p] = struct{}{}
+		}
+		c.ephemerals[session] = all
+	}
+	for p := range t.reapable {
+		c.reapable[p] = struct{}{}
+	}
+	return c
+}
+
+// node returns the node at path, or nil. To the server "" is the root as well.
+func (t *tree) node(path string) *node {
+	if path == "" {
+		path = "/"
+	}
+	return t.nodes[path]
+}
+
+func (n *node) add(name string) {
+	if n.index == nil {
+		n.index = make(map[string]int)
+	}
+	n.index[name] = len(n.names)
+	n.names = append(n.names, name)
+}
+
+func (n *node) remove(name string) {
+	i, ok := n.index[name]
+	if !ok {
+		return
+	}
+	last := len(n.names) - 1
+	n.names[i] = n.names[last]
+	n.index[n.names[i]] = i
+	n.names[last] = ""
+	n.names = n.names[:last]
+	delete(n.index, name)
+	if last == 0 {
+		n.names, n.index = nil, nil
+	}
+}
+
+// children returns the names of the children, roughly from the newest to the
+// oldest: a real server has no order either, and who forgets to sort is to
+// find out.
+func (n *node) children() []string {
+	names := slices.Clone(n.names)
+	slices.Reverse(names)
+	return names
+}
+
+// status returns what clients are told. The server counts creations, clients
+// are told of creations and deletions.
+func (n *node) status() stat {
+	s := n.stat
+	s.dataLength = int32(len(n.data))
+	s.numChildren = int32(len(n.names))
+	s.cversion = n.cversion*2 - s.numChildren
+	if !isEphemeral(s.owner) {
+		s.owner = 0
+	}
+	return s
+}
+
+// countBelow returns how many nodes there are below path.
+func (t *tree) countBelow(path string) int32 {
+	if path == "/" {
+		return int32(len(t.nodes) - 1)
+	}
+	var count int32
+	for p := range t.nodes {
+		if strings.HasPrefix(p, path) && len(p) > len(path) && p[len(path)] == '/' {
+			count++
+		}
+	}
+	return count
+}
+
+// A txn is what every replica applies at once.
+type txn struct {
+	zxid    int64
+	time    int64 // milliseconds of the epoch
+	changes []change
+	closes  int64 // the session that ends with it, or 0
+}
+
+// A change is one step of a transaction, with nothing left to decide.
+type change struct {
+	kind  changeKind
+	path  string
+	data  []byte
+	acl   []acl
+	owner int64
+	// version is the new one of the data or of the ACL; for a creation the
+	// parent's new cversion.
+	version int32
+}
+
+type changeKind int
+
+const (
+	nodeCreated changeKind = iota
+	nodeDeleted
+	dataSet
+	aclSet
+)
+
+// An undo is what a change has destroyed.
+type undo struct {
+	change
+	node   *node // the deleted one
+	before node  // of data or ACL, its fields only
+	parent stat  // cversion and pzxid only
+}
+
+// apply makes a change. It must be possible.
+func (t *tree) apply(c change, zxid, now int64) undo {
+	u := undo{change: c}
+	switch c.kind {
+	case nodeCreated:
+		dir, name := split(c.path)
+		parent := t.nodes[dir]
+		u.parent = parent.stat
+		parent.add(name)
+		// The server never lets it go back, but over the end of its range.
+		if c.version > parent.cversion || c.version == math.MinInt32 {
+			parent.cversion, parent.pzxid = c.version, zxid
+		}
+		t.insert(c.path, &node{
+			data: c.data,
+			acl:  c.acl,
+			stat: stat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: c.owner},
+		})
+	case nodeDeleted:
+		u.node = t.nodes[c.path]
+		dir, name := split(c.path)
+		parent := t.nodes[dir]
+		u.parent = parent.stat
+		parent.remove(name)
+		parent.pzxid = max(parent.pzxid, zxid)
+		t.extract(c.path)
+	case dataSet:
+		n := t.node(c.path)
+		u.before = *n
+		t.bytes += int64(len(c.data) - len(n.data))
+		n.data, n.version, n.mzxid, n.mtime = c.data, c.version, zxid, now
+	case aclSet:
+		n := t.node(c.path)
+		u.before = *n
+		n.acl, n.aversion = c.acl, c.version
+	}
+	return u
+}
+
+// revert takes back the newest change that has not been taken back.
+func (t *tree) revert(u undo) {
+	switch u.kind {
+	case nodeCreated, nodeDeleted:
+		dir, name := split(u.path)
+		parent := t.nodes[dir]
+		if u.kind == nodeCreated {
+			t.extract(u.path)
+			parent.remove(name)
+		} else {
+			t.insert(u.path, u.node)
+			parent.add(name)
+		}
+		parent.cversion, parent.pzxid = u.parent.cversion, u.parent.pzxid
+	case dataSet, aclSet:
+		n := t.node(u.path)
+		t.bytes += int64(len(u.before.data) - len(n.data))
+		n.data, n.version, n.mzxid, n.mtime = u.before.data, u.before.version, u.before.mzxid, u.before.mtime
+		n.acl, n.aversion = u.before.acl, u.before.aversion
+	}
+}
+
+func (t *tree) insert(path string, n *node) {
+	t.nodes[path] = n
+	t.bytes += int64(len(path) + len(n.data))
+	switch {
+	case isContainer(n.owner), isTTL(n.owner):
+		t.reapable[path] = struct{}{}
+	case isEphemeral(n.owner):
+		if t.ephemerals[n.owner] == nil {
+			t.ephemerals[n.owner] = make(map[string]struct{})
+		}
+		t.ephemerals[n.owner][path] = struct{}{}
+	}
+}
+
+func (t *tree) extract(path string) {
+	n := t.nodes[path]
+	delete(t.nodes, path)
+	delete(t.reapable, path)
+	t.bytes -= int64(len(path) + len(n.data))
+	if own := t.ephemerals[n.owner]; own != nil {
+		delete(own, path)
+		if len(own) == 0 {
+			delete(t.ephemerals, n.owner)
+		}
+	}
+}
+
+// ephemeralsOf returns the paths of a session's nodes, in order.
+func (t *tree) ephemeralsOf(session int64) []string {
+	own := t.ephemerals[session]
+	paths := make([]string, 0, len(own))
+	for p := range own {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// expired returns the containers that have been emptied and the nodes whose TTL
+// has passed.
+func (t *tree) expired(now int64) []string {
+	var paths []string
+	for p := range t.reapable {
+		n := t.nodes[p]
+		if len(n.names) > 0 {
+			continue
+		}
+		// A container that never had a child is still waiting for one.
+		if isContainer(n.owner) && n.cversion > 0 || isTTL(n.owner) && now-n.mtime > n.owner&maxTTL {
+			paths = append(paths, p)
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	return paths
+}
+
+// split returns the path of the parent, and the name in it.
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return parentOf(path), path[i+1:]
+}
+
+func parentOf(path string) string {
+	return path[:max(strings.LastIndexByte(path, '/'), 1)]
+}
+
+// sequential appends what the parent has counted so far.
+func sequential(path string, cversion int32) string {
+	return fmt.Sprintf("%s%010d", path, cversion)
+}
+
+// validPath reports whether the server accepts a path.
+func validPath(path string) bool {
+	switch {
+	case path == "/":
+		return true
+	case path == "" || path[0] != '/' || path[len(path)-1] == '/':
+		return false
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+		for _, r := range name {
+			// What is no UTF-8 comes to the server as U+FFFD, and what does not
+			// fit into 16 bits as surrogates.
+			if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isSpecial reports whether nobody can delete path.
+func isSpecial(path string) bool {
+	switch path {
+	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":
+		return true
+	}
+	return false
+}
