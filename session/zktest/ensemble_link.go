@@ -1,15 +1,23 @@
 package zktest
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
 )
 
-// linkDialTimeout bounds a connection to a server on this machine; it takes
-// long only if that server is paused and has a long queue.
-const linkDialTimeout = 2 * time.Second
+// linkDialTimeout bounds the attempts to connect to a server. A follower must
+// not be told that it is connected and then that it is not, only because the
+// leader is about to listen: it would elect again, while the leader waits for
+// it until InitLimit.
+const (
+	linkDialTimeout = time.Second
+	linkDialPause   = 10 * time.Millisecond
+)
 
 // A linkWay is one of the two ways of a link.
 type linkWay int
@@ -38,24 +46,24 @@ type linkConn struct {
 	closed    chan struct{} // closed with the connections
 }
 
-// newLink returns a link to a server's ports.
-func newLink(targets ...string) (*link, error) {
+// newLink returns a link to a server's ports for the quorum and for elections.
+func newLink(quorum, election string) (*link, error) {
 	open := make(chan struct{})
 	close(open)
 	l := &link{flowing: [2]chan struct{}{open, open}, conns: make(map[*linkConn]struct{})}
-	for _, target := range targets {
+	for _, target := range []string{quorum, election} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			l.close()
 			return nil, err
 		}
 		l.listeners = append(l.listeners, listener)
-		l.done.Go(func() { l.accept(listener, target) })
+		l.done.Go(func() { l.accept(listener, target, target == election) })
 	}
 	return l, nil
 }
 
-// addrs returns where to connect to, in the order of the targets.
+// addrs returns where to connect to for the quorum, and for elections.
 func (l *link) addrs() []string {
 	var addrs []string
 	for _, listener := range l.listeners {
@@ -64,7 +72,7 @@ func (l *link) addrs() []string {
 	return addrs
 }
 
-func (l *link) accept(listener net.Listener, target string) {
+func (l *link) accept(listener net.Listener, target string, election bool) {
 	for {
 		near, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -73,12 +81,12 @@ func (l *link) accept(listener net.Listener, target string) {
 		if err != nil {
 			continue // the caller of this one gave up
 		}
-		l.done.Go(func() { l.serve(near, target) })
+		l.done.Go(func() { l.serve(near, target, election) })
 	}
 }
 
 // serve carries one connection.
-func (l *link) serve(near net.Conn, target string) {
+func (l *link) serve(near net.Conn, target string, election bool) {
 	c := &linkConn{near: near, closed: make(chan struct{})}
 	l.mu.Lock()
 	if l.rejected || l.closed {
@@ -93,7 +101,7 @@ func (l *link) serve(near net.Conn, target string) {
 	if !l.awaitFlow(c, forward) || !l.awaitFlow(c, backward) {
 		return
 	}
-	far, err := net.DialTimeout("tcp", target, linkDialTimeout)
+	far, err := l.dial(c, target)
 	if err != nil {
 		return
 	}
@@ -105,10 +113,62 @@ func (l *link) serve(near net.Conn, target string) {
 		reset(far)
 		return
 	}
+	if election && !l.introduce(c, far, near) {
+		return
+	}
 	var back sync.WaitGroup
 	back.Go(func() { l.pump(c, near, far, backward) })
 	l.pump(c, far, near, forward)
 	back.Wait()
+}
+
+// dial connects to target, which may not listen yet.
+func (l *link) dial(c *linkConn, target string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), linkDialTimeout)
+	defer cancel()
+	l.done.Go(func() {
+		select {
+		case <-c.closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	for {
+		far, err := new(net.Dialer).DialContext(ctx, "tcp", target)
+		if err == nil {
+			return far, nil
+		}
+		if pause(ctx, linkDialPause) != nil {
+			return nil, err
+		}
+	}
+}
+
+// introduce forwards how a server begins a connection for elections, but for its
+// address: the other would connect back to there, past the links. Without, it
+// uses the address that it has been configured with.
+func (l *link) introduce(c *linkConn, to, from net.Conn) bool {
+	var head [8]byte // the server's number, or minus a version that comes before
+	if _, err := io.ReadFull(from, head[:]); err != nil {
+		return false
+	}
+	if int64(binary.BigEndian.Uint64(head[:])) < 0 {
+		var length [4]byte
+		if _, err := io.ReadFull(from, head[:]); err != nil {
+			return false
+		}
+		if _, err := io.ReadFull(from, length[:]); err != nil {
+			return false
+		}
+		if _, err := io.CopyN(io.Discard, from, int64(binary.BigEndian.Uint32(length[:]))); err != nil {
+			return false
+		}
+	}
+	if !l.awaitFlow(c, forward) {
+		return false
+	}
+	_, err := to.Write(head[:])
+	return err == nil
 }
 
 // pump carries one way of a connection. What has been read when the link is cut

@@ -127,6 +127,8 @@ func (s *realServer) configure(c EnsembleConfig, peers []string) error {
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-Dorg.slf4j.simpleLogger.showShortLogName=true",
+		// It would tell of every question whether the server serves yet.
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
 	}
 	if c.NoSync {
 		s.flags = append(s.flags, "-Dzookeeper.forceSync=no")
@@ -280,7 +282,7 @@ func (s *realServer) status() (serverStatus, bool) {
 
 // tail returns the end of the server's log.
 func (s *realServer) tail() string {
-	const lines = 25
+	const lines = 40
 	text, err := os.ReadFile(s.log)
 	if err != nil {
 		text = []byte(err.Error())
