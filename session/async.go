@@ -33,8 +33,8 @@ func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch
 // [Options.CloseTimeout].
 func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
 	sub := &subscriber{tell: tell}
-	s.order.put(func() { s.subscribe(sub) })
-	return func() { s.order.put(func() { s.unsubscribe(sub) }) }
+	s.do(func() { s.subscribe(sub) })
+	return func() { s.do(func() { s.unsubscribe(sub) }) }
 }
 
 // Observer returns that of the session's options.
@@ -65,7 +65,7 @@ func request[T any](a Async, c *call, do func(*zk.Conn) (T, error), answer func(
 func refuse[T any](a Async, op, path string, why error, answer func(T, error)) *call {
 	var none T
 	c := &call{op: op, path: path}
-	a.session.order.put(func() {
+	a.session.do(func() {
 		if c.state.Load() != callAbandoned {
 			answer(none, &OpError{Op: op, Path: path, Err: why})
 		}
@@ -74,7 +74,9 @@ func refuse[T any](a Async, op, path string, why error, answer func(T, error)) *
 }
 
 // Fits reports why a node with this path and data cannot be created.
-func (s *Session) Fits(path string, data []byte) error { return s.fits(len(s.absolute(path)) + len(data)) }
+func (s *Session) Fits(path string, data []byte) error {
+	return s.fits(len(s.absolute(path)) + len(data))
+}
 
 // fits reports why a request with so many bytes of the user's cannot be sent.
 func (s *Session) fits(bytes int) error {

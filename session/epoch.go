@@ -61,7 +61,7 @@ func newEpoch(s *Session, number int) (*epoch, error) {
 		session: s, number: number, retire: cancel, retired: ctx.Done(),
 		watches: make(map[watchKey]struct{}),
 	}
-	e.pipeline = newPipeline(e)
+	e.pipeline = &pipeline{epoch: e}
 	ready := make(chan struct{})
 	var conn *zk.Conn
 	conn, ended, err := zk.Connect([]string{"see-dial:0"}, s.opts.Timeout, options(
@@ -89,7 +89,6 @@ func newEpoch(s *Session, number int) (*epoch, error) {
 		for range ended { // closed when the client's goroutines are gone
 		}
 	})
-	s.workers.Go(e.pipeline.run)
 	return e, nil
 }
 
@@ -121,7 +120,6 @@ func (e *epoch) dial(ctx context.Context) *link {
 		}
 		e.link = l
 		e.mu.Unlock()
-		e.session.workers.Go(l.receive)
 		e.session.workers.Go(l.keep)
 		return l
 	}
@@ -207,7 +205,7 @@ func (e *epoch) notified(ev nodeEvent) {
 		delete(e.watches, watchKey{ev.path, kind})
 	}
 	e.mu.Unlock()
-	e.session.order.put(func() { e.session.notified(e, ev) })
+	e.session.do(func() { e.session.notified(e, ev) })
 }
 
 // opened is called when a link takes requests.

@@ -84,7 +84,7 @@ func (a Async) later(patience *backoff.ExponentialBackOff, path string, why erro
 		case <-timer.C:
 		case <-s.closing:
 		}
-		s.order.put(do)
+		s.do(do)
 	})
 }
 

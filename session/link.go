@@ -1,12 +1,12 @@
 package session
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -32,24 +32,30 @@ type link struct {
 
 	writing sync.Mutex // held while a frame is written; taken before mu
 
-	mu       sync.Mutex
-	arrived  *sync.Cond // something for the client, or eof
-	inbound  []byte     // whole frames for the client
-	eof      bool
-	phase    phase
-	why      error          // of the failure
-	greeted  time.Time      // when the connect request was sent
-	since    int64          // the newest zxid that had been seen by then
-	unset    map[watchKey]struct{} // watches that the client must set again first
-	auths    int            // auth replies that are missing
-	expected *call          // the request that the client is about to write
-	sent     map[int32]*sentRequest
-	unread   []*sentRequest // in the order of sending; answered ones are dropped lazily
-	ownXid   int32
-	quorum   time.Time     // when the newest request that the leader must answer was sent
-	parting  int32         // xid of the request to close the session
-	parted   chan struct{} // closed when that is answered, or the link has failed
-	failed   chan struct{} // closed when the link has failed
+	mu          sync.Mutex
+	arrived     *sync.Cond // something for the client, or eof
+	inbound     []byte     // whole frames for the client
+	interrupted bool       // the socket's read deadline has been used to wake the client
+	eof         bool
+	phase       phase
+	why         error                 // of the failure
+	greeted     time.Time             // when the connect request was sent
+	since       int64                 // the newest zxid that had been seen by then
+	unset       map[watchKey]struct{} // watches that the client must set again first
+	auths       int                   // auth replies that are missing
+	expected    *call                 // the request that the client is about to write
+	sent        map[int32]*sentRequest
+	unread      []*sentRequest // in the order of sending; answered ones are dropped lazily
+	ownXid      int32
+	quorum      time.Time     // when the newest request that the leader must answer was sent
+	parting     int32         // xid of the request to close the session
+	parted      chan struct{} // closed when that is answered, or the link has failed
+	failed      chan struct{} // closed when the link has failed
+
+	// These belong to the goroutine of the client that reads.
+	buffer   []byte
+	unparsed []byte // of buffer
+	excess   int    // what is left of a frame over the limit, and is to be dropped
 }
 
 type phase int
@@ -81,28 +87,43 @@ func newLink(e *epoch, server string, socket net.Conn) *link {
 	return l
 }
 
-// Read gives the client whole frames.
+// Read gives the client whole frames. It is the client's goroutine that reads from
+// the socket, so that a reply needs no other one to arrive.
 func (l *link) Read(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.inbound) == 0 {
+	for {
+		l.mu.Lock()
+		for l.socket == nil && len(l.inbound) == 0 && !l.eof {
+			l.arrived.Wait()
+		}
+		if len(l.inbound) > 0 {
+			n := copy(p, l.inbound)
+			l.inbound = l.inbound[n:]
+			l.mu.Unlock()
+			return n, nil
+		}
 		if l.eof {
+			l.mu.Unlock()
 			return 0, io.EOF
 		}
-		l.arrived.Wait()
+		if l.interrupted {
+			l.interrupted = false
+			_ = l.socket.SetReadDeadline(time.Time{}) // a broken socket shows when it is read
+		}
+		l.mu.Unlock()
+		if err := l.receive(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			l.fail(err)
+		}
 	}
-	n := copy(p, l.inbound)
-	l.inbound = l.inbound[n:]
-	if len(l.inbound) == 0 {
-		l.inbound = nil
-	}
-	return n, nil
 }
 
-// forward hands the client a frame, with its length before it.
-func (l *link) forward(frame []byte) {
+// interject hands the client a frame that was made here, which may have to wake it.
+func (l *link) interject(frame []byte) {
 	l.inbound = append(l.inbound, frame...)
 	l.arrived.Signal()
+	if l.socket != nil {
+		l.interrupted = true
+		_ = l.socket.SetReadDeadline(time.Unix(1, 0)) // a broken socket wakes it as well
+	}
 }
 
 // Write takes one frame from the client: it writes each with one call. It never
@@ -111,59 +132,61 @@ func (l *link) forward(frame []byte) {
 func (l *link) Write(p []byte) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	if l.admit(p) {
-		if _, err := l.socket.Write(p); err != nil {
-			l.fail(err)
-		}
+	out, ours, err := l.admit(p)
+	if ours {
+		l.epoch.pipeline.wrote() // the next can be on its way to us meanwhile
+	}
+	if out && err == nil {
+		_, err = l.socket.Write(p)
+	}
+	if err != nil {
+		l.fail(err)
 	}
 	return len(p), nil
 }
 
-// admit decides whether a frame of the client goes out.
-func (l *link) admit(p []byte) bool {
+// admit decides whether a frame of the client goes out, and says whether it is the
+// request that was expected.
+func (l *link) admit(p []byte) (out, ours bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	frame := p[4:]
 	if l.phase == greeting {
 		if l.socket == nil {
 			l.phase = failed
-			l.forward(handshakeFrame(handshake{timeout: time.Minute, id: 1}))
-			return false
+			l.interject(handshakeFrame(handshake{timeout: time.Minute, id: 1}))
+			return false, false, nil
 		}
 		l.greeted = time.Now()
 		l.since = l.epoch.newest.Load()
 		binary.BigEndian.PutUint64(frame[4:], uint64(l.since))
-		return true
+		return true, false, nil
 	}
 	xid, opcode := int32At(frame, 0), int32At(frame, 4)
 	switch {
 	case opcode == opPing:
-		return l.phase != failed
+		return l.phase != failed, false, nil
 	case opcode == opClose:
 		// Only graves see it: the session closes itself. See [link.part].
-		l.forward(replyFrame(xid, codeOK))
-		return false
+		l.interject(replyFrame(xid, codeOK))
 	case opcode == opSetWatches && (l.phase == restoring || l.phase == open):
 		binary.BigEndian.PutUint64(frame[requestHeader:], uint64(l.since))
 		resets, err := parseSetWatches(frame)
 		if err != nil {
-			l.failLocked(err)
-			return false
+			return false, false, err
 		}
 		l.await(xid, &sentRequest{opcode: opcode, resets: resets})
-		return true
+		return true, false, nil
 	case l.phase == open && l.expected != nil:
 		c := l.expected
 		l.expected = nil
 		c.bound = true
-		c.opcode = opcode
 		l.await(xid, &sentRequest{opcode: opcode, call: c, watch: watchRequested(opcode, frame)})
-		c.epoch.pipeline.written <- struct{}{}
-		return true
+		return true, true, nil
 	case l.phase != failed || l.socket == nil:
-		l.forward(replyFrame(xid, codeRefused))
+		l.interject(replyFrame(xid, codeRefused))
 	}
-	return false
+	return false, false, nil
 }
 
 // await notes a request that has been, or is just being, sent.
@@ -234,8 +257,8 @@ func (l *link) part() <-chan struct{} {
 	defer l.writing.Unlock()
 	l.mu.Lock()
 	if l.phase == greeting || l.phase == failed {
-		l.failLocked(errParted)
 		l.mu.Unlock()
+		l.fail(errParted)
 		return l.parted
 	}
 	l.parting = l.ownXid
@@ -265,60 +288,91 @@ func (l *link) bequeath() {
 	}
 }
 
-// receive reads frames until the link fails.
-func (l *link) receive() {
-	r := bufio.NewReaderSize(l.socket, 16<<10)
-	l.fail(l.receiveFrom(r))
-}
-
-func (l *link) receiveFrom(r *bufio.Reader) error {
-	var buf []byte
-	limit := l.epoch.session.opts.MaxReply
-	for first := true; ; first = false {
-		if cap(buf) < 4 || cap(buf) > 64<<10 {
-			buf = make([]byte, 4<<10)
-		}
-		if _, err := io.ReadFull(r, buf[:4]); err != nil {
+// receive reads from the socket until there is a frame for the client, or something
+// has gone wrong.
+func (l *link) receive() error {
+	for {
+		frame, err := l.nextFrame()
+		if err != nil {
 			return err
 		}
-		n := int(int32At(buf, 0))
-		whole := n
-		switch {
-		case n < replyHeader:
-			return errMalformed
-		case first && n > 4<<10:
-			return errMalformed
-		case n > limit:
-			whole = replyHeader
-		}
-		if cap(buf) < 4+whole {
-			grown := make([]byte, 4+whole)
-			copy(grown, buf[:4])
-			buf = grown
-		}
-		buf = buf[:4+whole]
-		if _, err := io.ReadFull(r, buf[4:]); err != nil {
-			return err
-		}
-		if whole < n {
-			if _, err := io.CopyN(io.Discard, r, int64(n-whole)); err != nil {
-				return err
-			}
-			if int32At(buf, 4) < 0 {
-				return errMalformed
-			}
-			copy(buf, replyFrame(int32At(buf, 4), codeTooLarge))
-		}
-		var err error
+		l.mu.Lock()
+		first := l.phase == greeting
+		l.mu.Unlock()
 		if first {
-			err = l.greet(buf)
+			err = l.greet(frame)
 		} else {
-			err = l.handle(buf)
+			err = l.handle(frame)
 		}
 		if err != nil {
 			return err
 		}
+		l.mu.Lock()
+		some := len(l.inbound) > 0
+		l.mu.Unlock()
+		if some {
+			return nil
+		}
 	}
+}
+
+// nextFrame returns a frame with its length before it, which is good until the next
+// call. Of a frame over the limit it makes one that says so.
+func (l *link) nextFrame() ([]byte, error) {
+	for l.excess > 0 {
+		n := min(l.excess, len(l.unparsed))
+		l.unparsed, l.excess = l.unparsed[n:], l.excess-n
+		if l.excess > 0 {
+			if err := l.fill(1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := l.fill(4); err != nil {
+		return nil, err
+	}
+	n := int(int32At(l.unparsed, 0))
+	if n < replyHeader {
+		return nil, errMalformed
+	}
+	if n <= l.epoch.session.opts.MaxReply {
+		if err := l.fill(4 + n); err != nil {
+			return nil, err
+		}
+		frame := l.unparsed[: 4+n : 4+n]
+		l.unparsed = l.unparsed[4+n:]
+		return frame, nil
+	}
+	if err := l.fill(4 + replyHeader); err != nil {
+		return nil, err
+	}
+	xid := int32At(l.unparsed, 4)
+	if xid < 0 {
+		return nil, errMalformed
+	}
+	l.unparsed, l.excess = l.unparsed[4+replyHeader:], n-replyHeader
+	return replyFrame(xid, codeTooLarge), nil
+}
+
+// fill reads until at least n bytes are there to be parsed.
+func (l *link) fill(n int) error {
+	const usual = 16 << 10
+	for len(l.unparsed) < n {
+		if room := cap(l.unparsed); room < n || len(l.unparsed) == room || len(l.unparsed) == 0 {
+			size := max(n, usual)
+			if cap(l.buffer) < size || cap(l.buffer) > 4*usual && size == usual {
+				l.buffer = make([]byte, size)
+			}
+			l.unparsed = append(l.buffer[:0], l.unparsed...)
+		}
+		have := len(l.unparsed)
+		read, err := l.socket.Read(l.unparsed[have:cap(l.unparsed)])
+		l.unparsed = l.unparsed[:have+read]
+		if err != nil && len(l.unparsed) < n {
+			return err
+		}
+	}
+	return nil
 }
 
 // greet handles the server's answer to the connect request. The session's own
@@ -354,21 +408,27 @@ func (l *link) greet(frame []byte) error {
 	l.quorum = at
 	l.mu.Unlock()
 	l.sync()
-	l.mu.Lock()
 	l.forward(frame)
-	l.mu.Unlock()
 	l.openIfRestored()
 	return nil
+}
+
+// forward hands the client a frame, with its length before it. It is called by the
+// client's own goroutine, when it has had everything else.
+func (l *link) forward(frame []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.inbound) == 0 {
+		l.inbound = frame // not to be copied: it stays until the client has had it
+	} else {
+		l.inbound = append(l.inbound, frame...)
+	}
 }
 
 // handle looks at a frame of the server, and hands it on if it is for the client.
 func (l *link) handle(frame []byte) error {
 	body := frame[4:]
 	xid, zxid, code := int32At(body, 0), int64At(body, 4), int32At(body, 12)
-	if xid > 0 || xid <= xidOwn {
-		l.epoch.seen(zxid)
-		clear(body[4:12])
-	}
 	switch {
 	case xid == xidNotification:
 		ev, err := parseNotification(body)
@@ -376,9 +436,7 @@ func (l *link) handle(frame []byte) error {
 			return err
 		}
 		l.epoch.notified(ev)
-		l.mu.Lock()
 		l.forward(frame)
-		l.mu.Unlock()
 		return nil
 	case xid == xidAuth:
 		if code != codeOK {
@@ -390,21 +448,11 @@ func (l *link) handle(frame []byte) error {
 		l.openIfRestored()
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if xid != 0 && xid == l.parting {
-		l.failLocked(errParted)
-		return errParted
-	}
-	r, ok := l.sent[xid]
-	if !ok {
-		return nil // a ping
-	}
-	delete(l.sent, xid)
-	r.answered = true
-	for len(l.unread) > 0 && l.unread[0].answered {
-		l.unread[0] = nil
-		l.unread = l.unread[1:]
+	l.epoch.seen(zxid)
+	clear(body[4:12])
+	r, err := l.answered(xid)
+	if r == nil || err != nil {
+		return err // nil for a ping
 	}
 	if isWrite(r.opcode) && byLeader(code) {
 		l.epoch.extend(r.at)
@@ -414,13 +462,13 @@ func (l *link) handle(frame []byte) error {
 		if code != codeOK {
 			return fmt.Errorf("setting watches again: %w", errOf(code))
 		}
+		l.mu.Lock()
 		for _, key := range r.resets {
 			delete(l.unset, key)
 		}
-		l.forward(frame)
 		l.mu.Unlock()
+		l.forward(frame)
 		l.openIfRestored()
-		l.mu.Lock()
 	case r.call != nil:
 		if kind, set := watchSet(r.opcode, code); set && r.watch != "" {
 			l.epoch.watched(watchKey{r.watch, kind})
@@ -430,6 +478,26 @@ func (l *link) handle(frame []byte) error {
 		l.forward(frame)
 	}
 	return nil
+}
+
+// answered returns the request that a reply is for.
+func (l *link) answered(xid int32) (*sentRequest, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if xid != 0 && xid == l.parting {
+		return nil, errParted
+	}
+	r, ok := l.sent[xid]
+	if !ok {
+		return nil, nil
+	}
+	delete(l.sent, xid)
+	r.answered = true
+	for len(l.unread) > 0 && l.unread[0].answered {
+		l.unread[0] = nil
+		l.unread = l.unread[1:]
+	}
+	return r, nil
 }
 
 // openIfRestored lets requests through as soon as the watches stand again and the
@@ -467,10 +535,10 @@ func (l *link) check() time.Duration {
 	l.mu.Lock()
 	if l.phase == greeting || l.phase == failed {
 		left := l.made.Add(l.epoch.session.servers.patience()).Sub(now)
-		if left <= 0 {
-			l.failLocked(errors.New("the server does not answer the connect request"))
-		}
 		l.mu.Unlock()
+		if left <= 0 {
+			l.fail(errUnanswered)
+		}
 		return left
 	}
 	terms := l.epoch.terms()
@@ -479,8 +547,8 @@ func (l *link) check() time.Duration {
 		next = l.unread[0].at.Add(terms.silence).Sub(now)
 	}
 	if next <= 0 || l.phase == restoring && now.Sub(l.greeted) > 2*terms.silence && len(l.unread) == 0 {
-		l.failLocked(errSilent)
 		l.mu.Unlock()
+		l.fail(errSilent)
 		return 0
 	}
 	heartbeat := l.quorum.Add(terms.heartbeat).Sub(now)
@@ -493,26 +561,22 @@ func (l *link) check() time.Duration {
 }
 
 var (
-	errSilent = errors.New("the server does not answer")
-	errParted = errors.New("the session was closed")
+	errSilent     = errors.New("the server does not answer")
+	errUnanswered = errors.New("the server does not answer the connect request")
+	errParted     = errors.New("the session was closed")
 )
 
-// fail ends the link, for the first reason given. What has arrived is still
-// delivered.
+// fail ends the link, for the first reason given.
 func (l *link) fail(why error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failLocked(why)
-}
-
-func (l *link) failLocked(why error) {
 	if l.socket == nil || l.phase == failed {
+		l.mu.Unlock()
 		return
 	}
 	early := l.phase != open
 	l.phase, l.why, l.eof = failed, why, true
 	l.expected = nil
-	l.arrived.Broadcast()
+	l.mu.Unlock()
 	close(l.failed)
 	close(l.parted)
 	_ = l.socket.Close() // there is nothing to be done about a failure

@@ -4,21 +4,23 @@ import "sync"
 
 // An order brings what happens on many goroutines into one sequence: the order
 // of the wire. A place in it can be taken before it is known what stands there;
-// nothing behind an empty place is delivered.
+// nothing behind an empty place is done. What stands in it is done by one goroutine
+// at a time, one after the other.
 type order struct {
 	mu     sync.Mutex
 	places []*place
-	ready  chan struct{} // holds a value while there may be something to take
-
-	detached bool // nobody takes any more: who fills a place delivers
-	busy     bool // somebody does
+	busy   bool          // somebody is doing what stands here
+	ready  chan struct{} // holds a value while there may be something to do
+	before func()        // done before each
 }
 
 type place struct{ do func() }
 
-func newOrder() *order { return &order{ready: make(chan struct{}, 1)} }
+func newOrder(before func()) *order {
+	return &order{ready: make(chan struct{}, 1), before: before}
+}
 
-// put appends do.
+// put appends do. It does not do it: the caller may hold locks.
 func (o *order) put(do func()) { o.fill(o.reserve(), do) }
 
 // reserve takes the next place.
@@ -35,11 +37,7 @@ func (o *order) fill(p *place, do func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.do = do
-	if o.detached {
-		o.deliver()
-		return
-	}
-	if o.places[0].do != nil {
+	if !o.busy && o.places[0].do != nil {
 		select {
 		case o.ready <- struct{}{}:
 		default:
@@ -47,42 +45,25 @@ func (o *order) fill(p *place, do func()) {
 	}
 }
 
-// detach is called by the one who takes when it stops: from then on what is put is
-// done at once, and still one after the other.
-func (o *order) detach() {
+// run does what there is to do, unless somebody else is at it. It saves a change of
+// goroutines over waiting for the loop. The caller holds no locks.
+func (o *order) run() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.detached = true
-	o.deliver()
-}
-
-func (o *order) deliver() {
 	if o.busy {
 		return
 	}
 	o.busy = true
 	for len(o.places) > 0 && o.places[0].do != nil {
 		p := o.places[0]
-		o.places = o.places[1:]
+		o.places[0] = nil
+		if o.places = o.places[1:]; len(o.places) == 0 {
+			o.places = nil
+		}
 		o.mu.Unlock()
+		o.before()
 		p.do()
 		o.mu.Lock()
 	}
 	o.busy = false
-}
-
-// take removes what can be delivered.
-func (o *order) take() []*place {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n := 0
-	for n < len(o.places) && o.places[n].do != nil {
-		n++
-	}
-	taken := o.places[:n:n]
-	o.places = o.places[n:]
-	if len(o.places) == 0 {
-		o.places = nil
-	}
-	return taken
 }

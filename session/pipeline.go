@@ -30,10 +30,9 @@ type call struct {
 	state atomic.Int32 // a callState
 
 	// These belong to the link that it goes out on, until do has returned.
-	bound  bool
-	opcode int32
-	code   int32
-	place  *place // of its reply, once that has come
+	bound bool
+	code  int32
+	place *place // of its reply, once that has come
 }
 
 type callState = int32
@@ -51,27 +50,21 @@ func (c *call) abandon() bool {
 }
 
 // A pipeline sends the calls of one epoch, one behind the other, without waiting
-// for their answers. It holds them back while there is no open link.
+// for their answers. It holds them back while there is no open link. A call is handed
+// to the client below when the one before it has been written: that keeps them in
+// order. Locks are taken in the order pipeline, link.
 type pipeline struct {
-	epoch   *epoch
-	conn    *zk.Conn
-	written chan struct{} // a value when the call that was expected has been written
-	bounced chan struct{} // a value when it has returned unwritten
+	epoch *epoch
+	conn  *zk.Conn
 
 	mu       sync.Mutex
-	changed  *sync.Cond
 	queue    []*call
+	sending  bool  // a call has been handed to the client, and is not written yet
 	link     *link // that takes requests
 	opened   *link // that is open, but must wait for what an earlier one has lost
 	inFlight int
 	lost     int   // in flight on links that have failed
 	over     error // why the epoch has ended
-}
-
-func newPipeline(e *epoch) *pipeline {
-	p := &pipeline{epoch: e, written: make(chan struct{}, 1), bounced: make(chan struct{}, 1)}
-	p.changed = sync.NewCond(&p.mu)
-	return p
 }
 
 // submit queues a call. It reports false if the epoch has ended.
@@ -82,10 +75,36 @@ func (p *pipeline) submit(c *call) bool {
 		return false
 	}
 	p.queue = append(p.queue, c)
-	if len(p.queue) == 1 {
-		p.changed.Signal()
-	}
+	p.advance()
 	return true
+}
+
+// advance hands the next call to the client, if that can be done now.
+func (p *pipeline) advance() {
+	for p.over == nil && !p.sending && p.link != nil && len(p.queue) > 0 && p.inFlight < maxInFlight {
+		c, l := p.queue[0], p.link
+		if c.state.CompareAndSwap(callQueued, callSent) {
+			if !l.expect(c) {
+				c.state.Store(callQueued)
+				return // the link has failed; the next will take it
+			}
+			p.sending = true
+			p.inFlight++
+			p.epoch.session.workers.Go(func() { p.perform(c, l) })
+		}
+		p.queue[0] = nil
+		if p.queue = p.queue[1:]; len(p.queue) == 0 {
+			p.queue = nil
+		}
+	}
+}
+
+// wrote is called when the call that was handed to the client has been written.
+func (p *pipeline) wrote() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sending = false
+	p.advance()
 }
 
 // open lets calls out on a link, once everything that was lost with earlier links
@@ -103,12 +122,12 @@ func (p *pipeline) release() {
 	}
 	l := p.opened
 	p.link, p.opened = l, nil
-	p.changed.Signal()
 	e := p.epoch
 	e.mu.Lock()
 	in := established{epoch: e.number, id: e.id, timeout: e.timeout, server: l.server}
 	e.mu.Unlock()
 	e.session.tell(in)
+	p.advance()
 }
 
 // close is called when a link has failed.
@@ -129,65 +148,24 @@ func (p *pipeline) end(why error) {
 	p.mu.Lock()
 	queue := p.queue
 	p.queue, p.over = nil, why
-	p.changed.Signal()
 	p.mu.Unlock()
 	for _, c := range queue {
 		p.epoch.session.unsent(c, why)
 	}
 }
 
-// run sends until the epoch ends.
-func (p *pipeline) run() {
-	for {
-		c, l := p.next()
-		if c == nil {
-			return
-		}
-		if !c.state.CompareAndSwap(callQueued, callSent) {
-			p.returned()
-			continue
-		}
-		if !l.expect(c) {
-			p.requeue(c)
-			continue
-		}
-		p.epoch.session.workers.Go(func() { p.perform(c, l) })
-		select {
-		case <-p.written:
-		case <-p.bounced:
-		}
-	}
-}
-
-// next waits for a call that can be sent.
-func (p *pipeline) next() (*call, *link) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.over == nil && (p.link == nil || len(p.queue) == 0 || p.inFlight >= maxInFlight) {
-		p.changed.Wait()
-	}
-	if p.over != nil {
-		return nil, nil
-	}
-	c := p.queue[0]
-	p.queue[0] = nil
-	p.queue = p.queue[1:]
-	p.inFlight++
-	return c, p.link
-}
-
 // requeue puts back a call that was not written.
 func (p *pipeline) requeue(c *call) {
 	p.mu.Lock()
 	over := p.over
+	c.state.CompareAndSwap(callSent, callQueued)
 	if over == nil {
-		c.state.Store(callQueued)
 		p.queue = append([]*call{c}, p.queue...)
 	}
+	p.sending = false
 	p.mu.Unlock()
 	p.returned()
 	if over != nil {
-		c.state.Store(callQueued)
 		p.epoch.session.unsent(c, over)
 	}
 }
@@ -197,41 +175,38 @@ func (p *pipeline) returned() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inFlight--
-	p.changed.Signal()
 	if p.lost > 0 {
 		p.lost--
 		p.release()
 	}
+	p.advance()
 }
 
 // perform makes the blocking call to the client below, and settles its outcome.
 func (p *pipeline) perform(c *call, l *link) {
 	err := c.do(p.conn)
 	bound := l.unexpect(c)
+	order := p.epoch.session.order
 	switch {
 	case !bound && transient(err):
 		p.requeue(c)
-	case !bound:
-		p.epoch.session.order.put(func() { c.finish(err) })
-		p.returned()
-	case c.place != nil && !transient(err):
-		if c.code != codeOK {
-			err = errOf(c.code)
+		return
+	case !bound: // the client would not even send it
+		p.mu.Lock()
+		p.sending = false
+		p.mu.Unlock()
+		c.place = order.reserve()
+		err = translate(err)
+	case c.place == nil || transient(err):
+		if err = c.lost(); c.place == nil {
+			c.place = order.reserve()
 		}
-		p.epoch.session.order.fill(c.place, func() { c.finish(err) })
-		p.returned()
-	default:
-		lost := c.lost()
-		at := c.place
-		if at == nil {
-			at = p.epoch.session.order.reserve()
-		}
-		p.epoch.session.order.fill(at, func() { c.finish(lost) })
-		p.returned()
+	case c.code != codeOK:
+		err = errOf(c.code)
 	}
-	if !bound {
-		p.bounced <- struct{}{}
-	}
+	order.fill(c.place, func() { c.finish(err) })
+	p.returned()
+	order.run()
 }
 
 // transient reports whether the client failed for want of a connection, and not

@@ -177,7 +177,7 @@ func (s *Session) connectedNow() (Connected, bool) {
 		ok        bool
 	}
 	asked := make(chan present, 1)
-	s.order.put(func() {
+	s.do(func() {
 		asked <- present{s.connected, s.machine.state == connected || s.machine.state == suspended}
 	})
 	p := <-asked
@@ -186,7 +186,7 @@ func (s *Session) connectedNow() (Connected, bool) {
 
 // removeOwn deletes the node if the present session owns it.
 func (s *Session) removeOwn(path string) {
-	s.order.put(func() {
+	s.do(func() {
 		id, of := s.connected.ID, s.Async(s.epoch.number)
 		of.Exists(path, func(stat *Stat, err error) {
 			switch {

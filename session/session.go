@@ -22,13 +22,14 @@ type Session struct {
 	order   *order    // of everything that the loop does
 	workers sync.WaitGroup
 
-	mu       sync.Mutex
-	newest   *epoch // takes requests; nil once closed
-	closing  chan struct{} // closed when Close was called
-	gone     chan struct{} // closed when no goroutine is left
-	refused  chan struct{} // closed when the credentials were refused
-	refuse   sync.Once
-	present  atomic.Pointer[Event]
+	mu      sync.Mutex
+	newest  *epoch        // takes requests; nil once closed
+	closing chan struct{} // closed when Close was called
+	gone    chan struct{} // closed when no goroutine is left
+	refused chan struct{} // closed when the credentials were refused
+	refuse  sync.Once
+	present atomic.Pointer[Event]
+	stopped atomic.Bool // no goroutine is left but those who ask
 
 	// These belong to the loop.
 	machine     machine
@@ -36,7 +37,6 @@ type Session struct {
 	connected   Connected
 	subscribers []*subscriber
 	watches     map[watchKey]*watchEntry
-	stopped     bool
 
 	warmth warmth
 }
@@ -66,11 +66,12 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s := &Session{
-		opts: o, born: time.Now(), order: newOrder(),
+		opts: o, born: time.Now(),
 		closing: make(chan struct{}), gone: make(chan struct{}), refused: make(chan struct{}),
 		watches: make(map[watchKey]*watchEntry),
 		machine: machine{epoch: 1},
 	}
+	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)
 	s.begin(1)
 	established := make(chan struct{})
@@ -138,43 +139,53 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 		return nil
 	}}
 	stop := context.AfterFunc(ctx, func() {
-		s.order.put(func() { s.unsubscribe(sub) })
+		s.do(func() { s.unsubscribe(sub) })
 		stream.Close()
 	})
 	sub.end = func() {
 		stop()
 		stream.Close()
 	}
-	s.order.put(func() { s.subscribe(sub) })
+	s.do(func() { s.subscribe(sub) })
 	return stream.Events()
 }
 
-// loop is the session's actor: everything that touches its state happens here, one
-// after the other, in the order of the wire.
+// do has something done in its turn, here if nobody else is at it. The caller holds no
+// locks.
+func (s *Session) do(f func()) {
+	s.order.put(f)
+	s.order.run()
+}
+
+// loop does what nobody else does in passing, and watches the deadline, until no
+// goroutine of the session is left. Everything that touches the session's state is
+// done in its order, here or elsewhere, one after the other.
 func (s *Session) loop() {
 	defer close(s.gone)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for !s.stopped {
+	for !s.stopped.Load() {
 		select {
 		case <-s.order.ready:
+			s.order.run()
 		case <-timer.C:
+			s.do(func() {})
 		}
-		for _, p := range s.order.take() {
-			s.checkDeadline() // nothing is told after the deadline as if it were before
-			p.do()
-		}
-		s.checkDeadline()
-		if until := s.epoch.until(); !until.IsZero() {
-			timer.Reset(time.Until(until))
+		timer.Reset(s.left())
+	}
+}
+
+// left returns how long to wait before the deadline is to be looked at again.
+func (s *Session) left() time.Duration {
+	s.mu.Lock()
+	e := s.newest
+	s.mu.Unlock()
+	if e != nil {
+		if left := time.Until(e.until()); left > 0 {
+			return left
 		}
 	}
-	for _, sub := range s.subscribers {
-		if sub.end != nil {
-			sub.end()
-		}
-	}
-	s.order.detach()
+	return time.Hour // there will be something to do before
 }
 
 // checkDeadline counts the session as lost when its time is over, whatever has been
@@ -237,9 +248,20 @@ func (s *Session) retire() {
 	if s.machine.Ended() {
 		go func() {
 			s.workers.Wait()
-			s.order.put(func() { s.stopped = true })
+			s.order.put(s.stop)
 		}()
 	}
+}
+
+// stop ends the loop and the streams of events.
+func (s *Session) stop() {
+	s.stopped.Store(true)
+	for _, sub := range s.subscribers {
+		if sub.end != nil {
+			sub.end()
+		}
+	}
+	s.subscribers = nil
 }
 
 // part tells the server that the session ends, after those who hold something
@@ -297,7 +319,7 @@ func (s *Session) subscribe(sub *subscriber) {
 		sub.tell(Closed{})
 	case connecting:
 	}
-	if s.stopped && sub.end != nil {
+	if s.stopped.Load() && sub.end != nil {
 		sub.end()
 	}
 }
@@ -311,7 +333,7 @@ func (s *Session) unsubscribe(sub *subscriber) {
 // submit gives a call to the newest epoch, or refuses it in its turn.
 func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
-		s.order.put(func() { c.answer(&OpError{Op: c.op, Path: c.path, Err: why}) })
+		s.do(func() { c.answer(&OpError{Op: c.op, Path: c.path, Err: why}) })
 	}
 }
 
@@ -338,7 +360,7 @@ func (s *Session) enqueue(c *call) error {
 // unsent answers a call that its epoch did not send: the next one may, if the call
 // belongs to none, and nobody can have taken it for a part of this one.
 func (s *Session) unsent(c *call, why error) {
-	s.order.put(func() {
+	s.do(func() {
 		free := c.number == 0 && !(c.write && c.epoch.announced.Load())
 		if free && errors.Is(why, ErrExpired) {
 			why = s.enqueue(c)

@@ -34,8 +34,8 @@ type watchSub struct {
 func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, err error)) (cancel func()) {
 	s := a.session
 	sub := &watchSub{answer: answer, changed: changed}
-	s.order.put(func() { s.watch(a, path, sub) })
-	return func() { s.order.put(func() { s.unwatch(path, sub) }) }
+	s.do(func() { s.watch(a, path, sub) })
+	return func() { s.do(func() { s.unwatch(path, sub) }) }
 }
 
 func (s *Session) watch(a Async, path string, sub *watchSub) {

@@ -39,6 +39,7 @@ type Lock struct {
 	err      error // why the lock was lost
 	since    time.Time
 	over     bool // done is closed
+	ended    bool // the machine has
 	contexts []*derived
 	cancel   func() // of the subscription to the session's events
 	watches  []nodeWatch
@@ -68,8 +69,6 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 		session: s, path: path, opts: o, begun: time.Now(),
 		queued: make(chan struct{}), acquired: make(chan struct{}), done: make(chan struct{}),
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.actor = actors.Start(
 		newMachine(session.NewGUID(), s.Warm(path), o.ReleaseInBackground),
 		actors.Role[machine, input, effect, Event]{
@@ -80,7 +79,12 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 			Merge:   merge,
 			Cancel:  cancel,
 		})
-	l.cancel = s.Subscribe(l.follow)
+	cancel := s.Subscribe(l.follow)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel = cancel; l.ended {
+		cancel()
+	}
 	return l, nil
 }
 
@@ -305,8 +309,10 @@ func (l *Lock) observe(m machine, events []Event) {
 		}
 		l.contexts = nil
 	}
-	if m.Ended() {
-		l.cancel()
+	if l.ended = m.Ended(); l.ended {
+		if l.cancel != nil {
+			l.cancel()
+		}
 		for _, w := range l.watches {
 			w.cancel()
 		}
