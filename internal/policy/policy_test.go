@@ -1,0 +1,393 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/zkactors/zkactors"
+)
+
+// requirements are the modules that go.mod may require directly. Those marked
+// true are for tests and benchmarks only.
+var requirements = map[string]bool{
+	"github.com/go-zookeeper/zk":        false,
+	"github.com/cenkalti/backoff/v4":    false,
+	"go.uber.org/goleak":                true,
+	"pgregory.net/rapid":                true,
+	"github.com/anishathalye/porcupine": true,
+	"github.com/cockroachdb/datadriven": true,
+}
+
+// A layer is a part of the tree that users import, and what it stands on.
+type layer struct {
+	dir     string   // and what is below it
+	within  []string // directories of this module that it may import, and what is below them
+	outside []string // modules that it may import, beside the standard library
+}
+
+// layers, the most specific first.
+var layers = []layer{
+	{"actors", nil, nil},
+	{"session/zktest", []string{"session/zktest"}, nil},
+	{"session", []string{"session/internal", "actors"}, []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}},
+	{"watch", []string{"watch/internal", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
+	{"primitives", []string{"primitives/internal", "watch", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
+}
+
+// recipeFiles are what every recipe has.
+var recipeFiles = []string{"doc.go", "event.go", "machine.go", "machine_test.go", "example_test.go", "main_test.go"}
+
+// impure are the packages that a machine may not import, with those below them.
+var impure = []string{"context", "log", "math/rand", "os", "sync"}
+
+// A source is a parsed file of this module.
+type source struct {
+	dir, name string // of the file, relative to the root
+	test      bool
+	ast       *ast.File
+	fset      *token.FileSet
+}
+
+func (s source) path() string { return path.Join(s.dir, s.name) }
+
+func (s source) at(n ast.Node) string {
+	return s.path() + ":" + strconv.Itoa(s.fset.Position(n.Pos()).Line)
+}
+
+func (s source) imports() []string {
+	var all []string
+	for _, spec := range s.ast.Imports {
+		p, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		all = append(all, p)
+	}
+	return all
+}
+
+// sources parses every Go file of the module.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case entry.IsDir() || filepath.Ext(name) != ".go":
+			return nil
+		}
+		file, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		dir, base := path.Split(filepath.ToSlash(rel))
+		all = append(all, source{path.Clean(dir), base, strings.HasSuffix(base, "_test.go"), file, fset})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatal("no sources")
+	}
+	return all
+}
+
+// under reports whether p is dir or below it.
+func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+func underAny(p string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return under(p, dir) })
+}
+
+func layerOf(dir string) (layer, bool) {
+	i := slices.IndexFunc(layers, func(l layer) bool { return under(dir, l.dir) })
+	if i < 0 {
+		return layer{}, false
+	}
+	return layers[i], true
+}
+
+// recipe returns the directory of the recipe that dir belongs to, or "".
+func recipe(dir string) string {
+	rest, ok := strings.CutPrefix(dir, "primitives/")
+	name, _, _ := strings.Cut(rest, "/")
+	if !ok || name == "internal" {
+		return ""
+	}
+	return "primitives/" + name
+}
+
+// recipes returns the directories of all recipes.
+func recipes(all []source) []string {
+	dirs := make(map[string]bool)
+	for _, s := range all {
+		if dir := recipe(s.dir); dir != "" {
+			dirs[dir] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(dirs))
+}
+
+func TestRequirements(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := make(map[string]bool)
+	for line := range strings.Lines(string(mod)) {
+		if strings.Contains(line, "=>") {
+			t.Errorf("go.mod: %s: nobody who imports this module would see that", strings.TrimSpace(line))
+		}
+		fields := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(fields) < 2 || !strings.HasPrefix(fields[1], "v") || strings.HasSuffix(strings.TrimSpace(line), "// indirect") {
+			continue
+		}
+		direct[fields[0]] = true
+		if _, ok := requirements[fields[0]]; !ok {
+			t.Errorf("go.mod requires %s directly, which is not allowed", fields[0])
+		}
+	}
+	all := sources(t)
+	for _, required := range slices.Sorted(maps.Keys(requirements)) {
+		for _, s := range all {
+			if !slices.ContainsFunc(s.imports(), func(p string) bool { return under(p, required) }) {
+				continue
+			}
+			if requirements[required] && !s.test && !under(s.dir, "bench") {
+				t.Errorf("%s imports %s, which is for tests", s.path(), required)
+			}
+			if !direct[required] {
+				t.Errorf("%s imports %s, which go.mod does not require directly", s.path(), required)
+				break
+			}
+		}
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, s := range sources(t) {
+		l, ok := layerOf(s.dir)
+		if s.test || !ok {
+			continue
+		}
+		for _, imported := range s.imports() {
+			first, _, _ := strings.Cut(imported, "/")
+			if inside, ok := strings.CutPrefix(imported, module+"/"); ok {
+				testing := under(inside, "session/zktest") && l.dir != "session/zktest"
+				if testing || !underAny(inside, l.within) && !under(inside, recipe(s.dir)) {
+					t.Errorf("%s imports %s: %s may import %v", s.path(), inside, l.dir, l.within)
+				}
+			} else if strings.Contains(first, ".") && !underAny(imported, l.outside) {
+				t.Errorf("%s imports %s: %s may import the standard library and %v", s.path(), imported, l.dir, l.outside)
+			}
+		}
+	}
+}
+
+func TestRecipesAreComplete(t *testing.T) {
+	for _, dir := range recipes(sources(t)) {
+		for _, name := range recipeFiles {
+			if _, err := os.Stat(filepath.Join(root, dir, name)); err != nil {
+				t.Errorf("%s has no %s", dir, name)
+			}
+		}
+	}
+}
+
+func TestMachinesArePure(t *testing.T) {
+	clock := []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
+	for _, s := range sources(t) {
+		if s.name != "machine.go" {
+			continue
+		}
+		for _, imported := range s.imports() {
+			if underAny(imported, impure) {
+				t.Errorf("%s imports %s", s.path(), imported)
+			}
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if isPackage(n.X, "time") && slices.Contains(clock, n.Sel.Name) {
+					t.Errorf("%s: a machine is told the time", s.at(n))
+				}
+			case *ast.GoStmt, *ast.SelectStmt, *ast.SendStmt:
+				t.Errorf("%s: a machine has no goroutines and no channels", s.at(n))
+			}
+			return true
+		})
+	}
+}
+
+// Whatever watch and the recipes run concurrently runs in package actors.
+func TestGoroutinesStartInActorsAndSession(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || !under(s.dir, "watch") && recipe(s.dir) == "" {
+			continue
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if n, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%s: a go statement", s.at(n))
+			}
+			return true
+		})
+	}
+}
+
+func TestNobodySleeps(t *testing.T) {
+	for _, s := range sources(t) {
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if n, ok := n.(*ast.SelectorExpr); ok && isPackage(n.X, "time") && n.Sel.Name == "Sleep" {
+				t.Errorf("%s: wait for an event", s.at(n))
+			}
+			return true
+		})
+	}
+}
+
+func isPackage(x ast.Expr, name string) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Name == name
+}
+
+func TestNothingIsLeftForLater(t *testing.T) {
+	later := regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
+	for _, s := range sources(t) {
+		for _, group := range s.ast.Comments {
+			for _, comment := range group.List {
+				if later.MatchString(comment.Text) {
+					t.Errorf("%s: %s", s.at(comment), comment.Text)
+				}
+			}
+		}
+	}
+}
+
+func TestTestsLookForLeaks(t *testing.T) {
+	checked := make(map[string]bool) // by directory with tests
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		checked[s.dir] = checked[s.dir] || slices.Contains(s.imports(), "go.uber.org/goleak") &&
+			slices.ContainsFunc(s.ast.Decls, func(d ast.Decl) bool {
+				f, ok := d.(*ast.FuncDecl)
+				return ok && f.Recv == nil && f.Name.Name == "TestMain"
+			})
+	}
+	for _, dir := range slices.Sorted(maps.Keys(checked)) {
+		if !checked[dir] {
+			t.Errorf("%s has tests, but no TestMain with goleak", dir)
+		}
+	}
+}
+
+// Every event of a recipe stands in the contract of its package, and every
+// recipe in the index.
+func TestEventsAndRecipesAreDocumented(t *testing.T) {
+	all := sources(t)
+	contracts := make(map[string]string) // by directory
+	for _, s := range all {
+		if s.name == "doc.go" {
+			contracts[s.dir] = s.ast.Doc.Text()
+		}
+	}
+	for _, s := range all {
+		if s.name != "event.go" || recipe(s.dir) == "" {
+			continue
+		}
+		for _, decl := range s.ast.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || f.Name.Name != "event" {
+				continue
+			}
+			event := receiver(f)
+			if !regexp.MustCompile(`\b` + event + `\b`).MatchString(contracts[s.dir]) {
+				t.Errorf("%s/doc.go does not mention %s", s.dir, event)
+			}
+		}
+	}
+	for _, dir := range recipes(all) {
+		if !strings.Contains(contracts["primitives"], dir) {
+			t.Errorf("primitives/doc.go does not mention %s", dir)
+		}
+	}
+}
+
+// receiver returns the name of a method's type.
+func receiver(f *ast.FuncDecl) string {
+	x := f.Recv.List[0].Type
+	for {
+		switch t := x.(type) {
+		case *ast.StarExpr:
+			x = t.X
+		case *ast.IndexExpr:
+			x = t.X
+		case *ast.IndexListExpr:
+			x = t.X
+		case *ast.Ident:
+			return t.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// The program in the README compiles, and the README is short.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(readme, []byte("\n")); n > 80 {
+		t.Errorf("README.md has %d lines, want at most 80", n)
+	}
+	_, rest, ok := bytes.Cut(readme, []byte("```go\n"))
+	program, _, closed := bytes.Cut(rest, []byte("```\n"))
+	if !ok || !closed {
+		t.Fatal("README.md has no Go program")
+	}
+	file := filepath.Join(t.TempDir(), "readme.go")
+	if err := os.WriteFile(file, program, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The program is to be compiled as part of this module.
+	pkg, err := filepath.Abs("readme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(pkg, "main.go"): file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(config, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "vet", "-overlay", config, "./readme").CombinedOutput(); err != nil {
+		t.Errorf("the program in README.md: %v\n%s", err, out)
+	}
+}
