@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -356,7 +357,7 @@ func receiver(f *ast.FuncDecl) string {
 	}
 }
 
-// The program in the README compiles, and the README is short.
+// The program in the README is formatted and compiles, and the README is short.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -369,6 +370,9 @@ func TestReadme(t *testing.T) {
 	program, _, closed := bytes.Cut(rest, []byte("```\n"))
 	if !ok || !closed {
 		t.Fatal("README.md has no Go program")
+	}
+	if formatted, err := format.Source(program); err != nil || !bytes.Equal(formatted, program) {
+		t.Errorf("the program in README.md is not formatted: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "readme.go")
 	if err := os.WriteFile(file, program, 0o600); err != nil {
@@ -387,7 +391,7 @@ func TestReadme(t *testing.T) {
 	if err := os.WriteFile(config, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "vet", "-overlay", config, "./readme").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-overlay", config, "-o", os.DevNull, "./readme").CombinedOutput(); err != nil {
 		t.Errorf("the program in README.md: %v\n%s", err, out)
 	}
 }
