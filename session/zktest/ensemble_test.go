@@ -189,7 +189,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	}
 	for err == nil {
 		<-tick.C
-		exists, _, err = holder.Exists(node)
+		_, _, err = holder.Exists(node)
 	}
 	t.Logf("T=1s: node gone after %v, the follower answered until %v, %d reads before", vanished, time.Since(cut), reads)
 

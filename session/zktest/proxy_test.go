@@ -607,3 +607,26 @@ func TestProxyHoldsNotMoreThanItCan(t *testing.T) {
 		t.Errorf("%d of %d bytes arrived, %v", n, sent, err)
 	}
 }
+
+// BenchmarkProxy measures what a proxy costs, beside a direct connection.
+func BenchmarkProxy(b *testing.B) {
+	e := zktest.StartEnsemble(b, 1, zktest.NoSync())
+	proxy := zktest.NewProxy(b, e.Addrs()...)
+	for name, addrs := range map[string][]string{"direct": e.Addrs(), "proxy": proxy.Addrs()} {
+		b.Run(name, func(b *testing.B) {
+			conn, _, err := zk.Connect(addrs, patience, zk.WithLogger(silence{}))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, _, err := conn.Exists("/"); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
