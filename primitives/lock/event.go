@@ -64,8 +64,9 @@ func (Resumed) event()   {}
 func (Released) event()  {}
 func (Lost) event()      {}
 
-func (e Waiting) String() string   { return fmt.Sprintf("waiting ahead=%d", e.Ahead) }
-func (e Acquired) String() string  { return fmt.Sprintf("acquired token=%d node=%s", e.Token, e.Node) }
+func (e Waiting) String() string  { return fmt.Sprintf("waiting ahead=%d", e.Ahead) }
+func (e Acquired) String() string { return fmt.Sprintf("acquired token=%d node=%s", e.Token, e.Node) }
+
 func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
 func (Resumed) String() string     { return "resumed" }
 func (Released) String() string    { return "released" }

@@ -112,8 +112,18 @@ func alphabet(m machine) []input {
 			session.ErrNoAuth, session.ErrExpired, session.ErrClosed, session.ErrSessionFull,
 		} {
 			for _, e := range []effect{
-				inspectParent{at}, makeParent{at}, createNode{at, m.guid(), false}, createNode{at, m.guid(), true}, listParent{at},
-				watchNode{at, own}, watchNode{at, twin}, watchNode{at, a}, watchNode{at, b}, unwatchNode{at, a}, withdrawNode{at, own}, withdrawAll{at, m.guid()},
+				inspectParent{at},
+				makeParent{at},
+				createNode{at, m.guid(), false},
+				createNode{at, m.guid(), true},
+				listParent{at},
+				watchNode{at, own},
+				watchNode{at, twin},
+				watchNode{at, a},
+				watchNode{at, b},
+				unwatchNode{at, a},
+				withdrawNode{at, own},
+				withdrawAll{at, m.guid()},
 			} {
 				ins = append(ins, failed{e, err})
 			}
@@ -153,7 +163,7 @@ func TestExhaustion(t *testing.T) {
 			m, out := p.Step(in)
 			next := position{m, p.phase}
 			for _, ev := range out.Emit {
-				next.phase = next.phase.next(ev)
+				next.phase = next.next(ev)
 			}
 			if complaint := inspectStep(p.machine, in, m, out, next.phase); complaint != "" {
 				t.Fatalf("%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
@@ -210,20 +220,17 @@ func inspectStep(m machine, in input, next machine, out effects, p phase) string
 			if ev.Token != next.czxid || ev.Node != next.node {
 				return "tells another grant than its own"
 			}
-			switch in := in.(type) {
-			case joined:
-				if in.children != 1 {
-					return "is not alone"
-				}
-			case listed:
-				if p := locate(in.names, m.node, m.guid()); !p.present || p.ahead > 0 {
-					return "is not first"
-				}
-			case gone:
-				if in.node != m.target || !m.heir || !m.owned || m.listing {
-					return "is not heir"
-				}
-			default:
+			j, isJoined := in.(joined)
+			l, isListed := in.(listed)
+			g, isGone := in.(gone)
+			switch p := locate(l.names, m.node, m.guid()); {
+			case isJoined && j.children != 1:
+				return "is not alone"
+			case isListed && (!p.present || p.ahead > 0):
+				return "is not first"
+			case isGone && (g.node != m.target || !m.heir || !m.owned || m.listing):
+				return "is not heir"
+			case !isJoined && !isListed && !isGone:
 				return "is granted for nothing"
 			}
 		case Lost:
@@ -302,7 +309,9 @@ func inspectEnd(m machine) string {
 			if left.node != "" {
 				return "awaits another withdrawal than it asked for"
 			}
-		default:
+		case unwatchNode:
+		case inspectParent, makeParent, createNode, listParent, watchNode:
+			return "asks for more when it leaves"
 		}
 	}
 	return ""
@@ -361,6 +370,8 @@ func TestDangers(t *testing.T) {
 		{danger: "data in the parent is left alone", cold: true, before: []input{hello}, in: inspected{at, true, false}, state: joining, do: []effect{createNode{at, guid(id, 1), true}}},
 		{danger: "a parent made by somebody else may carry data", cold: true, before: []input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNodeExists}, state: preparing, do: []effect{inspectParent{at}}},
 		{danger: "a parent made or not is made again", cold: true, before: []input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, unknown}, state: preparing, do: []effect{makeParent{at}}},
+		{danger: "a parent made or not for another reason", cold: true, before: []input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrUnknownOutcome}, state: preparing, do: []effect{makeParent{at}}},
+		{danger: "a parent that we made is ours to write", cold: true, before: []input{hello, inspected{at, true, false}, failed{createNode{at, guid(id, 1), true}, session.ErrNoNode}}, in: made{at}, state: joining, do: []effect{create}},
 		{danger: "a parent whose making was not sent is made", cold: true, before: []input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrDisconnected}, state: preparing, do: []effect{makeParent{at}}},
 		{danger: "a parent that cannot be made is the end", cold: true, before: []input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNoAuth}, state: ended, emit: "lost"},
 		{danger: "an inspection is repeated", cold: true, before: []input{hello}, in: failed{inspectParent{at}, session.ErrDisconnected}, state: preparing, do: []effect{inspectParent{at}}},

@@ -425,6 +425,7 @@ func (w *world) late(r request, owner int64) {
 		w.parent = true
 	case withdrawNode:
 		w.delete(e.node)
+	case inspectParent, listParent, watchNode, unwatchNode, withdrawAll: // change nothing
 	}
 }
 
@@ -473,7 +474,7 @@ func (w *world) serve(i int, r request) {
 	case inspectParent:
 		in = inspected{e.attempt, w.parent, !w.s.data || w.struckParent()}
 	case makeParent:
-		in = made{e.attempt}
+		in = made(e)
 		if w.parent {
 			in = failed{e, session.ErrNodeExists}
 		} else {
@@ -501,7 +502,7 @@ func (w *world) serve(i int, r request) {
 		return
 	case withdrawNode:
 		w.delete(e.node)
-		in = withdrawn{e.attempt, e.node}
+		in = withdrawn(e)
 	case withdrawAll:
 		w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool { return r.do.(createNode).guid == e.guid })
 		in = withdrawn{attempt: e.attempt}
@@ -611,11 +612,11 @@ func (w *world) refuse(r request, err error) {
 	case unwatchNode:
 	case withdrawNode:
 		if !r.sweep {
-			w.mail(r.actor, withdrawn{e.attempt, e.node})
+			w.mail(r.actor, withdrawn(e))
 		}
 	case withdrawAll:
 		w.mail(r.actor, withdrawn{attempt: e.attempt})
-	default:
+	case inspectParent, makeParent, createNode, listParent, watchNode:
 		w.mail(r.actor, failed{r.do, err})
 	}
 }
@@ -707,7 +708,7 @@ func (w *world) finish(i int, told bool, in input) {
 	}
 	w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool { return r.session == l.id })
 	*l = link{state: down, count: l.count}
-	if err == session.ErrClosed {
+	if errors.Is(err, session.ErrClosed) {
 		l.state, l.epoch = up, -1 // for good
 	}
 }
@@ -759,11 +760,9 @@ func (w *world) granted(i int) {
 func (w *world) doomed(i int) bool {
 	a := w.actors[i]
 	return a.dead || slices.Contains(w.struck, a.node) || slices.ContainsFunc(a.mail, func(in input) bool {
-		switch in.(type) {
-		case expired, closed:
-			return true
-		}
-		return false
+		_, e := in.(expired)
+		_, c := in.(closed)
+		return e || c
 	})
 }
 
