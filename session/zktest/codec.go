@@ -3,6 +3,9 @@ package zktest
 import (
 	"encoding/binary"
 	"math"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // This file knows how ZooKeeper's records lie on the wire: big-endian numbers,
@@ -55,9 +58,13 @@ func (d *decoder) buffer() []byte {
 	return d.take(int(n))
 }
 
-// string returns a string, and whether there is one.
+// string returns a string, and whether there is one. What is no UTF-8 in it is
+// replaced, as Java does.
 func (d *decoder) string() (s string, ok bool) {
 	b := d.buffer()
+	if !utf8.Valid(b) {
+		return string([]rune(string(b))), true
+	}
 	return string(b), b != nil
 }
 
@@ -107,7 +114,27 @@ func appendBool(b []byte, v bool) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
+	if strings.IndexFunc(s, func(r rune) bool { return r > 0xffff }) >= 0 {
+		s = surrogates(s)
+	}
 	return append(appendInt32(b, int32(min(len(s), math.MaxInt32))), s...)
+}
+
+// surrogates writes what does not fit into 16 bits as two characters, each in
+// what would be its UTF-8: to Java a string consists of such.
+func surrogates(s string) string {
+	var b []byte
+	for _, r := range s {
+		if r <= 0xffff {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		hi, lo := utf16.EncodeRune(r)
+		for _, half := range []rune{hi, lo} {
+			b = append(b, 0xe0|byte(half>>12), 0x80|byte(half>>6&0x3f), 0x80|byte(half&0x3f))
+		}
+	}
+	return string(b)
 }
 
 func appendBuffer(b, data []byte) []byte {

@@ -428,7 +428,7 @@ func (c *conn) reply(xid int32, zxid int64, err code, body func([]byte) []byte) 
 		b = appendInt32(b, xid)
 		b = appendInt64(b, zxid)
 		b = appendInt32(b, int32(err))
-		if body != nil && err == codeOK {
+		if body != nil {
 			b = body(b)
 		}
 		return b

@@ -163,7 +163,7 @@ func (s *Server) answer(c *conn, xid int32, err code, body func([]byte) []byte) 
 // answerDecoded answers a request, unless it could not be read.
 func (s *Server) answerDecoded(c *conn, xid int32, d *decoder, err code, body func([]byte) []byte) {
 	if d.failed {
-		err = codeMarshalling
+		err, body = codeMarshalling, nil
 	}
 	s.answer(c, xid, err, body)
 }
@@ -239,7 +239,8 @@ func (s *Server) read(c *conn, op Op, d *decoder) (code, body) {
 	case OpSetWatches, OpSetWatches2:
 		return r.setWatches(c, d, op == OpSetWatches2), nil
 	case OpAddWatch:
-		path, mode := d.path(), d.int32()
+		path, _ := d.string()
+		mode := d.int32()
 		if d.failed || mode != 0 && mode != 1 {
 			return codeMarshalling, nil
 		}
@@ -327,37 +328,30 @@ func (r *replica) getACL(c *conn, path string) (code, body) {
 }
 
 func (r *replica) multiRead(c *conn, d *decoder) (code, body) {
+	all, kinds := parseMulti(d)
+	switch {
+	case kinds.mixed || d.failed:
+		return codeMarshalling, nil
+	case kinds.writes:
+		// The server notices too late, when it has begun to answer.
+		return codeMarshalling, func(b []byte) []byte { return appendMultiHeader(b, opError, true, -1) }
+	}
 	var out []byte
-	for {
-		op, done := Op(d.int32()), d.bool()
-		d.int32()
-		if d.failed {
-			return codeMarshalling, nil
-		}
-		if done {
-			break
-		}
-		path, _ := d.path(), d.bool()
-		if d.failed {
-			return codeMarshalling, nil
-		}
+	for _, o := range all {
 		var err code
 		var result body
-		switch op { //nolint:exhaustive // nothing else can be read so
-		case OpGetData:
-			err, result = r.getData(c, path, false)
-		case OpGetChildren:
-			err, result = r.getChildren(c, path, false, false)
-		default:
-			return codeMarshalling, nil
+		if o.op == OpGetData {
+			err, result = r.getData(c, o.path, false)
+		} else {
+			err, result = r.getChildren(c, o.path, false, false)
 		}
 		if err != codeOK {
 			out = appendMultiError(out, err)
-			continue
+		} else {
+			out = result(appendMultiHeader(out, o.op, false, 0))
 		}
-		out = result(appendMultiHeader(out, op, false, 0))
 	}
-	return codeOK, func(b []byte) []byte { return appendMultiHeader(append(b, out...), -1, true, -1) }
+	return codeOK, func(b []byte) []byte { return appendMultiHeader(append(b, out...), opError, true, -1) }
 }
 
 func (r *replica) setWatches(c *conn, d *decoder, persistent bool) code {
@@ -446,20 +440,29 @@ const (
 	flagTTL       = flagContainer | 1
 )
 
-func parseOperation(op Op, d *decoder) (operation, bool) {
-	o := operation{op: op, path: d.path(), ttl: -1}
-	switch op { //nolint:exhaustive // the others are no single writes
+func parseOperation(op Op, d *decoder) operation {
+	o := operation{op: op, ttl: -1}
+	var ok bool
+	o.path, ok = d.string()
+	switch op { //nolint:exhaustive // the others are no operations
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		o.data, o.acl, o.flags = d.buffer(), d.acls(), d.int32()
 		if op == OpCreateTTL {
 			o.ttl = d.int64()
 		}
-	case OpDelete, OpCheck:
+		d.failed = d.failed || !ok
+	case OpDelete:
+		o.version = d.int32()
+		d.failed = d.failed || !ok
+	case OpCheck:
 		o.version = d.int32()
 	case OpSetData:
 		o.data, o.version = d.buffer(), d.int32()
 	case OpSetACL:
 		o.acl, o.version = d.acls(), d.int32()
+	case OpGetData, OpGetChildren:
+		d.bool()
+		d.failed = d.failed || !ok
 	default:
 		d.failed = true
 	}
@@ -467,7 +470,7 @@ func parseOperation(op Op, d *decoder) (operation, bool) {
 	if o.data != nil {
 		o.data = append([]byte{}, o.data...)
 	}
-	return o, !d.failed
+	return o
 }
 
 // write executes a write of any kind at the leader, and answers it.
@@ -482,8 +485,8 @@ func (s *Server) write(c *conn, xid int32, op Op, d *decoder) {
 	case OpReconfig:
 		err = codeReconfigDisabled
 	default:
-		o, ok := parseOperation(op, d)
-		if !ok {
+		o := parseOperation(op, d)
+		if d.failed {
 			err = codeMarshalling
 			break
 		}
@@ -524,8 +527,8 @@ func (s *Server) result(op Op, ch change) body {
 
 // multi executes operations in turn, all or none.
 func (s *Server) multi(c *conn, d *decoder, t txn) ([]change, code, body) {
-	all, ok := parseMulti(d)
-	if !ok {
+	all, kinds := parseMulti(d)
+	if d.failed || kinds.reads {
 		return nil, codeMarshalling, nil
 	}
 	var changes []change
@@ -548,7 +551,7 @@ func (s *Server) multi(c *conn, d *decoder, t txn) ([]change, code, body) {
 						b = appendMultiError(b, codeRuntimeInconsistency)
 					}
 				}
-				return appendMultiHeader(b, -1, true, -1)
+				return appendMultiHeader(b, opError, true, -1)
 			}
 		}
 		if does {
@@ -561,35 +564,38 @@ func (s *Server) multi(c *conn, d *decoder, t txn) ([]change, code, body) {
 		}
 		out = s.result(o.op, ch)(appendMultiHeader(out, kind, false, 0))
 	}
-	return changes, codeOK, func(b []byte) []byte { return appendMultiHeader(append(b, out...), -1, true, -1) }
+	return changes, codeOK, func(b []byte) []byte { return appendMultiHeader(append(b, out...), opError, true, -1) }
 }
 
-// parseMulti returns the operations of a multi. What they are called does not
-// matter for creations, their flags do.
-func parseMulti(d *decoder) ([]operation, bool) {
+// kinds are what there is in a multi.
+type kinds struct{ reads, writes, mixed bool }
+
+// parseMulti returns the operations of a multi. What creations are called does
+// not matter, their flags do.
+func parseMulti(d *decoder) ([]operation, kinds) {
 	var all []operation
+	var k kinds
 	for {
 		op, done := Op(d.int32()), d.bool()
 		d.int32()
 		if d.failed || done {
-			return all, !d.failed
+			k.mixed = k.reads && k.writes
+			return all, k
 		}
-		if op == OpSetACL {
-			return nil, false
-		}
-		o, ok := parseOperation(op, d)
-		if !ok {
-			return nil, false
-		}
-		switch op { //nolint:exhaustive // the others are what they seem
-		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-			isTTL := o.flags == flagTTL || o.flags == flagTTL+1
-			switch {
-			case o.flags == flagContainer:
+		o := parseOperation(op, d)
+		isTTL := o.flags == flagTTL || o.flags == flagTTL+1
+		switch {
+		case op == OpGetData || op == OpGetChildren:
+			k.reads = true
+		case op == OpSetACL, isTTL && op != OpCreateTTL:
+			d.failed = true
+		case op == OpDelete || op == OpSetData || op == OpCheck:
+			k.writes = true
+		default:
+			k.writes = true
+			if o.flags == flagContainer {
 				o.op, o.ttl = OpCreateContainer, -1
-			case isTTL && op != OpCreateTTL:
-				return nil, false
-			case !isTTL:
+			} else if !isTTL {
 				o.op, o.ttl = OpCreate, -1
 			}
 		}
@@ -761,23 +767,11 @@ func pathsOf(op Op, frame []byte) []string {
 	switch op { //nolint:exhaustive // the others begin with a path
 	case OpPing, OpAuth, OpCloseSession, OpWhoAmI, OpSASL, OpReconfig:
 		return nil
-	case OpMulti:
+	case OpMulti, OpMultiRead:
 		var paths []string
 		all, _ := parseMulti(&d)
 		for _, o := range all {
 			paths = append(paths, o.path)
-		}
-		return paths
-	case OpMultiRead:
-		var paths []string
-		for !d.failed {
-			d.take(4)
-			if done := d.bool(); done || d.failed {
-				break
-			}
-			d.take(4)
-			paths = append(paths, d.path())
-			d.bool()
 		}
 		return paths
 	case OpSetWatches, OpSetWatches2:
