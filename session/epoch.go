@@ -56,7 +56,7 @@ func termsOf(timeout, tick time.Duration) terms {
 
 // newEpoch starts the client below, which begins to dial.
 func newEpoch(s *Session, number int) (*epoch, error) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(s.values())
 	e := &epoch{
 		session: s, number: number, retire: cancel, retired: ctx.Done(),
 		watches: make(map[watchKey]struct{}),
@@ -106,23 +106,23 @@ func (anyHost) Connected()           {}
 // dial returns a link to some server, or a grave once the epoch is retired. Until
 // then it does not give up.
 func (e *epoch) dial(ctx context.Context) *link {
-	for {
-		server, socket := e.session.servers.dial(ctx)
-		if socket == nil {
-			return newLink(e, "", nil)
-		}
-		l := newLink(e, server, socket)
-		e.mu.Lock()
-		if ctx.Err() != nil {
-			e.mu.Unlock()
-			_ = socket.Close() // nothing was sent on it
-			return newLink(e, "", nil)
-		}
-		e.link = l
-		e.mu.Unlock()
-		e.session.workers.Go(l.keep)
-		return l
+	server, socket := e.session.servers.dial(ctx)
+	if socket == nil {
+		return newLink(e, "", nil)
 	}
+	l := newLink(e, server, socket)
+	e.mu.Lock()
+	retired := ctx.Err() != nil
+	if !retired {
+		e.link = l
+	}
+	e.mu.Unlock()
+	if retired {
+		_ = socket.Close() // nothing was sent on it
+		return newLink(e, "", nil)
+	}
+	e.session.workers.Go(l.keep)
+	return l
 }
 
 var errReplaced = errors.New("the server replaced the session by another")

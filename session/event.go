@@ -59,6 +59,7 @@ func (Closed) event()    {}
 func (e Connected) String() string {
 	return fmt.Sprintf("connected id=%#x epoch=%d timeout=%v server=%s", e.ID, e.Epoch, e.Timeout, e.Server)
 }
+
 func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
 func (e Resumed) String() string   { return "resumed server=" + e.Server }
 func (e Expired) String() string   { return fmt.Sprintf("expired id=%#x epoch=%d", e.ID, e.Epoch) }

@@ -429,8 +429,8 @@ func (l *link) forward(frame []byte) {
 func (l *link) handle(frame []byte) error {
 	body := frame[4:]
 	xid, zxid, code := int32At(body, 0), int64At(body, 4), int32At(body, 12)
-	switch {
-	case xid == xidNotification:
+	switch xid {
+	case xidNotification:
 		ev, err := parseNotification(body)
 		if err != nil {
 			return err
@@ -438,7 +438,7 @@ func (l *link) handle(frame []byte) error {
 		l.epoch.notified(ev)
 		l.forward(frame)
 		return nil
-	case xid == xidAuth:
+	case xidAuth:
 		if code != codeOK {
 			return ErrAuthFailed
 		}

@@ -107,7 +107,7 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-func (o Options) validate() error {
+func (o *Options) validate() error {
 	var errs []error
 	refuse := func(name string, v any, why string) {
 		errs = append(errs, fmt.Errorf("%w: Options.%s %v: %s", ErrInvalidArgument, name, v, why))

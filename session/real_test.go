@@ -3,8 +3,11 @@ package session_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,57 +15,615 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+// A patient context ends a test that hangs.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func TestRealSmoke(t *testing.T) {
-	ens := zktest.StartEnsemble(t, 3)
-	ctx := testContext(t)
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s, err := session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 4 * time.Second, Logger: logger})
+func open(t *testing.T, addrs []string, opts *session.Options) *session.Session {
+	t.Helper()
+	if opts == nil {
+		opts = &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond}
+	}
+	s, err := session.Open(patient(t), addrs, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	t.Log(s.State())
-	if err := s.EnsurePath(ctx, "/a/b/c"); err != nil {
+	t.Cleanup(s.Close)
+	return s
+}
+
+// await reads events until one of type E comes, and returns it.
+func await[E session.Event](t *testing.T, events <-chan session.Event) E {
+	t.Helper()
+	for ev := range events {
+		if e, ok := ev.(E); ok {
+			return e
+		}
+	}
+	var none E
+	t.Fatalf("no %T came", none)
+	return none
+}
+
+func id(t *testing.T, s *session.Session) int64 {
+	t.Helper()
+	return await[session.Connected](t, s.Events(patient(t))).ID
+}
+
+func TestRealRequests(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
+	root := open(t, ens.Addrs(), nil)
+
+	if _, err := s.Create(ctx, "/a", nil, session.Persistent); !errors.Is(err, session.ErrNoNode) {
+		t.Fatalf("without a chroot: %v", err)
+	}
+	if err := s.EnsurePath(ctx, "/locks/b"); err != nil {
 		t.Fatal(err)
 	}
-	node, err := s.Create(ctx, "/a/b/x-", []byte("hi"), session.EphemeralSequential)
-	t.Log(node, err)
+	if err := s.EnsurePath(ctx, "/locks/b"); err != nil {
+		t.Fatalf("again: %v", err)
+	}
+	if stat, err := root.Exists(ctx, "/apps/billing/locks/b"); stat == nil || err != nil {
+		t.Fatalf("the chroot is not where it should be: %v, %v", stat, err)
+	}
+	node, err := s.Create(ctx, "/locks/b/x-", []byte("1"), session.EphemeralSequential)
+	if err != nil || !strings.HasPrefix(node, "/locks/b/_c_") || !strings.HasSuffix(node, "-x-0000000000") {
+		t.Fatalf("created %q, %v", node, err)
+	}
 	data, stat, err := s.Get(ctx, node)
-	t.Log(string(data), stat, err)
-	_, err = s.Multi(ctx, session.CheckOp("/a", 3), session.SetOp("/a/b", nil, 7))
-	t.Log(err, errors.Is(err, session.ErrBadVersion))
-	res, err := s.Multi(ctx, session.CheckOp("/a", 0), session.SetOp("/a/b", nil, -1), session.CreateOp("/a/y-", nil, session.EphemeralSequential))
-	t.Log(res, err)
-	start := time.Now()
-	for range 100 {
-		if _, err := s.Exists(ctx, "/a"); err != nil {
-			t.Fatal(err)
+	if err != nil || string(data) != "1" || stat.EphemeralOwner != id(t, s) {
+		t.Fatalf("got %q, %+v, %v", data, stat, err)
+	}
+	if stat, err = s.Set(ctx, node, []byte("2"), stat.Version); err != nil || stat.Version != 1 || stat.DataLength != 1 {
+		t.Fatalf("set: %+v, %v", stat, err)
+	}
+	if _, err = s.Set(ctx, node, nil, 0); !errors.Is(err, session.ErrBadVersion) {
+		t.Fatalf("set of an old version: %v", err)
+	}
+	names, stat, err := s.Children(ctx, "/locks/b")
+	if err != nil || len(names) != 1 || stat.NumChildren != 1 {
+		t.Fatalf("children %q, %+v, %v", names, stat, err)
+	}
+	if err := s.Delete(ctx, "/locks/b", session.AnyVersion); !errors.Is(err, session.ErrNotEmpty) {
+		t.Fatalf("delete of a parent: %v", err)
+	}
+	if _, err := s.Create(ctx, node+"/x", nil, session.Persistent); !errors.Is(err, session.ErrNoChildrenForEphemerals) {
+		t.Fatalf("child of an ephemeral: %v", err)
+	}
+	if err := s.Delete(ctx, node, session.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Delete(ctx, node, session.AnyVersion)
+	var op *session.OpError
+	if !errors.Is(err, session.ErrNoNode) || !errors.As(err, &op) || op.Op != "delete" || op.Path != node {
+		t.Fatalf("delete twice: %v", err)
+	}
+	if err := s.Sync(ctx, "/"); err != nil {
+		t.Fatal(err)
+	}
+	if node, err := s.Create(ctx, "/locks/ttl", nil, session.TTL(time.Hour)); err != nil || node != "/locks/ttl" {
+		t.Fatalf("TTL: %q, %v", node, err)
+	}
+	if _, err := s.Create(ctx, "/locks/ttl", nil, session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
+		t.Fatalf("create twice: %v", err)
+	}
+
+	results, err := s.Multi(ctx, session.CreateOp("/locks/m-", nil, session.EphemeralSequential), session.SetOp("/locks", nil, session.AnyVersion))
+	if err != nil || results[0].Path != "/locks/m-0000000002" || results[1].Stat.NumChildren != 3 {
+		t.Fatalf("multi: %+v, %v", results, err)
+	}
+	if _, err := s.Create(ctx, "/locks/kept", nil, session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	results, err = s.Multi(ctx, session.DeleteOp("/locks/kept", 0), session.CheckOp("/locks/ttl", 9), session.DeleteOp("/locks/c", 0))
+	if !errors.Is(err, session.ErrBadVersion) || !errors.As(err, &op) || op.Path != "/locks/ttl" {
+		t.Fatalf("multi that fails: %v", err)
+	}
+	if len(results) != 3 || results[0].Err != nil || !errors.Is(results[1].Err, session.ErrBadVersion) || results[2].Err != nil {
+		t.Fatalf("multi that fails: %+v", results)
+	}
+	if stat, err := s.Exists(ctx, "/locks/kept"); stat == nil || err != nil {
+		t.Fatalf("the failed multi has deleted a node: %v", err)
+	}
+}
+
+// TestRealBadInput shows that what cannot be sent harms nobody.
+func TestRealBadInput(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	s := open(t, ens.Addrs(), nil)
+	events := s.Events(ctx)
+	await[session.Connected](t, events)
+	for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/a\x00"} {
+		_, createErr := s.Create(ctx, path, nil, session.Persistent)
+		_, _, getErr := s.Get(ctx, path)
+		_, setErr := s.Set(ctx, path, nil, 0)
+		_, existsErr := s.Exists(ctx, path)
+		_, _, childrenErr := s.Children(ctx, path)
+		_, multiErr := s.Multi(ctx, session.CheckOp(path, 0))
+		for _, err := range []error{
+			createErr, getErr, setErr, existsErr, childrenErr, multiErr,
+			s.Delete(ctx, path, 0), s.Sync(ctx, path), s.EnsurePath(ctx, path),
+		} {
+			if !errors.Is(err, session.ErrInvalidPath) || !strings.Contains(err.Error(), fmt.Sprintf("%q", path)) {
+				t.Errorf("%q: %v", path, err)
+			}
 		}
 	}
-	t.Log("exists", time.Since(start)/100)
-	start = time.Now()
-	for range 100 {
-		if _, err := s.Set(ctx, "/a", nil, -1); err != nil {
-			t.Fatal(err)
-		}
+	large := make([]byte, 2<<20)
+	if _, err := s.Create(ctx, "/a", large, session.Persistent); !errors.Is(err, session.ErrTooLarge) || !strings.Contains(err.Error(), "data") {
+		t.Errorf("2 MiB: %v", err)
 	}
-	t.Log("set", time.Since(start)/100)
-	ev := s.Events(ctx)
-	t.Log(<-ev)
-	ens.Kill(ens.Leader())
-	t.Log(<-ev)
-	t.Log(<-ev)
-	t.Log(s.Exists(ctx, node))
-	start = time.Now()
+	if _, err := s.Multi(ctx, session.SetOp("/a", large, 0)); !errors.Is(err, session.ErrTooLarge) {
+		t.Errorf("2 MiB in a transaction: %v", err)
+	}
+	if _, err := s.Multi(ctx); !errors.Is(err, session.ErrInvalidArgument) {
+		t.Errorf("no operations: %v", err)
+	}
+	if _, err := s.Multi(ctx, session.Op{}); err == nil {
+		t.Error("the zero Op is accepted")
+	}
+	if _, err := s.Create(ctx, "/a", nil, session.CreateMode(7)); !errors.Is(err, session.ErrInvalidArgument) {
+		t.Errorf("mode 7: %v", err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, _, err := s.Get(ended, "/"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+	if _, err := s.Exists(ctx, "/"); err != nil {
+		t.Errorf("the session has suffered: %v", err)
+	}
 	s.Close()
-	t.Log("close", time.Since(start))
-	t.Log(<-ev)
-	_, err = s.Exists(ctx, node)
-	t.Log(err)
+	if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("a closed session: %v", err)
+	}
+	if ev := <-events; ev != (session.Closed{}) {
+		t.Errorf("the connection has suffered: %v", ev)
+	}
+}
+
+// TestRealLargeReply: a list over the limit fails alone.
+func TestRealLargeReply(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
+	events := s.Events(ctx)
+	await[session.Connected](t, events)
+	if _, err := s.Create(ctx, "/many", nil, session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			if _, err := s.Create(ctx, fmt.Sprintf("/many/%0100d", i), nil, session.Ephemeral); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for range 20 {
+		wg.Go(func() {
+			if _, _, err := s.Children(ctx, "/many"); !errors.Is(err, session.ErrTooLarge) {
+				t.Errorf("a list of 20 kB: %v", err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := s.Exists(ctx, "/many"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	s.Close()
+	if ev := <-events; ev != (session.Closed{}) {
+		t.Errorf("the connection has suffered: %v", ev)
+	}
+}
+
+func TestRealAuthAndACL(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	secret := []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s := open(t, proxy.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: secret, ACL: session.CreatorAll()})
+	other := open(t, ens.Addrs(), nil)
+	if _, err := s.Create(ctx, "/private", []byte("x"), session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := other.Get(ctx, "/private"); !errors.Is(err, session.ErrNoAuth) {
+		t.Errorf("somebody else reads: %v", err)
+	}
+	// The credentials must be there again before the first request is.
+	for range 5 {
+		proxy.Disconnect(0)
+		if _, _, err := s.Get(ctx, "/private"); err != nil {
+			t.Fatalf("after a reconnect: %v", err)
+		}
+	}
+	_, err := session.Open(ctx, ens.Addrs(), &session.Options{Auth: []session.Auth{{Scheme: "nonsense", Secret: []byte("hunter2")}}})
+	if !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("bad credentials: %v", err)
+	}
+}
+
+func TestOpenNamesServersAndTroubles(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close() // so that nobody listens there
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = session.Open(ctx, []string{address}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("no server: %v", err)
+	}
+}
+
+// TestRealLossIsToldInTime freezes connections in every way, and shows that the
+// session counts itself as lost before the server gives away what it held.
+func TestRealLossIsToldInTime(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3)
+	for name, dir := range map[string]zktest.Direction{
+		"both": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient, "but events": zktest.ToClientButEvents,
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := zktest.NewProxy(t, ens.Addrs()...)
+			checkLoss(t, ens, proxy.Addrs(), 5, func() { proxy.Freeze(0, dir) })
+		})
+	}
+	t.Run("a server cut off from the leader", func(t *testing.T) {
+		cut := ens.Followers()[0]
+		checkLoss(t, ens, []string{ens.Addr(cut)}, 5, func() { ens.Isolate(cut) })
+		ens.Heal()
+	})
+}
+
+// checkLoss opens n sessions, breaks something, and compares when each counts itself
+// as lost with when its ephemeral node goes.
+func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault func()) {
+	ctx := patient(t)
+	leader := open(t, []string{ens.Addr(ens.Leader())}, nil)
+	var wg sync.WaitGroup
+	ready := make(chan struct{}, n)
+	for i := range n {
+		s := open(t, addrs, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+		events := s.Events(ctx)
+		await[session.Connected](t, events)
+		path := fmt.Sprintf("/%d-%x", i, id(t, s))
+		if _, err := s.Create(ctx, path, nil, session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.Sync(ctx, "/"); err != nil {
+			t.Fatal(err)
+		}
+		gone := make(chan time.Time, 1)
+		armed := make(chan error, 1)
+		leader.Async(0).Watch(path, func(_ []byte, _ *session.Stat, err error) { armed <- err },
+			func(_ []byte, _ *session.Stat, err error) {
+				if errors.Is(err, session.ErrNoNode) {
+					gone <- time.Now()
+				}
+			})
+		if err := <-armed; err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			ready <- struct{}{}
+			await[session.Expired](t, events)
+			lost := time.Now()
+			select {
+			case at := <-gone:
+				if !lost.Before(at) {
+					t.Errorf("the node went %v before the session was counted as lost", lost.Sub(at))
+				}
+			case <-ctx.Done():
+				t.Error("the node stays")
+			}
+		})
+	}
+	for range n {
+		<-ready
+	}
+	fault()
+	wg.Wait()
+}
+
+// TestRealFrozenServer: one of three that stops answering costs the connection, and
+// not the session.
+func TestRealFrozenServer(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3)
+	ctx := patient(t)
+	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond}
+	follower := ens.Followers()[0]
+	var s *session.Session
+	for s == nil || await[session.Connected](t, s.Events(ctx)).Server != ens.Addr(follower) {
+		if s != nil {
+			s.Close()
+		}
+		s = open(t, ens.Addrs(), opts)
+	}
+	events := s.Events(ctx)
+	ens.Pause(follower)
+	await[session.Connected](t, events)
+	if ev := await[session.Suspended](t, events); time.Until(ev.Deadline) <= 0 {
+		t.Errorf("suspended when it was too late: %v", ev)
+	}
+	if ev := <-events; ev != (session.Resumed{Server: s.State().(session.Resumed).Server}) {
+		t.Errorf("after the suspension came %v", ev)
+	}
+	// Those who come now are not kept by it either.
+	for range 5 {
+		open(t, ens.Addrs(), opts).Close()
+	}
+	ens.Resume(follower)
+	if _, err := s.Set(ctx, "/", nil, session.AnyVersion); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRealWatchesAreShared counts what 100 who wait for one node cost.
+func TestRealWatchesAreShared(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s := open(t, proxy.Addrs(), nil)
+	other := open(t, ens.Addrs(), nil)
+	if _, err := s.Create(ctx, "/a", []byte("0"), session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	proxy.ResetRequests()
+	const n = 100
+	read, changed, over := make(chan string, n), make(chan string, n), make(chan error, n)
+	var cancels []func()
+	for range n {
+		cancels = append(cancels, s.Async(0).Watch("/a",
+			func(data []byte, _ *session.Stat, err error) {
+				if err != nil {
+					over <- err
+				}
+				read <- string(data)
+			},
+			func(data []byte, _ *session.Stat, err error) {
+				if err != nil {
+					over <- err
+					return
+				}
+				changed <- string(data)
+			}))
+	}
+	all := func(ch chan string, want string) {
+		t.Helper()
+		for range n {
+			if got := <-ch; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+	all(read, "0")
+	if _, err := other.Set(ctx, "/a", []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	all(changed, "1")
+	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
+		t.Errorf("%d reads, want one for all, and one after the change", got)
+	}
+	// A watch that nobody wants any more is used by the next who does.
+	for _, cancel := range cancels {
+		cancel()
+	}
+	s.Async(0).Watch("/a", func(data []byte, _ *session.Stat, _ error) { read <- string(data) },
+		func(_ []byte, _ *session.Stat, err error) { over <- err })
+	if got := <-read; got != "1" {
+		t.Errorf("the parked watch says %q", got)
+	}
+	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
+		t.Errorf("%d reads: the parked watch was not used", got)
+	}
+	// It stands after a reconnect, and tells what was missed.
+	proxy.Refuse(true)
+	proxy.Disconnect(0)
+	if err := other.Delete(ctx, "/a", session.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Refuse(false)
+	if err := <-over; !errors.Is(err, session.ErrNoNode) {
+		t.Errorf("the deletion came as %v", err)
+	}
+	if watches := ens.Mntr(0)["zk_watch_count"]; watches != "0" {
+		t.Errorf("%s watches are left on the server", watches)
+	}
+}
+
+// TestRealNothingCrossesEpochs loses a session with writes queued: none may happen in
+// the next.
+func TestRealNothingCrossesEpochs(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s := open(t, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+	other := open(t, ens.Addrs(), nil)
+	events := s.Events(ctx)
+	await[session.Connected](t, events)
+	proxy.Refuse(true)
+	proxy.Disconnect(0)
+	await[session.Suspended](t, events)
+	const n = 40
+	failed := make(chan error, n)
+	for i := range n {
+		mode := []session.CreateMode{session.Ephemeral, session.Persistent}[i%2]
+		go func() {
+			_, err := s.Create(ctx, fmt.Sprintf("/crossed-%d", i), nil, mode)
+			failed <- err
+		}()
+	}
+	for range n {
+		if err := <-failed; !errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("a write that was never sent: %v", err)
+		}
+	}
+	proxy.Refuse(false)
+	await[session.Connected](t, events)
+	if err := other.Sync(ctx, "/"); err != nil {
+		t.Fatal(err)
+	}
+	names, _, err := other.Children(ctx, "/")
+	if err != nil || strings.Contains(strings.Join(names, " "), "crossed") {
+		t.Errorf("there are %q, %v", names, err)
+	}
+}
+
+// TestRealLostReplies loses the reply to every kind of request.
+func TestRealLostReplies(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s := open(t, proxy.Addrs(), nil)
+	if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	lose := func(op zktest.Op) { proxy.DropReply(zktest.Match{Op: op}) }
+
+	lose(zktest.OpGetData)
+	if _, _, err := s.Get(ctx, "/a"); err != nil {
+		t.Errorf("a read: %v", err)
+	}
+	lose(zktest.OpSetData)
+	if _, err := s.Set(ctx, "/a", nil, session.AnyVersion); !errors.Is(err, session.ErrUnknownOutcome) {
+		t.Errorf("a write: %v", err)
+	}
+	lose(zktest.OpCreate)
+	node, err := s.Create(ctx, "/a/x-", nil, session.PersistentSequential)
+	if err != nil {
+		t.Errorf("a sequential create: %v", err)
+	}
+	lose(zktest.OpCreate)
+	if _, err := s.Create(ctx, "/a/e", nil, session.Ephemeral); err != nil {
+		t.Errorf("an ephemeral create: %v", err)
+	}
+	proxy.DropRequest(zktest.Match{Op: zktest.OpCreate})
+	second, err := s.Create(ctx, "/a/x-", nil, session.EphemeralSequential)
+	if err != nil || second == node {
+		t.Errorf("a sequential create that is lost on its way: %v", err)
+	}
+	lose(zktest.OpCreateContainer)
+	if err := s.EnsurePath(ctx, "/b/c/d"); err != nil {
+		t.Errorf("a path: %v", err)
+	}
+	names, _, err := s.Children(ctx, "/a")
+	if err != nil || len(names) != 3 {
+		t.Errorf("there are %q, %v: want each once", names, err)
+	}
+	if err := proxy.AwaitFault(time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRealCancelledCreateLeavesNothing cancels while the reply is under way.
+func TestRealCancelledCreateLeavesNothing(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s := open(t, proxy.Addrs(), nil)
+	other := open(t, ens.Addrs(), nil)
+	if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []session.CreateMode{session.EphemeralSequential, session.PersistentSequential, session.Ephemeral} {
+		proxy.Freeze(0, zktest.ToClient)
+		short, cancel := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Create(short, "/a/x", nil, mode)
+			done <- err
+		}()
+		for { // until the server has made it
+			stat, err := other.Exists(ctx, "/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stat.NumChildren == 1 {
+				break
+			}
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
+			t.Errorf("mode %d: %v", mode, err)
+		}
+		proxy.Thaw(0)
+		for ctx.Err() == nil {
+			if stat, err := other.Exists(ctx, "/a"); err != nil {
+				t.Fatal(err)
+			} else if stat.NumChildren == 0 {
+				break
+			}
+		}
+	}
+}
+
+// TestRealSessionFull: a session refuses more ephemerals than servers can bear.
+func TestRealSessionFull(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	s := open(t, ens.Addrs(), nil)
+	name := strings.Repeat("x", 64<<10)
+	var full error
+	made := 0
+	for ; made < 20 && full == nil; made++ {
+		_, full = s.Create(ctx, fmt.Sprintf("/%d%s", made, name), nil, session.Ephemeral)
+	}
+	if !errors.Is(full, session.ErrSessionFull) || made != 16 {
+		t.Errorf("after %d nodes of 64 KiB: %v", made, full)
+	}
+	if err := s.Delete(ctx, "/0"+name, session.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(ctx, "/0"+name, nil, session.Ephemeral); err != nil {
+		t.Errorf("after one was deleted: %v", err)
+	}
+}
+
+// TestRealMemory: what an open session costs.
+func TestRealMemory(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 1)
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	const n = 10
+	for range n {
+		s := open(t, ens.Addrs(), nil)
+		if _, err := s.Exists(patient(t), "/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := int64(heap()-before) / n
+	t.Logf("%d KiB for each session", each>>10)
+	if each > 3<<19 {
+		t.Errorf("a session costs %d bytes, more than 1.5 MiB", each)
+	}
 }

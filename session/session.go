@@ -21,6 +21,7 @@ type Session struct {
 	born    time.Time // deadlines are kept as distances from it
 	order   *order    // of everything that the loop does
 	workers sync.WaitGroup
+	values  func() context.Context // those of Open's context, for the dialer; it does not end
 
 	mu      sync.Mutex
 	newest  *epoch        // takes requests; nil once closed
@@ -70,6 +71,7 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 		closing: make(chan struct{}), gone: make(chan struct{}), refused: make(chan struct{}),
 		watches: make(map[watchKey]*watchEntry),
 		machine: machine{epoch: 1},
+		values:  func() context.Context { return context.WithoutCancel(ctx) },
 	}
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)
@@ -361,7 +363,7 @@ func (s *Session) enqueue(c *call) error {
 // belongs to none, and nobody can have taken it for a part of this one.
 func (s *Session) unsent(c *call, why error) {
 	s.do(func() {
-		free := c.number == 0 && !(c.write && c.epoch.announced.Load())
+		free := c.number == 0 && (!c.write || !c.epoch.announced.Load())
 		if free && errors.Is(why, ErrExpired) {
 			why = s.enqueue(c)
 		}

@@ -200,14 +200,6 @@ func handshakeFrame(h handshake) []byte {
 	})
 }
 
-// requestedID returns the session that a connect request asks for.
-func requestedID(body []byte) int64 {
-	if len(body) < 24 {
-		return 0
-	}
-	return int64At(body, 16)
-}
-
 // nodeEvent is what the server tells of a watch.
 type nodeEvent struct {
 	kind eventKind

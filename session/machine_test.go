@@ -1,0 +1,186 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// grammar follows the events of a session, and says which may come next.
+type grammar int
+
+const (
+	without grammar = iota // no session
+	with
+	inDoubt
+	after
+)
+
+func (g grammar) next(ev Event) (grammar, error) {
+	switch ev.(type) {
+	case Connected:
+		if g == without {
+			return with, nil
+		}
+	case Suspended:
+		if g == with {
+			return inDoubt, nil
+		}
+	case Resumed:
+		if g == inDoubt {
+			return with, nil
+		}
+	case Expired:
+		if g == with || g == inDoubt {
+			return without, nil
+		}
+	case Closed:
+		if g != after {
+			return after, nil
+		}
+	}
+	return g, errors.New("out of place")
+}
+
+func inputs(epoch int) []input {
+	var all []input
+	for _, n := range []int{epoch - 1, epoch, epoch + 1} {
+		all = append(all,
+			established{epoch: n, id: int64(100 + n), timeout: time.Second, server: "a:1"},
+			severed{epoch: n}, rejected{epoch: n}, overdue{epoch: n})
+	}
+	return append(all, shut{}, parted{})
+}
+
+// TestMachineGrammar explores every state of the first epochs with every input,
+// possible or not.
+func TestMachineGrammar(t *testing.T) {
+	type position struct {
+		m machine
+		g grammar
+	}
+	start := position{m: machine{epoch: 1}}
+	seen := map[position]bool{start: true}
+	for queue := []position{start}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if at.m.epoch > 4 {
+			continue
+		}
+		for _, in := range inputs(at.m.epoch) {
+			m, e := at.m.Step(in)
+			g := at.g
+			for _, ev := range e.Emit {
+				next, err := g.next(ev)
+				if err != nil {
+					t.Fatalf("%v, given %T%+v, emits %v: %v", at.m, in, in, ev, err)
+				}
+				g = next
+			}
+			if err := checkEffects(at.m, m, e.Do); err != nil {
+				t.Fatalf("%v, given %T%+v: %v", at.m, in, in, err)
+			}
+			if next := (position{m, g}); !seen[next] {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	t.Logf("%d states", len(seen))
+}
+
+// checkEffects holds one step against the rules: epochs are dialled once, in
+// order, after the one before has been retired, and the last is retired at the end.
+func checkEffects(before, after machine, do []effect) error {
+	var want []effect
+	switch {
+	case after.epoch > before.epoch:
+		want = []effect{retire{before.epoch}, dial{after.epoch}}
+	case before.state != closing && after.state == closing:
+		want = []effect{part{before.epoch}}
+	case before.state != closed && after.state == closed:
+		want = []effect{retire{before.epoch}}
+	}
+	if !slices.Equal(do, want) {
+		return fmt.Errorf("asks for %v, want %v", do, want)
+	}
+	if before.Ended() && after != before {
+		return fmt.Errorf("revived as %v", after)
+	}
+	return nil
+}
+
+func TestMachineRows(t *testing.T) {
+	deadline := time.Unix(7, 0)
+	connect := established{epoch: 1, id: 9, timeout: time.Second, server: "a:1"}
+	for _, row := range []struct {
+		danger string
+		given  []input
+		events []string
+	}{
+		{
+			"a reconnect is not a new session",
+			[]input{connect, severed{1, deadline}, established{epoch: 1, id: 9, server: "b:1"}},
+			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", Suspended{deadline}.String(), "resumed server=b:1"},
+		},
+		{
+			"a connection that fails twice suspends once",
+			[]input{connect, severed{1, deadline}, severed{1, deadline}},
+			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", Suspended{deadline}.String()},
+		},
+		{
+			"a session that was never announced is not mourned",
+			[]input{overdue{1}, established{epoch: 2, id: 10, timeout: time.Second, server: "a:1"}},
+			[]string{"connected id=0xa epoch=2 timeout=1s server=a:1"},
+		},
+		{
+			"the deadline passes without a word from the server",
+			[]input{connect, overdue{1}, rejected{1}},
+			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", "expired id=0x9 epoch=1"},
+		},
+		{
+			"news of an epoch that is over is no news",
+			[]input{connect, rejected{1}, established{epoch: 1, id: 9}, severed{1, deadline}, overdue{1}},
+			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", "expired id=0x9 epoch=1"},
+		},
+		{
+			"nothing comes after Closed, not even the loss",
+			[]input{connect, shut{}, overdue{1}, rejected{1}, severed{1, deadline}, parted{}, connect, shut{}},
+			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", "closed"},
+		},
+	} {
+		t.Run(row.danger, func(t *testing.T) {
+			m := machine{epoch: 1}
+			var events []string
+			for _, in := range row.given {
+				var e effects
+				m, e = m.Step(in)
+				for _, ev := range e.Emit {
+					events = append(events, ev.String())
+				}
+			}
+			if !slices.Equal(events, row.events) {
+				t.Errorf("got  %q\nwant %q", events, row.events)
+			}
+		})
+	}
+}
+
+func TestTerms(t *testing.T) {
+	for _, row := range []struct{ timeout, tick, lease, heartbeat, silence time.Duration }{
+		{12 * time.Second, 0, 6750 * time.Millisecond, 2 * time.Second, 2375 * time.Millisecond},
+		{12 * time.Second, 200 * time.Millisecond, 9650 * time.Millisecond, 2 * time.Second, 3825 * time.Millisecond},
+		{1200 * time.Millisecond, 0, 670 * time.Millisecond, 200 * time.Millisecond, 235 * time.Millisecond},
+		{1200 * time.Millisecond, time.Hour, 670 * time.Millisecond, 200 * time.Millisecond, 235 * time.Millisecond},
+		{30 * time.Second, 2 * time.Second, 23750 * time.Millisecond, 5 * time.Second, 9375 * time.Millisecond},
+	} {
+		got := termsOf(row.timeout, row.tick)
+		if want := (terms{row.lease, row.heartbeat, row.silence}); got != want {
+			t.Errorf("termsOf(%v, %v) = %v, want %v", row.timeout, row.tick, got, want)
+		}
+		if got.heartbeat+got.silence >= got.lease {
+			t.Errorf("termsOf(%v, %v) leaves no time to find another server", row.timeout, row.tick)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseConnectString(t *testing.T) {
+	for _, row := range []struct {
+		connect string
+		servers []string
+		chroot  string
+	}{
+		{"zk1:2181,zk2:2182/apps/billing", []string{"zk1:2181", "zk2:2182"}, "/apps/billing"},
+		{"zk1", []string{"zk1:2181"}, ""},
+		{"zk1, zk2/", []string{"zk1:2181", "zk2:2181"}, ""},
+		{"[::1]:2181,[::2]", []string{"[::1]:2181", "[::2]:2181"}, ""},
+	} {
+		servers, chroot, err := ParseConnectString(row.connect)
+		if err != nil || !slices.Equal(servers, row.servers) || chroot != row.chroot {
+			t.Errorf("%q: %q, %q, %v", row.connect, servers, chroot, err)
+		}
+	}
+	for _, bad := range []string{"", "/a", "zk1:0", "zk1:port", "zk1:99999", ":2181", "zk1,,zk2", "zk1/a/", "zk1/a//b", "zk1:2181:3"} {
+		if servers, chroot, err := ParseConnectString(bad); err == nil {
+			t.Errorf("%q is accepted: %q, %q", bad, servers, chroot)
+		}
+	}
+}
+
+func TestOptionsAreRefused(t *testing.T) {
+	for _, row := range []struct {
+		opts Options
+		name string
+	}{
+		{Options{Timeout: -time.Second}, "Timeout"},
+		{Options{Timeout: 1}, "Timeout"},
+		{Options{ServerTick: -1}, "ServerTick"},
+		{Options{CloseTimeout: -1}, "CloseTimeout"},
+		{Options{MaxRequest: 10}, "MaxRequest"},
+		{Options{MaxReply: -1}, "MaxReply"},
+		{Options{Chroot: "apps"}, "Chroot"},
+		{Options{Chroot: "/apps/"}, "Chroot"},
+		{Options{Auth: []Auth{{Secret: []byte("x")}}}, "Auth[0]"},
+	} {
+		_, err := Open(t.Context(), []string{"127.0.0.1:1"}, &row.opts)
+		if err == nil || !strings.Contains(err.Error(), "Options."+row.name) {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+	for _, servers := range [][]string{nil, {""}, {"a:b"}, {"a:1", "b:-1"}} {
+		if _, err := Open(t.Context(), servers, nil); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "servers") {
+			t.Errorf("%q: %v", servers, err)
+		}
+	}
+}
+
+func TestAuthIsSecret(t *testing.T) {
+	a := Auth{Scheme: "digest", Secret: []byte("user:password")}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		for _, v := range []any{a, []Auth{a}, Options{Auth: []Auth{a}}, &Options{Auth: []Auth{a}}} {
+			if text := fmt.Sprintf(verb, v); strings.Contains(text, "password") || strings.Contains(text, "112 97 115") {
+				t.Errorf("%s of %T shows the secret: %s", verb, v, text)
+			}
+		}
+	}
+}
+
+func TestCreateModes(t *testing.T) {
+	for _, good := range []CreateMode{Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container, TTL(time.Second), SequentialTTL(time.Hour)} {
+		if err := good.validate(); err != nil {
+			t.Errorf("%d: %v", good, err)
+		}
+	}
+	for _, bad := range []CreateMode{-1, 7, TTL(0), TTL(-time.Second), Persistent | 1<<modeBits, modeSequentialTTL} {
+		if err := bad.validate(); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%d is accepted", bad)
+		}
+	}
+	if got := TTL(time.Minute).ttl(); got != time.Minute {
+		t.Errorf("TTL(1m).ttl() = %v", got)
+	}
+}

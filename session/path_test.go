@@ -1,0 +1,53 @@
+package session
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestValidatePath(t *testing.T) {
+	for _, good := range []string{"/", "/a", "/a/b", "/a.b/..c/...", "/ä/漢", "/_c_x-lock-0000000001", "/a b"} {
+		if err := ValidatePath(good); err != nil {
+			t.Errorf("%q is refused: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"", "a", "a/b", "/a/", "//", "/a//b", "/a/../b", "/..", "/.", "/a/./b", "/a\x00b", "/a\x01", "/a\x1f", "/a\x7f",
+		"/a\u009f", "/a\uf000", "/a\ufff0", "/a\xff",
+	} {
+		if err := ValidatePath(bad); !errors.Is(err, ErrInvalidPath) {
+			t.Errorf("%q is accepted: %v", bad, err)
+		}
+	}
+}
+
+func TestJoinAndSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfN(rapid.StringMatching(`[a-zé]{1,4}`), 1, 4).Draw(t, "names")
+		path := "/" + strings.Join(names, "/")
+		dir, name := Split(path)
+		if name != names[len(names)-1] || Join(dir, name) != path {
+			t.Fatalf("Split(%q) = %q, %q", path, dir, name)
+		}
+	})
+}
+
+func TestChroot(t *testing.T) {
+	for _, row := range []struct{ chroot, relative, absolute string }{
+		{"", "/", "/"},
+		{"", "/a", "/a"},
+		{"/apps", "/", "/apps"},
+		{"/apps", "/a/b", "/apps/a/b"},
+	} {
+		s := &Session{opts: Options{Chroot: row.chroot}}
+		if got := s.absolute(row.relative); got != row.absolute {
+			t.Errorf("below %q, %q is %q", row.chroot, row.relative, got)
+		}
+		if got := s.relative(row.absolute); got != row.relative {
+			t.Errorf("below %q, %q is shown as %q", row.chroot, row.absolute, got)
+		}
+	}
+}
