@@ -56,7 +56,7 @@ func termsOf(timeout, tick time.Duration) terms {
 
 // newEpoch starts the client below, which begins to dial.
 func newEpoch(s *Session, number int) (*epoch, error) {
-	ctx, cancel := context.WithCancel(s.values())
+	ctx, cancel := context.WithCancel(context.Background())
 	e := &epoch{
 		session: s, number: number, retire: cancel, retired: ctx.Done(),
 		watches: make(map[watchKey]struct{}),

@@ -21,7 +21,6 @@ type Session struct {
 	born    time.Time // deadlines are kept as distances from it
 	order   *order    // of everything that the loop does
 	workers sync.WaitGroup
-	values  func() context.Context // those of Open's context, for the dialer; it does not end
 
 	mu      sync.Mutex
 	newest  *epoch        // takes requests; nil once closed
@@ -71,7 +70,6 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 		closing: make(chan struct{}), gone: make(chan struct{}), refused: make(chan struct{}),
 		watches: make(map[watchKey]*watchEntry),
 		machine: machine{epoch: 1},
-		values:  func() context.Context { return context.WithoutCancel(ctx) },
 	}
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)

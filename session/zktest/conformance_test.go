@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // A step is one thing that a client does.
@@ -54,8 +56,9 @@ func newWorld(tb testing.TB, addr string) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.scribe.base = a.zxid
-	_ = probe.Close()
+	// Closing the session is a transaction, too.
+	w.scribe.base = a.zxid + 1
+	probe.quit()
 	return w
 }
 
@@ -117,13 +120,7 @@ func (w *world) play(st step) string {
 // close ends all sessions of the world, and waits for that.
 func (w *world) close() {
 	for _, c := range w.clients {
-		c.send(OpCloseSession, nil)
-		for {
-			a, err := c.receive()
-			if err != nil || a.gone {
-				break
-			}
-		}
+		c.quit()
 	}
 }
 
@@ -515,4 +512,104 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests, %d answered differently", len(steps), differences)
+}
+
+// TestConformanceAtRandom does the same with requests in any order.
+func TestConformanceAtRandom(t *testing.T) {
+	ens := StartEnsemble(t, 1, NoSync(), JVMFlags("-Dzookeeper.extendedTypesEnabled=true"))
+	srv := Start(t)
+	checks := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		checks++
+		root := fmt.Sprintf("/r%d", checks)
+		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step { return anyStep(rt, root) }), 10, 60).Draw(rt, "steps")
+		theirs, ours := newWorld(t, ens.Addr(0)), newWorld(t, srv.Addrs()[0])
+		defer theirs.close()
+		defer ours.close()
+		for _, st := range append([]step{create(root, "", 0)}, steps...) {
+			want, got := theirs.play(st), ours.play(st)
+			if got != want {
+				rt.Fatalf("%s\n\treal: %s\n\tours: %s", st.name(), want, got)
+			}
+			rt.Logf("%s: %s", st.name(), got)
+		}
+	})
+}
+
+func (st step) String() string { return st.name() }
+
+// anyStep draws a request on one of a few paths, so that requests meet.
+func anyStep(rt *rapid.T, root string) step {
+	who := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "who")
+	names := []string{"", "/a", "/b", "/a/c", "/a/d", "/b/c", "/a/c/e"}
+	path := func() string { return root + rapid.SampledFrom(names).Draw(rt, "path") }
+	version := func() int32 { return rapid.SampledFrom([]int32{-1, -1, -1, 0, 1, 2}).Draw(rt, "version") }
+	flags := func() int32 { return rapid.Int32Range(0, 3).Draw(rt, "flags") }
+	data := func() string { return rapid.SampledFrom([]string{"", "x", "yy"}).Draw(rt, "data") }
+	watch := func() bool { return rapid.Bool().Draw(rt, "watch") }
+	list := func() []acl {
+		return rapid.SampledFrom([][]acl{
+			openACL(), openACL(), openACL(), readACL(), list1("auth", ""), list1("ip", "127.0.0.1"),
+			{{permRead | permAdmin | permDelete, identity{"world", "anyone"}}, {31, digest("u:p")}},
+		}).Draw(rt, "acl")
+	}
+	write := func() step {
+		switch rapid.IntRange(0, 5).Draw(rt, "write") {
+		case 0, 1:
+			return create(path(), data(), flags(), list()...)
+		case 2:
+			return remove(path(), version())
+		case 3, 4:
+			return set(path(), data(), version())
+		}
+		return check(path(), version())
+	}
+	kind := rapid.IntRange(0, 27).Draw(rt, "kind")
+	switch kind {
+	case 0, 1, 2:
+		return create(path(), data(), flags(), list()...).by(who)
+	case 3:
+		return create2(path(), data(), flags()).by(who)
+	case 4:
+		return container(path(), flags()).by(who)
+	case 5:
+		return createTTL(path(), 5, 1000000).by(who)
+	case 6, 7:
+		return remove(path(), version()).by(who)
+	case 8, 9:
+		return set(path(), data(), version()).by(who)
+	case 10, 11:
+		return exists(path(), watch()).by(who)
+	case 12, 13:
+		return get(path(), watch()).by(who)
+	case 14, 15:
+		return children2(path(), watch()).by(who)
+	case 16:
+		return getACL(path()).by(who)
+	case 17:
+		return setACL(path(), version(), list()...).by(who)
+	case 18, 19, 20:
+		all := make([]step, rapid.IntRange(1, 4).Draw(rt, "size"))
+		for i := range all {
+			all[i] = write()
+		}
+		return multi(all...).by(who)
+	case 21:
+		return addWatch(path(), rapid.Int32Range(0, 1).Draw(rt, "mode")).by(who)
+	case 22:
+		return removeWatches(path(), rapid.Int32Range(1, 3).Draw(rt, "type")).by(who)
+	case 23:
+		return checkWatches(path(), rapid.Int32Range(1, 3).Draw(rt, "type")).by(who)
+	case 24:
+		since := rapid.Int64Range(0, 40).Draw(rt, "since")
+		return setWatches(OpSetWatches2, since, []string{path()}, []string{path()}, []string{path()}, []string{path()}, []string{path()}).by(who)
+	case 25:
+		return rapid.SampledFrom([]step{auth("digest", "u:p"), auth("digest", "v:q"), ephemerals(root), countAll(root)}).Draw(rt, "other").by(who)
+	case 26:
+		return multiRead(get(path(), false), children(path(), false)).by(who)
+	}
+	if rapid.Bool().Draw(rt, "leave") {
+		return leave().by(who)
+	}
+	return reconnect(10000, true).by(who)
 }

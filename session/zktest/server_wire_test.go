@@ -2,9 +2,11 @@ package zktest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -119,7 +121,7 @@ func (w *wire) receive() (answer, error) {
 	for {
 		frame, err := w.frame()
 		if err != nil {
-			if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
 				return answer{}, err
 			}
 			return answer{gone: true}, nil
@@ -148,14 +150,15 @@ func (w *wire) call(op Op, arg body) (answer, error) {
 	return w.receive()
 }
 
-// must is call for what has to succeed.
-func (w *wire) must(tb testing.TB, op Op, arg body) *decoder {
-	tb.Helper()
-	a, err := w.call(op, arg)
-	if err != nil || a.gone || a.err != codeOK {
-		tb.Fatalf("op %d: %+v, %v", op, a, err)
+// quit closes the session, and waits until that is done.
+func (w *wire) quit() {
+	w.send(OpCloseSession, nil)
+	for {
+		if a, err := w.receive(); err != nil || a.gone {
+			break
+		}
 	}
-	return &decoder{rest: a.rest}
+	_ = w.Close()
 }
 
 // settle waits until all events that were on their way are here.
