@@ -21,8 +21,8 @@ import (
 // machine.go takes for granted.
 
 var (
-	modelStates = flag.Int("model.states", 500_000, "states to explore, over all scenarios")
-	modelWalks  = flag.Int("model.walks", 12_000, "random walks, over all scenarios")
+	modelStates = flag.Int("model.states", 300_000, "states to explore, over all scenarios")
+	modelWalks  = flag.Int("model.walks", 9_000, "random walks, over all scenarios")
 )
 
 // A scenario is a start, and what may go wrong.
@@ -1090,13 +1090,25 @@ func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
 	w := newWorld(s)
 	faultiness := r.Float64() / 4
 	patience := 20 * r.Float64()
-	for range 2000 {
+	calm := 0 // for how many more steps nobody meddles, if positive
+	for range 5000 {
 		normal, faulty := w.actions()
-		if n := slices.DeleteFunc(slices.Clone(normal), func(a action) bool { return a.kind == "leave" }); len(n) > 0 && r.Float64()*20 < patience {
-			normal = n // let them do something before they leave
+		own := slices.DeleteFunc(slices.Clone(normal), func(a action) bool { return a.kind == "leave" })
+		switch {
+		case len(own) == 0:
+			calm = 0
+		case calm > 1:
+			calm--
+		case calm == 1:
+			return trace, errors.New("no rest in 500 steps")
+		case r.IntN(50) == 0:
+			calm = 500
+		}
+		if len(own) > 0 && (calm > 0 || r.Float64()*20 < patience) {
+			normal = own // let them do something before they leave
 		}
 		choice := normal
-		if len(faulty) > 0 && (len(normal) == 0 || r.Float64() < faultiness) {
+		if calm == 0 && len(faulty) > 0 && (len(normal) == 0 || r.Float64() < faultiness) {
 			choice = faulty
 		}
 		if len(choice) == 0 {
@@ -1113,7 +1125,7 @@ func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
 			return trace, err
 		}
 	}
-	return trace, errors.New("no end in 2000 steps")
+	return trace, errors.New("no end in 5000 steps")
 }
 
 // shorten leaves out of a trace what is not needed for the violation.
@@ -1189,7 +1201,10 @@ func TestModel(t *testing.T) {
 			for range *modelWalks / len(scenarios) {
 				trace, err := walk(s, r)
 				if err != nil {
-					tellStory(t, s, shorten(s, trace))
+					if v := violation(""); errors.As(err, &v) {
+						trace = shorten(s, trace)
+					}
+					tellStory(t, s, trace)
 					t.Fatalf("%v, in a random walk", err)
 				}
 				steps += len(trace)
