@@ -236,7 +236,6 @@ func (e *epoch) end(why error) {
 	e.mu.Unlock()
 	e.pipeline.end(why)
 	if l != nil {
-		l.bequeath()
 		l.fail(why)
 	}
 }

@@ -47,7 +47,7 @@ type link struct {
 	sent        map[int32]*sentRequest
 	unread      []*sentRequest // in the order of sending; answered ones are dropped lazily
 	ownXid      int32
-	quorum      time.Time     // when the newest request that the leader must answer was sent
+	leaderHeard time.Time     // when the newest request was sent that the leader has answered, or a sync
 	parting     int32         // xid of the request to close the session
 	parted      chan struct{} // closed when that is answered, or the link has failed
 	failed      chan struct{} // closed when the link has failed
@@ -194,9 +194,6 @@ func (l *link) await(xid int32, r *sentRequest) {
 	r.at = time.Now()
 	l.sent[xid] = r
 	l.unread = append(l.unread, r)
-	if isWrite(r.opcode) {
-		l.quorum = r.at
-	}
 }
 
 // expect announces the next request of the client. It reports whether the link
@@ -221,33 +218,28 @@ func (l *link) unexpect(c *call) bool {
 	return c.bound
 }
 
-// send writes a request of the session's own. It does nothing, and says so, while
-// a frame of the client is being written, which may take long.
-func (l *link) send(opcode int32, build func(xid int32) []byte) (xid int32, sent bool) {
+// sync asks the leader for a sign of life. It does nothing while a frame of the client
+// is being written, which may take long.
+func (l *link) sync() {
 	if !l.writing.TryLock() {
-		return 0, false
+		return
 	}
 	defer l.writing.Unlock()
 	l.mu.Lock()
 	if l.phase == failed {
 		l.mu.Unlock()
-		return 0, false
+		return
 	}
-	xid = l.ownXid
+	xid := l.ownXid
 	if l.ownXid--; l.ownXid > xidOwn {
 		l.ownXid = xidOwn // it has wrapped
 	}
-	l.await(xid, &sentRequest{opcode: opcode})
+	l.await(xid, &sentRequest{opcode: opSync})
+	l.leaderHeard = time.Now()
 	l.mu.Unlock()
-	if _, err := l.socket.Write(build(xid)); err != nil {
+	if _, err := l.socket.Write(syncFrame(xid, "/")); err != nil {
 		l.fail(err)
-		return 0, false
 	}
-	return xid, true
-}
-
-func (l *link) sync() {
-	l.send(opSync, func(xid int32) []byte { return syncFrame(xid, "/") })
 }
 
 // part tells the server that the session ends. The channel is closed when the
@@ -269,23 +261,6 @@ func (l *link) part() <-chan struct{} {
 		l.fail(err)
 	}
 	return l.parted
-}
-
-// bequeath tells the server, if that can be done at once, that the session ends, so
-// that what it held need not wait for the server to notice.
-func (l *link) bequeath() {
-	if l.socket == nil || !l.writing.TryLock() {
-		return
-	}
-	defer l.writing.Unlock()
-	l.mu.Lock()
-	usable := (l.phase == restoring || l.phase == open) && l.parting == 0
-	xid := l.ownXid
-	l.ownXid--
-	l.mu.Unlock()
-	if usable && l.socket.SetWriteDeadline(time.Now().Add(5*time.Millisecond)) == nil {
-		_, _ = l.socket.Write(requestFrame(xid, opClose, nil)) // else the server notices by itself
-	}
 }
 
 // receive reads from the socket until there is a frame for the client, or something
@@ -405,7 +380,7 @@ func (l *link) greet(frame []byte) error {
 	l.phase = restoring
 	l.unset = watches
 	l.auths = len(l.epoch.session.opts.Auth)
-	l.quorum = at
+	l.leaderHeard = at
 	l.mu.Unlock()
 	l.sync()
 	l.forward(frame)
@@ -456,6 +431,11 @@ func (l *link) handle(frame []byte) error {
 	}
 	if isWrite(r.opcode) && byLeader(code) {
 		l.epoch.extend(r.at)
+		l.mu.Lock()
+		if r.at.After(l.leaderHeard) {
+			l.leaderHeard = r.at
+		}
+		l.mu.Unlock()
 	}
 	switch {
 	case r.opcode == opSetWatches:
@@ -551,7 +531,7 @@ func (l *link) check() time.Duration {
 		l.fail(errSilent)
 		return 0
 	}
-	heartbeat := l.quorum.Add(terms.heartbeat).Sub(now)
+	heartbeat := l.leaderHeard.Add(terms.heartbeat).Sub(now)
 	l.mu.Unlock()
 	if heartbeat <= 0 {
 		l.sync()

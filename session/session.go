@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +34,7 @@ type Session struct {
 	machine     machine
 	epoch       *epoch // of the machine
 	connected   Connected
-	subscribers []*subscriber
+	subscribers map[*subscriber]struct{}
 	watches     map[watchKey]*watchEntry
 
 	warmth warmth
@@ -68,7 +67,7 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 	s := &Session{
 		opts: o, born: time.Now(),
 		closing: make(chan struct{}), gone: make(chan struct{}), refused: make(chan struct{}),
-		watches: make(map[watchKey]*watchEntry),
+		watches: make(map[watchKey]*watchEntry), subscribers: make(map[*subscriber]struct{}),
 		machine: machine{epoch: 1},
 	}
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
@@ -256,12 +255,12 @@ func (s *Session) retire() {
 // stop ends the loop and the streams of events.
 func (s *Session) stop() {
 	s.stopped.Store(true)
-	for _, sub := range s.subscribers {
+	for sub := range s.subscribers {
 		if sub.end != nil {
 			sub.end()
 		}
 	}
-	s.subscribers = nil
+	clear(s.subscribers)
 }
 
 // part tells the server that the session ends, after those who hold something
@@ -296,7 +295,7 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 	s.opts.Observer.State(ev)
 	s.opts.Logger.Info("session", "event", ev)
 	var settled []<-chan struct{}
-	for _, sub := range slices.Clone(s.subscribers) {
+	for sub := range s.subscribers {
 		if done := sub.tell(ev); done != nil {
 			settled = append(settled, done)
 		}
@@ -306,7 +305,7 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 
 // subscribe tells a new subscriber the present state.
 func (s *Session) subscribe(sub *subscriber) {
-	s.subscribers = append(s.subscribers, sub)
+	s.subscribers[sub] = struct{}{}
 	switch s.machine.state {
 	case connected:
 		sub.tell(s.connected)
@@ -324,11 +323,7 @@ func (s *Session) subscribe(sub *subscriber) {
 	}
 }
 
-func (s *Session) unsubscribe(sub *subscriber) {
-	if i := slices.Index(s.subscribers, sub); i >= 0 {
-		s.subscribers = slices.Delete(s.subscribers, i, i+1)
-	}
-}
+func (s *Session) unsubscribe(sub *subscriber) { delete(s.subscribers, sub) }
 
 // submit gives a call to the newest epoch, or refuses it in its turn.
 func (s *Session) submit(c *call) {
