@@ -231,7 +231,7 @@ func (t *tree) apply(c change, zxid, now int64) undo {
 		parent := t.nodes[dir]
 		u.parent = parent.stat
 		parent.remove(name)
-		parent.pzxid = max(parent.pzxid, 0)
+		parent.pzxid = max(parent.pzxid, zxid)
 		t.extract(c.path)
 	case dataSet:
 		n := t.node(c.path)
