@@ -29,7 +29,7 @@ type Effects[Do, Ev any] struct {
 // called on the actor's goroutine, possibly before [Start] has returned, and
 // must neither block nor close their own actor.
 type Role[M, In, Do, Ev any] struct {
-	// Name labels the goroutine in profiles and tracebacks.
+	// Name labels the goroutine in profiles, as "actor".
 	Name string
 
 	// Begin is performed before the first input.
