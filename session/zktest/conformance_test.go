@@ -492,12 +492,18 @@ func table() []step {
 
 func list1(scheme, id string) []acl { return []acl{{31, identity{scheme, id}}} }
 
+// realFlags enable nodes with a TTL, and leave containers alone: deleting them
+// would be a transaction at any moment.
+func realFlags() EnsembleOption {
+	return JVMFlags("-Dzookeeper.extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=3600000")
+}
+
 // TestConformance asks a real server and this one the same, and compares what
 // they say.
 func TestConformance(t *testing.T) {
 	ens := StartEnsemble(t, 1, NoSync(), Setting("minSessionTimeout", "1000"), Setting("maxSessionTimeout", "10000"),
-		JVMFlags("-Dzookeeper.extendedTypesEnabled=true"))
-	srv := Start(t, Timeouts(time.Second, 10*time.Second), Tick(100*time.Millisecond))
+		realFlags())
+	srv := Start(t, Timeouts(time.Second, 10*time.Second), Tick(100*time.Millisecond), ReapEvery(time.Hour))
 	theirs, ours := newWorld(t, ens.Addr(0)), newWorld(t, srv.Addrs()[0])
 	steps := table()
 	differences := 0
@@ -516,8 +522,8 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceAtRandom does the same with requests in any order.
 func TestConformanceAtRandom(t *testing.T) {
-	ens := StartEnsemble(t, 1, NoSync(), JVMFlags("-Dzookeeper.extendedTypesEnabled=true"))
-	srv := Start(t)
+	ens := StartEnsemble(t, 1, NoSync(), realFlags())
+	srv := Start(t, ReapEvery(time.Hour))
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		checks++
