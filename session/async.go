@@ -37,6 +37,10 @@ func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel 
 	return func() { s.do(func() { s.unsubscribe(sub) }) }
 }
 
+// Age returns for how long there has been this Session, on the monotonic clock: for
+// recipes that tell the [Observer] how long something took.
+func (s *Session) Age() time.Duration { return time.Since(s.born) }
+
 // Observer returns that of the session's options.
 func (s *Session) Observer() Observer { return s.opts.Observer }
 

@@ -30,8 +30,10 @@ func (k Kind) String() string { return [...]string{"exclusive"}[k] }
 // Contenders returns who stands in line for the lock at path, in line order, as the
 // server that the session is connected to knows it. There are none if there is no
 // such path. Who leaves while they are read is left out.
-func Contenders(ctx context.Context, s *session.Session, path string) ([]Contender, error) {
-	if err := validate(s, path, Options{}); err != nil {
+//
+// If opts is nil, the default options are used.
+func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {
+	if err := validate(s, path, opts.withDefaults()); err != nil {
 		return nil, err
 	}
 	names, _, err := s.Children(ctx, path)

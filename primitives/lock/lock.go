@@ -27,7 +27,7 @@ type Lock struct {
 	path    string
 	opts    Options
 	actor   *actors.Actor[input, Event]
-	begun   time.Time
+	begun   time.Duration // since the session's beginning
 
 	queued   chan struct{} // closed when another was seen ahead
 	acquired chan struct{} // closed when the lock is held
@@ -36,10 +36,10 @@ type Lock struct {
 	mu       sync.Mutex
 	token    int64
 	node     string
-	err      error // why the lock was lost
-	since    time.Time
-	over     bool // done is closed
-	ended    bool // the machine has
+	err      error         // why the lock was lost
+	since    time.Duration // it was acquired
+	over     bool          // done is closed
+	ended    bool          // the machine has
 	contexts []*derived
 	cancel   func() // of the subscription to the session's events
 	watches  []nodeWatch
@@ -66,7 +66,7 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 		return nil, err
 	}
 	l := &Lock{
-		session: s, path: path, opts: o, begun: time.Now(),
+		session: s, path: path, opts: o, begun: s.Age(),
 		queued: make(chan struct{}), acquired: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.actor = actors.Start(
@@ -289,9 +289,9 @@ func (l *Lock) observe(m machine, events []Event) {
 				closeOnce(l.queued)
 			}
 		case Acquired:
-			l.token, l.node, l.since = ev.Token, ev.Node, time.Now()
+			l.token, l.node, l.since = ev.Token, ev.Node, l.session.Age()
 			close(l.acquired)
-			observer.Waited("lock", l.path, time.Since(l.begun))
+			observer.Waited("lock", l.path, l.since-l.begun)
 		case Lost:
 			l.err = fmt.Errorf("lock %s: %w", l.path, ev.Err)
 			observer.Lost("lock", l.path, l.err)
@@ -302,7 +302,7 @@ func (l *Lock) observe(m machine, events []Event) {
 		l.over = true
 		close(l.done)
 		if l.token != 0 {
-			observer.Held("lock", l.path, time.Since(l.since))
+			observer.Held("lock", l.path, l.session.Age()-l.since)
 		}
 		for _, d := range l.contexts {
 			d.end(l.reason())

@@ -1,0 +1,168 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// sessions opens two sessions on a server in memory.
+func sessions(ctx context.Context) (a, b *session.Session, end func(), err error) {
+	server, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if a, err = session.Open(ctx, server.Addrs(), nil); err != nil {
+		server.Close()
+		return nil, nil, nil, err
+	}
+	if b, err = session.Open(ctx, server.Addrs(), nil); err != nil {
+		a.Close()
+		server.Close()
+		return nil, nil, nil, err
+	}
+	return a, b, func() { a.Close(); b.Close(); server.Close() }, nil
+}
+
+// The events of one who has to wait.
+func ExampleNew() {
+	ctx := context.Background()
+	a, b, end, err := sessions(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+
+	first, err := lock.Acquire(ctx, a, "/locks/report", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	second, err := lock.New(b, "/locks/report", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer second.Close()
+	for ev := range second.Events() {
+		switch ev := ev.(type) {
+		case lock.Waiting:
+			fmt.Println("waiting, ahead:", ev.Ahead)
+			first.Close()
+		case lock.Acquired:
+			fmt.Println("acquired, with a greater token:", ev.Token > first.Token())
+			fmt.Println(second.Release(ctx))
+		case lock.Suspended, lock.Resumed:
+			fmt.Println("the network")
+		case lock.Released:
+			fmt.Println("released")
+		case lock.Lost:
+			fmt.Println(ev.Err)
+		}
+	}
+	// Output:
+	// waiting, ahead: 1
+	// acquired, with a greater token: true
+	// <nil>
+	// released
+}
+
+// A transaction that the server refuses to who holds the lock no more.
+func ExampleLock_Guard() {
+	ctx := context.Background()
+	s, _, end, err := sessions(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+
+	held, err := lock.Acquire(ctx, s, "/locks/report", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = s.Multi(ctx, held.Guard(), session.CreateOp("/report", []byte("1"), session.Persistent))
+	fmt.Println(err)
+	held.Close()
+	_, err = s.Multi(ctx, held.Guard(), session.SetOp("/report", []byte("2"), session.AnyVersion))
+	fmt.Println(err != nil)
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleDo() {
+	ctx := context.Background()
+	s, _, end, err := sessions(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+
+	err = lock.Do(ctx, s, "/locks/report", nil, func(_ context.Context, token int64) error {
+		fmt.Println("holding, with a token:", token > 0)
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// holding, with a token: true
+	// <nil>
+}
+
+func ExampleTryAcquire() {
+	ctx := context.Background()
+	a, b, end, err := sessions(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+
+	held, err := lock.TryAcquire(ctx, a, "/locks/report", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer held.Close()
+	_, err = lock.TryAcquire(ctx, b, "/locks/report", nil)
+	fmt.Println(err)
+	// Output: try lock /locks/report: lock held by another
+}
+
+// Who stands in line.
+func ExampleContenders() {
+	ctx := context.Background()
+	a, b, end, err := sessions(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+
+	for name, s := range map[string]*session.Session{"host-1": a, "host-2": b} {
+		l, err := lock.New(s, "/locks/report", &lock.Options{Data: []byte(name)})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer l.Close()
+		<-l.Events() // it stands in line
+	}
+	line, err := lock.Contenders(ctx, a, "/locks/report", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range line {
+		fmt.Println(c.Kind, c.Holding)
+	}
+	// Output:
+	// exclusive true
+	// exclusive false
+}
