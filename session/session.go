@@ -28,6 +28,7 @@ type Session struct {
 	refused chan struct{} // closed when the credentials were refused
 	refuse  sync.Once
 	present atomic.Pointer[Event]
+	id      atomic.Int64
 	stopped atomic.Bool // no goroutine is left but those who ask
 
 	// These belong to the loop.
@@ -119,6 +120,10 @@ func (s *Session) State() Event {
 	}
 	return nil
 }
+
+// ID returns the id of the newest session that was established, which servers and
+// other clients know it by.
+func (s *Session) ID() int64 { return s.id.Load() }
 
 // Events returns a subscription of its own to the events of the session:
 //
@@ -286,6 +291,7 @@ func (s *Session) part(settled []<-chan struct{}) {
 func (s *Session) announce(ev Event) []<-chan struct{} {
 	if c, ok := ev.(Connected); ok {
 		s.connected = c
+		s.id.Store(c.ID)
 		s.epoch.announced.Store(true)
 	}
 	if r, ok := ev.(Resumed); ok {

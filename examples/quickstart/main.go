@@ -1,12 +1,12 @@
 // Quickstart shows two workers, alice and bob, that pass a lock back and forth; what
 // happens when alice's network freezes while she holds it; and how she gets it back.
 //
-//	go run ./examples/quickstart                            private servers
-//	go run ./examples/quickstart -servers zk1:2181,zk2:2181 an ensemble of yours
+// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,53 +21,40 @@ import (
 const path = "/zkactors-quickstart/lock"
 
 func main() {
-	servers := flag.String("servers", "", "use these servers instead of private ones")
+	servers := flag.String("servers", "", "use these servers instead of one in memory")
 	flag.Parse()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := run(ctx, *servers); err != nil {
+	if err := run(*servers); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, servers string) error {
-	addrs := strings.Split(servers, ",")
-	if servers == "" {
-		ensemble, err := zktest.NewEnsemble(zktest.EnsembleConfig{Servers: 3, NoSync: true})
-		if err != nil {
-			return err
-		}
-		defer ensemble.Close()
-		addrs = ensemble.Addrs()
-	}
-	network, err := zktest.ListenProxy(addrs...) // alice's, which is going to freeze
+func run(servers string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	network, closeNetwork, err := connect(servers)
 	if err != nil {
 		return err
 	}
-	defer network.Close()
+	defer closeNetwork()
 	opts := &session.Options{Timeout: 2 * time.Second}
 	alice, err := session.Open(ctx, network.Addrs(), opts)
 	if err != nil {
 		return err
 	}
 	defer alice.Close()
-	bob, err := session.Open(ctx, addrs, opts)
+	bob, err := session.Open(ctx, network.Addrs(), opts)
 	if err != nil {
 		return err
 	}
 	defer bob.Close()
 
-	for turn := range 6 {
-		name, s := "alice", alice
-		if turn%2 == 1 {
-			name, s = "bob", bob
-		}
-		if err := hold(ctx, s, name+" holds the lock"); err != nil {
+	for range 3 { // they take turns
+		err := errors.Join(hold(ctx, alice, "alice holds the lock"), hold(ctx, bob, "bob holds the lock"))
+		if err != nil {
 			return err
 		}
 	}
-
 	held, err := lock.Acquire(ctx, alice, path, nil)
 	if err != nil {
 		return err
@@ -79,7 +66,7 @@ func run(ctx context.Context, servers string) error {
 	}
 	defer waiting.Close()
 	say("alice holds the lock, token %d, and bob waits; now her network freezes", held.Token())
-	network.Freeze(0, zktest.Both)
+	network.Freeze(alice.ID(), zktest.Both)
 	<-held.Done() // by her own clock: she hears nothing any more
 	say("alice knows that she has lost it: %v", held.Err())
 	for ev := range waiting.Events() {
@@ -90,7 +77,17 @@ func run(ctx context.Context, servers string) error {
 	}
 	network.Thaw(0)
 	waiting.Close()
-	return hold(ctx, alice, "alice's network is back, and so is she")
+	return hold(ctx, alice, "alice's network is back")
+}
+
+// connect returns a ZooKeeper whose network can be made to fail.
+func connect(servers string) (network zktest.Faults, end func(), err error) {
+	if servers != "" {
+		proxy, err := zktest.ListenProxy(strings.Split(servers, ",")...)
+		return proxy, func() { proxy.Close() }, err
+	}
+	server, err := zktest.NewServer(zktest.Config{})
+	return server, func() { server.Close() }, err
 }
 
 // hold takes the lock, says so, and gives it back.
