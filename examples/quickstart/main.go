@@ -1,5 +1,5 @@
 // Quickstart shows two workers, alice and bob, that pass a lock back and forth; what
-// happens when alice's network freezes while she holds it; and how she gets it back.
+// happens when alice's connection freezes while she holds it; and how she gets it back.
 //
 // It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
 package main
@@ -65,7 +65,7 @@ func run(servers string) error {
 		return err
 	}
 	defer waiting.Close()
-	say("alice holds the lock, token %d, and bob waits; now her network freezes", held.Token())
+	say("alice holds the lock, token %d, and bob waits; now her connection freezes", held.Token())
 	network.Freeze(alice.ID(), zktest.Both)
 	<-held.Done() // by her own clock: she hears nothing any more
 	say("alice knows that she has lost it: %v", held.Err())
@@ -75,12 +75,11 @@ func run(servers string) error {
 			break
 		}
 	}
-	network.Thaw(0)
 	waiting.Close()
-	return hold(ctx, alice, "alice's network is back")
+	return hold(ctx, alice, "alice is back, in a new session")
 }
 
-// connect returns a ZooKeeper whose network can be made to fail.
+// connect returns a ZooKeeper whose connections can be made to fail.
 func connect(servers string) (network zktest.Faults, end func(), err error) {
 	if servers != "" {
 		proxy, err := zktest.ListenProxy(strings.Split(servers, ",")...)
