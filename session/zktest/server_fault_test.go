@@ -1,0 +1,418 @@
+package zktest_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+var world = zk.WorldACL(zk.PermAll)
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// inBubble runs a test in a bubble of synctest.
+func inBubble(t *testing.T, opts []zktest.Option, f func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f(t, zktest.Start(t, append([]zktest.Option{zktest.InProcess()}, opts...)...))
+	})
+}
+
+func TestServerLosesRequestsAndReplies(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		fault   func(*zktest.Server, zktest.Match)
+		applied bool
+	}{
+		{"request", (*zktest.Server).DropRequest, false},
+		{"reply", (*zktest.Server).DropReply, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+				conn, events := open(t, srv, 4*time.Second)
+				id := conn.SessionID()
+				tt.fault(srv, zktest.Match{Op: zktest.OpCreate, Path: "/b*", Session: id, Skip: 1})
+				must[string](t)(conn.Create("/a", nil, 0, world))
+				must[string](t)(conn.Create("/b1", nil, 0, world))
+				if _, err := conn.Create("/b2", nil, 0, world); !errors.Is(err, zk.ErrConnectionClosed) {
+					t.Fatal(err)
+				}
+				if err := srv.AwaitFault(time.Second); err != nil {
+					t.Fatal(err)
+				}
+				awaitState(t, events, zk.StateHasSession)
+				if conn.SessionID() != id {
+					t.Fatal("another session")
+				}
+				exists, _, err := conn.Exists("/b2")
+				if err != nil || exists != tt.applied {
+					t.Fatal(exists, err)
+				}
+			})
+		})
+	}
+}
+
+func TestServerSwallows(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, _ := open(t, srv, 4*time.Second)
+		srv.SwallowReply(zktest.Match{Path: "/a"})
+		srv.SwallowRequest(zktest.Match{Path: "/b"})
+		answered := make(chan error, 2)
+		for _, path := range []string{"/a", "/b"} {
+			go func() {
+				_, err := conn.Create(path, nil, 0, world)
+				answered <- err
+			}()
+		}
+		time.Sleep(time.Minute) // of the bubble: pings go on
+		must[string](t)(conn.Create("/c", nil, 0, world))
+		if got := srv.Paths(); !slices.Equal(got, []string{"/a", "/c"}) {
+			t.Fatal(got)
+		}
+		select {
+		case err := <-answered:
+			t.Fatal("answered", err)
+		default:
+		}
+		conn.Close()
+		for range 2 {
+			if err := <-answered; err == nil {
+				t.Fatal("answered without an answer")
+			}
+		}
+	})
+}
+
+func TestServerAnswersWithErrors(t *testing.T) {
+	srv := zktest.Start(t)
+	conn, _ := open(t, srv, 4*time.Second)
+	srv.AnswerError(zktest.Match{Op: zktest.OpCreate}, -101)
+	if _, err := conn.Create("/a", nil, 0, world); !errors.Is(err, zk.ErrNoNode) {
+		t.Fatal(err)
+	}
+	must[string](t)(conn.Create("/a", nil, 0, world))
+}
+
+func TestServerDelays(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, _ := open(t, srv, 10*time.Second)
+		srv.Delay(zktest.Match{}, 2*time.Second)
+		begin := time.Now()
+		must[string](t)(conn.Create("/a", nil, 0, world))
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Fatal(d)
+		}
+		must[string](t)(conn.Create("/b", nil, 0, world))
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Fatal(d)
+		}
+	})
+}
+
+func TestServerDeliversEventsLate(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, _ := open(t, srv, 10*time.Second)
+		other, _ := open(t, srv, 10*time.Second)
+		must[string](t)(conn.Create("/a", nil, 0, world))
+		_, _, changed, err := conn.GetW("/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.DelayEvent(zktest.Match{Session: conn.SessionID(), Path: "/*"}, 2*time.Second)
+		begin := time.Now()
+		must[*zk.Stat](t)(other.Set("/a", []byte("x"), -1))
+		if d := time.Since(begin); d != 0 {
+			t.Fatal("the writer was delayed", d)
+		}
+		// The read comes behind the event, or it would show the future.
+		data, _, err := conn.Get("/a")
+		if err != nil || string(data) != "x" {
+			t.Fatal(string(data), err)
+		}
+		select {
+		case <-changed:
+		default:
+			t.Fatal("a reply has overtaken the event")
+		}
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Fatal(d)
+		}
+	})
+}
+
+func TestServerFreezes(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, _ := open(t, srv, 10*time.Second)
+		other, _ := open(t, srv, 10*time.Second)
+		must[string](t)(conn.Create("/a", nil, 0, world))
+		for _, tt := range []struct {
+			dir     zktest.Direction
+			applied bool
+		}{{zktest.Both, false}, {zktest.ToServer, false}, {zktest.ToClient, true}, {zktest.ToClientButEvents, true}} {
+			_, _, changed, err := conn.GetW("/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv.Freeze(conn.SessionID(), tt.dir)
+			answered := make(chan error)
+			go func() {
+				_, err := conn.Create("/b", nil, 0, world)
+				answered <- err
+			}()
+			synctest.Wait()
+			if got, _, err := other.Exists("/b"); err != nil || got != tt.applied {
+				t.Fatal(tt, got, err)
+			}
+			must[*zk.Stat](t)(other.Set("/a", nil, -1))
+			synctest.Wait()
+			select {
+			case err := <-answered:
+				t.Fatal(tt, "answered", err)
+			case <-changed:
+				if tt.dir != zktest.ToClientButEvents && tt.dir != zktest.ToServer {
+					t.Fatal(tt, "an event came through")
+				}
+			default:
+				if tt.dir == zktest.ToClientButEvents || tt.dir == zktest.ToServer {
+					t.Fatal(tt, "the event was held back")
+				}
+			}
+			srv.Thaw(conn.SessionID())
+			if err := <-answered; err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Delete("/b", -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestServerFreezesConnectionsToCome(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, events := open(t, srv, 10*time.Second)
+		id := conn.SessionID()
+		srv.Freeze(id, zktest.ToServer)
+		srv.Disconnect(id)
+		awaitState(t, events, zk.StateConnected)
+		synctest.Wait()
+		if conn.State() == zk.StateHasSession {
+			t.Fatal("the handshake came through")
+		}
+		other, _ := open(t, srv, 10*time.Second)
+		must[string](t)(other.Create("/a", nil, 0, world))
+		srv.Thaw(0)
+		awaitState(t, events, zk.StateHasSession)
+		if conn.SessionID() != id {
+			t.Fatal("another session")
+		}
+	})
+}
+
+func TestServerRefuses(t *testing.T) {
+	for _, sockets := range []bool{false, true} {
+		t.Run(fmt.Sprint("sockets ", sockets), func(t *testing.T) {
+			srv := zktest.Start(t)
+			srv.Refuse(true)
+			opts := zk.WithDialer(srv.Dialer())
+			if sockets {
+				opts = zk.WithLogInfo(false)
+			}
+			conn, events, err := zk.Connect(append(srv.Addrs(), srv.Addrs()...), 4*time.Second, zk.WithLogger(silence{}), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, _, err := conn.Get("/"); err == nil {
+				t.Fatal("served")
+			}
+			srv.Refuse(false)
+			awaitState(t, events, zk.StateHasSession)
+		})
+	}
+}
+
+func TestServerExpires(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, events := open(t, srv, 10*time.Second)
+		other, _ := open(t, srv, 10*time.Second)
+		must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+		srv.KeepEphemerals(5 * time.Second)
+		begin := time.Now()
+		_, _, gone, err := other.GetW("/e")
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(conn.SessionID())
+		awaitState(t, events, zk.StateExpired)
+		if !slices.Equal(srv.Paths(), []string{"/e"}) {
+			t.Fatal(srv.Paths())
+		}
+		if e := <-gone; e.Type != zk.EventNodeDeleted || time.Since(begin) != 5*time.Second {
+			t.Fatal(e, time.Since(begin))
+		}
+	})
+}
+
+// A session ends at the first whole tick after its timeout, counted from when
+// the server has last heard of it.
+func TestServerExpiresAtTicks(t *testing.T) {
+	clock := new(zktest.ManualClock)
+	srv := zktest.Start(t, zktest.WithClock(clock), zktest.Tick(2*time.Second))
+	conn, events := open(t, srv, 10*time.Second)
+	must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+	clock.Advance(11999 * time.Millisecond)
+	if len(srv.Sessions()) != 1 {
+		t.Fatal("expired too early")
+	}
+	clock.Advance(time.Millisecond)
+	if len(srv.Sessions()) != 0 || len(srv.Paths()) != 0 {
+		t.Fatal("not expired", srv.Sessions(), srv.Paths())
+	}
+	awaitState(t, events, zk.StateExpired)
+}
+
+func TestServerReaps(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, _ := open(t, srv, 10*time.Second)
+		must[string](t)(conn.CreateContainer("/c", nil, zk.FlagContainer, world))
+		must[string](t)(conn.CreateContainer("/unused", nil, zk.FlagContainer, world))
+		must[string](t)(conn.Create("/c/d", nil, 0, world))
+		must[string](t)(conn.CreateTTL("/t", nil, zk.FlagTTL, world, 90*time.Second))
+		if err := conn.Delete("/c/d", -1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute + time.Second)
+		if got := srv.Paths(); !slices.Equal(got, []string{"/t", "/unused"}) {
+			t.Fatal(got)
+		}
+		time.Sleep(time.Minute)
+		if got := srv.Paths(); !slices.Equal(got, []string{"/unused"}) {
+			t.Fatal(got)
+		}
+	})
+}
+
+func TestServerHasLatency(t *testing.T) {
+	const d = 5 * time.Millisecond
+	inBubble(t, []zktest.Option{zktest.Latency(d)}, func(t *testing.T, srv *zktest.Server) {
+		conn, _ := open(t, srv, 10*time.Second)
+		begin := time.Now()
+		must[string](t)(conn.Create("/a", nil, 0, world))
+		if got := time.Since(begin); got != 2*d {
+			t.Fatalf("one round trip took %v", got)
+		}
+		begin = time.Now()
+		answered := make(chan error)
+		for i := range 50 {
+			go func() {
+				_, err := conn.Create(fmt.Sprint("/b", i), nil, 0, world)
+				answered <- err
+			}()
+		}
+		for range 50 {
+			if err := <-answered; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := time.Since(begin); got != 2*d {
+			t.Fatalf("50 requests at once took %v", got)
+		}
+	})
+}
+
+func TestServerCounts(t *testing.T) {
+	srv := zktest.Start(t)
+	conn, _ := open(t, srv, 10*time.Second)
+	other, _ := open(t, srv, 10*time.Second)
+	srv.ResetRequests()
+	must[string](t)(conn.Create("/a", nil, 0, world))
+	must[string](t)(conn.Create("/b", nil, 0, world))
+	must[string](t)(other.Sync("/"))
+	_, _ = other.Create("/a", nil, 0, world)
+	if got := srv.Requests(); got[zktest.OpCreate] != 3 || got[zktest.OpSync] != 1 || got.Total() != 4 {
+		t.Fatal(got)
+	}
+	if got := srv.RequestsOf(other.SessionID()); got[zktest.OpCreate] != 1 || got.Total() != 2 {
+		t.Fatal(got)
+	}
+	if got := srv.Proposals(); got != 3 {
+		t.Fatal(got)
+	}
+}
+
+func TestServerWrapsSequences(t *testing.T) {
+	srv := zktest.Start(t)
+	conn, _ := open(t, srv, 10*time.Second)
+	must[string](t)(conn.Create("/s", nil, 0, world))
+	if err := srv.SetCversion("/s", 1<<31-2); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"/s/n-2147483646", "/s/n-2147483647", "/s/n--2147483648", "/s/n--2147483647"} {
+		if got := must[string](t)(conn.Create("/s/n-", nil, zk.FlagSequence, world)); got != want {
+			t.Fatal(got, want)
+		}
+	}
+	if err := srv.SetCversion("/none", 0); err == nil {
+		t.Fatal("no error")
+	}
+}
+
+func TestServerCutsLargeRequests(t *testing.T) {
+	srv := zktest.Start(t)
+	conn, events := open(t, srv, 10*time.Second)
+	// The path, the ACL and the rest of the frame take 49 bytes.
+	must[string](t)(conn.Create("/a", make([]byte, 1<<20-1-49), 0, world))
+	if _, err := conn.Create("/b", make([]byte, 1<<20-1-48), 0, world); !errors.Is(err, zk.ErrConnectionClosed) {
+		t.Fatal(err)
+	}
+	awaitState(t, events, zk.StateHasSession)
+	if got := srv.Paths(); !slices.Equal(got, []string{"/a"}) {
+		t.Fatal(got)
+	}
+}
+
+func TestServerKnowsWords(t *testing.T) {
+	srv := zktest.Start(t)
+	conn, _ := open(t, srv, 10*time.Second)
+	must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+	if _, _, _, err := conn.GetW("/e"); err != nil {
+		t.Fatal(err)
+	}
+	if ok := zk.FLWRuok(srv.Addrs(), time.Second); !ok[0] {
+		t.Fatal("not ok")
+	}
+	id := fmt.Sprintf("0x%x", conn.SessionID())
+	for word, want := range map[string][]string{
+		"srvr": {"Mode: standalone\n", "Node count: 6\n"},
+		"mntr": {"zk_server_state\tstandalone\n", "zk_ephemerals_count\t1\n", "zk_watch_count\t1\n", "zk_znode_count\t6\n"},
+		"wchs": {"1 connections watching 1 paths\nTotal watches:1\n"},
+		"dump": {id, "/e"},
+		"cons": {"sid=" + id},
+		"envi": {"not in the whitelist"},
+	} {
+		got := ask(t, srv.Addrs()[0], word)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: %q is not in\n%s", word, w, got)
+			}
+		}
+	}
+}

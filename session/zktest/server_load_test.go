@@ -1,0 +1,218 @@
+package zktest
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+func loadConn(tb testing.TB, srv *Server) *zk.Conn {
+	tb.Helper()
+	conn, events, err := zk.Connect(srv.Addrs(), 10*time.Second, zk.WithLogger(quiet{}))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(conn.Close)
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	go func() {
+		for range events { //nolint:revive // they only must not pile up
+		}
+	}()
+	return conn
+}
+
+// pipelined sends requests over one connection, a window at a time.
+func pipelined(tb testing.TB, w *wire, n int, request func(i int) (Op, body)) {
+	tb.Helper()
+	const window = 256
+	var batch []byte
+	for sent := 0; sent < n; {
+		batch = batch[:0]
+		burst := min(window, n-sent)
+		for i := range burst {
+			op, arg := request(sent + i)
+			w.xid++
+			batch = framed(batch, func(b []byte) []byte { return arg(appendInt32(appendInt32(b, w.xid), int32(op))) })
+		}
+		sent += burst
+		if _, err := w.Write(batch); err != nil {
+			tb.Fatal(err)
+		}
+		for range burst {
+			if a, err := w.receive(); err != nil || a.err != codeOK || a.gone {
+				tb.Fatal(a, err)
+			}
+		}
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestMillionOperations shows that what has happened leaves nothing behind.
+func TestMillionOperations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million operations are not for -short")
+	}
+	srv := Start(t, Timeouts(time.Second, time.Minute))
+	w := openWire(t, srv.Addrs()[0])
+	round := func(n int) {
+		pipelined(t, w, n, func(i int) (Op, body) {
+			switch i % 5 {
+			case 0:
+				return OpCreate, argCreate("/x", []byte("data"), 1)
+			case 1:
+				return OpGetData, argWatch("/x", true)
+			case 2:
+				return OpSetData, argSet("/x", []byte("other"), -1)
+			case 3:
+				return OpMulti, argMulti(part{OpSetData, argSet("/x", nil, -1)}, part{OpCheck, argVersion("/x", 2)})
+			}
+			return OpDelete, argVersion("/x", 2)
+		})
+		w.events = nil
+	}
+	n := 1_000_000
+	if raceEnabled {
+		n = 200_000
+	}
+	round(n / 10)
+	before := heap()
+	round(n - n/10)
+	if after := heap(); after > before+1<<20 {
+		t.Fatalf("the heap has grown from %d to %d bytes", before, after)
+	}
+}
+
+func TestThousandConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a thousand connections are not for -short")
+	}
+	srv := Start(t, Timeouts(time.Second, time.Minute))
+	var group sync.WaitGroup
+	wires := make([]*wire, 1000)
+	for i := range wires {
+		w := openWire(t, srv.Addrs()[0])
+		wires[i] = w
+		group.Go(func() {
+			if a, err := w.call(OpCreate, argCreate(fmt.Sprintf("/c%d", i), nil, 1)); err != nil || a.err != codeOK {
+				t.Error(a, err)
+			}
+			if a, err := w.call(OpExists, argWatch("/all", true)); err != nil || a.err != codeNoNode {
+				t.Error(a, err)
+			}
+		})
+	}
+	group.Wait()
+	if got := len(srv.Sessions()); got != len(wires) {
+		t.Fatal(got)
+	}
+	if a, err := wires[0].call(OpCreate, argCreate("/all", nil, 0)); err != nil || a.err != codeOK {
+		t.Fatal(a, err)
+	}
+	for i, w := range wires {
+		if err := w.settle(); err != nil || len(w.events) != 1 {
+			t.Fatal(i, w.events, err)
+		}
+	}
+	srv.Expire(everySession)
+	if got := srv.Paths(); len(got) != 1 {
+		t.Fatal(got)
+	}
+}
+
+func TestHundredThousandNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred thousand nodes are not for -short")
+	}
+	srv := Start(t, Timeouts(time.Second, time.Minute))
+	w := openWire(t, srv.Addrs()[0])
+	const n = 100_000
+	pipelined(t, w, n, func(int) (Op, body) { return OpCreate, argCreate("/n-", nil, 3) })
+	a, err := w.call(OpGetChildren, argWatch("/", false))
+	d := decoder{rest: a.rest}
+	if got := d.int32(); err != nil || got != n+1 {
+		t.Fatal(got, err)
+	}
+	begin := time.Now()
+	w.quit()
+	if got := len(srv.Paths()); got != 0 {
+		t.Fatal(got)
+	}
+	t.Log("closing took", time.Since(begin))
+}
+
+func BenchmarkGet(b *testing.B) {
+	srv := Start(b, Timeouts(time.Second, time.Minute))
+	conn := loadConn(b, srv)
+	if _, err := conn.Create("/x", []byte("data"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		b.Fatal(err)
+	}
+	manyAtOnce(b, func() error {
+		_, _, err := conn.Get("/x")
+		return err
+	})
+}
+
+func BenchmarkCreate(b *testing.B) {
+	srv := Start(b, Timeouts(time.Second, time.Minute))
+	conn := loadConn(b, srv)
+	manyAtOnce(b, func() error {
+		_, err := conn.Create("/n-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		return err
+	})
+}
+
+// manyAtOnce calls f from 256 goroutines.
+func manyAtOnce(b *testing.B, f func() error) {
+	b.Helper()
+	b.ReportAllocs()
+	b.SetParallelism(256 / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := f(); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+}
+
+// BenchmarkPipelined is the server alone: one client that does nothing else.
+func BenchmarkPipelined(b *testing.B) {
+	srv := Start(b, Timeouts(time.Second, time.Minute))
+	w := openWire(b, srv.Addrs()[0])
+	for _, bench := range []struct {
+		name string
+		op   Op
+		arg  body
+	}{
+		{"get", OpGetData, argWatch("/zookeeper", false)},
+		{"create", OpCreate, argCreate("/n-", nil, 2)},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			pipelined(b, w, b.N, func(int) (Op, body) { return bench.op, bench.arg })
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+		})
+	}
+}

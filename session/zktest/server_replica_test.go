@@ -1,0 +1,169 @@
+package zktest_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+func ask(t *testing.T, addr, word string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := c.Write([]byte(word)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// openAt opens a session at one replica.
+func openAt(t *testing.T, srv *zktest.Server, replica int) (*zk.Conn, <-chan zk.Event) {
+	t.Helper()
+	addr := srv.Addrs()[replica]
+	conn, events, err := zk.Connect([]string{addr, addr}, 4*time.Second, zk.WithLogger(silence{}), zk.WithDialer(srv.Dialer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	awaitState(t, events, zk.StateHasSession)
+	return conn, events
+}
+
+func TestReplicaLags(t *testing.T) {
+	inBubble(t, []zktest.Option{zktest.Replicas(3, time.Second)}, func(t *testing.T, srv *zktest.Server) {
+		leader, _ := openAt(t, srv, 0)
+		follower, _ := openAt(t, srv, 1)
+		begin := time.Now()
+		_, _, appears, err := follower.ExistsW("/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		must[string](t)(leader.Create("/a", nil, 0, world))
+		if got, _, err := follower.Exists("/a"); got || err != nil {
+			t.Fatal("it is there already", err)
+		}
+		if e := <-appears; e.Type != zk.EventNodeCreated || time.Since(begin) != time.Second {
+			t.Fatal(e, time.Since(begin))
+		}
+
+		// A sync catches up, and so does a write.
+		must[*zk.Stat](t)(leader.Set("/a", []byte("1"), -1))
+		must[string](t)(follower.Sync("/"))
+		if data, _, err := follower.Get("/a"); string(data) != "1" || err != nil {
+			t.Fatal(string(data), err)
+		}
+		must[*zk.Stat](t)(leader.Set("/a", []byte("2"), -1))
+		if _, err := follower.Create("/a", nil, 0, world); !errors.Is(err, zk.ErrNodeExists) {
+			t.Fatal(err)
+		}
+		if data, _, err := follower.Get("/a"); string(data) != "2" || err != nil {
+			t.Fatal(string(data), err)
+		}
+		must[*zk.Stat](t)(leader.Set("/a", []byte("3"), -1))
+		srv.SetLag(1, 0)
+		if data, _, err := follower.Get("/a"); string(data) != "3" || err != nil {
+			t.Fatal(string(data), err)
+		}
+	})
+}
+
+// Run once on three real servers, see the package's notes: with a timeout of 2 s
+// the node was gone after 2.1 s, while reads were answered until 4.9 s.
+func TestIsolatedReplicaAnswersWhileSessionsExpire(t *testing.T) {
+	inBubble(t, []zktest.Option{zktest.Replicas(3, 0), zktest.Tick(200 * time.Millisecond)}, func(t *testing.T, srv *zktest.Server) {
+		leader, _ := openAt(t, srv, 0)
+		cut, events := openAt(t, srv, 2)
+		id := cut.SessionID()
+		must[string](t)(cut.Create("/e", nil, zk.FlagEphemeral, world))
+		_, _, gone, err := leader.GetW("/e")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		srv.Isolate(2)
+		<-gone
+		if d := time.Since(begin); d > 4200*time.Millisecond {
+			t.Fatal(d)
+		}
+		time.Sleep(time.Second) // of the bubble
+		if ok, _, err := cut.Exists("/e"); !ok || err != nil {
+			t.Fatal("the replica has heard of it", err)
+		}
+		answered := make(chan error)
+		go func() {
+			_, err := cut.Create("/late", nil, 0, world)
+			answered <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-answered:
+			t.Fatal("a write was answered", err)
+		default:
+		}
+		srv.Heal(2)
+		if err := <-answered; err == nil {
+			t.Fatal("a dead session has written")
+		}
+		awaitState(t, events, zk.StateExpired)
+		if slices.Contains(srv.Paths(), "/late") || cut.SessionID() == id {
+			t.Fatal(srv.Paths())
+		}
+	})
+}
+
+func TestIsolatedReplicaGoesOnAfterHealing(t *testing.T) {
+	inBubble(t, []zktest.Option{zktest.Replicas(2, 0)}, func(t *testing.T, srv *zktest.Server) {
+		other, _ := openAt(t, srv, 0)
+		cut, _ := openAt(t, srv, 1)
+		srv.Isolate(1)
+		answered := make(chan error)
+		go func() {
+			_, err := cut.Create("/a", nil, 0, world)
+			answered <- err
+		}()
+		time.Sleep(time.Second) // of the bubble
+		must[string](t)(other.Create("/b", nil, 0, world))
+		srv.Heal(1)
+		if err := <-answered; err != nil {
+			t.Fatal(err)
+		}
+		if got := srv.Paths(); !slices.Equal(got, []string{"/a", "/b"}) {
+			t.Fatal(got)
+		}
+		if i, ok := srv.Serving(cut.SessionID()); i != 1 || !ok {
+			t.Fatal(i, ok)
+		}
+	})
+}
+
+// When the leader is cut off, the others go on without it.
+func TestIsolatedLeader(t *testing.T) {
+	inBubble(t, []zktest.Option{zktest.Replicas(2, 0)}, func(t *testing.T, srv *zktest.Server) {
+		old, _ := openAt(t, srv, 0)
+		other, _ := openAt(t, srv, 1)
+		srv.Isolate(0)
+		must[string](t)(other.Create("/a", nil, 0, world))
+		if ok, _, err := old.Exists("/a"); ok || err != nil {
+			t.Fatal("it was told", err)
+		}
+		srv.Heal(0)
+		if ok, _, err := old.Exists("/a"); !ok || err != nil {
+			t.Fatal(err)
+		}
+	})
+}
