@@ -218,17 +218,17 @@ func (l *link) unexpect(c *call) bool {
 	return c.bound
 }
 
-// sync asks the leader for a sign of life. It does nothing while a frame of the client
-// is being written, which may take long.
-func (l *link) sync() {
+// sync asks the leader for a sign of life. It does nothing, and says so, while a frame of
+// the client is being written, which may take long.
+func (l *link) sync() bool {
 	if !l.writing.TryLock() {
-		return
+		return false
 	}
 	defer l.writing.Unlock()
 	l.mu.Lock()
 	if l.phase == failed {
 		l.mu.Unlock()
-		return
+		return false
 	}
 	xid := l.ownXid
 	if l.ownXid--; l.ownXid > xidOwn {
@@ -240,6 +240,7 @@ func (l *link) sync() {
 	if _, err := l.socket.Write(syncFrame(xid, "/")); err != nil {
 		l.fail(err)
 	}
+	return true
 }
 
 // part tells the server that the session ends. The channel is closed when the
@@ -534,8 +535,10 @@ func (l *link) check() time.Duration {
 	heartbeat := l.leaderHeard.Add(terms.heartbeat).Sub(now)
 	l.mu.Unlock()
 	if heartbeat <= 0 {
-		l.sync()
 		heartbeat = terms.heartbeat
+		if !l.sync() {
+			heartbeat /= 50
+		}
 	}
 	return min(next, heartbeat)
 }

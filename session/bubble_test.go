@@ -1,0 +1,297 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// bubble runs f beside a server in memory, in a bubble whose clock is its own.
+func bubble(t *testing.T, config zktest.Config, f func(t *testing.T, srv *zktest.Server, opts *session.Options)) {
+	synctest.Test(t, func(t *testing.T) {
+		config.InProcess = true
+		srv, err := zktest.NewServer(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		f(t, srv, &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
+	})
+}
+
+// pass lets the bubble's clock go on, which takes no time.
+func pass(d time.Duration) { <-time.After(d) }
+
+// TestDeadlineToTheMillisecond freezes a connection, at a time that the bubble's
+// clock makes exact, and compares who knows what when.
+func TestDeadlineToTheMillisecond(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Server, int64){
+		"frozen":                  func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.Both) },
+		"frozen to the server":    func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.ToServer) },
+		"frozen to the client":    func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.ToClient) },
+		"frozen but for events":   func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.ToClientButEvents) },
+		"refused":                 func(srv *zktest.Server, _ int64) { srv.Refuse(true); srv.Disconnect(0) },
+		"cut off from the leader": func(srv *zktest.Server, _ int64) { srv.Isolate(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				s := mustOpen(t, srv.Addrs()[1:], opts)
+				defer s.Close()
+				other := mustOpen(t, srv.Addrs()[:1], &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext})
+				defer other.Close()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if _, err := s.Create(ctx, "/a", nil, session.Ephemeral); err != nil {
+					t.Fatal(err)
+				}
+				if err := other.Sync(ctx, "/"); err != nil {
+					t.Fatal(err)
+				}
+				gone := make(chan time.Time, 1)
+				other.Async(0).Watch("/a", func(_ []byte, _ *session.Stat, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				}, func(_ []byte, _ *session.Stat, err error) {
+					if errors.Is(err, session.ErrNoNode) {
+						gone <- time.Now()
+					}
+				})
+				events := s.Events(ctx)
+				<-events // Connected
+				pass(time.Hour + 1100*time.Millisecond)
+				fault(srv, s.ID())
+				broken := time.Now()
+				for ev := range events {
+					if _, ok := ev.(session.Expired); ok {
+						break
+					}
+				}
+				lost := time.Since(broken)
+				srv.Refuse(false)
+				released := (<-gone).Sub(broken)
+				t.Logf("lost after %v, given away after %v", lost, released)
+				if lost >= released {
+					t.Errorf("lost after %v, and given away after %v", lost, released)
+				}
+				// T − T/6 − tick/2 − margin after a heartbeat, of which there is one every T/6.
+				if longest := 12*time.Second - 2*time.Second - 500*time.Millisecond - 250*time.Millisecond; lost > longest || lost < longest-2*time.Second {
+					t.Errorf("lost after %v, want within 2 s before %v", lost, longest)
+				}
+			})
+		})
+	}
+}
+
+func mustOpen(t *testing.T, addrs []string, opts *session.Options) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), addrs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestHeartbeats counts what an idle session costs in an hour.
+func TestHeartbeats(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		srv.ResetRequests()
+		pass(time.Hour)
+		counts := srv.Requests()
+		if n := counts[zktest.OpSync]; n < 1799 || n > 1801 || len(counts) > 1 {
+			t.Errorf("in an hour of silence: %v, want a sync every two seconds", counts)
+		}
+		if _, ok := s.State().(session.Connected); !ok {
+			t.Errorf("after an hour: %v", s.State())
+		}
+	})
+}
+
+// blackHole accepts everything and answers nothing.
+func blackHole() net.Conn {
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }() // until near is closed
+	return near
+}
+
+// TestSilentServers: servers that accept connections and say nothing cost a moment each.
+func TestSilentServers(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == srv.Addrs()[0] {
+				return srv.DialContext(ctx, network, addr)
+			}
+			return blackHole(), nil
+		}
+		begun := time.Now()
+		s := mustOpen(t, append([]string{"silent-1:1", "silent-2:1"}, srv.Addrs()...), opts)
+		defer s.Close()
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("two silent servers cost %v", took)
+		}
+		for range 10 {
+			suspended := time.Now()
+			srv.Disconnect(0)
+			if _, err := s.Exists(t.Context(), "/"); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(suspended); took > time.Second+100*time.Millisecond {
+				t.Errorf("a reconnect past two silent servers took %v", took)
+			}
+		}
+		if first, ok := s.State().(session.Resumed); !ok {
+			t.Errorf("the session was lost: %v", first)
+		}
+	})
+}
+
+// TestMissedChangesComeFirst: what a watch has to tell comes before the answers to
+// requests that waited for the reconnect.
+func TestMissedChangesComeFirst(t *testing.T) {
+	for round := range 20 {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			ctx := t.Context()
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			other := mustOpen(t, srv.Addrs(), opts)
+			defer other.Close()
+			const n = 30
+			var order []string
+			watched := make(chan struct{}, n)
+			for i := range n {
+				path := fmt.Sprintf("/%d", i)
+				if _, err := other.Create(ctx, path, []byte("old"), session.Persistent); err != nil {
+					t.Fatal(err)
+				}
+				s.Async(0).Watch(path, func([]byte, *session.Stat, error) { watched <- struct{}{} },
+					func(_ []byte, _ *session.Stat, err error) {
+						if errors.Is(err, session.ErrNoNode) {
+							order = append(order, "gone")
+						}
+					})
+				<-watched
+			}
+			srv.Refuse(true)
+			srv.Disconnect(s.ID())
+			for i := range n {
+				if err := other.Delete(ctx, fmt.Sprintf("/%d", i), session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+			}
+			answered := make(chan struct{}, n)
+			for i := range n {
+				s.Async(0).Exists(fmt.Sprintf("/%d", i), func(stat *session.Stat, err error) {
+					if stat != nil || err != nil {
+						t.Errorf("round %d: the node is there: %v", round, err)
+					}
+					order = append(order, "asked")
+					answered <- struct{}{}
+				})
+			}
+			srv.Refuse(false)
+			for range n {
+				<-answered
+			}
+			for i, what := range order {
+				if want := map[bool]string{true: "gone", false: "asked"}[i < n]; what != want {
+					t.Fatalf("round %d: %d is %q: %q", round, i, what, order)
+				}
+			}
+		})
+	}
+}
+
+// TestCloseInEveryState closes sessions that are in trouble. The bubble shows that no
+// goroutine is left, and its clock how long it took.
+func TestCloseInEveryState(t *testing.T) {
+	for name, trouble := range map[string]func(*zktest.Server, *session.Session){
+		"connected":        func(*zktest.Server, *session.Session) {},
+		"just cut":         func(srv *zktest.Server, _ *session.Session) { srv.Disconnect(0) },
+		"suspended":        func(srv *zktest.Server, _ *session.Session) { srv.Refuse(true); srv.Disconnect(0); synctest.Wait() },
+		"frozen":           func(srv *zktest.Server, _ *session.Session) { srv.Freeze(0, zktest.Both) },
+		"half frozen":      func(srv *zktest.Server, _ *session.Session) { srv.Freeze(0, zktest.ToClient) },
+		"expired":          func(srv *zktest.Server, s *session.Session) { srv.Expire(s.ID()) },
+		"expired, refused": func(srv *zktest.Server, s *session.Session) { srv.Refuse(true); srv.Expire(s.ID()); pass(time.Minute) },
+		"in the handshake": func(srv *zktest.Server, _ *session.Session) {
+			srv.Freeze(0, zktest.Both)
+			srv.Disconnect(0)
+			pass(time.Second)
+		},
+		"after an hour off": func(srv *zktest.Server, _ *session.Session) { srv.Freeze(0, zktest.Both); pass(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				s := mustOpen(t, srv.Addrs(), opts)
+				events := s.Events(context.Background())
+				s.Events(context.Background()) // that nobody reads
+				for i := range 20 {
+					s.Async(0).Create(fmt.Sprintf("/%d", i), nil, session.Ephemeral, func(string, error) {})
+				}
+				trouble(srv, s)
+				failed := make(chan error, 20)
+				for i := range 20 {
+					s.Async(0).Create(fmt.Sprintf("/late-%d", i), nil, session.Ephemeral, func(_ string, err error) { failed <- err })
+				}
+				begun := time.Now()
+				for range 3 {
+					go s.Close()
+				}
+				s.Close()
+				if took := time.Since(begun); took > 2*time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				for range 20 {
+					<-failed // each has been answered
+				}
+				var last session.Event
+				for ev := range events {
+					last = ev
+				}
+				if last != (session.Closed{}) {
+					t.Errorf("the last event is %v", last)
+				}
+				if ev, ok := <-s.Events(context.Background()); !ok || ev != (session.Closed{}) {
+					t.Errorf("a late subscriber gets %v, %v", ev, ok)
+				}
+				srv.Thaw(0)
+				srv.Refuse(false)
+			})
+		})
+	}
+}
+
+// TestOpenIsCancelled at every moment.
+func TestOpenIsCancelled(t *testing.T) {
+	for after := range 30 {
+		bubble(t, zktest.Config{Tick: time.Second, Latency: 10 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*2*time.Millisecond)
+			defer cancel()
+			s, err := session.Open(ctx, append([]string{"silent:1"}, srv.Addrs()...), &session.Options{
+				Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if addr == "silent:1" {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return srv.DialContext(ctx, network, addr)
+				},
+				Auth: []session.Auth{{Scheme: "digest", Secret: []byte("a:b")}},
+			})
+			switch {
+			case err == nil:
+				s.Close()
+			case !errors.Is(err, context.DeadlineExceeded):
+				t.Errorf("after %d ms: %v", 2*after, err)
+			}
+		})
+	}
+}
