@@ -251,7 +251,7 @@ func TestCloseInEveryState(t *testing.T) {
 					t.Errorf("Close took %v", took)
 				}
 				for range 20 {
-					<-failed // each has been answered
+					_ = <-failed // each has been answered
 				}
 				var last session.Event
 				for ev := range events {

@@ -97,4 +97,4 @@ func hold(ctx context.Context, s *session.Session, what string) error {
 	})
 }
 
-func say(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
+func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
