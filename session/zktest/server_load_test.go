@@ -27,7 +27,7 @@ func loadConn(tb testing.TB, srv *Server) *zk.Conn {
 		}
 	}
 	go func() {
-		for range events { //nolint:revive // they only must not pile up
+		for range events {
 		}
 	}()
 	return conn

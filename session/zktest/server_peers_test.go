@@ -1,0 +1,88 @@
+package zktest_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// requirePeers is the environment variable that, set to 1, makes tests fail for
+// which other libraries are not installed, instead of skipping them.
+const requirePeers = "ZKACTORS_REQUIRE_PEERS"
+
+const (
+	python = "/usr/bin/python3" // Debian's, which knows Debian's modules
+	jars   = "/usr/share/java"
+)
+
+func missing(t *testing.T, what, howTo string) {
+	t.Helper()
+	if os.Getenv(requirePeers) == "1" {
+		t.Fatalf("%s is not installed; to get it: %s", what, howTo)
+	}
+	t.Skipf("%s is not installed; to get it: %s", what, howTo)
+}
+
+// runPeer lets another library go through its own recipes on a server in
+// memory.
+func runPeer(t *testing.T, name string, args ...string) {
+	t.Helper()
+	srv := zktest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, append(args, srv.Addrs()[0])...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, &out, &errs)
+	}
+	if got := out.String(); got != "lock\nelection\nbarrier\n" {
+		t.Fatalf("%s\n%s", got, &errs)
+	}
+	if left := srv.Sessions(); len(left) > 0 {
+		t.Errorf("%d sessions were left open", len(left))
+	}
+	for _, path := range srv.Paths() {
+		if strings.Contains(path, "lock/") || strings.Contains(path, "election/") || strings.Contains(path, "barrier/") {
+			t.Errorf("%s was left behind", path)
+		}
+	}
+	t.Log(srv.Requests())
+}
+
+func TestKazoo(t *testing.T) {
+	if testing.Short() && os.Getenv(requirePeers) != "1" {
+		t.Skip("kazoo is not run with -short")
+	}
+	if exec.CommandContext(t.Context(), python, "-c", "import kazoo").Run() != nil {
+		missing(t, "kazoo", "apt-get install -y --no-install-recommends python3-kazoo")
+	}
+	runPeer(t, python, "testdata/peers/peers.py")
+}
+
+func TestCurator(t *testing.T) {
+	if testing.Short() && os.Getenv(requirePeers) != "1" {
+		t.Skip("Curator is not run with -short")
+	}
+	const howTo = "apt-get install -y --no-install-recommends libcurator-recipes-java openjdk-17-jdk-headless"
+	if _, err := exec.LookPath("javac"); err != nil {
+		missing(t, "a Java compiler", howTo)
+	}
+	var path []string
+	for _, jar := range []string{
+		"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "failureaccess", "slf4j-api", "slf4j-nop",
+	} {
+		path = append(path, filepath.Join(jars, jar+".jar"))
+	}
+	if _, err := os.Stat(path[0]); err != nil {
+		missing(t, "Curator", howTo)
+	}
+	runPeer(t, "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", strings.Join(path, ":"), "testdata/peers/Peers.java")
+}
