@@ -250,8 +250,10 @@ func TestCloseInEveryState(t *testing.T) {
 				if took := time.Since(begun); took > 2*time.Second {
 					t.Errorf("Close took %v", took)
 				}
-				for range 20 {
-					_ = <-failed // each has been answered
+				for range 20 { // each is answered
+					if err := <-failed; err != nil && !errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrExpired) {
+						t.Error(err)
+					}
 				}
 				var last session.Event
 				for ev := range events {
