@@ -39,6 +39,6 @@
 //
 // There is no persistence, no quota, no SASL, no TLS, no reconfiguration and no
 // super user. A replica that lags catches up at once when it has to talk to the
-// leader. The sequence number of a node goes on from 2147483647 to -2147483648,
-// as ZooKeeper's documentation has it. Nodes with a TTL are enabled.
+// leader. Sequence numbers go on from 2147483647 to -2147483648, as ZooKeeper's
+// documentation has it, but see [StuckSequences]. Nodes with a TTL are enabled.
 package zktest

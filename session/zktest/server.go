@@ -57,6 +57,12 @@ type Config struct {
 	// default is 1,048,575 bytes, as in ZooKeeper.
 	MaxRequest int
 
+	// StuckSequences makes sequence numbers end at 2147483647, as they do in
+	// ZooKeeper 3.5 to 3.9 when creations do not overlap: while that node is
+	// there, all others fail because it exists. By default they go on from
+	// -2147483648, as ZooKeeper's documentation says.
+	StuckSequences bool
+
 	// Clock tells the time. The default is that of package time.
 	Clock Clock
 }
@@ -118,6 +124,9 @@ func Replicas(n int, lag time.Duration) Option {
 
 // ReapEvery sets [Config.ReapInterval].
 func ReapEvery(d time.Duration) Option { return func(c *Config) { c.ReapInterval = d } }
+
+// StuckSequences sets [Config.StuckSequences].
+func StuckSequences() Option { return func(c *Config) { c.StuckSequences = true } }
 
 // WithClock sets [Config.Clock].
 func WithClock(clock Clock) Option { return func(c *Config) { c.Clock = clock } }
@@ -199,6 +208,7 @@ func NewServer(config Config) (*Server, error) {
 		counts:    make(Counts),
 		bySession: make(map[int64]Counts),
 	}
+	s.tree.stuck = config.StuckSequences
 	if _, err := rand.Read(s.secret[:]); err != nil {
 		return nil, fmt.Errorf("zktest: secret: %w", err)
 	}

@@ -375,6 +375,21 @@ func TestServerWrapsSequences(t *testing.T) {
 	}
 }
 
+// So it was run once on a real server.
+func TestServerSequencesCanGetStuck(t *testing.T) {
+	srv := zktest.Start(t, zktest.StuckSequences())
+	conn, _ := open(t, srv, 10*time.Second)
+	must[string](t)(conn.Create("/s", nil, 0, world))
+	if err := srv.SetCversion("/s", 1<<31-2); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []error{nil, nil, zk.ErrNodeExists, zk.ErrNodeExists} {
+		if _, err := conn.Create("/s/n-", nil, zk.FlagSequence, world); !errors.Is(err, want) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestServerCutsLargeRequests(t *testing.T) {
 	srv := zktest.Start(t)
 	conn, events := open(t, srv, 10*time.Second)

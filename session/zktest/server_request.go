@@ -105,6 +105,13 @@ func (s *Server) run(c *conn, frame []byte) bool {
 	if op == OpAuth {
 		return s.authenticate(c, xid, &d)
 	}
+	// The leader takes writes only from where the session is, and anything of
+	// its own clients.
+	moved := s.sessions[c.session.id] != nil && c.session.replica != c.replica
+	if moved && op != OpCloseSession && (isWrite(op) || c.replica == s.leader()) {
+		c.end()
+		return false
+	}
 	s.touch(c)
 	switch {
 	case op == OpPing:
@@ -130,13 +137,11 @@ func (s *Server) run(c *conn, frame []byte) bool {
 		s.retire(c)
 		return false
 	case isWrite(op):
-		// The leader takes writes only from where the session is.
-		if s.sessions[c.session.id] == nil || c.session.replica != c.replica {
+		if s.sessions[c.session.id] == nil {
 			c.end()
 			return false
 		}
 		s.write(c, xid, op, &d)
-		return true
 	default:
 		err, body := s.read(c, op, &d)
 		if err == codeUnimplemented {

@@ -16,6 +16,7 @@ type tree struct {
 	reapable   map[string]struct{}           // containers and nodes with a TTL
 	zxid       int64                         // of the newest transaction
 	bytes      int64                         // of paths and data
+	stuck      bool                          // see Config.StuckSequences
 }
 
 type node struct {
@@ -76,6 +77,7 @@ func (t *tree) clone() *tree {
 		reapable:   make(map[string]struct{}),
 		zxid:       t.zxid,
 		bytes:      t.bytes,
+		stuck:      t.stuck,
 	}
 	for path, n := range t.nodes {
 		n2 := *n
@@ -216,8 +218,8 @@ func (t *tree) apply(c change, zxid, now int64) undo {
 		parent := t.nodes[dir]
 		u.parent = parent.stat
 		parent.add(name)
-		// The server never lets it go back, but over the end of its range.
-		if c.version > parent.cversion || c.version == math.MinInt32 {
+		// It never goes back, but over the end of its range.
+		if c.version > parent.cversion || c.version == math.MinInt32 && !t.stuck {
 			parent.cversion, parent.pzxid = c.version, zxid
 		}
 		t.insert(c.path, &node{
