@@ -1,0 +1,160 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// bubble runs f with two sessions on a server in memory, in a bubble.
+func bubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *session.Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		open := func() *session.Session {
+			s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s, other := open(), open()
+		defer s.Close()
+		defer other.Close()
+		if _, err := other.Create(t.Context(), "/a", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		f(t, srv, s, other)
+	})
+}
+
+func remove(t *testing.T, s *session.Session) {
+	t.Helper()
+	if err := s.Delete(t.Context(), "/a", session.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUntilGone(t *testing.T) {
+	for name, happen := range map[string]func(*testing.T, *zktest.Server, *session.Session, *session.Session){
+		"deleted": func(t *testing.T, _ *zktest.Server, _, other *session.Session) { remove(t, other) },
+		"changed, then deleted": func(t *testing.T, _ *zktest.Server, _, other *session.Session) {
+			for range 3 {
+				if _, err := other.Set(t.Context(), "/a", []byte("x"), session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+			}
+			remove(t, other)
+		},
+		"deleted while nobody listened": func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			srv.Refuse(true)
+			srv.Disconnect(s.ID())
+			remove(t, other)
+			srv.Refuse(false)
+		},
+		"deleted after the session expired": func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			events := s.Events(t.Context())
+			<-events // Connected
+			srv.Expire(s.ID())
+			for ev := range events {
+				if c, ok := ev.(session.Connected); ok && c.Epoch == 2 {
+					break
+				}
+			}
+			synctest.Wait()
+			remove(t, other)
+		},
+		"deleted between two sessions": func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			srv.Refuse(true)
+			srv.Expire(s.ID())
+			remove(t, other)
+			srv.Refuse(false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				var wg sync.WaitGroup
+				for range 10 {
+					wg.Go(func() {
+						if err := watch.UntilGone(t.Context(), s, "/a"); err != nil {
+							t.Error(err)
+						}
+						if stat, err := other.Exists(t.Context(), "/a"); stat != nil || err != nil {
+							t.Errorf("the node is there: %v", err)
+						}
+					})
+				}
+				synctest.Wait()
+				happen(t, srv, s, other)
+				wg.Wait()
+				if n := srv.Watches(); n != 0 {
+					t.Errorf("%d watches are left on the server", n)
+				}
+			})
+		})
+	}
+}
+
+func TestUntilGoneOfNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, _ *session.Session) {
+		for range 100 {
+			if err := watch.UntilGone(t.Context(), s, "/never"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := srv.Watches(); n != 0 {
+			t.Errorf("%d watches stand on a node that does not exist", n)
+		}
+	})
+}
+
+// TestUntilGoneIsAbandoned: the watch is kept for the next, and there is only one.
+func TestUntilGoneIsAbandoned(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, _ *session.Session) {
+		srv.ResetRequests()
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if err := watch.UntilGone(ctx, s, "/a"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		if n, reads := srv.Watches(), srv.Requests()[zktest.OpGetData]; n != 1 || reads != 1 {
+			t.Errorf("%d watches, %d reads, want one of each", n, reads)
+		}
+	})
+}
+
+func TestUntilGoneRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session) {
+		if err := watch.UntilGone(t.Context(), nil, "/a"); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("no session: %v", err)
+		}
+		for _, path := range []string{"", "a", "/a/", "/a//b"} {
+			if err := watch.UntilGone(t.Context(), s, path); !errors.Is(err, session.ErrInvalidPath) {
+				t.Errorf("%q: %v", path, err)
+			}
+		}
+		waiting := make(chan error)
+		go func() { waiting <- watch.UntilGone(t.Context(), s, "/a") }()
+		synctest.Wait()
+		s.Close()
+		if err := <-waiting; !errors.Is(err, session.ErrClosed) {
+			t.Errorf("closed while waiting: %v", err)
+		}
+		if err := watch.UntilGone(t.Context(), s, "/a"); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("a closed session: %v", err)
+		}
+	})
+}
