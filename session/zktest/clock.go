@@ -26,15 +26,16 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 }
 
 // A ManualClock is a [Clock] that stands still but for [ManualClock.Advance].
-// Its zero value stands at the zero time. It is safe for concurrent use.
+// Its zero value is ready, and stands at the beginning of the year 2000. It is
+// safe for concurrent use.
 type ManualClock struct {
 	mu     sync.Mutex
-	now    time.Time
+	passed time.Duration
 	timers []*manualTimer
 }
 
 type manualTimer struct {
-	at time.Time
+	at time.Duration
 	f  func()
 }
 
@@ -42,14 +43,14 @@ type manualTimer struct {
 func (c *ManualClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now
+	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(c.passed)
 }
 
 // AfterFunc implements [Clock].
 func (c *ManualClock) AfterFunc(d time.Duration, f func()) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := &manualTimer{at: c.now.Add(d), f: f}
+	t := &manualTimer{at: c.passed + d, f: f}
 	c.timers = append(c.timers, t)
 	return func() bool {
 		c.mu.Lock()
@@ -66,11 +67,11 @@ func (c *ManualClock) AfterFunc(d time.Duration, f func()) func() bool {
 // it returns, in order, each at its time.
 func (c *ManualClock) Advance(d time.Duration) {
 	c.mu.Lock()
-	end := c.now.Add(d)
+	end := c.passed + d
 	for {
 		next := -1
 		for i, t := range c.timers {
-			if !t.at.After(end) && (next < 0 || t.at.Before(c.timers[next].at)) {
+			if t.at <= end && (next < 0 || t.at < c.timers[next].at) {
 				next = i
 			}
 		}
@@ -79,13 +80,11 @@ func (c *ManualClock) Advance(d time.Duration) {
 		}
 		t := c.timers[next]
 		c.timers = slices.Delete(c.timers, next, next+1)
-		if t.at.After(c.now) {
-			c.now = t.at
-		}
+		c.passed = max(c.passed, t.at)
 		c.mu.Unlock()
 		t.f()
 		c.mu.Lock()
 	}
-	c.now = end
+	c.passed = end
 	c.mu.Unlock()
 }

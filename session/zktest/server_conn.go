@@ -80,6 +80,7 @@ type request struct {
 	frame []byte
 	mute  bool // its reply is lost
 	cut   bool // and the connection with it
+	fail  code // if not codeOK, it is not executed but answered with this
 }
 
 func newConn(s *Server, r *replica, nc net.Conn) *conn {

@@ -108,6 +108,11 @@ func TestServerAnswersWithErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	must[string](t)(conn.Create("/a", nil, 0, world))
+	srv.AnswerError(zktest.Match{Op: zktest.OpCreateSession}, -112)
+	srv.Disconnect(0)
+	if err := srv.AwaitFault(patience); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestServerDelays(t *testing.T) {
@@ -222,6 +227,67 @@ func TestServerFreezesConnectionsToCome(t *testing.T) {
 		awaitState(t, events, zk.StateHasSession)
 		if conn.SessionID() != id {
 			t.Fatal("another session")
+		}
+	})
+}
+
+func TestServerExpiresWhatIsFrozen(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, events := open(t, srv, 10*time.Second)
+		must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+		srv.Freeze(conn.SessionID(), zktest.Both)
+		srv.Expire(conn.SessionID())
+		synctest.Wait()
+		if got := srv.Paths(); len(got) > 0 {
+			t.Fatal(got)
+		}
+		select {
+		case e := <-events:
+			t.Fatal("the client has heard of it", e)
+		default:
+		}
+		srv.Thaw(0)
+		awaitState(t, events, zk.StateExpired)
+	})
+}
+
+func TestServerLosesHandshakes(t *testing.T) {
+	for _, fault := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
+		inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+			conn, events := open(t, srv, 10*time.Second)
+			id := conn.SessionID()
+			fault(srv, zktest.Match{Op: zktest.OpCreateSession, Session: id})
+			srv.Disconnect(0)
+			if err := srv.AwaitFault(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			awaitState(t, events, zk.StateHasSession)
+			if conn.SessionID() != id {
+				t.Fatal("another session")
+			}
+		})
+	}
+}
+
+func TestServerAwaitsFaults(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
+		conn, _ := open(t, srv, 10*time.Second)
+		if err := srv.AwaitFault(0); err != nil {
+			t.Fatal(err)
+		}
+		srv.Delay(zktest.Match{Op: zktest.OpSync, Path: "/a"}, time.Second)
+		must[string](t)(conn.Sync("/b"))
+		if err := srv.AwaitFault(time.Second); err == nil || !strings.Contains(err.Error(), "Delay") {
+			t.Fatal(err)
+		}
+		go func() { _, _ = conn.Sync("/a") }()
+		if err := srv.AwaitFault(time.Second); err != nil {
+			t.Fatal(err)
+		}
+		srv.DropReply(zktest.Match{})
+		srv.ClearFaults()
+		if err := srv.AwaitFault(0); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -40,7 +40,9 @@ func (s *Server) judge(c *conn, frame []byte) verdict {
 		own := s.bySession[c.session.id]
 		if own == nil {
 			own = make(Counts)
-			s.bySession[c.session.id] = own
+			if s.sessions[c.session.id] != nil {
+				s.bySession[c.session.id] = own
+			}
 		}
 		own[op]++
 	}
@@ -141,7 +143,8 @@ func (s *Server) Delay(m Match, d time.Duration) {
 }
 
 // AnswerError answers the next request that matches with the error, by its
-// number in the protocol, without executing it.
+// number in the protocol, without executing it. A handshake has no way to say
+// an error: its connection is closed.
 func (s *Server) AnswerError(m Match, err int32) {
 	s.addFault(fault{match: m, what: verdict{fail: code(err)}, name: "AnswerError"})
 }

@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 )
@@ -45,11 +44,7 @@ func (c *conn) handle(frame []byte) bool {
 		}
 		return !v.cut
 	}
-	if v.fail != codeOK {
-		s.refuse(c, frame, v.fail)
-		return true
-	}
-	return s.execute(c, request{frame: frame, mute: v.mute, cut: v.cut})
+	return s.execute(c, request{frame: frame, mute: v.mute, cut: v.cut, fail: v.fail})
 }
 
 // execute does what is asked, or has it wait for the leader. It reports whether
@@ -64,7 +59,12 @@ func (s *Server) execute(c *conn, q request) bool {
 		return true
 	}
 	c.mute = q.mute
-	more := s.run(c, q.frame)
+	var more bool
+	if q.fail == codeOK {
+		more = s.run(c, q.frame)
+	} else {
+		more = s.refuse(c, q.frame, q.fail)
+	}
 	c.mute = false
 	if q.cut {
 		c.end()
@@ -155,10 +155,14 @@ func (s *Server) run(c *conn, frame []byte) bool {
 }
 
 // refuse answers a request with an error, without having looked at it.
-func (s *Server) refuse(c *conn, frame []byte, err code) {
+func (s *Server) refuse(c *conn, frame []byte, err code) bool {
+	if c.session == nil {
+		return false
+	}
 	d := decoder{rest: frame}
 	s.touch(c)
 	s.answer(c, d.int32(), err, nil)
+	return true
 }
 
 func (s *Server) answer(c *conn, xid int32, err code, body func([]byte) []byte) {
@@ -770,7 +774,7 @@ func pathsOf(op Op, frame []byte) []string {
 	d := decoder{rest: frame}
 	d.take(8)
 	switch op { //nolint:exhaustive // the others begin with a path
-	case OpPing, OpAuth, OpCloseSession, OpWhoAmI, OpSASL, OpReconfig:
+	case OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCloseSession, OpWhoAmI, OpSASL, OpReconfig:
 		return nil
 	case OpMulti, OpMultiRead:
 		var paths []string
@@ -779,17 +783,7 @@ func pathsOf(op Op, frame []byte) []string {
 			paths = append(paths, o.path)
 		}
 		return paths
-	case OpSetWatches, OpSetWatches2:
-		d.int64()
-		var paths []string
-		for len(d.rest) > 0 && !d.failed {
-			paths = append(paths, d.paths()...)
-		}
-		return paths
 	}
-	path, ok := d.string()
-	if !ok || bytes.IndexByte([]byte(path), 0) >= 0 {
-		return nil
-	}
+	path, _ := d.string()
 	return []string{path}
 }
