@@ -83,7 +83,9 @@ func (s *Server) fourLetterWord(word string, r *replica) (string, bool) {
 		return s.wordDump(r), true
 	case "cons":
 		return s.wordConnections(r), true
-	case "conf", "crst", "dirs", "envi", "gtmk", "isro", "srst", "stat", "stmk", "wchc", "wchp", "hash":
+	case "isro":
+		return "rw", true
+	case "conf", "crst", "dirs", "envi", "gtmk", "srst", "stat", "stmk", "wchc", "wchp", "hash":
 		return word + wordUnknown, true
 	}
 	return "", false
@@ -168,7 +170,7 @@ func (s *Server) wordMonitor(r *replica) string {
 
 // wordWatches is of the watches on data only, as the server's is.
 func (s *Server) wordWatches(r *replica) string {
-	return fmt.Sprintf("%d connections watching %d paths\nTotal watches:%d\n\n",
+	return fmt.Sprintf("%d connections watching %d paths\nTotal watches:%d\n",
 		len(r.data.byConn), len(r.data.byPath), r.data.total())
 }
 
@@ -210,10 +212,47 @@ func (s *Server) wordConnections(r *replica) string {
 	for _, c := range s.connected(r) {
 		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), len(c.waiting), c.received, c.sent)
 		if c.session != nil {
-			fmt.Fprintf(&b, ",sid=0x%x,lop=%d,est=%d,to=%d,lcxid=0x%x,lzxid=0x%x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0",
-				c.session.id, c.lastOp, c.since.UnixMilli(), c.timeout, uint32(c.lastXid), r.tree.zxid)
+			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", c.session.id, wordOf(c.lastOp), c.since.UnixMilli(), c.timeout)
+			if c.lastXid >= 0 {
+				fmt.Fprintf(&b, ",lcxid=0x%x", c.lastXid)
+			}
+			fmt.Fprintf(&b, ",lzxid=0x%x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0", r.tree.zxid)
 		}
 		b.WriteString(")\n")
 	}
 	return b.String() + "\n"
+}
+
+// wordOf returns what the server calls an operation where it has four letters
+// for it.
+func wordOf(op Op) string {
+	switch op { //nolint:exhaustive // the others have no name
+	case 0:
+		return "SESS"
+	case OpPing:
+		return "PING"
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+		return "CREA"
+	case OpDelete:
+		return "DELE"
+	case OpExists:
+		return "EXIS"
+	case OpGetData:
+		return "GETD"
+	case OpSetData:
+		return "SETD"
+	case OpGetACL:
+		return "GETA"
+	case OpSetACL:
+		return "SETA"
+	case OpGetChildren, OpGetChildren2:
+		return "GETC"
+	case OpSync:
+		return "SYNC"
+	case OpMulti:
+		return "MULT"
+	case OpSetWatches:
+		return "SETW"
+	}
+	return "NA"
 }
