@@ -208,13 +208,9 @@ func (e *epoch) notified(ev nodeEvent) {
 	e.session.do(func() { e.session.notified(e, ev) })
 }
 
-// opened is called when a link takes requests.
-func (e *epoch) opened(l *link) {
-	e.session.servers.succeeded(l.server)
-	e.pipeline.open(l)
-}
-
-// severed is called, once, when a link has failed.
+// severed is called, once, when a link has failed. One that fails early counts as one
+// that failed to be made, so that a server which accepts and hangs up is not asked
+// again and again without a pause.
 func (e *epoch) severed(l *link, why error, early bool) {
 	if early {
 		e.session.servers.failed(l.server, why)

@@ -38,6 +38,7 @@ type link struct {
 	interrupted bool       // the socket's read deadline has been used to wake the client
 	eof         bool
 	phase       phase
+	proven      bool                  // it was open for a while
 	why         error                 // of the failure
 	greeted     time.Time             // when the connect request was sent
 	since       int64                 // the newest zxid that had been seen by then
@@ -492,7 +493,7 @@ func (l *link) openIfRestored() {
 	l.phase = open
 	l.unset = nil
 	l.mu.Unlock()
-	l.epoch.opened(l)
+	l.epoch.pipeline.open(l)
 }
 
 // keep fails the link when the server is silent for too long, and sends a sync
@@ -533,7 +534,12 @@ func (l *link) check() time.Duration {
 		return 0
 	}
 	heartbeat := l.leaderHeard.Add(terms.heartbeat).Sub(now)
+	proven := !l.proven && l.phase == open && now.Sub(l.made) > terms.heartbeat/2
+	l.proven = l.proven || proven
 	l.mu.Unlock()
+	if proven {
+		l.epoch.session.servers.succeeded(l.server)
+	}
 	if heartbeat <= 0 {
 		heartbeat = terms.heartbeat
 		if !l.sync() {
@@ -556,7 +562,7 @@ func (l *link) fail(why error) {
 		l.mu.Unlock()
 		return
 	}
-	early := l.phase != open
+	early := !l.proven
 	l.phase, l.why, l.eof = failed, why, true
 	l.expected = nil
 	l.mu.Unlock()

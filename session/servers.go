@@ -114,7 +114,7 @@ func (s *servers) failed(server string, why error) {
 	s.last[server] = why
 }
 
-// succeeded notes that a server has accepted the session.
+// succeeded notes that a server has proved to be of use.
 func (s *servers) succeeded(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
