@@ -13,7 +13,10 @@ import (
 
 func open(t *testing.T, srv *zktest.Server, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
-	conn, events, err := zk.Connect(srv.Addrs(), timeout, zk.WithLogger(silence{}), zk.WithDialer(srv.Dialer()))
+	// With one address alone, this client waits for a second before it uses it
+	// again.
+	addrs := append(srv.Addrs(), srv.Addrs()...)
+	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogger(silence{}), zk.WithDialer(srv.Dialer()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,254 @@
+package zktest_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestFaults shows that a server in memory and a proxy before one do the same
+// to clients.
+func TestFaults(t *testing.T) {
+	for _, kind := range []struct {
+		name  string
+		faces func(t *testing.T, srv *zktest.Server) zktest.Faults
+	}{
+		{"server", func(_ *testing.T, srv *zktest.Server) zktest.Faults { return srv }},
+		{"proxy", func(t *testing.T, srv *zktest.Server) zktest.Faults { return zktest.NewProxy(t, srv.Addrs()...) }},
+	} {
+		for _, test := range []struct {
+			name string
+			run  func(f faulty)
+		}{
+			{"counts", faultyCounts},
+			{"lost request", func(f faulty) { faultyLoses(f, f.DropRequest, false) }},
+			{"lost reply", func(f faulty) { faultyLoses(f, f.DropReply, true) }},
+			{"lost handshake", faultyHandshake},
+			{"lost sync", faultySync},
+			{"delay", faultyDelays},
+			{"disconnect", faultyDisconnects},
+			{"refuse", faultyRefuses},
+			{"freeze both", func(f faulty) { faultyFreezes(f, zktest.Both) }},
+			{"freeze to server", func(f faulty) { faultyFreezes(f, zktest.ToServer) }},
+			{"freeze to client", func(f faulty) { faultyFreezes(f, zktest.ToClient) }},
+			{"freeze replies", func(f faulty) { faultyFreezes(f, zktest.ToClientButEvents) }},
+			{"expire", faultyExpires},
+		} {
+			t.Run(test.name+"/"+kind.name, func(t *testing.T) {
+				t.Parallel()
+				srv := zktest.Start(t)
+				f := faulty{T: t, srv: srv, Faults: kind.faces(t, srv)}
+				conn, events, err := zk.Connect(append(f.Addrs(), f.Addrs()...), 10*time.Second, zk.WithLogger(silence{}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					f.Thaw(0)
+					conn.Close()
+				})
+				awaitState(t, events, zk.StateHasSession)
+				f.conn, f.events = conn, events
+				test.run(f)
+			})
+		}
+	}
+}
+
+// faulty is a server, what injects the faults, and their victim.
+type faulty struct {
+	*testing.T
+	zktest.Faults
+
+	srv    *zktest.Server
+	conn   *zk.Conn
+	events <-chan zk.Event
+}
+
+func (f faulty) create(path string) error {
+	_, err := f.conn.Create(path, nil, 0, world)
+	return err
+}
+
+// hasCreated waits until the server has the nodes, and no others.
+func (f faulty) hasCreated(paths ...string) {
+	f.Helper()
+	eventually(f.T, func() error {
+		if !slices.Equal(f.srv.Paths(), paths) {
+			return errors.New("it has others")
+		}
+		return nil
+	})
+}
+
+func (f faulty) hit() {
+	f.Helper()
+	if err := f.AwaitFault(patience); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func faultyCounts(f faulty) {
+	for _, path := range []string{"/a", "/b"} {
+		if err := f.create(path); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if _, err := f.conn.Sync("/"); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := f.conn.Multi(&zk.CheckVersionRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/b"}); err != nil {
+		f.Fatal(err)
+	}
+	want := zktest.Counts{zktest.OpCreate: 2, zktest.OpSync: 1, zktest.OpMulti: 1}
+	if got := f.Requests(); len(got) != len(want) || got[zktest.OpCreate] != 2 || got[zktest.OpSync] != 1 || got[zktest.OpMulti] != 1 {
+		f.Fatal(got, want)
+	}
+	f.ResetRequests()
+	if got := f.Requests(); len(got) > 0 {
+		f.Fatal(got)
+	}
+}
+
+func faultyLoses(f faulty, lose func(zktest.Match), applied bool) {
+	id := f.conn.SessionID()
+	lose(zktest.Match{Path: "/a/*", Skip: 1})
+	if err := f.AwaitFault(time.Millisecond); err == nil {
+		f.Fatal("it has hit nothing")
+	}
+	for _, path := range []string{"/a", "/a/b"} {
+		if err := f.create(path); err != nil {
+			f.Fatal(err)
+		}
+	}
+	_, err := f.conn.Multi(
+		&zk.CreateRequest{Path: "/c", Acl: world},
+		&zk.CreateRequest{Path: "/a/c", Acl: world},
+	)
+	if !errors.Is(err, zk.ErrConnectionClosed) {
+		f.Fatal(err)
+	}
+	f.hit()
+	if applied {
+		f.hasCreated("/a", "/a/b", "/a/c", "/c")
+	} else {
+		f.hasCreated("/a", "/a/b")
+	}
+	awaitState(f.T, f.events, zk.StateHasSession)
+	if f.conn.SessionID() != id {
+		f.Fatal("another session")
+	}
+}
+
+func faultyHandshake(f faulty) {
+	id := f.conn.SessionID()
+	f.DropReply(zktest.Match{Op: zktest.OpCreateSession})
+	f.Disconnect(id)
+	f.hit()
+	awaitState(f.T, f.events, zk.StateHasSession)
+	if f.conn.SessionID() != id {
+		f.Fatal("another session")
+	}
+}
+
+func faultySync(f faulty) {
+	f.DropRequest(zktest.Match{})
+	if _, err := f.conn.Sync("/"); err != nil {
+		f.Fatal("a sync was hit by a match that does not name it", err)
+	}
+	f.DropRequest(zktest.Match{Op: zktest.OpSync})
+	if _, err := f.conn.Sync("/"); !errors.Is(err, zk.ErrConnectionClosed) {
+		f.Fatal(err)
+	}
+	awaitState(f.T, f.events, zk.StateHasSession)
+	if err := f.create("/a"); !errors.Is(err, zk.ErrConnectionClosed) {
+		f.Fatal(err)
+	}
+	f.hit()
+}
+
+func faultyDelays(f faulty) {
+	f.Delay(zktest.Match{Op: zktest.OpCreate}, 50*time.Millisecond)
+	begin := time.Now()
+	if err := f.create("/a"); err != nil || time.Since(begin) < 50*time.Millisecond {
+		f.Fatal(err, time.Since(begin))
+	}
+	f.hit()
+}
+
+func faultyDisconnects(f faulty) {
+	id := f.conn.SessionID()
+	f.Disconnect(id + 1)
+	if err := f.create("/a"); err != nil {
+		f.Fatal(err)
+	}
+	f.Disconnect(id)
+	awaitState(f.T, f.events, zk.StateDisconnected)
+	awaitState(f.T, f.events, zk.StateHasSession)
+	f.Disconnect(0)
+	awaitState(f.T, f.events, zk.StateDisconnected)
+	awaitState(f.T, f.events, zk.StateHasSession)
+	if f.conn.SessionID() != id {
+		f.Fatal("another session")
+	}
+}
+
+func faultyRefuses(f faulty) {
+	f.Refuse(true)
+	f.Disconnect(0)
+	awaitState(f.T, f.events, zk.StateDisconnected)
+	if err := f.create("/a"); err == nil {
+		f.Fatal("served")
+	}
+	f.Refuse(false)
+	awaitState(f.T, f.events, zk.StateHasSession)
+}
+
+func faultyFreezes(f faulty, dir zktest.Direction) {
+	if err := f.create("/a"); err != nil {
+		f.Fatal(err)
+	}
+	_, _, appears, err := f.conn.ExistsW("/by another")
+	if err != nil {
+		f.Fatal(err)
+	}
+	other := dial(f.T, patience, f.srv.Addrs()...)
+	f.Freeze(f.conn.SessionID(), dir)
+	answered := make(chan error, 1)
+	go func() { answered <- f.create("/b") }()
+	if dir == zktest.ToClient || dir == zktest.ToClientButEvents {
+		f.hasCreated("/a", "/b")
+	}
+	if _, err := other.Create("/by another", nil, 0, world); err != nil {
+		f.Fatal(err)
+	}
+	if dir == zktest.ToClientButEvents || dir == zktest.ToServer {
+		await(f.T, appears)
+	} else {
+		pending(f.T, appears)
+	}
+	pending(f.T, answered)
+	f.Thaw(f.conn.SessionID())
+	if err := await(f.T, answered); err != nil {
+		f.Fatal(err)
+	}
+	f.hasCreated("/a", "/b", "/by another")
+}
+
+func faultyExpires(f faulty) {
+	id := f.conn.SessionID()
+	if _, err := f.conn.Create("/e", nil, zk.FlagEphemeral, world); err != nil {
+		f.Fatal(err)
+	}
+	f.Expire(id)
+	f.hasCreated()
+	awaitState(f.T, f.events, zk.StateExpired)
+	awaitState(f.T, f.events, zk.StateHasSession)
+	if f.conn.SessionID() == id {
+		f.Fatal("the session lives")
+	}
+}

@@ -1,0 +1,99 @@
+package zktest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+		near, far := newPipe(addr, addr)
+		if near.LocalAddr() != addr || near.RemoteAddr() != addr {
+			t.Fatal("no addresses")
+		}
+		// Nobody has to read what is written.
+		for range 1000 {
+			if _, err := near.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := io.ReadFull(far, make([]byte, 1000)); n != 1000 || err != nil {
+			t.Fatal(n, err)
+		}
+
+		// A read waits for data, and no longer than until its deadline.
+		begin := time.Now()
+		if err := far.SetDeadline(begin.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := far.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != time.Second {
+			t.Fatal(err, time.Since(begin))
+		}
+		if _, err := far.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if err := far.SetDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(time.Hour) // of the bubble
+			_, _ = near.Write([]byte("late"))
+		}()
+		b := make([]byte, 10)
+		if n, err := far.Read(b); string(b[:n]) != "late" || err != nil {
+			t.Fatal(n, err)
+		}
+
+		// What was written before the end can be read.
+		_, _ = near.Write([]byte("last"))
+		if err := near.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := far.Read(b); string(b[:n]) != "last" || err != nil {
+			t.Fatal(n, err)
+		}
+		if _, err := far.Read(b); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if _, err := far.Write(b); !errors.Is(err, io.ErrClosedPipe) {
+			t.Fatal(err)
+		}
+		if _, err := near.Read(b); !errors.Is(err, net.ErrClosed) {
+			t.Fatal(err)
+		}
+		if _, err := near.Write(b); !errors.Is(err, net.ErrClosed) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestManualClock(t *testing.T) {
+	clock := new(ManualClock)
+	begin := clock.Now()
+	var rang []time.Duration
+	ring := func() { rang = append(rang, clock.Now().Sub(begin)) }
+	clock.AfterFunc(3*time.Second, ring)
+	clock.AfterFunc(time.Second, func() {
+		ring()
+		clock.AfterFunc(time.Second, ring)
+	})
+	stop := clock.AfterFunc(time.Second, ring)
+	if !stop() || stop() {
+		t.Fatal("it cannot be stopped once")
+	}
+	clock.Advance(2500 * time.Millisecond)
+	if want := []time.Duration{time.Second, 2 * time.Second}; !slices.Equal(rang, want) {
+		t.Fatal(rang)
+	}
+	clock.Advance(time.Second)
+	if clock.Now().Sub(begin) != 3500*time.Millisecond || len(rang) != 3 {
+		t.Fatal(clock.Now(), rang)
+	}
+}
