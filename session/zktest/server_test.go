@@ -73,8 +73,16 @@ func TestServerExpiresInABubble(t *testing.T) {
 
 func TestServerRefusesBadConfigs(t *testing.T) {
 	for _, config := range []zktest.Config{
-		{Tick: -1}, {Tick: time.Microsecond}, {MinTimeout: time.Second, MaxTimeout: time.Millisecond}, {Replicas: -1}, {MaxRequest: -1},
-		{Latency: -1}, {Lag: -1}, {ReapInterval: -1}, {Addr: "nonsense"}, {Addr: "127.0.0.1:nonsense"},
+		{Tick: -1},
+		{Tick: time.Microsecond},
+		{MinTimeout: time.Second, MaxTimeout: time.Millisecond},
+		{Replicas: -1},
+		{MaxRequest: -1},
+		{Latency: -1},
+		{Lag: -1},
+		{ReapInterval: -1},
+		{Addr: "nonsense"},
+		{Addr: "127.0.0.1:nonsense"},
 	} {
 		if srv, err := zktest.NewServer(config); err == nil {
 			srv.Close()
