@@ -73,8 +73,12 @@ func TestReplicasConverge(t *testing.T) {
 					w.send(OpDelete, argVersion(path(), -1))
 				}
 				// The answer may be long in coming.
+				begin := time.Now()
 				for after := before; after == before; after, _ = srv.heard(client%replicas, w.session) {
 					runtime.Gosched()
+					if time.Since(begin) > wirePatience {
+						rt.Fatal("a request was not heard")
+					}
 				}
 			}
 		}

@@ -39,7 +39,7 @@ func (c *conn) handle(frame []byte) bool {
 	}
 	if v.drop {
 		if v.cut {
-			c.end()
+			s.dismiss(c)
 		}
 		return !v.cut
 	}
@@ -66,7 +66,7 @@ func (s *Server) execute(c *conn, q request) bool {
 	}
 	c.mute = false
 	if q.cut {
-		c.end()
+		s.dismiss(c)
 		return false
 	}
 	return more && !c.ending.Load()
@@ -108,7 +108,7 @@ func (s *Server) run(c *conn, frame []byte) bool {
 	// its own clients.
 	moved := s.sessions[c.session.id] != nil && c.session.replica != c.replica
 	if moved && op != OpCloseSession && (isWrite(op) || c.replica == s.leader()) {
-		c.end()
+		s.dismiss(c)
 		return false
 	}
 	s.touch(c)
@@ -132,12 +132,13 @@ func (s *Server) run(c *conn, frame []byte) bool {
 		}
 		c.replica.catchUp()
 		s.answer(c, xid, codeOK, nil)
-		c.end()
-		s.retire(c)
+		s.dismiss(c)
 		return false
 	case isWrite(op):
 		if s.sessions[c.session.id] == nil {
-			c.end()
+			// The replica learns of it now.
+			c.replica.catchUp()
+			s.dismiss(c)
 			return false
 		}
 		s.write(c, xid, op, &d)
@@ -145,7 +146,7 @@ func (s *Server) run(c *conn, frame []byte) bool {
 		err, body := s.read(c, op, &d)
 		if err == codeUnimplemented {
 			c.reply(xid, -1, err, nil)
-			c.end()
+			s.dismiss(c)
 			return false
 		}
 		s.answerDecoded(c, xid, &d, err, body)
@@ -188,7 +189,7 @@ func (s *Server) authenticate(c *conn, xid int32, d *decoder) bool {
 	case scheme == "ip":
 	default:
 		c.reply(xid, 0, codeAuthFailed, nil)
-		c.end()
+		s.dismiss(c)
 		return false
 	}
 	c.reply(xid, 0, codeOK, nil)
