@@ -57,7 +57,9 @@ func TestWatchOutlivesErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := make(chan string, 10)
-		tell := func(data []byte, _ *session.Stat, err error) { told <- fmt.Sprintf("%s %v", data, errors.Is(err, session.ErrNoNode)) }
+		tell := func(data []byte, _ *session.Stat, err error) {
+			told <- fmt.Sprintf("%s %v", data, errors.Is(err, session.ErrNoNode))
+		}
 		s.Async(0).Watch("/a", tell, tell)
 		if got := <-told; got != " false" {
 			t.Fatalf("first %q", got)
