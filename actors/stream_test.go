@@ -67,6 +67,7 @@ func TestStreamMerges(t *testing.T) {
 		}
 		s.Put(10)
 		s.End(11)
+		synctest.Wait() // else 10 can be received before 11 is there
 		expect(t, drain(events), 11)
 		s.Close()
 	})
