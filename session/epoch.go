@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,7 +130,7 @@ var errReplaced = errors.New("the server replaced the session by another")
 
 // accept takes the server's answer to a connect request that was sent at the given
 // time. It returns the watches that stood when the connection was lost.
-func (e *epoch) accept(h handshake, at time.Time) (map[watchKey]struct{}, error) {
+func (e *epoch) accept(h handshake, at time.Time) ([]watchKey, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	const shortest = 10 * time.Millisecond // the client below panics over less than 3 ms
@@ -147,7 +148,7 @@ func (e *epoch) accept(h handshake, at time.Time) (map[watchKey]struct{}, error)
 	}
 	e.id, e.timeout = h.id, h.timeout
 	e.extendLocked(at)
-	return maps.Clone(e.watches), nil
+	return slices.Collect(maps.Keys(e.watches)), nil
 }
 
 func (e *epoch) terms() terms {
@@ -196,6 +197,27 @@ func (e *epoch) watched(key watchKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.watches[key] = struct{}{}
+}
+
+// unwatch ends a watch on the server, in the order of requests.
+func (e *epoch) unwatch(key watchKey) {
+	kind := removeData
+	e.mu.Lock()
+	delete(e.watches, key)
+	if key.kind == watchChildren {
+		kind = removeChildren
+	} else {
+		delete(e.watches, watchKey{key.path, watchAbsent})
+	}
+	e.mu.Unlock()
+	s := e.session
+	c := &call{op: "unwatch", path: s.relative(key.path), number: e.number, began: time.Now(), forget: kind}
+	c.do = func(conn *zk.Conn) error {
+		_, err := conn.Sync(key.path) // its frame is replaced by the link
+		return err
+	}
+	c.answer = func(error) {} // a watch that is gone, or a server that cannot: there is nothing to be done
+	s.submit(c)
 }
 
 // notified passes on what a watch has to tell.

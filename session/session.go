@@ -37,6 +37,7 @@ type Session struct {
 	connected   Connected
 	subscribers map[*subscriber]struct{}
 	watches     map[watchKey]*watchEntry
+	parked      []*watchEntry // the oldest first; some are in use again, or gone
 
 	warmth warmth
 }
