@@ -7,8 +7,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// maxParked is how many watches are kept that nobody wants at the moment.
-const maxParked = 1024
+// maxParked is how many watches are kept that nobody wants at the moment, unless there is
+// much to keep with them.
+const (
+	maxParked      = 1024
+	maxParkedBytes = 4 << 10
+	maxParkedNames = 128
+)
 
 // A Reading is what one read of a node has found. Data and Names belong to all who
 // watch the node, and must not be modified.
@@ -161,6 +166,9 @@ func (s *Session) park(e *watchEntry) {
 		return
 	case !e.armed || e.parked:
 		return
+	case len(e.reading.Data) > maxParkedBytes || len(e.reading.Names) > maxParkedNames:
+		s.unwatch(e)
+		return
 	}
 	e.parked = true
 	s.parked = append(s.parked, e)
@@ -172,9 +180,14 @@ func (s *Session) park(e *watchEntry) {
 	s.parked = s.parked[1:]
 	oldest.parked = false
 	if len(oldest.subs) == 0 && oldest.armed && s.watches[oldest.key] == oldest {
-		s.drop(oldest)
-		s.epoch.unwatch(oldest.key)
+		s.unwatch(oldest)
 	}
+}
+
+// unwatch ends a watch that stands.
+func (s *Session) unwatch(e *watchEntry) {
+	s.drop(e)
+	s.epoch.unwatch(e.key)
 }
 
 // drop forgets an entry.
@@ -302,7 +315,13 @@ func (s *Session) awaitOrigin(e *watchEntry) {
 		}
 	}
 	e.origin = origin
-	s.join(watchKey{e.key.path, watchData}, origin)
+	key := watchKey{e.key.path, watchData}
+	if _, known := s.watches[key]; !known {
+		at := &watchEntry{key: key, absent: true} // there is no need to try to read it first
+		s.watches[key] = at
+		s.arm(at)
+	}
+	s.join(key, origin)
 }
 
 // deliver tells everybody.
