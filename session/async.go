@@ -34,7 +34,7 @@ func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch
 func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
 	sub := &subscriber{tell: tell}
 	s.do(func() { s.subscribe(sub) })
-	return func() { s.do(func() { s.unsubscribe(sub) }) }
+	return func() { s.order.put(func() { s.unsubscribe(sub) }) } // the caller may hold locks
 }
 
 // Age returns for how long there has been this Session, on the monotonic clock: for
@@ -69,7 +69,7 @@ func request[T any](a Async, c *call, do func(*zk.Conn) (T, error), answer func(
 func refuse[T any](a Async, op, path string, why error, answer func(T, error)) *call {
 	var none T
 	c := &call{op: op, path: path}
-	a.session.do(func() {
+	a.session.order.put(func() {
 		if c.state.Load() != callAbandoned {
 			answer(none, &OpError{Op: op, Path: path, Err: why})
 		}
@@ -77,20 +77,43 @@ func refuse[T any](a Async, op, path string, why error, answer func(T, error)) *
 	return c
 }
 
-// Fits reports why a node with this path and data cannot be created.
-func (s *Session) Fits(path string, data []byte) error {
-	return s.fits(len(s.absolute(path)) + len(data))
+// Fits reports why a transaction of these operations cannot be sent.
+func (s *Session) Fits(ops ...Op) error {
+	bytes := 0
+	for _, op := range ops {
+		bytes += frameOverhead + len(s.opts.Chroot) + len(op.path) + len(op.data)
+		if op.kind == opKindCreate {
+			bytes += s.aclBytes()
+		}
+	}
+	return s.fits(bytes)
+}
+
+func (s *Session) aclBytes() (bytes int) {
+	for _, a := range s.opts.ACL {
+		bytes += 12 + len(a.Scheme) + len(a.ID)
+	}
+	return bytes
 }
 
 // fits reports why a request with so many bytes of the user's cannot be sent.
 func (s *Session) fits(bytes int) error {
-	for _, a := range s.opts.ACL {
-		bytes += 12 + len(a.Scheme) + len(a.ID)
-	}
 	if limit := s.opts.MaxRequest - frameOverhead; bytes > limit {
-		return fmt.Errorf("data: %w: %d bytes with the path, the limit is %d (Options.MaxRequest)", ErrTooLarge, bytes, limit)
+		return fmt.Errorf("data: %w: %d bytes with paths and ACLs, the limit is %d (Options.MaxRequest)", ErrTooLarge, bytes, limit)
 	}
 	return nil
+}
+
+// target returns the path on the server of a node, or why there cannot be such a node.
+func (s *Session) target(path string) (string, error) {
+	if err := ValidatePath(path); err != nil {
+		return "", err
+	}
+	full := s.absolute(path)
+	if err := s.fits(len(full)); err != nil {
+		return "", fmt.Errorf("path: %w", err)
+	}
+	return full, nil
 }
 
 func (s *Session) acl() []zk.ACL {
@@ -113,14 +136,14 @@ func (a Async) create(path string, data []byte, mode CreateMode, answer func(str
 	if err == nil {
 		err = mode.validate()
 	}
+	full := s.absoluteNew(path, mode)
 	if err == nil {
-		err = s.fits(len(path) + len(data))
+		err = s.fits(len(full) + len(data) + s.aclBytes())
 	}
 	if err != nil {
 		return refuse(a, "create", path, err, answer)
 	}
 	c := &call{op: "create", path: path, write: true}
-	full := s.absolute(path)
 	if mode.IsEphemeral() {
 		c.ephemeral = len(full) + sequenceLength
 	}
@@ -155,10 +178,10 @@ func (a Async) Delete(path string, version int32, answer func(error)) {
 }
 
 func (a Async) delete(path string, version int32, answer func(struct{}, error)) *call {
-	if err := ValidatePath(path); err != nil {
+	full, err := a.session.target(path)
+	if err != nil {
 		return refuse(a, "delete", path, err, answer)
 	}
-	full := a.session.absolute(path)
 	c := &call{op: "delete", path: path, write: true}
 	return request(a, c, func(conn *zk.Conn) (struct{}, error) {
 		return struct{}{}, conn.Delete(full, version)
@@ -189,10 +212,10 @@ func (a Async) get(path string, answer func(dataResult, error)) *call {
 
 // read starts a request that changes nothing.
 func read[T any](a Async, op, path string, do func(*zk.Conn, string) (T, error), answer func(T, error)) *call {
-	if err := ValidatePath(path); err != nil {
+	full, err := a.session.target(path)
+	if err != nil {
 		return refuse(a, op, path, err, answer)
 	}
-	full := a.session.absolute(path)
 	return request(a, &call{op: op, path: path}, func(conn *zk.Conn) (T, error) { return do(conn, full) },
 		func(result T, err error) {
 			if err != nil {
@@ -209,14 +232,13 @@ func (a Async) Set(path string, data []byte, version int32, answer func(*Stat, e
 }
 
 func (a Async) set(path string, data []byte, version int32, answer func(*Stat, error)) *call {
-	err := ValidatePath(path)
+	full, err := a.session.target(path)
 	if err == nil {
-		err = a.session.fits(len(path) + len(data))
+		err = a.session.fits(len(full) + len(data))
 	}
 	if err != nil {
 		return refuse(a, "set", path, err, answer)
 	}
-	full := a.session.absolute(path)
 	return request(a, &call{op: "set", path: path, write: true}, func(conn *zk.Conn) (*Stat, error) {
 		stat, err := conn.Set(full, data, version)
 		return statOf(stat), err
@@ -277,25 +299,22 @@ func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, an
 
 func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
 	s := a.session
-	bytes, path := 0, "/"
+	path := firstPath(ops)
 	err := error(nil)
 	if len(ops) == 0 {
 		err = fmt.Errorf("%w: ops: there are none", ErrInvalidArgument)
-	} else {
-		path = ops[0].path
 	}
 	c := &call{op: "multi", path: path, write: true}
 	for i, op := range ops {
 		if invalid := op.validate(); err == nil && invalid != nil {
 			err = fmt.Errorf("ops[%d]: %w", i, invalid)
 		}
-		bytes += len(op.path) + len(op.data) + frameOverhead
 		if op.kind == opKindCreate && op.mode.IsEphemeral() {
-			c.ephemeral += len(s.absolute(op.path)) + sequenceLength
+			c.ephemeral += len(s.absoluteNew(op.path, op.mode)) + sequenceLength
 		}
 	}
 	if err == nil {
-		err = s.fits(bytes)
+		err = s.Fits(ops...)
 	}
 	if err != nil {
 		return refuse(a, "multi", path, err, answer)
@@ -338,11 +357,12 @@ func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
 // above it as containers, or as persistent nodes where the server has no containers.
 // The answer tells whether the node was made now, and is empty.
 func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
-	if err := ValidatePath(path); err != nil {
+	full, err := a.session.target(path)
+	if err != nil {
 		refuse(a, "ensure", path, err, answer)
 		return
 	}
-	a.ensure(a.session.absolute(path), Container, answer)
+	a.ensure(full, Container, answer)
 }
 
 // ensure works on absolute paths: the chroot itself may be missing. Doing it twice does

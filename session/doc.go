@@ -15,12 +15,15 @@
 // off from its leader goes on answering them. When there is nothing else to ask, a
 // sync goes out every T/6.
 //
-// The deadline is the time at which the newest such request was sent, plus T, minus
-// T/6, minus half a server tick, minus a margin of T/40 (10 to 250 ms). The price:
-// a failover among the servers that takes longer than what is left costs the
-// session. With the default of [Options.ServerTick] that is about 0.39 T after the
-// last sign of life that was due; telling the servers' true tickTime makes it up to
-// 0.64 T.
+// The leader counts from what it has been told. A server that is in touch with it
+// reports once in half a tick whom it has heard. So the newest request that was answered
+// half a tick before another was sent, which the leader then had a part in, is one that
+// the leader knows of: the deadline is when that was sent, plus T, minus a margin of T/40
+// (10 to 250 ms). A handshake needs the leader's consent, and counts at once.
+//
+// The price: a failover among the servers that takes longer than what is left costs the
+// session. With the default of [Options.ServerTick] that is about 0.47 T after a sign of
+// life that did not come; telling the servers' true tickTime makes it up to 0.64 T.
 //
 // What it does not promise: a process that is paused between looking at the clock
 // and acting can act too late.

@@ -21,7 +21,6 @@ type epoch struct {
 	number   int
 	pipeline *pipeline
 	retire   context.CancelFunc // see end
-	retired  <-chan struct{}
 
 	deadline   atomic.Int64 // since Session.born; 0 while there is no session
 	newest     atomic.Int64 // the newest zxid seen
@@ -33,34 +32,43 @@ type epoch struct {
 	timeout time.Duration // negotiated
 	link    *link
 	watches map[watchKey]struct{} // those that stand on the server
+	parting bool                  // whoever is connected closes the session
+	parted  chan struct{}         // closed when that was confirmed
+	over    sync.Once             // closes parted
 }
 
 // terms are the times that follow from a session timeout.
 type terms struct {
-	lease     time.Duration // how long an answer of the leader is good for, from its request on
+	timeout   time.Duration // less a margin for clocks that do not agree, and for us to act
+	report    time.Duration // within which a server reports to the leader whom it has heard
 	heartbeat time.Duration // between signs of life
 	silence   time.Duration // how long to wait for an answer before trying another server
 }
 
-// termsOf computes them. The leader may have heard of the newest sign of life that
-// it has answered one heartbeat and half a tick late, hence the lease. Half of what
-// is left when a heartbeat is overdue is for finding another server.
+// termsOf computes them. Half of what is left of a lease when a heartbeat is overdue is
+// for finding another server.
 func termsOf(timeout, tick time.Duration) terms {
 	if tick <= 0 || tick > timeout/2 {
 		tick = timeout / 2
 	}
-	margin := min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
-	heartbeat := timeout / 6
-	lease := timeout - heartbeat - tick/2 - margin
-	return terms{lease: lease, heartbeat: heartbeat, silence: (lease - heartbeat) / 2}
+	t := terms{
+		timeout:   timeout - min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond),
+		report:    tick / 2,
+		heartbeat: timeout / 6,
+	}
+	// The newest sign of life that is known to have been reported is that many
+	// heartbeats older than the newest one.
+	known := 1 + t.report/t.heartbeat
+	t.silence = (t.timeout - (known+1)*t.heartbeat) / 2
+	return t
 }
 
 // newEpoch starts the client below, which begins to dial.
 func newEpoch(s *Session, number int) (*epoch, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &epoch{
-		session: s, number: number, retire: cancel, retired: ctx.Done(),
-		watches: make(map[watchKey]struct{}),
+		session: s, number: number, retire: cancel,
+		watches: make(map[watchKey]struct{}), parted: make(chan struct{}),
 	}
 	e.pipeline = &pipeline{epoch: e}
 	ready := make(chan struct{})
@@ -133,11 +141,12 @@ var errReplaced = errors.New("the server replaced the session by another")
 func (e *epoch) accept(h handshake, at time.Time) ([]watchKey, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	const shortest = 10 * time.Millisecond // the client below panics over less than 3 ms
+	const shortest = 60 * time.Millisecond // less leaves no time to act
 	switch {
 	case h.id == 0 && e.id == 0:
 		return nil, errors.New("the server refused a new session")
 	case h.id == 0:
+		e.gone()
 		e.session.tell(rejected{e.number})
 		return nil, ErrExpired
 	case e.id != 0 && e.id != h.id:
@@ -146,8 +155,11 @@ func (e *epoch) accept(h handshake, at time.Time) ([]watchKey, error) {
 	case h.timeout < shortest:
 		return nil, fmt.Errorf("the server offers a session timeout of %v", h.timeout)
 	}
+	first := e.id == 0
 	e.id, e.timeout = h.id, h.timeout
-	e.extendLocked(at)
+	if first {
+		e.extendLocked(at)
+	}
 	return slices.Collect(maps.Keys(e.watches)), nil
 }
 
@@ -157,7 +169,8 @@ func (e *epoch) terms() terms {
 	return termsOf(e.timeout, e.session.opts.ServerTick)
 }
 
-// extend notes that the leader has answered what was sent at the given time.
+// extend notes that the leader has heard of a sign of life that was sent at the given
+// time, so that it will not forget the session for a whole timeout from then on.
 func (e *epoch) extend(sent time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,14 +178,13 @@ func (e *epoch) extend(sent time.Time) {
 }
 
 func (e *epoch) extendLocked(sent time.Time) {
-	lease := termsOf(e.timeout, e.session.opts.ServerTick).lease
-	until := int64(sent.Add(lease).Sub(e.session.born))
-	first := e.deadline.Load() == 0
-	if until > e.deadline.Load() {
-		e.deadline.Store(until)
+	until := sent.Add(termsOf(e.timeout, e.session.opts.ServerTick).timeout).Sub(e.session.born)
+	if int64(until) <= e.deadline.Load() {
+		return
 	}
+	first := e.deadline.Swap(int64(until)) == 0
 	if first {
-		e.session.order.put(func() {}) // so that the loop sets its timer
+		e.session.poke()
 	}
 }
 
@@ -258,19 +270,34 @@ func (e *epoch) end(why error) {
 	}
 }
 
-// part tells the server that the session ends, and waits for its answer for at
-// most the given time.
+// part tells the server that the session ends, as soon as there is a connection, and
+// waits until it has confirmed that, for at most the given time.
 func (e *epoch) part(patience time.Duration) {
 	e.mu.Lock()
-	l := e.link
+	e.parting = true
+	l, id := e.link, e.id
 	e.mu.Unlock()
-	if l == nil {
+	if id == 0 {
 		return
 	}
-	timer := time.AfterFunc(patience, func() { l.fail(errSilent) })
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	<-l.part()
+	e.session.workers.Go(l.part) // it may have to wait for a frame to be written
+	select {
+	case <-e.parted:
+	case <-timer.C:
+	}
 }
+
+// isParting reports whether the session is to be closed.
+func (e *epoch) isParting() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.parting
+}
+
+// gone is called when the server has confirmed that the session is no more.
+func (e *epoch) gone() { e.over.Do(func() { close(e.parted) }) }
 
 // clientLogger passes on what the client below reports.
 type clientLogger struct{ session *Session }

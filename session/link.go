@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -53,8 +54,10 @@ type link struct {
 	unread      []*sentRequest // in the order of sending; answered ones are dropped lazily
 	ownXid      int32
 	leaderHeard time.Time     // when the newest request was sent that the leader has answered, or a sync
+	known       time.Time     // what the leader counts from, at the least, until the link is open
+	signs       []sign        // of life, that the leader may not know of
+	restored    time.Time     // when a watch was set again last
 	parting     int32         // xid of the request to close the session
-	parted      chan struct{} // closed when that is answered, or the link has failed
 	failed      chan struct{} // closed when the link has failed
 
 	// These belong to the goroutine of the client that reads.
@@ -84,7 +87,7 @@ func newLink(e *epoch, server string, socket net.Conn) *link {
 	l := &link{
 		epoch: e, server: server, socket: socket, made: time.Now(),
 		sent: make(map[int32]*sentRequest), ownXid: xidOwn,
-		parted: make(chan struct{}), failed: make(chan struct{}),
+		failed: make(chan struct{}),
 	}
 	l.arrived = sync.NewCond(&l.mu)
 	return l
@@ -178,6 +181,7 @@ func (l *link) admit(p []byte) (out []byte, ours bool) {
 		c := l.expected
 		l.expected = nil
 		c.bound = true
+		c.since = l.epoch.newest.Load()
 		switch {
 		case c.watch != "":
 			setWatchFlag(frame)
@@ -244,16 +248,14 @@ func (l *link) sync() bool {
 	return true
 }
 
-// part tells the server that the session ends. The channel is closed when the
-// server has answered, or cannot any more.
-func (l *link) part() <-chan struct{} {
-	l.writing.Lock() // a client that writes for long is ended by the caller's patience
+// part tells the server that the session ends.
+func (l *link) part() {
+	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.Lock()
-	if l.phase == greeting || l.phase == failed {
+	if l.phase == greeting || l.phase == failed || l.parting != 0 {
 		l.mu.Unlock()
-		l.fail(errParted)
-		return l.parted
+		return
 	}
 	l.parting = l.ownXid
 	l.ownXid--
@@ -262,7 +264,6 @@ func (l *link) part() <-chan struct{} {
 	if _, err := l.socket.Write(frame); err != nil {
 		l.fail(err)
 	}
-	return l.parted
 }
 
 // receive reads from the socket until there is a frame for the client, or something
@@ -369,7 +370,7 @@ func (l *link) greet(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range l.epoch.session.opts.Auth {
+	for _, a := range l.epoch.session.opts.Auth { // nobody else writes yet
 		if _, err := l.socket.Write(authFrame(a)); err != nil {
 			return err
 		}
@@ -380,10 +381,15 @@ func (l *link) greet(frame []byte) error {
 		return l.why
 	}
 	l.phase = restoring
+	l.restored = time.Now()
 	l.unset = setWatchesFrames(l.since, watches)
 	l.auths = len(l.epoch.session.opts.Auth)
-	l.leaderHeard = at
+	l.leaderHeard, l.known = at, at // the leader has to agree to a handshake
 	l.mu.Unlock()
+	if l.epoch.isParting() {
+		l.part()
+		return nil
+	}
 	l.sync()
 	l.forward(frame)
 	return l.restore()
@@ -460,14 +466,7 @@ func (l *link) handle(frame []byte) error {
 	if r == nil || err != nil {
 		return err // nil for a ping
 	}
-	if isWrite(r.opcode) && byLeader(code) {
-		l.epoch.extend(r.at)
-		l.mu.Lock()
-		if r.at.After(l.leaderHeard) {
-			l.leaderHeard = r.at
-		}
-		l.mu.Unlock()
-	}
+	l.heard(r, isWrite(r.opcode) && byLeader(code))
 	switch {
 	case r.opcode == opSetWatches:
 		if code != codeOK {
@@ -475,6 +474,7 @@ func (l *link) handle(frame []byte) error {
 		}
 		l.mu.Lock()
 		l.resetting = false
+		l.restored = time.Now()
 		l.mu.Unlock()
 		return l.restore()
 	case r.call != nil:
@@ -485,7 +485,49 @@ func (l *link) handle(frame []byte) error {
 		r.call.place = l.epoch.session.order.reserve()
 		l.forward(frame)
 	}
+	if code == codeMoved {
+		return errMoved
+	}
 	return nil
+}
+
+// A sign is a sign of life that the server has seen: a request, and when it was known to
+// have been served.
+type sign struct{ sent, served time.Time }
+
+// heard follows the reply to a request. If the leader had a part in it, the server was
+// in touch with the leader after the request was sent. It had reported by then, as it
+// does once in half a tick, whom it had heard that much earlier: the newest of these
+// signs of life is what the leader counts from, or a later one.
+func (l *link) heard(r *sentRequest, byLeader bool) {
+	now, terms := time.Now(), l.epoch.terms()
+	l.mu.Lock()
+	known := time.Time{}
+	if byLeader {
+		if r.at.After(l.leaderHeard) {
+			l.leaderHeard = r.at
+		}
+		n := 0
+		for n < len(l.signs) && !l.signs[n].served.After(r.at.Add(-terms.report)) {
+			n++
+		}
+		if n > 0 {
+			known = l.signs[n-1].sent
+			l.signs = slices.Delete(l.signs, 0, n)
+		}
+	}
+	// Signs that are close together count as one: the older.
+	if n := len(l.signs); n == 0 || r.at.Sub(l.signs[n-1].sent) > terms.heartbeat/16 {
+		l.signs = append(l.signs, sign{sent: r.at, served: now})
+	}
+	extendable := l.phase == open
+	if !extendable && known.After(l.known) {
+		l.known = known
+	}
+	l.mu.Unlock()
+	if extendable && !known.IsZero() {
+		l.epoch.extend(known)
+	}
 }
 
 // answered returns the request that a reply is for.
@@ -493,6 +535,7 @@ func (l *link) answered(xid int32) (*sentRequest, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if xid != 0 && xid == l.parting {
+		l.epoch.gone()
 		return nil, errParted
 	}
 	r, ok := l.sent[xid]
@@ -508,6 +551,13 @@ func (l *link) answered(xid int32) (*sentRequest, error) {
 	return r, nil
 }
 
+// takes reports whether the link takes requests.
+func (l *link) takes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.phase == open
+}
+
 // openIfRestored lets requests through as soon as the watches stand again and the
 // credentials are accepted.
 func (l *link) openIfRestored() {
@@ -517,7 +567,10 @@ func (l *link) openIfRestored() {
 		return
 	}
 	l.phase = open
+	known := l.known
 	l.mu.Unlock()
+	// Only now: a session that can be reached, but not restored, comes to an end.
+	l.epoch.extend(known)
 	l.epoch.pipeline.open(l)
 }
 
@@ -553,7 +606,7 @@ func (l *link) check() time.Duration {
 	if len(l.unread) > 0 {
 		next = l.unread[0].at.Add(terms.silence).Sub(now)
 	}
-	if next <= 0 || l.phase == restoring && now.Sub(l.greeted) > 2*terms.silence && len(l.unread) == 0 {
+	if next <= 0 || l.phase == restoring && now.Sub(l.restored) > 2*terms.silence && len(l.unread) == 0 {
 		l.mu.Unlock()
 		l.fail(errSilent)
 		return 0
@@ -578,6 +631,7 @@ var (
 	errSilent     = errors.New("the server does not answer")
 	errUnanswered = errors.New("the server does not answer the connect request")
 	errParted     = errors.New("the session was closed")
+	errMoved      = errors.New("the server says that the session is connected to another")
 )
 
 // fail ends the link, for the first reason given.
@@ -592,7 +646,6 @@ func (l *link) fail(why error) {
 	l.expected = nil
 	l.mu.Unlock()
 	close(l.failed)
-	close(l.parted)
 	_ = l.socket.Close() // there is nothing to be done about a failure
 	l.epoch.severed(l, why, early)
 }

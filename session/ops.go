@@ -138,7 +138,7 @@ func validateCreated(path string, mode CreateMode) error {
 
 // request returns the operation as the client below wants it.
 func (o Op) request(s *Session) any {
-	path := s.absolute(o.path)
+	path := s.absoluteNew(o.path, o.mode)
 	switch o.kind {
 	case opKindCheck:
 		return &zk.CheckVersionRequest{Path: path, Version: o.version}

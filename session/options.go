@@ -43,8 +43,9 @@ type Options struct {
 	// dialled. The default is no encryption.
 	TLS *tls.Config
 
-	// Dialer makes the connections. Host names are resolved anew for each.
-	// The default is that of package net.
+	// Dialer makes the connections. Host names are resolved anew for each. It
+	// must return when its context ends: Open and Close wait for it. The
+	// default is that of package net.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// CloseTimeout bounds [Session.Close]. The default is 2 s.

@@ -12,6 +12,8 @@ type order struct {
 	busy   bool          // somebody is doing what stands here
 	ready  chan struct{} // holds a value while there may be something to do
 	before func()        // done before each
+
+	detached bool // nobody waits for ready any more
 }
 
 type place struct{ do func() }
@@ -38,6 +40,10 @@ func (o *order) fill(p *place, do func()) {
 	defer o.mu.Unlock()
 	p.do = do
 	if !o.busy && o.places[0].do != nil {
+		if o.detached {
+			go o.run()
+			return
+		}
 		select {
 		case o.ready <- struct{}{}:
 		default:
@@ -45,12 +51,20 @@ func (o *order) fill(p *place, do func()) {
 	}
 }
 
+// detach is called by the one who waits for ready when it stops.
+func (o *order) detach() {
+	o.mu.Lock()
+	o.detached = true
+	o.mu.Unlock()
+	o.run()
+}
+
 // run does what there is to do, unless somebody else is at it. It saves a change of
 // goroutines over waiting for the loop. The caller holds no locks.
 func (o *order) run() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.busy {
+		o.mu.Unlock()
 		return
 	}
 	o.busy = true
@@ -66,4 +80,5 @@ func (o *order) run() {
 		o.mu.Lock()
 	}
 	o.busy = false
+	o.mu.Unlock()
 }

@@ -52,8 +52,8 @@ func Join(dir, name string) string {
 // Split returns the parent of the node at path and its name there.
 func Split(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
-	if i == 0 {
-		return "/", path[1:]
+	if i <= 0 {
+		return "/", path[i+1:]
 	}
 	return path[:i], path[i+1:]
 }
@@ -67,6 +67,15 @@ func (s *Session) absolute(path string) string {
 		return s.opts.Chroot
 	}
 	return s.opts.Chroot + path
+}
+
+// absoluteNew returns the path on the server of a node that is to be created. The name
+// of a sequential one may be nothing but the number.
+func (s *Session) absoluteNew(path string, mode CreateMode) string {
+	if path == "/" && mode.IsSequential() {
+		return s.opts.Chroot + "/"
+	}
+	return s.absolute(path)
 }
 
 // relative returns the path as the users of the session know it.

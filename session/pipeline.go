@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type call struct {
 
 	// These belong to the link that it goes out on, until do has returned.
 	bound bool
+	since int64 // the newest zxid seen when it went out
 	code  int32
 	zxid  int64  // of the reply: what the server knew
 	place *place // of its reply, once that has come
@@ -49,7 +51,13 @@ const (
 // abandon withdraws a call that has not been sent. It reports whether it was in
 // time.
 func (c *call) abandon() bool {
-	return c.state.CompareAndSwap(callQueued, callAbandoned)
+	if !c.state.CompareAndSwap(callQueued, callAbandoned) {
+		return false
+	}
+	if c.epoch != nil {
+		c.epoch.pipeline.sweep()
+	}
+	return true
 }
 
 // A pipeline sends the calls of one epoch, one behind the other, without waiting
@@ -60,14 +68,15 @@ type pipeline struct {
 	epoch *epoch
 	conn  *zk.Conn
 
-	mu       sync.Mutex
-	queue    []*call
-	sending  bool  // a call has been handed to the client, and is not written yet
-	link     *link // that takes requests
-	opened   *link // that is open, but must wait for what an earlier one has lost
-	inFlight int
-	lost     int   // in flight on links that have failed
-	over     error // why the epoch has ended
+	mu        sync.Mutex
+	queue     []*call
+	abandoned int   // at least so many of them
+	sending   bool  // a call has been handed to the client, and is not written yet
+	link      *link // that takes requests
+	opened    *link // that is open, but must wait for what an earlier one has lost
+	inFlight  int
+	lost      int   // in flight on links that have failed
+	over      error // why the epoch has ended
 }
 
 // submit queues a call. It reports false if the epoch has ended.
@@ -94,12 +103,31 @@ func (p *pipeline) advance() {
 			p.sending = true
 			p.inFlight++
 			p.epoch.session.workers.Go(func() { p.perform(c, l) })
+		} else {
+			p.epoch.ephemerals.release(c.ephemeral)
 		}
 		p.queue[0] = nil
 		if p.queue = p.queue[1:]; len(p.queue) == 0 {
 			p.queue = nil
 		}
 	}
+}
+
+// sweep removes abandoned calls from the queue when they may be the most of it.
+func (p *pipeline) sweep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.abandoned++; p.abandoned <= len(p.queue)/2 {
+		return
+	}
+	p.abandoned = 0
+	p.queue = slices.DeleteFunc(p.queue, func(c *call) bool {
+		if c.state.Load() != callAbandoned {
+			return false
+		}
+		p.epoch.ephemerals.release(c.ephemeral)
+		return true
+	})
 }
 
 // wrote is called when the call that was handed to the client has been written.
@@ -124,7 +152,11 @@ func (p *pipeline) release() {
 		return
 	}
 	l := p.opened
-	p.link, p.opened = l, nil
+	p.opened = nil
+	if !l.takes() {
+		return // it has failed meanwhile
+	}
+	p.link = l
 	e := p.epoch
 	e.mu.Lock()
 	in := established{epoch: e.number, id: e.id, timeout: e.timeout, server: l.server}
@@ -204,6 +236,8 @@ func (p *pipeline) perform(c *call, l *link) {
 		if err = c.lost(); c.place == nil {
 			c.place = order.reserve()
 		}
+	case c.code == codeTooLarge && c.write:
+		err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
 	case c.code != codeOK:
 		err = errOf(c.code)
 	}
@@ -224,11 +258,12 @@ const refused = "unknown error: -9001"
 
 // lost returns the error of a call whose reply did not come.
 func (c *call) lost() error {
-	why := ErrDisconnected
-	select {
-	case <-c.epoch.retired:
-		why = ErrExpired
-	default:
+	p := c.epoch.pipeline
+	p.mu.Lock()
+	why := p.over
+	p.mu.Unlock()
+	if why == nil {
+		why = ErrDisconnected
 	}
 	if c.write {
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, why)

@@ -18,7 +18,11 @@ func NewGUID() string {
 }
 
 // await makes a request and waits for its answer, or the end of ctx.
-func await[T any](ctx context.Context, start func(answer func(T, error)) *call) (T, error) {
+func await[T any](ctx context.Context, op, path string, start func(answer func(T, error)) *call) (T, error) {
+	var none T
+	if ctx.Err() != nil {
+		return none, &OpError{Op: op, Path: path, Err: context.Cause(ctx)}
+	}
 	type outcome struct {
 		result T
 		err    error
@@ -30,7 +34,6 @@ func await[T any](ctx context.Context, start func(answer func(T, error)) *call) 
 		return o.result, o.err
 	case <-ctx.Done():
 	}
-	var none T
 	why := context.Cause(ctx)
 	if c.write && !c.abandon() {
 		select {
@@ -42,12 +45,12 @@ func await[T any](ctx context.Context, start func(answer func(T, error)) *call) 
 	} else if !c.write {
 		c.abandon()
 	}
-	return none, &OpError{Op: c.op, Path: c.path, Err: why}
+	return none, &OpError{Op: op, Path: path, Err: why}
 }
 
 // again repeats what does no harm when repeated, until it succeeds, fails for a
 // reason that does not pass, or ctx ends.
-func again[T any](ctx context.Context, try func() (T, error)) (T, error) {
+func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(5*time.Millisecond),
 		backoff.WithMaxInterval(time.Second),
@@ -55,7 +58,7 @@ func again[T any](ctx context.Context, try func() (T, error)) (T, error) {
 	)
 	for {
 		result, err := try()
-		if !isAny(err, ErrDisconnected, ErrExpired) || isAny(err, ErrClosed) || ctx.Err() != nil {
+		if !isAny(err, ErrDisconnected, ErrExpired) || of.over(err) || ctx.Err() != nil {
 			return result, err
 		}
 		timer := time.NewTimer(pause.NextBackOff())
@@ -69,6 +72,14 @@ func again[T any](ctx context.Context, try func() (T, error)) (T, error) {
 }
 
 func (s *Session) anyEpoch() Async { return s.Async(0) }
+
+// firstPath stands for a transaction in its errors.
+func firstPath(ops []Op) string {
+	if len(ops) == 0 {
+		return "/"
+	}
+	return ops[0].path
+}
 
 // Create creates a node with the ACL of the session, and returns its path. The name
 // of a sequential node is preceded by a GUID, and followed by a number:
@@ -87,13 +98,15 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, mode Cre
 	if mode.IsSequential() {
 		return s.createSequential(ctx, path, data, mode)
 	}
-	node, err := await(ctx, func(answer func(string, error)) *call {
-		return s.anyEpoch().create(path, data, mode, answer)
+	var c *call
+	node, err := await(ctx, "create", path, func(answer func(string, error)) *call {
+		c = s.anyEpoch().create(path, data, mode, answer)
+		return c
 	})
 	if mode != Ephemeral || !isAny(err, ErrUnknownOutcome) {
 		return node, err
 	}
-	return s.settleEphemeral(ctx, path, err)
+	return s.settleEphemeral(ctx, c, err)
 }
 
 // createSequential tries under one GUID until it is known what became of it.
@@ -101,32 +114,32 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 	dir, name := Split(path)
 	guid := NewGUID()
 	for {
-		var epoch int
-		node, err := await(ctx, func(answer func(string, error)) *call {
-			c := s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, answer)
-			if c.epoch != nil {
-				epoch = c.epoch.number
-			}
+		var c *call
+		node, err := await(ctx, "create", path, func(answer func(string, error)) *call {
+			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, answer)
 			return c
 		})
 		if !isAny(err, ErrUnknownOutcome) {
 			return node, err
 		}
-		if mode.IsEphemeral() && isAny(err, ErrExpired) {
-			return "", err // it is gone with its session
-		}
 		of := s.anyEpoch()
 		if mode.IsEphemeral() {
-			of = s.Async(epoch)
+			if isAny(err, ErrExpired) {
+				return "", err // it is gone with its session
+			}
+			of = s.Async(c.epoch.number)
 		}
 		found, findErr := s.find(ctx, of, dir, guid)
 		switch {
-		case findErr != nil && isNoNode(findErr):
+		case isNoNode(findErr), of.over(findErr):
 			return "", findErr
 		case findErr != nil:
 			of.WithdrawAll(dir, guid, func() {})
 			return "", err
 		case found != "":
+			if mode.IsEphemeral() {
+				c.epoch.ephemerals.own(s.absolute(found))
+			}
 			return found, nil
 		}
 	}
@@ -135,74 +148,69 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 // find looks for the node with the GUID. The sync that every new connection begins
 // with makes it see what an earlier one has done.
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
-	return again(ctx, func() (string, error) {
-		children, err := await(ctx, func(answer func(childrenResult, error)) *call { return of.children(dir, answer) })
-		for _, name := range children.names {
-			if hasGUID(name, guid) {
-				return Join(dir, name), nil
-			}
-		}
-		return "", err
+	children, err := again(ctx, of, func() (childrenResult, error) {
+		return await(ctx, "children", dir, func(answer func(childrenResult, error)) *call { return of.children(dir, answer) })
 	})
+	for _, name := range children.names {
+		if hasGUID(name, guid) {
+			return Join(dir, name), nil
+		}
+	}
+	return "", err
 }
 
-// settleEphemeral finds out whether an ephemeral node whose create is in doubt
-// stands, and is ours.
-func (s *Session) settleEphemeral(ctx context.Context, path string, doubt error) (string, error) {
+// settleEphemeral finds out whether an ephemeral node stands whose create is in doubt.
+func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (string, error) {
 	if isAny(doubt, ErrExpired) {
 		return "", doubt
 	}
-	connected, ok := s.connectedNow()
-	if !ok || ctx.Err() != nil {
-		s.removeOwn(path)
+	of := s.Async(c.epoch.number)
+	if ctx.Err() != nil {
+		of.removeMade(c)
 		return "", doubt
 	}
-	stat, err := again(ctx, func() (*Stat, error) { return s.Exists(ctx, path) })
+	stat, err := again(ctx, of, func() (*Stat, error) {
+		return await(ctx, "exists", c.path, func(answer func(*Stat, error)) *call { return of.exists(c.path, answer) })
+	})
 	switch {
+	case of.over(err):
+		return "", err
 	case err != nil:
-		s.removeOwn(path)
+		of.removeMade(c)
 		return "", doubt
 	case stat == nil:
-		return "", &OpError{Op: "create", Path: path, Err: ErrDisconnected}
-	case stat.EphemeralOwner != connected.ID:
-		return "", &OpError{Op: "create", Path: path, Err: ErrNodeExists}
+		return "", &OpError{Op: "create", Path: c.path, Err: ErrDisconnected}
+	case !c.made(stat):
+		return "", &OpError{Op: "create", Path: c.path, Err: ErrNodeExists}
 	}
-	return path, nil
+	c.epoch.ephemerals.own(s.absolute(c.path))
+	return c.path, nil
 }
 
-// connectedNow returns the present session, suspended or not.
-func (s *Session) connectedNow() (Connected, bool) {
-	type present struct {
-		connected Connected
-		ok        bool
-	}
-	asked := make(chan present, 1)
-	s.do(func() {
-		asked <- present{s.connected, s.machine.state == connected || s.machine.state == suspended}
-	})
-	p := <-asked
-	return p.connected, p.ok
+// made reports whether an ephemeral node is the one that the call was to create, and not
+// one that the session had before.
+func (c *call) made(stat *Stat) bool {
+	c.epoch.mu.Lock()
+	defer c.epoch.mu.Unlock()
+	return stat.EphemeralOwner == c.epoch.id && stat.Czxid > c.since
 }
 
-// removeOwn deletes the node if the present session owns it.
-func (s *Session) removeOwn(path string) {
-	s.do(func() {
-		id, of := s.connected.ID, s.Async(s.epoch.number)
-		of.Exists(path, func(stat *Stat, err error) {
-			switch {
-			case err == nil && stat != nil && stat.EphemeralOwner == id:
-				of.Withdraw(path, func() {})
-			case isAny(err, ErrDisconnected):
-				s.removeOwn(path)
-			}
-		})
+// removeMade deletes the node that the call was to create, if it did.
+func (a Async) removeMade(c *call) {
+	a.Exists(c.path, func(stat *Stat, err error) {
+		switch {
+		case err == nil && stat != nil && c.made(stat):
+			a.Withdraw(c.path, func() {})
+		case isAny(err, ErrDisconnected):
+			a.removeMade(c)
+		}
 	})
 }
 
 // Get returns the data of a node. A missing node is [ErrNoNode].
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
-	r, err := again(ctx, func() (dataResult, error) {
-		return await(ctx, func(answer func(dataResult, error)) *call { return s.anyEpoch().get(path, answer) })
+	r, err := again(ctx, s.anyEpoch(), func() (dataResult, error) {
+		return await(ctx, "get", path, func(answer func(dataResult, error)) *call { return s.anyEpoch().get(path, answer) })
 	})
 	return r.data, r.stat, err
 }
@@ -210,36 +218,36 @@ func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
 // Set sets the data of a node that has the version, or any with [AnyVersion], and
 // returns its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*Stat, error) {
-	return await(ctx, func(answer func(*Stat, error)) *call { return s.anyEpoch().set(path, data, version, answer) })
+	return await(ctx, "set", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().set(path, data, version, answer) })
 }
 
 // Children returns the names of a node's children, in no order.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, error) {
-	r, err := again(ctx, func() (childrenResult, error) {
-		return await(ctx, func(answer func(childrenResult, error)) *call { return s.anyEpoch().children(path, answer) })
+	r, err := again(ctx, s.anyEpoch(), func() (childrenResult, error) {
+		return await(ctx, "children", path, func(answer func(childrenResult, error)) *call { return s.anyEpoch().children(path, answer) })
 	})
 	return r.names, r.stat, err
 }
 
 // Exists returns the Stat of a node, nil if there is none.
 func (s *Session) Exists(ctx context.Context, path string) (*Stat, error) {
-	return again(ctx, func() (*Stat, error) {
-		return await(ctx, func(answer func(*Stat, error)) *call { return s.anyEpoch().exists(path, answer) })
+	return again(ctx, s.anyEpoch(), func() (*Stat, error) {
+		return await(ctx, "exists", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().exists(path, answer) })
 	})
 }
 
 // Delete deletes a node that has the version, or any with [AnyVersion]. It fails with
 // [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
-	_, err := await(ctx, func(answer func(struct{}, error)) *call { return s.anyEpoch().delete(path, version, answer) })
+	_, err := await(ctx, "delete", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().delete(path, version, answer) })
 	return err
 }
 
 // Sync brings the server that the session is connected to up to what the leader has
 // committed: a read that follows sees what others had written when Sync was called.
 func (s *Session) Sync(ctx context.Context, path string) error {
-	_, err := again(ctx, func() (struct{}, error) {
-		return await(ctx, func(answer func(struct{}, error)) *call { return s.anyEpoch().sync(path, answer) })
+	_, err := again(ctx, s.anyEpoch(), func() (struct{}, error) {
+		return await(ctx, "sync", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().sync(path, answer) })
 	})
 	return err
 }
@@ -248,15 +256,15 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 // operations; if one fails the error is its error, and wraps [ErrUnknownOutcome] if
 // the reply was lost. Names of sequential nodes get no GUID here.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
-	return await(ctx, func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, answer) })
+	return await(ctx, "multi", firstPath(ops), func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, answer) })
 }
 
 // EnsurePath makes sure that there is a node at path, with what is missing above it,
 // the session's chroot included. What it makes are containers, which the server
 // deletes some time after their last child, where the server knows them.
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
-	_, err := again(ctx, func() (struct{}, error) {
-		return await(ctx, func(answer func(struct{}, error)) *call {
+	_, err := again(ctx, s.anyEpoch(), func() (struct{}, error) {
+		return await(ctx, "ensure", path, func(answer func(struct{}, error)) *call {
 			s.anyEpoch().EnsurePath(path, func(_ bool, err error) { answer(struct{}{}, err) })
 			return &call{op: "ensure", path: path}
 		})

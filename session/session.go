@@ -25,6 +25,7 @@ type Session struct {
 	newest  *epoch        // takes requests; nil once closed
 	closing chan struct{} // closed when Close was called
 	gone    chan struct{} // closed when no goroutine is left
+	wake    chan struct{} // holds a value when the loop has something new to wait for
 	refused chan struct{} // closed when the credentials were refused
 	refuse  sync.Once
 	present atomic.Pointer[Event]
@@ -38,10 +39,9 @@ type Session struct {
 	epoch       *epoch // of the machine
 	connected   Connected
 	subscribers map[*subscriber]struct{}
-	watches     map[watchKey]*watchEntry
-	parked      []*watchEntry // the oldest first; some are in use again, or gone
 
-	warmth warmth
+	watches watchTable
+	warmth  warmth
 }
 
 // A subscriber is told of every event, in the loop.
@@ -51,6 +51,8 @@ type subscriber struct {
 	tell func(Event) (settled <-chan struct{})
 	// end, if not nil, is called when the session has ended.
 	end func()
+	// over means that it was cancelled, perhaps before it began.
+	over bool
 }
 
 // Open establishes a session with one of the servers, each host:port. It returns
@@ -88,17 +90,19 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	err = fmt.Errorf("open session: %w (%s)", err, s.servers.troubles())
 	s.Close()
-	return nil, fmt.Errorf("open session: %w (%s)", err, s.servers.troubles())
+	return nil, err
 }
 
 // start begins to dial. The loop is not started.
 func start(addresses []string, o Options) *Session {
 	s := &Session{
 		opts: o, born: time.Now(),
-		closing: make(chan struct{}), gone: make(chan struct{}), refused: make(chan struct{}),
-		watches: make(map[watchKey]*watchEntry), subscribers: make(map[*subscriber]struct{}),
-		machine: machine{epoch: 1},
+		closing: make(chan struct{}), gone: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
+		watches:     watchTable{entries: make(map[watchKey]*watchEntry)},
+		subscribers: make(map[*subscriber]struct{}),
+		machine:     machine{epoch: 1},
 	}
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)
@@ -218,10 +222,20 @@ func (s *Session) loop() {
 		select {
 		case <-s.order.ready:
 			s.order.run()
+		case <-s.wake:
 		case <-timer.C:
 			s.do(func() {})
 		}
 		timer.Reset(s.left())
+	}
+	s.order.detach()
+}
+
+// poke has the loop look at what it waits for.
+func (s *Session) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -293,7 +307,7 @@ func (s *Session) retire() {
 		s.newest = nil
 		s.mu.Unlock()
 	}
-	s.forgetWatches(why)
+	s.forgetWatches(s.epoch, why)
 	s.epoch.end(why)
 	if s.machine.Ended() {
 		go func() {
@@ -306,6 +320,7 @@ func (s *Session) retire() {
 // stop ends the loop and the streams of events.
 func (s *Session) stop() {
 	s.stopped.Store(true)
+	s.poke()
 	for sub := range s.subscribers {
 		if sub.end != nil {
 			sub.end()
@@ -319,16 +334,17 @@ func (s *Session) stop() {
 func (s *Session) part(settled []<-chan struct{}) {
 	e := s.epoch
 	s.workers.Go(func() {
-		patience := time.NewTimer(s.opts.CloseTimeout)
-		defer patience.Stop()
+		begun := time.Now()
+		timer := time.NewTimer(s.opts.CloseTimeout)
+		defer timer.Stop()
 		for _, done := range settled {
 			select {
 			case <-done:
-			case <-patience.C:
-				patience.Reset(0)
+			case <-timer.C:
+				timer.Reset(0)
 			}
 		}
-		e.part(s.opts.CloseTimeout)
+		e.part(s.opts.CloseTimeout - time.Since(begun))
 		s.tell(parted{})
 	})
 }
@@ -357,7 +373,12 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 
 // subscribe tells a new subscriber the present state.
 func (s *Session) subscribe(sub *subscriber) {
-	s.subscribers[sub] = struct{}{}
+	if sub.over {
+		return
+	}
+	if !s.stopped.Load() {
+		s.subscribers[sub] = struct{}{}
+	}
 	switch s.machine.state {
 	case connected:
 		sub.tell(s.connected)
@@ -375,12 +396,15 @@ func (s *Session) subscribe(sub *subscriber) {
 	}
 }
 
-func (s *Session) unsubscribe(sub *subscriber) { delete(s.subscribers, sub) }
+func (s *Session) unsubscribe(sub *subscriber) {
+	sub.over = true
+	delete(s.subscribers, sub)
+}
 
 // submit gives a call to the newest epoch, or refuses it in its turn.
 func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
-		s.do(func() { c.answer(&OpError{Op: c.op, Path: c.path, Err: why}) })
+		s.order.put(func() { c.answer(&OpError{Op: c.op, Path: c.path, Err: why}) }) // the caller may hold locks
 	}
 }
 

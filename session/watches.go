@@ -2,13 +2,15 @@ package session
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// maxParked is how many watches are kept that nobody wants at the moment, unless there is
-// much to keep with them.
+// How many watches are kept that nobody wants at the moment, unless there is much to
+// keep with them.
 const (
 	maxParked      = 1024
 	maxParkedBytes = 4 << 10
@@ -36,41 +38,70 @@ const (
 	AspectChildren               // the names of its children
 )
 
-// A watchEntry is what the server is asked to watch on behalf of all who subscribe
-// to one aspect of one node. It belongs to the loop.
-//
-// It is armed by the read that delivers. While armed it may stand without
-// subscribers: parked, to be used again without a request.
+// A watchTable holds the watches of one epoch after the other, one on each aspect of each
+// node, whoever wants it. What it finds out is told in the session's order, when it is
+// not locked.
+type watchTable struct {
+	mu      sync.Mutex
+	entries map[watchKey]*watchEntry
+	parked  []*watchEntry // the oldest first; some are in use again, or gone
+}
+
+// A watchEntry is what the server is asked to watch on behalf of all who follow one
+// aspect of one node. It is armed by the read that delivers. While armed it may stand
+// without subscribers: parked, to be used again without a request.
 type watchEntry struct {
 	key     watchKey // of data or children
+	epoch   *epoch
 	reading Reading
 	armed   bool // else a read is under way
 	absent  bool // as far as is known: a read with an exists watch is what to try
 	parked  bool // it is in the list of those that are
+	dead    bool // it is not in the table any more
 	subs    []*Subscription
 	origin  *Subscription // to the data of a node that has no children because there is none
+	pause   *errand       // between reads that fail for no passing reason; nil at first
 }
 
 // A Subscription is to one aspect of one node. See [Async.Follow].
 type Subscription struct {
 	session *Session
-	entry   *watchEntry // set in the loop
+	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
-	lasting bool // goes on while there is no node
-	over    bool
+	lasting bool        // goes on while there is no node
+	told    bool        // this belongs to the order
+	over    atomic.Bool // told for the last time, or cancelled
 }
 
-// Cancel ends the subscription. It may be told once more by an answer that is on
-// its way.
+// Cancel ends the subscription. It may be told once more by what is on its way.
 func (sub *Subscription) Cancel() {
-	sub.session.do(func() { sub.session.unfollow(sub) })
+	if sub.entry == nil {
+		return
+	}
+	t := &sub.session.watches
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sub.session.unfollow(sub)
+}
+
+func (sub *Subscription) read(r Reading) {
+	if !sub.over.Load() {
+		sub.told = true
+		sub.tell(r, nil)
+	}
+}
+
+func (sub *Subscription) end(r Reading, err error) {
+	if sub.over.CompareAndSwap(false, true) {
+		sub.tell(r, err)
+	}
 }
 
 // Watch reads the node at path and is told of what becomes of it: changed is called
-// with its newest data after each change, and one last time with [ErrNoNode] when it
-// is gone, also when that happened while the session was suspended. If there is no
-// node, the answer is [ErrNoNode], and nothing is watched. If the epoch ends, both are
-// called at most once more, with [ErrExpired] or [ErrClosed].
+// with its newest data after each change, and one last time with an error when the watch
+// is over: [ErrNoNode] when the node is gone, also when that happened while the session was
+// suspended; [ErrExpired] when the epoch has ended; or why the node can be read no more. If
+// there is no node, the answer is [ErrNoNode], and nothing is watched.
 //
 // There is one watch on a node and one read for each change, however many want
 // it. What the read found before it may be older than the call, but is still true.
@@ -89,77 +120,107 @@ func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, 
 // Follow reads one aspect of the node at path, and has tell called with that and with
 // what is read after each change: the newest state, not every one. If lasting, it goes
 // on while there is no node, which is a state like others; else it ends with
-// [ErrNoNode], and leaves no watch on a node that does not exist. It ends with the
-// first error: that of a read, or [ErrExpired] or [ErrClosed] with the epoch. After
-// a reconnect it goes on by itself.
+// [ErrNoNode], and leaves no watch on a node that does not exist. It ends with its first
+// error: [ErrExpired] or [ErrClosed] with the epoch, or why the node cannot be read.
+// After a reconnect it goes on by itself.
 //
 // There is one watch on each aspect of a node, and one read for each change, however
 // many follow it. What is told first may be older than the call, but is still true.
 func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Reading, error)) *Subscription {
 	s := a.session
 	sub := &Subscription{session: s, tell: tell, lasting: lasting}
-	s.do(func() { s.follow(a, path, aspect, sub) })
+	full, err := s.target(path)
+	if err == nil {
+		key := watchKey{full, watchData}
+		if aspect == AspectChildren {
+			key.kind = watchChildren
+		}
+		err = s.enlist(a, key, sub)
+	}
+	if err != nil {
+		s.do(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
+	}
 	return sub
 }
 
-func (s *Session) follow(a Async, path string, aspect Aspect, sub *Subscription) {
-	err := ValidatePath(path)
-	switch {
-	case err != nil:
-	case s.machine.state == closing || s.machine.state == closed:
-		err = ErrClosed
-	case a.epoch != 0 && a.epoch != s.epoch.number:
-		err = ErrExpired
+// enlist follows in the epoch of a. Only while the table is locked it is certain that this
+// is not an earlier one than that of the entry that may be there.
+func (s *Session) enlist(a Async, key watchKey, sub *Subscription) error {
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	e, err := a.present()
+	if err == nil {
+		s.follow(e, key, sub)
 	}
-	if err != nil {
-		sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err})
-		return
-	}
-	key := watchKey{s.absolute(path), watchData}
-	if aspect == AspectChildren {
-		key.kind = watchChildren
-	}
-	s.join(key, sub)
+	return err
 }
 
-func (s *Session) join(key watchKey, sub *Subscription) {
-	entry, known := s.watches[key]
-	if !known {
-		entry = &watchEntry{key: key}
-		s.watches[key] = entry
-	}
-	sub.entry = entry
-	entry.subs = append(entry.subs, sub)
+// present returns the epoch that requests are for.
+func (a Async) present() (*epoch, error) {
+	s := a.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case !known:
-		s.arm(entry)
-	case !entry.armed: // the read under way tells
-	case entry.reading.Stat != nil || sub.lasting:
-		sub.tell(entry.reading, nil)
-	default:
-		// Who expects a node may have asked for it to be made just now.
-		entry.absent = false
-		s.arm(entry)
+	case s.newest == nil:
+		return nil, ErrClosed
+	case a.epoch != 0 && a.epoch != s.newest.number:
+		return nil, ErrExpired
 	}
+	return s.newest, nil
+}
+
+// What follows is called with the table locked, unless it says otherwise.
+
+// follow begins with what is known, or with a read, which goes out before whatever the
+// caller asks for next.
+func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription) {
+	e := s.watches.entries[key]
+	fresh := e == nil || e.epoch != epoch
+	if fresh {
+		e = s.enter(epoch, key)
+	}
+	sub.entry = e
+	e.subs = append(e.subs, sub)
+	switch {
+	case fresh:
+		s.arm(e)
+	case !e.armed: // the read under way tells
+	case e.reading.Stat == nil && !sub.lasting:
+		// Who expects a node may have asked for it to be made just now.
+		e.absent = false
+		s.arm(e)
+	default:
+		s.order.put(func() {
+			s.watches.mu.Lock()
+			r, armed := e.reading, e.armed
+			s.watches.mu.Unlock()
+			if armed && !sub.told {
+				sub.read(r)
+			}
+		})
+	}
+}
+
+func (s *Session) enter(epoch *epoch, key watchKey) *watchEntry {
+	e := &watchEntry{key: key, epoch: epoch}
+	s.watches.entries[key] = e
+	return e
 }
 
 func (s *Session) unfollow(sub *Subscription) {
 	e := sub.entry
-	if e == nil || sub.over {
-		return
-	}
-	sub.over = true
+	sub.over.Store(true)
 	if i := slices.Index(e.subs, sub); i >= 0 {
 		e.subs = slices.Delete(e.subs, i, i+1)
+		s.park(e)
 	}
-	s.park(e)
 }
 
 // park keeps a watch that nobody wants any more, instead of the one that has been
 // kept for longest.
 func (s *Session) park(e *watchEntry) {
 	switch {
-	case len(e.subs) > 0 || s.watches[e.key] != e:
+	case len(e.subs) > 0 || e.dead:
 		return
 	case e.origin != nil:
 		s.drop(e)
@@ -170,64 +231,57 @@ func (s *Session) park(e *watchEntry) {
 		s.unwatch(e)
 		return
 	}
+	t := &s.watches
 	e.parked = true
-	s.parked = append(s.parked, e)
-	if len(s.parked) <= maxParked {
+	t.parked = append(t.parked, e)
+	if len(t.parked) <= maxParked {
 		return
 	}
-	oldest := s.parked[0]
-	s.parked[0] = nil
-	s.parked = s.parked[1:]
+	oldest := t.parked[0]
+	t.parked[0] = nil
+	t.parked = t.parked[1:]
 	oldest.parked = false
-	if len(oldest.subs) == 0 && oldest.armed && s.watches[oldest.key] == oldest {
+	if len(oldest.subs) == 0 && oldest.armed {
 		s.unwatch(oldest)
 	}
 }
 
 // unwatch ends a watch that stands.
 func (s *Session) unwatch(e *watchEntry) {
-	s.drop(e)
-	s.epoch.unwatch(e.key)
+	if !e.dead {
+		s.drop(e)
+		e.epoch.unwatch(e.key)
+	}
 }
 
-// drop forgets an entry.
-func (s *Session) drop(e *watchEntry) {
-	if s.watches[e.key] == e {
-		delete(s.watches, e.key)
+// drop forgets an entry, and returns who is to be told.
+func (s *Session) drop(e *watchEntry) []*Subscription {
+	e.armed, e.dead = false, true
+	if s.watches.entries[e.key] == e {
+		delete(s.watches.entries, e.key)
 	}
-	if e.origin != nil {
-		s.unfollow(e.origin)
+	if origin := e.origin; origin != nil {
 		e.origin = nil
+		s.unfollow(origin)
 	}
+	subs := e.subs
+	e.subs = nil
+	return subs
 }
 
 // arm reads a node, which plants the watch.
 func (s *Session) arm(e *watchEntry) {
 	e.armed = false
-	c := &call{op: "watch", path: s.relative(e.key.path), number: s.epoch.number, watch: e.key.path}
-	c.began = time.Now()
-	r, key, probing := Reading{}, e.key, e.key.kind == watchData && e.absent
+	key, probing := e.key, e.key.kind == watchData && e.absent
+	c := &call{op: "watch", path: s.relative(key.path), number: e.epoch.number, watch: key.path, began: time.Now()}
+	r := Reading{}
 	c.do = func(conn *zk.Conn) (err error) {
 		r, err = readAspect(conn, key, probing)
 		return err
 	}
 	c.answer = func(err error) {
 		r.Zxid = c.zxid
-		switch {
-		case s.watches[e.key] != e: // it was forgotten with its epoch
-		case isNoNode(err):
-			s.missing(e, r.Zxid, probing)
-		case err == nil && probing: // it is there again
-			e.absent = false
-			s.arm(e)
-		case err == nil:
-			s.found(e, r)
-		case isAny(err, ErrDisconnected) && len(e.subs) > 0:
-			s.arm(e)
-		default:
-			s.drop(e)
-			e.end(Reading{}, err)
-		}
+		s.answered(e, r, probing, err)
 	}
 	s.submit(c)
 }
@@ -245,29 +299,94 @@ func readAspect(conn *zk.Conn, key watchKey, probing bool) (Reading, error) {
 	return Reading{Data: data, Stat: statOf(stat)}, err
 }
 
-// found delivers what a read has found.
-func (s *Session) found(e *watchEntry, r Reading) {
-	e.armed, e.absent, e.reading = true, false, r
-	if e.origin != nil {
-		s.unfollow(e.origin)
+// answered follows the answer to a read. It is called in the session's order, and locks
+// the table. Errors that may pass are no reason to stop watching: the subscribers rely
+// on hearing what becomes of the node.
+func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
+	s.watches.mu.Lock()
+	var tell func()
+	lasting := isAny(err, ErrNoAuth, ErrTooLarge, ErrExpired, ErrClosed)
+	switch {
+	case e.dead: // nobody waits for it
+	case isNoNode(err):
+		tell = s.missing(e, r.Zxid, probing)
+	case err == nil && probing: // it is there again
+		e.absent = false
+		s.arm(e)
+	case err == nil:
+		tell = s.found(e, r)
+	case lasting || len(e.subs) == 0:
+		tell = ending(s.drop(e), Reading{}, err)
+	case isAny(err, ErrDisconnected):
+		s.arm(e)
+	default:
+		a := s.Async(e.epoch.number)
+		if e.pause == nil {
+			e.pause = a.newErrand(func() {})
+		}
+		a.later(e.pause, s.relative(e.key.path), err, func() {
+			s.watches.mu.Lock()
+			defer s.watches.mu.Unlock()
+			if !e.dead {
+				s.arm(e)
+			}
+		})
+	}
+	s.watches.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
+// found returns what tells of what a read has found.
+func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
+	e.armed, e.absent, e.reading, e.pause = true, false, r, nil
+	if origin := e.origin; origin != nil {
 		e.origin = nil
+		s.unfollow(origin)
 	}
 	if e.key.kind == watchData && r.Stat.EphemeralOwner == s.connected.ID {
-		s.epoch.ephemerals.own(e.key.path)
+		e.epoch.ephemerals.own(e.key.path)
 	}
-	e.deliver()
+	return e.settled(s)
+}
+
+// settled returns what tells everybody what has been read.
+func (e *watchEntry) settled(s *Session) (tell func()) {
 	s.park(e)
+	subs, r := slices.Clone(e.subs), e.reading
+	return func() {
+		for _, sub := range subs {
+			sub.read(r)
+		}
+	}
+}
+
+// ending returns what tells subscribers for the last time.
+func ending(subs []*Subscription, r Reading, err error) (tell func()) {
+	return func() {
+		for _, sub := range subs {
+			sub.end(r, err)
+		}
+	}
+}
+
+func both(first, then func()) func() {
+	return func() {
+		first()
+		then()
+	}
 }
 
 // missing goes on where there is no node. Only who wants to outlast that plants a
 // watch on one that does not exist.
-func (s *Session) missing(e *watchEntry, zxid int64, watched bool) {
-	s.abandoned(e, Reading{Zxid: zxid})
+func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func()) {
+	tell = s.abandon(e, Reading{Zxid: zxid})
+	e.pause = nil
 	switch {
 	case watched:
 		e.armed, e.reading = true, Reading{Zxid: zxid}
-		e.deliver()
-		s.park(e)
+		return both(tell, e.settled(s))
 	case len(e.subs) == 0:
 		s.drop(e)
 	case e.key.kind == watchChildren:
@@ -276,20 +395,21 @@ func (s *Session) missing(e *watchEntry, zxid int64, watched bool) {
 		e.absent = true
 		s.arm(e)
 	}
+	return tell
 }
 
-// abandoned ends the subscriptions that do not last.
-func (s *Session) abandoned(e *watchEntry, r Reading) {
-	var ended []*Subscription
-	e.subs = slices.DeleteFunc(e.subs, func(sub *Subscription) bool {
-		if !sub.lasting {
+// abandon ends the subscriptions that do not last.
+func (s *Session) abandon(e *watchEntry, r Reading) (tell func()) {
+	var ended, rest []*Subscription
+	for _, sub := range e.subs {
+		if sub.lasting {
+			rest = append(rest, sub)
+		} else {
 			ended = append(ended, sub)
 		}
-		return !sub.lasting
-	})
-	for _, sub := range ended {
-		sub.end(r, &OpError{Op: "watch", Path: s.relative(e.key.path), Err: ErrNoNode})
 	}
+	e.subs = rest
+	return ending(ended, r, &OpError{Op: "watch", Path: s.relative(e.key.path), Err: ErrNoNode})
 }
 
 // awaitOrigin waits for a node whose children are wanted, on its behalf.
@@ -299,80 +419,71 @@ func (s *Session) awaitOrigin(e *watchEntry) {
 		return
 	}
 	origin := &Subscription{session: s, lasting: true}
-	origin.tell = func(r Reading, err error) {
-		switch {
-		case e.origin != origin: // too late
-		case err != nil:
-			s.drop(e)
-			e.end(Reading{}, err)
-		case r.Stat != nil:
-			s.unfollow(origin)
-			e.origin = nil
-			s.arm(e)
-		default:
-			e.armed, e.reading = true, r
-			e.deliver()
-		}
-	}
+	origin.tell = func(r Reading, err error) { s.originTold(e, origin, r, err) }
 	e.origin = origin
 	key := watchKey{e.key.path, watchData}
-	if _, known := s.watches[key]; !known {
-		at := &watchEntry{key: key, absent: true} // there is no need to try to read it first
-		s.watches[key] = at
+	if at := s.watches.entries[key]; at == nil || at.epoch != e.epoch {
+		at = s.enter(e.epoch, key)
+		at.absent = true // there is no need to try to read it first
 		s.arm(at)
 	}
-	s.join(key, origin)
+	s.follow(e.epoch, key, origin)
 }
 
-// deliver tells everybody.
-func (e *watchEntry) deliver() {
-	for _, sub := range slices.Clone(e.subs) {
-		if !sub.over {
-			sub.tell(e.reading, nil)
-		}
+// originTold is called in the session's order, and locks the table.
+func (s *Session) originTold(e *watchEntry, origin *Subscription, r Reading, err error) {
+	s.watches.mu.Lock()
+	var tell func()
+	switch {
+	case e.origin != origin || e.dead: // too late
+	case err != nil:
+		tell = ending(s.drop(e), Reading{}, err)
+	case r.Stat != nil:
+		e.origin = nil
+		s.unfollow(origin)
+		s.arm(e)
+	default:
+		e.armed, e.reading = true, r
+		tell = e.settled(s)
+	}
+	s.watches.mu.Unlock()
+	if tell != nil {
+		tell()
 	}
 }
 
-// end tells everybody for the last time.
-func (e *watchEntry) end(r Reading, err error) {
-	subs := e.subs
-	e.subs = nil
-	for _, sub := range subs {
-		sub.end(r, err)
-	}
-}
-
-func (sub *Subscription) end(r Reading, err error) {
-	if !sub.over {
-		sub.over = true
-		sub.tell(r, err)
-	}
-}
-
-// notified acts on a watch that has fired.
+// notified acts on a watch that has fired. It is called in the session's order, and
+// locks the table.
 func (s *Session) notified(e *epoch, ev nodeEvent) {
 	if e != s.epoch {
 		return
 	}
+	data, children := watchKey{ev.path, watchData}, watchKey{ev.path, watchChildren}
+	var tell []func()
+	s.watches.mu.Lock()
 	switch ev.kind {
 	case nodeDeleted:
 		e.ephemerals.disown(ev.path)
-		s.fired(watchKey{ev.path, watchData}, true)
-		s.fired(watchKey{ev.path, watchChildren}, true)
+		tell = append(tell, s.fired(e, data, true), s.fired(e, children, true))
 	case nodeCreated, nodeDataChanged:
-		s.fired(watchKey{ev.path, watchData}, false)
+		tell = append(tell, s.fired(e, data, false))
 	case nodeChildrenChanged:
-		s.fired(watchKey{ev.path, watchChildren}, false)
+		tell = append(tell, s.fired(e, children, false))
+	}
+	s.watches.mu.Unlock()
+	for _, tell := range tell {
+		tell()
 	}
 }
 
-func (s *Session) fired(key watchKey, gone bool) {
-	e, known := s.watches[key]
-	if !known || !e.armed || e.origin != nil {
-		return // news for nobody, or older than the read under way
+func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (tell func()) {
+	tell = func() {}
+	e := s.watches.entries[key]
+	if e == nil || e.epoch != epoch || !e.armed || e.origin != nil {
+		return tell // news for nobody, or older than the read under way
 	}
 	if gone && e.reading.Stat != nil {
-		s.abandoned(e, Reading{})
+		tell = s.abandon(e, Reading{})
 	}
 	switch {
 	case len(e.subs) == 0:
@@ -384,14 +495,29 @@ func (s *Session) fired(key watchKey, gone bool) {
 		e.absent = gone
 		s.arm(e)
 	}
+	return tell
 }
 
-// forgetWatches drops every watch, with its epoch. Who waits for an answer gets one.
-func (s *Session) forgetWatches(why error) {
-	old := s.watches
-	s.watches, s.parked = make(map[watchKey]*watchEntry), nil
-	for _, e := range old {
-		e.origin = nil // it is told with the others, and nobody listens
-		e.end(Reading{}, &OpError{Op: "watch", Path: s.relative(e.key.path), Err: why})
+// forgetWatches drops every watch of an epoch. It is called in the session's order, and
+// locks the table.
+func (s *Session) forgetWatches(epoch *epoch, why error) {
+	t := &s.watches
+	t.mu.Lock()
+	var tell []func()
+	for key, e := range t.entries {
+		if e.epoch != epoch {
+			continue
+		}
+		delete(t.entries, key)
+		e.armed, e.dead, e.origin = false, true, nil // its origin is told as well, and nobody listens
+		if len(e.subs) > 0 {
+			tell = append(tell, ending(e.subs, Reading{}, &OpError{Op: "watch", Path: s.relative(key.path), Err: why}))
+			e.subs = nil
+		}
+	}
+	t.parked = nil
+	t.mu.Unlock()
+	for _, tell := range tell {
+		tell()
 	}
 }

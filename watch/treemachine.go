@@ -97,6 +97,7 @@ func (catchUpNode) effect()  {}
 type treeMachine struct {
 	depth  int                    // 0: any
 	filter func(path string) bool // nil: all
+	shared int                    // nodes that the user's session watches
 
 	nodes   map[string]*treeNode
 	root    *treeNode
@@ -114,7 +115,7 @@ type treeMachine struct {
 }
 
 func newTreeMachine(path string, depth int, sync bool, filter func(string) bool) (*treeMachine, []effect) {
-	m := &treeMachine{depth: depth, filter: filter, nodes: make(map[string]*treeNode)}
+	m := &treeMachine{depth: depth, filter: filter, shared: sharedNodes, nodes: make(map[string]*treeNode)}
 	m.root = &treeNode{path: path}
 	m.nodes[path] = m.root
 	if sync {
@@ -318,7 +319,7 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 			if m.filter != nil && !m.filter(path) {
 				continue
 			}
-			child = &treeNode{path: path, parent: n, depth: n.depth + 1, own: len(m.nodes) >= sharedNodes}
+			child = &treeNode{path: path, parent: n, depth: n.depth + 1, own: len(m.nodes) >= m.shared}
 			m.nodes[path] = child
 		}
 		m.request(child, session.AspectData)

@@ -25,8 +25,9 @@
 // Nodes are laid out as in ZooKeeper's published recipe, `_c_<uuid>-lock-<number>`
 // under the path of the lock, so that Curator and go-zookeeper can stand in the
 // same line. Children with other names are ignored. The path itself
-// belongs to the lock: keep it empty. Where it carries data, or may not be
-// written to, acquiring takes one more round trip and the data is left alone.
+// belongs to the lock: keep it empty. Data that it carries when a session first
+// uses it is left alone, and so is a path that may not be written to, at the price
+// of one more round trip each time. Data that somebody puts there later is lost.
 //
 // # Backpressure
 //

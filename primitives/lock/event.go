@@ -14,7 +14,7 @@ var (
 	ErrLost = errors.New("lock lost")
 
 	// ErrNodeDeleted means that somebody else deleted the node that stood for
-	// the lock.
+	// the lock: an operator, or the server, with a session that it has ended.
 	ErrNodeDeleted = errors.New("node deleted by somebody else")
 )
 

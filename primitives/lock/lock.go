@@ -81,8 +81,10 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 		})
 	cancel := s.Subscribe(l.follow)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cancel = cancel; l.ended {
+	l.cancel = cancel
+	ended := l.ended
+	l.mu.Unlock()
+	if ended {
 		cancel()
 	}
 	return l, nil
@@ -183,12 +185,14 @@ func (l *Lock) Context(parent context.Context) (context.Context, context.CancelF
 	ctx, end := context.WithCancelCause(parent)
 	d := &derived{end: end}
 	l.mu.Lock()
-	if l.over {
-		end(l.reason())
-	} else {
+	over, reason := l.over, l.reason()
+	if !over {
 		l.contexts = append(l.contexts, d)
 	}
 	l.mu.Unlock()
+	if over {
+		end(reason)
+	}
 	return ctx, func() {
 		end(context.Canceled)
 		l.mu.Lock()
@@ -279,9 +283,8 @@ func (l *Lock) follow(ev session.Event) (settled <-chan struct{}) {
 
 // observe keeps what the accessors return up to date with the machine.
 func (l *Lock) observe(m machine, events []Event) {
+	now := l.session.Age()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	observer := l.session.Observer()
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case Waiting:
@@ -289,34 +292,58 @@ func (l *Lock) observe(m machine, events []Event) {
 				closeOnce(l.queued)
 			}
 		case Acquired:
-			l.token, l.node, l.since = ev.Token, ev.Node, l.session.Age()
+			l.token, l.node, l.since = ev.Token, ev.Node, now
 			close(l.acquired)
-			observer.Waited("lock", l.path, l.since-l.begun)
 		case Lost:
 			l.err = fmt.Errorf("lock %s: %w", l.path, ev.Err)
-			observer.Lost("lock", l.path, l.err)
 		case Suspended, Resumed, Released:
 		}
 	}
-	if !l.over && (m.Ended() || l.token != 0 && !m.holding()) {
+	over := !l.over && (m.Ended() || l.token != 0 && !m.holding())
+	var contexts []*derived
+	if over {
 		l.over = true
 		close(l.done)
-		if l.token != 0 {
-			observer.Held("lock", l.path, l.session.Age()-l.since)
-		}
-		for _, d := range l.contexts {
-			d.end(l.reason())
-		}
-		l.contexts = nil
+		contexts, l.contexts = l.contexts, nil
 	}
-	if l.ended = m.Ended(); l.ended {
+	var cancels []func()
+	if m.Ended() {
+		l.ended = true
 		if l.cancel != nil {
-			l.cancel()
+			cancels = append(cancels, l.cancel)
 		}
 		for _, w := range l.watches {
-			w.cancel()
+			cancels = append(cancels, w.cancel)
 		}
 		l.watches = nil
+	}
+	held, reason := l.token != 0, l.reason()
+	l.mu.Unlock()
+
+	// What follows is somebody else's code, or takes somebody else's locks.
+	for _, d := range contexts {
+		d.end(reason)
+	}
+	for _, cancel := range cancels {
+		cancel()
+	}
+	l.report(events, over && held, now)
+}
+
+// report tells the session's observer.
+func (l *Lock) report(events []Event, over bool, now time.Duration) {
+	observer := l.session.Observer()
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Acquired:
+			observer.Waited("lock", l.path, now-l.begun)
+		case Lost:
+			observer.Lost("lock", l.path, ev.Err)
+		case Waiting, Suspended, Resumed, Released:
+		}
+	}
+	if over {
+		observer.Held("lock", l.path, now-l.since)
 	}
 }
 
@@ -378,7 +405,9 @@ func (l *Lock) create(requests session.Async, e createNode, reply func(input, er
 	in := joined{attempt: e.attempt}
 	if e.plain {
 		requests.Create(path, l.opts.Data, session.EphemeralSequential, func(node string, err error) {
-			_, in.node = session.Split(node)
+			if err == nil {
+				_, in.node = session.Split(node)
+			}
 			reply(in, err)
 		})
 		return
@@ -405,8 +434,11 @@ func (l *Lock) watch(requests session.Async, e watchNode, reply func(input, erro
 		}
 		reply(in, err)
 	}, func(_ []byte, _ *session.Stat, err error) {
-		if errors.Is(err, session.ErrNoNode) {
+		switch {
+		case errors.Is(err, session.ErrNoNode):
 			reply(gone(e), nil)
+		case err != nil: // it cannot be watched any more
+			reply(nil, err)
 		}
 	})
 	l.mu.Lock()
@@ -416,12 +448,12 @@ func (l *Lock) watch(requests session.Async, e watchNode, reply func(input, erro
 
 func (l *Lock) unwatch(node string) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, w := range l.watches {
-		if w.node == node {
-			w.cancel()
-			l.watches = slices.Delete(l.watches, i, i+1)
-			return
-		}
+	i := slices.IndexFunc(l.watches, func(w nodeWatch) bool { return w.node == node })
+	cancel := func() {}
+	if i >= 0 {
+		cancel = l.watches[i].cancel
+		l.watches = slices.Delete(l.watches, i, i+1)
 	}
+	l.mu.Unlock()
+	cancel()
 }

@@ -192,6 +192,7 @@ type place struct {
 	listing bool   // a list is under way
 	target  string // the node ahead that is watched; "" if none
 	heir    bool   // target is all that is ahead, so that its deletion is the grant
+	kin     bool   // target is of our own session, whose end would delete it and our node at once
 }
 
 // newMachine returns the machine of a handle. id is a UUID in text form. warm says
@@ -220,6 +221,7 @@ func (m machine) String() string {
 		{m.listing, "listing"},
 		{m.target != "", "target=" + m.target},
 		{m.heir, "heir"},
+		{m.kin, "kin"},
 		{m.suspended, "suspended"},
 		{m.said, "said"},
 	} {
@@ -282,8 +284,11 @@ func (m machine) Step(in input) (machine, effects) {
 			return m.listed(in.names)
 		}
 	case watched:
-		if in.node == m.node && m.standing() {
+		switch {
+		case in.node == m.node && m.standing():
 			return m.watched(in)
+		case in.node == m.target:
+			m.kin = in.owner == m.session
 		}
 	case gone:
 		return m.gone(in.node)
@@ -431,7 +436,7 @@ func (m machine) unwatch() (machine, []effect) {
 		return m, nil
 	}
 	e := unwatchNode{m.attempt, m.target}
-	m.target, m.heir = "", false
+	m.target, m.heir, m.kin = "", false, false
 	return m, []effect{e}
 }
 
@@ -454,8 +459,8 @@ func (m machine) gone(node string) (machine, effects) {
 	case node == m.node && m.standing():
 		return m.vanish()
 	case node == m.target:
-		granted := m.heir && m.owned
-		m.target, m.heir = "", false
+		granted := m.heir && m.owned && !m.kin
+		m.target, m.heir, m.kin = "", false, false
 		if granted {
 			return m.grant()
 		}

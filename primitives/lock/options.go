@@ -38,7 +38,8 @@ func validate(s *session.Session, path string, opts Options) error {
 	if err := session.ValidatePath(path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
 	}
-	if err := s.Fits(session.Join(path, nodeName(session.NewGUID())+"0000000000"), opts.Data); err != nil {
+	node := session.Join(path, nodeName(session.NewGUID()))
+	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
 	}
 	if _, closed := s.State().(session.Closed); closed {

@@ -58,6 +58,7 @@ func moved(t *testing.T, from, to string) string {
 // TestConformanceOfMovedSessions moves sessions between real servers, and
 // between replicas.
 func TestConformanceOfMovedSessions(t *testing.T) {
+	t.Parallel()
 	ens := StartEnsemble(t, 3, NoSync())
 	srv := Start(t, Replicas(3, 0), Timeouts(time.Second, time.Minute))
 	leader := ens.Leader()

@@ -570,6 +570,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceWithARealServer compares with a server that is there.
 func TestConformanceWithARealServer(t *testing.T) {
+	t.Parallel()
 	ens := StartEnsemble(t, 1, NoSync(), Setting("minSessionTimeout", "1000"), Setting("maxSessionTimeout", "10000"), realFlags())
 	srv := Start(t, conformanceOptions())
 	theirs, ours := newWorld(t, ens.Addr(0)), newWorld(t, srv.Addrs()[0])
@@ -590,6 +591,7 @@ func TestConformanceWithARealServer(t *testing.T) {
 
 // TestConformanceAtRandom does the same with requests in any order.
 func TestConformanceAtRandom(t *testing.T) {
+	t.Parallel()
 	ens := StartEnsemble(t, 1, NoSync(), realFlags())
 	srv := Start(t, ReapEvery(time.Hour))
 	checks := 0

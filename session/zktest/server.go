@@ -131,8 +131,14 @@ func StuckSequences() Option { return func(c *Config) { c.StuckSequences = true 
 // WithClock sets [Config.Clock].
 func WithClock(clock Clock) Option { return func(c *Config) { c.Clock = clock } }
 
-// A Server is a ZooKeeper server in memory, or several replicas of one. It
-// implements [Faults]. It is safe for concurrent use, and must be closed.
+// A Server is a ZooKeeper server in memory, or several replicas of one, for
+// tests: without persistence, and without consensus. It implements [Faults].
+//
+// A request is hit by at most one fault: by the one that was asked for first
+// among those that match it. What a client sent before a request that is lost,
+// or whose reply is, is served and answered.
+//
+// A Server is safe for concurrent use, and must be closed.
 type Server struct {
 	// Immutable after NewServer.
 	config    Config

@@ -293,6 +293,7 @@ func TestServerAwaitsFaults(t *testing.T) {
 }
 
 func TestServerRefuses(t *testing.T) {
+	t.Parallel()
 	for _, sockets := range []bool{false, true} {
 		t.Run(fmt.Sprint("sockets ", sockets), func(t *testing.T) {
 			srv := zktest.Start(t)
@@ -457,6 +458,7 @@ func TestServerSequencesCanGetStuck(t *testing.T) {
 }
 
 func TestServerCutsLargeRequests(t *testing.T) {
+	t.Parallel()
 	srv := zktest.Start(t)
 	conn, events := open(t, srv, 10*time.Second)
 	// The path, the ACL and the rest of the frame take 49 bytes.

@@ -58,6 +58,7 @@ func runPeer(t *testing.T, name string, args ...string) {
 }
 
 func TestKazoo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() && os.Getenv(requirePeers) != "1" {
 		t.Skip("kazoo is not run with -short")
 	}
@@ -68,6 +69,7 @@ func TestKazoo(t *testing.T) {
 }
 
 func TestCurator(t *testing.T) {
+	t.Parallel()
 	if testing.Short() && os.Getenv(requirePeers) != "1" {
 		t.Skip("Curator is not run with -short")
 	}

@@ -90,8 +90,7 @@ func (r *replica) announce(t txn) {
 		}
 	}
 	if c := r.conns[t.closes]; t.closes != 0 && c != nil {
-		c.end()
-		r.server.retire(c)
+		r.server.dismiss(c)
 	}
 }
 
@@ -170,7 +169,7 @@ func (r *replica) heal() {
 		c.waiting = nil
 		for _, q := range requests {
 			if !r.server.execute(c, q) {
-				c.end()
+				r.server.dismiss(c)
 				break
 			}
 		}

@@ -60,12 +60,11 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 		// The newest connection is the one that counts, even before its
 		// password has been looked at.
 		if old := r.conns[h.session]; old != nil {
-			old.end()
-			s.retire(old)
+			s.dismiss(old)
 		}
 		if sess == nil || !bytes.Equal(h.password, s.password(h.session)) {
 			s.answerHandshake(c, h, nil)
-			c.end()
+			s.dismiss(c)
 			return true
 		}
 	}
@@ -158,6 +157,12 @@ func (s *Server) burial(id int64) []change {
 		changes = append(changes, change{kind: nodeDeleted, path: path})
 	}
 	return changes
+}
+
+// dismiss closes a connection when what is to be said has been.
+func (s *Server) dismiss(c *conn) {
+	c.end()
+	s.retire(c)
 }
 
 // retire ends what the server does for a connection.

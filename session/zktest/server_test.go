@@ -70,3 +70,47 @@ func TestServerExpiresInABubble(t *testing.T) {
 		awaitState(t, events, zk.StateExpired)
 	})
 }
+
+func TestServerRefusesBadConfigs(t *testing.T) {
+	for _, config := range []zktest.Config{
+		{Tick: -1},
+		{Tick: time.Microsecond},
+		{MinTimeout: time.Second, MaxTimeout: time.Millisecond},
+		{Replicas: -1},
+		{MaxRequest: -1},
+		{Latency: -1},
+		{Lag: -1},
+		{ReapInterval: -1},
+		{Addr: "nonsense"},
+		{Addr: "127.0.0.1:nonsense"},
+	} {
+		if srv, err := zktest.NewServer(config); err == nil {
+			srv.Close()
+			t.Errorf("%+v was accepted", config)
+		}
+	}
+}
+
+func TestServerListensWhereItIsTold(t *testing.T) {
+	first := zktest.Start(t)
+	addr := first.Addrs()[0]
+	if _, err := zktest.NewServer(zktest.Config{Addr: addr, Replicas: 2}); err == nil {
+		t.Fatal("two servers at one address")
+	}
+	first.Close()
+	first.Close()
+	second := zktest.Start(t, zktest.Listen(addr), zktest.Replicas(2, 0))
+	if got := second.Addrs(); got[0] != addr || len(got) != 2 {
+		t.Fatal(got)
+	}
+	conn := dial(t, 10*time.Second, second.Addrs()[1])
+	if _, _, _, err := conn.GetW("/"); err != nil {
+		t.Fatal(err)
+	}
+	if got := second.Watches(); got != 1 {
+		t.Fatal(got)
+	}
+	if _, err := second.DialContext(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
+		t.Fatal("there is nothing at this address")
+	}
+}

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 type wire struct {
 	net.Conn
 
+	in       *bufio.Reader
 	session  int64
 	password []byte
 	timeout  int32
@@ -89,14 +91,19 @@ func (w *wire) put(build func([]byte) []byte) {
 }
 
 func (w *wire) frame() ([]byte, error) {
-	_ = w.SetReadDeadline(time.Now().Add(wirePatience))
-	var head [4]byte
-	if _, err := io.ReadFull(w, head[:]); err != nil {
+	if w.in == nil {
+		w.in = bufio.NewReader(w)
+	}
+	if w.in.Buffered() == 0 {
+		_ = w.SetReadDeadline(time.Now().Add(wirePatience))
+	}
+	head, err := w.in.Peek(4)
+	if err != nil {
 		return nil, err
 	}
-	frame := make([]byte, binary.BigEndian.Uint32(head[:]))
-	_, err := io.ReadFull(w, frame)
-	return frame, err
+	frame := make([]byte, 4+binary.BigEndian.Uint32(head))
+	_, err = io.ReadFull(w.in, frame)
+	return frame[4:], err
 }
 
 // send sends a request and returns its xid.

@@ -1,0 +1,242 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+const tick = 100 * time.Millisecond // of the real servers
+
+// A stage is a ZooKeeper on which a story is played: real servers behind a proxy, or the
+// server in memory.
+type stage struct {
+	zktest.Faults
+	direct []string // addresses for those who are not to be disturbed
+	// Of the session, but for syncs. On real servers it is all that passed the proxy.
+	requestsOf func(session int64) zktest.Counts
+}
+
+// onEnsemble returns a stage with a proxy of its own.
+func onEnsemble(t *testing.T, ens *zktest.Ensemble) *stage {
+	t.Helper()
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	return &stage{proxy, ens.Addrs(), func(int64) zktest.Counts { return withoutSyncs(proxy.Requests()) }}
+}
+
+// inMemory returns a stage with a server of its own.
+func inMemory(t *testing.T) *stage {
+	t.Helper()
+	server := zktest.Start(t, zktest.Tick(tick), zktest.ReapEvery(tick), zktest.Timeouts(2*tick, time.Minute), zktest.Replicas(3, 0))
+	return &stage{server, server.Addrs(), func(id int64) zktest.Counts { return withoutSyncs(server.RequestsOf(id)) }}
+}
+
+func withoutSyncs(c zktest.Counts) zktest.Counts {
+	delete(c, zktest.OpSync)
+	return c
+}
+
+// count counts operations.
+func count(ops []zktest.Op) zktest.Counts {
+	c := make(zktest.Counts)
+	for _, op := range ops {
+		c[op]++
+	}
+	return c
+}
+
+// patient returns a context that ends a test which hangs.
+func patient(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// open opens a session that bears a lot, unless opts says otherwise.
+func open(tb testing.TB, addrs []string, opts *session.Options) *session.Session {
+	tb.Helper()
+	if opts == nil {
+		opts = &session.Options{Timeout: 20 * time.Second, ServerTick: tick}
+	}
+	s, err := session.Open(patient(tb), addrs, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// join stands in line.
+func join(tb testing.TB, s *session.Session, path string, opts *lock.Options) *lock.Lock {
+	tb.Helper()
+	l, err := lock.New(s, path, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(l.Close)
+	return l
+}
+
+func acquire(tb testing.TB, s *session.Session, path string) *lock.Lock {
+	tb.Helper()
+	l, err := lock.Acquire(patient(tb), s, path, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(l.Close)
+	return l
+}
+
+func release(tb testing.TB, l *lock.Lock) {
+	tb.Helper()
+	if err := l.Release(patient(tb)); err != nil {
+		tb.Error(err)
+	}
+}
+
+// await reads events until one of type E comes, and returns it.
+func await[E lock.Event](tb testing.TB, l *lock.Lock) E {
+	tb.Helper()
+	var none E
+	ctx := patient(tb)
+	for {
+		select {
+		case ev, ok := <-l.Events():
+			if e, is := ev.(E); is {
+				return e
+			}
+			if !ok {
+				tb.Errorf("no %T came", none)
+				return none
+			}
+		case <-ctx.Done():
+			tb.Errorf("no %T comes", none)
+			return none
+		}
+	}
+}
+
+// ensure makes a node that nobody reaps.
+func ensure(tb testing.TB, s *session.Session, path string, data []byte) {
+	tb.Helper()
+	if _, err := s.Create(patient(tb), path, data, session.Persistent); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// children lists a node as the leader knows it; a missing one has none.
+func children(tb testing.TB, s *session.Session, path string) []string {
+	tb.Helper()
+	ctx := patient(tb)
+	if err := s.Sync(ctx, path); err != nil {
+		tb.Fatal(err)
+	}
+	names, _, err := s.Children(ctx, path)
+	if err != nil && !errors.Is(err, session.ErrNoNode) {
+		tb.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// awaitLine waits until n contenders stand in line.
+func awaitLine(tb testing.TB, s *session.Session, path string, n int) []lock.Contender {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	defer cancel()
+	var line []lock.Contender
+	for {
+		err := s.Sync(ctx, path)
+		if err == nil {
+			var now []lock.Contender
+			if now, err = lock.Contenders(ctx, s, path, nil); err == nil {
+				line = now
+			}
+		}
+		if err != nil {
+			tb.Fatalf("waiting for %d contenders: %v; there are %+v", n, err, line)
+		}
+		if len(line) == n {
+			return line
+		}
+	}
+}
+
+// awaitEmpty fails the test if there are children of path after two seconds.
+func awaitEmpty(t *testing.T, s *session.Session, path string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for {
+		names := children(t, s, path)
+		if len(names) == 0 {
+			return
+		}
+		for _, name := range names {
+			if err := watch.UntilGone(ctx, s, session.Join(path, name)); err != nil {
+				t.Fatalf("there is still %s: %v", name, err)
+			}
+		}
+	}
+}
+
+// removeAll is what an operator does. It returns when there is no node at path.
+func removeAll(tb testing.TB, s *session.Session, path string) {
+	tb.Helper()
+	ctx := patient(tb)
+	for {
+		for _, name := range children(tb, s, path) {
+			removeAll(tb, s, session.Join(path, name))
+		}
+		err := s.Delete(ctx, path, session.AnyVersion)
+		switch {
+		case err == nil, errors.Is(err, session.ErrNoNode):
+			return
+		case !errors.Is(err, session.ErrNotEmpty):
+			tb.Fatal(err)
+		}
+	}
+}
+
+// number returns the sequence number of a node.
+func number(tb testing.TB, node string) int {
+	tb.Helper()
+	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// sum adds up what the servers say of themselves.
+func sum(tb testing.TB, ens *zktest.Ensemble, keys ...string) map[string]int {
+	tb.Helper()
+	total := make(map[string]int)
+	for i := range ens.Size() {
+		mntr := ens.Mntr(i)
+		for _, key := range keys {
+			if mntr[key] == "" {
+				continue
+			}
+			n, err := strconv.ParseFloat(mntr[key], 64)
+			if err != nil {
+				tb.Fatal(key, err)
+			}
+			total[key] += int(n)
+		}
+	}
+	return total
+}
+
+func equal(a, b zktest.Counts) bool { return maps.Equal(a, b) }

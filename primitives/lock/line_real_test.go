@@ -1,0 +1,255 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRealLine has the servers to itself, and reads what they count.
+func TestRealLine(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 3)
+	t.Run("twenty contenders", func(t *testing.T) { twentyContenders(t, ens) })
+	t.Run("requests", func(t *testing.T) { requests(t, ens) })
+	t.Run("watches", func(t *testing.T) { watches(t, ens) })
+}
+
+// A grant is what a contender was told.
+type grant struct {
+	token int64
+	node  string
+}
+
+// twentyContenders pass a lock around, five hundred times.
+func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
+	const sessions, contenders, rounds = 5, 20, 25
+	ctx := patient(t)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	operator := open(t, ens.Addrs(), nil)
+	const path = "/twenty"
+	ensure(t, operator, path, nil) // numbers would begin anew if it was reaped
+	var all []*session.Session
+	for range sessions {
+		all = append(all, open(t, proxy.Addrs(), nil))
+	}
+	keys := []string{"zk_sum_node_deleted_watch_count", "zk_sum_node_changed_watch_count", "zk_sum_node_children_watch_count"}
+	before := sum(t, ens, keys...)
+	proxy.StartTrace()
+
+	var (
+		holders atomic.Int32
+		mu      sync.Mutex
+		grants  []grant
+		wg      sync.WaitGroup
+	)
+	began := time.Now()
+	for i := range contenders {
+		s := all[i%sessions]
+		wg.Go(func() {
+			for range rounds {
+				l, err := lock.Acquire(ctx, s, path, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := holders.Add(1); n != 1 {
+					t.Errorf("%d holders", n)
+				}
+				mu.Lock()
+				grants = append(grants, grant{l.Token(), l.Node()})
+				mu.Unlock()
+				holders.Add(-1)
+				if err := l.Release(ctx); err != nil {
+					t.Error(err)
+				}
+				l.Close()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d grants in %v", len(grants), time.Since(began))
+
+	for i := 1; i < len(grants); i++ {
+		if grants[i].token <= grants[i-1].token {
+			t.Errorf("token %d after %d", grants[i].token, grants[i-1].token)
+		}
+		if now, last := number(t, grants[i].node), number(t, grants[i-1].node); now != last+1 {
+			t.Errorf("%d was granted after %d", now, last)
+		}
+	}
+
+	// The servers' own count, and who was told of which release.
+	after := sum(t, ens, keys...)
+	if n := after[keys[0]] - before[keys[0]]; n > 3*len(grants) || n < len(grants) {
+		t.Errorf("%d watches fired for %d deletions", n, len(grants))
+	} else {
+		t.Logf("%d watches fired for %d deletions", n, len(grants))
+	}
+	for _, key := range keys[1:] {
+		if n := after[key] - before[key]; n != 0 {
+			t.Errorf("%s: %d", key, n)
+		}
+	}
+	for i := range ens.Size() {
+		most, err := strconv.ParseFloat(ens.Mntr(i)["zk_max_node_deleted_watch_count"], 64)
+		if err != nil || most > 3 {
+			t.Errorf("server %d: one deletion fired %v watches, %v", i, most, err)
+		}
+	}
+	told := make(map[string][]int64)
+	for _, r := range proxy.Trace() {
+		if r.Dir == zktest.ToClient && r.Op == 0 {
+			for _, node := range r.Paths {
+				told[node] = append(told[node], r.Session)
+			}
+		}
+	}
+	most := 0
+	for _, g := range grants {
+		if most = max(most, len(told[g.node])); len(told[g.node]) > 3 {
+			t.Errorf("the release of %s woke %x", g.node, told[g.node])
+		}
+		delete(told, g.node)
+	}
+	if len(told) > 0 {
+		t.Errorf("other notifications: %v", told)
+	}
+	t.Logf("a release was told to %d sessions at most, with its own", most)
+}
+
+// requests: what an uncontended cycle costs when the parent is warm.
+func requests(t *testing.T, ens *zktest.Ensemble) {
+	const cycles = 50
+	ctx := patient(t)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s, operator := open(t, proxy.Addrs(), nil), open(t, ens.Addrs(), nil)
+	const path = "/requests"
+	ensure(t, operator, path, nil)
+	acquire(t, s, path).Close() // warms the parent
+	proposals := func() int { return sum(t, ens, "zk_proposal_count")["zk_proposal_count"] }
+
+	proxy.ResetRequests()
+	before := proposals()
+	for range cycles {
+		acquire(t, s, path).Close()
+	}
+	if n := proposals() - before; n != 2*cycles {
+		t.Errorf("%d proposals for %d cycles", n, cycles)
+	}
+	want := zktest.Counts{zktest.OpMulti: cycles, zktest.OpGetData: cycles, zktest.OpDelete: cycles}
+	if got := withoutSyncs(proxy.Requests()); !equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+
+	// Nobody waits for the second and the third request: they are done after both calls
+	// have returned.
+	before = proposals()
+	proxy.Delay(zktest.Match{Op: zktest.OpGetData}, 2*time.Second)
+	l, err := lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := proxy.AwaitFault(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if names := children(t, operator, path); len(names) != 1 {
+		t.Errorf("acquire and close have waited: there are %q", names)
+	}
+	if err := s.Sync(ctx, path); err != nil {
+		t.Fatal(err)
+	}
+	if names := children(t, operator, path); len(names) != 0 {
+		t.Errorf("there are %q", names)
+	}
+	if n := proposals() - before; n != 2 {
+		t.Errorf("%d proposals for a cycle", n)
+	}
+}
+
+// watches: none is left that nobody needs.
+func watches(t *testing.T, ens *zktest.Ensemble) {
+	const cycles, contenders = 1000, 4
+	ctx := patient(t)
+	var all []*session.Session
+	for i := range ens.Size() {
+		all = append(all, open(t, []string{ens.Addr(i)}, nil))
+	}
+	const path = "/watches"
+	ensure(t, all[0], path, nil)
+	standing := func() (n int, detail string) {
+		for i := range ens.Size() {
+			answer, err := ens.FourLetterWord(i, "wchs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, total, ok := strings.Cut(strings.TrimSpace(answer), "Total watches:")
+			var k int
+			if _, err := fmt.Sscan(total, &k); err != nil || !ok {
+				t.Fatalf("wchs: %q", answer)
+			}
+			n += k
+			more, err := ens.FourLetterWord(i, "wchp")
+			if err != nil {
+				t.Fatal(err)
+			}
+			detail += more
+		}
+		return n, detail
+	}
+	settle := func() {
+		for _, s := range all {
+			if err := s.Sync(ctx, path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n, detail := standing(); n != 0 {
+		t.Fatalf("%d watches before: %s", n, detail)
+	}
+	var wg sync.WaitGroup
+	for i := range contenders {
+		s := all[i%len(all)]
+		wg.Go(func() {
+			for range cycles / contenders {
+				if err := lock.Do(ctx, s, path, nil, func(context.Context, int64) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	settle()
+	if n, detail := standing(); n != 0 {
+		t.Errorf("%d watches after %d cycles: %s", n, cycles, detail)
+	}
+
+	// Waiters that come and go while one holds it: what they have watched stays parked,
+	// once for each session.
+	holder := acquire(t, all[0], path)
+	for range 50 {
+		for _, s := range all {
+			l := join(t, s, path, nil)
+			await[lock.Waiting](t, l)
+			l.Close()
+		}
+	}
+	settle()
+	if n, detail := standing(); n > len(all) {
+		t.Errorf("%d watches after waiters have come and gone: %s", n, detail)
+	}
+	release(t, holder)
+	settle()
+	if n, detail := standing(); n != 0 {
+		t.Errorf("%d watches after all: %s", n, detail)
+	}
+}

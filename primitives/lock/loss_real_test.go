@@ -1,0 +1,200 @@
+package lock_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRealFailover kills the leader of the servers, again and again.
+func TestRealFailover(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 3)
+	ctx := patient(t)
+	var sessions []*session.Session
+	for range 3 {
+		sessions = append(sessions, open(t, ens.Addrs(), nil))
+	}
+	const path = "/locks/failover"
+	// One that is connected to the leader, so that it is in the middle of it.
+	leader := ens.Leader()
+	s := open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, nil)
+	for s.State().(session.Connected).Server != ens.Addr(leader) {
+		s.Close()
+		s = open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, nil)
+	}
+	holder := acquire(t, s, path)
+	node, id := holder.Node(), s.ID()
+	stays := func() {
+		t.Helper()
+		if s.ID() != id || holder.Err() != nil {
+			t.Errorf("the session has not survived: %v", holder.Err())
+		}
+		if stat, err := s.Exists(ctx, node); err != nil || stat == nil || stat.EphemeralOwner != id || stat.Czxid != holder.Token() {
+			t.Errorf("the node has not survived: %+v, %v", stat, err)
+		}
+	}
+
+	ens.Kill(leader)
+	ens.Leader() // there is one again
+	stays()
+	if names := children(t, s, path); len(names) != 1 {
+		t.Errorf("there are %q", names)
+	}
+	ens.Restart(leader)
+
+	var waiters []*lock.Lock
+	for i := range 10 {
+		waiters = append(waiters, join(t, sessions[i%3], path, nil))
+		await[lock.Waiting](t, waiters[i])
+	}
+	// Ten more are on their way when it happens.
+	for i := range 10 {
+		waiters = append(waiters, join(t, sessions[i%3], path, nil))
+	}
+	leader = ens.Leader()
+	ens.Kill(leader)
+	for _, l := range waiters[10:] {
+		await[lock.Waiting](t, l)
+	}
+	stays()
+	line := awaitLine(t, s, path, 21)
+	if names := children(t, s, path); len(names) != 21 || line[0].Node != node {
+		t.Errorf("there are %q", names)
+	}
+	granted := grants(waiters)
+	token := holder.Token()
+	release(t, holder)
+	for i, contender := range line[1:] {
+		l := <-granted
+		if l.Node() != contender.Node || l.Token() <= token {
+			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
+		}
+		if i < 10 && l != waiters[i] {
+			t.Errorf("grant %d is not that of waiter %d", i, slices.Index(waiters, l))
+		}
+		token = l.Token()
+		release(t, l)
+	}
+	ens.Restart(leader)
+	awaitEmpty(t, s, path)
+}
+
+// TestRealFrozenHolder: whatever the network does to a holder, it is told before another
+// gets the lock.
+func TestRealFrozenHolder(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 3)
+	for _, test := range []struct {
+		name string
+		dir  zktest.Direction
+	}{
+		{"both", zktest.Both},
+		{"to the server", zktest.ToServer},
+		{"to the client", zktest.ToClient},
+		{"to the client but events", zktest.ToClientButEvents},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			proxy := zktest.NewProxy(t, ens.Addrs()...)
+			frozenHolders(t, ens, proxy.Addrs(), func() { proxy.Freeze(0, test.dir) })
+		})
+	}
+	t.Run("a server cut off from the leader", func(t *testing.T) {
+		cut := ens.Followers()[0]
+		frozenHolders(t, ens, []string{ens.Addr(cut)}, func() { ens.Isolate(cut) })
+		ens.Heal()
+	})
+}
+
+// frozenHolders has twenty sessions hold a lock each when something happens, and compares
+// when they are told with when their rivals get it.
+//
+// Each waits for a second lock, behind a rival who releases it after that. Where
+// notifications still arrive, this makes a holder of it, who must be told as well.
+func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func()) {
+	const runs = 20
+	calm := []string{ens.Addr(ens.Leader())}
+	opts := &session.Options{Timeout: 2 * time.Second, ServerTick: tick, CloseTimeout: 200 * time.Millisecond}
+	type run struct {
+		holder, waiter     *lock.Lock // of the session that it happens to
+		rival, former, end *lock.Lock
+	}
+	all := make([]run, runs)
+	var setup sync.WaitGroup
+	for i := range all {
+		setup.Go(func() {
+			s, r := open(t, addrs, opts), open(t, calm, nil)
+			one, two := fmt.Sprintf("/%x-one", s.ID()), fmt.Sprintf("/%x-two", s.ID())
+			a := &all[i]
+			a.holder = acquire(t, s, one)
+			a.rival = join(t, r, one, nil)
+			await[lock.Waiting](t, a.rival)
+			a.former = acquire(t, r, two)
+			a.waiter = join(t, s, two, nil)
+			await[lock.Waiting](t, a.waiter)
+			a.end = join(t, r, two, nil)
+			await[lock.Waiting](t, a.end)
+			if err := s.Sync(patient(t), "/"); err != nil { // so that all watches stand
+				t.Error(err)
+			}
+		})
+	}
+	setup.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+
+	happens()
+	var wg sync.WaitGroup
+	told, got := make([]time.Time, runs), make([]time.Time, runs)
+	for i, a := range all {
+		wg.Go(func() {
+			<-a.holder.Done()
+			told[i] = time.Now()
+		})
+		wg.Go(func() {
+			await[lock.Acquired](t, a.rival)
+			got[i] = time.Now()
+			if !isClosed(a.holder.Done()) {
+				t.Errorf("run %d: two holders", i)
+			}
+		})
+		wg.Go(func() {
+			release(t, a.former)
+			await[lock.Acquired](t, a.end)
+			// The waiter may have been a holder, or is to stand in line again.
+			if a.waiter.Token() != 0 && a.waiter.Token() < a.end.Token() && !isClosed(a.waiter.Done()) {
+				t.Errorf("run %d: two holders of the second lock", i)
+			}
+		})
+	}
+	wg.Wait()
+	least, granted := time.Hour, 0
+	for i, a := range all {
+		lead := got[i].Sub(told[i])
+		least = min(least, lead)
+		if lead < 0 {
+			t.Errorf("run %d: told %v after the other got it", i, -lead)
+		}
+		if a.rival.Token() <= a.holder.Token() {
+			t.Errorf("run %d: token %d after %d", i, a.rival.Token(), a.holder.Token())
+		}
+		if a.waiter.Token() != 0 {
+			granted++
+		}
+	}
+	t.Logf("told %v before the other got it, or earlier; %d were granted something meanwhile", least, granted)
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

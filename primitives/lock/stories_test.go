@@ -1,0 +1,950 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// What is told here happens on real servers and on the server in memory alike.
+var stories = []struct {
+	name string
+	play func(t *testing.T, set func(*testing.T) *stage)
+}{
+	{"faults", faults},
+	{"parent deleted", parentDeleted},
+	{"parent reaped", parentReaped},
+	{"foreign children", foreignChildren},
+	{"bad input", badInput},
+	{"context", contexts},
+	{"do", do},
+	{"try", try},
+	{"guard", guard},
+	{"contenders", contenders},
+	{"background", background},
+	{"ends", ends},
+	{"holder's node deleted", holderDeleted},
+	{"waiter's node deleted", waiterDeleted},
+	{"expired", expired},
+}
+
+func TestStoriesInMemory(t *testing.T) {
+	for _, story := range stories {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			story.play(t, inMemory)
+		})
+	}
+}
+
+func TestRealStories(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 3)
+	for _, story := range stories {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			story.play(t, func(t *testing.T) *stage { return onEnsemble(t, ens) })
+		})
+	}
+}
+
+// A case of the table of faults.
+type faultCase struct {
+	name string
+	// steps are the requests of an acquire-and-release, but for syncs.
+	steps   []zktest.Op
+	waiter  bool
+	prepare func(t *testing.T, s, other *session.Session, path string)
+}
+
+func faultCases() []faultCase {
+	cold := func(*testing.T, *session.Session, *session.Session, string) {}
+	foreign := func(t *testing.T, _, other *session.Session, path string) {
+		dir, _ := session.Split(path)
+		ensure(t, other, dir, nil)
+		ensure(t, other, path, []byte("somebody's"))
+	}
+	warm := func(t *testing.T, s, _ *session.Session, path string) {
+		dir, _ := session.Split(path)
+		ensure(t, s, dir, nil)
+		ensure(t, s, path, nil)
+		s.SetWarm(path, true)
+	}
+	const (
+		exists, container, multi, create = zktest.OpExists, zktest.OpCreateContainer, zktest.OpMulti, zktest.OpCreate
+		get, list, remove                = zktest.OpGetData, zktest.OpGetChildren2, zktest.OpDelete
+	)
+	return []faultCase{
+		{"cold", []zktest.Op{exists, container, container, container, multi, get, remove}, false, cold},
+		{"warm", []zktest.Op{multi, get, remove}, false, warm},
+		{"foreign", []zktest.Op{exists, create, get, list, remove}, false, foreign},
+		{"cold waiter", []zktest.Op{exists, multi, get, list, get, remove}, true, cold},
+		{"warm waiter", []zktest.Op{multi, get, list, get, remove}, true, warm},
+		{"foreign waiter", []zktest.Op{exists, create, get, list, get, remove}, true, foreign},
+	}
+}
+
+// A faultKind is what can happen to one request.
+type faultKind struct {
+	name    string
+	plan    func(c *stage, m zktest.Match)
+	cuts    bool // the connection is cut when the request is on its way
+	cancels bool // the caller's context ends then
+}
+
+func faultKinds() []faultKind {
+	delay := func(c *stage, m zktest.Match) { c.Delay(m, 30*time.Millisecond) }
+	return []faultKind{
+		{"reply lost", func(c *stage, m zktest.Match) { c.DropReply(m) }, false, false},
+		{"request lost", func(c *stage, m zktest.Match) { c.DropRequest(m) }, false, false},
+		{"cut", delay, true, false},
+		{"cancelled", delay, false, true},
+		{"cut and cancelled", delay, true, true},
+		{"reply lost and cancelled", func(c *stage, m zktest.Match) { c.DropReply(m) }, false, true},
+	}
+}
+
+// Whatever happens to whatever request of an acquire-and-release, there is no node of
+// it afterwards, in the same session; and if nobody gave up, it succeeded.
+func faults(t *testing.T, set func(*testing.T) *stage) {
+	for _, test := range faultCases() {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := set(t)
+			s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+			id := s.ID()
+			var paths []string
+			prepare := func(name string) (path string, holder *lock.Lock) {
+				path = fmt.Sprintf("/%x-%s/lock", id, strings.ReplaceAll(name, " ", "-"))
+				paths = append(paths, path)
+				test.prepare(t, s, other, path)
+				if test.waiter {
+					holder = acquire(t, other, path)
+				}
+				return path, holder
+			}
+
+			path, holder := prepare("clean")
+			before := c.requestsOf(id)
+			l := join(t, s, path, nil)
+			if holder != nil {
+				await[lock.Waiting](t, l)
+				// Until it has told that, it may have the answer of the list only.
+				if err := s.Sync(patient(t), path); err != nil {
+					t.Fatal(err)
+				}
+				release(t, holder)
+			}
+			await[lock.Acquired](t, l)
+			release(t, l)
+			after := c.requestsOf(id)
+			for op, n := range before {
+				if after[op] -= n; after[op] == 0 {
+					delete(after, op)
+				}
+			}
+			if want := count(test.steps); !equal(after, want) {
+				t.Errorf("requests: %v, want %v", after, want)
+			}
+
+			for _, kind := range faultKinds() {
+				seen := make(zktest.Counts)
+				for i, op := range test.steps {
+					name := fmt.Sprintf("%s %d %v", kind.name, i, op)
+					path, holder := prepare(name)
+					kind.plan(c, zktest.Match{Op: op, Session: id, Skip: seen[op]})
+					seen[op]++
+					if err := fault(t, c, s, other, path, holder, op == zktest.OpDelete, kind); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			}
+			for _, path := range paths {
+				if names := children(t, other, path); len(names) > 0 {
+					t.Errorf("%s has %q", path, names)
+				}
+			}
+			if s.ID() != id {
+				t.Error("the session has not survived")
+			}
+		})
+	}
+}
+
+// fault acquires and releases a lock while a fault is under way.
+func fault(t *testing.T, c *stage, s, other *session.Session, path string, holder *lock.Lock, atRelease bool, kind faultKind) error {
+	strike := func(cancel func()) error {
+		if err := c.AwaitFault(10 * time.Second); err != nil {
+			return err
+		}
+		if kind.cuts {
+			c.Disconnect(s.ID())
+		}
+		if kind.cancels {
+			cancel()
+		}
+		return nil
+	}
+	type result struct {
+		l   *lock.Lock
+		err error
+	}
+	acquired := make(chan result, 1)
+	ctx, cancel := context.WithCancel(patient(t))
+	defer cancel()
+	go func() {
+		l, err := lock.Acquire(ctx, s, path, nil)
+		acquired <- result{l, err}
+	}()
+	if !atRelease {
+		if err := strike(cancel); err != nil {
+			return err
+		}
+	} else if holder != nil {
+		awaitLine(t, other, path, 2)
+	}
+	var got result
+	if holder != nil {
+		if !atRelease && kind.cancels {
+			got = <-acquired // while it waits
+			acquired <- got
+		}
+		release(t, holder)
+	}
+	got = <-acquired
+	switch {
+	case got.err == nil:
+		defer got.l.Close()
+		released := make(chan error, 1)
+		ctx, cancel := context.WithCancel(patient(t))
+		defer cancel()
+		go func() { released <- got.l.Release(ctx) }()
+		if atRelease {
+			if err := strike(cancel); err != nil {
+				return err
+			}
+		}
+		if err := <-released; err != nil && (!kind.cancels || !errors.Is(err, context.Canceled)) {
+			return fmt.Errorf("released: %w", err)
+		}
+	case !kind.cancels || atRelease || !errors.Is(got.err, context.Canceled):
+		return fmt.Errorf("acquired: %w", got.err)
+	}
+	// What was held back has come through when this is answered.
+	if err := s.Sync(patient(t), path); err != nil {
+		return err
+	}
+	awaitEmpty(t, other, path)
+	return nil
+}
+
+// hold keeps the next request that matches from reaching the server while meanwhile
+// happens.
+func hold(t *testing.T, c *stage, m zktest.Match, begin, meanwhile func()) {
+	t.Helper()
+	c.Delay(m, 300*time.Millisecond)
+	begin()
+	if err := c.AwaitFault(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	c.Freeze(m.Session, zktest.ToServer)
+	meanwhile()
+	c.Thaw(m.Session)
+}
+
+// An operator deletes the parent with all that is in it, between any two requests of an
+// acquire.
+func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
+	for _, test := range faultCases() {
+		seen := make(zktest.Counts)
+		for i, op := range test.steps[:len(test.steps)-1] {
+			skip := seen[op]
+			seen[op]++
+			t.Run(fmt.Sprintf("%s %d %v", test.name, i, op), func(t *testing.T) {
+				t.Parallel()
+				c := set(t)
+				s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+				path := fmt.Sprintf("/%x/lock", s.ID())
+				test.prepare(t, s, other, path)
+				var holder, l *lock.Lock
+				if test.waiter {
+					holder = acquire(t, other, path)
+				}
+				hold(t, c, zktest.Match{Op: op, Session: s.ID(), Skip: skip},
+					func() { l = join(t, s, path, nil) },
+					func() {
+						removeAll(t, other, path)
+						if holder != nil {
+							<-holder.Done()
+							if err := holder.Err(); !errors.Is(err, lock.ErrNodeDeleted) {
+								t.Errorf("the holder is told %v", err)
+							}
+						}
+					})
+				got := await[lock.Acquired](t, l)
+				if l.Token() != got.Token || got.Token == 0 {
+					t.Errorf("token %d, event %v", l.Token(), got)
+				}
+				if holder != nil && got.Token <= holder.Token() {
+					t.Errorf("token %d after %d", got.Token, holder.Token())
+				}
+				if next := lockAgain(t, other, path, l); next <= got.Token {
+					t.Errorf("token %d after %d", next, got.Token)
+				}
+			})
+		}
+	}
+}
+
+// lockAgain gets the lock after l, which may have been lost, and returns the token.
+func lockAgain(t *testing.T, s *session.Session, path string, l *lock.Lock) int64 {
+	t.Helper()
+	if err := l.Release(patient(t)); err != nil && !errors.Is(err, lock.ErrNodeDeleted) {
+		t.Error(err)
+	}
+	next := acquire(t, s, path)
+	defer release(t, next)
+	return next.Token()
+}
+
+// The server reaps the parent as an empty container, at any point of an acquire at which
+// it is empty.
+func parentReaped(t *testing.T, set func(*testing.T) *stage) {
+	for _, test := range []struct {
+		name string
+		warm bool
+		op   zktest.Op
+	}{
+		{"cold exists", false, zktest.OpExists},
+		{"cold multi", false, zktest.OpMulti},
+		{"warm multi", true, zktest.OpMulti},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := set(t)
+			s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+			path := fmt.Sprintf("/%x-reaped", s.ID())
+			former := acquire(t, other, path) // until it leaves, the server reaps nothing
+			s.SetWarm(path, test.warm)
+			var l *lock.Lock
+			hold(t, c, zktest.Match{Op: test.op, Session: s.ID()},
+				func() { l = join(t, s, path, nil) },
+				func() {
+					release(t, former)
+					if err := watch.UntilGone(patient(t), other, path); err != nil {
+						t.Error(err)
+					}
+				})
+			got := await[lock.Acquired](t, l)
+			if got.Token <= former.Token() {
+				t.Errorf("token %d after %d", got.Token, former.Token())
+			}
+			release(t, l)
+		})
+	}
+}
+
+// Children that are no contenders change nothing.
+func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	ctx := patient(t)
+	a, b := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-foreign", a.ID())
+	ensure(t, a, path, nil)
+	names := []string{
+		"config", "_c_", "_c_x", "lock-x", "nested", "ключ", "鎖-lock-", "lock-00000000011", "block-0000000000",
+		"_c_00000000-0000-4000-8000-000000000000-read-0000000000",
+	}
+	for _, name := range names {
+		ensure(t, a, session.Join(path, name), []byte("somebody's"))
+	}
+	ensure(t, a, path+"/nested/lock-0000000000", nil)
+	ensure(t, a, path+"/nested/deeper", nil)
+	names = children(t, a, path)
+
+	last := int64(0)
+	for range 3 {
+		first := acquire(t, a, path)
+		second := join(t, b, path, nil)
+		if ev := await[lock.Waiting](t, second); ev.Ahead != 1 {
+			t.Errorf("%v", ev)
+		}
+		third := join(t, a, path, nil)
+		if ev := await[lock.Waiting](t, third); ev.Ahead != 2 {
+			t.Errorf("%v", ev)
+		}
+		if _, err := lock.TryAcquire(ctx, b, path, nil); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("try: %v", err)
+		}
+		if line := awaitLine(t, b, path, 3); line[0].Node != first.Node() || !line[0].Holding || line[1].Session != b.ID() {
+			t.Errorf("line: %+v", line)
+		}
+		for _, l := range []*lock.Lock{first, second, third} {
+			await[lock.Acquired](t, l)
+			if l.Token() <= last {
+				t.Errorf("token %d after %d", l.Token(), last)
+			}
+			last = l.Token()
+			release(t, l)
+		}
+		free, err := lock.TryAcquire(ctx, b, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = free.Token()
+		free.Close()
+	}
+	if now := children(t, b, path); !slices.Equal(now, names) {
+		t.Errorf("there are %q, there were %q", now, names)
+	}
+}
+
+// expired: a session that the server has ended.
+func expired(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-expired", s.ID())
+	holder := acquire(t, s, path)
+	work, cancel := holder.Context(t.Context())
+	defer cancel()
+	events := make(chan []lock.Event, 1)
+	go func() {
+		var all []lock.Event
+		for ev := range holder.Events() {
+			all = append(all, ev)
+		}
+		events <- all
+	}()
+	var waiters []*lock.Lock
+	for range 3 {
+		l := join(t, s, path, nil)
+		await[lock.Waiting](t, l)
+		waiters = append(waiters, l)
+	}
+	stranger := join(t, other, path, nil)
+	if ev := await[lock.Waiting](t, stranger); ev.Ahead != 4 {
+		t.Errorf("%v", ev)
+	}
+	old := s.ID()
+	c.Expire(old)
+
+	token := holder.Token()
+	all := <-events
+	if _, ok := all[0].(lock.Acquired); !ok || !slices.ContainsFunc(all, isLost) || len(all) > 3 {
+		t.Errorf("events: %v", all)
+	}
+	for i, ev := range all {
+		if isLost(ev) != (i == len(all)-1) {
+			t.Errorf("event %d of %d: %v", i, len(all), ev)
+		}
+	}
+	// It may see its node go before it sees why.
+	err := holder.Err()
+	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, session.ErrExpired) && !errors.Is(err, lock.ErrNodeDeleted) || !strings.Contains(err.Error(), path) {
+		t.Errorf("the holder is told %v", err)
+	}
+	if err := context.Cause(work); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("its work is told %v", err)
+	}
+	if err := holder.Release(patient(t)); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("it releases: %v", err)
+	}
+
+	// The stranger is the first now, and the waiters stand behind it, each once.
+	await[lock.Acquired](t, stranger)
+	line := awaitLine(t, other, path, 4)
+	if line[0].Session != other.ID() || s.ID() == old {
+		t.Errorf("line: %+v", line)
+	}
+	for _, contender := range line[1:] {
+		if contender.Session != s.ID() {
+			t.Errorf("line: %+v", line)
+		}
+	}
+	if stranger.Token() <= token {
+		t.Errorf("token %d after %d", stranger.Token(), token)
+	}
+	token = stranger.Token()
+	release(t, stranger)
+	granted := grants(waiters)
+	for _, contender := range line[1:] {
+		l := <-granted
+		if l.Node() != contender.Node || l.Token() <= token {
+			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
+		}
+		token = l.Token()
+		release(t, l)
+	}
+	awaitEmpty(t, other, path)
+}
+
+func isLost(ev lock.Event) bool {
+	_, lost := ev.(lock.Lost)
+	return lost
+}
+
+// grants yields locks when they are acquired.
+func grants(locks []*lock.Lock) <-chan *lock.Lock {
+	granted := make(chan *lock.Lock, len(locks))
+	for _, l := range locks {
+		go func() {
+			for ev := range l.Events() { // until it is closed
+				if _, ok := ev.(lock.Acquired); ok {
+					granted <- l
+				}
+			}
+		}()
+	}
+	return granted
+}
+
+// Bad input is refused before anything is sent, and harms nobody.
+func badInput(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	ctx := patient(t)
+	s := open(t, c.Addrs(), nil)
+	held := acquire(t, s, "/bad-input")
+	if err := s.Sync(ctx, "/"); err != nil { // so that the lock is at rest
+		t.Fatal(err)
+	}
+	closed := open(t, c.direct, nil)
+	closed.Close()
+	large := &lock.Options{Data: make([]byte, 600<<10)}
+	const good = "/bad-input/good"
+
+	c.ResetRequests()
+	for _, test := range []struct {
+		name string
+		s    *session.Session
+		path string
+		opts *lock.Options
+		is   error
+		says string // the argument
+	}{
+		{"nil session", nil, good, nil, session.ErrInvalidArgument, "session"},
+		{"closed session", closed, good, nil, session.ErrClosed, "session"},
+		{"empty", s, "", nil, session.ErrInvalidPath, "path"},
+		{"relative", s, "a", nil, session.ErrInvalidPath, "path"},
+		{"slash at the end", s, "/a/", nil, session.ErrInvalidPath, "path"},
+		{"two slashes", s, "/a//b", nil, session.ErrInvalidPath, "path"},
+		{"dots", s, "/a/../b", nil, session.ErrInvalidPath, "path"},
+		{"NUL", s, "/a\x00b", nil, session.ErrInvalidPath, "path"},
+		{"large", s, good, large, session.ErrTooLarge, "Options.Data"},
+		{"two at once", s, "a", large, session.ErrInvalidPath, "Options.Data"},
+	} {
+		l, newErr := lock.New(test.s, test.path, test.opts)
+		a, acquireErr := lock.Acquire(ctx, test.s, test.path, test.opts)
+		f, tryErr := lock.TryAcquire(ctx, test.s, test.path, test.opts)
+		cs, contendersErr := lock.Contenders(ctx, test.s, test.path, test.opts)
+		doErr := lock.Do(ctx, test.s, test.path, test.opts, func(context.Context, int64) error {
+			t.Errorf("%s: done", test.name)
+			return nil
+		})
+		for call, err := range map[string]error{
+			"New": newErr, "Acquire": acquireErr, "TryAcquire": tryErr, "Do": doErr, "Contenders": contendersErr,
+		} {
+			if !errors.Is(err, test.is) || !strings.Contains(err.Error(), "lock") || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%s: %s: %v", test.name, call, err)
+			}
+		}
+		if l != nil || a != nil || f != nil || cs != nil {
+			t.Errorf("%s: there is something", test.name)
+		}
+	}
+	if n := c.requestsOf(s.ID()).Total(); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+	if err := lock.Do(ctx, s, good, nil, func(context.Context, int64) error { return nil }); err != nil {
+		t.Errorf("the session has suffered: %v", err)
+	}
+	if held.Err() != nil {
+		t.Errorf("the lock has suffered: %v", held.Err())
+	}
+}
+
+// contexts: when those of a lock end, and why.
+func contexts(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	s := open(t, c.Addrs(), nil)
+	path := fmt.Sprintf("/%x-contexts", s.ID())
+	l := acquire(t, s, path)
+	type key struct{}
+	why := errors.New("because")
+	parent, end := context.WithCancelCause(context.WithValue(t.Context(), key{}, 1))
+	ofParent, cancel := l.Context(parent)
+	defer cancel()
+	cancelled, cancel := l.Context(t.Context())
+	released, cancelReleased := l.Context(t.Context())
+	defer cancelReleased()
+	if ofParent.Err() != nil || ofParent.Value(key{}) != 1 {
+		t.Error("the context is not its parent's child")
+	}
+	cancel()
+	end(why)
+	if context.Cause(cancelled) != context.Canceled || context.Cause(ofParent) != why || released.Err() != nil { //nolint:errorlint // themselves
+		t.Errorf("causes: %v, %v, %v", context.Cause(cancelled), context.Cause(ofParent), released.Err())
+	}
+	release(t, l)
+	if cause := context.Cause(released); !errors.Is(cause, lock.ErrReleased) || errors.Is(cause, lock.ErrLost) {
+		t.Errorf("released: %v", cause)
+	}
+	late, cancel := l.Context(t.Context())
+	defer cancel()
+	if !errors.Is(context.Cause(late), lock.ErrReleased) {
+		t.Errorf("asked for after the release: %v", context.Cause(late))
+	}
+
+	// One of a waiter ends with the place in line.
+	l = acquire(t, s, path)
+	waiter := join(t, s, path, nil)
+	await[lock.Waiting](t, waiter)
+	waiting, cancel := waiter.Context(t.Context())
+	defer cancel()
+	release(t, waiter)
+	if !errors.Is(context.Cause(waiting), lock.ErrReleased) {
+		t.Errorf("a waiter that has left: %v", context.Cause(waiting))
+	}
+
+	// A session that is closed loses its locks before the server is told.
+	work, cancel := l.Context(t.Context())
+	defer cancel()
+	s.Close()
+	if cause := context.Cause(work); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, session.ErrClosed) {
+		t.Errorf("the session was closed: %v", cause)
+	}
+	if ev := await[lock.Lost](t, l); !errors.Is(ev.Err, session.ErrClosed) {
+		t.Errorf("the session was closed: %v", ev)
+	}
+}
+
+// do: what is done while the lock is held.
+func do(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	ctx := patient(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-do", s.ID())
+	why := errors.New("because")
+	last := int64(0)
+	err := lock.Do(ctx, s, path, &lock.Options{Data: []byte("me")}, func(ctx context.Context, token int64) error {
+		line := awaitLine(t, other, path, 1) //nolint:contextcheck // it has its own
+		if string(line[0].Data) != "me" || ctx.Err() != nil {
+			t.Errorf("line: %+v, %v", line, ctx.Err())
+		}
+		last = token
+		return why
+	})
+	if err != why || len(children(t, other, path)) != 0 { //nolint:errorlint // itself
+		t.Errorf("an error: %v", err)
+	}
+	// Lost meanwhile; it is not released before the function returns.
+	next := (*lock.Lock)(nil)
+	err = lock.Do(ctx, s, path, nil, func(ctx context.Context, token int64) error {
+		if token <= last {
+			t.Errorf("token %d after %d", token, last)
+		}
+		next = join(t, other, path, nil)
+		await[lock.Waiting](t, next)
+		removeAll(t, other, awaitLine(t, other, path, 2)[0].Node) //nolint:contextcheck // it has its own
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrNodeDeleted) {
+			t.Errorf("the work is told %v", cause)
+		}
+		return nil
+	})
+	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) || !strings.Contains(err.Error(), path) {
+		t.Errorf("lost: %v", err)
+	}
+	await[lock.Acquired](t, next)
+	// A panic releases, too.
+	release(t, next)
+	func() {
+		defer func() { _ = recover() }()
+		_ = lock.Do(ctx, s, path, nil, func(context.Context, int64) error { panic(why) })
+	}()
+	if names := children(t, other, path); len(names) != 0 {
+		t.Errorf("after a panic: %q", names)
+	}
+	// A context that has ended.
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(why)
+	err = lock.Do(ended, s, path, nil, func(ctx context.Context, _ int64) error { return context.Cause(ctx) })
+	if !errors.Is(err, why) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+	awaitEmpty(t, other, path)
+}
+
+func try(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	ctx := patient(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-try", s.ID())
+	held, err := lock.TryAcquire(ctx, s, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*session.Session{s, other} {
+		l, err := lock.TryAcquire(ctx, s, path, nil)
+		if !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), path) || l != nil {
+			t.Errorf("held: %v", err)
+		}
+		if names := children(t, other, path); len(names) != 1 {
+			t.Errorf("it is still in line: %q", names)
+		}
+	}
+	held.Close()
+	again, err := lock.TryAcquire(ctx, other, path, nil)
+	if err != nil || again.Token() <= held.Token() {
+		t.Fatalf("free: %v", err)
+	}
+	again.Close()
+	why := errors.New("because")
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(why)
+	if l, err := lock.TryAcquire(ended, s, path, nil); err == nil {
+		l.Close() // it was faster
+	} else if !errors.Is(err, why) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+	awaitEmpty(t, other, path)
+}
+
+// guard: a stale holder's write is refused.
+func guard(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	ctx := patient(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-guard", s.ID())
+	data := path + "-data"
+	ensure(t, s, data, nil)
+	write := func(s *session.Session, l *lock.Lock) error {
+		_, err := s.Multi(ctx, l.Guard(), session.SetOp(data, []byte(l.Node()), session.AnyVersion))
+		return err
+	}
+	holder := acquire(t, s, path)
+	if err := write(s, holder); err != nil {
+		t.Errorf("the holder: %v", err)
+	}
+	waiter := join(t, other, path, nil)
+	await[lock.Waiting](t, waiter)
+	if err := write(other, waiter); !errors.Is(err, session.ErrNoNode) {
+		t.Errorf("a waiter: %v", err)
+	}
+	stale := holder.Node()
+	removeAll(t, other, stale)
+	if err := write(s, holder); !errors.Is(err, session.ErrNoNode) {
+		t.Errorf("a stale holder: %v", err)
+	}
+	if holder.Node() != stale || holder.Guard().Path() != stale {
+		t.Errorf("the guard is for %q", holder.Guard().Path())
+	}
+	await[lock.Acquired](t, waiter)
+	if err := write(other, waiter); err != nil {
+		t.Errorf("the next holder: %v", err)
+	}
+	release(t, waiter)
+	if err := write(other, waiter); !errors.Is(err, session.ErrNoNode) {
+		t.Errorf("one that has released: %v", err)
+	}
+}
+
+func contenders(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	ctx := patient(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-contenders", s.ID())
+	if line, err := lock.Contenders(ctx, s, path, nil); err != nil || line != nil {
+		t.Errorf("no such lock: %v, %v", line, err)
+	}
+	var locks []*lock.Lock
+	for i := range 4 {
+		l := join(t, []*session.Session{s, other}[i%2], path, &lock.Options{Data: fmt.Appendf(nil, "host-%d", i)})
+		<-l.Events()
+		locks = append(locks, l)
+	}
+	release(t, locks[2])
+	line := awaitLine(t, s, path, 3)
+	for i, want := range []struct {
+		data    string
+		session int64
+	}{{"host-0", s.ID()}, {"host-1", other.ID()}, {"host-3", other.ID()}} {
+		got := line[i]
+		if string(got.Data) != want.data || got.Session != want.session || got.Holding != (i == 0) || got.Kind != lock.Exclusive {
+			t.Errorf("contender %d: %+v", i, got)
+		}
+	}
+	if line[0].Node != locks[0].Node() {
+		t.Errorf("%s holds, and not %s", line[0].Node, locks[0].Node())
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := lock.Contenders(ended, s, path, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+}
+
+// background: the session sees the release through.
+func background(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-background", s.ID())
+	opts := &lock.Options{ReleaseInBackground: true}
+	l := join(t, s, path, opts)
+	await[lock.Acquired](t, l)
+	waiter := join(t, s, path, opts)
+	await[lock.Waiting](t, waiter)
+	c.Freeze(s.ID(), zktest.ToServer)
+	for _, l := range []*lock.Lock{l, waiter} {
+		if err := l.Release(patient(t)); err != nil {
+			t.Error(err)
+		}
+		l.Close()
+		await[lock.Released](t, l)
+	}
+	if names := children(t, other, path); len(names) != 2 {
+		t.Errorf("there are %q already", names)
+	}
+	c.Disconnect(s.ID())
+	c.Thaw(s.ID())
+	awaitEmpty(t, other, path)
+}
+
+// ends: releasing and closing, again and again.
+func ends(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-ends", s.ID())
+	l := acquire(t, s, path)
+	why := errors.New("because")
+	ended, cancel := context.WithCancelCause(patient(t))
+	cancel(why)
+	c.Freeze(s.ID(), zktest.ToServer)
+	if err := l.Release(ended); !errors.Is(err, why) || !strings.Contains(err.Error(), path) {
+		t.Errorf("a context that has ended: %v", err)
+	}
+	<-l.Done() // though the release is not confirmed
+	c.Thaw(s.ID())
+	awaitEmpty(t, other, path) // it has gone on
+	for range 3 {
+		release(t, l)
+		l.Close()
+	}
+	if l.Err() != nil || l.Token() == 0 || l.Node() == "" {
+		t.Errorf("afterwards: %v, %d, %q", l.Err(), l.Token(), l.Node())
+	}
+	if ev, ok := <-l.Events(); !ok || ev != (lock.Released{}) {
+		t.Errorf("the last event is %v", ev)
+	}
+	if ev, ok := <-l.Events(); ok {
+		t.Errorf("after the last event: %v", ev)
+	}
+
+	// A waiter, closed from many sides, and one closed before it stands in line.
+	holder := acquire(t, other, path)
+	waiter := join(t, s, path, nil)
+	await[lock.Waiting](t, waiter)
+	closed := make(chan struct{})
+	for range 10 {
+		go func() {
+			waiter.Close()
+			closed <- struct{}{}
+		}()
+	}
+	for range 10 {
+		<-closed
+	}
+	early := join(t, s, path, nil)
+	early.Close()
+	if names := children(t, other, path); len(names) != 1 {
+		t.Errorf("in line: %q", names)
+	}
+	release(t, holder)
+	awaitEmpty(t, other, path)
+}
+
+// holderDeleted: an operator deletes the holder's node.
+func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-holder", s.ID())
+	holder := acquire(t, s, path)
+	if err := s.Sync(patient(t), path); err != nil { // so that its watch stands
+		t.Fatal(err)
+	}
+	waiter := join(t, other, path, nil)
+	await[lock.Waiting](t, waiter)
+	c.ResetRequests()
+	id := s.ID()
+	removeAll(t, other, holder.Node())
+	// The event alone tells it, without another round trip.
+	ev := await[lock.Lost](t, holder)
+	if n := c.requestsOf(id).Total(); n != 0 && len(c.direct) > 1 {
+		t.Errorf("it takes %d requests to find out", n)
+	}
+	if !errors.Is(ev.Err, lock.ErrLost) || !errors.Is(ev.Err, lock.ErrNodeDeleted) {
+		t.Errorf("%v", ev)
+	}
+	select {
+	case <-holder.Done():
+	default:
+		t.Error("Done is open after Lost")
+	}
+	if err := holder.Release(patient(t)); !errors.Is(err, lock.ErrNodeDeleted) {
+		t.Errorf("it releases: %v", err)
+	}
+	if _, more := <-holder.Events(); more {
+		t.Error("an event after Lost")
+	}
+	if got := await[lock.Acquired](t, waiter); got.Token <= holder.Token() {
+		t.Errorf("token %d after %d", got.Token, holder.Token())
+	}
+}
+
+// waiterDeleted: an operator deletes the nodes of those who wait.
+func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
+	c := set(t)
+	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	path := fmt.Sprintf("/%x-waiter", s.ID())
+	holder := acquire(t, s, path)
+	var waiters []*lock.Lock
+	for range 4 {
+		l := join(t, s, path, nil)
+		await[lock.Waiting](t, l)
+		waiters = append(waiters, l)
+	}
+	// The next in line goes to the end of it, then the one in the middle.
+	for _, i := range []int{1, 2} {
+		line := awaitLine(t, other, path, 5)
+		removeAll(t, other, line[i].Node)
+		for {
+			now := awaitLine(t, other, path, 5)
+			if now[4].Node != line[4].Node {
+				if line = slices.Delete(line, i, i+1); now[3].Node != line[3].Node || now[1].Node != line[1].Node {
+					t.Errorf("line: %+v", now)
+				}
+				break
+			}
+		}
+	}
+	granted := grants(waiters)
+	line := awaitLine(t, other, path, 5)
+	release(t, holder)
+	token := holder.Token()
+	for _, contender := range line[1:] {
+		l := <-granted
+		if l.Node() != contender.Node || l.Token() <= token {
+			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
+		}
+		token = l.Token()
+		release(t, l)
+	}
+	awaitEmpty(t, other, path)
+}

@@ -1,0 +1,155 @@
+package session_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// A scripted server accepts every session, and answers requests as it is told.
+type scripted struct {
+	timeout time.Duration
+	// answer is given the request's transaction id and operation. It returns
+	// false to hang up.
+	answer func(s *scripted, conn net.Conn, xid, op int32) bool
+	refuse bool
+	conns  int
+}
+
+func (s *scripted) dial(context.Context, string, string) (net.Conn, error) {
+	if s.refuse {
+		return nil, errors.New("refused by the script")
+	}
+	s.conns++
+	near, far := net.Pipe()
+	go s.serve(far)
+	return near, nil
+}
+
+func (s *scripted) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }() // a pipe does not fail to
+	if _, err := receive(conn); err != nil {
+		return
+	}
+	hello := binary.BigEndian.AppendUint32(nil, 0)
+	hello = binary.BigEndian.AppendUint32(hello, uint32(s.timeout.Milliseconds()))
+	hello = binary.BigEndian.AppendUint64(hello, 42)
+	hello = binary.BigEndian.AppendUint32(hello, 16)
+	send(conn, append(hello, make([]byte, 17)...))
+	for {
+		request, err := receive(conn)
+		if err != nil {
+			return
+		}
+		xid, op := int32(binary.BigEndian.Uint32(request)), int32(binary.BigEndian.Uint32(request[4:]))
+		const opPing, opClose = 11, -11
+		if op == opPing || op == opClose {
+			reply(conn, xid, 0)
+		} else if !s.answer(s, conn, xid, op) {
+			return
+		}
+	}
+}
+
+func receive(conn net.Conn) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(length[:]))
+	_, err := io.ReadFull(conn, frame)
+	return frame, err
+}
+
+func send(conn net.Conn, frame []byte) {
+	_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)) // or it has hung up
+}
+
+func reply(conn net.Conn, xid, code int32) {
+	frame := binary.BigEndian.AppendUint32(nil, uint32(xid))
+	frame = binary.BigEndian.AppendUint64(frame, 7)
+	frame = binary.BigEndian.AppendUint32(frame, uint32(code))
+	send(conn, append(frame, 0, 0, 0, 1, '/'))
+}
+
+// TestLateSignsOfLife: heartbeats that come late, and together, do not make the deadline
+// later than what the leader can have heard of.
+func TestLateSignsOfLife(t *testing.T) {
+	const timeout, tick = 6 * time.Second, 60 * time.Millisecond
+	for _, late := range []time.Duration{0, time.Second, 1500 * time.Millisecond, 1800 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			const opSync = 9
+			cut := false
+			var signs []time.Time // of life
+			var heard time.Time   // the newest that the server must have reported
+			server := &scripted{timeout: timeout, answer: func(s *scripted, conn net.Conn, xid, op int32) bool {
+				if op != opSync || cut {
+					return true
+				}
+				now := time.Now()
+				signs = append(signs, now)
+				reply(conn, xid, 0)
+				switch len(signs) {
+				case 3:
+					pass(late) // the network: what comes meanwhile comes late
+				case 5: // and then it is cut off from the leader
+					cut, s.refuse = true, true
+					for _, sign := range signs {
+						if now.Sub(sign) >= tick/2 {
+							heard = sign
+						}
+					}
+				}
+				return true
+			}}
+			s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Dialer: server.dial})
+			defer s.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for ev := range s.Events(ctx) {
+				if _, ok := ev.(session.Expired); ok {
+					break
+				}
+			}
+			if givenAway := heard.Add(timeout); !time.Now().Before(givenAway) {
+				t.Errorf("after a delay of %v, lost %v after it may be given away", late, time.Since(givenAway))
+			}
+		})
+	}
+}
+
+// TestSessionMoved: a server that says that the session is connected to another is left.
+func TestSessionMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const opDelete, moved = 2, -118
+		deletes := 0
+		server := &scripted{timeout: 6 * time.Second, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+			if op == opDelete {
+				if deletes++; deletes <= 3 {
+					reply(conn, xid, moved)
+					return true
+				}
+			}
+			reply(conn, xid, 0)
+			return true
+		}}
+		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Dialer: server.dial})
+		defer s.Close()
+		done := make(chan struct{})
+		s.Async(0).Withdraw("/a", func() { close(done) })
+		<-done
+		if deletes != 4 || server.conns != 4 {
+			t.Errorf("%d deletes on %d connections, want one on each of four", deletes, server.conns)
+		}
+		if err := s.Delete(t.Context(), "/a", 0); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,288 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// This file keeps what once went wrong.
+
+// TestCloseIsNotMissed closes sessions while others do what the session's loop would.
+func TestCloseIsNotMissed(t *testing.T) {
+	for range 200 {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			s := mustOpen(t, srv.Addrs(), opts)
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for !errors.Is(exists(t, s), session.ErrClosed) {
+						continue
+					}
+				})
+			}
+			begun := time.Now()
+			s.Close()
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("Close took %v", took)
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func exists(t *testing.T, s *session.Session) error {
+	_, err := s.Exists(t.Context(), "/")
+	return err
+}
+
+// TestWatchOutlivesErrors: what goes wrong in a read after a change is no reason to stop
+// watching.
+func TestWatchOutlivesErrors(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		other := mustOpen(t, srv.Addrs(), opts)
+		defer other.Close()
+		ctx := t.Context()
+		if _, err := other.Create(ctx, "/a", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan string, 10)
+		tell := func(data []byte, _ *session.Stat, err error) {
+			told <- fmt.Sprintf("%s %v", data, errors.Is(err, session.ErrNoNode))
+		}
+		s.Async(0).Watch("/a", tell, tell)
+		if got := <-told; got != " false" {
+			t.Fatalf("first %q", got)
+		}
+		const throttled = -127
+		for range 3 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, throttled)
+		}
+		if _, err := other.Set(ctx, "/a", []byte("new"), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-told; got != "new false" {
+			t.Errorf("after the change %q", got)
+		}
+		if err := other.Delete(ctx, "/a", session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-told; got != " true" {
+			t.Errorf("after the deletion %q", got)
+		}
+	})
+}
+
+// TestManyWatchesAndSmallRequests: setting watches again needs more room than requests.
+func TestManyWatchesAndSmallRequests(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.MaxRequest = 4 << 10
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		ctx := t.Context()
+		gone := make(chan struct{}, 300)
+		for i := range 300 {
+			path := fmt.Sprintf("/%01000d", i)
+			if _, err := s.Create(ctx, path, nil, session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+			s.Async(0).Watch(path, func([]byte, *session.Stat, error) {}, func([]byte, *session.Stat, error) { gone <- struct{}{} })
+		}
+		begun := time.Now()
+		srv.Disconnect(0)
+		synctest.Wait()
+		if err := exists(t, s); err != nil || time.Since(begun) > time.Second {
+			t.Fatalf("after %v: %v", time.Since(begun), err)
+		}
+		for i := range 300 {
+			if err := s.Delete(ctx, fmt.Sprintf("/%01000d", i), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			<-gone
+		}
+	})
+}
+
+// TestCreateInDoubtWhenTheSessionExpires returns.
+func TestCreateInDoubtWhenTheSessionExpires(t *testing.T) {
+	for _, mode := range []session.CreateMode{session.Ephemeral, session.EphemeralSequential} {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+			failed := make(chan error)
+			go func() {
+				_, err := s.Create(context.Background(), "/a", nil, mode)
+				failed <- err
+			}()
+			if err := srv.AwaitFault(time.Second); err != nil {
+				t.Fatal(err)
+			}
+			srv.Refuse(true)
+			pass(time.Minute)
+			srv.Refuse(false)
+			if err := <-failed; !errors.Is(err, session.ErrExpired) {
+				t.Errorf("mode %d: %v", mode, err)
+			}
+		})
+	}
+}
+
+// TestCreateInDoubtIsNotAnothers: two of one session want the same ephemeral node.
+func TestCreateInDoubtIsNotAnothers(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		ctx := t.Context()
+		if _, err := s.Create(ctx, "/me", []byte("first"), session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+		if _, err := s.Create(ctx, "/me", []byte("second"), session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
+			t.Errorf("the second: %v", err)
+		}
+		srv.Freeze(s.ID(), zktest.ToClient)
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if _, err := s.Create(short, "/me", []byte("third"), session.Ephemeral); !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("the third: %v", err)
+		}
+		srv.Thaw(0)
+		pass(time.Second)
+		if data, _, err := s.Get(ctx, "/me"); err != nil || string(data) != "first" {
+			t.Errorf("the node is %q, %v", data, err)
+		}
+	})
+}
+
+// TestPathAtTheLimit tries every length around what fits.
+func TestPathAtTheLimit(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.MaxRequest = 160 << 10 // what the client below is given
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		for n := opts.MaxRequest - 300; n < opts.MaxRequest+20; n++ {
+			path := "/" + strings.Repeat("x", n-1)
+			if _, _, err := s.Get(t.Context(), path); !errors.Is(err, session.ErrTooLarge) && !errors.Is(err, session.ErrNoNode) {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+		}
+	})
+}
+
+func TestChrootIsNotLeft(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Chroot = "/app"
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		ctx := t.Context()
+		if err := s.EnsurePath(ctx, "/"); err != nil {
+			t.Fatal(err)
+		}
+		results, err := s.Multi(ctx, session.CreateOp("/", nil, session.PersistentSequential))
+		if err != nil || results[0].Path != "/0000000000" {
+			t.Errorf("created %+v, %v", results, err)
+		}
+		if _, err := s.Create(ctx, "/", nil, session.PersistentSequential); err != nil {
+			t.Error(err)
+		}
+		if names, _, err := s.Children(ctx, "/"); err != nil || len(names) != 2 {
+			t.Errorf("below the chroot: %q, %v", names, err)
+		}
+	})
+}
+
+// TestEndedContextsDoNothing: neither on the server nor in the session.
+func TestEndedContextsDoNothing(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			if _, err := s.Create(ended, "/a", nil, session.Persistent); !errors.Is(err, context.Canceled) || errors.Is(err, session.ErrUnknownOutcome) {
+				t.Fatal(err)
+			}
+		}
+		// Those that wait for a connection, and give up, leave nothing of themselves.
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		synctest.Wait()
+		name := "/" + strings.Repeat("x", 64<<10)
+		for range 100 {
+			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := s.Create(short, name, nil, session.Ephemeral); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		srv.Refuse(false)
+		if _, err := s.Create(t.Context(), "/b", nil, session.Ephemeral); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+		if stat, err := s.Exists(t.Context(), "/a"); stat != nil || err != nil {
+			t.Errorf("a node was made: %v", err)
+		}
+	})
+}
+
+// TestLargeReplyToWrite: what was done is not said to have failed.
+func TestLargeReplyToWrite(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.MaxReply = 4 << 10
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		var ops []session.Op
+		for i := range 60 {
+			ops = append(ops, session.CreateOp(fmt.Sprintf("/%0100d", i), nil, session.Ephemeral))
+		}
+		if _, err := s.Multi(t.Context(), ops...); !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, session.ErrTooLarge) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCloseWhileDisconnected: the server is told as soon as it can be.
+func TestCloseWhileDisconnected(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		if _, err := s.Create(t.Context(), "/a", nil, session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		srv.Disconnect(0)
+		s.Close()
+		if left := srv.Sessions(); len(left) != 0 {
+			t.Errorf("the server still knows %d sessions", len(left))
+		}
+	})
+}
+
+// TestSubscriptionsAreForgotten: also those that ended before they began.
+func TestSubscriptionsAreForgotten(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 1000 {
+			s.Events(ended)
+		}
+		s.Close()
+		for range 1000 {
+			for ev := range s.Events(t.Context()) {
+				if ev != (session.Closed{}) {
+					t.Fatal(ev)
+				}
+			}
+		}
+	})
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package zktest
-
-const raceEnabled = false
