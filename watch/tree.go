@@ -38,7 +38,7 @@ func (o *TreeOptions) withDefaults() TreeOptions {
 type Cache struct {
 	session *session.Session
 	path    string
-	actor   *actors.Actor[input, TreeState]
+	actor   *actors.Actor[treeInput, TreeState]
 	synced  chan struct{}
 
 	own *session.Session // of the many; belongs to the actor, until that has ended
@@ -69,7 +69,7 @@ func Tree(s *session.Session, path string, opts *TreeOptions) (*Cache, error) {
 	}
 	m, first := newTreeMachine(path, o.Depth, o.Sync, o.Filter)
 	c := &Cache{session: s, path: path, synced: make(chan struct{}), tree: m}
-	c.actor = actors.Start(lockedTree{m, &c.mu}, actors.Role[lockedTree, input, effect, TreeState]{
+	c.actor = actors.Start(lockedTree{m, &c.mu}, actors.Role[lockedTree, treeInput, treeEffect, TreeState]{
 		Name:    "tree " + path,
 		Begin:   first,
 		Perform: c.perform,
@@ -87,7 +87,7 @@ type lockedTree struct {
 }
 
 // Step implements [actors.Machine].
-func (l lockedTree) Step(in input) (lockedTree, actors.Effects[effect, TreeState]) {
+func (l lockedTree) Step(in treeInput) (lockedTree, actors.Effects[treeEffect, TreeState]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, out := l.treeMachine.Step(in)
@@ -105,7 +105,7 @@ func (c *Cache) observe(m lockedTree, _ []TreeState) {
 }
 
 // perform starts one thing that the machine asked for.
-func (c *Cache) perform(e effect, answer func(input)) {
+func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
 	switch e := e.(type) {
 	case followNode:
 		node, aspect, turn := e.node, e.aspect, e.turn
@@ -128,7 +128,6 @@ func (c *Cache) perform(e effect, answer func(input)) {
 			return
 		}
 		s.Async(0).Sync(e.node.path, func(err error) { answer(treeSynced{e.node, e.turn, err}) })
-	case catchUp, follow, unfollow: // of other machines
 	}
 }
 

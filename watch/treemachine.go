@@ -44,7 +44,11 @@ type treeAspect struct {
 	sub       *session.Subscription // the performer's
 }
 
-// The inputs of a tree, beside leave.
+// A treeInput is something that happened to a tree.
+//
+//sumtype:decl
+type treeInput interface{ treeInput() }
+
 type (
 	// treeRead is one of the answers to followNode. The last one has an error.
 	treeRead struct {
@@ -64,11 +68,16 @@ type (
 	want struct{}
 )
 
-func (treeRead) input()   {}
-func (treeSynced) input() {}
-func (want) input()       {}
+func (treeRead) treeInput()   {}
+func (treeSynced) treeInput() {}
+func (want) treeInput()       {}
+func (leave) treeInput()      {}
 
-// The effects of a tree.
+// A treeEffect is something to do about it.
+//
+//sumtype:decl
+type treeEffect interface{ treeEffect() }
+
 type (
 	// followNode begins to watch an aspect of a node.
 	followNode struct {
@@ -88,9 +97,9 @@ type (
 	}
 )
 
-func (followNode) effect()   {}
-func (unfollowNode) effect() {}
-func (catchUpNode) effect()  {}
+func (followNode) treeEffect()   {}
+func (unfollowNode) treeEffect() {}
+func (catchUpNode) treeEffect()  {}
 
 // A treeMachine keeps a tree. A node is in it if it stands in the newest list of its
 // parent, and its data has been read since.
@@ -110,11 +119,11 @@ type treeMachine struct {
 	ended   bool
 	err     error
 
-	out actors.Effects[effect, TreeState] // of the step
+	out actors.Effects[treeEffect, TreeState] // of the step
 	now TreeState
 }
 
-func newTreeMachine(path string, depth int, sync bool, filter func(string) bool) (*treeMachine, []effect) {
+func newTreeMachine(path string, depth int, sync bool, filter func(string) bool) (*treeMachine, []treeEffect) {
 	m := &treeMachine{depth: depth, filter: filter, shared: sharedNodes, nodes: make(map[string]*treeNode)}
 	m.root = &treeNode{path: path}
 	m.nodes[path] = m.root
@@ -138,9 +147,9 @@ func (m *treeMachine) String() string {
 func (m *treeMachine) Ended() bool { return m.ended }
 
 // Step implements [actors.Machine].
-func (m *treeMachine) Step(in input) (*treeMachine, actors.Effects[effect, TreeState]) {
+func (m *treeMachine) Step(in treeInput) (*treeMachine, actors.Effects[treeEffect, TreeState]) {
 	if m.ended {
-		return m, actors.Effects[effect, TreeState]{}
+		return m, actors.Effects[treeEffect, TreeState]{}
 	}
 	switch in := in.(type) {
 	case treeRead:
@@ -151,7 +160,6 @@ func (m *treeMachine) Step(in input) (*treeMachine, actors.Effects[effect, TreeS
 		m.begin()
 	case leave:
 		m.end(nil)
-	case synced, read, failed: // of other machines
 	}
 	m.pump()
 	if !m.synced && !m.ended && m.waiting == 0 {
@@ -162,7 +170,7 @@ func (m *treeMachine) Step(in input) (*treeMachine, actors.Effects[effect, TreeS
 		m.now.Synced = m.synced
 		out.Emit = []TreeState{m.now}
 	}
-	m.now, m.out = TreeState{}, actors.Effects[effect, TreeState]{}
+	m.now, m.out = TreeState{}, actors.Effects[treeEffect, TreeState]{}
 	return m, out
 }
 
@@ -184,7 +192,7 @@ func (n *treeNode) public() TreeNode { return TreeNode{Path: n.path, Data: n.dat
 
 func (m *treeMachine) note(c change, n TreeNode) {
 	if m.wanted {
-		m.now.note(c, n)
+		note(&m.now, c, n)
 	}
 }
 

@@ -39,9 +39,11 @@ type modelServer struct {
 
 // A modelSub is a subscription as the session has it.
 type modelSub struct {
-	followNode
-	armed bool // else a read is under way
-	gone  bool // as of the last read
+	node   *treeNode
+	aspect session.Aspect
+	turn   uint32
+	armed  bool // else a read is under way
+	gone   bool // as of the last read
 }
 
 func (w *model) server(n *treeNode) *modelServer {
@@ -52,12 +54,12 @@ func (w *model) server(n *treeNode) *modelServer {
 }
 
 // perform takes the effects of a step.
-func (w *model) perform(do []effect) {
+func (w *model) perform(do []treeEffect) {
 	for _, e := range do {
 		switch e := e.(type) {
 		case followNode:
 			s := w.server(e.node)
-			s.subs = append(s.subs, &modelSub{followNode: e})
+			s.subs = append(s.subs, &modelSub{node: e.node, aspect: e.aspect, turn: e.turn})
 		case unfollowNode:
 			s := w.server(e.node)
 			s.subs = slices.DeleteFunc(s.subs, func(sub *modelSub) bool { return sub.node == e.node && sub.aspect == e.aspect })
@@ -67,7 +69,7 @@ func (w *model) perform(do []effect) {
 	}
 }
 
-func (w *model) step(in input) {
+func (w *model) step(in treeInput) {
 	_, out := w.m.Step(in)
 	w.perform(out.Do)
 	for _, ev := range out.Emit {

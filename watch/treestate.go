@@ -46,27 +46,27 @@ const (
 	removed
 )
 
-func (s *TreeState) list(c change) *[]TreeNode {
+func listOf(s *TreeState, c change) *[]TreeNode {
 	return [...]*[]TreeNode{&s.Added, &s.Changed, &s.Removed}[c]
 }
 
 // note adds a change to those that are there.
-func (s *TreeState) note(c change, n TreeNode) {
+func note(s *TreeState, c change, n TreeNode) {
 	if s.where == nil {
 		if s.empty() {
-			*s.list(c) = []TreeNode{n}
+			*listOf(s, c) = []TreeNode{n}
 			return
 		}
 		s.where = make(map[string]place)
 		for c := added; c <= removed; c++ {
-			for i, n := range *s.list(c) {
+			for i, n := range *listOf(s, c) {
 				s.where[n.Path] = place{c, int32(i)}
 			}
 		}
 	}
 	at, known := s.where[n.Path]
 	if known {
-		s.remove(at)
+		takeOut(s, at)
 		switch {
 		case at.list == added && c == removed:
 			return // the reader never knew it
@@ -76,14 +76,14 @@ func (s *TreeState) note(c change, n TreeNode) {
 			c = changed
 		}
 	}
-	list := s.list(c)
+	list := listOf(s, c)
 	s.where[n.Path] = place{c, int32(len(*list))}
 	*list = append(*list, n)
 }
 
-// remove takes out what is at a place, and puts the last one of the list there.
-func (s *TreeState) remove(at place) {
-	list := *s.list(at.list)
+// takeOut removes what is at a place, and puts the last one of the list there.
+func takeOut(s *TreeState, at place) {
+	list := *listOf(s, at.list)
 	delete(s.where, list[at.index].Path)
 	last := len(list) - 1
 	if int(at.index) != last {
@@ -91,14 +91,14 @@ func (s *TreeState) remove(at place) {
 		s.where[list[last].Path] = at
 	}
 	list[last] = TreeNode{}
-	*s.list(at.list) = list[:last]
+	*listOf(s, at.list) = list[:last]
 }
 
 // mergeTrees folds next into last, which nobody has received.
 func mergeTrees(last, next TreeState) (TreeState, bool) {
 	for c := added; c <= removed; c++ {
-		for _, n := range *next.list(c) {
-			last.note(c, n)
+		for _, n := range *listOf(&next, c) {
+			note(&last, c, n)
 		}
 	}
 	last.Synced = last.Synced || next.Synced
