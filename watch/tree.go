@@ -40,6 +40,7 @@ type Cache struct {
 	path    string
 	actor   *actors.Actor[treeInput, TreeState]
 	synced  chan struct{}
+	want    sync.Once
 
 	own *session.Session // of the many; belongs to the actor, until that has ended
 
@@ -204,7 +205,7 @@ func (c *Cache) Synced() <-chan struct{} { return c.synced }
 // what is there when it is first called for, as [TreeState.Added]. A reader that is slow
 // gets fewer and larger ones. The channel is closed when the watch ends.
 func (c *Cache) Changes() <-chan TreeState {
-	_ = c.actor.Tell(want{}) // an ended one has no more changes
+	c.want.Do(func() { _ = c.actor.Tell(want{}) }) // an ended one has no more changes
 	return c.actor.Events()
 }
 
