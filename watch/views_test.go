@@ -505,6 +505,34 @@ func TestUntilGoneBesideAWatch(t *testing.T) {
 	})
 }
 
+// TestRestoringIsCutShort: what changed while the session was disconnected is told, also
+// if the connection breaks again before all watches stand.
+func TestRestoringIsCutShort(t *testing.T) {
+	for name, cut := range map[string]func(*zktest.Server, zktest.Match){
+		"request": (*zktest.Server).DropRequest,
+		"reply":   (*zktest.Server).DropReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := have(watch.Node(s, "/a", nil))(t)
+				defer w.Close()
+				settled(t, w)
+				srv.Refuse(true)
+				srv.Disconnect(s.ID())
+				set(t, other, "/a", "new")
+				for range 3 {
+					cut(srv, zktest.Match{Op: zktest.OpSetWatches})
+				}
+				srv.Refuse(false)
+				calm()
+				if state := settled(t, w); string(state.Data) != "new" {
+					t.Error(state)
+				}
+			})
+		})
+	}
+}
+
 func heapInUse() int64 {
 	runtime.GC()
 	runtime.GC()
