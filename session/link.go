@@ -273,11 +273,14 @@ func (l *link) receive() error {
 			return err
 		}
 		l.mu.Lock()
-		first := l.phase == greeting
+		phase := l.phase
 		l.mu.Unlock()
-		if first {
+		switch phase {
+		case greeting:
 			err = l.greet(frame)
-		} else {
+		case failed: // it may be the answer to the connect request: it tells nothing any more
+			err = net.ErrClosed
+		case restoring, open:
 			err = l.handle(frame)
 		}
 		if err != nil {
