@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type epoch struct {
 
 	deadline   atomic.Int64 // since Session.born; 0 while there is no session
 	newest     atomic.Int64 // the newest zxid seen
+	told       atomic.Int64 // the newest up to which watches have told everything
 	announced  atomic.Bool  // as Connected
 	ephemerals ephemerals
 
@@ -85,7 +87,7 @@ func newEpoch(s *Session, number int) (*epoch, error) {
 			return link, nil
 		}),
 		zk.WithLogger(clientLogger{s}), zk.WithLogInfo(false),
-		zk.WithMaxConnBufferSize(max(s.opts.MaxRequest, leastBuffer)), zk.WithMaxBufferSize(s.opts.MaxReply),
+		zk.WithMaxConnBufferSize(s.opts.MaxRequest), zk.WithMaxBufferSize(s.opts.MaxReply),
 	)...)
 	if err != nil {
 		cancel()
@@ -99,10 +101,6 @@ func newEpoch(s *Session, number int) (*epoch, error) {
 	})
 	return e, nil
 }
-
-// leastBuffer has room for what the client below writes to set its watches again: 128 KiB
-// and the last path.
-const leastBuffer = 160 << 10
 
 // options makes a list of the client's options, whose type has no name outside.
 func options[T any](all ...T) []T { return all }
@@ -141,7 +139,7 @@ var errReplaced = errors.New("the server replaced the session by another")
 
 // accept takes the server's answer to a connect request that was sent at the given
 // time. It returns the watches that stood when the connection was lost.
-func (e *epoch) accept(h handshake, at time.Time) (map[watchKey]struct{}, error) {
+func (e *epoch) accept(h handshake, at time.Time) ([]watchKey, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	const shortest = 60 * time.Millisecond // less leaves no time to act
@@ -163,7 +161,7 @@ func (e *epoch) accept(h handshake, at time.Time) (map[watchKey]struct{}, error)
 	if first {
 		e.extendLocked(at)
 	}
-	return maps.Clone(e.watches), nil
+	return slices.Collect(maps.Keys(e.watches)), nil
 }
 
 func (e *epoch) terms() terms {
@@ -212,6 +210,27 @@ func (e *epoch) watched(key watchKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.watches[key] = struct{}{}
+}
+
+// unwatch ends a watch on the server, in the order of requests.
+func (e *epoch) unwatch(key watchKey) {
+	kind := removeData
+	e.mu.Lock()
+	delete(e.watches, key)
+	if key.kind == watchChildren {
+		kind = removeChildren
+	} else {
+		delete(e.watches, watchKey{key.path, watchAbsent})
+	}
+	e.mu.Unlock()
+	s := e.session
+	c := &call{op: "unwatch", path: s.relative(key.path), number: e.number, began: time.Now(), forget: kind}
+	c.do = func(conn *zk.Conn) error {
+		_, err := conn.Sync(key.path) // its frame is replaced by the link
+		return err
+	}
+	c.answer = func(error) {} // a watch that is gone, or a server that cannot: there is nothing to be done
+	s.submit(c)
 }
 
 // notified passes on what a watch has to tell.

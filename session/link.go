@@ -21,6 +21,9 @@ import (
 //     on this very link, so that nothing that was queued in an earlier connection,
 //     or an earlier session, is executed in a later one;
 //   - the client's deadlines are ignored: the session has better ones;
+//   - watches are the session's: it sets the flag in reads that plant one, sets them
+//     again after a reconnect, and reads what they tell. The client knows of none, and
+//     keeps nothing for them;
 //   - zxids are kept here and not shown to the client, which would read and write
 //     its own record of them at once.
 //
@@ -39,13 +42,13 @@ type link struct {
 	interrupted bool       // the socket's read deadline has been used to wake the client
 	eof         bool
 	phase       phase
-	proven      bool                  // it was open for a while
-	why         error                 // of the failure
-	greeted     time.Time             // when the connect request was sent
-	since       int64                 // the newest zxid that had been seen by then
-	unset       map[watchKey]struct{} // watches that the client must set again first
-	auths       int                   // auth replies that are missing
-	expected    *call                 // the request that the client is about to write
+	proven      bool      // it was open for a while
+	why         error     // of the failure
+	greeted     time.Time // when the connect request was sent
+	unset       [][]byte  // frames that set watches again, one after the other
+	resetting   bool      // one of them is not answered yet
+	auths       int       // auth replies that are missing
+	expected    *call     // the request that the client is about to write
 	sent        map[int32]*sentRequest
 	unread      []*sentRequest // in the order of sending; answered ones are dropped lazily
 	ownXid      int32
@@ -76,9 +79,7 @@ type sentRequest struct {
 	at       time.Time
 	opcode   int32
 	answered bool
-	call     *call      // nil for the session's own and the client's own requests
-	watch    string     // path to be watched
-	resets   []watchKey // watches set again
+	call     *call // nil for the session's own and the client's own requests
 }
 
 func newLink(e *epoch, server string, socket net.Conn) *link {
@@ -136,62 +137,62 @@ func (l *link) interject(frame []byte) {
 func (l *link) Write(p []byte) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	out, ours, err := l.admit(p)
+	out, ours := l.admit(p)
 	if ours {
 		l.epoch.pipeline.wrote() // the next can be on its way to us meanwhile
 	}
-	if out && err == nil {
-		_, err = l.socket.Write(p)
-	}
-	if err != nil {
-		l.fail(err)
+	if out != nil {
+		if _, err := l.socket.Write(out); err != nil {
+			l.fail(err)
+		}
 	}
 	return len(p), nil
 }
 
-// admit decides whether a frame of the client goes out, and says whether it is the
-// request that was expected.
-func (l *link) admit(p []byte) (out, ours bool, err error) {
+// admit returns what goes out in place of a frame of the client, if anything does, and
+// says whether it is the request that was expected.
+func (l *link) admit(p []byte) (out []byte, ours bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	out = p
 	frame := p[4:]
 	if l.phase == greeting {
 		if l.socket == nil {
 			l.phase = failed
 			l.interject(handshakeFrame(handshake{timeout: time.Minute, id: 1}))
-			return false, false, nil
+			return nil, false
 		}
 		l.greeted = time.Now()
-		l.since = l.epoch.newest.Load()
-		binary.BigEndian.PutUint64(frame[4:], uint64(l.since))
-		return true, false, nil
+		binary.BigEndian.PutUint64(frame[4:], uint64(l.epoch.newest.Load()))
+		return out, false
 	}
 	xid, opcode := int32At(frame, 0), int32At(frame, 4)
 	switch {
 	case opcode == opPing:
-		return l.phase != failed, false, nil
+		if l.phase != failed {
+			return out, false
+		}
 	case opcode == opClose:
 		// Only graves see it: the session closes itself. See [link.part].
 		l.interject(replyFrame(xid, codeOK))
-	case opcode == opSetWatches && (l.phase == restoring || l.phase == open):
-		binary.BigEndian.PutUint64(frame[requestHeader:], uint64(l.since))
-		resets, err := parseSetWatches(frame)
-		if err != nil {
-			return false, false, err
-		}
-		l.await(xid, &sentRequest{opcode: opcode, resets: resets})
-		return true, false, nil
 	case l.phase == open && l.expected != nil:
 		c := l.expected
 		l.expected = nil
 		c.bound = true
 		c.since = l.epoch.newest.Load()
-		l.await(xid, &sentRequest{opcode: opcode, call: c, watch: watchRequested(opcode, frame)})
-		return true, true, nil
+		switch {
+		case c.watch != "":
+			setWatchFlag(frame)
+		case c.forget != removeNothing:
+			opcode = opRemoveWatches
+			out = removeWatchesFrame(xid, l.epoch.session.absolute(c.path), c.forget)
+		}
+		l.await(xid, &sentRequest{opcode: opcode, call: c})
+		return out, true
 	case l.phase != failed || l.socket == nil:
 		l.interject(replyFrame(xid, codeRefused))
 	}
-	return false, false, nil
+	return nil, false
 }
 
 // await notes a request that has been, or is just being, sent.
@@ -235,10 +236,7 @@ func (l *link) sync() bool {
 		l.mu.Unlock()
 		return false
 	}
-	xid := l.ownXid
-	if l.ownXid--; l.ownXid > xidOwn {
-		l.ownXid = xidOwn // it has wrapped
-	}
+	xid := l.nextOwn()
 	l.await(xid, &sentRequest{opcode: opSync})
 	l.leaderHeard = time.Now()
 	l.mu.Unlock()
@@ -385,7 +383,7 @@ func (l *link) greet(frame []byte) error {
 	}
 	l.phase = restoring
 	l.restored = time.Now()
-	l.unset = watches
+	l.unset = setWatchesFrames(l.epoch.told.Load(), watches)
 	l.auths = len(l.epoch.session.opts.Auth)
 	l.leaderHeard, l.known = at, at // the leader has to agree to a handshake
 	l.mu.Unlock()
@@ -395,8 +393,38 @@ func (l *link) greet(frame []byte) error {
 	}
 	l.sync()
 	l.forward(frame)
-	l.openIfRestored()
-	return nil
+	return l.restore()
+}
+
+// restore sets the next watches again. That is done step by step, so that the server
+// never has to be read from and written to at once.
+func (l *link) restore() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	if l.phase != restoring || len(l.unset) == 0 || l.resetting {
+		l.mu.Unlock()
+		l.openIfRestored()
+		return nil
+	}
+	frame := l.unset[0]
+	l.unset = l.unset[1:]
+	l.resetting = true
+	xid := l.nextOwn()
+	binary.BigEndian.PutUint32(frame[4:], uint32(xid))
+	l.await(xid, &sentRequest{opcode: opSetWatches})
+	l.mu.Unlock()
+	_, err := l.socket.Write(frame)
+	return err
+}
+
+// nextOwn returns a transaction id for a request of the session's own.
+func (l *link) nextOwn() int32 {
+	xid := l.ownXid
+	if l.ownXid--; l.ownXid > xidOwn {
+		l.ownXid = xidOwn // it has wrapped
+	}
+	return xid
 }
 
 // forward hands the client a frame, with its length before it. It is called by the
@@ -422,7 +450,6 @@ func (l *link) handle(frame []byte) error {
 			return err
 		}
 		l.epoch.notified(ev)
-		l.forward(frame)
 		return nil
 	case xidAuth:
 		if code != codeOK {
@@ -435,6 +462,11 @@ func (l *link) handle(frame []byte) error {
 		return nil
 	}
 	l.epoch.seen(zxid)
+	l.mu.Lock()
+	if l.phase == open {
+		l.epoch.told.Store(l.epoch.newest.Load())
+	}
+	l.mu.Unlock()
 	clear(body[4:12])
 	r, err := l.answered(xid)
 	if r == nil || err != nil {
@@ -447,18 +479,15 @@ func (l *link) handle(frame []byte) error {
 			return fmt.Errorf("setting watches again: %w", errOf(code))
 		}
 		l.mu.Lock()
-		for _, key := range r.resets {
-			delete(l.unset, key)
-		}
+		l.resetting = false
 		l.restored = time.Now()
 		l.mu.Unlock()
-		l.forward(frame)
-		l.openIfRestored()
+		return l.restore()
 	case r.call != nil:
-		if kind, set := watchSet(r.opcode, code); set && r.watch != "" {
-			l.epoch.watched(watchKey{r.watch, kind})
+		if kind, set := watchSet(r.opcode, code); set && r.call.watch != "" {
+			l.epoch.watched(watchKey{r.call.watch, kind})
 		}
-		r.call.code = code
+		r.call.code, r.call.zxid = code, zxid
 		r.call.place = l.epoch.session.order.reserve()
 		l.forward(frame)
 	}
@@ -539,12 +568,12 @@ func (l *link) takes() bool {
 // credentials are accepted.
 func (l *link) openIfRestored() {
 	l.mu.Lock()
-	if l.phase != restoring || len(l.unset) > 0 || l.auths > 0 {
+	if l.phase != restoring || len(l.unset) > 0 || l.resetting || l.auths > 0 {
 		l.mu.Unlock()
 		return
 	}
 	l.phase = open
-	l.unset = nil
+	l.epoch.told.Store(l.epoch.newest.Load()) // not before: the next link must ask again
 	known := l.known
 	l.mu.Unlock()
 	// Only now: a session that can be reached, but not restored, comes to an end.

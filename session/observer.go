@@ -40,3 +40,9 @@ func (NopObserver) Held(string, string, time.Duration) {}
 
 // Lost implements [Observer].
 func (NopObserver) Lost(string, string, error) {}
+
+// A requestObserver is told nothing of a session's state.
+type requestObserver struct{ Observer }
+
+// State implements [Observer].
+func (requestObserver) State(Event) {}

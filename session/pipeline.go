@@ -19,9 +19,11 @@ const maxInFlight = 512
 type call struct {
 	op        string
 	path      string
-	number    int  // of the epoch that it belongs to; 0 if it may be sent in any
-	write     bool // repeating it could act twice
-	ephemeral int  // bytes of paths of the ephemeral nodes that it creates
+	number    int     // of the epoch that it belongs to; 0 if it may be sent in any
+	write     bool    // repeating it could act twice
+	ephemeral int     // bytes of paths of the ephemeral nodes that it creates
+	watch     string  // path on the server that it watches as well, if it is a read
+	forget    removal // the frame is to be one that ends a watch
 	began     time.Time
 	do        func(*zk.Conn) error // blocks until the client below has an answer
 	answer    func(error)          // runs in the session's loop
@@ -34,6 +36,7 @@ type call struct {
 	bound bool
 	since int64 // the newest zxid seen when it went out
 	code  int32
+	zxid  int64  // of the reply: what the server knew
 	place *place // of its reply, once that has come
 }
 

@@ -30,6 +30,8 @@ type Session struct {
 	refuse  sync.Once
 	present atomic.Pointer[Event]
 	id      atomic.Int64
+	parent  *Session // see Sibling
+	beside  map[*Session]struct{}
 	stopped atomic.Bool // no goroutine is left but those who ask
 
 	// These belong to the loop.
@@ -68,16 +70,7 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	s := &Session{
-		opts: o, born: time.Now(),
-		closing: make(chan struct{}), gone: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
-		watches:     watchTable{entries: make(map[watchKey]*watchEntry)},
-		subscribers: make(map[*subscriber]struct{}),
-		machine:     machine{epoch: 1},
-	}
-	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
-	s.servers = newServers(addresses, &s.opts)
-	s.begin(1)
+	s := start(addresses, o)
 	established := make(chan struct{})
 	s.order.put(func() {
 		var once sync.Once
@@ -102,6 +95,48 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 	return nil, err
 }
 
+// start begins to dial. The loop is not started.
+func start(addresses []string, o Options) *Session {
+	s := &Session{
+		opts: o, born: time.Now(),
+		closing: make(chan struct{}), gone: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
+		watches:     watchTable{entries: make(map[watchKey]*watchEntry)},
+		subscribers: make(map[*subscriber]struct{}),
+		machine:     machine{epoch: 1},
+	}
+	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
+	s.servers = newServers(addresses, &s.opts)
+	s.begin(1)
+	return s
+}
+
+// Sibling returns another session with the same servers and options, at once: it is
+// not established yet, and what is asked of it waits for that. It has an id and an end
+// of its own, and is closed with this one at the latest. The [Observer] is told of its
+// requests, not of its state.
+//
+// It is for what would burden this one: a reconnect takes as long as it takes to set
+// all watches of a session again.
+func (s *Session) Sibling() (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closing:
+		return nil, fmt.Errorf("open session: %w", ErrClosed)
+	default:
+	}
+	o := s.opts
+	o.Observer = requestObserver{Observer: o.Observer}
+	sibling := start(s.servers.all, o)
+	sibling.parent = s
+	if s.beside == nil {
+		s.beside = make(map[*Session]struct{})
+	}
+	s.beside[sibling] = struct{}{}
+	go sibling.loop()
+	return sibling, nil
+}
+
 // Close ends the session on the server, so that its ephemeral nodes go at once, and
 // waits until that is confirmed, but at most for [Options.CloseTimeout]. Then no
 // goroutine of the session is left. What is held through it is lost before the
@@ -114,8 +149,18 @@ func (s *Session) Close() {
 		close(s.closing)
 		s.tell(shut{})
 	}
+	var siblings sync.WaitGroup
+	for sibling := range s.beside {
+		siblings.Go(sibling.Close)
+	}
 	s.mu.Unlock()
 	<-s.gone
+	siblings.Wait()
+	if s.parent != nil {
+		s.parent.mu.Lock()
+		defer s.parent.mu.Unlock()
+		delete(s.parent.beside, s)
+	}
 }
 
 // State returns the newest event: what a new subscription begins with.
@@ -262,7 +307,7 @@ func (s *Session) retire() {
 		s.newest = nil
 		s.mu.Unlock()
 	}
-	s.forgetWatches(s.epoch.number, why)
+	s.forgetWatches(s.epoch, why)
 	s.epoch.end(why)
 	if s.machine.Ended() {
 		go func() {

@@ -3,41 +3,98 @@ package session
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// A watchTable holds the data watches of one epoch after the other, one on each node,
-// whoever wants it.
+// How many watches are kept that nobody wants at the moment, unless there is much to
+// keep with them.
+const (
+	maxParked      = 1024
+	maxParkedBytes = 4 << 10
+	maxParkedNames = 128
+)
+
+// A Reading is what one read of a node has found. Data and Names belong to all who
+// watch the node, and must not be modified.
+type Reading struct {
+	// Zxid is that of the newest transaction that the server knew when it
+	// answered: of two readings the one with the larger is the newer. It is 0 if
+	// there was no read, and the server has told that the node is gone.
+	Zxid  int64
+	Stat  *Stat    // nil if there is no node
+	Data  []byte   // of [AspectData]
+	Names []string // of [AspectChildren], in no order
+}
+
+// An Aspect is what of a node is watched.
+type Aspect uint8
+
+// The aspects of a node.
+const (
+	AspectData     Aspect = iota // its data
+	AspectChildren               // the names of its children
+)
+
+// A watchTable holds the watches of one epoch after the other, one on each aspect of each
+// node, whoever wants it. What it finds out is told in the session's order, when it is
+// not locked.
 type watchTable struct {
 	mu      sync.Mutex
 	entries map[watchKey]*watchEntry
+	parked  []*watchEntry // the oldest first; some are in use again, or gone
 }
 
-// A watchEntry is one data watch. It is armed by the read that delivers. While armed it
-// may stand without subscribers: parked, to be used again without a request.
+// A watchEntry is what the server is asked to watch on behalf of all who follow one
+// aspect of one node. It is armed by the read that delivers. While armed it may stand
+// without subscribers: parked, to be used again without a request.
 type watchEntry struct {
-	path  string // as users know it
-	epoch int
-	armed bool // else a read is under way
-	data  dataResult
-	subs  []*watchSub
-	pause *errand // between reads that fail for no passing reason; nil at first
+	key     watchKey // of data or children
+	epoch   *epoch
+	reading Reading
+	armed   bool // else a read is under way
+	absent  bool // as far as is known: a read with an exists watch is what to try
+	parked  bool // it is in the list of those that are
+	dead    bool // it is not in the table any more
+	subs    []*Subscription
+	origin  *Subscription // to the data of a node that has no children because there is none
+	pause   *errand       // between reads that fail for no passing reason; nil at first
 }
 
-type watchSub struct {
-	answer  func(data []byte, stat *Stat, err error)
-	changed func(data []byte, stat *Stat, err error)
-	told    bool // answer has been called; this belongs to the order
+// A Subscription is to one aspect of one node. See [Async.Follow].
+type Subscription struct {
+	session *Session
+	entry   *watchEntry // nil if it was refused
+	tell    func(Reading, error)
+	lasting bool        // goes on while there is no node
+	told    bool        // this belongs to the order
+	over    atomic.Bool // told for the last time, or cancelled
 }
 
-func (sub *watchSub) tell(data dataResult, err error) {
-	if sub.told {
-		sub.changed(data.data, data.stat, err)
+// Cancel ends the subscription. It may be told once more by what is on its way.
+func (sub *Subscription) Cancel() {
+	if sub.entry == nil {
 		return
 	}
-	sub.told = true
-	sub.answer(data.data, data.stat, err)
+	t := &sub.session.watches
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sub.session.unfollow(sub)
+}
+
+func (sub *Subscription) read(r Reading) {
+	if !sub.over.Load() {
+		sub.told = true
+		sub.tell(r, nil)
+	}
+}
+
+func (sub *Subscription) end(r Reading, err error) {
+	if sub.over.CompareAndSwap(false, true) {
+		sub.tell(r, err)
+	}
 }
 
 // Watch reads the node at path and is told of what becomes of it: changed is called
@@ -49,173 +106,418 @@ func (sub *watchSub) tell(data dataResult, err error) {
 // There is one watch on a node and one read for each change, however many want
 // it. What the read found before it may be older than the call, but is still true.
 func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, err error)) (cancel func()) {
-	s := a.session
-	sub := &watchSub{answer: answer, changed: changed}
-	full, err := s.target(path)
-	if err == nil {
-		a, err = a.present()
-	}
-	if err != nil {
-		s.do(func() { sub.tell(dataResult{}, &OpError{Op: "watch", Path: path, Err: err}) })
-		return func() {}
-	}
-	key := watchKey{full, watchData}
-	t := &s.watches
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	entry := t.entries[key]
-	if entry == nil || entry.epoch != a.epoch {
-		entry = &watchEntry{path: path, epoch: a.epoch}
-		t.entries[key] = entry
-		s.arm(a, key, entry) // now, so that it goes out before what the caller asks next
-	}
-	entry.subs = append(entry.subs, sub)
-	if entry.armed {
-		s.order.put(func() {
-			if data, armed := t.read(entry); armed && !sub.told {
-				sub.tell(data, nil)
-			}
-		})
-	}
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if i := slices.Index(entry.subs, sub); i >= 0 {
-			entry.subs = slices.Delete(entry.subs, i, i+1)
+	answered := false
+	sub := a.Follow(path, AspectData, false, func(r Reading, err error) {
+		tell := changed
+		if !answered {
+			answered, tell = true, answer
 		}
-	}
+		tell(r.Data, r.Stat, err)
+	})
+	return sub.Cancel
 }
 
-// present binds requests for whichever epoch to the newest one.
-func (a Async) present() (Async, error) {
+// Follow reads one aspect of the node at path, and has tell called with that and with
+// what is read after each change: the newest state, not every one. If lasting, it goes
+// on while there is no node, which is a state like others; else it ends with
+// [ErrNoNode], and leaves no watch on a node that does not exist. It ends with its first
+// error: [ErrExpired] or [ErrClosed] with the epoch, or why the node cannot be read.
+// After a reconnect it goes on by itself.
+//
+// There is one watch on each aspect of a node, and one read for each change, however
+// many follow it. What is told first may be older than the call, but is still true.
+func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Reading, error)) *Subscription {
+	s := a.session
+	sub := &Subscription{session: s, tell: tell, lasting: lasting}
+	full, err := s.target(path)
+	if err == nil {
+		key := watchKey{full, watchData}
+		if aspect == AspectChildren {
+			key.kind = watchChildren
+		}
+		err = s.enlist(a, key, sub)
+	}
+	if err != nil {
+		s.do(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
+	}
+	return sub
+}
+
+// enlist follows in the epoch of a. Only while the table is locked it is certain that this
+// is not an earlier one than that of the entry that may be there.
+func (s *Session) enlist(a Async, key watchKey, sub *Subscription) error {
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	e, err := a.present()
+	if err == nil {
+		s.follow(e, key, sub)
+	}
+	return err
+}
+
+// present returns the epoch that requests are for.
+func (a Async) present() (*epoch, error) {
 	s := a.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.newest == nil:
-		return a, ErrClosed
-	case a.epoch == 0:
-		a.epoch = s.newest.number
-	case a.epoch != s.newest.number:
-		return a, ErrExpired
+		return nil, ErrClosed
+	case a.epoch != 0 && a.epoch != s.newest.number:
+		return nil, ErrExpired
 	}
-	return a, nil
+	return s.newest, nil
 }
 
-func (t *watchTable) read(entry *watchEntry) (dataResult, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return entry.data, entry.armed
+// What follows is called with the table locked, unless it says otherwise.
+
+// follow begins with what is known, or with a read, which goes out before whatever the
+// caller asks for next.
+func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription) {
+	e := s.watches.entries[key]
+	fresh := e == nil || e.epoch != epoch
+	if fresh {
+		e = s.enter(epoch, key)
+	}
+	sub.entry = e
+	e.subs = append(e.subs, sub)
+	switch {
+	case fresh:
+		s.arm(e)
+	case !e.armed: // the read under way tells
+	case e.reading.Stat == nil && !sub.lasting:
+		// Who expects a node may have asked for it to be made just now.
+		e.absent = false
+		s.arm(e)
+	default:
+		s.order.put(func() {
+			s.watches.mu.Lock()
+			r, armed := e.reading, e.armed
+			s.watches.mu.Unlock()
+			if armed && !sub.told {
+				sub.read(r)
+			}
+		})
+	}
 }
 
-// subscribers returns those of an entry, or nil if it stands no more.
-func (t *watchTable) subscribers(key watchKey, entry *watchEntry) []*watchSub {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.entries[key] != entry {
-		return nil
-	}
-	return slices.Clone(entry.subs)
+func (s *Session) enter(epoch *epoch, key watchKey) *watchEntry {
+	e := &watchEntry{key: key, epoch: epoch}
+	s.watches.entries[key] = e
+	return e
 }
 
-// remove takes an entry out, and returns its subscribers.
-func (t *watchTable) remove(key watchKey, entry *watchEntry) []*watchSub {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	entry.armed = false
-	if t.entries[key] == entry {
-		delete(t.entries, key)
+func (s *Session) unfollow(sub *Subscription) {
+	e := sub.entry
+	sub.over.Store(true)
+	if i := slices.Index(e.subs, sub); i >= 0 {
+		e.subs = slices.Delete(e.subs, i, i+1)
+		s.park(e)
 	}
-	subs := entry.subs
-	entry.subs = nil
+}
+
+// park keeps a watch that nobody wants any more, instead of the one that has been
+// kept for longest.
+func (s *Session) park(e *watchEntry) {
+	switch {
+	case len(e.subs) > 0 || e.dead:
+		return
+	case e.origin != nil:
+		s.drop(e)
+		return
+	case !e.armed || e.parked:
+		return
+	case len(e.reading.Data) > maxParkedBytes || len(e.reading.Names) > maxParkedNames:
+		s.unwatch(e)
+		return
+	}
+	t := &s.watches
+	e.parked = true
+	t.parked = append(t.parked, e)
+	if len(t.parked) <= maxParked {
+		return
+	}
+	oldest := t.parked[0]
+	t.parked[0] = nil
+	t.parked = t.parked[1:]
+	oldest.parked = false
+	if len(oldest.subs) == 0 && oldest.armed {
+		s.unwatch(oldest)
+	}
+}
+
+// unwatch ends a watch that stands.
+func (s *Session) unwatch(e *watchEntry) {
+	if !e.dead {
+		s.drop(e)
+		e.epoch.unwatch(e.key)
+	}
+}
+
+// drop forgets an entry, and returns who is to be told.
+func (s *Session) drop(e *watchEntry) []*Subscription {
+	e.armed, e.dead = false, true
+	if s.watches.entries[e.key] == e {
+		delete(s.watches.entries, e.key)
+	}
+	if origin := e.origin; origin != nil {
+		e.origin = nil
+		s.unfollow(origin)
+	}
+	subs := e.subs
+	e.subs = nil
 	return subs
 }
 
 // arm reads a node, which plants the watch.
-func (s *Session) arm(a Async, key watchKey, entry *watchEntry) {
-	read(a, "watch", entry.path, func(conn *zk.Conn, full string) (dataResult, error) {
-		data, stat, _, err := conn.GetW(full) // events come through the link
-		return dataResult{data, statOf(stat)}, err
-	}, func(data dataResult, err error) { s.armed(a, key, entry, data, err) })
+func (s *Session) arm(e *watchEntry) {
+	e.armed = false
+	key, probing := e.key, e.key.kind == watchData && e.absent
+	c := &call{op: "watch", path: s.relative(key.path), number: e.epoch.number, watch: key.path, began: time.Now()}
+	r := Reading{}
+	c.do = func(conn *zk.Conn) (err error) {
+		r, err = readAspect(conn, key, probing)
+		return err
+	}
+	c.answer = func(err error) {
+		r.Zxid = c.zxid
+		s.answered(e, r, probing, err)
+	}
+	s.submit(c)
 }
 
-// armed follows the answer to a read. Errors that may pass are no reason to stop
-// watching: the subscribers rely on hearing what becomes of the node.
-func (s *Session) armed(a Async, key watchKey, entry *watchEntry, data dataResult, err error) {
-	t := &s.watches
-	lasting := isAny(err, ErrNoNode, ErrNoAuth, ErrTooLarge, ErrExpired, ErrClosed)
-	subs := t.subscribers(key, entry)
+func readAspect(conn *zk.Conn, key watchKey, probing bool) (Reading, error) {
 	switch {
+	case key.kind == watchChildren:
+		names, stat, err := conn.Children(key.path)
+		return Reading{Names: names, Stat: statOf(stat)}, err
+	case probing:
+		_, stat, err := conn.Exists(key.path) // the link sees whether there is none
+		return Reading{Stat: statOf(stat)}, err
+	}
+	data, stat, err := conn.Get(key.path)
+	return Reading{Data: data, Stat: statOf(stat)}, err
+}
+
+// answered follows the answer to a read. It is called in the session's order, and locks
+// the table. Errors that may pass are no reason to stop watching: the subscribers rely
+// on hearing what becomes of the node.
+func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
+	s.watches.mu.Lock()
+	var tell func()
+	lasting := isAny(err, ErrNoAuth, ErrTooLarge, ErrExpired, ErrClosed)
+	switch {
+	case e.dead: // nobody waits for it
+	case isNoNode(err):
+		tell = s.missing(e, r.Zxid, probing)
+	case err == nil && probing: // it is there again
+		e.absent = false
+		s.arm(e)
 	case err == nil:
-		t.mu.Lock()
-		entry.armed, entry.data, entry.pause = true, data, nil
-		t.mu.Unlock()
-		if data.stat.EphemeralOwner == s.connected.ID {
-			s.epoch.ephemerals.own(key.path)
-		}
-		for _, sub := range subs {
-			sub.tell(data, nil)
-		}
-	case lasting || len(subs) == 0:
-		for _, sub := range t.remove(key, entry) {
-			sub.tell(dataResult{}, err)
-		}
+		tell = s.found(e, r)
+	case lasting || len(e.subs) == 0:
+		tell = ending(s.drop(e), Reading{}, err)
 	case isAny(err, ErrDisconnected):
-		s.arm(a, key, entry)
+		s.arm(e)
 	default:
-		if entry.pause == nil {
-			entry.pause = a.newErrand(func() {})
+		a := s.Async(e.epoch.number)
+		if e.pause == nil {
+			e.pause = a.newErrand(func() {})
 		}
-		a.later(entry.pause, entry.path, err, func() { s.arm(a, key, entry) })
+		a.later(e.pause, s.relative(e.key.path), err, func() {
+			s.watches.mu.Lock()
+			defer s.watches.mu.Unlock()
+			if !e.dead {
+				s.arm(e)
+			}
+		})
+	}
+	s.watches.mu.Unlock()
+	if tell != nil {
+		tell()
 	}
 }
 
-// notified acts on a watch that has fired.
+// found returns what tells of what a read has found.
+func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
+	e.armed, e.absent, e.reading, e.pause = true, false, r, nil
+	if origin := e.origin; origin != nil {
+		e.origin = nil
+		s.unfollow(origin)
+	}
+	if e.key.kind == watchData && r.Stat.EphemeralOwner == s.connected.ID {
+		e.epoch.ephemerals.own(e.key.path)
+	}
+	return e.settled(s)
+}
+
+// settled returns what tells everybody what has been read.
+func (e *watchEntry) settled(s *Session) (tell func()) {
+	s.park(e)
+	subs, r := slices.Clone(e.subs), e.reading
+	return func() {
+		for _, sub := range subs {
+			sub.read(r)
+		}
+	}
+}
+
+// ending returns what tells subscribers for the last time.
+func ending(subs []*Subscription, r Reading, err error) (tell func()) {
+	return func() {
+		for _, sub := range subs {
+			sub.end(r, err)
+		}
+	}
+}
+
+func both(first, then func()) func() {
+	return func() {
+		first()
+		then()
+	}
+}
+
+// missing goes on where there is no node. Only who wants to outlast that plants a
+// watch on one that does not exist.
+func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func()) {
+	tell = s.abandon(e, Reading{Zxid: zxid})
+	e.pause = nil
+	switch {
+	case watched:
+		e.armed, e.reading = true, Reading{Zxid: zxid}
+		return both(tell, e.settled(s))
+	case len(e.subs) == 0:
+		s.drop(e)
+	case e.key.kind == watchChildren:
+		s.awaitOrigin(e)
+	default:
+		e.absent = true
+		s.arm(e)
+	}
+	return tell
+}
+
+// abandon ends the subscriptions that do not last.
+func (s *Session) abandon(e *watchEntry, r Reading) (tell func()) {
+	var ended, rest []*Subscription
+	for _, sub := range e.subs {
+		if sub.lasting {
+			rest = append(rest, sub)
+		} else {
+			ended = append(ended, sub)
+		}
+	}
+	e.subs = rest
+	return ending(ended, r, &OpError{Op: "watch", Path: s.relative(e.key.path), Err: ErrNoNode})
+}
+
+// awaitOrigin waits for a node whose children are wanted, on its behalf.
+func (s *Session) awaitOrigin(e *watchEntry) {
+	if e.origin != nil {
+		e.armed = e.reading.Stat == nil // as before
+		return
+	}
+	origin := &Subscription{session: s, lasting: true}
+	origin.tell = func(r Reading, err error) { s.originTold(e, origin, r, err) }
+	e.origin = origin
+	key := watchKey{e.key.path, watchData}
+	if at := s.watches.entries[key]; at == nil || at.epoch != e.epoch {
+		at = s.enter(e.epoch, key)
+		at.absent = true // there is no need to try to read it first
+		s.arm(at)
+	}
+	s.follow(e.epoch, key, origin)
+}
+
+// originTold is called in the session's order, and locks the table.
+func (s *Session) originTold(e *watchEntry, origin *Subscription, r Reading, err error) {
+	s.watches.mu.Lock()
+	var tell func()
+	switch {
+	case e.origin != origin || e.dead: // too late
+	case err != nil:
+		tell = ending(s.drop(e), Reading{}, err)
+	case r.Stat != nil:
+		e.origin = nil
+		s.unfollow(origin)
+		s.arm(e)
+	default:
+		e.armed, e.reading = true, r
+		tell = e.settled(s)
+	}
+	s.watches.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
+// notified acts on a watch that has fired. It is called in the session's order, and
+// locks the table.
 func (s *Session) notified(e *epoch, ev nodeEvent) {
 	if e != s.epoch {
 		return
 	}
-	if ev.kind == nodeDeleted {
+	data, children := watchKey{ev.path, watchData}, watchKey{ev.path, watchChildren}
+	var tell []func()
+	s.watches.mu.Lock()
+	switch ev.kind {
+	case nodeDeleted:
 		e.ephemerals.disown(ev.path)
+		tell = append(tell, s.fired(e, data, true), s.fired(e, children, true))
+	case nodeCreated, nodeDataChanged:
+		tell = append(tell, s.fired(e, data, false))
+	case nodeChildrenChanged:
+		tell = append(tell, s.fired(e, children, false))
 	}
-	key := watchKey{ev.path, watchData}
-	t := &s.watches
-	t.mu.Lock()
-	entry := t.entries[key]
-	if entry == nil || !entry.armed || ev.kind != nodeDeleted && ev.kind != nodeDataChanged {
-		t.mu.Unlock()
-		return // news for nobody, or older than the read under way
-	}
-	entry.armed = false
-	again := ev.kind == nodeDataChanged && len(entry.subs) > 0
-	if again {
-		s.arm(s.Async(e.number), key, entry)
-	}
-	t.mu.Unlock()
-	if again {
-		return
-	}
-	for _, sub := range t.remove(key, entry) {
-		sub.tell(dataResult{}, &OpError{Op: "watch", Path: entry.path, Err: ErrNoNode})
+	s.watches.mu.Unlock()
+	for _, tell := range tell {
+		tell()
 	}
 }
 
-// forgetWatches drops every watch of an epoch.
-func (s *Session) forgetWatches(epoch int, why error) {
+func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (tell func()) {
+	tell = func() {}
+	e := s.watches.entries[key]
+	if e == nil || e.epoch != epoch || !e.armed || e.origin != nil {
+		return tell // news for nobody, or older than the read under way
+	}
+	if gone && e.reading.Stat != nil {
+		tell = s.abandon(e, Reading{})
+	}
+	switch {
+	case len(e.subs) == 0:
+		s.drop(e)
+	case gone && key.kind == watchChildren:
+		e.armed = false
+		s.awaitOrigin(e)
+	default:
+		e.absent = gone
+		s.arm(e)
+	}
+	return tell
+}
+
+// forgetWatches drops every watch of an epoch. It is called in the session's order, and
+// locks the table.
+func (s *Session) forgetWatches(epoch *epoch, why error) {
 	t := &s.watches
 	t.mu.Lock()
-	over := make(map[string][]*watchSub)
-	for key, entry := range t.entries {
-		if entry.epoch == epoch {
-			over[entry.path] = entry.subs
-			entry.armed, entry.subs = false, nil
-			delete(t.entries, key)
+	var tell []func()
+	for key, e := range t.entries {
+		if e.epoch != epoch {
+			continue
+		}
+		delete(t.entries, key)
+		e.armed, e.dead, e.origin = false, true, nil // its origin is told as well, and nobody listens
+		if len(e.subs) > 0 {
+			tell = append(tell, ending(e.subs, Reading{}, &OpError{Op: "watch", Path: s.relative(key.path), Err: why}))
+			e.subs = nil
 		}
 	}
+	t.parked = nil
 	t.mu.Unlock()
-	for path, subs := range over {
-		for _, sub := range subs {
-			sub.tell(dataResult{}, &OpError{Op: "watch", Path: path, Err: why})
-		}
+	for _, tell := range tell {
+		tell()
 	}
 }

@@ -11,14 +11,15 @@ import (
 
 // Operations, by their numbers in the protocol.
 const (
-	opSync        int32 = 9
-	opPing        int32 = 11
-	opExists      int32 = 3
-	opGetData     int32 = 4
-	opGetChildren int32 = 12
-	opAuth        int32 = 100
-	opSetWatches  int32 = 101
-	opClose       int32 = -11
+	opSync          int32 = 9
+	opPing          int32 = 11
+	opExists        int32 = 3
+	opGetData       int32 = 4
+	opGetChildren   int32 = 12
+	opRemoveWatches int32 = 18
+	opAuth          int32 = 100
+	opSetWatches    int32 = 101
+	opClose         int32 = -11
 )
 
 // Transaction ids with a meaning of their own. Those of the session's own requests
@@ -223,17 +224,9 @@ func parseNotification(frame []byte) (nodeEvent, error) {
 	return nodeEvent{kind: eventKind(int32At(frame, replyHeader)), path: path}, err
 }
 
-// watchRequested returns the path that a request wants to watch, if any.
-func watchRequested(opcode int32, frame []byte) string {
-	switch opcode {
-	case opExists, opGetData, opGetChildren:
-		path, end, err := stringAt(frame, requestHeader)
-		if err == nil && end < len(frame) && frame[end] != 0 {
-			return path
-		}
-	}
-	return ""
-}
+// setWatchFlag makes a read of the client one that plants a watch: the flag is the last
+// byte of its frame.
+func setWatchFlag(frame []byte) { frame[len(frame)-1] = 1 }
 
 // watchSet returns the watch that a reply to such a request leaves on the server.
 func watchSet(opcode, code int32) (kind watchKind, set bool) {
@@ -277,23 +270,44 @@ func watchesEndedBy(kind eventKind) []watchKind {
 	return nil
 }
 
-// parseSetWatches returns the watches that a request sets again.
-func parseSetWatches(frame []byte) ([]watchKey, error) {
-	var keys []watchKey
-	at := requestHeader + 8
-	for _, kind := range []watchKind{watchData, watchAbsent, watchChildren} {
-		if at+4 > len(frame) {
-			return nil, errMalformed
+// setWatchesFrames returns requests, without their transaction ids, that set watches
+// again, and have the server tell what has happened since.
+func setWatchesFrames(since int64, keys []watchKey) [][]byte {
+	const most = 128 << 10 // of a request, as clients in Java have it
+	var frames [][]byte
+	for len(keys) > 0 {
+		var lists [3][]string
+		n := 0
+		for size := 0; n < len(keys) && size < most; n++ {
+			size += 4 + len(keys[n].path)
+			lists[keys[n].kind] = append(lists[keys[n].kind], keys[n].path)
 		}
-		n := int(int32At(frame, at))
-		at += 4
-		for range max(n, 0) {
-			path, end, err := stringAt(frame, at)
-			if err != nil {
-				return nil, err
+		keys = keys[n:]
+		frames = append(frames, requestFrame(0, opSetWatches, func(b []byte) []byte {
+			b = binary.BigEndian.AppendUint64(b, uint64(since))
+			for _, kind := range []watchKind{watchData, watchAbsent, watchChildren} {
+				b = binary.BigEndian.AppendUint32(b, uint32(len(lists[kind])))
+				for _, path := range lists[kind] {
+					b = appendString(b, path)
+				}
 			}
-			keys, at = append(keys, watchKey{path, kind}), end
-		}
+			return b
+		}))
 	}
-	return keys, nil
+	return frames
+}
+
+// A removal is which watch on a node a request ends, by its number in the protocol.
+type removal int32
+
+const (
+	removeNothing  removal = 0
+	removeChildren removal = 1
+	removeData     removal = 2
+)
+
+func removeWatchesFrame(xid int32, path string, kind removal) []byte {
+	return requestFrame(xid, opRemoveWatches, func(b []byte) []byte {
+		return binary.BigEndian.AppendUint32(appendString(b, path), uint32(kind))
+	})
 }

@@ -1,34 +1,48 @@
 package session
 
 import (
-	"encoding/binary"
-	"slices"
+	"fmt"
 	"testing"
 )
 
-func TestParseSetWatches(t *testing.T) {
-	list := func(b []byte, paths ...string) []byte {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(paths)))
-		for _, p := range paths {
-			b = appendString(b, p)
-		}
-		return b
+// TestSetWatchesFrames takes the frames apart again.
+func TestSetWatchesFrames(t *testing.T) {
+	var keys []watchKey
+	for i := range 30_000 {
+		keys = append(keys, watchKey{fmt.Sprintf("/some/path/%d", i), watchKind(i % 3)})
 	}
-	frame := requestFrame(7, opSetWatches, func(b []byte) []byte {
-		b = binary.BigEndian.AppendUint64(b, 99)
-		b = list(b, "/a", "/b")
-		b = list(b)
-		return list(b, "/c")
-	})[4:]
-	keys, err := parseSetWatches(frame)
-	want := []watchKey{{"/a", watchData}, {"/b", watchData}, {"/c", watchChildren}}
-	if err != nil || !slices.Equal(keys, want) {
-		t.Fatalf("got %v, %v", keys, err)
-	}
-	for n := range frame {
-		if _, err := parseSetWatches(frame[:n]); err == nil {
-			t.Fatalf("the first %d bytes are accepted", n)
+	got := make(map[watchKey]bool)
+	frames := setWatchesFrames(99, keys)
+	for _, frame := range frames {
+		if len(frame) > 256<<10 || int(int32At(frame, 0)) != len(frame)-4 || int64At(frame, 12) != 99 {
+			t.Fatalf("a frame of %d bytes", len(frame))
 		}
+		at := 20
+		for _, kind := range []watchKind{watchData, watchAbsent, watchChildren} {
+			n := int(int32At(frame, at))
+			at += 4
+			for range n {
+				path, end, err := stringAt(frame, at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[watchKey{path, kind}], at = true, end
+			}
+		}
+		if at != len(frame) {
+			t.Fatalf("%d bytes are left", len(frame)-at)
+		}
+	}
+	if len(frames) < 3 || len(got) != len(keys) {
+		t.Fatalf("%d frames with %d watches", len(frames), len(got))
+	}
+	for _, key := range keys {
+		if !got[key] {
+			t.Fatalf("%v is missing", key)
+		}
+	}
+	if setWatchesFrames(1, nil) != nil {
+		t.Error("a frame for nothing")
 	}
 }
 
@@ -40,8 +54,6 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		_, _ = parseHandshake(frame)
 		_, _ = parseNotification(frame)
-		_, _ = parseSetWatches(frame)
-		_ = watchRequested(opGetData, frame)
 	})
 }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// errFound ends a wait for a node.
+var errFound = errors.New("there is a node")
+
 // UntilGone waits until there is no node at path, in this session or a later one. It
 // returns nil at once if there is none, and leaves no watch on a node that does not
 // exist. If ctx ends first it returns the cause, and otherwise fails only if the path
@@ -16,6 +19,17 @@ import (
 // A node that is deleted and made again while the session is disconnected may be
 // taken for one that has stayed.
 func UntilGone(ctx context.Context, s *session.Session, path string) error {
+	return until(ctx, s, path, session.ErrNoNode, false)
+}
+
+// UntilExists waits until there is a node at path. It returns nil at once if there is
+// one. If ctx ends first it returns the cause, and otherwise fails only if the path is
+// malformed, may not be read, or the session is closed.
+func UntilExists(ctx context.Context, s *session.Session, path string) error {
+	return until(ctx, s, path, errFound, true)
+}
+
+func until(ctx context.Context, s *session.Session, path string, wanted error, exists bool) error {
 	if s == nil {
 		return fmt.Errorf("watch: %w: session is nil", session.ErrInvalidArgument)
 	}
@@ -23,9 +37,9 @@ func UntilGone(ctx context.Context, s *session.Session, path string) error {
 		return fmt.Errorf("watch: %w", err)
 	}
 	for {
-		err := untilOver(ctx, s, path)
+		err := untilOver(ctx, s, path, exists)
 		switch {
-		case errors.Is(err, session.ErrNoNode):
+		case errors.Is(err, wanted):
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("watch %s: %w", path, context.Cause(ctx))
@@ -36,19 +50,21 @@ func UntilGone(ctx context.Context, s *session.Session, path string) error {
 	}
 }
 
-// untilOver waits until the watch on the node ends, and returns why.
-func untilOver(ctx context.Context, s *session.Session, path string) error {
+// untilOver waits until the node exists, or the watch on it ends, and returns why.
+func untilOver(ctx context.Context, s *session.Session, path string, exists bool) error {
 	over := make(chan error, 1)
-	end := func(_ []byte, _ *session.Stat, err error) {
+	sub := s.Async(0).Follow(path, session.AspectData, exists, func(r session.Reading, err error) {
+		if exists && r.Stat != nil {
+			err = errFound
+		}
 		if err != nil {
 			select {
 			case over <- err:
 			default:
 			}
 		}
-	}
-	cancel := s.Async(0).Watch(path, end, end)
-	defer cancel()
+	})
+	defer sub.Cancel()
 	select {
 	case err := <-over:
 		return err

@@ -1,0 +1,187 @@
+//go:build !race
+
+// The race detector changes what everything costs.
+
+package watch_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+const serverVariable = "ZKACTORS_WATCH_SERVER"
+
+// TestServerProcess is not a test: it is a server for others, in a process of its own,
+// so that its memory is not counted with the client's.
+func TestServerProcess(t *testing.T) {
+	if os.Getenv(serverVariable) == "" {
+		t.Skip("there is nobody to serve")
+	}
+	srv, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	fmt.Println(srv.Addrs()[0])
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+}
+
+// startServer starts a server in a process of its own, and returns its address.
+func startServer(tb testing.TB) string {
+	tb.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
+	cmd.Env = append(os.Environ(), serverVariable+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // whatever it says then
+	})
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(addr)
+}
+
+func openAt(tb testing.TB, addr string) *session.Session {
+	tb.Helper()
+	s, err := session.Open(context.Background(), []string{addr}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}
+
+const pathBytes, dataBytes = len("/bench/d00/n0000000"), 16
+
+// plant makes a tree of n nodes, with 1,000 in each directory.
+func plant(tb testing.TB, s *session.Session, n int) {
+	tb.Helper()
+	dir := func(path string) {
+		if _, err := s.Create(context.Background(), path, nil, session.Persistent); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	dir("/bench")
+	for i := 0; n > 0; i++ {
+		path := fmt.Sprintf("/bench/d%02d", i)
+		dir(path)
+		grow(tb, s, path, min(n, 1000), make([]byte, dataBytes))
+		n -= 1000
+	}
+}
+
+func liveBytes() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc + stats.StackInuse)
+}
+
+// loadTree returns how long a tree of n nodes takes to load, what a node takes of
+// memory beside its path and data, and how many goroutines there are for all.
+func loadTree(tb testing.TB, n int) (took time.Duration, perNode float64, goroutines int) {
+	tb.Helper()
+	addr := startServer(tb)
+	s, other := openAt(tb, addr), openAt(tb, addr)
+	plant(tb, other, n)
+	before, running := liveBytes(), runtime.NumGoroutine()
+	begun := time.Now()
+	c, err := watch.Tree(s, "/bench", nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer c.Close()
+	<-c.Synced()
+	took = time.Since(begun)
+	if c.Len() < n {
+		tb.Fatalf("%d nodes of %d", c.Len(), n)
+	}
+	goroutines = runtime.NumGoroutine() - running
+	perNode = float64(liveBytes()-before)/float64(c.Len()) - float64(pathBytes+dataBytes)
+	return took, perNode, goroutines
+}
+
+func BenchmarkTreeLoad(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			for b.Loop() {
+				took, perNode, goroutines := loadTree(b, n)
+				b.ReportMetric(float64(n)/took.Seconds(), "nodes/s")
+				b.ReportMetric(perNode, "B/node")
+				b.ReportMetric(float64(goroutines), "goroutines")
+			}
+		})
+	}
+}
+
+// BenchmarkChange is one change on a server in memory, told to so many readers.
+func BenchmarkChange(b *testing.B) {
+	for _, readers := range []int{1, 100, 10_000} {
+		b.Run(strconv.Itoa(readers), func(b *testing.B) {
+			srv := zktest.Start(b)
+			s := openAt(b, srv.Addrs()[0])
+			ctx := context.Background()
+			if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
+				b.Fatal(err)
+			}
+			watches := make([]*watch.Watch[watch.NodeState], readers)
+			for i := range watches {
+				w, err := watch.Node(s, "/a", nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer w.Close()
+				<-w.Changes()
+				watches[i] = w
+			}
+			for b.Loop() {
+				if _, err := s.Set(ctx, "/a", nil, session.AnyVersion); err != nil {
+					b.Fatal(err)
+				}
+				for _, w := range watches {
+					<-w.Changes()
+				}
+			}
+		})
+	}
+}
+
+// TestCostOfTrees holds what the documentation says of large trees.
+func TestCostOfTrees(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads 50,000 nodes")
+	}
+	_, perNode, goroutines := loadTree(t, 50_000) // so many that the two sessions themselves hardly count
+	if perNode > 1.2*1024 {
+		t.Errorf("%.0f bytes for each node, beside its path and data", perNode)
+	}
+	if goroutines > 50 {
+		t.Errorf("%d goroutines", goroutines)
+	}
+}

@@ -1,0 +1,224 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+func at(zxid int64, r session.Reading) read {
+	r.Zxid = zxid
+	return read{r}
+}
+
+// node is a reading of one that was made and last changed by these transactions.
+func node(czxid, mzxid int64) session.Reading {
+	return session.Reading{Stat: &session.Stat{Czxid: czxid, Mzxid: mzxid}}
+}
+
+func absent() session.Reading { return session.Reading{} }
+
+func describe(out actors.Effects[effect, NodeState]) string {
+	var all []string
+	for _, do := range out.Do {
+		all = append(all, strings.TrimPrefix(fmt.Sprintf("%T", do), "watch."))
+	}
+	for _, ev := range out.Emit {
+		if ev.Exists {
+			all = append(all, fmt.Sprintf("%d/%d", ev.Stat.Czxid, ev.Stat.Mzxid))
+		} else {
+			all = append(all, "none")
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestRows(t *testing.T) {
+	expired := &session.OpError{Op: "watch", Path: "/a", Err: session.ErrExpired}
+	for name, row := range map[string]struct {
+		sync bool
+		in   []input
+		want string // of the last input
+		over bool
+	}{
+		"the first state is told":                   {in: []input{at(5, node(1, 2))}, want: "1/2"},
+		"and so is that there is none":              {in: []input{at(5, absent())}, want: "none"},
+		"the same again is not told":                {in: []input{at(5, node(1, 2)), at(7, node(1, 2))}},
+		"nothing again is not told":                 {in: []input{at(5, absent()), at(7, absent())}},
+		"what was made again is told":               {in: []input{at(5, node(1, 2)), at(7, node(6, 6))}, want: "6/6"},
+		"a server that lags is not believed":        {in: []input{at(5, node(1, 4)), at(3, node(1, 2))}},
+		"nor that the node is not there yet":        {in: []input{at(5, node(4, 4)), at(3, absent())}},
+		"nor that it is still there":                {in: []input{at(5, absent()), at(3, node(1, 2))}},
+		"it is believed when it has caught up":      {in: []input{at(5, node(1, 4)), at(3, node(1, 2)), at(5, node(1, 4)), at(6, node(1, 6))}, want: "1/6"},
+		"an epoch ends: the next is watched":        {in: []input{at(5, node(1, 2)), failed{expired}}, want: "follow"},
+		"what cannot be read ends it":               {in: []input{failed{session.ErrNoAuth}}, over: true},
+		"so does the end of the session":            {in: []input{failed{session.ErrClosed}}, over: true},
+		"nothing is told after that":                {in: []input{failed{session.ErrClosed}, at(5, node(1, 2))}, over: true},
+		"leaving ends the watch":                    {in: []input{at(5, node(1, 2)), leave{}}, want: "unfollow", over: true},
+		"first the server is to catch up":           {sync: true, in: []input{synced{}}, want: "follow"},
+		"again, if that has failed":                 {sync: true, in: []input{synced{session.ErrDisconnected}}, want: "catchUp"},
+		"in the next epoch, if this is over":        {sync: true, in: []input{synced{expired}}, want: "catchUp"},
+		"but not in a closed session":               {sync: true, in: []input{synced{session.ErrClosed}}, over: true},
+		"leaving before that leaves nothing behind": {sync: true, in: []input{leave{}}, over: true},
+		"and the answer finds nobody":               {sync: true, in: []input{leave{}, synced{}}, over: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := newMachine(row.sync, nextNode)
+			var out actors.Effects[effect, NodeState]
+			for _, in := range row.in {
+				m, out = m.Step(in)
+			}
+			if got := describe(out); got != row.want || m.Ended() != row.over {
+				t.Errorf("%q, %v", got, m)
+			}
+		})
+	}
+}
+
+// TestEveryHistory goes through all histories of one node on a leader and a server that
+// lags, with the reads and losses of epochs that a view can have, to a depth: it
+// never goes back, and when it is quiet it knows the newest state.
+func TestEveryHistory(t *testing.T) {
+	// The state of the node at each transaction.
+	histories := [][]session.Reading{
+		{absent(), node(1, 1), node(1, 2), node(1, 3)},
+		{node(0, 0), absent(), node(2, 2), absent()},
+		{node(0, 0), absent(), node(2, 2), node(2, 3)},
+		{absent(), node(1, 1), absent(), absent()},
+	}
+	type world struct {
+		m       machine[NodeState]
+		applied int // by the server that the session is connected to
+		watch   bool
+		answer  bool // a read is under way
+	}
+	worlds := 0
+	for _, history := range histories {
+		newest := len(history) - 1
+		differs := func(a, b int) bool { return history[a].Stat != history[b].Stat }
+		var explore func(w world, told []int64, depth int)
+		explore = func(w world, told []int64, depth int) {
+			worlds++
+			step := func(w world, in input) (world, []int64) {
+				m, out := w.m.Step(in)
+				w.m = m
+				told := slices.Clone(told)
+				for _, ev := range out.Emit {
+					told = append(told, m.zxid)
+					if want := history[m.zxid]; want.Stat != ev.Stat {
+						t.Fatalf("%v is told for %d", ev, m.zxid)
+					}
+				}
+				if !slices.IsSorted(told) {
+					t.Fatalf("it went back: %v", told)
+				}
+				for _, do := range out.Do {
+					w.answer = w.answer || do == effect(follow{})
+				}
+				return w, told
+			}
+			serve := func(w world) (world, []int64) {
+				w.answer, w.watch = false, true
+				return step(w, at(int64(w.applied), history[w.applied]))
+			}
+			if depth == 0 {
+				for w.answer || w.applied < newest {
+					for w.answer {
+						w, told = serve(w)
+					}
+					if w.applied < newest {
+						w.applied++
+						w.answer = w.watch && differs(w.applied-1, w.applied)
+					}
+				}
+				if w.m.state.Stat != history[newest].Stat {
+					t.Fatalf("at last it is %v, want %v", w.m, history[newest])
+				}
+				return
+			}
+			if w.applied < newest { // the server applies a transaction, and tells
+				next := w
+				next.applied++
+				next.answer = w.answer || w.watch && differs(w.applied, next.applied)
+				explore(next, told, depth-1)
+			}
+			if w.answer {
+				next, told := serve(w)
+				explore(next, told, depth-1)
+			}
+			for applied := range newest + 1 { // the epoch is lost; the next is with any server
+				next, told := step(w, failed{session.ErrExpired})
+				next.applied, next.watch = applied, false
+				explore(next, told, depth-1)
+			}
+		}
+		m, _ := newMachine(false, nextNode)
+		explore(world{m: m, answer: true}, nil, 6)
+	}
+	t.Logf("%d worlds", worlds)
+}
+
+func TestNobodyActsAfterTheEnd(t *testing.T) {
+	inputs := []input{synced{}, synced{errors.New("x")}, synced{session.ErrExpired}, at(9, node(1, 1)), failed{session.ErrExpired}, failed{session.ErrNoAuth}, leave{}}
+	var explore func(m machine[NodeState], depth int)
+	explore = func(m machine[NodeState], depth int) {
+		for _, in := range inputs {
+			next, out := m.Step(in)
+			if m.Ended() && (len(out.Do)+len(out.Emit) > 0 || !next.Ended()) {
+				t.Fatalf("%v acts on %v", m, in)
+			}
+			if next.Ended() && len(out.Emit) > 0 {
+				t.Fatalf("%v ends with a state that it did not read", m)
+			}
+			if depth > 0 {
+				explore(next, depth-1)
+			}
+		}
+	}
+	for _, sync := range []bool{false, true} {
+		m, _ := newMachine(sync, nextNode)
+		explore(m, 4)
+	}
+}
+
+// TestMergingChildren: what is merged is what one would have seen who looked only at
+// the end, for all sequences of three sets.
+func TestMergingChildren(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	var sets [][]string
+	for bits := range 1 << len(names) {
+		var set []string
+		for i, name := range names {
+			if bits>>i&1 == 1 {
+				set = append(set, name)
+			}
+		}
+		sets = append(sets, set)
+	}
+	reading := func(zxid int64, names []string) session.Reading {
+		return session.Reading{Names: names, Stat: &session.Stat{Pzxid: zxid}}
+	}
+	for _, first := range sets {
+		for _, second := range sets {
+			for _, third := range sets {
+				for _, fourth := range sets {
+					one, _ := nextChildren(ChildrenState{}, false, reading(1, first))
+					two, _ := nextChildren(one, true, reading(2, second))
+					three, _ := nextChildren(two, true, reading(3, third))
+					four, _ := nextChildren(three, true, reading(4, fourth))
+					direct, _ := nextChildren(one, true, reading(4, fourth))
+					merged, _ := mergeChildren(two, three)
+					merged, _ = mergeChildren(merged, four)
+					if merged.String() != direct.String() {
+						t.Fatalf("%v %v %v %v: %v, want %v", first, second, third, fourth, merged, direct)
+					}
+				}
+			}
+		}
+	}
+}

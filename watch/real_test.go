@@ -1,0 +1,112 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// TestRealTree: on real servers, behind connections that flap, a tree ends as the
+// servers have it, and no node goes back.
+func TestRealTree(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s := have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 4 * time.Second, Chroot: "/chroot"}))(t)
+	defer s.Close()
+	other := have(session.Open(ctx, ens.Addrs(), nil))(t)
+	defer other.Close()
+	create(t, other, "/chroot", "")
+	c := have(watch.Tree(s, "/r", nil))(t)
+	defer c.Close()
+	done := make(chan struct{})
+	f := &follower{t, map[string]watch.TreeNode{}}
+	changes := c.Changes()
+	go func() {
+		defer close(done)
+		for state := range changes {
+			f.take(state)
+		}
+	}()
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 600 {
+		path := "/chroot/r"
+		for range r.IntN(4) {
+			path += "/" + strconv.Itoa(r.IntN(4))
+		}
+		switch r.IntN(5) {
+		case 0:
+			_ = other.Delete(ctx, path, session.AnyVersion)
+		case 1:
+			_, _ = other.Set(ctx, path, fmt.Append(nil, i), session.AnyVersion)
+		default:
+			_, _ = other.Create(ctx, path, fmt.Append(nil, i), session.Persistent)
+		}
+		if i%20 == 10 {
+			proxy.Disconnect(0)
+		}
+		if i == 300 {
+			proxy.Expire(s.ID())
+		}
+	}
+	want := onServer(t, other, "/chroot/r")
+	for {
+		var got []string
+		for _, n := range c.Nodes() {
+			got = append(got, fmt.Sprintf("/chroot%s %q %d", n.Path, n.Data, n.Stat.Mzxid))
+		}
+		slices.Sort(got)
+		if slices.Equal(got, want) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the tree is\n%q\nand lacks\n%q\n%v", slices.DeleteFunc(got, func(n string) bool { return slices.Contains(want, n) }), slices.DeleteFunc(want, func(n string) bool { return slices.Contains(got, n) }), s.State())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	c.Close()
+	<-done
+	if len(f.nodes) > len(want) {
+		t.Errorf("the reader knows %d nodes of %d", len(f.nodes), len(want))
+	}
+}
+
+// TestRealWatchCount: what is parked is bounded, on the server too.
+func TestRealWatchCount(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	s := have(session.Open(t.Context(), ens.Addrs(), nil))(t)
+	defer s.Close()
+	for i := range 1100 {
+		w := have(watch.Node(s, fmt.Sprintf("/n%d", i), nil))(t)
+		<-w.Changes()
+		w.Close()
+	}
+	if err := s.Sync(t.Context(), "/"); err != nil { // behind the last removal
+		t.Fatal(err)
+	}
+	if n := ens.Mntr(0)["zk_watch_count"]; n != "1024" {
+		t.Errorf("%s watches", n)
+	}
+	c := have(watch.Children(s, "/n0", nil))(t)
+	defer c.Close()
+	<-c.Changes()
+	create(t, s, "/n0", "")
+	create(t, s, "/n0/x", "")
+	for state := range c.Changes() {
+		if len(state.Names) == 1 {
+			break
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// TreeOptions are optional parameters for [Tree]. A nil *TreeOptions is equivalent to a
+// zero TreeOptions.
+type TreeOptions struct {
+	// Sync is that of [Options].
+	Sync bool
+
+	// Depth is how many levels below the root are watched. The default is all.
+	Depth int
+
+	// Filter tells whether the node at path is to be watched, and what is below it;
+	// the root always is. It depends on nothing but its argument, and must not block.
+	// The default is everything.
+	Filter func(path string) bool
+}
+
+func (o *TreeOptions) withDefaults() TreeOptions {
+	if o == nil {
+		return TreeOptions{}
+	}
+	return *o
+}
+
+// A Cache is a copy of a tree of nodes that stays true. Create one with [Tree]. It is
+// safe for concurrent use, and must be closed.
+type Cache struct {
+	session *session.Session
+	path    string
+	actor   *actors.Actor[treeInput, TreeState]
+	synced  chan struct{}
+	want    sync.Once
+
+	own *session.Session // of the many; belongs to the actor, until that has ended
+
+	mu   sync.RWMutex // of the tree
+	tree *treeMachine
+}
+
+// Tree watches the node at path and all below it, whether or not there are any, and
+// keeps a copy of them. Every node is as new as what was told of it: Stat.Mzxid never
+// decreases while it is there. Between nodes there is no such promise: they are read
+// one by one.
+//
+// A node that may not be read, or is over [session.Options.MaxReply], is left out until
+// its parent's children change. What the first 1,000 nodes need is watched through s, and
+// the rest through a session beside it, which ends with the cache.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments; what fails later ends the watch, and [Cache.Err] says why.
+func Tree(s *session.Session, path string, opts *TreeOptions) (*Cache, error) {
+	o := opts.withDefaults()
+	err := validate(s, path)
+	if o.Depth < 0 {
+		err = errors.Join(err, fmt.Errorf("watch: %w: TreeOptions.Depth %d: must not be negative", session.ErrInvalidArgument, o.Depth))
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, first := newTreeMachine(path, o.Depth, o.Sync, o.Filter)
+	c := &Cache{session: s, path: path, synced: make(chan struct{}), tree: m}
+	c.actor = actors.Start(lockedTree{m, &c.mu}, actors.Role[lockedTree, treeInput, treeEffect, TreeState]{
+		Name:    "tree " + path,
+		Begin:   first,
+		Perform: c.perform,
+		Observe: c.observe,
+		Stop:    leave{},
+		Merge:   mergeTrees,
+	})
+	return c, nil
+}
+
+// A lockedTree is a tree that others look at between its steps.
+type lockedTree struct {
+	*treeMachine
+	mu *sync.RWMutex
+}
+
+// Step implements [actors.Machine].
+func (l lockedTree) Step(in treeInput) (lockedTree, actors.Effects[treeEffect, TreeState]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, out := l.treeMachine.Step(in)
+	return l, out
+}
+
+func (c *Cache) observe(m lockedTree, _ []TreeState) {
+	if m.synced {
+		select {
+		case <-c.synced:
+		default:
+			close(c.synced)
+		}
+	}
+}
+
+// perform starts one thing that the machine asked for.
+func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
+	switch e := e.(type) {
+	case followNode:
+		node, aspect, turn := e.node, e.aspect, e.turn
+		tell := func(r session.Reading, err error) { answer(treeRead{node, aspect, turn, r, err}) }
+		s, err := c.sessionOf(node)
+		if err != nil {
+			tell(session.Reading{}, err)
+			return
+		}
+		node.aspects[aspect].sub = s.Async(0).Follow(node.path, aspect, node.parent == nil, tell)
+	case unfollowNode:
+		if sub := e.node.aspects[e.aspect].sub; sub != nil {
+			sub.Cancel()
+			e.node.aspects[e.aspect].sub = nil
+		}
+	case catchUpNode:
+		s, err := c.sessionOf(e.node)
+		if err != nil {
+			answer(treeSynced{e.node, e.turn, err})
+			return
+		}
+		s.Async(0).Sync(e.node.path, func(err error) { answer(treeSynced{e.node, e.turn, err}) })
+	}
+}
+
+// sessionOf returns the session through which a node is watched.
+func (c *Cache) sessionOf(n *treeNode) (*session.Session, error) {
+	if !n.own {
+		return c.session, nil
+	}
+	if c.own == nil {
+		own, err := c.session.Sibling()
+		if err != nil {
+			return nil, err
+		}
+		c.own = own
+	}
+	return c.own, nil
+}
+
+// Get returns the node at path.
+func (c *Cache) Get(path string) NodeState {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	n := c.tree.nodes[path]
+	if n == nil || n.stat == nil {
+		return NodeState{}
+	}
+	return NodeState{Exists: true, Data: n.data, Stat: n.stat}
+}
+
+// Children returns the names of the children that the cache has of the node at path, in
+// order.
+func (c *Cache) Children(path string) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	n := c.tree.nodes[path]
+	if n == nil {
+		return nil
+	}
+	var names []string
+	for _, name := range n.names {
+		if child := c.tree.nodes[session.Join(path, name)]; child != nil && child.stat != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Nodes returns all nodes, in the order of their paths.
+func (c *Cache) Nodes() []TreeNode {
+	c.mu.RLock()
+	all := make([]TreeNode, 0, c.tree.size)
+	for _, n := range c.tree.nodes {
+		if n.stat != nil {
+			all = append(all, n.public())
+		}
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(all, func(a, b TreeNode) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// Len returns the number of nodes.
+func (c *Cache) Len() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.tree.size
+}
+
+// Synced returns a channel that is closed when the whole tree has been read once.
+func (c *Cache) Synced() <-chan struct{} { return c.synced }
+
+// Changes returns the channel of changes, which is always the same one. It begins with
+// what is there when it is first called for, as [TreeState.Added]. A reader that is slow
+// gets fewer and larger ones. The channel is closed when the watch ends.
+func (c *Cache) Changes() <-chan TreeState {
+	c.want.Do(func() { _ = c.actor.Tell(want{}) }) // an ended one has no more changes
+	return c.actor.Events()
+}
+
+// Done returns a channel that is closed when the watch has ended: the copy stays as it
+// was.
+func (c *Cache) Done() <-chan struct{} { return c.actor.Ended() }
+
+// Err returns why the watch has ended: [session.ErrClosed], or what keeps the root from
+// being read, such as [session.ErrNoAuth]. It returns nil while it goes on, and after
+// Close.
+func (c *Cache) Err() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.tree.err == nil {
+		return nil
+	}
+	return fmt.Errorf("watch tree %s: %w", c.path, c.tree.err)
+}
+
+// Close ends the watch, and the session of its own if it has one. It may be called any
+// number of times.
+func (c *Cache) Close() {
+	c.actor.Close()
+	if c.own != nil {
+		c.own.Close()
+	}
+}

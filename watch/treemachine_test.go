@@ -1,0 +1,325 @@
+package watch
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// A znode is one on the servers of a model.
+type znode struct {
+	czxid, mzxid, pzxid int64
+	ephemeral           bool
+}
+
+// A model is two servers, each the connection of one session of a tree, with a history of
+// transactions of which they may know different parts.
+type model struct {
+	t       *testing.T
+	r       *rand.Rand
+	history []map[string]znode // by zxid
+	servers [2]*modelServer
+	m       *treeMachine
+	syncs   []catchUpNode
+	f       map[string]TreeNode // what the reader has been told
+	undone  TreeState           // what the reader has not taken
+}
+
+// A modelServer serves one session.
+type modelServer struct {
+	applied int
+	subs    []*modelSub
+	inbox   []treeRead // on their way to the client
+}
+
+// A modelSub is a subscription as the session has it.
+type modelSub struct {
+	node   *treeNode
+	aspect session.Aspect
+	turn   uint32
+	armed  bool // else a read is under way
+	gone   bool // as of the last read
+}
+
+func (w *model) server(n *treeNode) *modelServer {
+	if n.own {
+		return w.servers[1]
+	}
+	return w.servers[0]
+}
+
+// perform takes the effects of a step.
+func (w *model) perform(do []treeEffect) {
+	for _, e := range do {
+		switch e := e.(type) {
+		case followNode:
+			s := w.server(e.node)
+			s.subs = append(s.subs, &modelSub{node: e.node, aspect: e.aspect, turn: e.turn})
+		case unfollowNode:
+			s := w.server(e.node)
+			s.subs = slices.DeleteFunc(s.subs, func(sub *modelSub) bool { return sub.node == e.node && sub.aspect == e.aspect })
+		case catchUpNode:
+			w.syncs = append(w.syncs, e)
+		}
+	}
+}
+
+func (w *model) step(in treeInput) {
+	_, out := w.m.Step(in)
+	w.perform(out.Do)
+	for _, ev := range out.Emit {
+		w.undone, _ = mergeTrees(w.undone, ev)
+	}
+	size := 0
+	for _, n := range w.m.nodes {
+		if n.stat != nil {
+			size++
+		}
+	}
+	if size != w.m.size || w.m.waiting < 0 || w.m.waiting > treeWindow {
+		w.t.Fatalf("%v has %d nodes", w.m, size)
+	}
+}
+
+func (w *model) take() {
+	for _, n := range w.undone.Removed {
+		if _, ok := w.f[n.Path]; !ok {
+			w.t.Fatalf("%s is removed, and was not there", n.Path)
+		}
+		delete(w.f, n.Path)
+	}
+	for _, n := range w.undone.Changed {
+		if old, ok := w.f[n.Path]; !ok || old.Stat.Mzxid > n.Stat.Mzxid {
+			w.t.Fatalf("%s is changed from %v to %v", n.Path, old.Stat, n.Stat)
+		}
+		w.f[n.Path] = n
+	}
+	for _, n := range w.undone.Added {
+		if _, ok := w.f[n.Path]; ok {
+			w.t.Fatalf("%s is added, and was there", n.Path)
+		}
+		w.f[n.Path] = n
+	}
+	w.undone = TreeState{}
+}
+
+// serve answers one read that is under way, if there is any.
+func (w *model) serve(s *modelServer) bool {
+	var waiting []*modelSub
+	for _, sub := range s.subs {
+		if !sub.armed {
+			waiting = append(waiting, sub)
+		}
+	}
+	if len(waiting) == 0 {
+		return false
+	}
+	sub := waiting[0] // they are answered in order
+	state := w.history[s.applied]
+	z, there := state[sub.node.path]
+	in := treeRead{node: sub.node, aspect: sub.aspect, turn: sub.turn}
+	in.Zxid = int64(s.applied)
+	switch {
+	case !there && sub.node.parent != nil:
+		in.err = session.ErrNoNode
+		w.forget(s, sub)
+	case there:
+		in.Stat = &session.Stat{Czxid: z.czxid, Mzxid: z.mzxid, Pzxid: z.pzxid}
+		if z.ephemeral {
+			in.Stat.EphemeralOwner = 1
+		}
+		if sub.aspect == session.AspectChildren {
+			in.Names = namesBelow(state, sub.node.path)
+		}
+	}
+	sub.armed, sub.gone = true, !there
+	s.inbox = append(s.inbox, in)
+	return true
+}
+
+func namesBelow(state map[string]znode, dir string) []string {
+	var names []string
+	for path := range state {
+		if path != "/" {
+			if parent, name := session.Split(path); parent == dir {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func (w *model) forget(s *modelServer, sub *modelSub) {
+	s.subs = slices.DeleteFunc(s.subs, func(other *modelSub) bool { return other == sub })
+}
+
+// apply lets a server learn one more transaction, and tell who watches.
+func (w *model) apply(s *modelServer) bool {
+	if s.applied == len(w.history)-1 {
+		return false
+	}
+	before, after := w.history[s.applied], w.history[s.applied+1]
+	s.applied++
+	for _, sub := range slices.Clone(s.subs) {
+		if !sub.armed {
+			continue
+		}
+		old, was := before[sub.node.path]
+		now, is := after[sub.node.path]
+		switch {
+		case was && !is && sub.node.parent != nil:
+			in := treeRead{node: sub.node, aspect: sub.aspect, turn: sub.turn, err: session.ErrNoNode}
+			w.forget(s, sub)
+			s.inbox = append(s.inbox, in)
+		case was != is, sub.aspect == session.AspectData && old.mzxid != now.mzxid, sub.aspect == session.AspectChildren && old.pzxid != now.pzxid:
+			sub.armed = false
+		}
+	}
+	return true
+}
+
+// deliver hands the machine what is next on its way from a server.
+func (w *model) deliver(s *modelServer) bool {
+	if len(s.inbox) == 0 {
+		return false
+	}
+	in := s.inbox[0]
+	s.inbox = s.inbox[1:]
+	w.step(in)
+	return true
+}
+
+// expire ends a session: the next one is with a server that may know less.
+func (w *model) expire(s *modelServer) {
+	subs := s.subs
+	s.subs = nil
+	s.applied = max(0, s.applied-w.r.IntN(4))
+	for _, sub := range subs {
+		s.inbox = append(s.inbox, treeRead{node: sub.node, aspect: sub.aspect, turn: sub.turn, err: session.ErrExpired})
+	}
+}
+
+// synchronize answers a sync: it is in the order of its connection.
+func (w *model) synchronize() bool {
+	if len(w.syncs) == 0 {
+		return false
+	}
+	e := w.syncs[0]
+	w.syncs = w.syncs[1:]
+	s := w.server(e.node)
+	for w.apply(s) {
+	}
+	for w.deliver(s) {
+	}
+	w.step(treeSynced{node: e.node, turn: e.turn})
+	return true
+}
+
+// mutate commits a transaction.
+func (w *model) mutate() {
+	last := w.history[len(w.history)-1]
+	next, zxid := maps.Clone(last), int64(len(w.history))
+	path := "/t"
+	for range w.r.IntN(4) {
+		path += fmt.Sprintf("/%d", w.r.IntN(2))
+	}
+	parent, _ := session.Split(path)
+	touch := func() {
+		if p, ok := next[parent]; ok {
+			p.pzxid = zxid
+			next[parent] = p
+		}
+	}
+	z, there := last[path]
+	above, able := last[parent]
+	switch {
+	case there && len(namesBelow(last, path)) == 0 && w.r.IntN(2) == 0:
+		delete(next, path)
+		touch()
+	case there:
+		z.mzxid = zxid
+		next[path] = z
+	case able && !above.ephemeral:
+		next[path] = znode{zxid, zxid, zxid, w.r.IntN(6) == 0}
+		touch()
+	default:
+		return
+	}
+	w.history = append(w.history, next)
+}
+
+// TestTreeConverges: whatever is committed, and whichever servers the two sessions of
+// a tree meet, the tree is that of the servers when it is quiet.
+func TestTreeConverges(t *testing.T) {
+	rounds := 20_000
+	if testing.Short() {
+		rounds = 2000
+	}
+	for seed := range rounds {
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		w := &model{t: t, r: r, history: []map[string]znode{{"/": {}}}, f: map[string]TreeNode{}}
+		for range r.IntN(10) {
+			w.mutate()
+		}
+		w.servers = [2]*modelServer{{applied: r.IntN(len(w.history))}, {applied: r.IntN(len(w.history))}}
+		m, first := newTreeMachine("/t", 0, r.IntN(4) == 0, nil)
+		m.shared = r.IntN(6)
+		w.m = m
+		w.perform(first)
+		w.step(want{})
+		for range 80 {
+			s := w.servers[r.IntN(2)]
+			switch r.IntN(12) {
+			case 0, 1, 2:
+				w.mutate()
+			case 3, 4:
+				w.apply(s)
+			case 5, 6, 7:
+				w.serve(s)
+			case 8, 9:
+				w.deliver(s)
+			case 10:
+				w.synchronize()
+			case 11:
+				if r.IntN(4) == 0 {
+					w.expire(s)
+				}
+				w.take()
+			}
+		}
+		for busy := true; busy; {
+			busy = w.synchronize()
+			for _, s := range w.servers {
+				busy = w.apply(s) || busy
+				busy = w.serve(s) || busy
+				busy = w.deliver(s) || busy
+			}
+		}
+		w.take()
+		var want, got, told []string
+		for path, z := range w.history[len(w.history)-1] {
+			if path != "/" {
+				want = append(want, fmt.Sprint(path, " ", z.czxid, " ", z.mzxid))
+			}
+		}
+		for _, n := range m.nodes {
+			if n.stat != nil {
+				got = append(got, fmt.Sprint(n.path, " ", n.stat.Czxid, " ", n.stat.Mzxid))
+			}
+		}
+		for _, n := range w.f {
+			told = append(told, fmt.Sprint(n.Path, " ", n.Stat.Czxid, " ", n.Stat.Mzxid))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		slices.Sort(told)
+		if !slices.Equal(got, want) || !slices.Equal(told, want) || !m.synced || m.waiting != 0 {
+			t.Fatalf("seed %d: %v\nthe servers have %s\nthe tree %s\nthe reader %s", seed, m, strings.Join(want, ", "), strings.Join(got, ", "), strings.Join(told, ", "))
+		}
+	}
+}

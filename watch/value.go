@@ -1,0 +1,134 @@
+package watch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Codec turns values into the data of a node, and back. Its methods depend on nothing
+// but their argument; Decode must not keep or modify it.
+type Codec[T any] interface {
+	Encode(value T) ([]byte, error)
+	Decode(data []byte) (T, error)
+}
+
+// JSON returns a codec for values in JSON, by package encoding/json.
+func JSON[T any]() Codec[T] { return jsonCodec[T]{} }
+
+// Text returns a codec for values that are text.
+func Text() Codec[string] { return textCodec{} }
+
+// Bytes returns a codec for values that are bytes.
+func Bytes() Codec[[]byte] { return bytesCodec{} }
+
+type (
+	jsonCodec[T any] struct{}
+	textCodec        struct{}
+	bytesCodec       struct{}
+)
+
+func (jsonCodec[T]) Encode(value T) ([]byte, error) { return json.Marshal(value) }
+
+func (jsonCodec[T]) Decode(data []byte) (T, error) {
+	var value T
+	err := json.Unmarshal(data, &value)
+	return value, err
+}
+
+func (textCodec) Encode(value string) ([]byte, error) { return []byte(value), nil }
+func (textCodec) Decode(data []byte) (string, error)  { return string(data), nil }
+
+func (bytesCodec) Encode(value []byte) ([]byte, error) { return value, nil }
+func (bytesCodec) Decode(data []byte) ([]byte, error)  { return slices.Clone(data), nil }
+
+// ErrCodec means that a codec has panicked.
+var ErrCodec = errors.New("codec panicked")
+
+// Encode is codec.Encode, but returns a panic as an error that wraps [ErrCodec].
+func Encode[T any](codec Codec[T], value T) (data []byte, err error) {
+	defer recovered(&err)
+	return codec.Encode(value)
+}
+
+// Decode is codec.Decode, but returns a panic as an error that wraps [ErrCodec].
+func Decode[T any](codec Codec[T], data []byte) (value T, err error) {
+	defer recovered(&err)
+	return codec.Decode(data)
+}
+
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %v", ErrCodec, r)
+	}
+}
+
+// A ValueState is the value at a path.
+type ValueState[T any] struct {
+	// Exists tells whether there is a node. If not, everything else is zero.
+	Exists bool
+
+	// Value is the last one that could be decoded.
+	Value T
+
+	// Version is that of the node's data, also if it does not decode. It begins
+	// anew when the node is made again, which shows in Stat.Czxid.
+	Version int32
+
+	// Err tells why the data does not decode. Value is then what it was before.
+	Err error
+
+	// Stat is shared by all who watch the node, and must not be modified.
+	Stat *session.Stat
+}
+
+// Value watches the node at path like [Node], and decodes its data. A nil codec is
+// refused.
+//
+// Data that does not decode is told with the error, beside the last good value of the
+// node; so is a codec that panics.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments; what fails later ends the watch, and [Watch.Err] says why.
+func Value[T any](s *session.Session, path string, codec func() Codec[T], opts *Options) (*Watch[ValueState[T]], error) {
+	made, err := makeCodec(codec)
+	if err != nil {
+		return nil, errors.Join(validate(s, path), fmt.Errorf("watch: %w", err))
+	}
+	return begin(s, path, opts, kind[ValueState[T]]{
+		name: "value", aspect: session.AspectData, next: nextValue(made), merge: newest[ValueState[T]],
+	})
+}
+
+// makeCodec returns the codec, or an error that wraps [session.ErrInvalidArgument] if there is
+// none.
+func makeCodec[T any](codec func() Codec[T]) (made Codec[T], err error) {
+	defer recovered(&err)
+	if codec != nil {
+		made = codec()
+	}
+	if made == nil {
+		return nil, fmt.Errorf("%w: codec is nil", session.ErrInvalidArgument)
+	}
+	return made, nil
+}
+
+func nextValue[T any](codec Codec[T]) func(ValueState[T], bool, session.Reading) (ValueState[T], bool) {
+	return func(last ValueState[T], told bool, r session.Reading) (ValueState[T], bool) {
+		before := NodeState{Exists: last.Exists, Stat: last.Stat}
+		if _, differs := nextNode(before, told, r); !differs {
+			return last, false
+		}
+		if r.Stat == nil {
+			return ValueState[T]{}, true
+		}
+		state := ValueState[T]{Exists: true, Version: r.Stat.Version, Stat: r.Stat}
+		if state.Value, state.Err = Decode(codec, r.Data); state.Err != nil {
+			state.Value = last.Value
+		}
+		return state, true
+	}
+}

@@ -1,0 +1,646 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+func create(t *testing.T, s *session.Session, path, data string) {
+	t.Helper()
+	if _, err := s.Create(t.Context(), path, []byte(data), session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func set(t *testing.T, s *session.Session, path, data string) {
+	t.Helper()
+	if _, err := s.Set(t.Context(), path, []byte(data), session.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func drop(t *testing.T, s *session.Session, path string) {
+	t.Helper()
+	if err := s.Delete(t.Context(), path, session.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// have fails the test unless err is nil.
+func have[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// settled returns the newest state once nothing moves any more.
+func settled[S any](t *testing.T, w *watch.Watch[S]) S {
+	t.Helper()
+	synctest.Wait()
+	var last S
+	some := false
+	for {
+		select {
+		case state, open := <-w.Changes():
+			if !open {
+				t.Fatalf("the watch has ended: %v", w.Err())
+			}
+			last, some = state, true
+		default:
+			synctest.Wait() // the actor may have had one more
+			if len(w.Changes()) > 0 {
+				continue
+			}
+			if !some {
+				t.Fatal("there is no new state")
+			}
+			return last
+		}
+	}
+}
+
+// quiet fails the test if there is a new state.
+func quiet[S any](t *testing.T, w *watch.Watch[S]) {
+	t.Helper()
+	w.Changes()
+	synctest.Wait()
+	select {
+	case state := <-w.Changes():
+		t.Errorf("an unexpected state: %v", state)
+	default:
+	}
+}
+
+// trouble is what can happen to a session while a node changes.
+var troubles = map[string]func(srv *zktest.Server, s *session.Session, meanwhile func()){
+	"none": func(_ *zktest.Server, _ *session.Session, meanwhile func()) { meanwhile() },
+	"disconnected": func(srv *zktest.Server, s *session.Session, meanwhile func()) {
+		srv.Refuse(true)
+		srv.Disconnect(s.ID())
+		meanwhile()
+		srv.Refuse(false)
+	},
+	"expired": func(srv *zktest.Server, s *session.Session, meanwhile func()) {
+		srv.Refuse(true)
+		srv.Expire(s.ID())
+		meanwhile()
+		srv.Refuse(false)
+	},
+}
+
+// calm lets everything that is under way in a bubble come to its end.
+func calm() {
+	<-time.After(5 * time.Second)
+	synctest.Wait()
+}
+
+func TestNode(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := have(watch.Node(s, "/b", nil))(t)
+				defer w.Close()
+				expect := func(want string) watch.NodeState {
+					t.Helper()
+					calm()
+					state := settled(t, w)
+					if got := string(state.Data); state.Exists != (want != "") || got != want || state.Exists != (state.Stat != nil) {
+						t.Errorf("%v, want %q", state, want)
+					}
+					return state
+				}
+				expect("")
+				trouble(srv, s, func() { create(t, other, "/b", "1") })
+				first := expect("1")
+				trouble(srv, s, func() { set(t, other, "/b", "2") })
+				expect("2")
+				trouble(srv, s, func() { drop(t, other, "/b"); create(t, other, "/b", "3") })
+				if again := expect("3"); again.Stat.Czxid <= first.Stat.Mzxid {
+					t.Errorf("made again at %d, after %d", again.Stat.Czxid, first.Stat.Mzxid)
+				}
+				trouble(srv, s, func() { drop(t, other, "/b") })
+				expect("")
+				trouble(srv, s, func() {})
+				calm()
+				quiet(t, w)
+			})
+		})
+	}
+}
+
+func TestChildren(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := have(watch.Children(s, "/b", nil))(t)
+				defer w.Close()
+				expect := func(names, added, removed string) watch.ChildrenState {
+					t.Helper()
+					calm()
+					state := settled(t, w)
+					if got, want := fmt.Sprint(state.Names, state.Added, state.Removed), fmt.Sprintf("[%s] [%s] [%s]", names, added, removed); got != want {
+						t.Errorf("%s, want %s", got, want)
+					}
+					return state
+				}
+				if state := expect("", "", ""); state.Stat != nil {
+					t.Error(state)
+				}
+				trouble(srv, s, func() { create(t, other, "/b", "") })
+				if state := expect("", "", ""); state.Stat == nil {
+					t.Error(state)
+				}
+				trouble(srv, s, func() { create(t, other, "/b/x", ""); create(t, other, "/b/y", "") })
+				if name == "none" {
+					settled(t, w)
+				} else {
+					expect("x y", "x y", "")
+				}
+				trouble(srv, s, func() { drop(t, other, "/b/x"); create(t, other, "/b/z", ""); drop(t, other, "/b/y") })
+				expect("z", "z", "x y")
+				trouble(srv, s, func() { drop(t, other, "/b/z"); drop(t, other, "/b"); create(t, other, "/b", "") })
+				expect("", "", "z")
+				trouble(srv, s, func() { create(t, other, "/b/u", "") })
+				expect("u", "u", "")
+				trouble(srv, s, func() { drop(t, other, "/b/u"); drop(t, other, "/b") })
+				if state := expect("", "", "u"); state.Stat != nil {
+					t.Error(state)
+				}
+				trouble(srv, s, func() {})
+				calm()
+				quiet(t, w)
+			})
+		})
+	}
+}
+
+type limits struct{ Max int }
+
+func TestValue(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := have(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
+		defer w.Close()
+		expect := func(exists bool, limit int, version int32, ok bool) {
+			t.Helper()
+			if got := settled(t, w); got.Exists != exists || got.Value.Max != limit || got.Version != version || (got.Err == nil) != ok {
+				t.Errorf("%+v", got)
+			}
+		}
+		expect(false, 0, 0, true)
+		create(t, other, "/b", `{"Max":3}`)
+		expect(true, 3, 0, true)
+		set(t, other, "/b", `{"Max":`)
+		expect(true, 3, 1, false)
+		set(t, other, "/b", `{"Max":"many"}`)
+		expect(true, 3, 2, false)
+		set(t, other, "/b", `{"Max":4}`)
+		expect(true, 4, 3, true)
+		drop(t, other, "/b")
+		expect(false, 0, 0, true)
+		create(t, other, "/b", `nonsense`)
+		expect(true, 0, 0, false)
+	})
+}
+
+// A touchy codec does what users' codecs do.
+type touchy struct{}
+
+func newTouchy() watch.Codec[int]               { return touchy{} }
+func (touchy) Encode(value int) ([]byte, error) { return []byte(strconv.Itoa(value)), nil }
+func (touchy) Decode(data []byte) (int, error) {
+	if string(data) == "panic" {
+		panic("this codec cannot bear it")
+	}
+	return strconv.Atoi(string(data))
+}
+
+func TestCodecs(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := have(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
+		defer w.Close()
+		if state := settled(t, w); !errors.Is(state.Err, strconv.ErrSyntax) {
+			t.Error(state)
+		}
+		set(t, other, "/a", "7")
+		settled(t, w)
+		set(t, other, "/a", "panic")
+		if state := settled(t, w); !errors.Is(state.Err, watch.ErrCodec) || state.Value != 7 || state.Version != 2 {
+			t.Errorf("%+v", state)
+		}
+		text, raw := have(watch.Value(s, "/a", watch.Text, nil))(t), have(watch.Value(s, "/a", watch.Bytes, nil))(t)
+		defer text.Close()
+		defer raw.Close()
+		if a, b := settled(t, text), settled(t, raw); a.Value != "panic" || string(b.Value) != "panic" {
+			t.Error(a, b)
+		}
+	})
+	if data, err := watch.Encode(watch.JSON[limits](), limits{3}); string(data) != `{"Max":3}` || err != nil {
+		t.Errorf("%s, %v", data, err)
+	}
+	if data, err := watch.Encode[int](nil, 3); !errors.Is(err, watch.ErrCodec) {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		begin := func(s *session.Session, path string) []error {
+			_, node := watch.Node(s, path, nil)
+			_, children := watch.Children(s, path, nil)
+			_, value := watch.Value(s, path, watch.Text, nil)
+			return []error{node, children, value}
+		}
+		refused := func(s *session.Session, path string, want error) {
+			t.Helper()
+			for _, err := range begin(s, path) {
+				if !errors.Is(err, want) {
+					t.Errorf("%q: %v", path, err)
+				}
+			}
+		}
+		refused(nil, "/a", session.ErrInvalidArgument)
+		for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/\x00"} {
+			refused(s, path, session.ErrInvalidPath)
+		}
+		for _, codec := range []func() watch.Codec[int]{nil, func() watch.Codec[int] { return nil }} {
+			if _, err := watch.Value(s, "/a", codec, nil); !errors.Is(err, session.ErrInvalidArgument) {
+				t.Error(err)
+			}
+		}
+		if _, err := watch.Value(s, "/a", func() watch.Codec[int] { panic("no") }, nil); !errors.Is(err, watch.ErrCodec) {
+			t.Error(err)
+		}
+		s.Close()
+		refused(s, "/a", session.ErrClosed)
+	})
+}
+
+// TestWatchesEnd with their session, or alone.
+func TestWatchesEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		for range 2 {
+			w := have(watch.Node(s, "/a", nil))(t)
+			settled(t, w)
+			for range 3 {
+				w.Close()
+			}
+			<-w.Done()
+			if _, open := <-w.Changes(); open || w.Err() != nil {
+				t.Errorf("open %v, %v", open, w.Err())
+			}
+		}
+		read := have(watch.Node(s, "/a", nil))(t)
+		unread := have(watch.Node(s, "/a", nil))(t)
+		absent := have(watch.Children(s, "/b", nil))(t)
+		settled(t, read)
+		settled(t, absent)
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		waiting := have(watch.Node(s, "/c", &watch.Options{Sync: true}))(t)
+		synctest.Wait()
+		s.Close()
+		for _, w := range []interface {
+			Done() <-chan struct{}
+			Err() error
+		}{read, unread, absent, waiting} {
+			<-w.Done()
+			if !errors.Is(w.Err(), session.ErrClosed) {
+				t.Error(w.Err())
+			}
+		}
+		if state, open := <-unread.Changes(); !open || !state.Exists {
+			t.Errorf("the last state is %v", state)
+		}
+		for range unread.Changes() {
+			t.Error("a state too many")
+		}
+		for range read.Changes() {
+			t.Error("a state too many")
+		}
+		srv.Refuse(false)
+	})
+}
+
+func TestForbiddenNode(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, -102)
+		w := have(watch.Node(s, "/a", nil))(t)
+		<-w.Done()
+		if !errors.Is(w.Err(), session.ErrNoAuth) {
+			t.Error(w.Err())
+		}
+		again := have(watch.Node(s, "/a", nil))(t)
+		defer again.Close()
+		settled(t, again)
+	})
+}
+
+func TestUntilExists(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				if err := watch.UntilExists(t.Context(), s, "/a"); err != nil {
+					t.Fatal(err)
+				}
+				found := make(chan error)
+				go func() { found <- watch.UntilExists(t.Context(), s, "/b") }()
+				synctest.Wait()
+				select {
+				case err := <-found:
+					t.Fatalf("too early: %v", err)
+				default:
+				}
+				trouble(srv, s, func() { create(t, other, "/b", "") })
+				if err := <-found; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := watch.UntilExists(ctx, s, "/never"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestManySubscribers share one watch and one read, and the slow ones cost nobody.
+func TestManySubscribers(t *testing.T) {
+	subscribers := 10_000
+	if testing.Short() {
+		subscribers = 500
+	}
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		nodes := make([]*watch.Watch[watch.NodeState], subscribers)
+		srv.ResetRequests()
+		for i := range nodes {
+			nodes[i] = have(watch.Node(s, "/a", nil))(t)
+			defer nodes[i].Close()
+		}
+		synctest.Wait()
+		const changes = 5
+		for i := range changes {
+			set(t, other, "/a", strconv.Itoa(i))
+			synctest.Wait()
+		}
+		for _, w := range nodes {
+			if state := <-w.Changes(); string(state.Data) != strconv.Itoa(changes-1) {
+				t.Fatal(state)
+			}
+		}
+		counts := srv.Requests()
+		if counts[zktest.OpGetData] != changes+1 || counts[zktest.OpExists] != 0 || srv.Watches() != 1 {
+			t.Errorf("%v, %d watches", counts, srv.Watches())
+		}
+	})
+}
+
+// TestNothingIsLeft: subscribing and closing leaves the server and the heap as they
+// were, but for a bounded number of parked watches.
+func TestNothingIsLeft(t *testing.T) {
+	rounds := 10_000
+	if testing.Short() {
+		rounds = 300
+	}
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		once := func() {
+			n := have(watch.Node(s, "/a", nil))(t)
+			c := have(watch.Children(s, "/a", nil))(t)
+			v := have(watch.Value(s, "/b", watch.Text, nil))(t)
+			<-n.Changes()
+			<-c.Changes()
+			<-v.Changes()
+			n.Close()
+			c.Close()
+			v.Close()
+		}
+		for range 100 {
+			once()
+		}
+		watches, heap := srv.Watches(), heapInUse()
+		for range rounds {
+			once()
+		}
+		synctest.Wait()
+		if got := srv.Watches(); got != watches || got > 3 {
+			t.Errorf("%d watches, before %d", got, watches)
+		}
+		if grown := heapInUse() - heap; grown > 1<<20 && !raceEnabled {
+			t.Errorf("the heap has grown by %d bytes", grown)
+		}
+	})
+}
+
+func TestParkedWatchesAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		for i := range 2500 {
+			path := fmt.Sprintf("/many-%d", i)
+			w := have(watch.Node(s, path, nil))(t)
+			<-w.Changes()
+			w.Close()
+		}
+		synctest.Wait()
+		if n := srv.Watches(); n != 1024 {
+			t.Errorf("%d watches are parked", n)
+		}
+		srv.Disconnect(s.ID())
+		calm()
+		if n := srv.Watches(); n != 1024 {
+			t.Errorf("%d watches are set again", n)
+		}
+		// They work as before, and what was let go is not missed.
+		for _, i := range []int{0, 2499, 1} {
+			path := fmt.Sprintf("/many-%d", i)
+			w := have(watch.Node(s, path, nil))(t)
+			settled(t, w)
+			create(t, other, path, "x")
+			if state := settled(t, w); !state.Exists {
+				t.Errorf("%s: %v", path, state)
+			}
+			w.Close()
+		}
+	})
+}
+
+// TestUntilGoneBesideAWatch: that somebody waits for a node to come does not keep
+// others waiting for it to go.
+func TestUntilGoneBesideAWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := have(watch.Node(s, "/b", nil))(t)
+		defer w.Close()
+		settled(t, w)
+		if err := watch.UntilGone(t.Context(), s, "/b"); err != nil {
+			t.Error(err)
+		}
+		create(t, other, "/b", "")
+		settled(t, w)
+		gone := make(chan error)
+		go func() { gone <- watch.UntilGone(t.Context(), s, "/b") }()
+		synctest.Wait()
+		drop(t, other, "/b")
+		if err := <-gone; err != nil {
+			t.Error(err)
+		}
+		create(t, other, "/b", "again")
+		if state := settled(t, w); string(state.Data) != "again" {
+			t.Error(state)
+		}
+	})
+}
+
+// TestRestoringIsCutShort: what changed while the session was disconnected is told, also
+// if the connection breaks again before all watches stand.
+func TestRestoringIsCutShort(t *testing.T) {
+	for name, cut := range map[string]func(*zktest.Server, zktest.Match){
+		"request": (*zktest.Server).DropRequest,
+		"reply":   (*zktest.Server).DropReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := have(watch.Node(s, "/a", nil))(t)
+				defer w.Close()
+				settled(t, w)
+				srv.Refuse(true)
+				srv.Disconnect(s.ID())
+				set(t, other, "/a", "new")
+				for range 3 {
+					cut(srv, zktest.Match{Op: zktest.OpSetWatches})
+				}
+				srv.Refuse(false)
+				calm()
+				if state := settled(t, w); string(state.Data) != "new" {
+					t.Error(state)
+				}
+			})
+		})
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapInuse)
+}
+
+// TestRecreation: a node that comes and goes is seen in order, and at last as it is.
+func TestRecreation(t *testing.T) {
+	rounds := 10_000
+	if testing.Short() {
+		rounds = 300
+	}
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := have(watch.Node(s, "/b", nil))(t)
+		defer w.Close()
+		w.Changes()
+		var last int64
+		done := make(chan error)
+		states := 0
+		follow := func(state watch.NodeState) {
+			states++
+			if state.Exists {
+				if state.Stat.Mzxid <= last {
+					t.Errorf("%d after %d", state.Stat.Mzxid, last)
+				}
+				last = state.Stat.Mzxid
+			}
+		}
+		go func() {
+			var err error
+			for i := range rounds {
+				if i > 0 && err == nil {
+					err = other.Delete(t.Context(), "/b", session.AnyVersion)
+				}
+				if err == nil {
+					_, err = other.Create(t.Context(), "/b", nil, session.Persistent)
+				}
+			}
+			done <- err
+		}()
+		for finished := false; !finished; {
+			select {
+			case state := <-w.Changes():
+				follow(state)
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
+				finished = true
+			}
+		}
+		synctest.Wait()
+		for len(w.Changes()) > 0 {
+			follow(<-w.Changes())
+			synctest.Wait()
+		}
+		stat, err := other.Exists(t.Context(), "/b")
+		if err != nil || stat.Mzxid != last {
+			t.Errorf("the last state is of %d, want %v, %v", last, stat, err)
+		}
+		t.Logf("%d states of %d nodes", states, rounds)
+	})
+}
+
+// TestSlowReader: what one reader sees of the children adds up, whenever it looks.
+func TestSlowReader(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := have(watch.Children(s, "/a", nil))(t)
+		defer w.Close()
+		fast := have(watch.Children(s, "/a", nil))(t)
+		defer fast.Close()
+		var seen []string
+		look := func() {
+			state := settled(t, w)
+			for _, name := range state.Removed {
+				i := slices.Index(seen, name)
+				if i < 0 {
+					t.Fatalf("%s was not there", name)
+				}
+				seen = slices.Delete(seen, i, i+1)
+			}
+			for _, name := range state.Added {
+				if slices.Contains(seen, name) {
+					t.Fatalf("%s was there", name)
+				}
+				seen = append(seen, name)
+			}
+			slices.Sort(seen)
+			if !slices.Equal(seen, state.Names) {
+				t.Fatalf("%v adds up to %v", state, seen)
+			}
+		}
+		look()
+		there := map[int]bool{}
+		for i := range 300 {
+			n := i * i % 13
+			path := fmt.Sprintf("/a/%02d", n)
+			if there[n] = !there[n]; there[n] {
+				create(t, other, path, "")
+			} else {
+				drop(t, other, path)
+			}
+			settled(t, fast)
+			if i%7 == 0 {
+				look()
+			}
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Options are optional parameters for [Node], [Children] and [Value]. A nil *Options
+// is equivalent to a zero Options.
+type Options struct {
+	// Sync makes the first state one that is at least as new as the call: the
+	// server is brought up to date with its leader first, which costs a round trip.
+	// By default it may be as old as the server is behind.
+	Sync bool
+}
+
+func (o *Options) withDefaults() Options {
+	if o == nil {
+		return Options{}
+	}
+	return *o
+}
+
+// A Watch is a view that stays true, of what [Node], [Children] or [Value] was called
+// for. It is safe for concurrent use, and must be closed.
+type Watch[S any] struct {
+	name  string
+	actor *actors.Actor[input, S]
+	sub   *session.Subscription // belongs to the actor
+
+	mu  sync.Mutex
+	err error
+}
+
+// Changes returns the channel of states, which is always the same one. It begins with
+// the present state as soon as that is known. A reader that is slow gets the newest
+// state, not every one. The channel is closed when the watch ends.
+func (w *Watch[S]) Changes() <-chan S { return w.actor.Events() }
+
+// Done returns a channel that is closed when the watch has ended.
+func (w *Watch[S]) Done() <-chan struct{} { return w.actor.Ended() }
+
+// Err returns why the watch has ended: [session.ErrClosed], or what keeps the node from
+// being read, such as [session.ErrNoAuth]. It returns nil while the watch goes on, and
+// after Close.
+func (w *Watch[S]) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Close ends the watch. States that have not been received are discarded, but for the
+// last one. It may be called any number of times.
+func (w *Watch[S]) Close() { w.actor.Close() }
+
+// validate refuses what cannot be watched, before any I/O.
+func validate(s *session.Session, path string) error {
+	if s == nil {
+		return fmt.Errorf("watch: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	if err := session.ValidatePath(path); err != nil {
+		errs = append(errs, fmt.Errorf("watch: path: %w", err))
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		errs = append(errs, fmt.Errorf("watch: %w", session.ErrClosed))
+	}
+	return errors.Join(errs...)
+}
+
+// A kind is how readings of one aspect of a node become states.
+type kind[S any] struct {
+	name   string
+	aspect session.Aspect
+	next   func(last S, told bool, r session.Reading) (S, bool)
+	merge  func(last, next S) (S, bool)
+}
+
+// begin starts a watch.
+func begin[S any](s *session.Session, path string, opts *Options, k kind[S]) (*Watch[S], error) {
+	if err := validate(s, path); err != nil {
+		return nil, err
+	}
+	w := &Watch[S]{name: k.name + " " + path}
+	m, first := newMachine(opts.withDefaults().Sync, k.next)
+	w.actor = actors.Start(m, actors.Role[machine[S], input, effect, S]{
+		Name:  w.name,
+		Begin: first,
+		Perform: func(e effect, answer func(input)) {
+			w.perform(s, path, k.aspect, e, answer)
+		},
+		Observe: w.observe,
+		Stop:    leave{},
+		Merge:   k.merge,
+	})
+	return w, nil
+}
+
+// observe keeps what the accessors return up to date with the machine.
+func (w *Watch[S]) observe(m machine[S], _ []S) {
+	if m.Ended() && m.err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.err = fmt.Errorf("watch %s: %w", w.name, m.err)
+	}
+}
+
+// perform starts one thing that the machine asked for.
+func (w *Watch[S]) perform(s *session.Session, path string, aspect session.Aspect, e effect, answer func(input)) {
+	switch e.(type) {
+	case catchUp:
+		s.Async(0).Sync(path, func(err error) { answer(synced{err}) })
+	case follow:
+		w.sub = s.Async(0).Follow(path, aspect, true, func(r session.Reading, err error) {
+			if err != nil {
+				answer(failed{err})
+				return
+			}
+			answer(read{r})
+		})
+	case unfollow:
+		w.sub.Cancel()
+	}
+}
