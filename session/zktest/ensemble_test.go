@@ -31,6 +31,11 @@ func dial(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
 	}
 	t.Cleanup(conn.Close)
 	awaitState(t, events, zk.StateHasSession)
+	// The client looks at its watches, and at the newest zxid, a moment later, without
+	// a lock. A round trip gets it past that.
+	if _, _, err := conn.Exists("/"); err != nil {
+		t.Fatal(err)
+	}
 	return conn
 }
 
