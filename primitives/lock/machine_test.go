@@ -135,6 +135,9 @@ func alphabet(m machine) []input {
 // TestExhaustion goes through every state that a machine can reach by any
 // inputs, and checks every step against the grammar and what must always hold.
 func TestExhaustion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an exploration")
+	}
 	type position struct {
 		machine
 		phase
