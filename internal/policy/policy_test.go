@@ -188,10 +188,26 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
+// conformance is a package for tests, and is imported by nothing else.
+const conformance = "primitives/internal/conformance"
+
+func TestConformanceIsForTests(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.test && slices.Contains(s.imports(), module+"/"+conformance) {
+			t.Errorf("%s imports %s", s.path(), conformance)
+		}
+	}
+	for _, dir := range recipes(sources(t)) {
+		if _, err := os.Stat(filepath.Join(root, dir, "conformance_test.go")); err != nil {
+			t.Errorf("%s does not run the conformance suite", dir)
+		}
+	}
+}
+
 func TestImportsPointDown(t *testing.T) {
 	for _, s := range sources(t) {
 		l, ok := layerOf(s.dir)
-		if s.test || !ok {
+		if s.test || !ok || s.dir == conformance {
 			continue
 		}
 		for _, imported := range s.imports() {

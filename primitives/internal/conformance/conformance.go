@@ -1,0 +1,244 @@
+// Package conformance is what every recipe must do, whatever it is for: end cleanly,
+// whoever ends it, leave nothing behind, and never wait for a reader.
+package conformance
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A Handle is what a recipe gives its users.
+type Handle[Ev any] interface {
+	Events() <-chan Ev
+	Done() <-chan struct{}
+	Close()
+}
+
+// A Recipe says how its handles are made, and which events are the last.
+type Recipe[Ev any] struct {
+	Open func(s *session.Session) (Handle[Ev], error)
+	Last func(ev Ev) bool
+}
+
+const timeout = 6 * time.Second // of the sessions
+
+// Run holds the recipe against all that is expected of it, each on a server of its own
+// in memory, in a bubble: at the end of one no goroutine is left.
+func Run[Ev any](t *testing.T, r Recipe[Ev]) {
+	t.Helper()
+	for name, play := range map[string]func(*testing.T, *zktest.Server, *session.Session, Recipe[Ev]){
+		"closed by many at once":        closedByMany[Ev],
+		"closed at once":                closedAtOnce[Ev],
+		"closed without a reader":       closedUnread[Ev],
+		"closed while disconnected":     closedWhileDisconnected[Ev],
+		"closed while frozen":           closedWhileFrozen[Ev],
+		"ended by its session":          endedBySession[Ev],
+		"closed after an expiry":        closedAfterExpiry[Ev],
+		"a flapping network, unread":    flapping[Ev],
+		"a session that is no session":  refused[Ev],
+		"a lost reply to every request": lostReplies[Ev],
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer srv.Close()
+				s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: timeout, Dialer: srv.DialContext})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				play(t, srv, s, r)
+			})
+		})
+	}
+}
+
+func (r Recipe[Ev]) open(t *testing.T, s *session.Session) Handle[Ev] {
+	t.Helper()
+	h, err := r.Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// ended expects what there is to read to end with one last event.
+func (r Recipe[Ev]) ended(t *testing.T, h Handle[Ev]) {
+	t.Helper()
+	<-h.Done()
+	lasts, n := 0, 0
+	for ev := range h.Events() {
+		n++
+		switch {
+		case lasts > 0:
+			t.Errorf("%v comes after the last event", ev)
+		case r.Last(ev):
+			lasts++
+		}
+	}
+	if lasts != 1 {
+		t.Errorf("%d last events among %d", lasts, n)
+	}
+}
+
+// settle waits until nothing moves any more, and has the recipe's events delivered to
+// nobody.
+func settle() { synctest.Wait() }
+
+// nothingLeft expects no ephemeral node of the session.
+func nothingLeft(t *testing.T, srv *zktest.Server, s *session.Session) {
+	t.Helper()
+	for _, path := range srv.Paths() {
+		stat, err := s.Exists(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stat != nil && stat.EphemeralOwner != 0 {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+func closedByMany[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	settle()
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(h.Close)
+	}
+	wg.Wait()
+	h.Close()
+	nothingLeft(t, srv, s)
+	r.ended(t, h)
+}
+
+func closedAtOnce[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	for range 20 {
+		h := r.open(t, s)
+		h.Close()
+		r.ended(t, h)
+	}
+	settle()
+	nothingLeft(t, srv, s)
+}
+
+func closedUnread[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	events := h.Events() // and nobody receives
+	settle()
+	h.Close()
+	nothingLeft(t, srv, s)
+	lasts := 0
+	for ev := range events {
+		if r.Last(ev) {
+			lasts++
+		}
+	}
+	if lasts != 1 {
+		t.Errorf("%d last events", lasts)
+	}
+}
+
+func closedWhileDisconnected[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	settle()
+	srv.Refuse(true)
+	srv.Disconnect(0)
+	settle()
+	closedInTime(t, h)
+	r.ended(t, h)
+	srv.Refuse(false)
+	<-time.After(2 * timeout) // the bubble's; the server has forgotten the session by then
+	nothingLeft(t, srv, s)
+}
+
+func closedWhileFrozen[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	settle()
+	srv.Freeze(0, zktest.Both)
+	closedInTime(t, h)
+	r.ended(t, h)
+	srv.Thaw(0)
+	<-time.After(2 * timeout)
+	nothingLeft(t, srv, s)
+}
+
+// closedInTime expects Close to return when the session's deadline has passed.
+func closedInTime[Ev any](t *testing.T, h Handle[Ev]) {
+	t.Helper()
+	begun := time.Now()
+	h.Close()
+	if took := time.Since(begun); took > timeout {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+func endedBySession[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	settle()
+	s.Close()
+	r.ended(t, h)
+	h.Close()
+	if left := srv.Sessions(); len(left) > 0 {
+		t.Errorf("%d sessions are left", len(left))
+	}
+}
+
+func closedAfterExpiry[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	settle()
+	srv.Expire(s.ID())
+	<-time.After(2 * timeout)
+	h.Close()
+	r.ended(t, h)
+	nothingLeft(t, srv, s)
+}
+
+func flapping[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	h.Events()
+	for range 50 {
+		srv.Disconnect(0)
+		settle()
+	}
+	h.Close()
+	nothingLeft(t, srv, s)
+	r.ended(t, h)
+}
+
+func refused[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	settle()
+	srv.ResetRequests()
+	if _, err := r.Open(nil); !errors.Is(err, session.ErrInvalidArgument) {
+		t.Errorf("no session: %v", err)
+	}
+	s.Close()
+	if _, err := r.Open(s); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("a closed session: %v", err)
+	}
+	if n := srv.Requests().Total(); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func lostReplies[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	for skip := range 12 {
+		srv.DropReply(zktest.Match{Skip: skip})
+		h := r.open(t, s)
+		<-time.After(time.Second)
+		h.Close()
+		r.ended(t, h)
+		srv.ClearFaults()
+		<-time.After(time.Second)
+		nothingLeft(t, srv, s)
+	}
+}
