@@ -45,6 +45,17 @@ type write struct {
 	n       int // counts the writes of this handle, from 1
 }
 
+func (w write) String() string {
+	how := "set"
+	if !w.always {
+		how = fmt.Sprintf("update=%d", w.version)
+	}
+	if w.create {
+		how += "+"
+	}
+	return fmt.Sprintf("%s#%d", how, w.n)
+}
+
 // An attempt belongs to an epoch of the session, and is about the n-th write. Every
 // answer names it; there is at most one question open about each.
 type attempt struct{ epoch, n int }
@@ -194,7 +205,7 @@ func (m machine[T]) String() string {
 		s += fmt.Sprintf("epoch=%d", m.epoch)
 	}
 	if m.told {
-		s += fmt.Sprintf(" exists=%v mzxid=%d", m.exists, m.mzxid)
+		s += fmt.Sprintf(" zxid=%d exists=%v czxid=%d mzxid=%d", m.zxid, m.exists, m.czxid, m.mzxid)
 	}
 	if m.good {
 		s += fmt.Sprintf(" good=%d", m.version)
@@ -206,13 +217,12 @@ func (m machine[T]) String() string {
 		s += " marker?"
 	}
 	for i, w := range m.queue {
-		if i == 0 {
-			s += fmt.Sprintf(" %v", m.step)
+		if i == 0 && m.step == idle {
+			s += " idle"
+		} else if i == 0 {
+			s += fmt.Sprintf(" %v@%d", m.step, m.asked.epoch)
 		}
-		s += fmt.Sprintf(" #%d", w.n)
-		if w.create {
-			s += "+"
-		}
+		s += " " + w.String()
 	}
 	if m.err != nil {
 		s += " err=" + m.err.Error()
