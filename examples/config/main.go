@@ -61,13 +61,14 @@ func run(out io.Writer, servers string) error {
 // serve is the service. After each change it plays what the operator does next.
 func serve(ctx context.Context, out io.Writer, s *session.Session, v *config.Value[limits]) error {
 	double := func(old limits) (limits, error) { old.RequestsPerSecond *= 2; return old, nil }
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	for {
 		select {
 		case ev := <-v.Events():
 			var err error
 			switch ev := ev.(type) {
 			case config.Changed[limits]:
-				fmt.Fprintf(out, "serving %d requests a second\n", ev.Value.RequestsPerSecond)
+				say("serving %d requests a second", ev.Value.RequestsPerSecond)
 				switch ev.Value.RequestsPerSecond {
 				case 10:
 					err = v.Update(ctx, double)
@@ -78,10 +79,10 @@ func serve(ctx context.Context, out io.Writer, s *session.Session, v *config.Val
 				}
 			case config.Invalid:
 				last, _, _ := v.Last()
-				fmt.Fprintf(out, "still serving %d: %v\n", last.RequestsPerSecond, ev.Err)
+				say("still serving %d: %v", last.RequestsPerSecond, ev.Err)
 				err = v.Set(ctx, limits{RequestsPerSecond: 40})
 			case config.Deleted:
-				fmt.Fprintln(out, "there are no limits yet")
+				say("there are no limits yet")
 				err = v.Set(ctx, limits{RequestsPerSecond: 10})
 			case config.Closed:
 				return ev.Err

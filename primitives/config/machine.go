@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
@@ -216,13 +217,12 @@ func (m machine[T]) String() string {
 	case m.touched:
 		s += " marker?"
 	}
-	for i, w := range m.queue {
-		if i == 0 && m.step == idle {
-			s += " idle"
-		} else if i == 0 {
-			s += fmt.Sprintf(" %v@%d", m.step, m.asked.epoch)
+	if len(m.queue) > 0 {
+		s += fmt.Sprintf(" %v", m.step)
+		if m.step != idle {
+			s += fmt.Sprintf("@%d", m.asked.epoch)
 		}
-		s += " " + w.String()
+		s += fmt.Sprintf(" %v", m.queue)
 	}
 	if m.err != nil {
 		s += " err=" + m.err.Error()
@@ -274,7 +274,7 @@ func (m *turn[T]) take(in input) {
 	case submit:
 		m.n++
 		in.n = m.n
-		m.queue = append(m.queue[:len(m.queue):len(m.queue)], in.write)
+		m.queue = append(slices.Clip(m.queue), in.write)
 	case forget:
 		m.forget(in)
 	case wrote:
@@ -405,8 +405,8 @@ func (m *turn[T]) wrote(in wrote) {
 		m.step = ensuring
 		m.do(ensure{in.attempt, false})
 	case errors.Is(err, session.ErrNoNode) && w.always, errors.Is(err, session.ErrNodeExists) && w.always:
-		m.queue = append([]write{w}, m.queue[1:]...)
-		m.queue[0].create = !w.create
+		w.create = !w.create
+		m.queue = slices.Concat([]write{w}, m.queue[1:])
 		m.again()
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists), errors.Is(err, session.ErrBadVersion):
 		m.settle(errConflict)
@@ -479,7 +479,7 @@ func (m *turn[T]) ensured(err error) {
 func (m *turn[T]) forget(in forget) {
 	for i, w := range m.queue {
 		if w.reply == in.what && (i > 0 || m.step == idle) {
-			m.queue = append(append([]write(nil), m.queue[:i]...), m.queue[i+1:]...)
+			m.queue = slices.Concat(m.queue[:i], m.queue[i+1:])
 			m.do(confirm{in.reply, true})
 			return
 		}

@@ -224,9 +224,10 @@ func isAnswer(in input) bool {
 	switch in.(type) {
 	case wrote, looked, ensured:
 		return true
-	default:
+	case leave, connected, expired, closed, read, unfollowed, submit, forget, withdrawn:
 		return false
 	}
+	return false
 }
 
 // progress fails the test if a handle that leaves does not end when its questions are
