@@ -10,4 +10,15 @@
 // From Acquired until Done is closed no other client is granted the lock,
 // unless somebody else deletes its node; and every grant has a token that is
 // greater than those of all grants before it.
+//
+// # Config
+//
+// Import github.com/zkactors/zkactors/primitives/config for typed values that are
+// watched, set, and updated by compare-and-set. Its events are
+//
+//	(Changed | Deleted | Invalid)* Closed
+//
+// Every write is done once or not at all, whatever reply is lost; its outcome is
+// unknown only if the session expired, or the caller left, before it could be found out.
+// The view never goes back, and ends with the newest value.
 package primitives

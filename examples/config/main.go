@@ -1,0 +1,97 @@
+// Config shows a service that reloads its limits live: an operator sets them, raises
+// them, makes a mistake, with which the service goes on as before, and corrects it.
+//
+// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const path = "/zkactors-config/limits"
+
+type limits struct {
+	RequestsPerSecond int `json:"requestsPerSecond"`
+}
+
+func main() {
+	servers := flag.String("servers", "", "use these servers instead of one in memory")
+	flag.Parse()
+	if err := run(os.Stdout, *servers); err != nil {
+		fmt.Fprintln(os.Stderr, "config:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, servers string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	addrs := strings.Split(servers, ",")
+	if servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			return err
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	v, err := config.Open(s, path, config.JSON[limits], nil)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	return serve(ctx, out, s, v)
+}
+
+// serve is the service. After each change it plays what the operator does next.
+func serve(ctx context.Context, out io.Writer, s *session.Session, v *config.Value[limits]) error {
+	double := func(old limits) (limits, error) { old.RequestsPerSecond *= 2; return old, nil }
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	for {
+		select {
+		case ev := <-v.Events():
+			var err error
+			switch ev := ev.(type) {
+			case config.Changed[limits]:
+				say("serving %d requests a second", ev.Value.RequestsPerSecond)
+				switch ev.Value.RequestsPerSecond {
+				case 10:
+					err = v.Update(ctx, double)
+				case 20:
+					_, err = s.Set(ctx, path, []byte("{requestsPerSecond: lots}"), session.AnyVersion)
+				default:
+					return s.Delete(ctx, path, session.AnyVersion)
+				}
+			case config.Invalid:
+				last, _, _ := v.Last()
+				say("still serving %d: %v", last.RequestsPerSecond, ev.Err)
+				err = v.Set(ctx, limits{RequestsPerSecond: 40})
+			case config.Deleted:
+				say("there are no limits yet")
+				err = v.Set(ctx, limits{RequestsPerSecond: 10})
+			case config.Closed:
+				return ev.Err
+			}
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

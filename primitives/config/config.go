@@ -1,0 +1,351 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// A Value is a typed value at a path, which may or may not be there. It is safe for
+// concurrent use, and must be closed.
+type Value[T any] struct {
+	session *session.Session
+	path    string
+	codec   Codec[T]
+	opts    Options
+	id      string // the handle's GUID, part of the names of its markers
+	actor   *actors.Actor[input, Event]
+	sub     *session.Subscription // belongs to the actor
+
+	mu      sync.Mutex
+	good    bool
+	value   T
+	version int32
+	err     error
+	ended   bool   // the machine has
+	cancel  func() // of the subscription to the session's events
+}
+
+// Open begins to watch the value at path, and returns at once: [Value.Events] tells
+// what is there. There need be no node. The codec is called for once; a nil one is
+// refused.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments; what fails later ends the handle, and [Value.Err] says why.
+func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *Options) (*Value[T], error) {
+	made, err := newCodec(codec)
+	if err := errors.Join(validate(s, path, opts), err); err != nil {
+		return nil, err
+	}
+	v := &Value[T]{session: s, path: path, codec: made, opts: opts.withDefaults(path), id: session.NewGUID()}
+	v.actor = actors.Start(newMachine(made), actors.Role[machine[T], input, effect, Event]{
+		Name:    "config " + path,
+		Begin:   []effect{follow{}},
+		Perform: v.perform,
+		Observe: v.observe,
+		Stop:    leave{},
+		Merge:   merge,
+	})
+	cancel := s.Subscribe(v.follow)
+	v.mu.Lock()
+	v.cancel = cancel
+	ended := v.ended
+	v.mu.Unlock()
+	if ended {
+		cancel()
+	}
+	return v, nil
+}
+
+// Get reads the value, and the version of the node. If there is none, the error wraps
+// [session.ErrNoNode]; if it does not decode, [ErrInvalid], and the value is
+// the last good one, as [Value.Last] has it.
+//
+// It is never older than what this session has written, or has been told of. See
+// [Options.Sync].
+func (v *Value[T]) Get(ctx context.Context) (value T, version int32, err error) {
+	if v.opts.Sync {
+		if err := v.usable(); err != nil {
+			return value, 0, err
+		}
+		if err := v.session.Sync(ctx, v.path); err != nil {
+			return value, 0, v.explain(err)
+		}
+	}
+	value, version, err = v.fetch(ctx)
+	if errors.Is(err, ErrInvalid) {
+		value, _, _ = v.Last()
+	}
+	return value, version, err
+}
+
+// fetch reads the value as the server has it.
+func (v *Value[T]) fetch(ctx context.Context) (value T, version int32, err error) {
+	if err := v.usable(); err != nil {
+		return value, 0, err
+	}
+	data, stat, err := v.session.Get(ctx, v.path)
+	if err != nil {
+		return value, 0, v.explain(err)
+	}
+	value, err = decode(v.codec, data)
+	return value, stat.Version, v.explain(err)
+}
+
+// Last returns the last good value that was seen, and its version, without waiting; ok
+// is false if there has been none. It must not be modified.
+func (v *Value[T]) Last() (value T, version int32, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.value, v.version, v.good
+}
+
+// Set sets the value, whatever it was: the last one wins. If there is no node, it is
+// made, with what is missing above it.
+//
+// If the error wraps [session.ErrUnknownOutcome], it may have been done, or be done a
+// little later; with any other error it was not, and will not be.
+func (v *Value[T]) Set(ctx context.Context, value T) error {
+	return v.write(ctx, value, write{version: session.AnyVersion, always: true})
+}
+
+// Update sets the value to what f makes of it, if nobody else has changed it meanwhile;
+// else f is called again with what it is then, until it fits or ctx ends. If there is
+// no node, f is given the zero value, and the node is made. If f returns an error,
+// Update returns that, and nothing was written.
+//
+// If the error wraps [session.ErrUnknownOutcome], the last result of f may have been
+// written, or be a little later; with any other error nothing was, and will be. Data
+// that does not decode is [ErrInvalid]: only Set replaces it.
+//
+// f is called on the goroutine of the caller, and must not modify its argument's parts
+// unless it owns them, which it does where the codec makes new ones each time, as all
+// codecs of this package do.
+func (v *Value[T]) Update(ctx context.Context, f func(old T) (T, error)) error {
+	if f == nil {
+		return v.explain(fmt.Errorf("%w: f is nil", session.ErrInvalidArgument))
+	}
+	for {
+		old, version, err := v.fetch(ctx)
+		w := write{version: version}
+		if errors.Is(err, session.ErrNoNode) {
+			w.create, err = true, nil
+		}
+		if err != nil {
+			return err
+		}
+		value, err := f(old)
+		if err != nil {
+			return err
+		}
+		if err := v.write(ctx, value, w); !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+}
+
+// write has the actor write, and waits for what becomes of it.
+func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
+	if w.data, err = watch.Encode(v.codec, value); err != nil {
+		return v.explain(fmt.Errorf("encode: %w", err))
+	}
+	at := attempt{epoch: maxNumber, n: maxNumber}
+	if err := v.session.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
+		return v.explain(err)
+	}
+	if ctx.Err() != nil {
+		return v.explain(context.Cause(ctx))
+	}
+	outcome, err := actors.Ask(ctx, v.actor, func(reply actors.Reply[error]) input {
+		w.reply = reply
+		return submit{w}
+	})
+	switch {
+	case err == nil:
+		return v.explain(outcome)
+	case errors.Is(err, actors.ErrEnded):
+		return v.gone()
+	}
+	// The actor knows at once whether it can still be taken back.
+	taken, askErr := actors.Ask(context.WithoutCancel(ctx), v.actor, func(reply actors.Reply[bool]) input {
+		return forget{w.reply, reply}
+	})
+	if askErr != nil || !taken {
+		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+	}
+	return v.explain(err)
+}
+
+// maxNumber is as long as an epoch or a number of a write can become.
+const maxNumber = 1 << 40
+
+func (v *Value[T]) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("config %s: %w", v.path, err)
+}
+
+// usable returns an error if the handle has ended.
+func (v *Value[T]) usable() error {
+	v.mu.Lock()
+	ended := v.ended
+	v.mu.Unlock()
+	if ended {
+		return v.gone()
+	}
+	return nil
+}
+
+// gone is what calls return when the handle has ended.
+func (v *Value[T]) gone() error {
+	if err := v.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return v.explain(ErrClosed)
+}
+
+// Events returns the channel of events, which is always the same one:
+//
+//	(Changed | Deleted | Invalid)* Closed
+//
+// It begins with what is there at present, and is closed after the last event. A
+// reader that is slow gets the newest, not every one.
+func (v *Value[T]) Events() <-chan Event { return v.actor.Events() }
+
+// Done returns a channel that is closed when the handle has ended.
+func (v *Value[T]) Done() <-chan struct{} { return v.actor.Ended() }
+
+// Err returns why the handle has ended: [session.ErrClosed], or what keeps the node from
+// being read, such as [session.ErrNoAuth]. It returns nil while the handle is open, and
+// after Close.
+func (v *Value[T]) Err() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err
+}
+
+// Close ends the handle, and waits until its marker is gone, at most until the session's
+// deadline has passed. A write that is under way is still answered; others fail with
+// [ErrClosed]. Undelivered events are discarded, but for the last one. It may be
+// called any number of times.
+func (v *Value[T]) Close() { v.actor.Close() }
+
+// follow tells the machine what becomes of the session.
+func (v *Value[T]) follow(ev session.Event) (settled <-chan struct{}) {
+	var in input
+	switch ev := ev.(type) {
+	case session.Connected:
+		in = connected{ev.Epoch}
+	case session.Expired:
+		in = expired{ev.Epoch}
+	case session.Closed:
+		in, settled = closed{}, v.actor.Ended()
+	case session.Suspended, session.Resumed: // requests wait by themselves
+		return nil
+	}
+	_ = v.actor.Tell(in) // an ended machine needs no news
+	return settled
+}
+
+// observe keeps what the accessors return up to date with the machine.
+func (v *Value[T]) observe(m machine[T], _ []Event) {
+	v.mu.Lock()
+	v.good, v.value, v.version = m.good, m.value, m.version
+	cancel := func() {}
+	if m.Ended() {
+		v.ended = true
+		v.err = v.explain(m.err)
+		if v.cancel != nil {
+			cancel = v.cancel
+		}
+	}
+	v.mu.Unlock()
+	cancel()
+}
+
+// perform starts one thing that the machine asked for.
+func (v *Value[T]) perform(e effect, tell func(input)) {
+	switch e := e.(type) {
+	case follow:
+		v.sub = v.session.Async(0).Follow(v.path, session.AspectData, true, func(r session.Reading, err error) {
+			if err != nil {
+				tell(unfollowed{err})
+				return
+			}
+			tell(read{r})
+		})
+	case unfollow:
+		v.sub.Cancel()
+	case put:
+		v.put(e, tell)
+	case look:
+		v.session.Async(e.epoch).Get(v.marker(e.epoch), func(data []byte, stat *session.Stat, err error) {
+			in := looked{attempt: e.attempt, err: err}
+			switch {
+			case err == nil:
+				in.exists, in.seen = true, stat.Version
+				in.n, _ = strconv.Atoi(string(data)) // what is no number was written by somebody else: 0
+			case errors.Is(err, session.ErrNoNode):
+				in.err = nil
+			}
+			tell(in)
+		})
+	case ensure:
+		dir := v.opts.Markers
+		if !e.markers {
+			dir, _ = session.Split(v.path)
+		}
+		v.session.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) { tell(ensured{e.attempt, err}) })
+	case withdraw:
+		v.session.Async(e.epoch).Withdraw(v.marker(e.epoch), func() { tell(withdrawn(e)) })
+	case answer:
+		e.reply.Give(e.err)
+	case confirm:
+		e.reply.Give(e.done)
+	}
+}
+
+// marker returns the path of our marker in one epoch: that of an earlier one may not be
+// gone yet.
+func (v *Value[T]) marker(epoch int) string {
+	_, name := session.Split(v.path)
+	return session.Join(v.opts.Markers, session.GUIDName(v.id, strconv.Itoa(epoch)+"-"+name))
+}
+
+// ops returns the transaction of a write. The marker comes first: if it has moved,
+// nothing that the rest of the transaction would say is to be believed.
+func (v *Value[T]) ops(e put) []session.Op {
+	marker, number := v.marker(e.epoch), []byte(strconv.Itoa(e.attempt.n))
+	ops := []session.Op{
+		session.CreateOp(marker, number, session.Ephemeral),
+		session.SetOp(v.path, e.data, e.version),
+	}
+	if e.stands {
+		ops[0] = session.SetOp(marker, number, e.seen)
+	}
+	if e.create {
+		ops[1] = session.CreateOp(v.path, e.data, session.Persistent)
+	}
+	return ops
+}
+
+func (v *Value[T]) put(e put, tell func(input)) {
+	ops := v.ops(e)
+	v.session.Async(e.epoch).Multi(ops, func(results []session.OpResult, err error) {
+		in := wrote{attempt: e.attempt, err: err}
+		switch {
+		case err == nil && e.stands:
+			in.seen = results[0].Stat.Version
+		case err != nil:
+			in.marker = len(results) > 0 && results[0].Err != nil
+		}
+		tell(in)
+	})
+}

@@ -1,0 +1,521 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// This file is the whole protocol, as a pure function: no goroutines, no
+// channels, no clock, no I/O. The performer of its effects is in config.go.
+
+type phase int
+
+const (
+	open    phase = iota
+	closing       // a write is under way, and may still say what became of it
+	leaving       // our marker is being removed
+	ended
+)
+
+func (p phase) String() string { return [...]string{"open", "closing", "leaving", "ended"}[p] }
+
+// A step is what the first write in the queue waits for.
+type step int
+
+const (
+	idle     step = iota // a session, if there is a write at all
+	writing              // the answer to its transaction
+	looking              // what our marker says about it
+	ensuring             // a directory
+)
+
+func (s step) String() string { return [...]string{"idle", "writing", "looking", "ensuring"}[s] }
+
+// A write is what somebody asks for.
+type write struct {
+	data    []byte
+	version int32 // that the node must have
+	create  bool  // there must be no node instead
+	always  bool  // neither matters: create is only what is tried next
+	reply   actors.Reply[error]
+	n       int // counts the writes of this handle, from 1
+}
+
+func (w write) String() string {
+	how := "set"
+	if !w.always {
+		how = fmt.Sprintf("update=%d", w.version)
+	}
+	if w.create {
+		how += "+"
+	}
+	return fmt.Sprintf("%s#%d", how, w.n)
+}
+
+// An attempt belongs to an epoch of the session, and is about the n-th write. Every
+// answer names it; there is at most one question open about each.
+type attempt struct{ epoch, n int }
+
+// An input is something that happened.
+//
+//sumtype:decl
+type input interface{ input() }
+
+type (
+	leave      struct{}                  // commanded, or the actor was stopped
+	connected  struct{ epoch int }       // a session has been established
+	expired    struct{ epoch int }       // it is gone, with our marker
+	closed     struct{}                  // there will not be another
+	read       struct{ session.Reading } // answers follow, any number of times
+	unfollowed struct{ err error }       // its last answer
+	submit     struct{ write }           // commanded; its reply gets one answer
+	forget     struct {                  // commanded: take it back, if that is still possible
+		what  actors.Reply[error]
+		reply actors.Reply[bool] // whether it was
+	}
+	wrote struct { // answers put
+		attempt
+		err    error
+		marker bool  // the error is about the marker
+		seen   int32 // the version that the marker has now
+	}
+	looked struct { // answers look
+		attempt
+		err    error
+		exists bool
+		n      int // which write the marker tells of
+		seen   int32
+	}
+	ensured struct { // answers ensure
+		attempt
+		err error
+	}
+	withdrawn struct{ epoch int } // answers withdraw
+)
+
+func (leave) input()      {}
+func (connected) input()  {}
+func (expired) input()    {}
+func (closed) input()     {}
+func (read) input()       {}
+func (unfollowed) input() {}
+func (submit) input()     {}
+func (forget) input()     {}
+func (wrote) input()      {}
+func (looked) input()     {}
+func (ensured) input()    {}
+func (withdrawn) input()  {}
+
+// An effect is something to do about it.
+//
+//sumtype:decl
+type effect interface{ effect() }
+
+type (
+	follow   struct{} // the node, in whichever epoch is present
+	unfollow struct{}
+	put      struct { // in one transaction: the marker first, then the value
+		attempt
+		write
+		stands bool  // the marker exists, with the version seen; else it is made
+		seen   int32 // so that a transaction that was thought lost cannot come after this one
+	}
+	look   struct{ attempt } // at the marker
+	ensure struct {          // that there is a directory: for markers, or for the value
+		attempt
+		markers bool
+	}
+	withdraw struct{ epoch int } // our marker, until it is confirmed or the epoch has ended
+	answer   struct {
+		reply actors.Reply[error]
+		err   error
+	}
+	confirm struct {
+		reply actors.Reply[bool]
+		done  bool
+	}
+)
+
+func (follow) effect()   {}
+func (unfollow) effect() {}
+func (put) effect()      {}
+func (look) effect()     {}
+func (ensure) effect()   {}
+func (withdraw) effect() {}
+func (answer) effect()   {}
+func (confirm) effect()  {}
+
+type effects = actors.Effects[effect, Event]
+
+// What becomes of a write, beside the errors of package session.
+var (
+	errConflict   = errors.New("the node is not what was expected")
+	errMarkerGone = errors.New("our marker was deleted by somebody else")
+)
+
+// A view is what is known of the node, and what was told of it.
+type view[T any] struct {
+	zxid         int64 // of the newest reading that was taken
+	told, exists bool
+	czxid, mzxid int64 // of what was told, if it exists
+
+	good    bool // there has been a good value
+	value   T    // the last good one
+	version int32
+}
+
+// A machine is one handle: a view of the value, and a queue of writes, of which one is
+// under way at a time: our marker can tell of no more.
+type machine[T any] struct {
+	codec watch.Codec[T]
+	phase phase
+	err   error // why we end
+	view[T]
+
+	epoch   int  // of the present session; 0 if there is none
+	over    bool // there will not be another
+	queue   []write
+	n       int // of the newest write
+	step    step
+	touched bool    // our marker may exist in this epoch
+	stands  bool    // it does
+	seen    int32   // the version that it has
+	asked   attempt // what the answer to the open question will name
+}
+
+// A turn is one step of a machine: what it becomes, and what it asks for.
+type turn[T any] struct {
+	machine[T]
+	out effects
+}
+
+func newMachine[T any](codec watch.Codec[T]) machine[T] { return machine[T]{codec: codec} }
+
+// String is canonical: machines with equal strings do the same.
+func (m machine[T]) String() string {
+	s := fmt.Sprintf("%v(", m.phase)
+	switch {
+	case m.over:
+		s += "over"
+	default:
+		s += fmt.Sprintf("epoch=%d", m.epoch)
+	}
+	if m.told {
+		s += fmt.Sprintf(" zxid=%d exists=%v czxid=%d mzxid=%d", m.zxid, m.exists, m.czxid, m.mzxid)
+	}
+	if m.good {
+		s += fmt.Sprintf(" good=%d", m.version)
+	}
+	switch {
+	case m.stands:
+		s += fmt.Sprintf(" marker=%d", m.seen)
+	case m.touched:
+		s += " marker?"
+	}
+	if len(m.queue) > 0 {
+		s += fmt.Sprintf(" %v", m.step)
+		if m.step != idle {
+			s += fmt.Sprintf("@%d", m.asked.epoch)
+		}
+		s += fmt.Sprintf(" %v", m.queue)
+	}
+	if m.err != nil {
+		s += " err=" + m.err.Error()
+	}
+	return s + ")"
+}
+
+// Ended implements [actors.Machine].
+func (m machine[T]) Ended() bool { return m.phase == ended }
+
+// Step implements [actors.Machine]. Inputs that mean nothing in the current state are
+// ignored: they answer a question nobody asks any more.
+func (m machine[T]) Step(in input) (machine[T], effects) {
+	if m.Ended() {
+		return m, effects{}
+	}
+	t := turn[T]{machine: m}
+	t.take(in)
+	t.advance()
+	return t.machine, t.out
+}
+
+func (m *turn[T]) take(in input) {
+	switch in := in.(type) {
+	case leave:
+		m.end(nil)
+	case closed:
+		m.over = true
+		m.enter(0)
+		m.end(session.ErrClosed)
+	case connected:
+		m.enter(in.epoch)
+	case expired:
+		if in.epoch == m.epoch {
+			m.enter(0)
+		}
+	case read:
+		if m.phase == open {
+			m.read(in.Reading)
+		}
+	case unfollowed:
+		switch {
+		case m.phase != open:
+		case passing(in.err):
+			m.do(follow{})
+		default:
+			m.end(in.err)
+		}
+	case submit:
+		m.n++
+		in.n = m.n
+		m.queue = append(slices.Clip(m.queue), in.write)
+	case forget:
+		m.forget(in)
+	case wrote:
+		if m.awaits(writing, in.attempt) {
+			m.wrote(in)
+		}
+	case looked:
+		if m.awaits(looking, in.attempt) {
+			m.looked(in)
+		}
+	case ensured:
+		if m.awaits(ensuring, in.attempt) {
+			m.ensured(in.err)
+		}
+	case withdrawn:
+		if m.phase == leaving {
+			m.finish()
+		}
+	}
+}
+
+// enter begins an epoch, in which we have no marker yet.
+func (m *turn[T]) enter(epoch int) { m.epoch, m.touched, m.stands, m.seen = epoch, false, false, 0 }
+
+func (m *turn[T]) do(e effect) { m.out.Do = append(m.out.Do, e) }
+
+// awaits reports whether an answer is the one that the first write waits for. Its epoch
+// may be over meanwhile, but not forgotten: the queue stands still until it comes.
+func (m *turn[T]) awaits(s step, a attempt) bool {
+	return m.step == s && m.asked == a
+}
+
+// passing reports whether the node can be followed in the next epoch.
+func passing(err error) bool {
+	return (errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrDisconnected)) && !errors.Is(err, session.ErrClosed)
+}
+
+// --- the view
+
+// read takes what is at the path, unless it is older than what was taken before. It
+// compares transactions, not versions: what was made again is another node.
+func (m *turn[T]) read(r session.Reading) {
+	if r.Zxid < m.zxid {
+		return
+	}
+	m.zxid = r.Zxid
+	told, existed := m.told, m.exists
+	m.told, m.exists = true, r.Stat != nil
+	if r.Stat == nil {
+		if !told || existed {
+			m.emit(Deleted{})
+		}
+		m.czxid, m.mzxid = 0, 0
+		return
+	}
+	if existed && m.czxid == r.Stat.Czxid && m.mzxid == r.Stat.Mzxid {
+		return
+	}
+	m.czxid, m.mzxid = r.Stat.Czxid, r.Stat.Mzxid
+	value, err := decode(m.codec, r.Data)
+	if err != nil {
+		m.emit(Invalid{err, r.Stat.Version})
+		return
+	}
+	m.good, m.value, m.version = true, value, r.Stat.Version
+	m.emit(Changed[T]{value, r.Stat.Version})
+}
+
+func (m *turn[T]) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
+
+func decode[T any](codec watch.Codec[T], data []byte) (T, error) {
+	value, err := watch.Decode(codec, data)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return value, err
+}
+
+// --- the writes
+
+// advance starts what can be started.
+func (m *turn[T]) advance() {
+	if m.step != idle || m.phase == leaving || m.phase == ended {
+		return
+	}
+	if m.phase == closing {
+		m.refuse()
+		if !m.touched {
+			m.finish()
+			return
+		}
+		m.phase = leaving
+		m.do(withdraw{m.epoch})
+		return
+	}
+	if m.epoch != 0 && len(m.queue) > 0 {
+		m.step, m.touched = writing, true
+		m.asked = attempt{m.epoch, m.queue[0].n}
+		m.do(put{m.asked, m.queue[0], m.stands, m.seen})
+	}
+}
+
+// settle answers the first write.
+func (m *turn[T]) settle(err error) {
+	m.do(answer{m.queue[0].reply, err})
+	m.queue, m.step = m.queue[1:], idle
+}
+
+// again tries the first write once more, which is known not to have been done.
+func (m *turn[T]) again() { m.step = idle }
+
+func (m *turn[T]) wrote(in wrote) {
+	w := m.queue[0]
+	present := in.epoch == m.epoch
+	if present && in.err == nil {
+		m.stands, m.seen = true, in.seen
+	}
+	switch err := in.err; {
+	case err == nil:
+		m.settle(nil)
+	case errors.Is(err, session.ErrUnknownOutcome):
+		m.doubt(in.attempt, err)
+	case errors.Is(err, session.ErrExpired), errors.Is(err, session.ErrDisconnected):
+		m.again() // it was never sent
+	case in.marker:
+		m.marked(in)
+	case errors.Is(err, session.ErrNoNode) && w.create:
+		m.step = ensuring
+		m.do(ensure{in.attempt, false})
+	case errors.Is(err, session.ErrNoNode) && w.always, errors.Is(err, session.ErrNodeExists) && w.always:
+		w.create = !w.create
+		m.queue = slices.Concat([]write{w}, m.queue[1:])
+		m.again()
+	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists), errors.Is(err, session.ErrBadVersion):
+		m.settle(errConflict)
+	default:
+		m.settle(err)
+	}
+}
+
+// marked follows a transaction that failed because our marker is not what it was thought
+// to be.
+func (m *turn[T]) marked(in wrote) {
+	switch {
+	case in.epoch != m.epoch:
+		m.again() // that marker is of the past
+	case errors.Is(in.err, session.ErrNoNode) && m.stands:
+		m.stands = false // it was deleted by somebody else: make another one
+		m.again()
+	case errors.Is(in.err, session.ErrNoNode):
+		m.step = ensuring
+		m.do(ensure{in.attempt, true})
+	case errors.Is(in.err, session.ErrNodeExists), errors.Is(in.err, session.ErrBadVersion):
+		m.doubt(in.attempt, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err)) // one that was thought lost has come
+	default:
+		m.settle(in.err)
+	}
+}
+
+// doubt looks what became of a write whose reply was lost, if that can be known.
+func (m *turn[T]) doubt(at attempt, err error) {
+	if at.epoch != m.epoch || errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed) {
+		m.settle(err)
+		return
+	}
+	m.step = looking
+	m.do(look{at})
+}
+
+func (m *turn[T]) looked(in looked) {
+	switch {
+	case in.err == nil && in.exists && in.n == in.attempt.n:
+		if in.epoch == m.epoch {
+			m.stands, m.seen = true, in.seen
+		}
+		m.settle(nil)
+	case in.epoch != m.epoch:
+		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
+	case errors.Is(in.err, session.ErrDisconnected):
+		m.do(look{in.attempt})
+	case in.err != nil:
+		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))
+	case in.exists:
+		m.stands, m.seen = true, in.seen
+		m.again()
+	case m.stands:
+		m.stands = false
+		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, errMarkerGone))
+	default:
+		m.again()
+	}
+}
+
+func (m *turn[T]) ensured(err error) {
+	if err != nil && !passing(err) {
+		m.settle(err)
+		return
+	}
+	m.again()
+}
+
+func (m *turn[T]) forget(in forget) {
+	for i, w := range m.queue {
+		if w.reply == in.what && (i > 0 || m.step == idle) {
+			m.queue = slices.Concat(m.queue[:i], m.queue[i+1:])
+			m.do(confirm{in.reply, true})
+			return
+		}
+	}
+	m.do(confirm{in.reply, false})
+}
+
+// --- the end
+
+// end begins to close. What is under way may still be answered.
+func (m *turn[T]) end(err error) {
+	if m.phase == open {
+		m.phase, m.err = closing, err
+		m.do(unfollow{})
+	} else if m.phase == leaving && m.over {
+		m.finish()
+	}
+}
+
+// refuse answers what has not been done and will not be.
+func (m *turn[T]) refuse() {
+	for _, w := range m.queue {
+		m.do(answer{w.reply, m.refusal()})
+	}
+	m.queue = nil
+}
+
+func (m *turn[T]) refusal() error {
+	if m.err == nil {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, m.err)
+}
+
+func (m *turn[T]) finish() {
+	m.refuse()
+	m.phase = ended
+	m.emit(Closed{m.err})
+}

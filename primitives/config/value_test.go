@@ -1,0 +1,483 @@
+package config_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+type limits struct {
+	Rate  int
+	Burst int
+}
+
+// The call sites of API.md.
+func TestCallSites(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, all ...*session.Session) {
+		ctx, s := t.Context(), all[0]
+		v, err := config.Open(s, "/config/limits", config.JSON[limits], nil)
+		ok(t, err)
+		defer v.Close()
+		ok(t, v.Set(ctx, limits{Rate: 1}))
+		ok(t, v.Update(ctx, func(old limits) (limits, error) { old.Burst = old.Rate * 10; return old, nil }))
+		got, version, err := v.Get(ctx)
+		if err != nil || got != (limits{1, 10}) || version != 1 {
+			t.Errorf("%v %d %v", got, version, err)
+		}
+		go func() { pass(time.Second); v.Close() }()
+		var last config.Event
+		for ev := range v.Events() {
+			switch ev := ev.(type) {
+			case config.Changed[limits]:
+				if ev.Value != (limits{1, 10}) || ev.Version != 1 {
+					t.Errorf("%+v", ev)
+				}
+			case config.Deleted, config.Invalid:
+				t.Error(ev)
+			case config.Closed:
+			}
+			last = ev
+		}
+		if last != (config.Closed{}) || v.Err() != nil {
+			t.Errorf("the last event is %v, and the reason %v", last, v.Err())
+		}
+		<-v.Done()
+	})
+}
+
+// What a reader is told as the node comes, goes, is broken and comes again.
+func TestEvents(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		v, other := counter(t, s[0]), counter(t, s[1])
+		expect(t, v, "deleted")
+		if _, _, has := v.Last(); has {
+			t.Error("there has been no value yet")
+		}
+		if _, _, err := v.Get(ctx); !errors.Is(err, session.ErrNoNode) {
+			t.Errorf("Get without a node: %v", err)
+		}
+		ok(t, other.Set(ctx, 5))
+		if ev := expect(t, v, "changed version=0"); ev != (config.Changed[int]{Value: 5}) {
+			t.Errorf("%#v", ev)
+		}
+		_, err := s[1].Set(ctx, "/app/counter", []byte("{"), 0)
+		ok(t, err)
+		ev := expect(t, v, "invalid version=1: value does not decode: unexpected end of JSON input")
+		if invalid := ev.(config.Invalid); !errors.Is(invalid.Err, config.ErrInvalid) {
+			t.Errorf("%v", invalid.Err)
+		}
+		if last, version, has := v.Last(); last != 5 || version != 0 || !has {
+			t.Errorf("the last good value is %d version %d", last, version)
+		}
+		if got, version, err := v.Get(ctx); got != 5 || version != 1 || !errors.Is(err, config.ErrInvalid) {
+			t.Errorf("Get of an invalid value: %d version %d, %v", got, version, err)
+		}
+		if err := v.Update(ctx, increment); !errors.Is(err, config.ErrInvalid) {
+			t.Errorf("Update of an invalid value: %v", err)
+		}
+		ok(t, s[1].Delete(ctx, "/app/counter", 1)) // no marker is in the way
+		expect(t, v, "deleted")
+		ok(t, v.Update(ctx, increment)) // makes it, from zero
+		expect(t, v, "changed version=0")
+		value(t, other, 1, 0)
+		_, err = s[1].Set(ctx, "/app/counter", []byte("x"), 0)
+		ok(t, err)
+		ok(t, v.Set(ctx, 7)) // replaces what does not decode
+		expect(t, v, "changed version=2")
+	})
+}
+
+// A service sees every change in the end, whatever happens to its connection.
+func TestLiveReload(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		v, other := counter(t, s[0]), counter(t, s[1])
+		expect(t, v, "deleted")
+		want := 0
+		for i := range 60 {
+			id := s[0].ID()
+			if i%3 == 2 {
+				srv.Refuse(true)
+				synctest.Wait()
+			}
+			switch i % 6 {
+			case 0:
+				srv.Disconnect(id)
+			case 2:
+				srv.Disconnect(id)
+			case 3:
+				srv.DropReply(zktest.Match{Op: zktest.OpGetData, Session: id})
+			case 5:
+				srv.Expire(id)
+			}
+			if i%10 == 9 { // the version is then what it was
+				ok(t, s[1].Delete(ctx, "/app/counter", session.AnyVersion))
+				want = 1000 * i
+				ok(t, other.Set(ctx, want))
+			} else {
+				want++
+				ok(t, other.Update(ctx, func(int) (int, error) { return want, nil }))
+			}
+			srv.Refuse(false)
+			v.Events()
+			pass(20 * time.Second)
+			select {
+			case ev := <-v.Events():
+				if changed, is := ev.(config.Changed[int]); !is || changed.Value != want {
+					t.Fatalf("round %d: %#v, want %d", i, ev, want)
+				}
+			default:
+				t.Fatalf("round %d: no event, want %d", i, want)
+			}
+		}
+	})
+}
+
+// A slow reader gets the newest, and delays nobody.
+func TestSlowReader(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		slow, other := counter(t, s[0]), counter(t, s[1])
+		slow.Events()
+		for i := range 500 {
+			ok(t, other.Set(t.Context(), i))
+			if i%50 == 0 {
+				_, err := s[1].Set(t.Context(), "/app/counter", []byte("?"), session.AnyVersion)
+				ok(t, err)
+			}
+		}
+		synctest.Wait()
+		if ev, is := (<-slow.Events()).(config.Changed[int]); !is || ev.Value != 499 {
+			t.Errorf("%#v, want the newest value, 499", ev)
+		}
+		select {
+		case ev := <-slow.Events():
+			t.Errorf("one more event: %v", ev)
+		default:
+		}
+		if n := len(markers(srv)); n != 1 {
+			t.Errorf("%d markers, want that of the writer", n)
+		}
+	})
+}
+
+// The error of f ends the update, and so does its panic; neither leaves anything.
+func TestUpdateIsAborted(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		stop := errors.New("stop")
+		if err := v.Update(t.Context(), func(int) (int, error) { return 1, stop }); !errors.Is(err, stop) {
+			t.Error(err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic of f is gone")
+				}
+			}()
+			_ = v.Update(t.Context(), func(int) (int, error) { panic("f") })
+		}()
+		if err := v.Update(t.Context(), nil); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Error(err)
+		}
+		if paths := srv.Paths(); len(paths) > 0 {
+			t.Errorf("written: %q", paths)
+		}
+		ok(t, v.Update(t.Context(), increment))
+		value(t, v, 1, 0)
+	})
+}
+
+// What a write costs, with the directories made: one request, and one read for Update.
+func TestCost(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		ok(t, v.Set(t.Context(), 0))
+		synctest.Wait()
+		srv.ResetRequests()
+		for range 10 {
+			ok(t, v.Update(t.Context(), increment))
+		}
+		synctest.Wait()
+		counts := srv.Requests()
+		// Half of the reads are those of the view, one for each change.
+		if counts[zktest.OpMulti] != 10 || counts[zktest.OpGetData] > 20 || srv.Proposals() != 10 {
+			t.Errorf("ten updates cost %v, and %d proposals", counts, srv.Proposals())
+		}
+	})
+}
+
+// No node of a handle outlives its Close, whatever was lost before.
+func TestNoGhosts(t *testing.T) {
+	for name, trouble := range map[string]func(srv *zktest.Server, s *session.Session){
+		"none":              func(*zktest.Server, *session.Session) {},
+		"lost reply":        func(srv *zktest.Server, _ *session.Session) { srv.DropReply(zktest.Match{Op: zktest.OpMulti}) },
+		"lost request":      func(srv *zktest.Server, _ *session.Session) { srv.DropRequest(zktest.Match{Op: zktest.OpMulti}) },
+		"second lost reply": func(srv *zktest.Server, _ *session.Session) { srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 1}) },
+		"third lost reply":  func(srv *zktest.Server, _ *session.Session) { srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 2}) },
+		"lost delete":       func(srv *zktest.Server, _ *session.Session) { srv.DropRequest(zktest.Match{Op: zktest.OpDelete}) },
+		"lost look": func(srv *zktest.Server, _ *session.Session) {
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 2})
+			srv.DropReply(zktest.Match{Op: zktest.OpGetData, Path: "/app/_config-markers/*"})
+		},
+		"suspended": func(srv *zktest.Server, _ *session.Session) {
+			srv.Refuse(true)
+			srv.Disconnect(0)
+			time.AfterFunc(time.Second, func() { srv.Refuse(false) })
+		},
+		"expired": func(srv *zktest.Server, s *session.Session) { srv.Expire(s.ID()) },
+		"frozen": func(srv *zktest.Server, _ *session.Session) {
+			srv.Freeze(0, zktest.Both)
+			time.AfterFunc(time.Minute, func() { srv.Thaw(0) })
+		},
+		"no answer any more": func(srv *zktest.Server, _ *session.Session) {
+			srv.Freeze(0, zktest.ToClient)
+			time.AfterFunc(time.Minute, func() { srv.Thaw(0) })
+		},
+		"container is reaped": func(*zktest.Server, *session.Session) { pass(10 * time.Minute) },
+	} {
+		for _, wait := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, wait=%v", name, wait), func(t *testing.T) {
+				bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					v := counter(t, s[0])
+					trouble(srv, s[0])
+					answered := make(chan error, 5)
+					for range cap(answered) {
+						go func() { answered <- v.Update(t.Context(), increment) }()
+					}
+					synctest.Wait()
+					confirmed, unknown := 0, 0
+					tally := func() {
+						for range cap(answered) {
+							switch err := <-answered; {
+							case err == nil:
+								confirmed++
+							case errors.Is(err, session.ErrUnknownOutcome):
+								unknown++
+							case !errors.Is(err, config.ErrClosed):
+								t.Error(err)
+							}
+						}
+					}
+					if wait {
+						tally()
+					}
+					begun := time.Now()
+					v.Close()
+					if took := time.Since(begun); took > 12*time.Second {
+						t.Errorf("Close took %v", took)
+					}
+					if !wait {
+						tally()
+					}
+					pass(5 * time.Minute) // also for a session that is gone by its own deadline
+					noMarkers(t, srv)
+					got, _, err := counter(t, s[0]).Get(t.Context())
+					if err != nil && !errors.Is(err, session.ErrNoNode) || got < confirmed || got > confirmed+unknown {
+						t.Errorf("counted to %d (%v), %d confirmed, %d unknown", got, err, confirmed, unknown)
+					}
+					if _, _, err := v.Get(t.Context()); !errors.Is(err, config.ErrClosed) {
+						t.Errorf("Get after Close: %v", err)
+					}
+					if err := v.Set(t.Context(), 1); !errors.Is(err, config.ErrClosed) || errors.Is(err, session.ErrUnknownOutcome) {
+						t.Errorf("Set after Close: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A context that ends tells the truth: what has not been sent will not be.
+func TestContextEnds(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v, other := counter(t, s[0]), counter(t, s[1])
+		ok(t, v.Set(t.Context(), 0))
+		srv.Freeze(s[0].ID(), zktest.ToClient)
+		cause := errors.New("had enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		sent, queued := make(chan error, 1), make(chan error, 1)
+		go func() { sent <- v.Set(ctx, 1) }()
+		synctest.Wait()
+		go func() { queued <- v.Set(ctx, 2) }()
+		synctest.Wait()
+		cancel(cause)
+		if err := <-sent; !errors.Is(err, cause) || !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("sent: %v", err)
+		}
+		if err := <-queued; !errors.Is(err, cause) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("queued: %v", err)
+		}
+		srv.Thaw(s[0].ID())
+		if err := v.Set(ctx, 3); !errors.Is(err, cause) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("too late: %v", err)
+		}
+		pass(time.Minute)
+		value(t, other, 1, 1)
+	})
+}
+
+// The handle ends with its session, and says so.
+func TestSessionIsClosed(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		ok(t, v.Set(t.Context(), 1))
+		s[0].Close()
+		<-v.Done()
+		if !errors.Is(v.Err(), session.ErrClosed) {
+			t.Errorf("the reason is %v", v.Err())
+		}
+		var last config.Event
+		for last = range v.Events() {
+		}
+		if ev, is := last.(config.Closed); !is || !errors.Is(ev.Err, session.ErrClosed) {
+			t.Errorf("the last event is %v", last)
+		}
+		for name, err := range map[string]error{"Set": v.Set(t.Context(), 1), "Update": v.Update(t.Context(), increment)} {
+			if !errors.Is(err, config.ErrClosed) || !errors.Is(err, session.ErrClosed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		noMarkers(t, srv)
+		if _, err := config.Open(s[0], "/app/counter", config.JSON[int], nil); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("Open on a closed session: %v", err)
+		}
+	})
+}
+
+// A marker that an operator deletes is made again; only what it was to prove is unknown.
+func TestMarkerIsDeleted(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := open(t, s[0], "/app/counter", config.JSON[int], &config.Options{Markers: "/else/where", Sync: true})
+		ok(t, v.Update(t.Context(), increment))
+		remove := func() {
+			t.Helper()
+			all := markers(srv)
+			if len(all) != 1 || !strings.HasPrefix(all[0], "/else/where/_c_") {
+				t.Fatalf("markers: %q", all)
+			}
+			ok(t, s[1].Delete(t.Context(), all[0], session.AnyVersion))
+		}
+		remove()
+		ok(t, v.Update(t.Context(), increment))
+		value(t, v, 2, 1)
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/else/where/*"}, time.Second)
+		done := make(chan error, 1)
+		go func() { done <- v.Update(t.Context(), increment) }()
+		pass(900 * time.Millisecond)
+		remove()
+		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("%v, want an unknown outcome", err)
+		}
+		ok(t, v.Update(t.Context(), increment))
+		value(t, v, 4, 3)
+	})
+}
+
+// sick is a codec that panics where it is told to.
+type sick struct{ encode, decode bool }
+
+func (c sick) Encode(v int) ([]byte, error) {
+	if c.encode {
+		panic("encode")
+	}
+	return fmt.Append(nil, v), nil
+}
+
+func (c sick) Decode([]byte) (int, error) {
+	if c.decode {
+		panic("decode")
+	}
+	return 1, nil
+}
+
+func TestBadInput(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		for name, row := range map[string]struct {
+			s     *session.Session
+			path  string
+			codec func() config.Codec[int]
+			opts  *config.Options
+			want  error
+		}{
+			"no session":              {nil, "/a", config.JSON[int], nil, session.ErrInvalidArgument},
+			"empty path":              {s[0], "", config.JSON[int], nil, session.ErrInvalidPath},
+			"relative path":           {s[0], "a/b", config.JSON[int], nil, session.ErrInvalidPath},
+			"root":                    {s[0], "/", config.JSON[int], nil, session.ErrInvalidPath},
+			"no codec":                {s[0], "/a", nil, nil, session.ErrInvalidArgument},
+			"nil codec":               {s[0], "/a", func() config.Codec[int] { return nil }, nil, session.ErrInvalidArgument},
+			"panic":                   {s[0], "/a", func() config.Codec[int] { panic("no") }, nil, watch.ErrCodec},
+			"markers: no path":        {s[0], "/a", config.JSON[int], &config.Options{Markers: "m"}, session.ErrInvalidPath},
+			"markers below the value": {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a/m"}, session.ErrInvalidPath},
+			"markers in the value":    {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a"}, session.ErrInvalidPath},
+		} {
+			if v, err := config.Open(row.s, row.path, row.codec, row.opts); !errors.Is(err, row.want) || v != nil {
+				t.Errorf("%s: %v, want %v", name, err, row.want)
+			}
+		}
+		if counts := srv.Requests(); counts[zktest.OpGetData] > 0 || counts[zktest.OpExists] > 0 {
+			t.Errorf("I/O before the refusal: %v", counts)
+		}
+
+		mute := open(t, s[0], "/sick", func() config.Codec[int] { return sick{encode: true} }, nil)
+		if err := mute.Set(t.Context(), 1); !errors.Is(err, watch.ErrCodec) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("Encode panics: %v", err)
+		}
+		if err := mute.Update(t.Context(), increment); !errors.Is(err, watch.ErrCodec) {
+			t.Errorf("Encode panics: %v", err)
+		}
+		blind := open(t, s[0], "/sick", func() config.Codec[int] { return sick{decode: true} }, nil)
+		ok(t, blind.Set(t.Context(), 1))
+		expect(t, blind, "invalid version=0: value does not decode: codec panicked: decode")
+		if _, _, err := blind.Get(t.Context()); !errors.Is(err, watch.ErrCodec) {
+			t.Errorf("Decode panics: %v", err)
+		}
+		large := open(t, s[0], "/large", config.Bytes, nil)
+		srv.ResetRequests()
+		if err := large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)); !errors.Is(err, session.ErrTooLarge) {
+			t.Errorf("two megabytes: %v", err)
+		}
+		if n := srv.Requests()[zktest.OpMulti]; n > 0 {
+			t.Errorf("%d transactions were sent", n)
+		}
+		text := open(t, s[0], "/text", config.Text, nil)
+		ok(t, text.Set(t.Context(), "größer"))
+		value(t, text, "größer", 0)
+		value(t, open(t, s[0], "/text", config.Text, &config.Options{Sync: true}), "größer", 0)
+	})
+}
+
+// A node that may not be read ends the handle; one that may not be written to is an
+// error of the write.
+func TestForbidden(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		const noAuth = -102
+		v := counter(t, s[0])
+		ok(t, v.Set(t.Context(), 1))
+		srv.AnswerError(zktest.Match{Op: zktest.OpMulti}, noAuth)
+		if err := v.Set(t.Context(), 2); !errors.Is(err, session.ErrNoAuth) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("a write that is refused: %v", err)
+		}
+		ok(t, v.Set(t.Context(), 3))
+		synctest.Wait()
+		srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, noAuth)
+		_, err := s[0].Set(t.Context(), "/app/counter", []byte("4"), session.AnyVersion)
+		ok(t, err)
+		<-v.Done()
+		if !errors.Is(v.Err(), session.ErrNoAuth) {
+			t.Errorf("the reason is %v", v.Err())
+		}
+		noMarkers(t, srv)
+	})
+}
