@@ -11,7 +11,7 @@ import (
 // callSites is what users write, and is only to compile.
 func callSites(ctx context.Context, s *session.Session) error {
 	err := naming.Register(ctx, s, "/names", "billing/primary", []byte("10.0.0.7:80"), nil)
-	_ = &naming.Options{Ephemeral: true}
+	err = errors.Join(err, naming.Register(ctx, s, "/names", "billing/primary", nil, &naming.Options{Ephemeral: true}))
 	data, err2 := naming.Lookup(ctx, s, "/names", "billing/primary")
 	_, _ = data, errors.Is(err2, naming.ErrNotFound)
 	w, err3 := naming.Watch(s, "/names", "billing/primary", nil)

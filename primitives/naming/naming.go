@@ -26,7 +26,7 @@ func Register(ctx context.Context, s *session.Session, path, name string, data [
 	o := opts.withDefaults()
 	node, err := nodeOf(s, path, name)
 	if err == nil {
-		err = o.validate(s, node, data)
+		err = validate(s, node, data, o)
 	}
 	if err != nil {
 		return err

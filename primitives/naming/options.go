@@ -31,7 +31,7 @@ func (o *Options) withDefaults() Options {
 }
 
 // validate refuses what cannot be registered, before any I/O.
-func (o Options) validate(s *session.Session, node string, data []byte) error {
+func validate(s *session.Session, node string, data []byte, o Options) error {
 	if o.ConflictAfter < 0 {
 		return fmt.Errorf("naming: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter)
 	}

@@ -55,7 +55,7 @@ func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*R
 	o := opts.withDefaults()
 	node, err := nodeOf(s, path, name)
 	if err == nil {
-		err = o.validate(s, node, data)
+		err = validate(s, node, data, o)
 	}
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (r *Registration) Err() error {
 // ends first it returns the cause, and the update goes on. If the registration ends
 // first, the error wraps the reason.
 func (r *Registration) Update(ctx context.Context, data []byte) error {
-	if err := (Options{}).validate(r.session, r.node, data); err != nil {
+	if err := validate(r.session, r.node, data, Options{}); err != nil {
 		return err
 	}
 	result, err := actors.Ask(ctx, r.actor, func(reply actors.Reply[error]) presence.Input {

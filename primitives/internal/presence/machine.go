@@ -198,8 +198,6 @@ type Machine struct {
 	leaving   bool
 	why       error // of leaving
 	ended     bool
-
-	out *Effects // of the step
 }
 
 func (m Machine) String() string {
@@ -236,21 +234,25 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 		}
 		return m, Effects{}
 	}
-	m.out = new(Effects)
-	m.take(in)
-	if !m.ended {
-		m.advance()
+	s := stepper{Machine: m}
+	s.take(in)
+	if !s.ended {
+		s.advance()
 	}
-	out := *m.out
-	m.out = nil
-	return m, out
+	return s.Machine, s.out
 }
 
-func (m *Machine) do(e Effect)      { m.out.Do = append(m.out.Do, e) }
-func (m *Machine) emit(event Event) { m.out.Emit = append(m.out.Emit, event) }
+// A stepper is a machine during a step.
+type stepper struct {
+	Machine
+	out Effects
+}
+
+func (m *stepper) do(e Effect)      { m.out.Do = append(m.out.Do, e) }
+func (m *stepper) emit(event Event) { m.out.Emit = append(m.out.Emit, event) }
 
 // take notes what has happened.
-func (m *Machine) take(in Input) {
+func (m *stepper) take(in Input) {
 	switch in := in.(type) {
 	case Leave:
 		m.leave(in.Why)
@@ -318,10 +320,10 @@ func (m *Machine) take(in Input) {
 	}
 }
 
-func (m *Machine) answered(t turn) bool { return t == m.turn && m.asked != nothing }
+func (m *stepper) answered(t turn) bool { return t == m.turn && m.asked != nothing }
 
 // done follows an answer that carries nothing.
-func (m *Machine) done() {
+func (m *stepper) done() {
 	was := m.asked
 	m.asked = nothing
 	switch was {
@@ -334,7 +336,7 @@ func (m *Machine) done() {
 	}
 }
 
-func (m *Machine) looked(s Sight) {
+func (m *stepper) looked(s Sight) {
 	confirmed := m.asked == confirming
 	m.asked, m.doubt = nothing, false
 	m.seen = s
@@ -348,7 +350,7 @@ func (m *Machine) looked(s Sight) {
 }
 
 // confirm answers those whose data is known to have been stored.
-func (m *Machine) confirm(rev int) {
+func (m *stepper) confirm(rev int) {
 	m.stored = max(m.stored, rev)
 	var replies []actors.Reply[error]
 	for len(m.waiters) > 0 && m.waiters[0].rev <= m.stored {
@@ -370,7 +372,7 @@ func isAny(err error, targets ...error) bool {
 }
 
 // fail follows a request that was not done, or may not have been.
-func (m *Machine) fail(err error) {
+func (m *stepper) fail(err error) {
 	was := m.asked
 	m.asked = nothing
 	switch {
@@ -399,7 +401,7 @@ func (m *Machine) fail(err error) {
 }
 
 // refuse gives up to store what the server does not accept.
-func (m *Machine) refuse(err error) {
+func (m *stepper) refuse(err error) {
 	var replies []actors.Reply[error]
 	for _, w := range m.waiters {
 		replies = append(replies, w.reply)
@@ -409,19 +411,19 @@ func (m *Machine) refuse(err error) {
 	m.do(answer{replies, err})
 }
 
-func (m *Machine) leave(why error) {
+func (m *stepper) leave(why error) {
 	if !m.leaving {
 		m.leaving, m.why = true, why
 	}
 }
 
-func (m *Machine) expire() {
+func (m *stepper) expire() {
 	m.turn.epoch, m.asked, m.seen, m.doubt, m.waiting, m.impatient = 0, nothing, Sight{}, false, 0, false
 	m.gone(session.ErrExpired)
 }
 
 // gone tells that the node is, if it was told that it stands.
-func (m *Machine) gone(why error) {
+func (m *stepper) gone(why error) {
 	if m.joined {
 		m.joined, m.suspended = false, false
 		if !m.leaving {
@@ -430,16 +432,16 @@ func (m *Machine) gone(why error) {
 	}
 }
 
-func (m *Machine) foreign() bool { return m.seen.Exists && m.seen.Owner != m.session && !m.seen.Past }
+func (m Machine) foreign() bool { return m.seen.Exists && m.seen.Owner != m.session && !m.seen.Past }
 
-func (m *Machine) ask(a asked) {
+func (m *stepper) ask(a asked) {
 	m.asked = a
 	m.turn.n++
 	m.sending, m.sent = m.rev, m.data
 }
 
 // advance makes the next request, unless one is under way.
-func (m *Machine) advance() {
+func (m *stepper) advance() {
 	own := m.seen.Exists && m.seen.Owner == m.session
 	switch {
 	case m.asked != nothing:
@@ -472,7 +474,7 @@ func (m *Machine) advance() {
 }
 
 // own keeps the node that is ours up to date.
-func (m *Machine) own() {
+func (m *stepper) own() {
 	if !m.joined {
 		m.joined, m.waiting, m.impatient = true, 0, false
 		m.emit(Joined{})
@@ -485,14 +487,14 @@ func (m *Machine) own() {
 	m.do(store{m.turn, m.seen.Version, m.data})
 }
 
-func (m *Machine) takeAway() {
+func (m *stepper) takeAway() {
 	m.ask(taking)
 	m.do(takeOver{m.turn, m.seen.Version, m.data})
 }
 
 // conflict waits for the node of another session to go, and then makes sure that it is
 // there before it acts on it.
-func (m *Machine) conflict() {
+func (m *stepper) conflict() {
 	switch {
 	case m.takeOver && m.atOnce:
 		m.takeAway()
@@ -505,7 +507,7 @@ func (m *Machine) conflict() {
 }
 
 // wait has the machine told when it has waited for long enough.
-func (m *Machine) wait() {
+func (m *stepper) wait() {
 	m.waits++
 	m.waiting = m.waits
 	long := m.conflictAfter
@@ -515,14 +517,14 @@ func (m *Machine) wait() {
 	m.do(wait{m.waiting, long})
 }
 
-func (m *Machine) reason() error {
+func (m Machine) reason() error {
 	if m.why != nil {
 		return m.why
 	}
 	return ErrLeft
 }
 
-func (m *Machine) end() {
+func (m *stepper) end() {
 	m.ended = true
 	if len(m.waiters) > 0 {
 		m.refuse(m.reason())

@@ -53,7 +53,7 @@ func alphabet(m Machine) []Input {
 
 // answers reports whether in is one that the request under way can get.
 func answers(m Machine, in Input) bool {
-	switch in.(type) {
+	switch in.(type) { //nolint:gochecksumtype // all others may come at any time
 	case looked:
 		return m.asked == looking || m.asked == confirming
 	case stored:
@@ -142,7 +142,8 @@ func TestExhaustion(t *testing.T) {
 				}
 				// Whoever is connected waits for an answer, a ghost, or nothing at all.
 				idle := m.asked == nothing && m.turn.epoch != 0 && !m.stalled && !m.ended
-				if idle && !(m.joined && m.seen.Owner == m.session && m.seen.Data == m.data) && m.waiting == 0 {
+				stands := m.joined && m.seen.Owner == m.session && m.seen.Data == m.data
+				if idle && !stands && m.waiting == 0 {
 					t.Fatalf("%v, %#v: %v waits for nothing", p.Machine, in, m)
 				}
 				if k := key(m) + fmt.Sprint(n.joined, n.suspended); !m.ended && !seen[k] {
@@ -193,6 +194,8 @@ func TestRows(t *testing.T) {
 		"which went":                {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(past), fails(session.ErrNoNode)}, "[look] []"},
 		"another one":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign)}, "[wait] []"},
 		"which stays":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late}, "[look] []"},
+		"waits anew":                {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, fails(session.ErrDisconnected), looks(foreign), func(Machine) Input { return resumed{} }}, "[wait] []"},
+		"for as long":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), func(Machine) Input { return resumed{} }, func(m Machine) Input { return patient{m.waits - 1} }}, "[] []"},
 		"is a duplicate":            {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, looks(foreign)}, "[] [{name held by another: held by session 0x2}]"},
 		"or had gone":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, looks(Sight{})}, "[create follow] []"},
 		"or is replaced":            {Machine{takeOver: true}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, looks(foreign)}, "[takeOver] []"},

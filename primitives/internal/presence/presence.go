@@ -153,7 +153,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		n.in(e.turn).Create(n.path, []byte(e.data), session.Ephemeral, func(_ string, err error) { reply(e.turn, done{e.turn}, err) })
 	case makeParent:
 		dir, _ := session.Split(n.path)
-		n.in(e.turn).EnsurePath(dir, func(_ bool, err error) { reply(e.turn, done{e.turn}, err) })
+		n.in(e.turn).EnsurePath(dir, func(_ bool, err error) { reply(e.turn, done(e), err) })
 	case look:
 		n.look(e, func(s Sight, err error) { reply(e.turn, looked{e.turn, s}, err) })
 	case takeOver:
@@ -172,7 +172,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	case remove:
 		n.in(e.turn).Delete(n.path, e.version, func(err error) { reply(e.turn, done{e.turn}, err) })
 	case withdraw:
-		n.in(e.turn).Withdraw(n.path, func() { tell(done{e.turn}) })
+		n.in(e.turn).Withdraw(n.path, func() { tell(done(e)) })
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
