@@ -38,9 +38,9 @@ func alphabet(m Machine) []Input {
 		{Exists: true, Data: "a"},
 	}
 	for _, s := range sights {
-		ins = append(ins, saw{m.turn.epoch, s}, saw{m.turn.epoch - 1, s})
-		ins = append(ins, looked{m.turn, s}, looked{turn{m.turn.epoch, m.turn.n - 1}, s})
+		ins = append(ins, saw{m.turn.epoch, s}, looked{m.turn, s})
 	}
+	ins = append(ins, saw{m.turn.epoch - 1, sights[3]}, looked{turn{m.turn.epoch, m.turn.n - 1}, sights[3]})
 	ins = append(ins, done{m.turn}, done{turn{m.turn.epoch - 1, m.turn.n}}, stored{m.turn, 1})
 	for _, err := range []error{
 		session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
@@ -64,10 +64,29 @@ func answers(m Machine, in Input) bool {
 	return true
 }
 
-// key is the state without what only grows.
-func key(m Machine) string {
-	s := m.String()
-	return strings.Replace(s, fmt.Sprintf("(%d ", m.turn.epoch), fmt.Sprintf("(%v ", m.turn.epoch > 0), 1)
+// A key is a state without what only grows.
+type key struct {
+	asked                                  asked
+	seen                                   Sight
+	stored, sending, rev, waiters          int
+	data, sent, why                        string
+	online, doubt, stalled, joined         bool
+	suspended, waiting, impatient, leaving bool
+}
+
+func keyOf(m Machine) key {
+	k := key{
+		asked: m.asked, seen: m.seen, stored: m.stored, sending: m.sending, rev: m.rev, waiters: len(m.waiters), data: m.data, sent: m.sent,
+		online: m.turn.epoch != 0, doubt: m.doubt, stalled: m.stalled, joined: m.joined,
+		suspended: m.suspended, waiting: m.waiting != 0, impatient: m.impatient, leaving: m.leaving,
+	}
+	if m.asked == nothing {
+		k.sending, k.sent = 0, ""
+	}
+	if m.why != nil {
+		k.why = m.why.Error()
+	}
+	return k
 }
 
 // TestExhaustion goes through every state that a machine can reach, and checks every
@@ -82,7 +101,7 @@ func TestExhaustion(t *testing.T) {
 			Machine
 			joined, suspended bool
 		}
-		seen := map[string]bool{}
+		seen := map[key]bool{}
 		queue := []position{{Machine: config}}
 		for len(queue) > 0 {
 			p := queue[0]
@@ -94,6 +113,9 @@ func TestExhaustion(t *testing.T) {
 				m, out := p.Step(in)
 				n := position{m, p.joined, p.suspended}
 				over := false
+				if p.joined != p.Machine.joined || p.suspended != p.Machine.suspended {
+					t.Fatalf("%v was told otherwise", p.Machine)
+				}
 				for _, ev := range out.Emit {
 					bad := over
 					switch ev.(type) {
@@ -146,7 +168,7 @@ func TestExhaustion(t *testing.T) {
 				if idle && !stands && m.waiting == 0 {
 					t.Fatalf("%v, %#v: %v waits for nothing", p.Machine, in, m)
 				}
-				if k := key(m) + fmt.Sprint(n.joined, n.suspended); !m.ended && !seen[k] {
+				if k := keyOf(m); !m.ended && !seen[k] {
 					seen[k] = true
 					queue = append(queue, n)
 				}
