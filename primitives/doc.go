@@ -21,4 +21,25 @@
 // Every write is done once or not at all, whatever reply is lost; its outcome is
 // unknown only if the session expired, or the caller left, before it could be found out.
 // The view never goes back, and ends with the newest value.
+//
+// # Group
+//
+// Import github.com/zkactors/zkactors/primitives/group for membership: who is there,
+// with what payload. Its events are
+//
+//	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
+//
+// with MembersChanged anywhere before Left. A member that leaves is gone at once, one
+// that crashes with its session, and one whose session expires joins again by itself;
+// what is told of the others converges to what the server has, and never goes back.
+//
+// # Naming
+//
+// Import github.com/zkactors/zkactors/primitives/naming for a name service. Names are
+// persistent, or live with a session and are registered again by themselves after an
+// expiry. The events of a name that is kept are
+//
+//	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
+//
+// No name outlives the session of which it was to be a part, whatever reply is lost.
 package primitives

@@ -42,6 +42,9 @@ type Session struct {
 
 	watches watchTable
 	warmth  warmth
+
+	localMu sync.Mutex
+	locals  map[any]any // what recipes keep, see Local
 }
 
 // A subscriber is told of every event, in the loop.

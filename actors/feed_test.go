@@ -1,0 +1,37 @@
+package actors_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+)
+
+func TestFeed(t *testing.T) {
+	ch := make(chan int, 3)
+	var got []int
+	ended := false
+	gone := actors.Feed("test", ch, func(v int) { got = append(got, v) }, func() { ended = true })
+	for i := range 3 {
+		ch <- i
+	}
+	close(ch)
+	<-gone
+	if !slices.Equal(got, []int{0, 1, 2}) || !ended {
+		t.Errorf("got %v, ended %v", got, ended)
+	}
+}
+
+func TestAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, fired := time.Now(), make(chan time.Duration, 2)
+		actors.After(time.Minute, func() { fired <- time.Since(begun) })
+		stop := actors.After(time.Second, func() { t.Error("it was stopped") })
+		stop()
+		if d := <-fired; d != time.Minute {
+			t.Errorf("fired after %v", d)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+// Members prints who joins and who leaves a group: three workers come, one says something
+// else of itself, one leaves, and the session of one ends.
+//
+// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const path = "/zkactors-members/workers"
+
+func main() {
+	servers := flag.String("servers", "", "use these servers instead of one in memory")
+	flag.Parse()
+	if err := run(*servers); err != nil {
+		fmt.Fprintln(os.Stderr, "members:", err)
+		os.Exit(1)
+	}
+}
+
+func run(servers string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	addrs := strings.Split(servers, ",")
+	if servers == "" {
+		server, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		addrs = server.Addrs()
+	}
+	var sessions [4]*session.Session // of three workers, and of one who looks on
+	for i := range sessions {
+		s, err := session.Open(ctx, addrs, &session.Options{Timeout: 2 * time.Second})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		sessions[i] = s
+	}
+	watcher, err := group.Watch(sessions[3], path, nil)
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+
+	var members [3]*group.Membership
+	for i := range members {
+		members[i], err = group.Join(sessions[i], path, fmt.Sprintf("host-%d", i+1), []byte("idle"), nil)
+		if err != nil {
+			return err
+		}
+		defer members[i].Close()
+	}
+	if err := show(ctx, watcher, func(all []group.Member) bool { return len(all) == 3 }); err != nil {
+		return err
+	}
+	if err := members[0].Update(ctx, []byte("busy")); err != nil {
+		return err
+	}
+	if err := members[1].Leave(ctx); err != nil {
+		return err
+	}
+	sessions[2].Close() // as the end of the process would do
+	return show(ctx, watcher, func(all []group.Member) bool { return len(all) == 1 && string(all[0].Data) == "busy" })
+}
+
+// show prints what happens until the group is as expected.
+func show(ctx context.Context, w *group.Watcher, expected func([]group.Member) bool) error {
+	for {
+		select {
+		case ev, ok := <-w.Events():
+			if !ok {
+				return errors.Join(errors.New("the watch has ended"), w.Err())
+			}
+			for what, members := range map[string][]group.Member{"joined ": ev.Added, "changed": ev.Changed, "left   ": ev.Removed} {
+				for _, m := range members {
+					_, _ = fmt.Fprintln(os.Stdout, what, m)
+				}
+			}
+			if expected(ev.Members) {
+				return nil
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+)
+
+// What callers can act on: the reasons of [Gone] and [Left], beside those of package
+// session.
+var (
+	// ErrDuplicate means that another session is a member with this id.
+	ErrDuplicate = presence.ErrDuplicate
+
+	// ErrNodeDeleted means that somebody else deleted the node of the member.
+	ErrNodeDeleted = presence.ErrNodeDeleted
+
+	// ErrLeft means that the member has left on request.
+	ErrLeft = presence.ErrLeft
+)
+
+// A Member is one of a group. Data must not be modified.
+type Member struct {
+	ID      string
+	Data    []byte
+	Session int64 // that it belongs to
+	Joined  int64 // the zxid at which it did: it grows
+}
+
+// String returns the member in a few words.
+func (m Member) String() string { return fmt.Sprintf("%s=%q", m.ID, m.Data) }
+
+// An Event reports what becomes of a member, and of its group. It is one of [Joined],
+// [MembersChanged], [Suspended], [Resumed], [Gone] and [Left]; no other type implements
+// it.
+//
+//sumtype:decl
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Joined means that this handle is a member.
+	Joined struct{}
+
+	// MembersChanged tells who is a member, and how that differs from what this reader
+	// has received last; the first has everybody in Added. All are in the order of
+	// their ids, and must not be modified.
+	MembersChanged struct {
+		Members []Member
+		Added   []Member
+		Changed []Member // with another payload, or left and joined again
+		Removed []Member // as they were
+
+		before []Member // what this reader knows
+		first  bool
+	}
+
+	// Suspended means that the connection is lost. The membership will be at the
+	// Deadline unless Resumed comes first. What was told of the others may be outdated.
+	Suspended struct{ Deadline time.Time }
+
+	// Resumed means that the connection is back, and this handle is still a member.
+	Resumed struct{}
+
+	// Gone means that this handle is not a member any more, and joins again by itself. Err
+	// is [session.ErrExpired] or [ErrNodeDeleted].
+	Gone struct{ Err error }
+
+	// Left is the last event. Err is nil if it was asked for, and else says why the
+	// membership, or the attempt at it, was given up.
+	Left struct{ Err error }
+)
+
+func (Joined) event()         {}
+func (MembersChanged) event() {}
+func (Suspended) event()      {}
+func (Resumed) event()        {}
+func (Gone) event()           {}
+func (Left) event()           {}
+
+func (Joined) String() string { return "joined" }
+
+func (e MembersChanged) String() string {
+	return fmt.Sprintf("members=%v added=%v changed=%v removed=%v", e.Members, ids(e.Added), ids(e.Changed), ids(e.Removed))
+}
+
+func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
+func (Resumed) String() string     { return "resumed" }
+func (e Gone) String() string      { return "gone: " + e.Err.Error() }
+
+func (e Left) String() string {
+	if e.Err == nil {
+		return "left"
+	}
+	return "left: " + e.Err.Error()
+}
+
+func ids(members []Member) []string {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.ID
+	}
+	return names
+}
+
+// newChange returns the event that leads from what was known to what is.
+func newChange(before, now []Member, first bool) MembersChanged {
+	e := MembersChanged{Members: now, before: before, first: first}
+	for i, j := 0, 0; i < len(before) || j < len(now); {
+		switch {
+		case j == len(now) || i < len(before) && before[i].ID < now[j].ID:
+			e.Removed = append(e.Removed, before[i])
+			i++
+		case i == len(before) || now[j].ID < before[i].ID:
+			e.Added = append(e.Added, now[j])
+			j++
+		default:
+			if before[i].Joined != now[j].Joined || string(before[i].Data) != string(now[j].Data) {
+				e.Changed = append(e.Changed, now[j])
+			}
+			i++
+			j++
+		}
+	}
+	return e
+}
+
+// empty reports whether the event tells its reader nothing.
+func (e MembersChanged) empty() bool {
+	return !e.first && len(e.Added)+len(e.Changed)+len(e.Removed) == 0
+}
+
+// mergeChanges makes one change of two, unless they undo each other.
+func mergeChanges(last, next MembersChanged) (MembersChanged, bool) {
+	merged := newChange(last.before, next.Members, last.first)
+	return merged, !merged.empty()
+}
+
+// cancelChanges reports whether two changes undo each other: they did not merge.
+func cancelChanges(_, _ MembersChanged) bool { return true }
+
+func merge(last, next Event) (Event, bool) {
+	a, ok := last.(MembersChanged)
+	b, too := next.(MembersChanged)
+	if !ok || !too {
+		return nil, false
+	}
+	return mergeChanges(a, b)
+}
+
+// cancel reports whether next undoes last.
+func cancel(last, next Event) bool {
+	switch last.(type) {
+	case Suspended:
+		_, ok := next.(Resumed)
+		return ok
+	case MembersChanged:
+		_, ok := next.(MembersChanged)
+		return ok // they would have merged otherwise
+	case Joined, Resumed, Gone, Left:
+	}
+	return false
+}
+
+func find(members []Member, id string) (int, bool) {
+	return slices.BinarySearchFunc(members, id, func(m Member, id string) int { return strings.Compare(m.ID, id) })
+}

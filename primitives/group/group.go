@@ -1,0 +1,185 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// A Membership is one member of a group. Create it with [Join]. It is safe for
+// concurrent use, and must be closed.
+type Membership struct {
+	session  *session.Session
+	path, id string
+	node     *presence.Node
+	actor    *actors.Actor[input, Event]
+	feed     feed
+
+	mu  sync.Mutex
+	err error
+}
+
+// Join becomes a member of the group at path, under the id and with the payload data,
+// and returns at once: [Membership.Events] tells what happens. A session that is not
+// connected joins when it is.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments, or wraps [ErrDuplicate] if this very session has a member with the id;
+// otherwise nothing fails here.
+func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
+	o := opts.withDefaults()
+	if err := validate(s, path, id, data, o); err != nil {
+		return nil, err
+	}
+	m, node, err := presence.New(s, session.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver})
+	if err != nil {
+		return nil, fmt.Errorf("group: %w", err)
+	}
+	member := &Membership{session: s, path: path, id: id, node: node}
+	member.actor = actors.Start(machine{node: m, view: view{dir: path}}, actors.Role[machine, input, presence.Effect, Event]{
+		Name: "member " + session.Join(path, id),
+		Perform: func(e presence.Effect, answer func(input)) {
+			node.Perform(e, func(in presence.Input) { answer(kept{in}) })
+		},
+		Observe: member.observe,
+		Stop:    leave{},
+		Merge:   merge,
+		Cancel:  cancel,
+	})
+	node.Begin(func(in presence.Input) { _ = member.actor.Tell(kept{in}) }, member.actor.Ended())
+	return member, nil
+}
+
+// observe keeps what the accessors return up to date with the machine.
+func (m *Membership) observe(now machine, events []Event) {
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Left:
+			m.mu.Lock()
+			if ev.Err != nil {
+				m.err = fmt.Errorf("group %s: member %s: %w", m.path, m.id, ev.Err)
+				m.session.Observer().Lost("group", m.path, ev.Err)
+			}
+			m.mu.Unlock()
+		case Joined, MembersChanged, Suspended, Resumed, Gone:
+		}
+	}
+	if now.Ended() {
+		m.node.End()
+	}
+}
+
+// ID returns the id of the member.
+func (m *Membership) ID() string { return m.id }
+
+// Events returns the channel of events, which is always the same one:
+//
+//	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
+//
+// with [MembersChanged] anywhere before [Left]. The group is watched only when Events
+// has been called. It begins with the newest event before the first call, and is closed
+// after the last.
+func (m *Membership) Events() <-chan Event {
+	events := m.actor.Events()
+	m.feed.begin(m.session, m.path, nil, func(in input) { _ = m.actor.Tell(in) })
+	return events
+}
+
+// Done returns a channel that is closed when the membership was given up, for good.
+func (m *Membership) Done() <-chan struct{} { return m.actor.Ended() }
+
+// Err returns why it was. It returns nil while it was not, and if that was asked for.
+func (m *Membership) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// Update replaces the payload. It returns nil when the server has it, or a newer one. If
+// ctx ends first it returns the cause, and the update goes on: it is made when the
+// session is connected again, and survives an expiry. If the membership ends first, the
+// error wraps the reason.
+func (m *Membership) Update(ctx context.Context, data []byte) error {
+	if err := fits(m.session, m.path, m.id, data); err != nil {
+		return fmt.Errorf("group %s: update %s: %w", m.path, m.id, err)
+	}
+	result, err := actors.Ask(ctx, m.actor, func(reply actors.Reply[error]) input {
+		return kept{presence.Update{Data: string(data), Reply: reply}}
+	})
+	if errors.Is(err, actors.ErrEnded) {
+		result, err = m.Err(), nil
+		if result == nil {
+			result = ErrLeft
+		}
+	}
+	if err = errors.Join(err, result); err != nil {
+		return fmt.Errorf("group %s: update %s: %w", m.path, m.id, err)
+	}
+	return nil
+}
+
+// Leave leaves the group. It returns nil when that is confirmed, or the session that the
+// member belonged to is over. If ctx ends first it returns the cause, and the member
+// leaves all the same. If the membership had ended for another reason, it returns
+// [Membership.Err].
+func (m *Membership) Leave(ctx context.Context) error {
+	_ = m.actor.Tell(leave{}) // an ended one has left
+	select {
+	case <-m.actor.Ended():
+		return m.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("leave group %s: %w", m.path, context.Cause(ctx))
+	}
+}
+
+// Close leaves the group and waits as [Membership.Leave] does, at most until the
+// session's deadline has passed. Undelivered events are discarded, but for the last one.
+// It may be called any number of times.
+func (m *Membership) Close() {
+	m.actor.Close()
+	m.feed.close()
+}
+
+// A feed has a member or a watcher told of the group.
+type feed struct {
+	mu     sync.Mutex
+	closed bool
+	tree   *watch.Cache
+	gone   <-chan struct{}
+}
+
+// begin watches the group, once.
+func (f *feed) begin(s *session.Session, path string, opts *WatchOptions, tell func(input)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.tree != nil {
+		return
+	}
+	tree, err := watch.Tree(s, path, &watch.TreeOptions{Sync: opts.withDefaults().Sync, Depth: 1})
+	if err != nil { // it has been closed since
+		tell(blinded{err})
+		return
+	}
+	f.tree = tree
+	f.gone = actors.Feed("group "+path, tree.Changes(), func(state watch.TreeState) { tell(viewed{state}) }, func() {
+		if err := tree.Err(); err != nil {
+			tell(blinded{err})
+		}
+	})
+}
+
+func (f *feed) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	if f.tree != nil {
+		f.tree.Close()
+		<-f.gone
+	}
+}

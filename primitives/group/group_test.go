@@ -1,0 +1,621 @@
+package group_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const workers = "/groups/workers"
+
+// A world is a server in memory, in a bubble whose clock is its own.
+type world struct {
+	*testing.T
+	*zktest.Server
+}
+
+func bubble(t *testing.T, config zktest.Config, f func(w world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		config.InProcess, config.Tick = true, time.Second
+		srv, err := zktest.NewServer(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		f(world{t, srv})
+	})
+}
+
+// open opens a session that is closed before the server is.
+func (w world) open() (s *session.Session, end func()) {
+	w.Helper()
+	s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s, s.Close
+}
+
+func (w world) join(s *session.Session, id, data string, opts *group.Options) *group.Membership {
+	w.Helper()
+	m, err := group.Join(s, workers, id, []byte(data), opts)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return m
+}
+
+func (w world) watch(s *session.Session) *group.Watcher {
+	w.Helper()
+	g, err := group.Watch(s, workers, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return g
+}
+
+// await reads events until one of type E comes.
+func await[E group.Event](w world, m *group.Membership) (found E) {
+	w.Helper()
+	for ev := range m.Events() {
+		if e, ok := ev.(E); ok {
+			return e
+		}
+	}
+	w.Fatalf("no %T came: %v", found, m.Err())
+	return found
+}
+
+// members returns what the server has, in order.
+func (w world) members() (names []string) {
+	for _, p := range w.Paths() {
+		if name, ok := strings.CutPrefix(p, workers+"/"); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func names(members []group.Member) (all []string) {
+	for _, m := range members {
+		all = append(all, m.ID)
+	}
+	return all
+}
+
+// expect waits until everything is quiet, and compares.
+func (w world) expect(g *group.Watcher, want ...string) {
+	w.Helper()
+	synctest.Wait()
+	var all []string
+	for _, m := range g.Members() {
+		all = append(all, m.ID+"="+string(m.Data))
+	}
+	if !slices.Equal(all, want) {
+		w.Errorf("the members are %q, want %q; the server has %q", all, want, w.members())
+	}
+}
+
+func pass(d time.Duration) { <-time.After(d) }
+
+func TestJoinUpdateLeave(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		g := w.watch(b)
+		defer g.Close()
+		if ev := <-g.Events(); len(ev.Members) != 0 {
+			w.Errorf("first: %v", ev)
+		}
+		m := w.join(a, "host-1", "one", nil)
+		defer m.Close()
+		await[group.Joined](w, m)
+		ev := <-g.Events()
+		if len(ev.Added) != 1 || ev.Added[0].ID != "host-1" || string(ev.Added[0].Data) != "one" || ev.Added[0].Session != a.ID() {
+			w.Errorf("after the join: %v", ev)
+		}
+		if err := m.Update(w.Context(), []byte("two")); err != nil {
+			w.Error(err)
+		}
+		if ev = <-g.Events(); len(ev.Changed) != 1 || string(ev.Members[0].Data) != "two" {
+			w.Errorf("after the update: %v", ev)
+		}
+		if err := m.Leave(w.Context()); err != nil {
+			w.Error(err)
+		}
+		if left := w.members(); len(left) != 0 {
+			w.Errorf("after Leave there are %q", left)
+		}
+		if ev = <-g.Events(); len(ev.Removed) != 1 || len(ev.Members) != 0 {
+			w.Errorf("after the leave: %v", ev)
+		}
+		if last := await[group.Left](w, m); last.Err != nil {
+			w.Error(last)
+		}
+		if err := m.Update(w.Context(), nil); !errors.Is(err, group.ErrLeft) {
+			w.Errorf("an update after the leave: %v", err)
+		}
+		again := w.join(a, "host-1", "three", nil)
+		await[group.Joined](w, again)
+		w.expect(g, "host-1=three")
+		again.Close()
+		w.expect(g)
+	})
+}
+
+// A crashed member is there until its session ends, and its successor joins then.
+func TestRestartMeetsItsGhost(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		var dead atomic.Bool // the process of the first one, with its connections
+		crashed, err := session.Open(w.Context(), w.Addrs(), &session.Options{
+			Timeout: 12 * time.Second, ServerTick: time.Second,
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if dead.Load() {
+					return nil, net.ErrClosed
+				}
+				return w.DialContext(ctx, network, addr)
+			},
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer crashed.Close()
+		s, end := w.open()
+		defer end()
+		g := w.watch(s)
+		defer g.Close()
+		first := w.join(crashed, "host-1", "old", nil)
+		defer first.Close()
+		await[group.Joined](w, first)
+		dead.Store(true)
+		w.Disconnect(crashed.ID())
+		began := time.Now()
+		second := w.join(s, "host-1", "new", nil)
+		defer second.Close()
+		w.expect(g, "host-1=old")
+		await[group.Joined](w, second)
+		if took := time.Since(began); took > 15*time.Second {
+			w.Errorf("joined after %v", took)
+		}
+		w.expect(g, "host-1=new")
+		first.Close()
+		w.expect(g, "host-1=new")
+	})
+}
+
+func TestDuplicate(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		first := w.join(a, "host-1", "a", nil)
+		defer first.Close()
+		await[group.Joined](w, first)
+		if _, err := group.Join(a, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
+			w.Errorf("through the same session: %v", err)
+		}
+		began := time.Now()
+		second := w.join(b, "host-1", "b", nil)
+		defer second.Close()
+		left := await[group.Left](w, second)
+		if took := time.Since(began); !errors.Is(left.Err, group.ErrDuplicate) || took < 24*time.Second || took > 25*time.Second {
+			w.Errorf("after %v: %v", took, left)
+		}
+		third := w.join(b, "host-1", "c", &group.Options{TakeOver: true, ConflictAfter: 5 * time.Second})
+		defer third.Close()
+		await[group.Joined](w, third)
+		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) || !errors.Is(first.Err(), group.ErrDuplicate) {
+			w.Error(left)
+		}
+		first.Close()
+		if there := w.members(); !slices.Equal(there, []string{"host-1"}) {
+			w.Errorf("there are %q", there)
+		}
+	})
+}
+
+// TestExpiry: the member joins again, also if the server keeps its earlier node.
+func TestExpiry(t *testing.T) {
+	for _, keep := range []time.Duration{0, time.Hour} {
+		bubble(t, zktest.Config{}, func(w world) {
+			s, end := w.open()
+			defer end()
+			other, endOther := w.open()
+			defer endOther()
+			g := w.watch(other)
+			defer g.Close()
+			m := w.join(s, "host-1", "1", nil)
+			defer m.Close()
+			await[group.Joined](w, m)
+			w.KeepEphemerals(keep)
+			for i := range 3 {
+				old := s.ID()
+				began := time.Now()
+				w.Expire(old)
+				if gone := await[group.Gone](w, m); !errors.Is(gone.Err, session.ErrExpired) {
+					w.Error(gone)
+				}
+				if err := m.Update(w.Context(), fmt.Append(nil, i)); err != nil {
+					w.Error(err)
+				}
+				await[group.Joined](w, m)
+				w.expect(g, fmt.Sprint("host-1=", i))
+				if now := g.Members()[0].Session; now == old || now != s.ID() {
+					w.Errorf("the member is of session %#x", now)
+				}
+				if took := time.Since(began); took > 5*time.Second {
+					w.Errorf("joined again after %v", took)
+				}
+			}
+		})
+	}
+}
+
+// TestDeletedByAnOperator: it joins again.
+func TestDeletedByAnOperator(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		m := w.join(s, "host-1", "1", nil)
+		defer m.Close()
+		await[group.Joined](w, m)
+		if err := s.Delete(w.Context(), workers+"/host-1", session.AnyVersion); err != nil {
+			w.Fatal(err)
+		}
+		if gone := await[group.Gone](w, m); !errors.Is(gone.Err, group.ErrNodeDeleted) {
+			w.Error(gone)
+		}
+		await[group.Joined](w, m)
+		if _, err := s.Set(w.Context(), workers+"/host-1", []byte("vandal"), session.AnyVersion); err != nil {
+			w.Fatal(err)
+		}
+		synctest.Wait()
+		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "1" {
+			w.Errorf("the payload is %q, %v", data, err)
+		}
+	})
+}
+
+// TestLostReplies loses each of the requests of a member's life in turn, or the reply
+// to it.
+func TestLostReplies(t *testing.T) {
+	story := func(w world, fault func(zktest.Match), skip int) (hit bool) {
+		s, end := w.open()
+		defer end()
+		other, endOther := w.open()
+		defer endOther()
+		g := w.watch(other)
+		defer g.Close()
+		synctest.Wait()
+		fault(zktest.Match{Session: s.ID(), Skip: skip})
+		m := w.join(s, "host-1", "1", nil)
+		await[group.Joined](w, m)
+		if err := m.Update(w.Context(), []byte("2")); err != nil {
+			w.Error(err)
+		}
+		w.expect(g, "host-1=2")
+		if err := m.Leave(w.Context()); err != nil {
+			w.Error(err)
+		}
+		hit = w.AwaitFault(0) == nil
+		w.ClearFaults()
+		m.Close()
+		w.expect(g)
+		if left := w.members(); len(left) != 0 {
+			w.Errorf("skip %d: there are %q", skip, left)
+		}
+		return hit
+	}
+	for name, fault := range map[string]func(*zktest.Server, zktest.Match){
+		"reply": (*zktest.Server).DropReply, "request": (*zktest.Server).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			hits := 0
+			for skip, more := 0, true; more; skip++ {
+				bubble(t, zktest.Config{}, func(w world) {
+					more = story(w, func(m zktest.Match) { fault(w.Server, m) }, skip)
+					if more {
+						hits++
+					}
+				})
+			}
+			if hits < 5 {
+				t.Errorf("only %d requests were hit", hits)
+			}
+		})
+	}
+}
+
+// TestLostTakeOver loses the transaction in which a ghost is replaced.
+func TestLostTakeOver(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		m := w.join(s, "host-1", "1", nil)
+		defer m.Close()
+		await[group.Joined](w, m)
+		w.KeepEphemerals(time.Hour)
+		w.DropReply(zktest.Match{Op: zktest.OpMulti})
+		w.Expire(s.ID())
+		await[group.Gone](w, m)
+		await[group.Joined](w, m)
+		w.expectOwner(s)
+		w.DropRequest(zktest.Match{Op: zktest.OpMulti})
+		w.Expire(s.ID())
+		await[group.Gone](w, m)
+		await[group.Joined](w, m)
+		w.expectOwner(s)
+	})
+}
+
+func (w world) expectOwner(s *session.Session) {
+	w.Helper()
+	stat, err := s.Exists(w.Context(), workers+"/host-1")
+	if err != nil || stat == nil || stat.EphemeralOwner != s.ID() {
+		w.Errorf("the node is %+v, %v; the session %#x", stat, err, s.ID())
+	}
+}
+
+// TestManyMembers: members join, update and leave at random, sessions expire and
+// connections break; every watcher ends with what the server has, and what it was told
+// adds up.
+func TestManyMembers(t *testing.T) {
+	bubble(t, zktest.Config{Replicas: 3, Lag: 200 * time.Millisecond}, func(w world) {
+		const sessions, each = 10, 50
+		var all []*session.Session
+		var watchers []*group.Watcher
+		var told []map[string]group.Member
+		for range sessions {
+			s, end := w.open()
+			defer end()
+			all = append(all, s)
+			g := w.watch(s)
+			defer g.Close()
+			watchers, told = append(watchers, g), append(told, nil)
+		}
+		read := func(i int) {
+			for {
+				select {
+				case ev := <-watchers[i].Events():
+					told[i] = w.follow(told[i], ev)
+				default:
+					return
+				}
+			}
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		members := make([]*group.Membership, sessions*each)
+		defer func() {
+			for _, m := range members {
+				if m != nil {
+					m.Close()
+				}
+			}
+		}()
+		for round := range 6 {
+			for i := range members {
+				switch {
+				case members[i] == nil && (round == 0 || random.IntN(2) == 0):
+					members[i] = w.join(all[i%sessions], fmt.Sprintf("m-%03d", i), fmt.Sprint(round), nil)
+				case members[i] != nil && random.IntN(3) == 0:
+					m := members[i]
+					members[i] = nil
+					ctx, cancel := context.WithCancel(w.Context())
+					cancel()
+					_ = m.Leave(ctx) // it goes on
+					defer m.Close()
+					if random.IntN(2) == 0 {
+						<-m.Done()
+					} else {
+						m.Close()
+					}
+				}
+				if random.IntN(100) == 0 {
+					read(random.IntN(sessions - 1)) // the last one only reads at the end
+				}
+			}
+			switch round {
+			case 2:
+				w.Disconnect(0)
+			case 3, 4:
+				w.Expire(all[round].ID())
+			}
+			pass(time.Second)
+		}
+		pass(30 * time.Second)
+		synctest.Wait()
+		want := w.members()
+		count := 0
+		for _, m := range members {
+			if m != nil {
+				count++
+			}
+		}
+		if len(want) != count || count < 100 {
+			w.Errorf("the server has %d members, there are %d", len(want), count)
+		}
+		for i, g := range watchers {
+			if got := names(g.Members()); !slices.Equal(got, want) {
+				w.Errorf("watcher %d knows %d members, the server %d", i, len(got), len(want))
+			}
+			for range 3 {
+				read(i)
+				synctest.Wait()
+			}
+			if len(told[i]) != len(want) {
+				w.Errorf("watcher %d was told of %d members, the server has %d", i, len(told[i]), len(want))
+			}
+		}
+	})
+}
+
+// follow applies what was told, and checks that it is right relative to what was told
+// before, and never goes back.
+func (w world) follow(known map[string]group.Member, ev group.MembersChanged) map[string]group.Member {
+	w.Helper()
+	now := make(map[string]group.Member)
+	for _, m := range ev.Members {
+		now[m.ID] = m
+		if m.Joined < known[m.ID].Joined {
+			w.Errorf("%v joined at %d, and before at %d", m, m.Joined, known[m.ID].Joined)
+		}
+	}
+	for _, m := range ev.Added {
+		if _, ok := known[m.ID]; ok {
+			w.Errorf("%v was added, and known", m)
+		}
+	}
+	for _, m := range slices.Concat(ev.Removed, ev.Changed) {
+		if _, ok := known[m.ID]; !ok {
+			w.Errorf("%v was removed or changed, and not known", m)
+		}
+	}
+	if len(known)+len(ev.Added)-len(ev.Removed) != len(now) {
+		w.Errorf("%d + %d - %d != %d", len(known), len(ev.Added), len(ev.Removed), len(now))
+	}
+	return now
+}
+
+// TestLaggingReplicas: payloads count up, and no reader sees one count down.
+func TestLaggingReplicas(t *testing.T) {
+	bubble(t, zktest.Config{Replicas: 3, Lag: 300 * time.Millisecond}, func(w world) {
+		s, end := w.open()
+		defer end()
+		other, endOther := w.open()
+		defer endOther()
+		m := w.join(s, "host-1", "000", nil)
+		defer m.Close()
+		await[group.Joined](w, m)
+		g := w.watch(other)
+		defer g.Close()
+		last := ""
+		for i := range 60 {
+			if err := m.Update(w.Context(), fmt.Appendf(nil, "%03d", i)); err != nil {
+				w.Error(err)
+			}
+			if i%7 == 0 {
+				w.Disconnect(other.ID())
+			}
+			pass(100 * time.Millisecond)
+			select {
+			case ev := <-g.Events():
+				if now := string(ev.Members[0].Data); now < last {
+					w.Errorf("%s after %s", now, last)
+				} else {
+					last = now
+				}
+			default:
+			}
+		}
+		pass(10 * time.Second)
+		w.expect(g, "host-1=059")
+	})
+}
+
+func TestSuspension(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		m := w.join(s, "host-1", "1", nil)
+		defer m.Close()
+		await[group.Joined](w, m)
+		w.Refuse(true)
+		w.Disconnect(0)
+		if ev := await[group.Suspended](w, m); ev.Deadline.Before(time.Now()) {
+			w.Error(ev)
+		}
+		w.Refuse(false)
+		await[group.Resumed](w, m)
+	})
+}
+
+// TestSessionClosed: the node goes with the session, and the handles end.
+func TestSessionClosed(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, _ := w.open()
+		m, g := w.join(s, "host-1", "1", nil), w.watch(s)
+		await[group.Joined](w, m)
+		s.Close()
+		if last := await[group.Left](w, m); !errors.Is(last.Err, session.ErrClosed) {
+			w.Error(last)
+		}
+		<-g.Done()
+		if err := g.Err(); !errors.Is(err, session.ErrClosed) {
+			w.Error(err)
+		}
+		if there := w.members(); len(there) != 0 {
+			w.Errorf("there are %q", there)
+		}
+		m.Close()
+		g.Close()
+		if _, err := group.Join(s, workers, "host-1", nil, nil); !errors.Is(err, session.ErrClosed) {
+			w.Error(err)
+		}
+		if _, err := group.Watch(s, workers, nil); !errors.Is(err, session.ErrClosed) {
+			w.Error(err)
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		synctest.Wait()
+		w.ResetRequests()
+		for _, c := range []struct {
+			session  *session.Session
+			path, id string
+			data     []byte
+			opts     *group.Options
+			want     error
+			names    string
+		}{
+			{nil, workers, "a", nil, nil, session.ErrInvalidArgument, "session"},
+			{s, "", "a", nil, nil, session.ErrInvalidPath, "path"},
+			{s, "groups", "a", nil, nil, session.ErrInvalidPath, "path"},
+			{s, workers, "", nil, nil, session.ErrInvalidArgument, "id"},
+			{s, workers, "a/b", nil, nil, session.ErrInvalidArgument, "id"},
+			{s, workers, "..", nil, nil, session.ErrInvalidPath, "id"},
+			{s, workers, "a\x00", nil, nil, session.ErrInvalidPath, "id"},
+			{s, workers, "a", make([]byte, 2<<20), nil, session.ErrTooLarge, "data"},
+			{s, workers, "a", nil, &group.Options{ConflictAfter: -1}, session.ErrInvalidArgument, "ConflictAfter"},
+		} {
+			if _, err := group.Join(c.session, c.path, c.id, c.data, c.opts); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
+				w.Errorf("Join(%q, %q): %v, want %v that names %s", c.path, c.id, err, c.want, c.names)
+			}
+		}
+		if _, err := group.Watch(nil, workers, nil); !errors.Is(err, session.ErrInvalidArgument) {
+			w.Error(err)
+		}
+		if _, err := group.Watch(s, "x", nil); !errors.Is(err, session.ErrInvalidPath) {
+			w.Error(err)
+		}
+		synctest.Wait()
+		if n := w.Requests(); len(n) > 0 {
+			w.Errorf("there were requests: %v", n)
+		}
+		m := w.join(s, "a", "", nil)
+		defer m.Close()
+		if err := m.Update(w.Context(), make([]byte, 2<<20)); !errors.Is(err, session.ErrTooLarge) {
+			w.Error(err)
+		}
+	})
+}

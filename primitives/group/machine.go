@@ -1,0 +1,179 @@
+package group
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// This file is what a member and a watcher make of what they are told, as pure
+// functions. How the node of a member is kept is in package presence; what feeds both is
+// in group.go and watch.go.
+
+// A view is who is in the group, as a reader has been told.
+type view struct {
+	dir     string
+	synced  bool     // everybody has been read once
+	members []Member // in the order of their ids; never modified
+}
+
+// apply returns what follows, and the event that tells of it if there is anything to
+// tell.
+func (v view) apply(state watch.TreeState) (view, []MembersChanged) {
+	now := make(map[string]Member, len(v.members))
+	for _, m := range v.members {
+		now[m.ID] = m
+	}
+	for _, n := range state.Removed {
+		delete(now, v.id(n.Path))
+	}
+	for _, n := range slices.Concat(state.Added, state.Changed) {
+		id := v.id(n.Path)
+		if n.Path == v.dir || n.Stat.EphemeralOwner == 0 {
+			delete(now, id)
+			continue
+		}
+		now[id] = Member{ID: id, Data: n.Data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid}
+	}
+	members := slices.SortedFunc(maps.Values(now), func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	if !v.synced && !state.Synced {
+		v.members = members // to be told when it is whole
+		return v, nil
+	}
+	before, first := v.members, !v.synced
+	if first {
+		before = nil
+	}
+	v.members, v.synced = members, true
+	change := newChange(before, members, first)
+	if change.empty() {
+		return v, nil
+	}
+	return v, []MembersChanged{change}
+}
+
+// id returns the name of a node, and nothing for that of the group itself.
+func (v view) id(path string) string {
+	if path == v.dir {
+		return ""
+	}
+	_, name := session.Split(path)
+	return name
+}
+
+// An input is something that happened to a member or its group.
+//
+//sumtype:decl
+type input interface{ input() }
+
+type (
+	// kept is what the member's node is to be told.
+	kept struct{ presence.Input }
+	// viewed tells what has changed in the group.
+	viewed struct{ watch.TreeState }
+	// blinded tells that the group cannot be watched any more.
+	blinded struct{ err error }
+	// leave is a watcher's command to end.
+	leave struct{}
+)
+
+func (kept) input()    {}
+func (viewed) input()  {}
+func (blinded) input() {}
+func (leave) input()   {}
+
+// A machine is a member.
+type machine struct {
+	node presence.Machine
+	view view
+}
+
+func (m machine) String() string { return fmt.Sprintf("%v %v", m.node, m.view.members) }
+
+// Ended implements [actors.Machine].
+func (m machine) Ended() bool { return m.node.Ended() }
+
+// Step implements [actors.Machine].
+func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]) {
+	var out actors.Effects[presence.Effect, Event]
+	if _, ok := in.(kept); m.Ended() && !ok {
+		return m, out
+	}
+	switch in := in.(type) {
+	case kept:
+		return m.keep(in.Input)
+	case viewed:
+		var changes []MembersChanged
+		m.view, changes = m.view.apply(in.TreeState)
+		for _, c := range changes {
+			out.Emit = append(out.Emit, c)
+		}
+	case blinded:
+		return m.keep(presence.Leave{Why: in.err})
+	case leave:
+		return m.keep(presence.Leave{})
+	}
+	return m, out
+}
+
+// keep hands an input to the node.
+func (m machine) keep(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
+	node, did := m.node.Step(in)
+	m.node = node
+	out := actors.Effects[presence.Effect, Event]{Do: did.Do}
+	for _, ev := range did.Emit {
+		out.Emit = append(out.Emit, translate(ev))
+	}
+	return m, out
+}
+
+// translate returns an event of the node as one of the member.
+func translate(ev presence.Event) Event {
+	switch ev := ev.(type) {
+	case presence.Joined:
+		return Joined{}
+	case presence.Suspended:
+		return Suspended{ev.Deadline}
+	case presence.Resumed:
+		return Resumed{}
+	case presence.Gone:
+		return Gone{ev.Err}
+	case presence.Left:
+		return Left{ev.Err}
+	}
+	panic("group: an event without a name")
+}
+
+// A watcher is one who only looks on.
+type watcher struct {
+	view  view
+	ended bool
+	err   error
+}
+
+// Ended implements [actors.Machine].
+func (w watcher) Ended() bool { return w.ended }
+
+// Step implements [actors.Machine].
+func (w watcher) Step(in input) (watcher, actors.Effects[presence.Effect, MembersChanged]) {
+	var out actors.Effects[presence.Effect, MembersChanged]
+	if w.ended {
+		return w, out
+	}
+	switch in := in.(type) {
+	case viewed:
+		w.view, out.Emit = w.view.apply(in.TreeState)
+	case blinded:
+		w.ended, w.err = true, in.err
+	case leave:
+		w.ended = true
+	case kept: // it has no node
+	}
+	return w, out
+}

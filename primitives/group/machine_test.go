@@ -1,0 +1,155 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/watch"
+)
+
+func member(id, data string, czxid int64) watch.TreeNode {
+	return watch.TreeNode{Path: "/g/" + id, Data: []byte(data), Stat: &session.Stat{Czxid: czxid, EphemeralOwner: 1}}
+}
+
+// TestRows are what a watcher makes of the changes of a tree.
+func TestRows(t *testing.T) {
+	root := watch.TreeNode{Path: "/g", Stat: &session.Stat{}}
+	other := watch.TreeNode{Path: "/g/config", Stat: &session.Stat{}}
+	synced := func(s watch.TreeState) watch.TreeState { s.Synced = true; return s }
+	add := func(n ...watch.TreeNode) watch.TreeState { return watch.TreeState{Added: n} }
+	for name, c := range map[string]struct {
+		states []watch.TreeState
+		want   []string // the last event first to differ from nothing
+	}{
+		"an empty group":       {[]watch.TreeState{synced(add())}, []string{"members=[] added=[] changed=[] removed=[]"}},
+		"not before all":       {[]watch.TreeState{add(root, member("b", "1", 1))}, []string{}},
+		"all at once":          {[]watch.TreeState{add(root, member("b", "1", 1)), synced(add(member("a", "2", 2)))}, []string{`members=[a="2" b="1"] added=[a b] changed=[] removed=[]`}},
+		"no member":            {[]watch.TreeState{synced(add(root, other))}, []string{"members=[] added=[] changed=[] removed=[]"}},
+		"nothing of interest":  {[]watch.TreeState{synced(add()), synced(add(root, other))}, []string{"members=[] added=[] changed=[] removed=[]"}},
+		"a payload":            {[]watch.TreeState{synced(add(member("a", "1", 1))), synced(watch.TreeState{Changed: []watch.TreeNode{member("a", "2", 1)}})}, []string{`members=[a="1"] added=[a] changed=[] removed=[]`, `members=[a="2"] added=[] changed=[a] removed=[]`}},
+		"joined again":         {[]watch.TreeState{synced(add(member("a", "1", 1))), synced(watch.TreeState{Changed: []watch.TreeNode{member("a", "1", 7)}})}, []string{`members=[a="1"] added=[a] changed=[] removed=[]`, `members=[a="1"] added=[] changed=[a] removed=[]`}},
+		"gone":                 {[]watch.TreeState{synced(add(member("a", "1", 1))), synced(watch.TreeState{Removed: []watch.TreeNode{member("a", "1", 1)}})}, []string{`members=[a="1"] added=[a] changed=[] removed=[]`, `members=[] added=[] changed=[] removed=[a]`}},
+		"gone with everything": {[]watch.TreeState{synced(add(root, member("a", "1", 1))), synced(watch.TreeState{Removed: []watch.TreeNode{member("a", "1", 1), root}})}, []string{`members=[a="1"] added=[a] changed=[] removed=[]`, `members=[] added=[] changed=[] removed=[a]`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, got := watcher{view: view{dir: "/g"}}, []string{}
+			for _, s := range c.states {
+				next, out := w.Step(viewed{s})
+				w = next
+				for _, ev := range out.Emit {
+					got = append(got, ev.String())
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestMerge: however changes are merged and cancelled, what is left leads from what the
+// reader knew to what is.
+func TestMerge(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		var known, now []Member
+		var pending []MembersChanged
+		for step := range 12 {
+			next := slices.Clone(now)
+			for range random.IntN(3) {
+				id := fmt.Sprint(random.IntN(4))
+				i, ok := find(next, id)
+				switch {
+				case !ok:
+					next = slices.Insert(next, i, Member{ID: id, Joined: int64(step)})
+				case random.IntN(2) == 0:
+					next = slices.Delete(next, i, i+1)
+				default:
+					next[i].Joined, next[i].Data = int64(random.IntN(2)), fmt.Append(nil, random.IntN(2))
+				}
+			}
+			ev := newChange(now, next, step == 0)
+			now = next
+			if ev.empty() {
+				continue
+			}
+			if n := len(pending); n == 0 {
+				pending = append(pending, ev)
+			} else if merged, ok := mergeChanges(pending[n-1], ev); ok {
+				pending[n-1] = merged
+			} else if cancelChanges(pending[n-1], ev) {
+				pending = pending[:n-1]
+			}
+			if random.IntN(3) > 0 {
+				continue
+			}
+			for _, ev := range pending {
+				want := newChange(known, ev.Members, false)
+				if got := fmt.Sprint(ev); got != fmt.Sprint(want) {
+					t.Fatalf("to a reader who knows %v: %v, want %v", known, got, want)
+				}
+				known = ev.Members
+			}
+			pending = nil
+			if fmt.Sprint(known) != fmt.Sprint(now) {
+				t.Fatalf("the reader knows %v, there are %v", known, now)
+			}
+		}
+	}
+}
+
+// Every event of a node is one of the member, and the grammar that is documented is that
+// of package presence, whose tests check it.
+func TestTranslation(t *testing.T) {
+	why := errors.New("why")
+	for _, c := range []struct {
+		from presence.Event
+		want Event
+	}{
+		{presence.Joined{}, Joined{}},
+		{presence.Suspended{}, Suspended{}},
+		{presence.Resumed{}, Resumed{}},
+		{presence.Gone{Err: why}, Gone{why}},
+		{presence.Left{Err: why}, Left{why}},
+		{presence.Left{}, Left{}},
+	} {
+		if got := translate(c.from); got != c.want {
+			t.Errorf("%#v is %#v", c.from, got)
+		}
+	}
+	const grammar = "(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left"
+	for _, file := range []string{"doc.go", "../internal/presence/doc.go"} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), grammar) {
+			t.Errorf("%s does not state the grammar: %v", file, err)
+		}
+	}
+}
+
+// TestEnd: a member whose group cannot be read leaves, and says why.
+func TestEnd(t *testing.T) {
+	m := machine{view: view{dir: "/g"}}
+	m, out := m.Step(blinded{session.ErrNoAuth})
+	if !m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Left{session.ErrNoAuth}) {
+		t.Errorf("%v: %v", m, out.Emit)
+	}
+	if _, out := m.Step(viewed{watch.TreeState{Synced: true}}); len(out.Emit) > 0 {
+		t.Errorf("after the end: %v", out.Emit)
+	}
+	w := watcher{}
+	if w, _ = w.Step(blinded{session.ErrNoAuth}); !w.Ended() || !errors.Is(w.err, session.ErrNoAuth) {
+		t.Errorf("%+v", w)
+	}
+	if w, _ = w.Step(leave{}); !errors.Is(w.err, session.ErrNoAuth) {
+		t.Errorf("%+v", w)
+	}
+	if w, _ = (watcher{}).Step(leave{}); !w.Ended() || w.err != nil {
+		t.Errorf("%+v", w)
+	}
+}

@@ -1,0 +1,81 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// Options are optional parameters for [Join]. A nil *Options is equivalent to a zero
+// Options.
+type Options struct {
+	// ConflictAfter is how long a member with the same id is taken for a ghost, and
+	// waited for. The default is twice the timeout of the session.
+	ConflictAfter time.Duration
+
+	// TakeOver replaces a member with the same id that is still there after
+	// ConflictAfter, instead of leaving with [ErrDuplicate].
+	TakeOver bool
+}
+
+func (o *Options) withDefaults() Options {
+	if o == nil {
+		return Options{}
+	}
+	return *o
+}
+
+// WatchOptions are optional parameters for [Watch]. A nil *WatchOptions is equivalent
+// to a zero WatchOptions.
+type WatchOptions struct {
+	// Sync makes what is told first at least as new as the call, for a round trip.
+	Sync bool
+}
+
+func (o *WatchOptions) withDefaults() WatchOptions {
+	if o == nil {
+		return WatchOptions{}
+	}
+	return *o
+}
+
+// validate refuses what cannot be done, before any I/O.
+func validate(s *session.Session, path, id string, data []byte, o Options) error {
+	if s == nil {
+		return fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	if err := session.ValidatePath(path); err != nil {
+		errs = append(errs, fmt.Errorf("group: path: %w", err))
+	} else if err := validateID(path, id); err != nil {
+		errs = append(errs, fmt.Errorf("group: id: %w", err))
+	} else if err := fits(s, path, id, data); err != nil {
+		errs = append(errs, fmt.Errorf("group: %w", err))
+	}
+	if o.ConflictAfter < 0 {
+		errs = append(errs, fmt.Errorf("group: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter))
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		errs = append(errs, fmt.Errorf("group: %w", session.ErrClosed))
+	}
+	return errors.Join(errs...)
+}
+
+func validateID(path, id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%w: it is empty", session.ErrInvalidArgument)
+	case strings.Contains(id, "/"):
+		return fmt.Errorf("%w: %q has a / in it", session.ErrInvalidArgument, id)
+	}
+	return session.ValidatePath(session.Join(path, id))
+}
+
+// fits reports why the payload cannot be sent, in any of the requests it is sent in.
+func fits(s *session.Session, path, id string, data []byte) error {
+	node := session.Join(path, id)
+	return s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral))
+}

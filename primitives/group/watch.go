@@ -1,0 +1,97 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Watcher looks on at a group, without being a member. Create it with [Watch]. It is
+// safe for concurrent use, and must be closed.
+type Watcher struct {
+	path  string
+	actor *actors.Actor[input, MembersChanged]
+	feed  feed
+
+	mu      sync.Mutex
+	members []Member
+	err     error
+}
+
+// Watch looks on at the group at path, whether or not there is one.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments; what fails later ends the watch, and [Watcher.Err] says why.
+func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error) {
+	if s == nil {
+		return nil, fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	if err := session.ValidatePath(path); err != nil {
+		errs = append(errs, fmt.Errorf("group: path: %w", err))
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		errs = append(errs, fmt.Errorf("group: %w", session.ErrClosed))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	w := &Watcher{path: path}
+	w.actor = actors.Start(watcher{view: view{dir: path}}, actors.Role[watcher, input, presence.Effect, MembersChanged]{
+		Name:    "watcher of group " + path,
+		Perform: func(presence.Effect, func(input)) {}, // it asks for nothing
+		Observe: w.observe,
+		Stop:    leave{},
+		Merge:   mergeChanges,
+		Cancel:  cancelChanges,
+	})
+	w.actor.Events() // the changes are relative to what the reader receives
+	w.feed.begin(s, path, opts, func(in input) { _ = w.actor.Tell(in) })
+	return w, nil
+}
+
+func (w *Watcher) observe(now watcher, _ []MembersChanged) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.view.synced {
+		w.members = now.view.members
+	}
+	if now.err != nil {
+		w.err = fmt.Errorf("group %s: %w", w.path, now.err)
+	}
+}
+
+// Events returns the channel of changes, which is always the same one. It begins with
+// who is there, and is closed when the watch ends.
+func (w *Watcher) Events() <-chan MembersChanged { return w.actor.Events() }
+
+// Members returns who is known to be a member, without waiting, in the order of their
+// ids. They must not be modified.
+func (w *Watcher) Members() []Member {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.members
+}
+
+// Done returns a channel that is closed when the watch has ended.
+func (w *Watcher) Done() <-chan struct{} { return w.actor.Ended() }
+
+// Err returns why the watch has ended: [session.ErrClosed], or what keeps the group from
+// being read, such as [session.ErrNoAuth]. It returns nil while it goes on, and after
+// Close.
+func (w *Watcher) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Close ends the watch. Changes that have not been received are discarded, but for the
+// last one. It may be called any number of times.
+func (w *Watcher) Close() {
+	w.actor.Close()
+	w.feed.close()
+}

@@ -1,0 +1,42 @@
+package presence
+
+import (
+	"errors"
+	"time"
+)
+
+// What callers can act on. Recipes give them their own names.
+var (
+	// ErrDuplicate means that another session holds the name.
+	ErrDuplicate = errors.New("name held by another")
+
+	// ErrNodeDeleted means that somebody else deleted the node.
+	ErrNodeDeleted = errors.New("node deleted by somebody else")
+
+	// ErrLeft means that the node was given up on request.
+	ErrLeft = errors.New("left on request")
+)
+
+// An Event is what becomes of the node.
+//
+//sumtype:decl
+type Event interface{ event() }
+
+type (
+	// Joined means that the node stands.
+	Joined struct{}
+	// Suspended means that the connection is lost, and the node will be at the deadline.
+	Suspended struct{ Deadline time.Time }
+	// Resumed means that the connection is back, and the node stands.
+	Resumed struct{}
+	// Gone means that the node is gone; it is made again.
+	Gone struct{ Err error }
+	// Left is the last event. Err is nil if it was asked for.
+	Left struct{ Err error }
+)
+
+func (Joined) event()    {}
+func (Suspended) event() {}
+func (Resumed) event()   {}
+func (Gone) event()      {}
+func (Left) event()      {}

@@ -1,0 +1,242 @@
+package presence
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Config is how a node is kept.
+type Config struct {
+	// ConflictAfter is how long a node of another session is waited for. The default
+	// is twice the timeout of the session.
+	ConflictAfter time.Duration
+
+	// TakeOver replaces it then; AtOnce does not wait.
+	TakeOver, AtOnce bool
+}
+
+// A Node performs the effects of a [Machine].
+type Node struct {
+	session  *session.Session
+	path     string
+	registry *registry
+	end      sync.Once
+
+	mu          sync.Mutex
+	over        bool
+	unsubscribe func()
+	stopWaiting func()
+	following   int // the epoch
+	sub         *session.Subscription
+}
+
+// A registry is what is known of a session by those who keep nodes in it.
+type registry struct {
+	mu     sync.Mutex
+	ids    map[int64]struct{} // of the sessions on the server that it has had
+	claims map[string]*Node   // by path
+}
+
+type registryKey struct{}
+
+// registryOf returns that of the session.
+func registryOf(s *session.Session) *registry {
+	fresh := false
+	v := s.Local(registryKey{}, func() any {
+		fresh = true
+		return &registry{ids: make(map[int64]struct{}), claims: make(map[string]*Node)}
+	})
+	r := v.(*registry)
+	if fresh {
+		s.Subscribe(func(ev session.Event) <-chan struct{} {
+			if c, ok := ev.(session.Connected); ok {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.ids[c.ID] = struct{}{}
+			}
+			return nil
+		})
+	}
+	return r
+}
+
+func (r *registry) had(id int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.ids[id]
+	return ok
+}
+
+// New returns the machine that keeps a node at path with the data, and its performer,
+// which is ended with [Node.End]. It fails with [ErrDuplicate] if the path is kept
+// through this session already.
+func New(s *session.Session, path string, data []byte, config Config) (Machine, *Node, error) {
+	n := &Node{session: s, path: path, registry: registryOf(s)}
+	n.registry.mu.Lock()
+	defer n.registry.mu.Unlock()
+	if n.registry.claims[path] != nil {
+		return Machine{}, nil, fmt.Errorf("%w: %s is kept through this session already", ErrDuplicate, path)
+	}
+	n.registry.claims[path] = n
+	return Machine{
+		conflictAfter: config.ConflictAfter, takeOver: config.TakeOver, atOnce: config.AtOnce,
+		data: string(data), rev: 1,
+	}, n, nil
+}
+
+// Begin has the machine told what becomes of the session, which waits for ended before
+// it ends itself.
+func (n *Node) Begin(tell func(Input), ended <-chan struct{}) {
+	cancel := n.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
+		switch ev := ev.(type) {
+		case session.Connected:
+			tell(connected{ev.Epoch, ev.ID, ev.Timeout})
+		case session.Suspended:
+			tell(suspended{ev.Deadline})
+		case session.Resumed:
+			tell(resumed{})
+		case session.Expired:
+			tell(expired{ev.Epoch})
+		case session.Closed:
+			tell(closed{})
+			settled = ended
+		}
+		return settled
+	})
+	n.mu.Lock()
+	n.unsubscribe = cancel
+	over := n.over
+	n.mu.Unlock()
+	if over {
+		cancel()
+	}
+}
+
+// End gives up the claim to the path, when the machine has ended.
+func (n *Node) End() {
+	n.registry.mu.Lock()
+	if n.registry.claims[n.path] == n {
+		delete(n.registry.claims, n.path)
+	}
+	n.registry.mu.Unlock()
+	n.mu.Lock()
+	n.over = true
+	cancel, stop, sub := n.unsubscribe, n.stopWaiting, n.sub
+	n.mu.Unlock()
+	n.end.Do(func() {
+		if cancel != nil {
+			cancel()
+		}
+		if stop != nil {
+			stop()
+		}
+		if sub != nil {
+			sub.Cancel()
+		}
+	})
+}
+
+// Perform starts one thing that the machine asked for.
+func (n *Node) Perform(e Effect, tell func(Input)) {
+	reply := func(t turn, in Input, err error) {
+		if err != nil {
+			in = failed{t, err}
+		}
+		tell(in)
+	}
+	switch e := e.(type) {
+	case create:
+		n.in(e.turn).Create(n.path, []byte(e.data), session.Ephemeral, func(_ string, err error) { reply(e.turn, done{e.turn}, err) })
+	case makeParent:
+		dir, _ := session.Split(n.path)
+		n.in(e.turn).EnsurePath(dir, func(_ bool, err error) { reply(e.turn, done(e), err) })
+	case look:
+		n.look(e, func(s Sight, err error) { reply(e.turn, looked{e.turn, s}, err) })
+	case takeOver:
+		n.in(e.turn).Multi([]session.Op{
+			session.DeleteOp(n.path, e.version),
+			session.CreateOp(n.path, []byte(e.data), session.Ephemeral),
+		}, func(_ []session.OpResult, err error) { reply(e.turn, done{e.turn}, err) })
+	case store:
+		n.in(e.turn).Set(n.path, []byte(e.data), e.version, func(stat *session.Stat, err error) {
+			in := stored{turn: e.turn}
+			if err == nil {
+				in.version = stat.Version
+			}
+			reply(e.turn, in, err)
+		})
+	case remove:
+		n.in(e.turn).Delete(n.path, e.version, func(err error) { reply(e.turn, done{e.turn}, err) })
+	case withdraw:
+		n.in(e.turn).Withdraw(n.path, func() { tell(done(e)) })
+	case follow:
+		n.follow(e.epoch, tell)
+	case wait:
+		stop := actors.After(e.long, func() { tell(patient{e.n}) })
+		n.mu.Lock()
+		n.stopWaiting, stop = stop, n.stopWaiting
+		n.mu.Unlock()
+		if stop != nil {
+			stop()
+		}
+	case answer:
+		for _, r := range e.replies {
+			r.Give(e.err)
+		}
+	}
+}
+
+func (n *Node) in(t turn) session.Async { return n.session.Async(t.epoch) }
+
+func (n *Node) look(e look, tell func(Sight, error)) {
+	requests := n.in(e.turn)
+	get := func() {
+		requests.Get(n.path, func(data []byte, stat *session.Stat, err error) { tell(n.sight(data, stat), err) })
+	}
+	if !e.sync {
+		get()
+		return
+	}
+	requests.Sync(n.path, func(err error) {
+		if err != nil {
+			tell(Sight{}, err)
+			return
+		}
+		get()
+	})
+}
+
+func (n *Node) sight(data []byte, stat *session.Stat) Sight {
+	if stat == nil {
+		return Sight{}
+	}
+	return Sight{
+		Exists: true, Owner: stat.EphemeralOwner, Past: n.registry.had(stat.EphemeralOwner),
+		Version: stat.Version, Data: string(data),
+	}
+}
+
+// follow watches the node, once in each epoch.
+func (n *Node) follow(epoch int, tell func(Input)) {
+	n.mu.Lock()
+	begun := n.following == epoch
+	n.following = epoch
+	n.mu.Unlock()
+	if begun {
+		return
+	}
+	sub := n.session.Async(epoch).Follow(n.path, session.AspectData, true, func(r session.Reading, err error) {
+		if err != nil {
+			tell(blind{epoch, err})
+			return
+		}
+		tell(saw{epoch, n.sight(r.Data, r.Stat)})
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sub = sub
+}

@@ -1,0 +1,37 @@
+// Package naming implements a name service: names, and what they stand for.
+//
+// A name is persistent, or lives with the session that registered it
+// ([Options.Ephemeral]): then it is gone when that ends, is registered again by itself in
+// the next session after an expiry, and is kept until [Unregister], or the end of the
+// [session.Session]. [Register] leaves that to the session; [Keep] does the same, and
+// returns a handle that tells as [Event] values what becomes of it:
+//
+//	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
+//
+// Suspended and Resumed come in turn.
+//
+// # Layout
+//
+// The name is the name of one node under the path of the service, which holds the data.
+// A name may contain slashes: every / is written %2F, every % is %25, and the names . and
+// .. are %2E and %2E%2E. So there is no hierarchy among names: "a" and "a/b" are
+// independent of each other, and each may be persistent or not. Nodes whose names
+// could not have been written like this are no names, and [List] passes over them.
+// A name is refused with [session.ErrInvalidArgument] if it is empty, and with
+// [session.ErrInvalidPath] if ZooKeeper would refuse it.
+//
+// # Conflicts
+//
+// A name belongs to who registers it first: others get [ErrTaken], unless they ask to
+// replace it ([Options.Replace]). Who registers an ephemeral name waits before that for
+// [Options.ConflictAfter], because what stands there may be his own ghost, of a process
+// that crashed. Ghosts of earlier sessions of the same [session.Session] are replaced at
+// once. A node that is there is never taken for one's own; but a persistent name
+// whose creation is in doubt, because the reply was lost, counts as registered if there
+// is a new one with the same data.
+//
+// # Backpressure
+//
+// A registration never waits for its reader. An undelivered [Suspended] vanishes with its
+// [Resumed]; the others are never dropped.
+package naming

@@ -1,0 +1,83 @@
+package naming
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+)
+
+// What callers can act on.
+var (
+	// ErrNotFound means that there is no such name.
+	ErrNotFound = errors.New("no such name")
+
+	// ErrTaken means that somebody else has registered the name, or this very session
+	// keeps it already.
+	ErrTaken = presence.ErrDuplicate
+
+	// ErrForeign means that the name lives with another session, which would register
+	// it again.
+	ErrForeign = errors.New("name lives with another session")
+
+	// ErrNodeDeleted means that somebody else deleted the node of the name.
+	ErrNodeDeleted = presence.ErrNodeDeleted
+
+	// ErrUnregistered means that the name was unregistered on request.
+	ErrUnregistered = presence.ErrLeft
+)
+
+// An Event reports what becomes of an ephemeral name. It is one of [Registered],
+// [Suspended], [Resumed], [Gone] and [Unregistered]; no other type implements it.
+//
+//sumtype:decl
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Registered means that the name can be looked up.
+	Registered struct{}
+
+	// Suspended means that the connection is lost. The name will be at the Deadline
+	// unless Resumed comes first.
+	Suspended struct{ Deadline time.Time }
+
+	// Resumed means that the connection is back, and the name still registered.
+	Resumed struct{}
+
+	// Gone means that the name is, and is registered again by itself. Err is
+	// [session.ErrExpired] or [ErrNodeDeleted].
+	Gone struct{ Err error }
+
+	// Unregistered is the last event. Err is nil if it was asked for, and else says why
+	// the name, or the attempt to register it, was given up.
+	Unregistered struct{ Err error }
+)
+
+func (Registered) event()   {}
+func (Suspended) event()    {}
+func (Resumed) event()      {}
+func (Gone) event()         {}
+func (Unregistered) event() {}
+
+func (Registered) String() string  { return "registered" }
+func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
+func (Resumed) String() string     { return "resumed" }
+func (e Gone) String() string      { return "gone: " + e.Err.Error() }
+
+func (e Unregistered) String() string {
+	if e.Err == nil {
+		return "unregistered"
+	}
+	return "unregistered: " + e.Err.Error()
+}
+
+// cancel reports whether next undoes last.
+func cancel(last, next Event) bool {
+	_, a := last.(Suspended)
+	_, b := next.(Resumed)
+	return a && b
+}

@@ -1,0 +1,39 @@
+package naming
+
+import (
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+)
+
+// How an ephemeral name is kept is in package presence: its node is kept, under a fixed
+// name, across sessions. This file gives its events their names.
+
+// A machine is an ephemeral name.
+type machine struct{ presence.Machine }
+
+// Step implements [actors.Machine].
+func (m machine) Step(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
+	next, did := m.Machine.Step(in)
+	out := actors.Effects[presence.Effect, Event]{Do: did.Do}
+	for _, ev := range did.Emit {
+		out.Emit = append(out.Emit, translate(ev))
+	}
+	return machine{next}, out
+}
+
+// translate returns an event of the node as one of the name.
+func translate(ev presence.Event) Event {
+	switch ev := ev.(type) {
+	case presence.Joined:
+		return Registered{}
+	case presence.Suspended:
+		return Suspended{ev.Deadline}
+	case presence.Resumed:
+		return Resumed{}
+	case presence.Gone:
+		return Gone{ev.Err}
+	case presence.Left:
+		return Unregistered{ev.Err}
+	}
+	panic("naming: an event without a name")
+}

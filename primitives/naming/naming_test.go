@@ -1,0 +1,330 @@
+package naming_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const service, name = "/names", "billing/primary"
+
+// A world is a server in memory, in a bubble whose clock is its own.
+type world struct {
+	*testing.T
+	*zktest.Server
+}
+
+func bubble(t *testing.T, f func(w world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Replicas: 2, Lag: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		f(world{t, srv})
+	})
+}
+
+func (w world) open() (s *session.Session, end func()) {
+	w.Helper()
+	s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s, s.Close
+}
+
+// register fails the test unless the error is want.
+func (w world) register(s *session.Session, data string, opts *naming.Options, want error) {
+	w.Helper()
+	if err := naming.Register(w.Context(), s, service, name, []byte(data), opts); !errors.Is(err, want) || want == nil && err != nil {
+		w.Errorf("register %q: %v, want %v", data, err, want)
+	}
+}
+
+// expect compares what the name stands for; "" is nothing.
+func (w world) expect(s *session.Session, want string) {
+	w.Helper()
+	synctest.Wait()
+	if err := s.Sync(w.Context(), "/"); err != nil {
+		w.Error(err)
+	}
+	data, err := naming.Lookup(w.Context(), s, service, name)
+	if string(data) != want || (err != nil) != (want == "") || err != nil && !errors.Is(err, naming.ErrNotFound) {
+		w.Errorf("the name stands for %q, %v; want %q", data, err, want)
+	}
+}
+
+func (w world) unregister(s *session.Session, want error) {
+	w.Helper()
+	if err := naming.Unregister(w.Context(), s, service, name); !errors.Is(err, want) || want == nil && err != nil {
+		w.Errorf("unregister: %v, want %v", err, want)
+	}
+}
+
+func TestPersistent(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		b, endB := w.open()
+		defer endB()
+		w.register(a, "1", nil, nil)
+		w.register(b, "2", nil, naming.ErrTaken)
+		w.expect(b, "1")
+		endA()
+		w.register(b, "2", &naming.Options{Replace: true}, nil)
+		w.expect(b, "2")
+		for _, other := range []string{"a", "a/b", "a/b/c", "..", "100%"} {
+			if err := naming.Register(w.Context(), b, service, other, nil, nil); err != nil {
+				w.Error(err)
+			}
+		}
+		if names, err := naming.List(w.Context(), b, service); err != nil || !slices.Equal(names, []string{"..", "100%", "a", "a/b", "a/b/c", name}) {
+			w.Errorf("names: %q, %v", names, err)
+		}
+		w.unregister(b, nil)
+		w.unregister(b, naming.ErrNotFound)
+		w.expect(b, "")
+	})
+}
+
+func TestEphemeral(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		b, endB := w.open()
+		defer endB()
+		ephemeral := &naming.Options{Ephemeral: true}
+		w.register(a, "1", ephemeral, nil)
+		w.expect(b, "1")
+		w.register(a, "2", ephemeral, naming.ErrTaken)
+		w.register(a, "3", &naming.Options{Ephemeral: true, Replace: true}, nil)
+		w.expect(b, "3")
+		began := time.Now()
+		w.register(b, "4", ephemeral, naming.ErrTaken)
+		if took := time.Since(began); took < 24*time.Second || took > 25*time.Second {
+			w.Errorf("refused after %v", took)
+		}
+		w.unregister(b, naming.ErrForeign)
+		w.unregister(a, nil)
+		w.expect(b, "")
+		w.register(a, "5", ephemeral, nil)
+		w.expect(b, "5")
+		endA()
+		w.expect(b, "")
+	})
+}
+
+// TestReplace: whatever stands is replaced by whatever is asked for.
+func TestReplace(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		for _, after := range []bool{false, true} {
+			bubble(t, func(w world) {
+				a, endA := w.open()
+				defer endA()
+				b, endB := w.open()
+				defer endB()
+				w.register(a, "1", &naming.Options{Ephemeral: before}, nil)
+				w.register(b, "2", &naming.Options{Ephemeral: after, Replace: true}, nil)
+				w.expect(a, "2")
+				<-time.After(time.Minute)
+				w.expect(a, "2")
+				endA()
+				w.expect(b, "2")
+				w.unregister(b, nil)
+				w.expect(b, "")
+			})
+		}
+	}
+}
+
+// TestExpiry: the name is registered again, also if the server keeps the earlier node.
+func TestExpiry(t *testing.T) {
+	for _, keep := range []time.Duration{0, time.Hour} {
+		bubble(t, func(w world) {
+			a, endA := w.open()
+			defer endA()
+			b, endB := w.open()
+			defer endB()
+			r, err := naming.Keep(a, service, name, []byte("1"), nil)
+			if err != nil {
+				w.Fatal(err)
+			}
+			defer r.Close()
+			var told []string
+			next := func() {
+				ev := <-r.Events()
+				word, _, _ := strings.Cut(ev.String(), " ")
+				told = append(told, word)
+			}
+			next()
+			w.KeepEphemerals(keep)
+			w.Expire(a.ID())
+			for range 3 {
+				next()
+			}
+			if want := []string{"registered", "suspended", "gone:", "registered"}; !slices.Equal(told, want) {
+				w.Errorf("told %q, want %q", told, want)
+			}
+			w.expect(b, "1")
+			if err := r.Update(w.Context(), []byte("2")); err != nil {
+				w.Error(err)
+			}
+			w.expect(b, "2")
+			r.Close()
+			w.expect(b, "")
+			if err := r.Update(w.Context(), nil); !errors.Is(err, naming.ErrUnregistered) {
+				w.Error(err)
+			}
+		})
+	}
+}
+
+// TestLostReplies loses each request, or the reply to it, of each story in turn.
+func TestLostReplies(t *testing.T) {
+	stories := map[string]func(w world, s *session.Session){
+		"persistent": func(w world, s *session.Session) {
+			w.register(s, "1", nil, nil)
+			w.register(s, "2", nil, naming.ErrTaken)
+			w.register(s, "3", &naming.Options{Replace: true}, nil)
+		},
+		"ephemeral": func(w world, s *session.Session) {
+			w.register(s, "1", &naming.Options{Ephemeral: true}, nil)
+			w.register(s, "3", &naming.Options{Ephemeral: true, Replace: true}, nil)
+		},
+	}
+	for what, story := range stories {
+		for name, fault := range map[string]func(*zktest.Server, zktest.Match){
+			"reply": (*zktest.Server).DropReply, "request": (*zktest.Server).DropRequest,
+		} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				hits := 0
+				for skip, more := 0, true; more; skip++ {
+					bubble(t, func(w world) {
+						s, end := w.open()
+						defer end()
+						other, endOther := w.open()
+						defer endOther()
+						fault(w.Server, zktest.Match{Session: s.ID(), Skip: skip})
+						story(w, s)
+						w.expect(other, "3")
+						w.unregister(s, nil)
+						w.expect(other, "")
+						more = w.AwaitFault(0) == nil
+						w.ClearFaults()
+						if more {
+							hits++
+						}
+					})
+				}
+				if hits < 5 {
+					t.Errorf("only %d requests were hit", hits)
+				}
+			})
+		}
+	}
+}
+
+// TestCancelled: who does not wait leaves nothing behind.
+func TestCancelled(t *testing.T) {
+	bubble(t, func(w world) {
+		s, end := w.open()
+		defer end()
+		other, endOther := w.open()
+		defer endOther()
+		w.Freeze(s.ID(), zktest.ToClient)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		if err := naming.Register(ctx, s, service, name, nil, &naming.Options{Ephemeral: true}); !errors.Is(err, context.DeadlineExceeded) {
+			w.Error(err)
+		}
+		w.Thaw(0)
+		<-time.After(time.Minute)
+		w.expect(other, "")
+	})
+}
+
+func TestWatch(t *testing.T) {
+	bubble(t, func(w world) {
+		s, end := w.open()
+		defer end()
+		v, err := naming.Watch(s, service, name, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer v.Close()
+		if state := <-v.Changes(); state.Exists {
+			w.Error(state)
+		}
+		w.register(s, "1", nil, nil)
+		if state := <-v.Changes(); string(state.Data) != "1" {
+			w.Error(state)
+		}
+		w.unregister(s, nil)
+		if state := <-v.Changes(); state.Exists {
+			w.Error(state)
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	bubble(t, func(w world) {
+		s, end := w.open()
+		defer end()
+		closed, endClosed := w.open()
+		endClosed()
+		synctest.Wait()
+		w.ResetRequests()
+		ctx := w.Context()
+		for _, c := range []struct {
+			session    *session.Session
+			path, name string
+			data       []byte
+			opts       naming.Options
+			want       error
+			names      string
+		}{
+			{nil, service, "a", nil, naming.Options{}, session.ErrInvalidArgument, "session"},
+			{closed, service, "a", nil, naming.Options{}, session.ErrClosed, "closed"},
+			{s, "", "a", nil, naming.Options{}, session.ErrInvalidPath, "path"},
+			{s, service, "", nil, naming.Options{}, session.ErrInvalidArgument, "name"},
+			{s, service, "a\x00", nil, naming.Options{}, session.ErrInvalidPath, "name"},
+			{s, service, "a\xff", nil, naming.Options{}, session.ErrInvalidPath, "name"},
+			{s, service, "a", make([]byte, 2<<20), naming.Options{}, session.ErrTooLarge, "data"},
+			{s, service, "a", nil, naming.Options{ConflictAfter: -1}, session.ErrInvalidArgument, "ConflictAfter"},
+		} {
+			persistent, ephemeral := c.opts, c.opts
+			ephemeral.Ephemeral = true
+			_, kept := naming.Keep(c.session, c.path, c.name, c.data, &c.opts)
+			errs := []error{
+				naming.Register(ctx, c.session, c.path, c.name, c.data, &persistent),
+				naming.Register(ctx, c.session, c.path, c.name, c.data, &ephemeral),
+				kept,
+			}
+			if c.data == nil && c.opts == (naming.Options{}) {
+				_, looked := naming.Lookup(ctx, c.session, c.path, c.name)
+				_, watched := naming.Watch(c.session, c.path, c.name, nil)
+				errs = append(errs, looked, watched, naming.Unregister(ctx, c.session, c.path, c.name))
+			}
+			for i, err := range errs {
+				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
+					w.Errorf("%d: %q, %q: %v, want %v that names %s", i, c.path, c.name, err, c.want, c.names)
+				}
+			}
+		}
+		if _, err := naming.List(ctx, nil, service); !errors.Is(err, session.ErrInvalidArgument) {
+			w.Error(err)
+		}
+		synctest.Wait()
+		if n := w.Requests(); len(n) > 0 {
+			w.Errorf("there were requests: %v", n)
+		}
+	})
+}

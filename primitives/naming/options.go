@@ -1,0 +1,42 @@
+package naming
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// Options are optional parameters for [Register] and [Keep]. A nil *Options is
+// equivalent to a zero Options.
+type Options struct {
+	// Ephemeral makes the name live with the session, instead of for ever. [Keep]
+	// implies it.
+	Ephemeral bool
+
+	// Replace takes the name from whoever has it, at once.
+	Replace bool
+
+	// ConflictAfter is how long an ephemeral name of another session is taken for a
+	// ghost, and waited for, before it is [ErrTaken]. The default is twice the timeout
+	// of the session.
+	ConflictAfter time.Duration
+}
+
+func (o *Options) withDefaults() Options {
+	if o == nil {
+		return Options{}
+	}
+	return *o
+}
+
+// validate refuses what cannot be registered, before any I/O.
+func validate(s *session.Session, node string, data []byte, o Options) error {
+	if o.ConflictAfter < 0 {
+		return fmt.Errorf("naming: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter)
+	}
+	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Persistent)); err != nil {
+		return fmt.Errorf("naming: %w", err)
+	}
+	return nil
+}
