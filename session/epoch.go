@@ -24,6 +24,7 @@ type epoch struct {
 
 	deadline   atomic.Int64 // since Session.born; 0 while there is no session
 	newest     atomic.Int64 // the newest zxid seen
+	told       atomic.Int64 // the newest up to which watches have told everything
 	announced  atomic.Bool  // as Connected
 	ephemerals ephemerals
 

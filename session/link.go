@@ -45,7 +45,6 @@ type link struct {
 	proven      bool      // it was open for a while
 	why         error     // of the failure
 	greeted     time.Time // when the connect request was sent
-	since       int64     // the newest zxid that had been seen by then
 	unset       [][]byte  // frames that set watches again, one after the other
 	resetting   bool      // one of them is not answered yet
 	auths       int       // auth replies that are missing
@@ -164,8 +163,7 @@ func (l *link) admit(p []byte) (out []byte, ours bool) {
 			return nil, false
 		}
 		l.greeted = time.Now()
-		l.since = l.epoch.newest.Load()
-		binary.BigEndian.PutUint64(frame[4:], uint64(l.since))
+		binary.BigEndian.PutUint64(frame[4:], uint64(l.epoch.newest.Load()))
 		return out, false
 	}
 	xid, opcode := int32At(frame, 0), int32At(frame, 4)
@@ -275,11 +273,14 @@ func (l *link) receive() error {
 			return err
 		}
 		l.mu.Lock()
-		first := l.phase == greeting
+		phase := l.phase
 		l.mu.Unlock()
-		if first {
+		switch phase {
+		case greeting:
 			err = l.greet(frame)
-		} else {
+		case failed: // it may be the answer to the connect request: it tells nothing any more
+			err = net.ErrClosed
+		case restoring, open:
 			err = l.handle(frame)
 		}
 		if err != nil {
@@ -382,7 +383,7 @@ func (l *link) greet(frame []byte) error {
 	}
 	l.phase = restoring
 	l.restored = time.Now()
-	l.unset = setWatchesFrames(l.since, watches)
+	l.unset = setWatchesFrames(l.epoch.told.Load(), watches)
 	l.auths = len(l.epoch.session.opts.Auth)
 	l.leaderHeard, l.known = at, at // the leader has to agree to a handshake
 	l.mu.Unlock()
@@ -461,6 +462,11 @@ func (l *link) handle(frame []byte) error {
 		return nil
 	}
 	l.epoch.seen(zxid)
+	l.mu.Lock()
+	if l.phase == open {
+		l.epoch.told.Store(l.epoch.newest.Load())
+	}
+	l.mu.Unlock()
 	clear(body[4:12])
 	r, err := l.answered(xid)
 	if r == nil || err != nil {
@@ -567,6 +573,7 @@ func (l *link) openIfRestored() {
 		return
 	}
 	l.phase = open
+	l.epoch.told.Store(l.epoch.newest.Load()) // not before: the next link must ask again
 	known := l.known
 	l.mu.Unlock()
 	// Only now: a session that can be reached, but not restored, comes to an end.

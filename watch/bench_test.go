@@ -140,12 +140,44 @@ func BenchmarkTreeLoad(b *testing.B) {
 	}
 }
 
+// BenchmarkChange is one change on a server in memory, told to so many readers.
+func BenchmarkChange(b *testing.B) {
+	for _, readers := range []int{1, 100, 10_000} {
+		b.Run(strconv.Itoa(readers), func(b *testing.B) {
+			srv := zktest.Start(b)
+			s := openAt(b, srv.Addrs()[0])
+			ctx := context.Background()
+			if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
+				b.Fatal(err)
+			}
+			watches := make([]*watch.Watch[watch.NodeState], readers)
+			for i := range watches {
+				w, err := watch.Node(s, "/a", nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer w.Close()
+				<-w.Changes()
+				watches[i] = w
+			}
+			for b.Loop() {
+				if _, err := s.Set(ctx, "/a", nil, session.AnyVersion); err != nil {
+					b.Fatal(err)
+				}
+				for _, w := range watches {
+					<-w.Changes()
+				}
+			}
+		})
+	}
+}
+
 // TestCostOfTrees holds what the documentation says of large trees.
 func TestCostOfTrees(t *testing.T) {
 	if testing.Short() {
-		t.Skip("reads 20,000 nodes")
+		t.Skip("reads 50,000 nodes")
 	}
-	_, perNode, goroutines := loadTree(t, 20_000)
+	_, perNode, goroutines := loadTree(t, 50_000) // so many that the two sessions themselves hardly count
 	if perNode > 1.2*1024 {
 		t.Errorf("%.0f bytes for each node, beside its path and data", perNode)
 	}

@@ -13,6 +13,8 @@
 //     have been added and removed is relative to what it has received itself, and it
 //     delays nobody.
 //
+// A [Cache], made by [Tree], is all that for a node and everything below it.
+//
 // A watch ends when it is closed, when its session is, or when the server refuses to
 // let the node be read: [Watch.Err] tells. Its channel is closed then.
 //

@@ -40,7 +40,7 @@ func nextNode(last NodeState, told bool, r session.Reading) (NodeState, bool) {
 	if !told || last.Exists != state.Exists {
 		return state, true
 	}
-	return state, state.Exists && (last.Stat.Mzxid != state.Stat.Mzxid || last.Stat.Czxid != state.Stat.Czxid)
+	return state, state.Exists && last.Stat.Mzxid != state.Stat.Mzxid
 }
 
 func nodeState(r session.Reading) NodeState {

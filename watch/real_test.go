@@ -71,7 +71,7 @@ func TestRealTree(t *testing.T) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the tree is\n%q\nwant\n%q", got, want)
+			t.Fatalf("the tree is\n%q\nand lacks\n%q\n%v", slices.DeleteFunc(got, func(n string) bool { return slices.Contains(want, n) }), slices.DeleteFunc(want, func(n string) bool { return slices.Contains(got, n) }), s.State())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

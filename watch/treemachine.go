@@ -293,7 +293,7 @@ func (m *treeMachine) found(n *treeNode, r session.Reading) {
 	if r.Stat.EphemeralOwner == 0 && (m.depth == 0 || int(n.depth) < m.depth) {
 		m.request(n, session.AspectChildren)
 	}
-	differs := old == nil || old.Mzxid != r.Stat.Mzxid || old.Czxid != r.Stat.Czxid
+	differs := old == nil || old.Mzxid != r.Stat.Mzxid
 	if !differs {
 		return
 	}

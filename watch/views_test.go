@@ -460,6 +460,11 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 		if n := srv.Watches(); n != 1024 {
 			t.Errorf("%d watches are parked", n)
 		}
+		srv.Disconnect(s.ID())
+		calm()
+		if n := srv.Watches(); n != 1024 {
+			t.Errorf("%d watches are set again", n)
+		}
 		// They work as before, and what was let go is not missed.
 		for _, i := range []int{0, 2499, 1} {
 			path := fmt.Sprintf("/many-%d", i)
@@ -472,6 +477,60 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 			w.Close()
 		}
 	})
+}
+
+// TestUntilGoneBesideAWatch: that somebody waits for a node to come does not keep
+// others waiting for it to go.
+func TestUntilGoneBesideAWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := have(watch.Node(s, "/b", nil))(t)
+		defer w.Close()
+		settled(t, w)
+		if err := watch.UntilGone(t.Context(), s, "/b"); err != nil {
+			t.Error(err)
+		}
+		create(t, other, "/b", "")
+		settled(t, w)
+		gone := make(chan error)
+		go func() { gone <- watch.UntilGone(t.Context(), s, "/b") }()
+		synctest.Wait()
+		drop(t, other, "/b")
+		if err := <-gone; err != nil {
+			t.Error(err)
+		}
+		create(t, other, "/b", "again")
+		if state := settled(t, w); string(state.Data) != "again" {
+			t.Error(state)
+		}
+	})
+}
+
+// TestRestoringIsCutShort: what changed while the session was disconnected is told, also
+// if the connection breaks again before all watches stand.
+func TestRestoringIsCutShort(t *testing.T) {
+	for name, cut := range map[string]func(*zktest.Server, zktest.Match){
+		"request": (*zktest.Server).DropRequest,
+		"reply":   (*zktest.Server).DropReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := have(watch.Node(s, "/a", nil))(t)
+				defer w.Close()
+				settled(t, w)
+				srv.Refuse(true)
+				srv.Disconnect(s.ID())
+				set(t, other, "/a", "new")
+				for range 3 {
+					cut(srv, zktest.Match{Op: zktest.OpSetWatches})
+				}
+				srv.Refuse(false)
+				calm()
+				if state := settled(t, w); string(state.Data) != "new" {
+					t.Error(state)
+				}
+			})
+		})
+	}
 }
 
 func heapInUse() int64 {

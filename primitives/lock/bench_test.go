@@ -68,11 +68,19 @@ func cycle(conn *zk.Conn, path string) error {
 
 // BenchmarkUncontended is one acquire-and-release of a lock that nobody else wants.
 func BenchmarkUncontended(b *testing.B) {
-	for _, n := range []int{1, 3} {
-		b.Run(fmt.Sprintf("servers=%d", n), func(b *testing.B) {
-			_, addrs := benchServers(b, n)
+	for _, where := range []struct {
+		servers int
+		trip    time.Duration // there and back, on top of what this machine takes
+	}{{1, 0}, {3, 0}, {3, time.Millisecond}} {
+		b.Run(fmt.Sprintf("servers=%d/network=%v", where.servers, where.trip), func(b *testing.B) {
+			_, addrs := benchServers(b, where.servers)
 			operator := open(b, addrs, nil)
 			ensure(b, operator, "/uncontended", nil)
+			if where.trip > 0 {
+				proxy := zktest.NewProxy(b, addrs...)
+				proxy.Latency(where.trip / 2)
+				addrs = proxy.Addrs()
+			}
 			for _, test := range []struct {
 				name string
 				opts *lock.Options

@@ -43,7 +43,7 @@ func TestPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			time.Sleep(time.Hour) // of the bubble
+			<-time.After(time.Hour) // of the bubble
 			_, _ = near.Write([]byte("late"))
 		}()
 		b := make([]byte, 10)

@@ -81,7 +81,7 @@ func TestServerSwallows(t *testing.T) {
 				answered <- err
 			}()
 		}
-		time.Sleep(time.Minute) // of the bubble: pings go on
+		<-time.After(time.Minute) // of the bubble: pings go on
 		must[string](t)(conn.Create("/c", nil, 0, world))
 		if got := srv.Paths(); !slices.Equal(got, []string{"/a", "/c"}) {
 			t.Fatal(got)
@@ -366,11 +366,11 @@ func TestServerReaps(t *testing.T) {
 		if err := conn.Delete("/c/d", -1); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute + time.Second)
+		<-time.After(time.Minute + time.Second)
 		if got := srv.Paths(); !slices.Equal(got, []string{"/t", "/unused"}) {
 			t.Fatal(got)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if got := srv.Paths(); !slices.Equal(got, []string{"/unused"}) {
 			t.Fatal(got)
 		}

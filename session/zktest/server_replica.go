@@ -77,15 +77,15 @@ func (r *replica) announce(t txn) {
 	for _, ch := range t.changes {
 		switch ch.kind {
 		case nodeCreated:
-			r.data.trigger(ch.path, eventCreated, nil)
-			r.child.trigger(parentOf(ch.path), eventChildrenChanged, nil)
+			r.data.trigger(ch.path, eventCreated, ch.acl, nil)
+			r.child.trigger(parentOf(ch.path), eventChildrenChanged, ch.parent, nil)
 		case nodeDeleted:
-			told := r.data.trigger(ch.path, eventDeleted, nil)
+			told := r.data.trigger(ch.path, eventDeleted, ch.before, nil)
 			r.server.stats.deleted(len(told))
-			r.server.stats.deleted(len(r.child.trigger(ch.path, eventDeleted, told)))
-			r.child.trigger(parentOf(ch.path), eventChildrenChanged, nil)
+			r.server.stats.deleted(len(r.child.trigger(ch.path, eventDeleted, ch.before, told)))
+			r.child.trigger(parentOf(ch.path), eventChildrenChanged, ch.parent, nil)
 		case dataSet:
-			r.data.trigger(ch.path, eventDataChanged, nil)
+			r.data.trigger(ch.path, eventDataChanged, ch.before, nil)
 		case aclSet:
 		}
 	}

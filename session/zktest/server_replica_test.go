@@ -100,7 +100,7 @@ func TestIsolatedReplicaAnswersWhileSessionsExpire(t *testing.T) {
 		if d := time.Since(begin); d > 4200*time.Millisecond {
 			t.Fatal(d)
 		}
-		time.Sleep(time.Second) // of the bubble
+		<-time.After(time.Second) // of the bubble
 		if ok, _, err := cut.Exists("/e"); !ok || err != nil {
 			t.Fatal("the replica has heard of it", err)
 		}
@@ -136,7 +136,7 @@ func TestIsolatedReplicaGoesOnAfterHealing(t *testing.T) {
 			_, err := cut.Create("/a", nil, 0, world)
 			answered <- err
 		}()
-		time.Sleep(time.Second) // of the bubble
+		<-time.After(time.Second) // of the bubble
 		must[string](t)(other.Create("/b", nil, 0, world))
 		srv.Heal(1)
 		if err := <-answered; err != nil {

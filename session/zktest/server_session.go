@@ -154,7 +154,7 @@ func (s *Server) endSession(sess *session, keep time.Duration) {
 func (s *Server) burial(id int64) []change {
 	var changes []change
 	for _, path := range s.tree.ephemeralsOf(id) {
-		changes = append(changes, change{kind: nodeDeleted, path: path})
+		changes = append(changes, s.tree.deletion(path))
 	}
 	return changes
 }

@@ -260,6 +260,7 @@ func (s *Server) prepareCreate(c *conn, o operation) (change, code) {
 		acl:     list,
 		owner:   owner,
 		version: parent.cversion + 1,
+		parent:  parent.acl,
 	}, codeOK
 }
 
@@ -283,7 +284,7 @@ func (s *Server) prepareDelete(c *conn, o operation) (change, code) {
 	case len(n.names) > 0:
 		return change{}, codeNotEmpty
 	}
-	return change{kind: nodeDeleted, path: o.path}, codeOK
+	return s.tree.deletion(o.path), codeOK
 }
 
 // prepareUpdate is for what needs a node, a permission and a version.
@@ -300,7 +301,7 @@ func (s *Server) prepareUpdate(c *conn, o operation) (ch change, does bool, err 
 		return ch, false, codeNoNode
 	}
 	perms, version := permRead, n.version
-	ch.path = o.path
+	ch.path, ch.before = o.path, n.acl
 	switch o.op { //nolint:exhaustive // see the caller
 	case OpSetData:
 		perms, ch.kind, ch.data, does = permWrite, dataSet, o.data, true
@@ -339,7 +340,7 @@ func (s *Server) reap() {
 		s.commit(txn{
 			zxid:    s.tree.zxid + 1,
 			time:    s.now(),
-			changes: []change{{kind: nodeDeleted, path: path}},
+			changes: []change{s.tree.deletion(path)},
 		})
 	}
 }

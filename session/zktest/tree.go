@@ -190,6 +190,14 @@ type change struct {
 	// version is the new one of the data or of the ACL; for a creation the
 	// parent's new cversion.
 	version int32
+	// before and parent are the ACLs of the node and of its parent: who may not
+	// read them is not told of the change.
+	before, parent []acl
+}
+
+// deletion returns the change that deletes a node.
+func (t *tree) deletion(path string) change {
+	return change{kind: nodeDeleted, path: path, before: t.nodes[path].acl, parent: t.nodes[parentOf(path)].acl}
 }
 
 type changeKind int
@@ -204,9 +212,9 @@ const (
 // An undo is what a change has destroyed.
 type undo struct {
 	change
-	node   *node // the deleted one
-	before node  // of data or ACL, its fields only
-	parent stat  // cversion and pzxid only
+	node    *node // the deleted one
+	wasNode node  // of data or ACL, its fields only
+	wasStat stat  // the parent's cversion and pzxid
 }
 
 // apply makes a change. It must be possible.
@@ -216,7 +224,7 @@ func (t *tree) apply(c change, zxid, now int64) undo {
 	case nodeCreated:
 		dir, name := split(c.path)
 		parent := t.nodes[dir]
-		u.parent = parent.stat
+		u.wasStat = parent.stat
 		parent.add(name)
 		// It never goes back, but over the end of its range.
 		if c.version > parent.cversion || c.version == math.MinInt32 && !t.stuck {
@@ -231,18 +239,18 @@ func (t *tree) apply(c change, zxid, now int64) undo {
 		u.node = t.nodes[c.path]
 		dir, name := split(c.path)
 		parent := t.nodes[dir]
-		u.parent = parent.stat
+		u.wasStat = parent.stat
 		parent.remove(name)
 		parent.pzxid = max(parent.pzxid, zxid)
 		t.extract(c.path)
 	case dataSet:
 		n := t.node(c.path)
-		u.before = *n
+		u.wasNode = *n
 		t.bytes += int64(len(c.data) - len(n.data))
 		n.data, n.version, n.mzxid, n.mtime = c.data, c.version, zxid, now
 	case aclSet:
 		n := t.node(c.path)
-		u.before = *n
+		u.wasNode = *n
 		n.acl, n.aversion = c.acl, c.version
 	}
 	return u
@@ -261,12 +269,12 @@ func (t *tree) revert(u undo) {
 			t.insert(u.path, u.node)
 			parent.add(name)
 		}
-		parent.cversion, parent.pzxid = u.parent.cversion, u.parent.pzxid
+		parent.cversion, parent.pzxid = u.wasStat.cversion, u.wasStat.pzxid
 	case dataSet, aclSet:
 		n := t.node(u.path)
-		t.bytes += int64(len(u.before.data) - len(n.data))
-		n.data, n.version, n.mzxid, n.mtime = u.before.data, u.before.version, u.before.mzxid, u.before.mtime
-		n.acl, n.aversion = u.before.acl, u.before.aversion
+		t.bytes += int64(len(u.wasNode.data) - len(n.data))
+		n.data, n.version, n.mzxid, n.mtime = u.wasNode.data, u.wasNode.version, u.wasNode.mzxid, u.wasNode.mtime
+		n.acl, n.aversion = u.wasNode.acl, u.wasNode.aversion
 	}
 }
 

@@ -101,7 +101,10 @@ func (w *watchTable) total() int {
 
 // trigger tells who watches path of the event, except for those in told, and
 // returns them.
-func (w *watchTable) trigger(path string, event eventType, told map[*conn]struct{}) map[*conn]struct{} {
+//
+// Who may not read by the list is not told, but has had the event all the same.
+// So it is in Debian's 3.8.0 and in 3.8.4 (CVE-2024-23944).
+func (w *watchTable) trigger(path string, event eventType, list []acl, told map[*conn]struct{}) map[*conn]struct{} {
 	if len(w.byPath) == 0 {
 		return nil
 	}
@@ -132,7 +135,7 @@ func (w *watchTable) trigger(path string, event eventType, told map[*conn]struct
 		}
 	}
 	for c := range watchers {
-		if _, ok := told[c]; !ok {
+		if _, ok := told[c]; !ok && allowed(list, permRead, c.who) {
 			c.notify(event, path)
 		}
 	}
