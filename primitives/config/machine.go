@@ -162,7 +162,7 @@ var (
 type view[T any] struct {
 	zxid         int64 // of the newest reading that was taken
 	told, exists bool
-	czxid, mzxid int64 // of what was told, if it exists
+	mzxid        int64 // of what was told, if it exists
 
 	good    bool // there has been a good value
 	value   T    // the last good one
@@ -206,7 +206,7 @@ func (m machine[T]) String() string {
 		s += fmt.Sprintf("epoch=%d", m.epoch)
 	}
 	if m.told {
-		s += fmt.Sprintf(" zxid=%d exists=%v czxid=%d mzxid=%d", m.zxid, m.exists, m.czxid, m.mzxid)
+		s += fmt.Sprintf(" zxid=%d exists=%v mzxid=%d", m.zxid, m.exists, m.mzxid)
 	}
 	if m.good {
 		s += fmt.Sprintf(" good=%d", m.version)
@@ -327,13 +327,13 @@ func (m *turn[T]) read(r session.Reading) {
 		if !told || existed {
 			m.emit(Deleted{})
 		}
-		m.czxid, m.mzxid = 0, 0
+		m.mzxid = 0
 		return
 	}
-	if existed && m.czxid == r.Stat.Czxid && m.mzxid == r.Stat.Mzxid {
+	if existed && m.mzxid == r.Stat.Mzxid {
 		return
 	}
-	m.czxid, m.mzxid = r.Stat.Czxid, r.Stat.Mzxid
+	m.mzxid = r.Stat.Mzxid
 	value, err := decode(m.codec, r.Data)
 	if err != nil {
 		m.emit(Invalid{err, r.Stat.Version})

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func TestRows(t *testing.T) {
 	at := attempt{1, 1}
 	set := submit{write{always: true, version: session.AnyVersion}}
 	update := submit{write{version: 5}}
-	begun := []input{connected{1}, update}
+	begun := slices.Clip([]input{connected{1}, update})
 	marked := []input{connected{1}, set, wrote{attempt: at}, update} // #2, and a marker with version 0
 	second := attempt{1, 2}
 	for _, row := range []struct {
@@ -112,6 +113,13 @@ func TestRows(t *testing.T) {
 		{"an answer from the past", append(begun, wrote{attempt: at, err: session.ErrBadVersion}, update), wrote{attempt: at}, ""},
 		{"take back what was not sent", append(begun, wrote{attempt: at, err: session.ErrExpired}, expired{1}), forget{}, "confirm false"},
 		{"take back what waits for a session", []input{set}, forget{}, "confirm true"},
+		{"an error about a marker of the past", append(begun, expired{1}, connected{2}), wrote{attempt: at, err: session.ErrNodeExists, marker: true}, "put@2 update=5#1 marker=make"},
+		{"a marker of the past that is gone proves nothing", append(begun, wrote{attempt: at, err: errLost}, expired{1}, connected{2}), looked{attempt: at}, "answer outcome unknown: session expired"},
+		{"a marker of the past is not that of the present", []input{connected{1}, set, expired{1}, connected{2}, wrote{attempt: at}}, update, "put@2 update=5#2 marker=make"},
+		{"old news of an expiry", []input{connected{2}, set, wrote{attempt: attempt{2, 1}}, expired{1}}, update, "put@2 update=5#2 marker=0"},
+		{"the epoch ended before the directory was made", append(begun, wrote{attempt: at, err: session.ErrNoNode, marker: true}, expired{1}, connected{2}), ensured{at, session.ErrExpired}, "put@2 update=5#1 marker=make"},
+		{"it cannot be made", append(begun, wrote{attempt: at, err: session.ErrNoNode, marker: true}), ensured{at, session.ErrNoAuth}, "answer not authorized"},
+		{"the session is closed while the marker is removed", append(begun, leave{}, wrote{attempt: at}), closed{}, "* closed"},
 		{"an older reading", []input{reading(9, 1, 9, 3, "new")}, reading(8, 1, 8, 2, "old"), ""},
 		{"the same once more", []input{reading(9, 1, 9, 3, "new")}, reading(10, 1, 9, 3, "new"), ""},
 		{"made again, with the same version", []input{reading(9, 1, 1, 0, "a")}, reading(12, 11, 11, 0, "a"), "* changed version=0"},

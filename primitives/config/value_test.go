@@ -481,3 +481,59 @@ func TestForbidden(t *testing.T) {
 		noMarkers(t, srv)
 	})
 }
+
+// A marker of the session before may still stand, and is not the present one's.
+func TestMarkerOfThePast(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		ok(t, v.Update(t.Context(), increment))
+		srv.KeepEphemerals(10 * time.Second)
+		srv.Expire(s[0].ID())
+		ok(t, v.Update(t.Context(), increment))
+		if all := markers(srv); len(all) != 2 {
+			t.Errorf("markers: %q, want that of the past beside the present one", all)
+		}
+		pass(time.Minute)
+		if all := markers(srv); len(all) != 1 {
+			t.Errorf("markers: %q, want the present one", all)
+		}
+		value(t, v, 2, 1)
+		v.Close()
+		noMarkers(t, srv)
+	})
+}
+
+// Nothing is read any more for a handle that is closed.
+func TestClosedHandleReadsNothing(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v, other := counter(t, s[0]), counter(t, s[1])
+		ok(t, other.Set(t.Context(), 1))
+		pass(time.Second)
+		v.Close()
+		srv.ResetRequests()
+		for i := range 5 {
+			ok(t, other.Set(t.Context(), i))
+			pass(time.Second)
+		}
+		if n := srv.RequestsOf(s[0].ID())[zktest.OpGetData]; n > 0 {
+			t.Errorf("%d reads for nobody", n)
+		}
+	})
+}
+
+// A session that is closed waits for the answer to a write that is under way.
+func TestSessionIsClosedDuringAWrite(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		ok(t, v.Set(t.Context(), 1))
+		srv.Delay(zktest.Match{Op: zktest.OpMulti}, 100*time.Millisecond)
+		done := make(chan error, 1)
+		go func() { done <- v.Set(t.Context(), 2) }()
+		synctest.Wait()
+		s[0].Close()
+		if err := <-done; err != nil {
+			t.Errorf("the write: %v", err)
+		}
+		noMarkers(t, srv)
+	})
+}
