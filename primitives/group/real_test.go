@@ -1,0 +1,93 @@
+package group_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRealGroup plays on three servers what the bubbles play in memory.
+func TestRealGroup(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
+	open := func(addrs []string) *session.Session {
+		s, err := session.Open(ctx, addrs, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	watcher, err := group.Watch(open(ens.Addrs()), "/groups/workers", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
+	expect := func(want ...string) {
+		t.Helper()
+		for {
+			select {
+			case ev := <-watcher.Events():
+				if slices.Equal(names(ev.Members), want) {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatalf("there are %v, want %v", names(watcher.Members()), want)
+			}
+		}
+	}
+
+	var sessions []*session.Session
+	var members []*group.Membership
+	for i := range 3 {
+		s := open(proxy.Addrs())
+		m, err := group.Join(s, "/groups/workers", fmt.Sprintf("host-%d", i), []byte("here"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		sessions, members = append(sessions, s), append(members, m)
+	}
+	all := []string{"host-0", "host-1", "host-2"}
+	expect(all...)
+	if err := members[1].Leave(ctx); err != nil {
+		t.Error(err)
+	}
+	expect("host-0", "host-2")
+
+	// One whose session expires is back by itself, and has not been there for a moment.
+	proxy.Expire(sessions[2].ID())
+	expect("host-0")
+	expect("host-0", "host-2")
+
+	// A process that was killed, and is started again.
+	sessions[0].Close()
+	expect("host-2")
+	again, err := group.Join(open(proxy.Addrs()), "/groups/workers", "host-0", []byte("there"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	expect("host-0", "host-2")
+
+	ens.Kill(ens.Leader())
+	if err := again.Update(ctx, []byte("moved")); err != nil {
+		t.Error(err)
+	}
+	for {
+		ev, ok := <-watcher.Events()
+		if !ok || len(ev.Members) > 0 && string(ev.Members[0].Data) == "moved" {
+			break
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package naming_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// TestRealNames plays on three servers what the bubbles play in memory.
+func TestRealNames(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
+	var both [2]*session.Session
+	for i, addrs := range [][]string{proxy.Addrs(), ens.Addrs()} {
+		s, err := session.Open(ctx, addrs, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		both[i] = s
+	}
+	s, other := both[0], both[1]
+	const path, name = "/names", "billing/primary"
+	if _, err := naming.Lookup(ctx, other, path, name); !errors.Is(err, naming.ErrNotFound) {
+		t.Errorf("before: %v", err)
+	}
+	proxy.DropReply(zktest.Match{Op: zktest.OpCreate})
+	if err := naming.Register(ctx, s, path, name, []byte("10.0.0.7:80"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Sync(ctx, "/"); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := naming.Lookup(ctx, other, path, name); err != nil || string(data) != "10.0.0.7:80" {
+		t.Errorf("found %q, %v", data, err)
+	}
+	if all, err := naming.List(ctx, other, path); err != nil || len(all) != 1 || all[0] != name {
+		t.Errorf("there are %q, %v", all, err)
+	}
+	if err := naming.Unregister(ctx, s, path, name); err != nil {
+		t.Error(err)
+	}
+
+	// One that lives with its session, and is registered again when that expires.
+	view, err := naming.Watch(other, path, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer view.Close()
+	expect := func(what string, want func(watch.NodeState) bool) {
+		t.Helper()
+		for {
+			select {
+			case state := <-view.Changes():
+				if want(state) {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatal(what)
+			}
+		}
+	}
+	expect("it is there", func(state watch.NodeState) bool { return !state.Exists })
+	if err := naming.Register(ctx, s, path, name, []byte("here"), &naming.Options{Ephemeral: true}); err != nil {
+		t.Fatal(err)
+	}
+	var first int64
+	expect("it is not there", func(state watch.NodeState) bool {
+		if state.Exists {
+			first = state.Stat.EphemeralOwner
+		}
+		return state.Exists && string(state.Data) == "here"
+	})
+	proxy.Expire(s.ID())
+	expect("it does not come back", func(state watch.NodeState) bool {
+		return state.Exists && state.Stat.EphemeralOwner != first && state.Stat.EphemeralOwner == s.ID()
+	})
+	s.Close()
+	expect("it outlives its session", func(state watch.NodeState) bool { return !state.Exists })
+}
