@@ -18,7 +18,8 @@
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// Every write is done once or not at all, whatever reply is lost; its outcome is
+// Every write is done once or not at all, whatever reply is lost (with one exception, that
+// its documentation names); its outcome is
 // unknown only if the session expired, or the caller left, before it could be found out.
 // The view never goes back, and ends with the newest value.
 //
@@ -31,7 +32,9 @@
 //
 // with MembersChanged anywhere before Left. A member that leaves is gone at once, one
 // that crashes with its session, and one whose session expires joins again by itself;
-// what is told of the others converges to what the server has, and never goes back.
+// what is told of the others converges to what the server has, and never goes back. It
+// is not finished: its documentation says where several that want one id are not
+// judged well.
 //
 // # Naming
 //
@@ -41,5 +44,5 @@
 //
 //	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
 //
-// No name outlives the session of which it was to be a part, whatever reply is lost.
+// It is not finished, like Group.
 package primitives

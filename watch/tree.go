@@ -21,7 +21,8 @@ type TreeOptions struct {
 	Depth int
 
 	// Filter tells whether the node at path is to be watched, and what is below it;
-	// the root always is. It depends on nothing but its argument, and must not block.
+	// the root always is. It depends on nothing but its argument, and must neither
+	// block, nor panic, nor call the tree.
 	// The default is everything.
 	Filter func(path string) bool
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // A Codec turns values into the data of a node, and back. Its methods depend on nothing
-// but their argument; Decode must not keep or modify it.
+// but their argument, and must not block; Decode must not keep or modify it.
 type Codec[T any] interface {
 	Encode(value T) ([]byte, error)
 	Decode(data []byte) (T, error)

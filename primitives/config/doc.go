@@ -18,7 +18,9 @@
 // write to a marker, which says of the client's newest write that it was done. An error
 // that wraps [session.ErrUnknownOutcome] is left for three cases: the session expired
 // before the reply came, the caller's context ended, or somebody else deleted the marker.
-// Every other error means that nothing was written.
+// Every other error means that nothing was written. There is one exception: if somebody
+// else deletes the marker of a handle's first write, after its reply was lost and before
+// it was looked for, the write counts as not done and is done again.
 //
 // The server compares versions, and a node that is deleted and made again begins with
 // version 0 again. While others update a node, set it, and do not delete it.

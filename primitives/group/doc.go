@@ -30,6 +30,16 @@
 // What it does not promise: that a member is alive. A crashed one is there until its
 // session has timed out, and two processes see changes at different times.
 //
+// # Not finished
+//
+// Members that want one id, and one of them cut off, are not judged well in all cases:
+// with [Options.TakeOver] a member that comes back after an expiry takes its id from
+// whoever took it over meanwhile; the wait for a ghost is not begun anew when
+// another member takes its place; an Update or a Leave that is held up by the network
+// until another has the id acts on the node of that; and [Resumed] can come before it is
+// known that the id is another's. With ids that only one process uses at a time none of this
+// happens.
+//
 // # Backpressure
 //
 // Nobody waits for a reader. Changes that it has not received become one, whose Added,

@@ -30,6 +30,13 @@
 // whose creation is in doubt, because the reply was lost, counts as registered if there
 // is a new one with the same data.
 //
+// # Not finished
+//
+// What is said of ids in package group holds for ephemeral names that several want to
+// replace. A persistent name that is replaced when the reply is lost, and replaced by
+// another before that is found out, is replaced once more. Where a name may be created
+// and not be read, one whose creation is in doubt can stay until the session ends.
+//
 // # Backpressure
 //
 // A registration never waits for its reader. An undelivered [Suspended] vanishes with its
