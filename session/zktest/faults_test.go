@@ -43,7 +43,10 @@ func TestFaults(t *testing.T) {
 				t.Parallel()
 				srv := zktest.Start(t)
 				f := faulty{T: t, srv: srv, Faults: kind.faces(t, srv)}
-				conn, events, err := zk.Connect(append(f.Addrs(), f.Addrs()...), 10*time.Second, zk.WithLogger(silence{}))
+				// The client's own channel has room for six, and loses the rest.
+				events := make(chan zk.Event, 1000)
+				conn, _, err := zk.Connect(append(f.Addrs(), f.Addrs()...), 10*time.Second, zk.WithLogger(silence{}),
+					zk.WithEventCallback(func(ev zk.Event) { events <- ev }))
 				if err != nil {
 					t.Fatal(err)
 				}
