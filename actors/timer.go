@@ -9,3 +9,7 @@ func After(d time.Duration, f func()) (stop func()) {
 	timer := time.AfterFunc(d, f)
 	return func() { timer.Stop() }
 }
+
+// Deadline returns the time that is so far from now: what a performer tells a machine, which
+// knows no clock.
+func Deadline(after time.Duration) time.Time { return time.Now().Add(after) }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -29,24 +30,24 @@ func (a Async) withdraw(path string, e *errand) {
 	})
 }
 
-// WithdrawAll deletes every child of dir that was created with the GUID, whether or
-// not the reply to its create has come, like [Async.Withdraw]. It is to be asked for
-// after the create.
-func (a Async) WithdrawAll(dir, guid string, answer func()) {
-	a.withdrawAll(dir, guid, a.newErrand(answer))
+// WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
+// contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
+// It is to be asked for after the create.
+func (a Async) WithdrawAll(dir, prefix string, answer func()) {
+	a.withdrawAll(dir, prefix, a.newErrand(answer))
 }
 
-func (a Async) withdrawAll(dir, guid string, e *errand) {
+func (a Async) withdrawAll(dir, prefix string, e *errand) {
 	a.Children(dir, func(names []string, _ *Stat, err error) {
 		switch {
 		case isNoNode(err), a.over(err):
 			e.end()
 			return
 		case isAny(err, ErrDisconnected):
-			a.withdrawAll(dir, guid, e)
+			a.withdrawAll(dir, prefix, e)
 			return
 		case err != nil:
-			a.later(e, dir, err, func() { a.withdrawAll(dir, guid, e) })
+			a.later(e, dir, err, func() { a.withdrawAll(dir, prefix, e) })
 			return
 		}
 		left := 1
@@ -56,7 +57,7 @@ func (a Async) withdrawAll(dir, guid string, e *errand) {
 			}
 		}
 		for _, name := range names {
-			if hasGUID(name, guid) {
+			if strings.HasPrefix(name, prefix) {
 				left++
 				a.Withdraw(Join(dir, name), gone)
 			}

@@ -134,7 +134,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 		case isNoNode(findErr), of.over(findErr):
 			return "", findErr
 		case findErr != nil:
-			of.WithdrawAll(dir, guid, func() {})
+			of.WithdrawAll(dir, GUIDName(guid, ""), func() {})
 			return "", err
 		case found != "":
 			if mode.IsEphemeral() {

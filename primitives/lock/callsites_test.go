@@ -46,6 +46,8 @@ func callSites(ctx context.Context, s *session.Session, results chan error, path
 		case lock.Suspended:
 			_ = ev.Deadline
 		case lock.Resumed:
+		case lock.Revoked:
+			_ = ev.Deadline
 		case lock.Released:
 		case lock.Lost:
 			_ = ev.Err

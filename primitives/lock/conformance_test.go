@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 			switch ev.(type) {
 			case lock.Released, lock.Lost:
 				return true
-			case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed:
+			case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
 			}
 			return false
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -14,7 +15,8 @@ type Contender struct {
 	Kind    Kind
 	Data    []byte // its [Options.Data]
 	Session int64  // the session that it stands there through
-	Holding bool   // it is first
+	Holding bool   // it need not wait for anybody
+	Revoked bool   // it has been asked to release
 }
 
 // A Kind says how a contender wants the lock.
@@ -22,10 +24,12 @@ type Kind int
 
 // The kinds.
 const (
-	Exclusive Kind = iota
+	Exclusive = Kind(line.Exclusive)
+	Read      = Kind(line.Read)
+	Write     = Kind(line.Write)
 )
 
-func (k Kind) String() string { return [...]string{"exclusive"}[k] }
+func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}[k] }
 
 // Contenders returns who stands in line for the lock at path, in line order, as the
 // server that the session is connected to knows it. There are none if there is no
@@ -33,7 +37,8 @@ func (k Kind) String() string { return [...]string{"exclusive"}[k] }
 //
 // If opts is nil, the default options are used.
 func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {
-	if err := validate(s, path, opts.withDefaults()); err != nil {
+	o := opts.withDefaults()
+	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
 	names, _, err := s.Children(ctx, path)
@@ -47,13 +52,14 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		contender Contender
 		err       error
 	}
-	names = line(names)
-	answers := make([]chan answer, len(names))
-	for i, name := range names {
+	standing := grammars[o.Layout].Line(names)
+	answers := make([]chan answer, len(standing))
+	for i, c := range standing {
 		answers[i] = make(chan answer, 1)
-		node := session.Join(path, name)
+		node := session.Join(path, c.Name)
 		s.Async(0).Get(node, func(data []byte, stat *session.Stat, err error) {
-			a := answer{contender: Contender{Node: node, Data: data}, err: err}
+			a := answer{contender: Contender{Node: node, Kind: Kind(c.Kind)}, err: err}
+			a.contender.Data, a.contender.Revoked, _ = unmark(data)
 			if err == nil {
 				a.contender.Session = stat.EphemeralOwner
 			}
@@ -61,6 +67,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		})
 	}
 	var all []Contender
+	sharing := true // all so far are readers
 	for i := range answers {
 		var a answer
 		select {
@@ -74,7 +81,8 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		case a.err != nil:
 			return nil, fmt.Errorf("contenders: %w", a.err)
 		}
-		a.contender.Holding = len(all) == 0
+		sharing = sharing && a.contender.Kind == Read
+		a.contender.Holding = len(all) == 0 || sharing
 		all = append(all, a.contender)
 	}
 	return all, nil

@@ -1,13 +1,15 @@
-// Package lock implements a fair distributed mutual-exclusion lock.
+// Package lock implements fair distributed locks: exclusive ones, and ones for readers
+// and writers.
 //
 // A lock is a place in line: contenders stand in the order in which they came,
-// and the first of them holds the lock. One handle is one tenancy. It is
+// and the first of them holds the lock, or all readers that come before the first
+// who excludes them. One handle is one tenancy. It is
 // acquired at most once, and is over when it is released or lost. What happens
 // to it is told as [Event] values, in the order in which it happened:
 //
-//	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// Suspended and Resumed come in turn. A waiter whose node is deleted by
+// Suspended and Resumed come in turn, and Revoked at most once. A waiter whose node is deleted by
 // somebody else, or whose session expires, joins the line again at its end, by
 // itself; a holder to whom that happens is told [Lost].
 //

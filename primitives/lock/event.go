@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
 // What callers can act on. The error of every [Lost] wraps [ErrLost] and the reason:
@@ -15,12 +17,16 @@ var (
 
 	// ErrNodeDeleted means that somebody else deleted the node that stood for
 	// the lock: an operator, or the server, with a session that it has ended.
-	ErrNodeDeleted = errors.New("node deleted by somebody else")
+	ErrNodeDeleted = line.ErrNodeDeleted
+
+	// ErrRevoked means that the node was deleted by force, after the holder had been
+	// asked to release the lock.
+	ErrRevoked = line.ErrRevoked
 )
 
 // An Event reports a change in the state of a lock. It is one of [Waiting],
-// [Acquired], [Suspended], [Resumed], [Released] and [Lost]; no other type
-// implements it.
+// [Acquired], [Suspended], [Resumed], [Revoked], [Released] and [Lost]; no other
+// type implements it.
 //
 //sumtype:decl
 type Event interface {
@@ -48,6 +54,11 @@ type (
 	// Resumed means that the connection is back and the lock is still held.
 	Resumed struct{}
 
+	// Revoked means that somebody asks for the lock, and is told once. The lock is still
+	// held. It will be taken away at about the Deadline, by the clock of this process,
+	// unless it is released before; if that is zero, it will not.
+	Revoked struct{ Deadline time.Time }
+
 	// Released means that the lock, or the place in line for it, was given up
 	// on request.
 	Released struct{}
@@ -61,6 +72,7 @@ func (Waiting) event()   {}
 func (Acquired) event()  {}
 func (Suspended) event() {}
 func (Resumed) event()   {}
+func (Revoked) event()   {}
 func (Released) event()  {}
 func (Lost) event()      {}
 
@@ -70,7 +82,36 @@ func (e Acquired) String() string { return fmt.Sprintf("acquired token=%d node=%
 func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
 func (Resumed) String() string     { return "resumed" }
 func (Released) String() string    { return "released" }
-func (e Lost) String() string      { return e.Err.Error() }
+
+func (e Revoked) String() string {
+	if e.Deadline.IsZero() {
+		return "revoked"
+	}
+	return "revoked until " + e.Deadline.Format(time.StampMilli)
+}
+
+func (e Lost) String() string { return e.Err.Error() }
+
+// tell gives an event of the line its type here.
+func tell(ev line.Event) Event {
+	switch ev := ev.(type) {
+	case line.Waiting:
+		return Waiting(ev)
+	case line.Acquired:
+		return Acquired(ev)
+	case line.Suspended:
+		return Suspended(ev)
+	case line.Resumed:
+		return Resumed(ev)
+	case line.Revoked:
+		return Revoked(ev)
+	case line.Released:
+		return Released(ev)
+	case line.Lost:
+		return Lost{fmt.Errorf("%w: %w", ErrLost, ev.Err)}
+	}
+	panic(fmt.Sprintf("lock: %T is no event of a line", ev))
+}
 
 // merge folds a Waiting event into an undelivered older one.
 func merge(last, next Event) (Event, bool) {

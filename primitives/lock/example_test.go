@@ -56,7 +56,7 @@ func ExampleNew() {
 		case lock.Acquired:
 			fmt.Println("acquired, with a greater token:", ev.Token > first.Token())
 			fmt.Println(second.Release(ctx))
-		case lock.Suspended, lock.Resumed:
+		case lock.Suspended, lock.Resumed, lock.Revoked:
 			fmt.Println("the network")
 		case lock.Released:
 			fmt.Println("released")

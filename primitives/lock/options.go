@@ -15,6 +15,9 @@ type Options struct {
 	// people to see. The default is nothing.
 	Data []byte
 
+	// Layout is how nodes are named. The default is [Standard].
+	Layout Layout
+
 	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once:
 	// the session sees the release through.
 	ReleaseInBackground bool
@@ -38,9 +41,15 @@ func validate(s *session.Session, path string, opts Options) error {
 	if err := session.ValidatePath(path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
 	}
-	node := session.Join(path, nodeName(session.NewGUID()))
+	if opts.Layout < Standard || opts.Layout > Kazoo {
+		errs = append(errs, fmt.Errorf("lock: Options.Layout: %w: there is no layout %d", session.ErrInvalidArgument, opts.Layout))
+	}
+	node := session.Join(path, session.GUIDName(session.NewGUID(), longestMark))
 	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
+	}
+	if yes, _ := marked(opts.Data); yes {
+		errs = append(errs, fmt.Errorf("lock: Options.Data: %w: it reads as a mark of revocation", session.ErrInvalidArgument))
 	}
 	if _, closed := s.State().(session.Closed); closed {
 		errs = append(errs, fmt.Errorf("lock: %w", session.ErrClosed))
@@ -48,5 +57,5 @@ func validate(s *session.Session, path string, opts Options) error {
 	return errors.Join(errs...)
 }
 
-// nodeName is what a node is created as; the server appends a number.
-func nodeName(guid string) string { return session.GUIDName(guid, "lock-") }
+// longestMark stands for the mark in a name that is at least as long as any.
+const longestMark = "__rlock__"

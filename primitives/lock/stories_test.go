@@ -367,7 +367,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 	ensure(t, a, path, nil)
 	names := []string{
 		"config", "_c_", "_c_x", "lock-x", "nested", "ключ", "鎖-lock-", "lock-00000000011", "block-0000000000",
-		"_c_00000000-0000-4000-8000-000000000000-read-0000000000",
+		"_c_00000000-0000-4000-8000-000000000000-reader-0000000000",
 	}
 	for _, name := range names {
 		ensure(t, a, session.Join(path, name), []byte("somebody's"))

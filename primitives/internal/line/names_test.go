@@ -1,4 +1,4 @@
-package lock
+package line
 
 import (
 	"fmt"
@@ -8,6 +8,17 @@ import (
 	"strings"
 	"testing"
 )
+
+func parse(name string) (int32, bool) {
+	c, ok := exclusive.Parse(name)
+	return c.Number, ok
+}
+
+func line(children []string) []string { return exclusive.Line(children) }
+
+func locate(children []string, own, guid string) Position {
+	return exclusive.Locate(Sight{Names: children}, own, guid)
+}
 
 func TestParse(t *testing.T) {
 	for name, want := range map[string]int32{
@@ -61,13 +72,13 @@ func FuzzParse(f *testing.F) {
 
 func TestGUID(t *testing.T) {
 	const id = "3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b00"
-	if got, want := guid(id, 31), "3f0a1c5e-8f5b-4a26-9d4f-7a8d0000001f"; got != want {
+	if got, want := attemptGUID(id, 31), "3f0a1c5e-8f5b-4a26-9d4f-7a8d0000001f"; got != want {
 		t.Errorf("guid = %s, want %s", got, want)
 	}
-	if len(guid(id, math.MaxInt32)) != len(id) || guid(id, 1) == guid(id, 2) {
+	if len(attemptGUID(id, math.MaxInt32)) != len(id) || attemptGUID(id, 1) == attemptGUID(id, 2) {
 		t.Error("not a GUID for each attempt")
 	}
-	if strings.HasPrefix("_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d0000001f0-lock-0000000001", prefix(guid(id, 31))) {
+	if strings.HasPrefix("_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d0000001f0-lock-0000000001", Published(attemptGUID(id, 31))) {
 		t.Error("a longer GUID matches")
 	}
 }
@@ -77,7 +88,7 @@ func numbered(first int32, n int) []string {
 	names := make([]string, n)
 	for i := range names {
 		// The GUIDs are in no order at all.
-		names[i] = fmt.Sprintf("_c_%s-lock-%010d", guid(actorID(i*7919%n), 1), first+int32(i))
+		names[i] = fmt.Sprintf("_c_%s-lock-%010d", attemptGUID(actorID(i*7919%n), 1), first+int32(i))
 	}
 	return names
 }
@@ -94,14 +105,14 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 			}
 			for i, own := range want {
 				p := locate(children, own, "none")
-				next, second := "", ""
-				if i > 0 {
-					next = want[i-1]
+				watch := ""
+				switch {
+				case i == 1:
+					watch = want[0]
+				case i > 1:
+					watch = want[i-2]
 				}
-				if i > 1 {
-					second = want[i-2]
-				}
-				if !p.present || p.ahead != i || p.next != next || p.second != second || p.zombies != nil {
+				if !p.Present || p.Ahead != i || p.Watch != deletion(watch) || p.Heir != (i == 1) || p.Zombies != nil {
 					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
 				}
 			}
@@ -113,7 +124,7 @@ func TestLineOfNobody(t *testing.T) {
 	if got := line([]string{"config", "lock-x"}); len(got) != 0 {
 		t.Errorf("line = %q", got)
 	}
-	if p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", ""); p.present {
+	if p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", ""); p.Present {
 		t.Errorf("locate = %+v", p)
 	}
 }
@@ -123,19 +134,19 @@ func TestTiesAreBrokenByName(t *testing.T) {
 	if got, want := line(children), []string{children[2], children[1], children[0]}; !slices.Equal(got, want) {
 		t.Errorf("line = %q, want %q", got, want)
 	}
-	if p := locate(children, children[0], "none"); p.ahead != 2 || p.next != children[1] || p.second != children[2] {
+	if p := locate(children, children[0], "none"); p.Ahead != 2 || p.Watch != deletion(children[2]) {
 		t.Errorf("locate = %+v", p)
 	}
-	if p := locate(children, children[2], "none"); p.ahead != 0 {
+	if p := locate(children, children[2], "none"); p.Ahead != 0 {
 		t.Errorf("locate = %+v", p)
 	}
 }
 
 func TestOwnZombiesDoNotCount(t *testing.T) {
-	g := guid(actorID(1), 1)
-	zombie, own, other := prefix(g)+"lock-0000000001", prefix(g)+"lock-0000000003", "lock-0000000002"
-	p := locate([]string{zombie, other, own, prefix(g) + "lock-0000000009"}, own, g)
-	if p.ahead != 1 || p.next != other || p.second != "" || len(p.zombies) != 2 {
+	g := attemptGUID(actorID(1), 1)
+	zombie, own, other := Published(g)+"lock-0000000001", Published(g)+"lock-0000000003", "lock-0000000002"
+	p := locate([]string{zombie, other, own, Published(g) + "lock-0000000009"}, own, g)
+	if p.Ahead != 1 || p.Watch != deletion(other) || len(p.Zombies) != 2 {
 		t.Errorf("locate = %+v", p)
 	}
 }

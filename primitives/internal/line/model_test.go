@@ -1,4 +1,4 @@
-package lock
+package line
 
 import (
 	"encoding/binary"
@@ -18,7 +18,7 @@ import (
 // This file explores several lock machines over a model of ZooKeeper and of the
 // session layer: every interleaving, breadth first, up to a number of states, and
 // random walks beyond. What the model takes for granted of a session is what
-// machine.go takes for granted.
+// Machine.go takes for granted.
 
 var (
 	modelStates = flag.Int("model.states", 300_000, "states to explore, over all scenarios")
@@ -100,10 +100,10 @@ type (
 		name         string
 		czxid, owner int64
 	}
-	// A contender is a machine and its mailbox.
+	// A contender is a Machine and its mailbox.
 	contender struct {
-		machine
-		mail    []input
+		Machine
+		mail    []Input
 		asked   bool // to leave
 		dead    bool
 		grammar phase
@@ -129,7 +129,7 @@ type (
 	}
 	request struct {
 		actor   int
-		do      effect
+		do      Effect
 		sweep   bool  // a deletion on behalf of a withdrawAll
 		session int64 // of a zombie
 	}
@@ -173,7 +173,7 @@ func newWorld(s *scenario) *world {
 	}
 	w.links = make([]link, slices.Max(s.sessions)+1)
 	for i := range s.sessions {
-		w.actors = append(w.actors, contender{machine: newMachine(actorID(i), s.warm, s.background)})
+		w.actors = append(w.actors, contender{Machine: New(actorID(i), exclusive, s.warm, s.background)})
 	}
 	for i := range w.links {
 		w.connect(i)
@@ -302,7 +302,7 @@ func (w *world) apply(a action) {
 		w.step(a.i)
 	case "leave":
 		w.actors[a.i].asked = true
-		w.mail(a.i, leave{})
+		w.mail(a.i, Leave{})
 	case "serve":
 		l := &w.links[a.i]
 		r := l.out[0]
@@ -386,7 +386,7 @@ func (w *world) find(name string) int {
 func (w *world) create(r request, owner int64) joined {
 	e := r.do.(createNode)
 	w.zxid++
-	name := fmt.Sprintf("%slock-%010d", prefix(e.guid), w.number)
+	name := fmt.Sprintf("%slock-%010d", Published(e.guid), w.number)
 	w.number++
 	w.nodes = append(w.nodes, znode{name, w.zxid, owner})
 	in := joined{attempt: e.attempt, node: name}
@@ -425,7 +425,8 @@ func (w *world) late(r request, owner int64) {
 		w.parent = true
 	case withdrawNode:
 		w.delete(e.node)
-	case inspectParent, listParent, watchNode, unwatchNode, withdrawAll: // change nothing
+	case inspectParent, listParent, watchTarget, unwatchTarget, withdrawAll: // change nothing
+	case claim, changeNode, announce, answer: // of other rules
 	}
 }
 
@@ -456,7 +457,7 @@ func (w *world) vanished(i int, name string) (woken int) {
 	subs := l.watches[j].subs
 	l.watches = slices.Delete(l.watches, j, j+1)
 	for _, s := range subs {
-		w.mail(s.actor, gone{s.do.of(), name})
+		w.mail(s.actor, gone{s.do.of(), deletion(name)})
 	}
 	return len(subs)
 }
@@ -468,7 +469,7 @@ func (w *world) serve(i int, r request) {
 		w.delete(r.do.(withdrawNode).node)
 		return
 	}
-	var in input
+	var in Input
 	var more []request
 	switch e := r.do.(type) {
 	case inspectParent:
@@ -491,13 +492,13 @@ func (w *world) serve(i int, r request) {
 		for i, n := range w.nodes {
 			names[i] = n.name
 		}
-		in = listed{e.attempt, names}
+		in = listed{e.attempt, Sight{Names: names}}
 		if !w.parent {
 			in = failed{e, session.ErrNoNode}
 		}
-	case watchNode:
+	case watchTarget:
 		if l.state == up {
-			w.plant(i, e.node)
+			w.plant(i, e.target.Node)
 		}
 		return
 	case withdrawNode:
@@ -507,15 +508,15 @@ func (w *world) serve(i int, r request) {
 		w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool { return r.do.(createNode).guid == e.guid })
 		in = withdrawn{attempt: e.attempt}
 		for _, n := range w.nodes {
-			if strings.HasPrefix(n.name, prefix(e.guid)) {
+			if strings.HasPrefix(n.name, Published(e.guid)) {
 				more = append(more, request{actor: r.actor, do: withdrawNode{e.attempt, n.name}, sweep: true})
 			}
 		}
 		if len(more) > 0 {
 			more = append(more, r)
 		}
-	case unwatchNode:
-		panic("an unwatch on the wire")
+	case unwatchTarget, claim, changeNode, announce, answer:
+		panic(fmt.Sprintf("%T on the wire", e))
 	}
 	switch l = &w.links[i]; {
 	case l.state != up:
@@ -542,19 +543,19 @@ func (w *world) plant(i int, node string) {
 	}
 	e.known, e.czxid, e.owner = true, w.nodes[n].czxid, w.nodes[n].owner
 	for _, s := range e.subs {
-		w.mail(s.actor, watched{s.do.of(), node, e.czxid, e.owner})
+		w.mail(s.actor, watched{s.do.of(), deletion(node), e.czxid, e.owner, false})
 	}
 }
 
 // --- the session
 
-func (w *world) mail(i int, in input) {
+func (w *world) mail(i int, in Input) {
 	if a := &w.actors[i]; !a.dead && !a.Ended() {
 		a.mail = append(a.mail, in)
 	}
 }
 
-func (w *world) tell(link int, in input) {
+func (w *world) tell(link int, in Input) {
 	for i, s := range w.s.sessions {
 		if s == link {
 			w.mail(i, in)
@@ -569,8 +570,8 @@ func (w *world) connect(i int) {
 	w.tell(i, connected{l.epoch, l.id})
 }
 
-// submit takes a request from a machine.
-func (w *world) submit(actor int, do effect) {
+// submit takes a request from a Machine.
+func (w *world) submit(actor int, do Effect) {
 	i := w.s.sessions[actor]
 	l := &w.links[i]
 	r := request{actor: actor, do: do}
@@ -582,22 +583,23 @@ func (w *world) submit(actor int, do effect) {
 		return func(e watching) bool { return e.node == node }
 	}
 	switch e := do.(type) {
-	case watchNode:
-		if j := slices.IndexFunc(l.watches, isNode(e.node)); j >= 0 {
+	case watchTarget:
+		if j := slices.IndexFunc(l.watches, isNode(e.target.Node)); j >= 0 {
 			had := &l.watches[j]
 			had.subs = append(had.subs, r)
 			if had.known {
-				w.mail(actor, watched{e.attempt, e.node, had.czxid, had.owner})
+				w.mail(actor, watched{e.attempt, e.target, had.czxid, had.owner, false})
 			}
 			return
 		}
-		l.watches = append(l.watches, watching{node: e.node, subs: []request{r}})
-	case unwatchNode:
-		if j := slices.IndexFunc(l.watches, isNode(e.node)); j >= 0 {
+		l.watches = append(l.watches, watching{node: e.target.Node, subs: []request{r}})
+	case unwatchTarget:
+		if j := slices.IndexFunc(l.watches, isNode(e.target.Node)); j >= 0 {
 			l.watches[j].subs = slices.DeleteFunc(l.watches[j].subs, func(s request) bool { return s.actor == actor })
 		}
 		return
 	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll:
+	case claim, changeNode, announce, answer: // of other rules
 	}
 	if l.state == down {
 		l.held = append(l.held, r)
@@ -609,14 +611,15 @@ func (w *world) submit(actor int, do effect) {
 // refuse answers a request with err.
 func (w *world) refuse(r request, err error) {
 	switch e := r.do.(type) {
-	case unwatchNode:
+	case claim, changeNode, announce, answer: // of other rules
+	case unwatchTarget:
 	case withdrawNode:
 		if !r.sweep {
 			w.mail(r.actor, withdrawn(e))
 		}
 	case withdrawAll:
 		w.mail(r.actor, withdrawn{attempt: e.attempt})
-	case inspectParent, makeParent, createNode, listParent, watchNode:
+	case inspectParent, makeParent, createNode, listParent, watchTarget:
 		w.mail(r.actor, failed{r.do, err})
 	}
 }
@@ -647,10 +650,11 @@ func (w *world) notice(i, variant int) {
 				w.zombies = append(w.zombies, request{do: e, session: l.id})
 			}
 			w.refuse(r, err)
-		case watchNode: // set again after the reconnect
+		case watchTarget: // set again after the reconnect
 		case withdrawNode, withdrawAll:
 			again = append(again, r)
-		case unwatchNode:
+		case unwatchTarget:
+		case claim, changeNode, announce, answer: // of other rules
 		}
 	}
 	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
@@ -666,12 +670,12 @@ func (w *world) reconnect(i int) {
 	var pending []request
 	for _, e := range slices.Clone(l.watches) {
 		if !e.known {
-			pending = append(pending, request{do: watchNode{node: e.node}})
+			pending = append(pending, request{do: watchTarget{target: deletion(e.node)}})
 		} else if w.find(e.node) < 0 {
 			w.vanished(i, e.node)
 		}
 	}
-	held := slices.DeleteFunc(l.held, func(r request) bool { _, ok := r.do.(watchNode); return ok })
+	held := slices.DeleteFunc(l.held, func(r request) bool { _, ok := r.do.(watchTarget); return ok })
 	if l.held = nil; w.s.weak {
 		l.out = append(held, pending...)
 	} else {
@@ -680,7 +684,7 @@ func (w *world) reconnect(i int) {
 }
 
 // finish ends a session on the side of the client. The server will find out later.
-func (w *world) finish(i int, told bool, in input) {
+func (w *world) finish(i int, told bool, in Input) {
 	l := &w.links[i]
 	err := session.ErrExpired
 	if _, ok := in.(closed); ok {
@@ -699,7 +703,7 @@ func (w *world) finish(i int, told bool, in input) {
 		}
 	}
 	for _, r := range pending {
-		if _, ok := r.do.(watchNode); !ok {
+		if _, ok := r.do.(watchTarget); !ok {
 			w.refuse(r, err)
 		}
 	}
@@ -719,8 +723,8 @@ func (w *world) step(i int) {
 	a := &w.actors[i]
 	in := a.mail[0]
 	a.mail = a.mail[1:]
-	var out effects
-	a.machine, out = a.Step(in)
+	var out Effects
+	a.Machine, out = a.Step(in)
 	if a.Ended() {
 		a.mail = nil
 	}
@@ -740,7 +744,7 @@ func (w *world) step(i int) {
 // granted checks that a contender that has just been granted the lock is first in
 // line, and that its token is greater than all before.
 func (w *world) granted(i int) {
-	m := w.actors[i].machine
+	m := w.actors[i].Machine
 	n := w.find(m.node)
 	if n < 0 {
 		panic(violation(fmt.Sprintf("contender %d holds without a node", i)))
@@ -750,7 +754,7 @@ func (w *world) granted(i int) {
 	}
 	w.token = m.czxid
 	for _, o := range w.nodes[:n] {
-		if _, ok := parse(o.name); ok && !strings.HasPrefix(o.name, prefix(m.guid())) {
+		if _, ok := exclusive.Parse(o.name); ok && !strings.HasPrefix(o.name, Published(m.guid())) {
 			panic(violation(fmt.Sprintf("contender %d holds before its turn", i)))
 		}
 	}
@@ -759,7 +763,7 @@ func (w *world) granted(i int) {
 // doomed reports whether a contender's claim is over, and it has yet to hear of it.
 func (w *world) doomed(i int) bool {
 	a := w.actors[i]
-	return a.dead || slices.Contains(w.struck, a.node) || slices.ContainsFunc(a.mail, func(in input) bool {
+	return a.dead || slices.Contains(w.struck, a.node) || slices.ContainsFunc(a.mail, func(in Input) bool {
 		_, e := in.(expired)
 		_, c := in.(closed)
 		return e || c
@@ -770,7 +774,7 @@ func (w *world) doomed(i int) bool {
 func (w *world) check() {
 	holder := -1
 	for i, a := range w.actors {
-		if !a.dead && a.holding() && !w.doomed(i) {
+		if !a.dead && a.Holding() && !w.doomed(i) {
 			if holder >= 0 {
 				panic(violation(fmt.Sprintf("contenders %d and %d hold the lock", holder, i)))
 			}
@@ -820,13 +824,13 @@ func (w *world) checkQuiet() {
 		}
 		switch l := w.links[w.s.sessions[i]]; {
 		case a.state != waiting && a.state != held:
-			panic(violation(fmt.Sprintf("contender %d is stuck: %v", i, a.machine)))
+			panic(violation(fmt.Sprintf("contender %d is stuck: %v", i, a.Machine)))
 		case w.find(a.node) < 0:
-			panic(violation(fmt.Sprintf("contender %d has no node: %v", i, a.machine)))
+			panic(violation(fmt.Sprintf("contender %d has no node: %v", i, a.Machine)))
 		case !l.watched(i, a.node):
-			panic(violation(fmt.Sprintf("contender %d does not watch its node: %v", i, a.machine)))
-		case a.state == waiting && (!l.watched(i, a.target) || w.find(a.target) < 0):
-			panic(violation(fmt.Sprintf("contender %d watches nothing ahead: %v", i, a.machine)))
+			panic(violation(fmt.Sprintf("contender %d does not watch its node: %v", i, a.Machine)))
+		case a.state == waiting && (!l.watched(i, a.target.Node) || w.find(a.target.Node) < 0):
+			panic(violation(fmt.Sprintf("contender %d watches nothing ahead: %v", i, a.Machine)))
 		case a.state == waiting:
 			waits++
 		default:
@@ -839,7 +843,7 @@ func (w *world) checkQuiet() {
 	for _, n := range w.nodes {
 		if n.owner != 0 && !slices.ContainsFunc(w.actors, func(a contender) bool {
 			// What a late create has left goes when its maker leaves.
-			return !a.dead && !a.Ended() && (n.name == a.node || a.suspect && strings.HasPrefix(n.name, prefix(a.guid())))
+			return !a.dead && !a.Ended() && (n.name == a.node || a.suspect && strings.HasPrefix(n.name, Published(a.guid())))
 		}) {
 			panic(violation(fmt.Sprintf("%s is a ghost", n.name)))
 		}
@@ -847,7 +851,7 @@ func (w *world) checkQuiet() {
 	for _, l := range w.links {
 		for _, e := range l.watches {
 			for _, s := range e.subs {
-				if a := w.actors[s.actor]; a.Ended() || e.node != a.node && e.node != a.target {
+				if a := w.actors[s.actor]; a.Ended() || e.node != a.node && e.node != a.target.Node {
 					if w.find(e.node) >= 0 {
 						panic(violation(fmt.Sprintf("contender %d still watches %s", s.actor, e.node)))
 					}
@@ -904,7 +908,7 @@ func (e *encoder) requests(rs []request) {
 	}
 }
 
-func (e *encoder) effect(do effect) {
+func (e *encoder) effect(do Effect) {
 	e.attempt(do.of())
 	switch do := do.(type) {
 	case inspectParent:
@@ -917,27 +921,28 @@ func (e *encoder) effect(do effect) {
 		e.str(do.guid)
 	case listParent:
 		e.num(4)
-	case watchNode:
+	case watchTarget:
 		e.num(5)
-		e.str(do.node)
-	case unwatchNode:
+		e.str(do.target.Node)
+	case unwatchTarget:
 		e.num(6)
-		e.str(do.node)
+		e.str(do.target.Node)
 	case withdrawNode:
 		e.num(7)
 		e.str(do.node)
 	case withdrawAll:
 		e.num(8)
 		e.str(do.guid)
+	case claim, changeNode, announce, answer: // of other rules
 	}
 }
 
-func (e *encoder) input(in input) {
+func (e *encoder) input(in Input) {
 	if a, ok := in.(interface{ of() attempt }); ok {
 		e.attempt(a.of())
 	}
 	switch in := in.(type) {
-	case leave:
+	case Leave:
 		e.num(1)
 	case connected:
 		e.num(2, int64(in.epoch), in.session)
@@ -958,23 +963,24 @@ func (e *encoder) input(in input) {
 		e.num(9, in.czxid, int64(in.children))
 		e.str(in.node)
 	case listed:
-		e.num(10, int64(len(in.names)))
-		for _, n := range in.names {
+		e.num(10, int64(len(in.Names)))
+		for _, n := range in.Names {
 			e.str(n)
 		}
 	case watched:
 		e.num(11, in.czxid, in.owner)
-		e.str(in.node)
+		e.str(in.target.String())
 	case gone:
 		e.num(12)
-		e.str(in.node)
+		e.str(in.target.String())
 	case withdrawn:
 		e.num(13)
 		e.str(in.node)
 	case failed:
 		e.num(14)
-		e.effect(in.effect)
+		e.effect(in.what)
 		e.str(in.err.Error())
+	case Look, Downgrade, marked, claimed, occupied, changed, announced: // of other rules
 	}
 }
 
@@ -1011,12 +1017,12 @@ func (e *encoder) world(w *world) {
 		}
 	}
 	for _, a := range w.actors {
-		m := a.machine
-		e.flag(a.asked, a.dead, m.suspended, m.said, m.owned, m.suspect, m.listing, m.heir)
+		m := a.Machine
+		e.flag(a.asked, a.dead, m.suspended, m.said, m.owned, m.suspect, m.listing, m.heir, m.kin)
 		e.num(int64(a.grammar), int64(m.state), int64(m.parent), m.session, int64(m.ahead), m.czxid)
 		e.attempt(m.attempt)
 		e.str(m.node)
-		e.str(m.target)
+		e.str(m.target.String())
 		e.num(int64(len(a.mail)))
 		for _, in := range a.mail {
 			e.input(in)
@@ -1114,7 +1120,7 @@ func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
 		if len(choice) == 0 {
 			for i, a := range w.actors {
 				if !a.dead && !a.Ended() {
-					return trace, fmt.Errorf("contender %d never ends: %v", i, a.machine)
+					return trace, fmt.Errorf("contender %d never ends: %v", i, a.Machine)
 				}
 			}
 			return trace, nil
@@ -1172,7 +1178,7 @@ func tellStory(t *testing.T, s *scenario, trace []action) {
 		}
 		next, err := w.try(a)
 		if a.kind == "step" && next != nil {
-			what += fmt.Sprintf("\n\t-> %v", next.actors[a.i].machine)
+			what += fmt.Sprintf("\n\t-> %v", next.actors[a.i].Machine)
 		}
 		t.Log(what)
 		if err != nil {

@@ -1,0 +1,62 @@
+package line
+
+import (
+	"errors"
+	"time"
+)
+
+// Why a place in line was lost, beside the errors of package session. Recipes wrap them
+// in their own.
+var (
+	// ErrNodeDeleted means that somebody else deleted the node that stood for it.
+	ErrNodeDeleted = errors.New("node deleted by somebody else")
+
+	// ErrRevoked means that it was deleted by force after it was asked for.
+	ErrRevoked = errors.New("revoked by force")
+)
+
+// Why a command was refused.
+var (
+	// ErrNotHeld means that there is nothing to downgrade.
+	ErrNotHeld = errors.New("not held")
+
+	// ErrNotWrite means that what is held does not become less by a downgrade.
+	ErrNotWrite = errors.New("no write lock")
+)
+
+// An Event is what becomes of a place in line:
+//
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//
+// with Suspended and Resumed in turn, and Revoked at most once.
+//
+//sumtype:decl
+type Event interface{ event() }
+
+type (
+	// Waiting means that Ahead others come first.
+	Waiting struct{ Ahead int }
+	// Acquired means that it is our turn.
+	Acquired struct {
+		Token int64
+		Node  string
+	}
+	// Suspended means that the connection is lost.
+	Suspended struct{ Deadline time.Time }
+	// Resumed means that the connection is back.
+	Resumed struct{}
+	// Revoked means that somebody asks us to leave; by force at the Deadline, if there is one.
+	Revoked struct{ Deadline time.Time }
+	// Released means that the place was given up on request.
+	Released struct{}
+	// Lost means that it is gone for another reason.
+	Lost struct{ Err error }
+)
+
+func (Waiting) event()   {}
+func (Acquired) event()  {}
+func (Suspended) event() {}
+func (Resumed) event()   {}
+func (Revoked) event()   {}
+func (Released) event()  {}
+func (Lost) event()      {}

@@ -1,0 +1,325 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Manner is how a recipe presents its places in line.
+type Manner[Ev any] struct {
+	Tell   func(Event) Ev                 // gives an event its recipe's own type
+	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]
+	Cancel func(last, next Ev) bool       // likewise
+
+	Lost     error // is wrapped by what [Handle.Err] returns
+	Released error // is the cause with which contexts end at a release
+}
+
+// A Handle is one place in line: acquired at most once, and over once it is released or
+// lost. It is safe for concurrent use, and must be closed.
+type Handle[Ev any] struct {
+	performer Performer
+	manner    *Manner[Ev]
+	actor     *actors.Actor[Input, Ev]
+	begun     time.Duration // since the session's beginning
+
+	queued   chan struct{} // closed when another was seen ahead
+	acquired chan struct{} // closed when it is held
+	done     chan struct{} // closed when it is held no more, or never will be
+
+	mu       sync.Mutex
+	revoked  chan struct{} // closed when somebody asks for it; nil while nobody wants to know
+	asked    bool          // somebody does
+	token    int64
+	node     string
+	err      error         // why it was lost
+	since    time.Duration // it was acquired
+	over     bool          // done is closed
+	contexts []*derived
+}
+
+// A derived context ends with the handle.
+type derived struct{ end context.CancelCauseFunc }
+
+// told is a machine that tells events of its recipe's own type.
+type told[Ev any] struct {
+	Machine
+	tell func(Event) Ev
+	said []Event // in the last step
+}
+
+func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
+	m, effects := t.Machine.Step(in)
+	t.Machine, t.said = m, effects.Emit
+	out := actors.Effects[Effect, Ev]{Do: effects.Do}
+	for _, ev := range effects.Emit {
+		out.Emit = append(out.Emit, t.tell(ev))
+	}
+	return t, out
+}
+
+// Open stands in line, and returns at once. inBackground says not to wait, at the end, for
+// the confirmation.
+func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
+	h := &Handle[Ev]{
+		manner: manner, begun: s.Age(),
+		queued: make(chan struct{}), acquired: make(chan struct{}), done: make(chan struct{}),
+	}
+	h.performer.begin(s, r)
+	h.actor = actors.Start(
+		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.Dir), inBackground), tell: manner.Tell},
+		actors.Role[told[Ev], Input, Effect, Ev]{
+			Name:    r.Name + " " + r.Path,
+			Perform: h.performer.Perform,
+			Observe: h.observe,
+			Stop:    Leave{},
+			Merge:   manner.Merge,
+			Cancel:  manner.Cancel,
+		})
+	h.performer.Begin(h.Tell, h.actor.Ended())
+	return h
+}
+
+// Tell hands the machine an input; one that has ended needs none.
+func (h *Handle[Ev]) Tell(in Input) { _ = h.actor.Tell(in) }
+
+// Acquire waits until it is held. If that fails, the place has been given up, in the
+// background if ctx has ended.
+func (h *Handle[Ev]) Acquire(ctx context.Context) error {
+	return h.acquire(ctx, "acquire", nil, nil)
+}
+
+// TryAcquire waits until it is held, or fails with taken when somebody else is ahead. Then
+// the place has been given up, unless ctx has ended before that was confirmed.
+func (h *Handle[Ev]) TryAcquire(ctx context.Context, taken error) error {
+	return h.acquire(ctx, "try", h.queued, taken)
+}
+
+func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
+	var err error
+	select {
+	case <-h.acquired:
+		return nil
+	case <-queued:
+		_ = h.Release(ctx) // it goes on
+		err = taken
+	case <-h.done:
+		select {
+		case <-h.acquired: // and lost since: that is for its holder to see
+			return nil
+		default:
+			return fmt.Errorf("%s %w", op, h.Err())
+		}
+	case <-ctx.Done():
+		h.Tell(Leave{})
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
+}
+
+// Do runs f while it is held, and waits until it is given up.
+func (h *Handle[Ev]) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	defer h.Close()
+	if err := h.Acquire(ctx); err != nil {
+		return err
+	}
+	work, end := h.Context(ctx)
+	defer end()
+	if err := f(work); err != nil {
+		return err
+	}
+	return h.Err()
+}
+
+// Events returns the channel of events.
+func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
+
+// Done returns a channel that is closed in the very step in which it is lost, and before
+// a release is sent.
+func (h *Handle[Ev]) Done() <-chan struct{} { return h.done }
+
+// Revoked returns a channel that is closed when somebody asks the holder for it.
+func (h *Handle[Ev]) Revoked() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.revoked == nil {
+		h.revoked = make(chan struct{})
+		if h.asked {
+			close(h.revoked)
+		}
+	}
+	return h.revoked
+}
+
+// Err returns why it was lost; nil while it is not, and after a release.
+func (h *Handle[Ev]) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// Context returns a context that ends when it is lost or released, or with parent.
+func (h *Handle[Ev]) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
+	d := &derived{end: end}
+	h.mu.Lock()
+	over, reason := h.over, h.reason()
+	if !over {
+		h.contexts = append(h.contexts, d)
+	}
+	h.mu.Unlock()
+	if over {
+		end(reason)
+	}
+	return ctx, func() {
+		end(context.Canceled)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if i := slices.Index(h.contexts, d); i >= 0 {
+			h.contexts = slices.Delete(h.contexts, i, i+1)
+		}
+	}
+}
+
+func (h *Handle[Ev]) reason() error {
+	if h.err != nil {
+		return h.err
+	}
+	return h.manner.Released
+}
+
+// Token returns that of the grant; 0 before.
+func (h *Handle[Ev]) Token() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.token
+}
+
+// Node returns the path of the node that stands for the grant; "" before.
+func (h *Handle[Ev]) Node() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.node == "" {
+		return ""
+	}
+	return session.Join(h.performer.Dir, h.node)
+}
+
+// Guard returns an operation that fails a transaction unless it is still held.
+func (h *Handle[Ev]) Guard() session.Op {
+	node := h.Node()
+	if node == "" {
+		node = session.Join(h.performer.Dir, session.GUIDName(session.NewGUID(), "not-acquired"))
+	}
+	return session.CheckOp(node, session.AnyVersion)
+}
+
+// Release gives it up, or the place in line, and returns when that is confirmed; the
+// cause if ctx ends first.
+func (h *Handle[Ev]) Release(ctx context.Context) error {
+	h.Tell(Leave{})
+	select {
+	case <-h.actor.Ended():
+		return h.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("release %s %s: %w", h.performer.Name, h.performer.Path, context.Cause(ctx))
+	}
+}
+
+// Downgrade has the holder exclude others that share no more.
+func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
+	err, failed := actors.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })
+	if errors.Is(failed, actors.ErrEnded) {
+		if err = h.Err(); err != nil {
+			return err
+		}
+		err = ErrNotHeld
+	} else if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("downgrade %s %s: %w", h.performer.Name, h.performer.Path, err)
+	}
+	return nil
+}
+
+// Close releases it and waits for that, at most until the session's deadline has passed.
+func (h *Handle[Ev]) Close() { h.actor.Close() }
+
+// observe keeps what the accessors return up to date with the machine.
+func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
+	now := h.performer.session.Age()
+	h.mu.Lock()
+	for _, ev := range m.said {
+		switch ev := ev.(type) {
+		case Waiting:
+			if h.token == 0 {
+				closeOnce(h.queued)
+			}
+		case Acquired:
+			h.token, h.since = ev.Token, now
+			close(h.acquired)
+		case Revoked:
+			h.asked = true
+			if h.revoked != nil {
+				close(h.revoked)
+			}
+		case Lost:
+			h.err = fmt.Errorf("%s %s: %w: %w", h.performer.Name, h.performer.Path, h.manner.Lost, ev.Err)
+		case Suspended, Resumed, Released:
+		}
+	}
+	if m.Holding() {
+		h.node = m.node // another after a downgrade
+	}
+	over := !h.over && (m.Ended() || h.token != 0 && !m.Holding())
+	var contexts []*derived
+	if over {
+		h.over = true
+		close(h.done)
+		contexts, h.contexts = h.contexts, nil
+	}
+	held, reason := h.token != 0, h.reason()
+	h.mu.Unlock()
+
+	// What follows is somebody else's code, or takes somebody else's locks.
+	for _, d := range contexts {
+		d.end(reason)
+	}
+	if m.Ended() {
+		h.performer.End()
+	}
+	h.report(m.said, over && held, now)
+}
+
+// report tells the session's observer.
+func (h *Handle[Ev]) report(events []Event, over bool, now time.Duration) {
+	observer := h.performer.session.Observer()
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Acquired:
+			observer.Waited(h.performer.Name, h.performer.Path, now-h.begun)
+		case Lost:
+			observer.Lost(h.performer.Name, h.performer.Path, fmt.Errorf("%w: %w", h.manner.Lost, ev.Err))
+		case Waiting, Suspended, Resumed, Revoked, Released:
+		}
+	}
+	if over {
+		observer.Held(h.performer.Name, h.performer.Path, now-h.since)
+	}
+}
+
+func closeOnce(ch chan struct{}) {
+	select {
+	case <-ch:
+	default:
+		close(ch)
+	}
+}

@@ -1,0 +1,953 @@
+package line
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is the whole protocol, as a pure function: no goroutines, no
+// channels, no clock, no I/O. The performer of its effects is in performer.go.
+
+type state int
+
+const (
+	outside    state = iota // there is no session
+	preparing               // the parent is being looked at, or made
+	joining                 // our node is being created
+	recovering              // our node may have been created: we are looking for it
+	waiting                 // our node exists, others are ahead
+	claiming                // it is our turn: what the line is for is being claimed
+	held                    // it is ours
+	clearing                // our node is gone, what a lost create may have left is being removed
+	leaving                 // our node is being removed
+	ended
+)
+
+func (s state) String() string {
+	return [...]string{
+		"outside", "preparing", "joining", "recovering", "waiting", "claiming", "held", "clearing", "leaving", "ended",
+	}[s]
+}
+
+// A parent is what we know of the parent of the contenders.
+type parent int
+
+const (
+	unseen  parent = iota // nothing
+	bare                  // it is empty and ours to write: we join in one transaction
+	foreign               // it carries data, or is not ours to write: we join by the published recipe
+)
+
+func (p parent) String() string { return [...]string{"unseen", "bare", "foreign"}[p] }
+
+// An attempt to stand in line lasts until its node or its session is gone.
+// Every answer names the attempt for which the question was asked.
+type attempt struct {
+	epoch int // of the session; 0 if there is none
+	n     int // counts the attempts of this handle, from 1
+}
+
+func (a attempt) of() attempt { return a }
+
+// An Input is something that happened.
+//
+//sumtype:decl
+type Input interface{ input() }
+
+type (
+	// Leave is the command to give up the place, or what is held.
+	Leave struct{}
+	// Downgrade is the command to exclude others that share no more. The reply
+	// is nil when that is done.
+	Downgrade struct{ Reply actors.Reply[error] }
+	// Look says that something has changed on which the rule depends.
+	Look      struct{}
+	connected struct { // a session has been established
+		epoch   int
+		session int64
+	}
+	suspended struct{ deadline time.Time } // its connection is lost
+	resumed   struct{}                     // its connection is back
+	expired   struct{ epoch int }          // it is gone, with all its nodes
+	closed    struct{}                     // there will not be another
+	inspected struct {                     // answers inspectParent
+		attempt
+		exists, empty bool
+	}
+	made   struct{ attempt } // answers makeParent: by us, so it is empty
+	joined struct {          // answers createNode
+		attempt
+		node string
+		// What the transaction says of the moment of the creation, both 0 if
+		// it was none: our node's czxid, and how many children there were.
+		czxid    int64
+		children int
+		data     string // as in [Sight]
+	}
+	listed struct { // answers listParent
+		attempt
+		Sight
+	}
+	watched struct { // answers watchTarget: it exists
+		attempt
+		target       Target
+		czxid, owner int64
+		announced    bool // of one that is watched until [Changed]: it has been
+	}
+	gone struct { // told once after watched: what was awaited has happened
+		attempt
+		target Target
+	}
+	marked struct { // a node that is watched carries the mark of revocation
+		attempt
+		target   Target
+		deadline time.Time // by when we have to leave; zero if that is up to us
+	}
+	claimed struct { // answers claim: by us, at the zxid
+		attempt
+		zxid int64
+	}
+	occupied  struct{ attempt } // answers claim: it is another's
+	changed   struct{ attempt } // answers changeNode
+	announced struct{ attempt } // answers announce
+	withdrawn struct {          // answers withdrawNode, and withdrawAll with an empty node
+		attempt
+		node string
+	}
+	failed struct { // answers any of them but withdrawNode and withdrawAll
+		what Effect
+		err  error
+	}
+)
+
+func (f failed) of() attempt { return f.what.of() }
+
+func (Leave) input()     {}
+func (Downgrade) input() {}
+func (Look) input()      {}
+func (connected) input() {}
+func (suspended) input() {}
+func (resumed) input()   {}
+func (expired) input()   {}
+func (closed) input()    {}
+func (inspected) input() {}
+func (made) input()      {}
+func (joined) input()    {}
+func (listed) input()    {}
+func (watched) input()   {}
+func (gone) input()      {}
+func (marked) input()    {}
+func (claimed) input()   {}
+func (occupied) input()  {}
+func (changed) input()   {}
+func (announced) input() {}
+func (withdrawn) input() {}
+func (failed) input()    {}
+
+// An Effect is something to do about it. It belongs to the epoch of its attempt,
+// must not be done in another, and is answered by exactly one input; unwatchTarget and
+// answer by none.
+//
+//sumtype:decl
+type Effect interface {
+	of() attempt
+	effect()
+}
+
+type (
+	inspectParent struct{ attempt }
+	makeParent    struct{ attempt } // with all its ancestors
+	createNode    struct {          // ephemeral and sequential
+		attempt
+		guid  string
+		plain bool // not in one transaction with a write to the parent
+	}
+	listParent  struct{ attempt }
+	watchTarget struct { // until what is awaited has happened
+		attempt
+		target Target
+	}
+	unwatchTarget struct {
+		attempt
+		target Target
+	}
+	claim struct { // what the line is for
+		attempt
+		node  string
+		again bool // an earlier one may have been done
+	}
+	changeNode struct { // delete the node and create another in its place, in one transaction
+		attempt
+		from, to string
+	}
+	announce struct { // to those who watch our node until it is [Changed]
+		attempt
+		node string
+	}
+	withdrawNode struct { // until it is confirmed, or the epoch has ended; first what it claims
+		attempt
+		node string
+	}
+	withdrawAll struct { // whatever was created with this GUID, likewise
+		attempt
+		guid string
+	}
+	answer struct {
+		attempt
+		reply actors.Reply[error]
+		err   error
+	}
+)
+
+func (inspectParent) effect() {}
+func (makeParent) effect()    {}
+func (createNode) effect()    {}
+func (listParent) effect()    {}
+func (watchTarget) effect()   {}
+func (unwatchTarget) effect() {}
+func (claim) effect()         {}
+func (changeNode) effect()    {}
+func (announce) effect()      {}
+func (withdrawNode) effect()  {}
+func (withdrawAll) effect()   {}
+func (answer) effect()        {}
+
+// Effects are what a step asks for.
+type Effects = actors.Effects[Effect, Event]
+
+func do(e ...Effect) Effects { return Effects{Do: e} }
+
+// A Machine is the state of one place in line. It is comparable.
+type Machine struct {
+	id           string // the handle's GUID, from which those of its attempts are derived
+	rule         Rule
+	inBackground bool // leave without waiting for the confirmation
+
+	state     state
+	parent    parent
+	session   int64 // the id of the present or last session
+	attempt   attempt
+	ahead     int  // what the last Waiting said; -1 if there was none
+	suspended bool // Suspended was emitted, and no Resumed since
+	revoked   bool // Revoked was emitted
+	said      bool // the last event was emitted
+	place
+}
+
+// place is what belongs to one attempt.
+type place struct {
+	node    string // our node; "" while it is not known to exist
+	czxid   int64  // its czxid; 0 until known
+	token   int64  // of the grant
+	owned   bool   // the watch on it is confirmed
+	suspect bool   // a create of unknown outcome was repeated: there may be nodes we do not know
+	listing bool   // a list is under way
+	target  Target // what is watched beside our node; zero if nothing
+	instead Target // of this: it has announced itself; zero if of nothing
+	heir    bool   // target is all that is ahead, so that its deletion is the grant
+	kin     bool   // target is of our own session, whose end would delete it and our node at once
+	marked  bool   // we are asked to leave
+	until   time.Time
+	change
+}
+
+// A change is that of our node into one that excludes less.
+type change struct {
+	to      string // what it is to be; "" if none is under way
+	reply   actors.Reply[error]
+	without bool // our node is gone, which is part of it, or not
+}
+
+// New returns the machine of a handle. id is a UUID in text form. warm says
+// that the parent has been seen to exist and to be empty.
+func New(id string, rule Rule, warm, inBackground bool) Machine {
+	m := Machine{id: id, rule: rule, inBackground: inBackground, ahead: -1}
+	if warm {
+		m.parent = bare
+	}
+	return m
+}
+
+// Again returns the machine that stands in line anew, at its end, for one that has ended
+// but for a closed session.
+func (m Machine) Again() (Machine, Effects) {
+	next := Machine{
+		id: m.id, rule: m.rule, inBackground: m.inBackground,
+		parent: m.parent, session: m.session, attempt: m.attempt, ahead: -1,
+	}
+	if next.attempt.epoch == 0 {
+		return next, Effects{}
+	}
+	return next.enter()
+}
+
+func (m Machine) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v(%d.%d %v", m.state, m.attempt.epoch, m.attempt.n, m.parent)
+	for _, f := range []struct {
+		set  bool
+		text string
+	}{
+		{m.inBackground, "background"},
+		{m.ahead >= 0, fmt.Sprintf("ahead=%d", m.ahead)},
+		{m.node != "", "node=" + m.node},
+		{m.czxid != 0, fmt.Sprintf("czxid=%d", m.czxid)},
+		{m.token != m.czxid && m.token != 0, fmt.Sprintf("token=%d", m.token)},
+		{m.owned, "owned"},
+		{m.suspect, "suspect"},
+		{m.listing, "listing"},
+		{m.target != Target{}, "target=" + m.target.String()},
+		{m.heir, "heir"},
+		{m.kin, "kin"},
+		{m.marked, "marked"},
+		{m.to != "", "to=" + m.to},
+		{m.without, "without"},
+		{m.suspended, "suspended"},
+		{m.revoked, "revoked"},
+		{m.said, "said"},
+	} {
+		if f.set {
+			b.WriteString(" " + f.text)
+		}
+	}
+	return b.String() + ")"
+}
+
+// Ended implements [actors.Machine].
+func (m Machine) Ended() bool { return m.state == ended }
+
+// Holding reports whether it is our turn, and what the line is for is ours.
+func (m Machine) Holding() bool { return m.state == held }
+
+// Node returns the name of our node; "" while there is none.
+func (m Machine) Node() string { return m.node }
+
+// Rule returns the rule by which we stand.
+func (m Machine) Rule() Rule { return m.rule }
+
+// guid is the GUID of the present attempt.
+func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
+
+// Step implements [actors.Machine]. Inputs that mean nothing in the current
+// state are ignored: they answer a question nobody asks any more.
+func (m Machine) Step(in Input) (Machine, Effects) {
+	if d, ok := in.(Downgrade); ok {
+		return m.downgrade(d.Reply)
+	}
+	if a, ok := in.(interface{ of() attempt }); m.Ended() || ok && a.of() != m.attempt {
+		return m, Effects{}
+	}
+	switch in := in.(type) {
+	case Leave:
+		return m.leave()
+	case Look:
+		switch {
+		case m.state == waiting:
+			return m.look()
+		case m.Holding() && m.rule.Announces():
+			return m, do(announce{m.attempt, m.node})
+		}
+	case connected:
+		if m.state == outside {
+			m.session, m.attempt.epoch = in.session, in.epoch
+			return m.enter()
+		}
+	case suspended:
+		return m.suspend(in.deadline)
+	case resumed:
+		return m.resume()
+	case expired:
+		if in.epoch == m.attempt.epoch {
+			return m.expire()
+		}
+	case closed:
+		return m.end(Lost{session.ErrClosed})
+	case inspected:
+		if m.state == preparing {
+			return m.inspected(in.exists, in.empty)
+		}
+	case made:
+		if m.state == preparing {
+			m.parent = bare
+			return m.join()
+		}
+	case joined:
+		if m.state == joining {
+			return m.joined(in)
+		}
+	case listed:
+		if m.listing {
+			m.listing = false
+			return m.listed(in.Sight)
+		}
+	case watched:
+		return m.watched(in)
+	case gone:
+		return m.gone(in.target)
+	case marked:
+		if m.standing() && !m.marked && in.target == (Target{Node: m.node}) {
+			m.marked, m.until = true, in.deadline
+			return m.revoke(Effects{})
+		}
+	case claimed:
+		if m.state == claiming {
+			m.token = in.zxid
+			return m.grant()
+		}
+	case occupied:
+		if m.state == claiming {
+			return m.yield()
+		}
+	case changed:
+		if m.to != "" {
+			return m.changed()
+		}
+	case withdrawn:
+		return m.withdrawn(in.node)
+	case failed:
+		return m.failed(in.what, in.err)
+	case Downgrade, announced: // above; nothing to do
+	}
+	return m, Effects{}
+}
+
+// standing reports whether our node stands in line.
+func (m Machine) standing() bool {
+	return m.state == waiting || m.state == claiming || m.state == held
+}
+
+// enter stands in line anew.
+func (m Machine) enter() (Machine, Effects) {
+	m.place = place{}
+	m.attempt.n++
+	if m.parent == unseen {
+		return m.inspect()
+	}
+	return m.join()
+}
+
+func (m Machine) inspect() (Machine, Effects) {
+	m.state = preparing
+	return m, do(inspectParent{m.attempt})
+}
+
+func (m Machine) inspected(exists, empty bool) (Machine, Effects) {
+	switch {
+	case !exists:
+		return m.make()
+	case empty:
+		m.parent = bare
+	default:
+		m.parent = foreign
+	}
+	return m.join()
+}
+
+func (m Machine) make() (Machine, Effects) {
+	m.state = preparing
+	return m, do(makeParent{m.attempt})
+}
+
+func (m Machine) join() (Machine, Effects) {
+	m.state = joining
+	out := do(createNode{m.attempt, m.guid(), m.parent == foreign})
+	if m.rule.Lists() {
+		m.listing = true
+		out.Do = append(out.Do, listParent{m.attempt})
+	}
+	return m, out
+}
+
+func (m Machine) joined(in joined) (Machine, Effects) {
+	m.node, m.czxid = in.node, in.czxid
+	if in.children > 0 && m.rule.Room(in.children, in.data) { // nobody else had been there at that very zxid, or there is room for all
+		m, out := m.first()
+		out.Do = append(out.Do, watchTarget{m.attempt, Target{Node: m.node}})
+		return m, out
+	}
+	return m.queue()
+}
+
+// queue watches our node, and finds out who is ahead of it. In this order, so
+// that a node that the list shows is a node whose deletion we shall hear of.
+func (m Machine) queue() (Machine, Effects) {
+	m.state = waiting
+	m, out := m.look()
+	return m, do(append([]Effect{watchTarget{m.attempt, Target{Node: m.node}}}, out.Do...)...)
+}
+
+// look asks for a list, unless one is under way. That one will do: whatever made us
+// ask has reached us before its answer, so it happened before.
+func (m Machine) look() (Machine, Effects) {
+	m.heir = false
+	if m.listing {
+		return m, Effects{}
+	}
+	m.listing = true
+	return m, do(listParent{m.attempt})
+}
+
+func (m Machine) listed(s Sight) (Machine, Effects) {
+	switch {
+	case m.state == recovering:
+		return m.recovered(s)
+	case m.state == waiting:
+		return m.rank(s)
+	case m.to != "":
+		return m.compared(s)
+	}
+	return m, Effects{}
+}
+
+// recovered adopts the node that a create of unknown outcome has left, or repeats
+// the create.
+func (m Machine) recovered(s Sight) (Machine, Effects) {
+	ours := slices.DeleteFunc(m.rule.Line(s.Names), func(name string) bool {
+		return !strings.HasPrefix(name, m.rule.Prefix(m.guid()))
+	})
+	if len(ours) == 0 {
+		m.suspect = true
+		return m.join()
+	}
+	m.node = ours[0] // the others are withdrawn as zombies
+	return m.queue()
+}
+
+// rank decides, from the names of the children, whether it is our turn.
+func (m Machine) rank(s Sight) (Machine, Effects) {
+	p := m.rule.Locate(s, m.node, m.guid())
+	if p.Err != nil {
+		return m.fail(p.Err)
+	}
+	if !p.Present {
+		return m.vanish()
+	}
+	var out Effects
+	switch {
+	case p.Ahead > 0:
+		m, out = m.wait(p)
+	case m.czxid == 0: // no grant without a token
+		m, out = m.look()
+	default:
+		m, out = m.first()
+		if p.Announce {
+			out.Do = append(out.Do, announce{m.attempt, m.node})
+		}
+	}
+	for _, node := range p.Zombies {
+		out.Do = append(out.Do, withdrawNode{m.attempt, node})
+	}
+	return m, out
+}
+
+// wait watches what the rule says.
+func (m Machine) wait(p Position) (Machine, Effects) {
+	var out Effects
+	// Who was found to have announced itself says nothing more before it goes: so all
+	// are watched, until somebody else is nearest.
+	if p.Watch != m.target && p.Watch != m.instead {
+		m, out.Do = m.unwatch()
+		m.target = p.Watch
+		out.Do = append(out.Do, watchTarget{m.attempt, m.target})
+	}
+	m.heir = p.Heir
+	m, out.Emit = m.behind(p.Ahead)
+	return m, out
+}
+
+// behind tells how many are ahead, if that is news.
+func (m Machine) behind(ahead int) (Machine, []Event) {
+	if ahead == m.ahead {
+		return m, nil
+	}
+	m.ahead = ahead
+	return m, []Event{Waiting{ahead}}
+}
+
+func (m Machine) unwatch() (Machine, []Effect) {
+	if m.target == (Target{}) {
+		return m, nil
+	}
+	e := unwatchTarget{m.attempt, m.target}
+	m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
+	return m, []Effect{e}
+}
+
+// first follows the news that it is our turn.
+func (m Machine) first() (Machine, Effects) {
+	if !m.rule.Claims() {
+		m.token = m.czxid
+		return m.grant()
+	}
+	m, e := m.unwatch()
+	m.state = claiming
+	return m, do(append(e, claim{m.attempt, m.node, false})...)
+}
+
+func (m Machine) grant() (Machine, Effects) {
+	m, e := m.unwatch()
+	m.state = held
+	if m.rule.Claims() {
+		m.target = Target{Until: Claim}
+		e = append(e, watchTarget{m.attempt, m.target})
+	}
+	return m.revoke(Effects{Do: e, Emit: []Event{Acquired{Token: m.token, Node: m.node}}})
+}
+
+// revoke tells a holder, once, that it is asked to leave.
+func (m Machine) revoke(out Effects) (Machine, Effects) {
+	if m.Holding() && m.marked && !m.revoked {
+		m.revoked = true
+		out.Emit = append(out.Emit, Revoked{m.until})
+	}
+	return m, out
+}
+
+// yield waits until what another has claimed is free.
+func (m Machine) yield() (Machine, Effects) {
+	m.state, m.target = waiting, Target{Until: Claim}
+	m, said := m.behind(1)
+	return m, Effects{Do: []Effect{watchTarget{m.attempt, m.target}}, Emit: said}
+}
+
+func (m Machine) watched(in watched) (Machine, Effects) {
+	switch {
+	case in.target == Target{Node: m.node} && m.standing():
+		if in.owner != m.session || m.czxid != 0 && in.czxid != m.czxid {
+			return m.gone(in.target) // a node of that name, but not ours
+		}
+		m.czxid, m.owned = in.czxid, true
+	case in.target != m.target || !m.standing():
+	case in.target.Until == Claim:
+		if m.Holding() && in.czxid != m.token {
+			return m.gone(in.target)
+		}
+	case in.target.Until == Members: // what has changed before is not told
+		return m.look()
+	case in.announced:
+		m, e := m.unwatch()
+		m.target, m.instead = Target{Until: Members}, in.target
+		return m, do(append(e, watchTarget{m.attempt, m.target})...)
+	default:
+		m.kin = in.owner == m.session
+	}
+	return m, Effects{}
+}
+
+func (m Machine) gone(target Target) (Machine, Effects) {
+	switch {
+	case !m.standing():
+	case target == Target{Node: m.node}:
+		if m.to != "" {
+			m.without = true // by ourselves, or not: the answer will tell
+			return m, Effects{}
+		}
+		return m.vanish()
+	case target != m.target:
+	case m.Holding(): // our claim, and nothing else is watched
+		m.target = Target{}
+		return m.fail(m.deleted())
+	default:
+		granted := m.heir && m.owned && !m.kin
+		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
+		if granted {
+			return m.first()
+		}
+		return m.look()
+	}
+	return m, Effects{}
+}
+
+// deleted is why somebody else deleted our node.
+func (m Machine) deleted() error {
+	if m.marked {
+		return ErrRevoked
+	}
+	return ErrNodeDeleted
+}
+
+// vanish follows the deletion of our node by somebody else.
+func (m Machine) vanish() (Machine, Effects) {
+	m.node = ""
+	if m.Holding() {
+		return m.fail(m.deleted())
+	}
+	m, e := m.unwatch()
+	if m.suspect || m.state == claiming {
+		m.state, m.place = clearing, place{}
+		return m, do(append(e, withdrawAll{m.attempt, m.guid()})...)
+	}
+	m, out := m.enter()
+	return m, do(append(e, out.Do...)...)
+}
+
+func (m Machine) withdrawn(node string) (Machine, Effects) {
+	switch {
+	case node != m.node: // a zombie
+	case m.state == clearing:
+		return m.enter()
+	case m.state == leaving:
+		return m.end(Released{})
+	}
+	return m, Effects{}
+}
+
+func (m Machine) suspend(deadline time.Time) (Machine, Effects) {
+	m.heir = false
+	if !m.Holding() || m.suspended {
+		return m, Effects{}
+	}
+	m.suspended = true
+	return m, Effects{Emit: []Event{Suspended{deadline}}}
+}
+
+func (m Machine) resume() (Machine, Effects) {
+	switch {
+	case m.state == waiting:
+		return m.look()
+	case m.Holding() && m.suspended:
+		m.suspended = false
+		return m, Effects{Emit: []Event{Resumed{}}}
+	}
+	return m, Effects{}
+}
+
+func (m Machine) expire() (Machine, Effects) {
+	if m.Holding() || m.state == leaving {
+		m.attempt.epoch = 0
+		return m.end(Lost{session.ErrExpired})
+	}
+	m.state, m.attempt.epoch, m.place = outside, 0, place{}
+	return m, Effects{}
+}
+
+// downgrade turns what excludes others that share into what does not.
+func (m Machine) downgrade(reply actors.Reply[error]) (Machine, Effects) {
+	_, to, ok := m.rule.Downgrade(m.node, m.guid())
+	switch {
+	case !m.Holding():
+		return m, do(answer{m.attempt, reply, ErrNotHeld})
+	case !ok:
+		return m, do(answer{m.attempt, reply, ErrNotWrite})
+	case m.to != "":
+		return m, do(answer{m.attempt, reply, fmt.Errorf("%w: a downgrade is under way", ErrNotWrite)})
+	}
+	m.to, m.reply = to, reply
+	return m, do(changeNode{m.attempt, m.node, m.to})
+}
+
+// changed follows the creation of the node that stands for us now.
+func (m Machine) changed() (Machine, Effects) {
+	e := []Effect{
+		unwatchTarget{m.attempt, Target{Node: m.node}},
+		watchTarget{m.attempt, Target{Node: m.to}},
+		answer{m.attempt, m.reply, nil},
+	}
+	m.rule, _, _ = m.rule.Downgrade(m.node, m.guid())
+	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
+	return m, do(e...)
+}
+
+// compared finds out what has become of a change.
+func (m Machine) compared(s Sight) (Machine, Effects) {
+	switch {
+	case slices.Contains(s.Names, m.to):
+		return m.changed()
+	case slices.Contains(s.Names, m.node):
+		return m, do(changeNode{m.attempt, m.node, m.to})
+	}
+	return m.vanish()
+}
+
+func (m Machine) notChanged(err error) (Machine, Effects) {
+	switch {
+	case errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+		return m.look()
+	case errors.Is(err, session.ErrDisconnected):
+		return m, do(changeNode{m.attempt, m.node, m.to})
+	case m.without:
+		return m.vanish()
+	}
+	e := answer{m.attempt, m.reply, err}
+	m.change = change{}
+	return m, do(e)
+}
+
+// failed follows the failure of e. What ended with its session is forgotten:
+// the session tells us of its end.
+func (m Machine) failed(e Effect, err error) (Machine, Effects) {
+	if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed) {
+		return m, Effects{}
+	}
+	switch e := e.(type) {
+	case inspectParent:
+		if m.state == preparing {
+			return m.notInspected(err)
+		}
+	case makeParent:
+		if m.state == preparing {
+			return m.notMade(err)
+		}
+	case createNode:
+		if m.state == joining {
+			return m.notJoined(e.plain, err)
+		}
+	case listParent:
+		if m.listing {
+			m.listing = false
+			return m.notListed(err)
+		}
+	case watchTarget:
+		return m.notWatched(e.target, err)
+	case claim:
+		if m.state == claiming {
+			return m.notClaimed(e, err)
+		}
+	case changeNode:
+		if m.to == e.to {
+			return m.notChanged(err)
+		}
+	case announce:
+		lost := errors.Is(err, session.ErrUnknownOutcome) || errors.Is(err, session.ErrDisconnected)
+		if lost && m.Holding() && e.node == m.node {
+			return m, do(e)
+		}
+	case unwatchTarget, withdrawNode, withdrawAll, answer: // do not fail
+	}
+	return m, Effects{}
+}
+
+func (m Machine) notInspected(err error) (Machine, Effects) {
+	if errors.Is(err, session.ErrDisconnected) {
+		return m.inspect()
+	}
+	return m.fail(err)
+}
+
+func (m Machine) notMade(err error) (Machine, Effects) {
+	switch {
+	case errors.Is(err, session.ErrNodeExists): // by somebody else, who may have put data in it
+		return m.inspect()
+	case errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrDisconnected):
+		return m.make()
+	}
+	return m.fail(err)
+}
+
+func (m Machine) notJoined(plain bool, err error) (Machine, Effects) {
+	switch {
+	case errors.Is(err, session.ErrUnknownOutcome):
+		m.state = recovering
+		return m.look()
+	case errors.Is(err, session.ErrDisconnected): // never sent
+		return m.join()
+	case errors.Is(err, session.ErrNoNode):
+		return m.make()
+	case errors.Is(err, session.ErrNoAuth) && !plain:
+		m.parent = foreign
+		return m.join()
+	}
+	m.state = preparing // there is nothing of it to withdraw
+	return m.fail(err)
+}
+
+func (m Machine) notListed(err error) (Machine, Effects) {
+	switch {
+	case m.state != recovering && m.state != waiting && m.to == "": // nobody wants it any more
+		return m, Effects{}
+	case errors.Is(err, session.ErrDisconnected):
+		return m.look()
+	case !errors.Is(err, session.ErrNoNode):
+		return m.fail(err)
+	case m.state == recovering:
+		m.suspect = true
+		return m.make()
+	}
+	return m.vanish() // with its parent
+}
+
+func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
+	switch {
+	case !m.standing() || target != Target{Node: m.node} && target != m.target:
+		return m, Effects{}
+	case !errors.Is(err, session.ErrNoNode):
+		return m.fail(err)
+	}
+	m.heir = false // it was gone before it was watched: no event, no grant
+	return m.gone(target)
+}
+
+func (m Machine) notClaimed(e claim, err error) (Machine, Effects) {
+	switch {
+	case errors.Is(err, session.ErrUnknownOutcome):
+		return m, do(claim{e.attempt, e.node, true})
+	case errors.Is(err, session.ErrDisconnected):
+		return m, do(e)
+	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):
+		m.state = waiting // what we thought to know is not so
+		return m.look()
+	}
+	return m.fail(err)
+}
+
+// leave gives up what is held, or the place in line.
+func (m Machine) leave() (Machine, Effects) {
+	if m.state == leaving {
+		return m, Effects{}
+	}
+	m, e := m.depart()
+	if m.state == leaving {
+		return m, do(e...)
+	}
+	m, out := m.end(Released{})
+	out.Do = e
+	return m, out
+}
+
+// fail reports the loss at once, and then withdraws what is left of us.
+func (m Machine) fail(err error) (Machine, Effects) {
+	m, e := m.depart()
+	m.said = true
+	return m, Effects{Do: e, Emit: []Event{Lost{err}}}
+}
+
+// depart withdraws whatever may stand for us.
+func (m Machine) depart() (Machine, []Effect) {
+	m, e := m.unwatch()
+	claims := m.rule.Claims() && (m.state == claiming || m.Holding())
+	switch {
+	case m.state == clearing: // it is being withdrawn
+	case m.suspect, m.state == joining, m.state == recovering, m.to != "", claims && m.node == "":
+		e = append(e, withdrawAll{m.attempt, m.guid()})
+		m.node = ""
+	case m.node != "":
+		e = append(e, withdrawNode{m.attempt, m.node})
+	default:
+		m.state = ended
+		return m, e
+	}
+	m.state, m.listing, m.change = leaving, false, change{}
+	if m.inBackground {
+		m.state = ended
+	}
+	return m, e
+}
+
+// end enters the last state, with last words unless they have been said.
+func (m Machine) end(last Event) (Machine, Effects) {
+	if m.state == leaving {
+		last = Released{}
+	}
+	m.state = ended
+	if m.said {
+		return m, Effects{}
+	}
+	m.said = true
+	return m, Effects{Emit: []Event{last}}
+}

@@ -1,0 +1,689 @@
+package line
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// A phase is where in the documented grammar a lock is:
+//
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//
+// with Suspended and Resumed in turn, and Revoked at most once.
+type phase int8
+
+const (
+	inLine phase = iota
+	inPossession
+	inSuspense
+	inDemand // in possession, and revoked
+	inBoth   // in suspense, and revoked
+	over
+	broken
+)
+
+func (p phase) next(ev Event) phase {
+	switch ev.(type) {
+	case Waiting:
+		if p == inLine {
+			return inLine
+		}
+	case Acquired:
+		if p == inLine {
+			return inPossession
+		}
+	case Suspended:
+		if p == inPossession {
+			return inSuspense
+		}
+		if p == inDemand {
+			return inBoth
+		}
+	case Resumed:
+		if p == inSuspense {
+			return inPossession
+		}
+		if p == inBoth {
+			return inDemand
+		}
+	case Revoked:
+		if p == inPossession {
+			return inDemand
+		}
+		if p == inSuspense {
+			return inBoth
+		}
+	case Released, Lost:
+		if p < over {
+			return over
+		}
+	}
+	return broken
+}
+
+func (p phase) holding() bool { return p >= inPossession && p <= inBoth }
+
+func (p phase) String() string {
+	return [...]string{"in line", "in possession", "in suspense", "in demand", "in suspense and demand", "over", "broken"}[p]
+}
+
+// The grammar that the documentation states is the one that the tests check.
+func TestGrammarIsTheDocumentedOne(t *testing.T) {
+	doc, err := os.ReadFile("event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := map[byte]Event{'W': Waiting{}, 'A': Acquired{}, 'S': Suspended{}, 'r': Resumed{}, 'v': Revoked{}, 'R': Released{}, 'L': Lost{}}
+	_, text, _ := strings.Cut(string(doc), "//\tWaiting*")
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.NewReplacer("Waiting", "W", "Acquired", "A", "Suspended", "S", "Resumed", "r", "Revoked", "v", "Released", "R", "Lost", "L", " ", "").Replace("Waiting*" + text)
+	documented, inTurn, once := regexp.MustCompile("^"+text+"$"), regexp.MustCompile("^[^Sr]*(S[^Sr]*r[^Sr]*)*S?[^Sr]*$"), regexp.MustCompile("^[^v]*v?[^v]*$")
+	var words func(word string, p phase)
+	words = func(word string, p phase) {
+		if whole := documented.MatchString(word) && inTurn.MatchString(word) && once.MatchString(word); whole != (p == over) {
+			t.Fatalf("%q matches the grammar: %v, and yet the lock is %v", word, whole, p)
+		}
+		if len(word) == 6 {
+			return
+		}
+		for letter, ev := range events {
+			words(word+string(letter), p.next(ev))
+		}
+	}
+	words("", inLine)
+}
+
+// exclusive is the rule of the exclusive lock.
+var exclusive = First{Grammar: &Grammar{Prefix: Published, Separated: true, Marks: []Mark{{"lock-", Exclusive}}}, EventGrants: true}
+
+// deletion is what is mostly awaited of a node.
+func deletion(node string) Target { return Target{Node: node} }
+
+// alphabet returns every Input to m over a small number of nodes and errors,
+// possible or not.
+func alphabet(m Machine) []Input {
+	own, twin := Published(m.guid())+"lock-0000000005", Published(m.guid())+"lock-0000000003"
+	const a, b, c = "lock-0000000001", "lock-0000000002", "x-lock-0000000004"
+	ins := []Input{Leave{}, connected{1, 1}, suspended{}, resumed{}, closed{}, expired{m.attempt.epoch}, expired{m.attempt.epoch + 1}}
+	for _, at := range []attempt{m.attempt, {m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
+		ins = append(ins, inspected{at, true, true}, inspected{at, true, false}, inspected{at, false, false}, made{at})
+		for _, node := range []string{own, twin} {
+			ins = append(ins, joined{at, node, 0, 0, ""}, joined{at, node, 7, 1, ""}, joined{at, node, 7, 2, ""})
+		}
+		for _, names := range [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}} {
+			ins = append(ins, listed{at, Sight{Names: names}})
+		}
+		for _, node := range []string{own, twin, a, b} {
+			ins = append(ins, watched{at, deletion(node), 7, 1, false}, watched{at, deletion(node), 8, 1, false}, watched{at, deletion(node), 7, 2, false}, gone{at, deletion(node)})
+		}
+		for _, node := range []string{"", own, twin} {
+			ins = append(ins, withdrawn{at, node})
+		}
+		for _, err := range []error{
+			session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
+			session.ErrNoAuth, session.ErrExpired, session.ErrClosed, session.ErrSessionFull,
+		} {
+			for _, e := range []Effect{
+				inspectParent{at},
+				makeParent{at},
+				createNode{at, m.guid(), false},
+				createNode{at, m.guid(), true},
+				listParent{at},
+				watchTarget{at, deletion(own)},
+				watchTarget{at, deletion(twin)},
+				watchTarget{at, deletion(a)},
+				watchTarget{at, deletion(b)},
+				unwatchTarget{at, deletion(a)},
+				withdrawNode{at, own},
+				withdrawAll{at, m.guid()},
+			} {
+				ins = append(ins, failed{e, err})
+			}
+		}
+	}
+	return ins
+}
+
+// TestExhaustion goes through every state that a Machine can reach by any
+// inputs, and checks every step against the grammar and what must always hold.
+func TestExhaustion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an exploration")
+	}
+	type position struct {
+		Machine
+		phase
+	}
+	seen := map[position]bool{}
+	var queue []position
+	add := func(p position) {
+		// Attempts and epochs are told apart, not counted.
+		p.attempt.n, p.attempt.epoch = min(p.attempt.n, 2), min(p.attempt.epoch, 1)
+		if !seen[p] {
+			seen[p] = true
+			queue = append(queue, p)
+		}
+	}
+	for _, warm := range []bool{false, true} {
+		for _, background := range []bool{false, true} {
+			add(position{Machine: New(actorID(1), exclusive, warm, background)})
+		}
+	}
+	steps := 0
+	for len(queue) > 0 {
+		p := queue[0]
+		queue = queue[1:]
+		for _, in := range alphabet(p.Machine) {
+			steps++
+			m, out := p.Step(in)
+			next := position{m, p.phase}
+			for _, ev := range out.Emit {
+				next.phase = next.next(ev)
+			}
+			if complaint := inspectStep(p.Machine, in, m, out, next.phase); complaint != "" {
+				t.Fatalf("%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
+			}
+			if m.attempt.n > 2 {
+				// Renaming the attempt must not leave nodes of a name it does not have.
+				if m.attempt != p.attempt && (m.node != "" || m.target != (Target{})) {
+					t.Fatalf("%v begins with a node", m)
+				}
+			}
+			add(next)
+		}
+		if complaint := inspectEnd(p.Machine); complaint != "" {
+			t.Fatalf("%v\n%s", p.Machine, complaint)
+		}
+	}
+	t.Logf("%d states, %d steps", len(seen), steps)
+}
+
+// inspectStep returns what is wrong with a step, or "".
+func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string {
+	reply, isAnswer := in.(interface{ of() attempt })
+	switch {
+	case p == broken:
+		return "breaks the grammar"
+	case m.Ended() && (next != m || len(out.Do)+len(out.Emit) > 0):
+		return "acts after the end"
+	case isAnswer && reply.of() != m.attempt && (next != m || len(out.Do)+len(out.Emit) > 0):
+		return "takes an answer that was not for it"
+	case next.said != (p == over):
+		return "does not know what it has said"
+	case next.Ended() && !next.said:
+		return "ends in silence"
+	case next.Holding() && (next.node == "" || next.czxid == 0):
+		return "holds without node or token"
+	case next.Holding() && !p.holding(), !next.Holding() && p.holding() && next.state != leaving:
+		return "holds in secret"
+	case next.state == waiting && next.node == "":
+		return "waits without a node"
+	case next.state == waiting && next.target == (Target{}) && !next.listing:
+		return "waits for nothing"
+	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
+		return "heir of nobody"
+	case next.listing && next.state != waiting && next.state != recovering && next.to == "" && !next.rule.Lists() && !next.Ended():
+		return "forgot that it asked for a list"
+	}
+	for _, ev := range out.Emit {
+		switch ev := ev.(type) {
+		case Waiting:
+			if ev.Ahead == m.ahead || ev.Ahead < 1 || next.state != waiting {
+				return "tells its position for nothing"
+			}
+		case Acquired:
+			if ev.Token != next.czxid || ev.Node != next.node {
+				return "tells another grant than its own"
+			}
+			j, isJoined := in.(joined)
+			l, isListed := in.(listed)
+			g, isGone := in.(gone)
+			switch p := exclusive.Locate(l.Sight, m.node, m.guid()); {
+			case isJoined && j.children != 1:
+				return "is not alone"
+			case isListed && (!p.Present || p.Ahead > 0):
+				return "is not first"
+			case isGone && (g.target != m.target || !m.heir || !m.owned || m.listing):
+				return "is not heir"
+			case !isJoined && !isListed && !isGone:
+				return "is granted for nothing"
+			}
+		case Lost:
+			if ev.Err == nil {
+				return "is lost and does not say why"
+			}
+		case Revoked:
+			if !m.marked && !next.marked {
+				return "is revoked by nobody"
+			}
+		case Suspended, Resumed, Released:
+		}
+	}
+	lists := 0
+	for _, e := range out.Do {
+		if e.of() != m.attempt && e.of() != next.attempt || e.of().epoch == 0 {
+			return fmt.Sprintf("%T for another attempt", e)
+		}
+		ok := false
+		switch e := e.(type) {
+		case inspectParent, makeParent:
+			ok = next.state == preparing
+		case createNode:
+			ok = next.state == joining && e.guid == next.guid() && e.plain == (next.parent == foreign)
+		case listParent:
+			lists++
+			ok = next.listing
+		case watchTarget:
+			ok = next.standing() && (e.target == deletion(next.node) || e.target == next.target)
+		case unwatchTarget:
+			ok = e.target == m.target && e.target != next.target
+		case claim, changeNode, announce, answer:
+			ok = next.Holding() || next.state == claiming
+		case withdrawNode:
+			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.standing() && e.node != next.node && strings.HasPrefix(e.node, Published(m.guid()))
+		case withdrawAll:
+			ok = e.guid == m.guid() && !next.standing() && (next.state == clearing || next.state == leaving || next.Ended())
+		}
+		if !ok {
+			return fmt.Sprintf("asks for %T%v", e, e)
+		}
+	}
+	if m.listing && next.listing && lists > 0 {
+		if _, ok := in.(listed); !ok {
+			if f, ok := in.(failed); !ok || f.what != (listParent{m.attempt}) {
+				return "asks for two lists"
+			}
+		}
+	}
+	return ""
+}
+
+// inspectEnd returns in which way a Machine would not end, or "".
+func inspectEnd(m Machine) string {
+	if end, _ := m.Step(closed{}); !end.Ended() {
+		return "outlives its session"
+	}
+	left, out := m.Step(Leave{})
+	if left.Holding() {
+		return "holds after it was told to leave"
+	}
+	if left.Ended() {
+		return ""
+	}
+	if m.state == leaving && len(out.Do) > 0 {
+		return "leaves twice"
+	}
+	end, _ := left.Step(expired{m.attempt.epoch})
+	if !end.Ended() {
+		return "leaves, and stands in line again after an expiry"
+	}
+	if end, _ = left.Step(withdrawn{m.attempt, left.node}); !end.Ended() {
+		return "leaves for ever"
+	}
+	for _, e := range out.Do {
+		switch e := e.(type) {
+		case withdrawNode:
+			if e.node != left.node {
+				return "awaits another withdrawal than it asked for"
+			}
+		case withdrawAll:
+			if left.node != "" {
+				return "awaits another withdrawal than it asked for"
+			}
+		case unwatchTarget, answer:
+		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce:
+			return "asks for more when it leaves"
+		}
+	}
+	return ""
+}
+
+// --- rows
+
+// script feeds inputs to a Machine and returns what it did about the last of them.
+func script(m Machine, ins ...Input) (Machine, Effects) {
+	var out Effects
+	for _, in := range ins {
+		m, out = m.Step(in)
+	}
+	return m, out
+}
+
+func TestDangers(t *testing.T) {
+	const a, b = "a-lock-0000000001", "b-lock-0000000002"
+	var (
+		id      = actorID(1)
+		at      = attempt{1, 1}
+		again   = attempt{1, 2}
+		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
+		zombie  = Published(attemptGUID(id, 1)) + "lock-0000000004"
+		hello   = connected{1, 9}
+		create  = createNode{at, attemptGUID(id, 1), false}
+		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		mine    = watched{at, deletion(own), 7, 9, false}
+
+		behind  = []Input{hello, joined{at, own, 7, 2, ""}, mine}                                         // stands in line
+		heir    = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, own}}})                // next, and watches a
+		third   = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, b, own}}})             // watches a, too
+		holder  = []Input{hello, joined{at, own, 7, 1, ""}}                                               // held at once
+		suspect = []Input{hello, failed{create, unknown}, listed{at, Sight{Names: nil}}}                  // creating once more
+		doubt   = append(slices.Clone(suspect), joined{at, own, 7, 2, ""}, mine)                          // in line, with a possible zombie
+		sole    = append(slices.Clone(suspect), joined{at, own, 7, 1, ""}, mine)                          // held, with a possible zombie
+		cleared = append(slices.Clone(doubt), gone{at, deletion(own)})                                    // clearing
+		failing = append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}) // leaving, and has said so
+	)
+	for _, row := range []struct {
+		danger     string
+		cold       bool
+		background bool
+		before     []Input
+		in         Input
+		state      state
+		do         []Effect
+		emit       string
+	}{
+		{danger: "nothing is asked without a session", in: resumed{}, state: outside},
+		{danger: "leaving before there is a session needs nobody", in: Leave{}, state: ended, emit: "released"},
+		{danger: "a warm parent costs no question", in: hello, state: joining, do: []Effect{create}},
+		{danger: "a cold parent is looked at", cold: true, in: hello, state: preparing, do: []Effect{inspectParent{at}}},
+		{danger: "a missing parent is made", cold: true, before: []Input{hello}, in: inspected{at, false, false}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "an empty parent is written to", cold: true, before: []Input{hello}, in: inspected{at, true, true}, state: joining, do: []Effect{create}},
+		{danger: "data in the parent is left alone", cold: true, before: []Input{hello}, in: inspected{at, true, false}, state: joining, do: []Effect{createNode{at, attemptGUID(id, 1), true}}},
+		{danger: "a parent made by somebody else may carry data", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNodeExists}, state: preparing, do: []Effect{inspectParent{at}}},
+		{danger: "a parent made or not is made again", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, unknown}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "a parent made or not for another reason", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrUnknownOutcome}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "a parent that we made is ours to write", cold: true, before: []Input{hello, inspected{at, true, false}, failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}}, in: made{at}, state: joining, do: []Effect{create}},
+		{danger: "a parent that was made anew is written to again", cold: true, before: []Input{hello, inspected{at, true, false}, failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}, failed{makeParent{at}, session.ErrNodeExists}}, in: inspected{at, true, true}, state: joining, do: []Effect{create}},
+		{danger: "a parent whose making was not sent is made", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrDisconnected}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "a parent that cannot be made is the end", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNoAuth}, state: ended, emit: "lost"},
+		{danger: "an inspection is repeated", cold: true, before: []Input{hello}, in: failed{inspectParent{at}, session.ErrDisconnected}, state: preparing, do: []Effect{inspectParent{at}}},
+		{danger: "a parent that cannot be seen is the end", cold: true, before: []Input{hello}, in: failed{inspectParent{at}, session.ErrInvalidPath}, state: ended, emit: "lost"},
+		{danger: "leaving while the parent is looked at leaves nothing behind", cold: true, before: []Input{hello}, in: Leave{}, state: ended, emit: "released"},
+
+		{danger: "the parent was reaped", before: []Input{hello}, in: failed{create, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "a create that was never sent is sent", before: []Input{hello}, in: failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
+		{danger: "a create of unknown outcome is never just repeated", before: []Input{hello}, in: failed{create, unknown}, state: recovering, do: []Effect{listParent{at}}},
+		{danger: "an expired create is not looked for", before: []Input{hello}, in: failed{create, errors.Join(session.ErrExpired, session.ErrUnknownOutcome)}, state: joining},
+		{danger: "the data of the parent may not be written", before: []Input{hello}, in: failed{create, session.ErrNoAuth}, state: joining, do: []Effect{createNode{at, attemptGUID(id, 1), true}}},
+		{danger: "nothing at all may be written", before: []Input{hello, failed{create, session.ErrNoAuth}}, in: failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoAuth}, state: ended, emit: "lost"},
+		{danger: "no room in the session", before: []Input{hello}, in: failed{create, session.ErrSessionFull}, state: ended, emit: "lost"},
+		{danger: "no room for the second create, and what of the first?", before: suspect, in: failed{create, session.ErrSessionFull}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "do not orphan a node that is being created", before: []Input{hello}, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "a node created too late does not revive us", before: []Input{hello, Leave{}}, in: joined{at, own, 7, 1, ""}, state: leaving},
+
+		{danger: "alone: granted, and the watch is asked for", before: []Input{hello}, in: joined{at, own, 7, 1, ""}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "not alone: watch before list", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
+		{danger: "the plain recipe does not know whether it is alone", before: []Input{hello}, in: joined{at, own, 0, 0, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
+
+		{danger: "the node of a lost create is adopted", before: []Input{hello, failed{create, unknown}}, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
+		{danger: "a node of an earlier session is never adopted", before: []Input{hello, failed{create, unknown}, listed{at, Sight{Names: []string{own}}}}, in: watched{at, deletion(own), 7, 8, false}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "the list of a recovery is lost, too", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrDisconnected}, state: recovering, do: []Effect{listParent{at}}},
+		{danger: "the parent vanished with the node or without", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "not even the second create is trusted then", before: []Input{hello, failed{create, unknown}, failed{listParent{at}, session.ErrNoNode}, made{at}, joined{at, own, 7, 1, ""}}, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "a create that may have happened is not orphaned when we may not look", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "leaving while recovering", before: []Input{hello, failed{create, unknown}}, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "leaving while the parent of a doubtful node is made", before: append(slices.Clone(suspect), failed{create, session.ErrNoNode}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+
+		{danger: "own node missing is never a grant", before: behind, in: listed{at, Sight{Names: nil}}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "no grant without a token", before: []Input{hello, joined{at, own, 0, 0, ""}}, in: listed{at, Sight{Names: []string{own}}}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "first in line", before: behind, in: listed{at, Sight{Names: []string{own, "x-lock-0000000006", "config"}}}, state: held, emit: "acquired"},
+		{danger: "second in line", before: behind, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "third in line watches the one ahead of the one ahead", before: behind, in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "a second Waiting of the same position", before: append(slices.Clone(heir), suspended{}, resumed{}), in: listed{at, Sight{Names: []string{a, own}}}, state: waiting},
+		{danger: "a watch is moved, not multiplied", before: append(slices.Clone(third), suspended{}, resumed{}), in: listed{at, Sight{Names: []string{b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, deletion(b)}}, emit: "waiting"},
+		{danger: "own zombies are removed and do not count", before: doubt, in: listed{at, Sight{Names: []string{zombie, own}}}, state: held, do: []Effect{withdrawNode{at, zombie}}, emit: "acquired"},
+		{danger: "own zombies are removed while others are ahead", before: doubt, in: listed{at, Sight{Names: []string{zombie, a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}, withdrawNode{at, zombie}}, emit: "waiting"},
+
+		{danger: "the event is the grant", before: heir, in: gone{at, deletion(a)}, state: held, emit: "acquired"},
+		{danger: "no grant while the own watch is not confirmed", before: []Input{hello, joined{at, own, 7, 2, ""}, listed{at, Sight{Names: []string{a, own}}}}, in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "no grant by event after a suspension", before: append(slices.Clone(heir), suspended{}), in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "no grant by event while a list is under way", before: append(slices.Clone(heir), suspended{}, resumed{}), in: gone{at, deletion(a)}, state: waiting},
+		{danger: "the third is not the heir", before: third, in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "the one ahead is gone before it is watched", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "a node that was not watched at last", before: third, in: gone{at, deletion(b)}, state: waiting},
+		{danger: "what happened meanwhile?", before: heir, in: resumed{}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "one list at a time", before: behind, in: resumed{}, state: waiting},
+		{danger: "a lost list is asked for again", before: behind, in: failed{listParent{at}, session.ErrDisconnected}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "a list that nobody asked for", before: heir, in: listed{at, Sight{Names: nil}}, state: waiting},
+		{danger: "the parent is gone and our node with it", before: behind, in: failed{listParent{at}, session.ErrNoNode}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "we may not look", before: behind, in: failed{listParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "we may not watch the one ahead", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the failure of a watch that was given up", before: heir, in: failed{watchTarget{at, deletion(b)}, session.ErrNoAuth}, state: waiting},
+
+		{danger: "a waiter whose node was deleted stands in line again", before: heir, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "a waiter whose node was gone before it was watched", before: []Input{hello, joined{at, own, 7, 2, ""}}, in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "two creates, one deleted: the other goes first", before: doubt, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "and then in line again", before: cleared, in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "leaving while clearing asks for nothing twice", before: cleared, in: Leave{}, state: leaving},
+		{danger: "and ends with it", before: append(slices.Clone(cleared), Leave{}), in: withdrawn{at, ""}, state: ended, emit: "released"},
+		{danger: "a zombie's end is not ours", before: append(slices.Clone(doubt), Leave{}), in: withdrawn{at, zombie}, state: leaving},
+		{danger: "a waiter's session expires", before: heir, in: expired{1}, state: outside},
+		{danger: "the expiry of another session", before: heir, in: expired{2}, state: waiting},
+		{danger: "an answer from the last session", before: append(slices.Clone(heir), expired{1}, connected{2, 10}), in: joined{at, own, 7, 1, ""}, state: joining},
+		{danger: "an event from the last attempt", before: append(slices.Clone(heir), gone{at, deletion(own)}), in: gone{at, deletion(a)}, state: joining},
+		{danger: "a second Connected", before: heir, in: connected{2, 10}, state: waiting},
+
+		{danger: "the holder's node is deleted", before: holder, in: gone{at, deletion(own)}, state: ended, emit: "lost"},
+		{danger: "the holder's node is gone before it is watched", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: ended, emit: "lost"},
+		{danger: "the holder's node is somebody else's", before: holder, in: watched{at, deletion(own), 7, 8, false}, state: ended, emit: "lost"},
+		{danger: "the holder's node is another one of that name", before: holder, in: watched{at, deletion(own), 8, 9, false}, state: ended, emit: "lost"},
+		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "one last event", before: failing, in: withdrawn{at, own}, state: ended},
+		{danger: "one last event at the end of the session", before: failing, in: closed{}, state: ended},
+		{danger: "a watch that ended with its session is no loss of its own", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrClosed}, state: held},
+		{danger: "the holder's node is deleted, and there may be another", before: sole, in: gone{at, deletion(own)}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the holder's session expires", before: holder, in: expired{1}, state: ended, emit: "lost"},
+		{danger: "the holder's session is closed", before: holder, in: closed{}, state: ended, emit: "lost"},
+		{danger: "the holder is cut off", before: holder, in: suspended{}, state: held, emit: "suspended"},
+		{danger: "and cut off again", before: append(slices.Clone(holder), suspended{}), in: suspended{}, state: held},
+		{danger: "and back", before: append(slices.Clone(holder), suspended{}), in: resumed{}, state: held, emit: "resumed"},
+		{danger: "back without having been away", before: holder, in: resumed{}, state: held},
+
+		{danger: "a waiter leaves", before: heir, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}},
+		{danger: "the holder leaves", before: holder, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
+		{danger: "the holder leaves, and there may be another node", before: sole, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "the holder leaves in the background", background: true, before: holder, in: Leave{}, state: ended, do: []Effect{withdrawNode{at, own}}, emit: "released"},
+		{danger: "leaving twice", before: append(slices.Clone(holder), Leave{}), in: Leave{}, state: leaving},
+		{danger: "the own deletion is not a loss", before: append(slices.Clone(holder), Leave{}), in: gone{at, deletion(own)}, state: leaving},
+		{danger: "nor is what the own watch says of it", before: append(slices.Clone(holder), Leave{}), in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: leaving},
+		{danger: "nor what it said before", before: append(slices.Clone(holder), Leave{}), in: watched{at, deletion(own), 8, 9, false}, state: leaving},
+		{danger: "a late list does not make it stay", before: append(slices.Clone(behind), Leave{}), in: listed{at, Sight{Names: []string{own}}}, state: leaving},
+		{danger: "the deletion is confirmed", before: append(slices.Clone(holder), Leave{}), in: withdrawn{at, own}, state: ended, emit: "released"},
+		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: expired{1}, state: ended, emit: "released"},
+		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: closed{}, state: ended, emit: "released"},
+	} {
+		m, _ := script(New(id, exclusive, !row.cold, row.background), row.before...)
+		next, out := m.Step(row.in)
+		var emit string
+		for _, ev := range out.Emit {
+			emit += strings.ToLower(typeName(ev))
+		}
+		if next.state != row.state || !slices.Equal(out.Do, row.do) || emit != row.emit {
+			t.Errorf("%s:\n%v\n%T%v\n-> %v\ndo   %v\nwant %v\nemit %v, want %q", row.danger, m, row.in, row.in, next, out.Do, row.do, out.Emit, row.emit)
+		}
+	}
+}
+
+// What is lost says why.
+func TestReasons(t *testing.T) {
+	own, at := Published(attemptGUID(actorID(1), 1))+"lock-0000000005", attempt{1, 1}
+	for _, row := range []struct {
+		in   Input
+		want error
+	}{
+		{expired{1}, session.ErrExpired},
+		{closed{}, session.ErrClosed},
+		{gone{at, deletion(own)}, ErrNodeDeleted},
+		{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}, session.ErrNoAuth},
+	} {
+		_, out := script(New(actorID(1), exclusive, true, false), connected{1, 9}, joined{at, own, 7, 1, ""}, row.in)
+		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) {
+			t.Errorf("%T: %v", row.in, out.Emit)
+		}
+	}
+}
+
+// --- transcripts
+
+// TestTranscripts replays the stories in testdata. Run it with -rewrite to let it write
+// down what happens.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var m Machine
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "new" {
+				m = New(actorID(0), exclusive, d.HasArg("warm"), d.HasArg("background"))
+				return m.String() + "\n"
+			}
+			in, err := parseInput(m, d)
+			if err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			var out Effects
+			m, out = m.Step(in)
+			s := m.String() + "\n"
+			for _, e := range out.Do {
+				s += fmt.Sprintf("  %s%v\n", typeName(e), e)
+			}
+			for _, ev := range out.Emit {
+				s += fmt.Sprintf("* %s %v\n", strings.ToLower(typeName(ev)), ev)
+			}
+			return abbreviate(s)
+		})
+	})
+}
+
+func typeName(v any) string { return strings.TrimPrefix(fmt.Sprintf("%T", v), "line.") }
+
+// String prints an effect as the transcripts show it.
+func (e watchTarget) String() string { return "{" + e.target.String() + "}" }
+
+// String prints an effect as the transcripts show it.
+func (e unwatchTarget) String() string { return "{" + e.target.String() + "}" }
+
+var longName = regexp.MustCompile(`_c_(\d{8})-0000-4000-8000-0000([0-9a-f]{8})-lock-0*(\d+)`)
+
+// abbreviate shortens the names of nodes, as parseNode reads them.
+func abbreviate(s string) string {
+	s = longName.ReplaceAllStringFunc(s, func(name string) string {
+		part := longName.FindStringSubmatch(name)
+		who, _ := strconv.Atoi(part[1])
+		n, _ := strconv.ParseInt(part[2], 16, 32)
+		if who == 0 {
+			return fmt.Sprintf("own%d-%s", n, part[3])
+		}
+		return fmt.Sprintf("%c-%s", 'a'+who-1, part[3])
+	})
+	s = regexp.MustCompile(`00000000-0000-4000-8000-0000([0-9a-f]{8})`).ReplaceAllString(s, "guid")
+	return regexp.MustCompile(`\{\{\d+ \d+\} ?`).ReplaceAllString(s, "{")
+}
+
+// parseNode reads own-5 (of the present attempt), own1-5 (of the first), a-5 (somebody
+// else's), or any other name as it is.
+func parseNode(m Machine, s string) string {
+	who, number, ok := strings.Cut(s, "-")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		return s
+	}
+	switch attempt := strings.TrimPrefix(who, "own"); {
+	case who == "own":
+		return fmt.Sprintf("%slock-%010d", Published(m.guid()), n)
+	case attempt != who:
+		k, _ := strconv.Atoi(attempt)
+		return fmt.Sprintf("%slock-%010d", Published(attemptGUID(m.id, k)), n)
+	case len(who) == 1:
+		return fmt.Sprintf("%slock-%010d", Published(attemptGUID(actorID(int(who[0]-'a')+1), 1)), n)
+	}
+	return s
+}
+
+func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
+	at := m.attempt
+	var words []string // arguments without a value
+	val := map[string]int{}
+	for _, arg := range d.CmdArgs {
+		if len(arg.Vals) == 0 {
+			words = append(words, arg.Key)
+			continue
+		}
+		n, err := strconv.Atoi(arg.Vals[0])
+		if err != nil {
+			return nil, err
+		}
+		val[arg.Key] = n
+	}
+	if n, ok := val["attempt"]; ok {
+		at.n = n
+	}
+	if n, ok := val["epoch"]; ok {
+		at.epoch = n
+	}
+	has := func(s string) bool { return slices.Contains(words, s) }
+	node := ""
+	if len(words) > 0 {
+		node = parseNode(m, words[0])
+	}
+	switch d.Cmd {
+	case "leave":
+		return Leave{}, nil
+	case "connected":
+		return connected{at.epoch, int64(val["session"])}, nil
+	case "suspended":
+		return suspended{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, nil
+	case "resumed":
+		return resumed{}, nil
+	case "expired":
+		return expired{at.epoch}, nil
+	case "closed":
+		return closed{}, nil
+	case "inspected":
+		return inspected{at, !has("missing"), has("empty")}, nil
+	case "made":
+		return made{at}, nil
+	case "joined":
+		return joined{at, node, int64(val["czxid"]), val["children"], ""}, nil
+	case "listed":
+		names := make([]string, len(words))
+		for i, w := range words {
+			names[i] = parseNode(m, w)
+		}
+		return listed{at, Sight{Names: names}}, nil
+	case "watched":
+		return watched{at, deletion(node), int64(val["czxid"]), int64(val["owner"]), false}, nil
+	case "gone":
+		return gone{at, deletion(node)}, nil
+	case "withdrawn":
+		return withdrawn{at, node}, nil
+	case "failed":
+		err := map[string]error{
+			"no-node": session.ErrNoNode, "node-exists": session.ErrNodeExists, "no-auth": session.ErrNoAuth, "full": session.ErrSessionFull,
+			"unknown":      fmt.Errorf("%w, %w", session.ErrUnknownOutcome, session.ErrDisconnected),
+			"disconnected": session.ErrDisconnected, "expired": session.ErrExpired,
+		}[words[1]]
+		node := ""
+		if len(words) > 2 {
+			node = parseNode(m, words[2])
+		}
+		e := map[string]Effect{
+			"inspect": inspectParent{at}, "make": makeParent{at}, "create": createNode{at, m.guid(), false}, "create-plainly": createNode{at, m.guid(), true},
+			"list": listParent{at}, "watch": watchTarget{at, deletion(node)},
+		}[words[0]]
+		if e == nil || err == nil {
+			return nil, fmt.Errorf("failed what, and why?")
+		}
+		return failed{e, err}, nil
+	}
+	return nil, fmt.Errorf("unknown Input %s", d.Cmd)
+}

@@ -1,0 +1,116 @@
+package line
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is the grammar of contenders' names, and their order.
+//
+//	name   = [ anything ] mark number
+//	number = what printf("%010d") makes of a signed 32-bit integer
+//
+// Children with other names are no contenders.
+
+// A Kind is what a contender wants.
+type Kind int8
+
+// The kinds. Readers share, all others exclude everybody.
+const (
+	Exclusive Kind = iota
+	Read
+	Write
+)
+
+// A Contender is what a name says.
+type Contender struct {
+	Name   string
+	Kind   Kind
+	Number int32
+}
+
+// A Mark stands before the number in the names of contenders of one kind.
+type Mark struct {
+	Text string
+	Kind Kind
+}
+
+// A Grammar is how the names of contenders are written. It is the address that is
+// compared.
+type Grammar struct {
+	Marks []Mark
+
+	// Prefix begins the names of all nodes that are created with this GUID, and Separated
+	// says that what stands before the mark of anybody ends with a hyphen.
+	Prefix    func(guid string) string
+	Separated bool
+}
+
+// Published is how the published recipes name nodes, and Curator: _c_<GUID>-<mark><number>.
+func Published(guid string) string { return session.GUIDName(guid, "") }
+
+// Name returns what the node of a contender is created as; the server appends a number.
+func (g *Grammar) Name(guid string, kind Kind) string {
+	i := slices.IndexFunc(g.Marks, func(m Mark) bool { return m.Kind == kind })
+	return g.Prefix(guid) + g.Marks[i].Text
+}
+
+// Parse reads the name of a contender.
+func (g *Grammar) Parse(name string) (c Contender, ok bool) {
+	for _, m := range g.Marks {
+		i := strings.LastIndex(name, m.Text)
+		if i < 0 || g.Separated && i > 0 && name[i-1] != '-' {
+			continue
+		}
+		if n, ok := ParseNumber(name[i+len(m.Text):]); ok {
+			return Contender{Name: name, Kind: m.Kind, Number: n}, true
+		}
+	}
+	return Contender{}, false
+}
+
+// Line returns the contenders among the children, in the order in which they stand in
+// line.
+func (g *Grammar) Line(children []string) []Contender {
+	var all []Contender
+	for _, name := range children {
+		if c, ok := g.Parse(name); ok {
+			all = append(all, c)
+		}
+	}
+	if len(all) > 0 {
+		reference := all[0].Number
+		slices.SortFunc(all, func(a, b Contender) int { return compare(reference, a, b) })
+	}
+	return all
+}
+
+// ParseNumber reads what the server appends to names.
+func ParseNumber(digits string) (number int32, ok bool) {
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	// At least ten characters, no more than it takes, and a sign only if negative.
+	switch signed, long := strings.HasPrefix(digits, "-"), len(digits) == 11; {
+	case len(digits) < 10, digits[0] == '+', signed != (n < 0), long && (!signed || digits[1] == '0'):
+		return 0, false
+	}
+	return int32(n), len(digits) <= 11
+}
+
+// compare orders two contenders. The numbers that the server hands out wrap
+// from 2147483647 to -2147483648; they are compared by their distance from a reference
+// among them, which keeps the order as long as the line is shorter than 2³¹.
+func compare(reference int32, a, b Contender) int {
+	return cmp.Or(cmp.Compare(a.Number-reference, b.Number-reference), cmp.Compare(a.Name, b.Name))
+}
+
+// attemptGUID returns the GUID of the n-th attempt of the handle whose GUID is id: a
+// UUID in text form that differs from id in its last eight digits only.
+func attemptGUID(id string, n int) string { return fmt.Sprintf("%s%08x", id[:28], uint32(n)) }

@@ -1,0 +1,348 @@
+package line
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Recipe is what the contenders of one path have in common.
+type Recipe struct {
+	Name string // for the observer and for errors: "lock"
+	Path string // likewise
+	Dir  string // under which contenders stand
+	Data []byte // of their nodes
+	Rule Rule
+
+	// Ways, if not nil, are those in which the recipe departs from the published one.
+	*Ways
+}
+
+// Ways are how a recipe does what it does its own way. Where one is nil, the published
+// recipe is followed.
+type Ways struct {
+	// Inspect looks at the parent: whether there is one, and whether it is empty and
+	// ours to write. Make makes it, and says whether it has; ErrNodeExists has it
+	// inspected again.
+	Inspect func(r *Recipe, requests session.Async, answer func(exists, empty bool, err error))
+	Make    func(r *Recipe, requests session.Async, answer func(made bool, err error))
+
+	// Beside reads what the rule depends on beside the names.
+	Beside func(r *Recipe, requests session.Async, answer func(data string, err error))
+
+	// Claim claims what the line is for on behalf of the node, and tells the zxid of
+	// that, or that another has it. If again, an earlier claim may have been done.
+	// Claimed returns the path of the node that says so.
+	Claim   func(r *Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error))
+	Claimed func(r *Recipe) string
+
+	// Withdraw removes the claim and the node, or if that is "" all nodes with the
+	// prefix, and answers as [session.Async.Withdraw] does.
+	Withdraw func(r *Recipe, requests session.Async, node, prefix string, answer func())
+
+	// Marked reads a mark of revocation, and after how long it will be enforced; 0 for
+	// never.
+	Marked func(data []byte) (marked bool, force time.Duration)
+}
+
+// published are the ways of the published recipe.
+var published Ways //nolint:gochecknoglobals // it is constant
+
+// A Performer performs the effects of a [Machine].
+type Performer struct {
+	*Recipe
+	session *session.Session
+
+	mu      sync.Mutex
+	watches []watch
+	over    bool
+	cancel  func() // of the subscription to the session's events
+}
+
+// A watch is one that the machine has asked for.
+type watch struct {
+	target Target
+	cancel func()
+}
+
+// NewPerformer returns the performer of a handle. It is ended with [Performer.End].
+func NewPerformer(s *session.Session, r *Recipe) *Performer {
+	p := new(Performer)
+	p.begin(s, r)
+	return p
+}
+
+func (p *Performer) begin(s *session.Session, r *Recipe) {
+	if r.Ways == nil {
+		r.Ways = &published
+	}
+	p.Recipe, p.session = r, s
+}
+
+// Begin has the machine told what becomes of the session, which waits for ended before
+// it ends itself.
+func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
+	cancel := p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
+		switch ev := ev.(type) {
+		case session.Connected:
+			tell(connected{epoch: ev.Epoch, session: ev.ID})
+		case session.Suspended:
+			tell(suspended{deadline: ev.Deadline})
+		case session.Resumed:
+			tell(resumed{})
+		case session.Expired:
+			tell(expired{epoch: ev.Epoch})
+		case session.Closed:
+			tell(closed{})
+			settled = ended
+		}
+		return settled
+	})
+	p.mu.Lock()
+	p.cancel = cancel
+	over := p.over
+	p.mu.Unlock()
+	if over {
+		cancel()
+	}
+}
+
+// End cancels what the performer listens to, when the machine has ended. It must not be
+// called with locks held that answers take.
+func (p *Performer) End() {
+	p.mu.Lock()
+	p.over = true
+	cancel, watches := p.cancel, p.watches
+	p.cancel, p.watches = nil, nil
+	p.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	for _, w := range watches {
+		w.cancel()
+	}
+}
+
+// Perform starts one thing that the machine asked for.
+func (p *Performer) Perform(e Effect, tell func(Input)) {
+	requests := p.session.Async(e.of().epoch)
+	reply := func(in Input, err error) {
+		if err != nil {
+			in = failed{e, err}
+		}
+		tell(in)
+	}
+	switch e := e.(type) {
+	case inspectParent:
+		p.inspect(requests, func(exists, empty bool, err error) { reply(inspected{e.attempt, exists, empty}, err) })
+	case makeParent:
+		p.make(requests, func(made_ bool, err error) {
+			if err == nil && !made_ {
+				err = session.ErrNodeExists
+			}
+			reply(made(e), err)
+		})
+	case createNode:
+		p.create(requests, e, reply)
+	case listParent:
+		p.list(requests, e, reply)
+	case watchTarget:
+		p.watch(requests, e, tell)
+	case unwatchTarget:
+		p.unwatch(e.target)
+	case claim:
+		p.Claim(p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
+			if taken {
+				reply(occupied{e.attempt}, err)
+				return
+			}
+			reply(claimed{e.attempt, zxid}, err)
+		})
+	case changeNode:
+		requests.Multi([]session.Op{
+			session.CreateOp(session.Join(p.Dir, e.to), p.Data, session.Ephemeral),
+			session.DeleteOp(session.Join(p.Dir, e.from), session.AnyVersion),
+		}, func(_ []session.OpResult, err error) { reply(changed{e.attempt}, err) })
+	case announce:
+		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
+			reply(announced{e.attempt}, err)
+		})
+	case withdrawNode:
+		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
+	case withdrawAll:
+		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
+	case answer:
+		e.reply.Give(e.err)
+	}
+}
+
+func (p *Performer) inspect(requests session.Async, answer func(exists, empty bool, err error)) {
+	if p.Inspect != nil {
+		p.Inspect(p.Recipe, requests, answer)
+		return
+	}
+	requests.Exists(p.Dir, func(stat *session.Stat, err error) {
+		answer(stat != nil, stat != nil && stat.DataLength == 0, err)
+	})
+}
+
+func (p *Performer) make(requests session.Async, answer func(made bool, err error)) {
+	if p.Make != nil {
+		p.Make(p.Recipe, requests, answer)
+		return
+	}
+	requests.EnsurePath(p.Dir, answer)
+}
+
+// create stands in line: in one transaction with a write to the parent, whose Stat
+// then tells how many children it had at that very moment.
+func (p *Performer) create(requests session.Async, e createNode, reply func(Input, error)) {
+	path := session.Join(p.Dir, p.Rule.Name(e.guid))
+	in := joined{attempt: e.attempt}
+	if e.plain {
+		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
+			if err == nil {
+				_, in.node = session.Split(node)
+			}
+			reply(in, err)
+		})
+		return
+	}
+	var failed error
+	requests.Multi([]session.Op{
+		session.CreateOp(path, p.Data, session.EphemeralSequential),
+		session.SetOp(p.Dir, nil, session.AnyVersion),
+	}, func(results []session.OpResult, err error) {
+		if err == nil {
+			_, in.node = session.Split(results[0].Path)
+			in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
+		}
+		p.session.SetWarm(p.Dir, err == nil)
+		if failed = err; p.Beside == nil {
+			reply(in, err)
+		}
+	})
+	if p.Beside != nil { // answered after the transaction, and at most as old
+		p.Beside(p.Recipe, requests, func(data string, err error) {
+			if in.data = data; err != nil {
+				in.children = 0 // a list is to decide
+			}
+			reply(in, failed)
+		})
+	}
+}
+
+// list lists the contenders.
+func (p *Performer) list(requests session.Async, e listParent, reply func(Input, error)) {
+	in := listed{attempt: e.attempt}
+	var failed error
+	requests.Children(p.Dir, func(names []string, stat *session.Stat, err error) {
+		if err == nil && stat.DataLength > 0 {
+			p.session.SetWarm(p.Dir, false)
+		}
+		in.Names, failed = names, err
+		if p.Beside == nil {
+			reply(in, err)
+		}
+	})
+	if p.Beside != nil {
+		p.Beside(p.Recipe, requests, func(data string, err error) {
+			in.Data = data
+			if failed == nil {
+				failed = err
+			}
+			reply(in, failed)
+		})
+	}
+}
+
+// watch has the machine told when what is awaited has happened.
+func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input)) {
+	in := watched{attempt: e.attempt, target: e.target}
+	path := session.Join(p.Dir, e.target.Node)
+	var cancel func()
+	switch e.target.Until {
+	case Members:
+		told := false
+		cancel = requests.Follow(p.Dir, session.AspectChildren, false, func(_ session.Reading, err error) {
+			switch {
+			case err != nil:
+				tell(failed{e, err})
+			case told:
+				tell(Look{})
+			default:
+				told = true
+				tell(in)
+			}
+		}).Cancel
+	case Claim:
+		path = p.Claimed(p.Recipe)
+		fallthrough
+	case Gone, Changed:
+		cancel = requests.Watch(path, func(data []byte, stat *session.Stat, err error) {
+			if err != nil {
+				tell(failed{e, err})
+				return
+			}
+			in.czxid, in.owner, in.announced = stat.Czxid, stat.EphemeralOwner, e.target.Until == Changed && stat.Version > 0
+			tell(in)
+			p.mark(e, data, tell)
+		}, func(data []byte, stat *session.Stat, err error) {
+			switch {
+			case errors.Is(err, session.ErrNoNode):
+				tell(gone(e))
+			case err != nil: // it cannot be watched any more
+				tell(failed{e, err})
+			case e.target.Until == Changed, stat.Czxid != in.czxid:
+				tell(gone(e))
+			default:
+				p.mark(e, data, tell)
+			}
+		})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watches = append(p.watches, watch{e.target, cancel})
+}
+
+// mark tells the machine of a mark of revocation. That of another's node is told too, and
+// means nothing.
+func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
+	if p.Marked == nil || e.target.Until != Gone {
+		return
+	}
+	if yes, force := p.Marked(data); yes {
+		in := marked{attempt: e.attempt, target: e.target}
+		if force > 0 {
+			in.deadline = actors.Deadline(force)
+		}
+		tell(in)
+	}
+}
+
+func (p *Performer) unwatch(target Target) {
+	p.mu.Lock()
+	i := slices.IndexFunc(p.watches, func(w watch) bool { return w.target == target })
+	cancel := func() {}
+	if i >= 0 {
+		cancel = p.watches[i].cancel
+		p.watches = slices.Delete(p.watches, i, i+1)
+	}
+	p.mu.Unlock()
+	cancel()
+}
+
+func (p *Performer) withdraw(requests session.Async, node, prefix string, answer func()) {
+	switch {
+	case p.Withdraw != nil:
+		p.Withdraw(p.Recipe, requests, node, prefix, answer)
+	case node != "":
+		requests.Withdraw(session.Join(p.Dir, node), answer)
+	default:
+		requests.WithdrawAll(p.Dir, prefix, answer)
+	}
+}

@@ -1,0 +1,168 @@
+package line
+
+import "strings"
+
+// A Rule says how the contenders of one path are named, and who of them has to wait for
+// whom. Its values are compared.
+type Rule interface {
+	// Name returns what the node of the attempt with this GUID is created as; the
+	// server appends a number. Prefix begins the names of all nodes of that attempt.
+	Name(guid string) string
+	Prefix(guid string) string
+
+	// Line returns the names of contenders, in the order in which they stand in line.
+	Line(names []string) []string
+
+	// Locate finds the contender own, created with the GUID, in what was seen.
+	Locate(s Sight, own, guid string) Position
+
+	// Room reports whether the newest of so many contenders need not wait, whoever
+	// they are.
+	Room(contenders int, data string) bool
+
+	// Lists reports whether it takes a list in any case, which is then asked for in
+	// one round trip with the creation of the node.
+	Lists() bool
+
+	// Announces reports whether a holder tells those behind it that it holds when what
+	// the rule depends on has changed.
+	Announces() bool
+
+	// Claims reports whether to come first is not enough: who does has to claim what
+	// the line is for.
+	Claims() bool
+
+	// Downgrade returns the rule and the name of a contender that has stood as own and
+	// need no longer exclude those that share; false if there is nothing to downgrade.
+	Downgrade(own, guid string) (weaker Rule, node string, ok bool)
+}
+
+// A Sight is what the children of the line were at one moment, and what else a rule
+// needs, which was read after that.
+type Sight struct {
+	Names []string
+	Data  string
+}
+
+// A Position is what one contender has to know about the line.
+type Position struct {
+	Present  bool     // the contender is in line
+	Ahead    int      // how many others have to go first; 0 if it is our turn
+	Watch    Target   // what to watch while it is not
+	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
+	Announce bool     // somebody behind waits for the news that it is our turn
+	Zombies  []string // other nodes with the contender's own GUID; they do not count
+	Err      error    // why there is no place for us at all
+}
+
+// A Target is something whose change is awaited.
+type Target struct {
+	Node  string // a child of the line; "" for its members, and for the claim
+	Until Until
+}
+
+// Until says which change of a [Target] is awaited.
+type Until int8
+
+// The changes.
+const (
+	Gone    Until = iota // the node is deleted
+	Changed              // the node is deleted, or its data is set
+	Members              // the names of the children are others
+	Claim                // what the line is for is claimed by nobody, or another
+)
+
+func (t Target) String() string {
+	return t.Node + [...]string{"", " changed", "members", "claim"}[t.Until]
+}
+
+// First is the rule of locks: first come, first served, in the order of numbers. Readers
+// wait for the nearest who does not share; all others wait for everybody ahead.
+type First struct {
+	*Grammar
+
+	Kind Kind
+
+	// EventGrants says that the deletion of the one contender ahead is the grant: true
+	// where all who exclude others leave by that, and nobody turns into a reader.
+	EventGrants bool
+}
+
+// Name implements [Rule].
+func (f First) Name(guid string) string { return f.Grammar.Name(guid, f.Kind) }
+
+// Prefix implements [Rule].
+func (f First) Prefix(guid string) string { return f.Grammar.Prefix(guid) }
+
+// Room implements [Rule].
+func (f First) Room(contenders int, _ string) bool { return contenders == 1 }
+
+// Lists implements [Rule].
+func (f First) Lists() bool { return f.Kind == Read }
+
+// Line implements [Rule].
+func (f First) Line(names []string) []string {
+	all := f.Grammar.Line(names)
+	line := make([]string, len(all))
+	for i, c := range all {
+		line[i] = c.Name
+	}
+	return line
+}
+
+// Announces implements [Rule].
+func (f First) Announces() bool { return false }
+
+// Claims implements [Rule].
+func (f First) Claims() bool { return false }
+
+// Downgrade implements [Rule]. The reader has the number of the writer, so that it stands
+// where that has stood.
+func (f First) Downgrade(own, guid string) (Rule, string, bool) {
+	if f.Kind != Write {
+		return f, "", false
+	}
+	number := strings.TrimPrefix(own, f.Name(guid))
+	f.Kind = Read
+	return f, f.Name(guid) + number, true
+}
+
+// Locate implements [Rule]. Who is further back than second watches the one ahead of the
+// one ahead, to find out in advance, while others work, that it is next.
+func (f First) Locate(s Sight, own, guid string) Position {
+	var p Position
+	me, _ := f.Parse(own)
+	var next, second Contender
+	behind := func(a, b Contender) bool { return b.Name == "" || compare(me.Number, a, b) > 0 }
+	prefix := f.Prefix(guid)
+	for _, name := range s.Names {
+		if name == own {
+			p.Present = true
+			continue
+		}
+		c, ok := f.Parse(name)
+		switch {
+		case !ok:
+		case strings.HasPrefix(name, prefix):
+			p.Zombies = append(p.Zombies, name)
+		case compare(me.Number, c, me) > 0, f.Kind == Read && c.Kind == Read:
+		default:
+			p.Ahead++
+			if behind(c, next) {
+				next, second = c, next
+			} else if behind(c, second) {
+				second = c
+			}
+		}
+	}
+	switch {
+	case p.Ahead == 1:
+		p.Watch.Node = next.Name
+		p.Heir = f.EventGrants && f.Kind == Exclusive && next.Kind == Exclusive
+	case p.Ahead > 1 && f.Kind == Exclusive && next.Kind == Exclusive && second.Kind == Exclusive:
+		p.Watch.Node = second.Name
+	case p.Ahead > 1:
+		p.Watch.Node = next.Name
+	}
+	return p
+}

@@ -1,0 +1,86 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// What callers of shared locks can act on.
+var (
+	// ErrUpgrade means that a read lock does not turn into a lock that excludes
+	// others: two readers that both wait for that would wait for ever.
+	ErrUpgrade = errors.New("a read lock cannot be upgraded: release it first")
+
+	// ErrNotHeld means that there is no lock to downgrade.
+	ErrNotHeld = line.ErrNotHeld
+
+	// ErrNotWrite means that a lock that is to be downgraded is no write lock.
+	ErrNotWrite = line.ErrNotWrite
+)
+
+// NewRead is [New] for a lock that readers share: it waits for the writers and the
+// exclusive contenders that came before it, and watches the nearest of them.
+func NewRead(s *session.Session, path string, opts *Options) (*Lock, error) {
+	return open(s, path, Read, opts)
+}
+
+// NewWrite is [New] for a lock that excludes readers, writers and exclusive contenders,
+// and can be downgraded.
+func NewWrite(s *session.Session, path string, opts *Options) (*Lock, error) {
+	return open(s, path, Write, opts)
+}
+
+// AcquireRead is [Acquire] for a read lock.
+func AcquireRead(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
+	return acquire(ctx, s, path, Read, opts)
+}
+
+// AcquireWrite is [Acquire] for a write lock.
+func AcquireWrite(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
+	return acquire(ctx, s, path, Write, opts)
+}
+
+// TryAcquireRead is [TryAcquire] for a read lock: it fails only when somebody who excludes
+// readers is ahead.
+func TryAcquireRead(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
+	return tryAcquire(ctx, s, path, Read, opts)
+}
+
+// TryAcquireWrite is [TryAcquire] for a write lock.
+func TryAcquireWrite(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
+	return tryAcquire(ctx, s, path, Write, opts)
+}
+
+// Downgrade turns a write lock that is held into a read lock, in one transaction: no
+// writer comes between, and the readers behind it proceed. It returns nil when that is
+// done; the token stays.
+//
+// The error is [ErrNotHeld] or [ErrNotWrite] if there is nothing to downgrade, and wraps
+// [ErrLost] if the lock is lost meanwhile. If ctx ends first it is the cause, and the
+// downgrade goes on.
+func (l *Lock) Downgrade(ctx context.Context) error { return l.handle.Downgrade(ctx) }
+
+// Upgrade always fails at once, with [ErrUpgrade].
+func (l *Lock) Upgrade(context.Context) error {
+	return fmt.Errorf("upgrade lock %s: %w", l.place.path, ErrUpgrade)
+}
+
+// A place is what the contexts of read locks carry, so that who would wait for itself
+// is told.
+type place struct {
+	session *session.Session
+	path    string
+	kind    Kind
+}
+
+// reenters refuses to wait for a lock of which the caller shares already.
+func reenters(ctx context.Context, s *session.Session, path string, kind Kind) error {
+	if kind != Read && ctx.Value(place{s, path, Read}) != nil {
+		return fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
+	}
+	return nil
+}
