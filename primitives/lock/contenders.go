@@ -48,32 +48,28 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	if err != nil {
 		return nil, fmt.Errorf("contenders: %w", err)
 	}
-	type answer struct {
-		contender Contender
-		err       error
-	}
 	standing := grammars[o.Layout].Line(names)
-	answers := make([]chan answer, len(standing))
+	answers := make([]chan contenderRead, len(standing))
 	for i, c := range standing {
-		answers[i] = make(chan answer, 1)
+		answers[i] = make(chan contenderRead, 1)
 		node := session.Join(path, c.Name)
 		s.Async(0).Get(node, func(data []byte, stat *session.Stat, err error) {
-			a := answer{contender: Contender{Node: node, Kind: Kind(c.Kind)}, err: err}
-			a.contender.Data, a.contender.Revoked, _ = unmark(data)
-			if err == nil {
-				a.contender.Session = stat.EphemeralOwner
-			}
-			answers[i] <- a
+			answers[i] <- readContender(node, c, data, stat, err)
 		})
 	}
 	var all []Contender
 	sharing := true // all so far are readers
-	for i := range answers {
-		var a answer
+	for i, c := range standing {
+		var a contenderRead
 		select {
 		case a = <-answers[i]:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("contenders of %s: %w", path, context.Cause(ctx))
+		}
+		if errors.Is(a.err, session.ErrDisconnected) { // nothing is lost by reading again
+			node := session.Join(path, c.Name)
+			data, stat, err := s.Get(ctx, node)
+			a = readContender(node, c, data, stat, err)
 		}
 		switch {
 		case errors.Is(a.err, session.ErrNoNode):
@@ -86,4 +82,19 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		all = append(all, a.contender)
 	}
 	return all, nil
+}
+
+// A contenderRead is what was read of one.
+type contenderRead struct {
+	contender Contender
+	err       error
+}
+
+func readContender(node string, c line.Contender, data []byte, stat *session.Stat, err error) contenderRead {
+	r := contenderRead{Contender{Node: node, Kind: Kind(c.Kind)}, err}
+	if err == nil {
+		r.contender.Data, r.contender.Revoked, _ = unmark(data)
+		r.contender.Session = stat.EphemeralOwner
+	}
+	return r
 }

@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
 )
 
 // A Layout is how nodes are named and marked. All who contend for a lock have to use
@@ -31,6 +33,13 @@ func (l Layout) String() string {
 		return "unknown"
 	}
 	return [...]string{"standard", "curator", "kazoo"}[l]
+}
+
+func (l Layout) validate() error {
+	if l < Standard || l > Kazoo {
+		return fmt.Errorf("%w: there is no layout %d", session.ErrInvalidArgument, int(l))
+	}
+	return nil
 }
 
 // The grammars of the layouts, by their numbers.

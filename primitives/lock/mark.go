@@ -2,6 +2,7 @@ package lock
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -45,3 +46,18 @@ func marked(data []byte) (yes bool, force time.Duration) {
 }
 
 // mark returns the data of a node with the mark of the layout.
+
+// mark returns the data of a node with the mark of the layout.
+func (l Layout) mark(own []byte, force time.Duration) []byte {
+	if l == Curator {
+		return []byte(markCurator)
+	}
+	first := markPublished
+	if force > 0 {
+		first = fmt.Sprintf("%s %v", markPublished, force)
+	}
+	if len(own) == 0 {
+		return []byte(first)
+	}
+	return append([]byte(first+"\n"), own...)
+}

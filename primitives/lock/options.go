@@ -41,8 +41,8 @@ func validate(s *session.Session, path string, opts Options) error {
 	if err := session.ValidatePath(path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
 	}
-	if opts.Layout < Standard || opts.Layout > Kazoo {
-		errs = append(errs, fmt.Errorf("lock: Options.Layout: %w: there is no layout %d", session.ErrInvalidArgument, opts.Layout))
+	if err := opts.Layout.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("lock: Options.Layout: %w", err))
 	}
 	node := session.Join(path, session.GUIDName(session.NewGUID(), longestMark))
 	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {

@@ -15,9 +15,6 @@ var (
 	// others: two readers that both wait for that would wait for ever.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: release it first")
 
-	// ErrNotHeld means that there is no lock to downgrade.
-	ErrNotHeld = line.ErrNotHeld
-
 	// ErrNotWrite means that a lock that is to be downgraded is no write lock.
 	ErrNotWrite = line.ErrNotWrite
 )

@@ -1,0 +1,190 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// ErrNotHeld means that there is nothing to downgrade, or to revoke.
+var ErrNotHeld = line.ErrNotHeld
+
+// errNotReleased is why a revocation turns to force.
+var errNotReleased = errors.New("not released in time")
+
+// RevokeOptions are optional parameters for [Revoke]. A nil *RevokeOptions is equivalent
+// to a zero RevokeOptions.
+type RevokeOptions struct {
+	// ForceAfter is how long the holders have to release the lock before their nodes
+	// are deleted. Zero, the default, leaves it to them.
+	ForceAfter time.Duration
+
+	// Layout is that of the lock. The default is [Standard].
+	Layout Layout
+}
+
+// Revoke asks those who hold the lock at path now to release it: each gets [Revoked]. It
+// follows ZooKeeper's recipe of revocable locks.
+//
+// Without [RevokeOptions.ForceAfter] it returns when all have been asked. With it, when all
+// have gone: those who have not by then lose the lock, with [ErrRevoked], by the deletion
+// of their nodes. A holder that cannot be reached learns of that only when its session's
+// deadline has passed; until then, only tokens and guards protect what it works on.
+//
+// The error is [ErrNotHeld] if nobody holds the lock. If ctx ends first it is the cause;
+// who has been asked by then remains so, and nobody is forced.
+func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOptions) error {
+	o := orDefaults(opts)
+	if err := o.validate(); err != nil {
+		return err
+	}
+	all, err := Contenders(ctx, s, path, &Options{Layout: o.Layout})
+	if err != nil {
+		return fmt.Errorf("revoke: %w", err)
+	}
+	var asked []tenancy
+	for _, c := range all {
+		if !c.Holding {
+			continue
+		}
+		t, err := o.ask(ctx, s, c.Node)
+		if err != nil && !errors.Is(err, ErrNotHeld) { // it may have gone meanwhile
+			return err
+		}
+		if err == nil {
+			asked = append(asked, t)
+		}
+	}
+	if len(asked) == 0 {
+		return fmt.Errorf("revoke lock %s: %w", path, ErrNotHeld)
+	}
+	return o.enforce(ctx, s, asked)
+}
+
+// RevokeNode is [Revoke] for the one contender with the node, of which [Contender] has
+// the path, whether or not it holds the lock yet. One that does not is told when it does.
+// The error is [ErrNotHeld] if there is no such node.
+func RevokeNode(ctx context.Context, s *session.Session, node string, opts *RevokeOptions) error {
+	o := orDefaults(opts)
+	err := o.validate()
+	if s == nil {
+		err = errors.Join(err, fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument))
+	}
+	if e := session.ValidatePath(node); e != nil {
+		err = errors.Join(err, fmt.Errorf("lock: node: %w", e))
+	}
+	if err != nil {
+		return err
+	}
+	_, name := session.Split(node)
+	if _, ok := grammars[o.Layout].Parse(name); !ok {
+		return fmt.Errorf("lock: node: %w: %s does not stand in a line of the %v layout", session.ErrInvalidArgument, node, o.Layout)
+	}
+	t, err := o.ask(ctx, s, node)
+	if err != nil {
+		return err
+	}
+	return o.enforce(ctx, s, []tenancy{t})
+}
+
+func orDefaults(o *RevokeOptions) RevokeOptions {
+	if o == nil {
+		return RevokeOptions{}
+	}
+	return *o
+}
+
+func (o RevokeOptions) validate() error {
+	var errs []error
+	if o.ForceAfter < 0 {
+		errs = append(errs, fmt.Errorf("lock: RevokeOptions.ForceAfter: %w: %v is negative", session.ErrInvalidArgument, o.ForceAfter))
+	}
+	if err := o.Layout.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("lock: RevokeOptions.Layout: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// A tenancy is one contender that was asked to leave.
+type tenancy struct {
+	node  string
+	czxid int64
+}
+
+// ask writes the mark, unless it is there.
+func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string) (tenancy, error) {
+	for {
+		data, stat, err := s.Get(ctx, node)
+		if err != nil {
+			return tenancy{}, refused(node, err)
+		}
+		t := tenancy{node, stat.Czxid}
+		own, marked, _ := unmark(data)
+		if marked {
+			return t, nil
+		}
+		_, err = s.Set(ctx, node, o.Layout.mark(own, o.ForceAfter), stat.Version)
+		switch {
+		case err == nil:
+			return t, nil
+		case errors.Is(err, session.ErrBadVersion):
+		case errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired):
+		default:
+			return tenancy{}, refused(node, err)
+		}
+	}
+}
+
+func refused(node string, err error) error {
+	if errors.Is(err, session.ErrNoNode) {
+		err = ErrNotHeld
+	}
+	return fmt.Errorf("revoke lock %s: %w", node, err)
+}
+
+// enforce waits until all have left, and makes them.
+func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []tenancy) error {
+	if o.ForceAfter == 0 {
+		return nil
+	}
+	patience, end := context.WithTimeoutCause(ctx, o.ForceAfter, errNotReleased)
+	defer end()
+	for _, t := range asked {
+		err := watch.UntilGone(patience, s, t.node)
+		if errors.Is(err, errNotReleased) {
+			err = o.evict(ctx, s, t)
+		}
+		if err != nil {
+			return refused(t.node, err)
+		}
+	}
+	return nil
+}
+
+// evict deletes the node if it is still that of the tenancy.
+func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
+	for {
+		stat, err := s.Exists(ctx, t.node)
+		if err != nil {
+			return err
+		}
+		if stat == nil || stat.Czxid != t.czxid {
+			return nil
+		}
+		// A node that was made since has another version: it is not marked yet.
+		err = s.Delete(ctx, t.node, stat.Version)
+		switch {
+		case err == nil, errors.Is(err, session.ErrNoNode):
+			return nil
+		case errors.Is(err, session.ErrBadVersion):
+		case errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired):
+		default:
+			return err
+		}
+	}
+}

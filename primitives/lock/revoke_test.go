@@ -1,0 +1,406 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// only returns the one contender at path.
+func only(t *testing.T, s *session.Session, path string) lock.Contender {
+	t.Helper()
+	all, err := lock.Contenders(t.Context(), s, path, nil)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("contenders: %v, %v", all, err)
+	}
+	return all[0]
+}
+
+// The holder is asked, once, and told so by event and channel. Its identity survives.
+func TestRevoke(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+		held, err := lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
+		await[lock.Acquired](t, held)
+		synctest.Wait()
+		for range 2 { // who asks again is no news
+			if err := lock.Revoke(t.Context(), b, "/l", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ev := await[lock.Revoked](t, held); !ev.Deadline.IsZero() {
+			t.Errorf("%v", ev)
+		}
+		<-held.Revoked()
+		synctest.Wait()
+		if isClosed(held.Done()) {
+			t.Error("the lock is lost")
+		}
+		if c := only(t, b, "/l"); string(c.Data) != "host-1" || !c.Revoked || !c.Holding {
+			t.Errorf("%+v", c)
+		}
+		if err := held.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if ev, ok := <-held.Events(); ok && ev != (lock.Released{}) {
+			t.Errorf("%v", ev)
+		}
+		if err := lock.Revoke(t.Context(), b, "/l", nil); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("nothing to revoke: %v", err)
+		}
+	})
+}
+
+// A mark that was written before the grant is told after it.
+func TestRevokeWaiter(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+		first := mustAcquire(t, a, "/l")
+		defer first.Close()
+		second, err := lock.New(b, "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		await[lock.Waiting](t, second)
+		all, err := lock.Contenders(t.Context(), a, "/l", nil)
+		if err != nil || len(all) != 2 || all[1].Holding {
+			t.Fatalf("%v, %v", all, err)
+		}
+		if err := lock.RevokeNode(t.Context(), a, all[1].Node, nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if isClosed(second.Revoked()) {
+			t.Error("a waiter is told that it is revoked")
+		}
+		first.Close()
+		await[lock.Acquired](t, second)
+		await[lock.Revoked](t, second)
+	})
+}
+
+// TestRevokeAtEveryPoint marks the node while each of the requests of an acquisition is
+// held back, on a free path and behind another.
+func TestRevokeAtEveryPoint(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		for _, kind := range []func(*session.Session, string, *lock.Options) (*lock.Lock, error){lock.New, lock.NewRead, lock.NewWrite} {
+			for skip := range 6 {
+				inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
+					ensure(t, b, "/l", nil)
+					var first *lock.Lock
+					if queued {
+						first = mustAcquire(t, b, "/l")
+						defer first.Close()
+					}
+					srv.Delay(zktest.Match{Session: a.ID(), Skip: skip}, time.Second)
+					l, err := kind(a, "/l", nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer l.Close()
+					l.Events()
+					synctest.Wait() // what is held back is all that moves
+					marked := false
+					all, err := lock.Contenders(t.Context(), b, "/l", nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, c := range all {
+						if c.Session == a.ID() {
+							marked = true
+							if err := lock.RevokeNode(t.Context(), b, c.Node, nil); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					<-time.After(2 * time.Second)
+					if first != nil {
+						first.Close()
+					}
+					await[lock.Acquired](t, l)
+					<-time.After(2 * time.Second)
+					if isClosed(l.Revoked()) != marked {
+						t.Errorf("skip %d, queued %v: marked %v, and told %v", skip, queued, marked, !marked)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Whoever writes a mark, and however: the published word alone is enough.
+func TestMarksOfOthers(t *testing.T) {
+	for mark, force := range map[string]time.Duration{"unlock": 0, "__REVOKE__": 0, "unlock 30s": 30 * time.Second, "unlock\nhost-1": 0} {
+		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+			held := mustAcquire(t, a, "/l")
+			defer held.Close()
+			await[lock.Acquired](t, held)
+			synctest.Wait()
+			if _, err := b.Set(t.Context(), held.Node(), []byte(mark), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			ev := await[lock.Revoked](t, held)
+			if force == 0 && !ev.Deadline.IsZero() || force > 0 && time.Until(ev.Deadline) != force {
+				t.Errorf("%q: %v", mark, ev)
+			}
+		})
+	}
+	for _, data := range []string{"unlocked", "unlock x", "unlock -1s", "host-1\nunlock", "__REVOKE__ ", " unlock"} {
+		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+			held := mustAcquire(t, a, "/l")
+			defer held.Close()
+			if _, err := b.Set(t.Context(), held.Node(), []byte(data), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if isClosed(held.Revoked()) {
+				t.Errorf("%q is taken for a mark", data)
+			}
+		})
+	}
+}
+
+// Who does not answer loses the lock at the time that it was told; who does is not forced.
+func TestForce(t *testing.T) {
+	for _, consents := range []bool{true, false} {
+		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+			held := mustAcquire(t, a, "/l")
+			defer held.Close()
+			await[lock.Acquired](t, held)
+			next, err := lock.New(b, "/l", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer next.Close()
+			synctest.Wait()
+			begun := time.Now()
+			revoked := make(chan error, 1)
+			go func() { revoked <- lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Minute}) }()
+			ev := await[lock.Revoked](t, held)
+			if late := ev.Deadline.Sub(begun); late < time.Minute || late > time.Minute+time.Second {
+				t.Errorf("told %v", late)
+			}
+			if consents {
+				<-time.After(time.Second)
+				held.Close()
+			} else {
+				<-held.Done()
+				if time.Since(begun) < time.Minute {
+					t.Error("forced too early")
+				}
+				if err := held.Err(); !errors.Is(err, lock.ErrRevoked) || !errors.Is(err, lock.ErrLost) {
+					t.Errorf("%v", err)
+				}
+			}
+			if err := <-revoked; err != nil {
+				t.Error(err)
+			}
+			await[lock.Acquired](t, next)
+		})
+	}
+}
+
+// A holder that is frozen is forced all the same, and knows by its deadline.
+func TestForceFrozenHolder(t *testing.T) {
+	inBubble(t, session.Options{Timeout: 20 * time.Second}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
+		held := mustAcquire(t, a, "/l")
+		defer held.Close()
+		synctest.Wait()
+		srv.Freeze(a.ID(), zktest.Both)
+		defer srv.Thaw(0)
+		begun := time.Now()
+		if err := lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begun); waited < time.Second || waited > 2*time.Second {
+			t.Errorf("forced after %v", waited)
+		}
+		mustAcquire(t, b, "/l").Close()
+		<-held.Done()
+		if waited := time.Since(begun); waited > 20*time.Second {
+			t.Errorf("told after %v", waited)
+		}
+		if err := held.Err(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// All readers that hold are asked, and nobody else.
+func TestRevokeReaders(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+		var readers []*lock.Lock
+		for range 3 {
+			r, err := lock.AcquireRead(t.Context(), a, "/l", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			readers = append(readers, r)
+		}
+		w, err := lock.NewWrite(b, "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		await[lock.Waiting](t, w)
+		behind, err := lock.NewRead(b, "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer behind.Close()
+		synctest.Wait()
+		if err := lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range readers {
+			<-r.Done()
+			if !errors.Is(r.Err(), lock.ErrRevoked) {
+				t.Error(r.Err())
+			}
+		}
+		await[lock.Acquired](t, w)
+		synctest.Wait()
+		if isClosed(w.Revoked()) || isClosed(behind.Revoked()) {
+			t.Error("a waiter was asked")
+		}
+	})
+}
+
+// What takes the place of a contender that was asked is nobody who was asked.
+func TestForceAnotherTenancy(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
+		held := mustAcquire(t, a, "/l")
+		defer held.Close()
+		node := held.Node()
+		revoked := make(chan error, 1)
+		go func() { revoked <- lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Minute}) }()
+		<-held.Revoked()
+		// The revoker does not see it go: he is away, and back too late.
+		srv.Freeze(b.ID(), zktest.Both)
+		if err := a.Delete(t.Context(), node, session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Create(t.Context(), node, []byte("another"), session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		srv.Thaw(b.ID())
+		if err := <-revoked; err != nil {
+			t.Error(err)
+		}
+		if stat, err := a.Exists(t.Context(), node); err != nil || stat == nil {
+			t.Errorf("it was deleted: %v, %v", stat, err)
+		}
+	})
+}
+
+// A lost reply to any of the revoker's requests changes nothing.
+func TestRevokeUnderLostReplies(t *testing.T) {
+	for skip := range 6 {
+		inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
+			held := mustAcquire(t, a, "/l")
+			defer held.Close()
+			synctest.Wait()
+			srv.DropReply(zktest.Match{Session: b.ID(), Skip: skip})
+			if err := lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
+				t.Errorf("skip %d: %v", skip, err)
+			}
+			<-held.Done()
+			if !errors.Is(held.Err(), lock.ErrRevoked) {
+				t.Errorf("skip %d: %v", skip, held.Err())
+			}
+		})
+	}
+}
+
+// A revocation whose caller leaves forces nobody.
+func TestRevokeGivenUp(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+		held := mustAcquire(t, a, "/locks/given-up")
+		defer held.Close()
+		why := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		if err := lock.Revoke(ctx, b, "/locks/given-up", &lock.RevokeOptions{ForceAfter: time.Minute}); !errors.Is(err, why) {
+			t.Errorf("%v", err)
+		}
+		<-time.After(2 * time.Minute)
+		if isClosed(held.Done()) || !isClosed(held.Revoked()) {
+			t.Error("forced by nobody, or not asked")
+		}
+	})
+}
+
+func TestRevokeBadInput(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, _ *session.Session) {
+		synctest.Wait()
+		srv.ResetRequests()
+		for want, err := range map[string]error{
+			"ForceAfter":     lock.Revoke(t.Context(), a, "/l", &lock.RevokeOptions{ForceAfter: -1}),
+			"Layout":         lock.Revoke(t.Context(), a, "/l", &lock.RevokeOptions{Layout: 17}),
+			"path":           lock.Revoke(t.Context(), a, "l", nil),
+			"session":        lock.Revoke(t.Context(), nil, "/l", nil),
+			"session ":       lock.RevokeNode(t.Context(), nil, "/l/lock-0000000000", nil),
+			"node":           lock.RevokeNode(t.Context(), a, "/l/", nil),
+			"does not stand": lock.RevokeNode(t.Context(), a, "/l/config", nil),
+		} {
+			if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+		if n := srv.Requests().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		if err := lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("no such node: %v", err)
+		}
+		if _, err := lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("data that reads as a mark: %v", err)
+		}
+	})
+}
+
+func ExampleRevoke() {
+	srv, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	ctx := context.Background()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+
+	held, err := lock.Acquire(ctx, s, "/locks/report", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer held.Close()
+	if err := lock.Revoke(ctx, s, "/locks/report", nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	select {
+	case <-held.Revoked():
+		fmt.Println("somebody asks for it:", held.Release(ctx))
+	case <-held.Done():
+		fmt.Println(held.Err())
+	}
+	// Output: somebody asks for it: <nil>
+}
