@@ -52,7 +52,7 @@ func run(o options) (status int, err error) {
 				return exitSignal + int(sig.(syscall.Signal)), err
 			}
 		}
-	case s != nil && errors.Is(err, lock.ErrHeld):
+	case s != nil && (errors.Is(err, lock.ErrHeld) || errors.Is(err, errWaited)):
 		return o.conflict, err
 	case err != nil:
 		return exitFailure, err
@@ -72,7 +72,7 @@ func run(o options) (status int, err error) {
 func acquire(ctx context.Context, o options) (*session.Session, *lock.Lock, error) {
 	if o.wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("waited for %v: %w", o.wait, lock.ErrHeld))
+		ctx, cancel = context.WithTimeoutCause(ctx, o.wait, errWaited)
 		defer cancel()
 	}
 	atOnce, cancel := context.WithTimeout(ctx, o.timeout)
@@ -92,7 +92,10 @@ func acquire(ctx context.Context, o options) (*session.Session, *lock.Lock, erro
 	return s, held, err
 }
 
-var errDisconnected = errors.New("the connection is lost, and the lock will be: the command had to end")
+var (
+	errWaited       = errors.New("the time to wait is over")
+	errDisconnected = errors.New("the connection is lost, and the lock will be: the command had to end")
+)
 
 // guard waits until the command has ended, and sees to it that it does not outlive the lock.
 func guard(o options, c *command, events <-chan lock.Event, signals <-chan os.Signal) (status int, err error) {

@@ -57,7 +57,10 @@ func TestFrozen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer said.Close()
+			defer func() { _ = said.Close() }()
+			if err := said.SetReadDeadline(time.Now().Add(patience)); err != nil {
+				t.Fatal(err)
+			}
 			rival, err := lock.New(s, path, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -153,8 +156,13 @@ func TestResumed(t *testing.T) {
 	id := line(t, s, 1)[0].Session
 	srv.Disconnect(id)
 	// Each of these follows an answer; there are six in the timeout.
+	late := time.After(patience)
 	for want := srv.RequestsOf(id)[zktest.OpSync] + 7; srv.RequestsOf(id)[zktest.OpSync] < want; {
-		<-time.After(20 * time.Millisecond)
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-late:
+			t.Fatal("it does not come back")
+		}
 	}
 	_ = p.stdin.Close()
 	if said := p.exits(0, ""); said != "done\n" {

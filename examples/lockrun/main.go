@@ -12,13 +12,15 @@
 //
 // The command must not run when another can hold the lock. While there is no connection, the
 // lock is held until the session's deadline. Before that, while there is still time, the
-// command is sent SIGTERM, and after -grace SIGKILL. It goes on as if nothing had happened if
-// the connection is back earlier. That leaves it a quarter of -timeout at least; a
-// command that is to outlive longer outages needs a longer -timeout. If the lock is lost
-// without such a warning, because somebody has deleted its node or a server has ended the
-// session, the command is sent SIGKILL at once. With -overlap, as with consul lock, it is sent
-// SIGTERM when the lock is lost, not before, and SIGKILL after the grace: meanwhile another may
-// hold the lock, so the token must be checked.
+// command is sent SIGTERM, and after -grace SIGKILL, a twentieth of -timeout ahead of the
+// deadline. It never knows if the connection is back earlier: with the default grace, after
+// about 0.3 of -timeout. What is to outlive longer outages needs a longer -timeout. If the lock is
+// lost without such a warning, because somebody has deleted its node or a server has ended the
+// session, the command is sent SIGKILL at once.
+//
+// With -overlap, as with consul lock, the command is sent SIGTERM when the lock is lost, not
+// before, and SIGKILL after the grace. Meanwhile another may hold the lock: the token must be
+// checked.
 //
 // No signal reaches a process that waits for a disk that does not answer, and whoever stops
 // lockrun itself, or the machine, stops its clock: only the token protects then. If lockrun is

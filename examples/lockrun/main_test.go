@@ -33,7 +33,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const path = "/locks/backup"
+const (
+	path     = "/locks/backup"
+	patience = 20 * time.Second
+)
 
 // A process is a lockrun.
 type process struct {
@@ -44,8 +47,7 @@ type process struct {
 	stderr bytes.Buffer
 }
 
-// start starts lockrun with a session timeout of two seconds. Its stdout ends when it
-// and all that it has started have ended.
+// start starts lockrun with a session timeout of two seconds.
 func start(t *testing.T, srv *zktest.Server, args ...string) *process {
 	t.Helper()
 	return startAs(t, srv, []string{os.Args[0]}, args...)
@@ -57,6 +59,7 @@ func startAs(t *testing.T, srv *zktest.Server, program []string, args ...string)
 	p.cmd = exec.Command(program[0], append(append(program[1:], "-timeout", "2s", "-lock", path), args...)...)
 	p.cmd.Env = append(os.Environ(), asLockrun+"=1", "GORACE=atexit_sleep_ms=0", "ZOOKEEPER="+strings.Join(srv.Addrs(), ","))
 	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = patience // if it leaves something behind
 	var stdout io.ReadCloser
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err == nil {
@@ -68,10 +71,13 @@ func startAs(t *testing.T, srv *zktest.Server, program []string, args ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := stdout.(*os.File).SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
 	p.stdout = bufio.NewReader(stdout)
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil { // the test has failed
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			_ = p.cmd.Process.Kill()
 			_ = p.cmd.Wait()
 		}
 	})
@@ -99,7 +105,8 @@ func (p *process) rest() string {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.stdout)
 	if err != nil {
-		p.t.Error(err)
+		p.t.Error("it does not end: ", err)
+		_ = p.cmd.Process.Kill()
 	}
 	return string(rest)
 }
@@ -136,7 +143,7 @@ func open(t *testing.T, srv *zktest.Server) *session.Session {
 // line waits until that many stand in line.
 func line(t *testing.T, s *session.Session, n int) []lock.Contender {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		all, err := lock.Contenders(ctx, s, path, nil)
@@ -300,16 +307,17 @@ func TestConflict(t *testing.T) {
 	for _, test := range []struct {
 		args   string
 		status int
+		reason string
 	}{
-		{"-n", 75},
-		{"-try -conflict-exit 1", 1},
-		{"-n -E 0", 0},
-		{"-wait 100ms", 75},
-		{"-w 100ms -E 9", 9},
-		{"-w 100ms -n", 75},
+		{"-n", 75, "held by another"},
+		{"-try -conflict-exit 1", 1, "held by another"},
+		{"-n -E 0", 0, "held by another"},
+		{"-wait 100ms", 75, "the time to wait is over"},
+		{"-w 100ms -E 9", 9, "the time to wait is over"},
+		{"-w 10s -n", 75, "held by another"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
-			start(t, srv, append(strings.Fields(test.args), "echo", "not to be run")...).exits(test.status, "held by another")
+			start(t, srv, append(strings.Fields(test.args), "echo", "not to be run")...).exits(test.status, test.reason)
 		})
 	}
 	_ = holder.stdin.Close()
@@ -376,7 +384,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 	t.Run("while connecting", func(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpCreateSession}, time.Minute)
 		p := start(t, srv, "-timeout", "50s", "echo", "not to be run")
-		if err := srv.AwaitFault(20 * time.Second); err != nil {
+		if err := srv.AwaitFault(patience); err != nil {
 			t.Fatal(err)
 		}
 		p.signal(syscall.SIGTERM)
