@@ -83,24 +83,28 @@ func acquire(ctx context.Context, o options) (*session.Session, *lock.Lock, erro
 	}
 	host, _ := os.Hostname() // it is for people to see
 	opts := &lock.Options{Data: fmt.Appendf(nil, "%s:%d %s", host, os.Getpid(), o.command[0])}
-	var held *lock.Lock
-	if o.try {
-		held, err = lock.TryAcquire(atOnce, s, o.lock, opts)
-	} else {
-		held, err = lock.Acquire(ctx, s, o.lock, opts)
+	acquire, try := lock.Acquire, lock.TryAcquire
+	if o.shared {
+		acquire, try = lock.AcquireRead, lock.TryAcquireRead
 	}
+	if o.try {
+		acquire, ctx = try, atOnce
+	}
+	held, err := acquire(ctx, s, o.lock, opts)
 	return s, held, err
 }
 
 var (
 	errWaited       = errors.New("the time to wait is over")
 	errDisconnected = errors.New("the connection is lost, and the lock will be: the command had to end")
+	errRevoked      = errors.New("somebody else asks for the lock: the command had to end")
 )
 
 // guard waits until the command has ended, and sees to it that it does not outlive the lock.
 func guard(o options, c *command, events <-chan lock.Event, signals <-chan os.Signal) (status int, err error) {
-	var terminate, kill <-chan time.Time
-	var ended error // why it was not for the command to say when
+	var terminate, kill, force <-chan time.Time
+	var ended error          // why it was not for the command to say when
+	margin := o.timeout / 20 // a signal takes effect a little later than it is sent
 	end := func(sig syscall.Signal, why error) {
 		c.signal(sig)
 		ended = cmp.Or(ended, why)
@@ -119,12 +123,16 @@ func guard(o options, c *command, events <-chan lock.Event, signals <-chan os.Si
 			switch ev := ev.(type) {
 			case lock.Suspended:
 				if !o.overlap {
-					// A signal takes effect a little later than it is sent.
-					left := time.Until(ev.Deadline) - o.timeout/20
+					left := time.Until(ev.Deadline) - margin
 					terminate, kill = time.After(left-o.grace), time.After(left)
 				}
 			case lock.Resumed:
 				terminate, kill = nil, nil
+			case lock.Revoked:
+				end(syscall.SIGTERM, errRevoked)
+				if !ev.Deadline.IsZero() && !o.overlap {
+					force = time.After(time.Until(ev.Deadline) - margin)
+				}
 			case lock.Lost:
 				events, terminate = nil, nil // it was the last
 				if o.overlap {
@@ -139,6 +147,8 @@ func guard(o options, c *command, events <-chan lock.Event, signals <-chan os.Si
 			end(syscall.SIGTERM, errDisconnected)
 		case <-kill:
 			end(syscall.SIGKILL, errDisconnected)
+		case <-force:
+			end(syscall.SIGKILL, errRevoked)
 		}
 	}
 }

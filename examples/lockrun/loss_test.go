@@ -137,6 +137,31 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// Somebody else asks for the lock.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script string
+		force        time.Duration
+		status       int
+	}{
+		{"obedient", obedient, 0, 5},
+		{"polite", polite, 0, 125},
+		{"stubborn", stubborn, time.Second, 128 + 9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			srv := zktest.Start(t)
+			s := open(t, srv)
+			p := startScript(t, srv, test.script)
+			if err := lock.Revoke(t.Context(), s, path, &lock.RevokeOptions{ForceAfter: test.force}); err != nil {
+				t.Error(err)
+			}
+			p.exits(test.status, "asks for the lock")
+		})
+	}
+}
+
 // With -overlap, nothing happens before the lock is lost.
 func TestFrozenOverlap(t *testing.T) {
 	t.Parallel()

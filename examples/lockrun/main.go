@@ -22,6 +22,9 @@
 // before, and SIGKILL after the grace. Meanwhile another may hold the lock: the token must be
 // checked.
 //
+// Whoever asks for the lock, with lock.Revoke, has the command sent SIGTERM; and SIGKILL a
+// twentieth of -timeout before the lock is taken away, if it is to be.
+//
 // No signal reaches a process that waits for a disk that does not answer, and whoever stops
 // lockrun itself, or the machine, stops its clock: only the token protects then. If lockrun is
 // killed, the command is killed with it on Linux, but not what it has started; elsewhere nothing is.
@@ -92,6 +95,7 @@ type options struct {
 	servers  []string
 	chroot   string
 	lock     string
+	shared   bool
 	try      bool
 	wait     time.Duration // 0 for ever
 	timeout  time.Duration
@@ -108,6 +112,8 @@ func parse(args []string) (options, error) {
 	flags.SetOutput(io.Discard)
 	servers := flags.String("servers", os.Getenv("ZOOKEEPER"), "`host:port,…/chroot` of the servers; the default is $ZOOKEEPER")
 	flags.StringVar(&o.lock, "lock", "", "`path` of the lock")
+	flags.BoolVar(&o.shared, "shared", false, "share the lock with others who want it shared")
+	flags.BoolVar(&o.shared, "s", false, "the same as -shared")
 	flags.BoolVar(&o.try, "try", false, "do not wait if somebody else has the lock")
 	flags.BoolVar(&o.try, "n", false, "the same as -try")
 	flags.DurationVar(&o.wait, "wait", 0, "wait no longer than that `duration`, such as 30s; 0 is for ever")

@@ -237,9 +237,9 @@ func TestBadFlags(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	t.Setenv("ZOOKEEPER", "zk1,zk2:2182/apps")
-	o, err := parse(strings.Fields("-lock /l -n -w 3s -E 1 -timeout 20s command -n --"))
+	o, err := parse(strings.Fields("-lock /l -s -n -w 3s -E 1 -timeout 20s command -n --"))
 	want := options{
-		servers: []string{"zk1:2181", "zk2:2182"}, chroot: "/apps", lock: "/l", try: true, wait: 3 * time.Second,
+		servers: []string{"zk1:2181", "zk2:2182"}, chroot: "/apps", lock: "/l", shared: true, try: true, wait: 3 * time.Second,
 		timeout: 20 * time.Second, grace: 2 * time.Second, conflict: 1, command: []string{"command", "-n", "--"},
 	}
 	if fmt.Sprint(o) != fmt.Sprint(want) || err != nil {
@@ -323,6 +323,21 @@ func TestConflict(t *testing.T) {
 	_ = holder.stdin.Close()
 	holder.exits(0, "")
 	start(t, srv, "-n", "-w", "10s", "true").exits(0, "")
+}
+
+func TestShared(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	one := start(t, srv, "-s", "sh", "-c", "echo held; cat")
+	one.expect("held")
+	two := start(t, srv, "-shared", "-n", "sh", "-c", "echo held; cat")
+	two.expect("held")
+	start(t, srv, "-n", "true").exits(75, "held by another")
+	for _, p := range []*process{one, two} {
+		_ = p.stdin.Close()
+		p.exits(0, "")
+	}
+	start(t, srv, "-n", "true").exits(0, "")
 }
 
 var forwarded = map[string]syscall.Signal{
