@@ -515,6 +515,30 @@ func TestAsk(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the answer comes late", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := start()
+			defer a.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			var given actors.Reply[int]
+			_, _ = ask(ctx, a, func(r actors.Reply[int]) input { // is not answered
+				given = r
+				return tick{}
+			})
+			if n, late := given.Late(); late {
+				t.Errorf("got %v before it was answered", n)
+			}
+			tell(t, a, want{[]effect{respond{given, 7}}})
+			synctest.Wait()
+			if n, late := given.Late(); n != 7 || !late {
+				t.Errorf("got %v, %v", n, late)
+			}
+			if n, late := given.Late(); late {
+				t.Errorf("got %v twice", n)
+			}
+		})
+	})
 	t.Run("machine ends first", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := start()

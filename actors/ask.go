@@ -15,6 +15,17 @@ func (r Reply[T]) Give(answer T) {
 	}
 }
 
+// Late returns the answer to a command that [Ask] has given up, if it has come
+// meanwhile.
+func (r Reply[T]) Late() (answer T, given bool) {
+	select {
+	case answer = <-r.ch:
+		return answer, true
+	default:
+		return answer, false
+	}
+}
+
 // Ask tells the actor a command, and waits for the answer. If ctx ends
 // before it is given, Ask returns the cause, and the command goes on; if the
 // machine ends without giving one, [ErrEnded].
