@@ -121,7 +121,7 @@ func (v *Value[T]) Set(ctx context.Context, value T) error {
 // Update returns that, and nothing was written.
 //
 // If the error wraps [session.ErrUnknownOutcome], the last result of f may have been
-// written, or be a little later; with any other error nothing was, and will be. Data
+// written, or be a little later; with any other error nothing was, nor will be. Data
 // that does not decode is [ErrInvalid]: only Set replaces it.
 //
 // f is called on the goroutine of the caller, and must not modify its argument's parts
@@ -172,11 +172,15 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	case errors.Is(err, actors.ErrEnded):
 		return v.gone()
 	}
-	// The actor knows at once whether it can still be taken back.
-	taken, askErr := actors.Ask(context.WithoutCancel(ctx), v.actor, func(reply actors.Reply[bool]) input {
+	// The actor knows at once whether it can still be taken back, and has answered what is
+	// settled.
+	taken, _ := actors.Ask(context.WithoutCancel(ctx), v.actor, func(reply actors.Reply[bool]) input {
 		return forget{w.reply, reply}
 	})
-	if askErr != nil || !taken {
+	if outcome, settled := w.reply.Late(); settled {
+		return v.explain(outcome)
+	}
+	if !taken {
 		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 	}
 	return v.explain(err)
@@ -247,8 +251,10 @@ func (v *Value[T]) follow(ev session.Event) (settled <-chan struct{}) {
 		in = expired{ev.Epoch}
 	case session.Closed:
 		in, settled = closed{}, v.actor.Ended()
-	case session.Suspended, session.Resumed: // requests wait by themselves
-		return nil
+	case session.Suspended:
+		in = suspended{}
+	case session.Resumed:
+		in = resumed{}
 	}
 	_ = v.actor.Tell(in) // an ended machine needs no news
 	return settled
@@ -283,6 +289,10 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 		})
 	case unfollow:
 		v.sub.Cancel()
+	case mark:
+		v.session.Async(e.epoch).Create(v.marker(e.epoch), []byte("0"), session.Ephemeral, func(_ string, err error) {
+			tell(marked{e.attempt, err})
+		})
 	case put:
 		v.put(e, tell)
 	case look:
@@ -322,13 +332,9 @@ func (v *Value[T]) marker(epoch int) string {
 // ops returns the transaction of a write. The marker comes first: if it has moved,
 // nothing that the rest of the transaction would say is to be believed.
 func (v *Value[T]) ops(e put) []session.Op {
-	marker, number := v.marker(e.epoch), []byte(strconv.Itoa(e.attempt.n))
 	ops := []session.Op{
-		session.CreateOp(marker, number, session.Ephemeral),
+		session.SetOp(v.marker(e.epoch), []byte(strconv.Itoa(e.attempt.n)), e.seen),
 		session.SetOp(v.path, e.data, e.version),
-	}
-	if e.stands {
-		ops[0] = session.SetOp(marker, number, e.seen)
 	}
 	if e.create {
 		ops[1] = session.CreateOp(v.path, e.data, session.Persistent)
@@ -340,10 +346,9 @@ func (v *Value[T]) put(e put, tell func(input)) {
 	ops := v.ops(e)
 	v.session.Async(e.epoch).Multi(ops, func(results []session.OpResult, err error) {
 		in := wrote{attempt: e.attempt, err: err}
-		switch {
-		case err == nil && e.stands:
+		if err == nil {
 			in.seen = results[0].Stat.Version
-		case err != nil:
+		} else {
 			in.marker = len(results) > 0 && results[0].Err != nil
 		}
 		tell(in)

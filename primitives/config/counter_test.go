@@ -127,7 +127,7 @@ func TestSetIsNotRepeated(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := counter(t, s[0]), counter(t, s[1])
 		// The first time without a marker: the directory and the node are made on the way.
-		for round, skip := range []int{2, 0} {
+		for round, skip := range []int{1, 0} {
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID(), Skip: skip})
 			srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/app/_config-markers/*"}, 5*time.Second)
 			done := make(chan error, 1)

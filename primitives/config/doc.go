@@ -17,10 +17,8 @@
 // value back could not tell whose write it was, so each is one transaction with a
 // write to a marker, which says of the client's newest write that it was done. An error
 // that wraps [session.ErrUnknownOutcome] is left for three cases: the session expired
-// before the reply came, the caller's context ended, or somebody else deleted the marker.
-// Every other error means that nothing was written. There is one exception: if somebody
-// else deletes the marker of a handle's first write, after its reply was lost and before
-// it was looked for, the write counts as not done and is done again.
+// before the reply came, the caller's context ended while it was under way, or somebody
+// else deleted the marker, or wrote to it. Every other error means that nothing was written.
 //
 // The server compares versions, and a node that is deleted and made again begins with
 // version 0 again. While others update a node, set it, and do not delete it.
@@ -30,7 +28,7 @@
 // A handle that has written has one ephemeral node, `_c_<uuid>-<epoch>-<name>`, in the
 // directory `_config-markers` beside the value, or in [Options.Markers]: not below the value,
 // which could not be deleted then. The node holds the number of the handle's newest write, is
-// made by the first one, in the same transaction, and is gone after [Value.Close], or
+// made before the first one, which costs that a round trip, and is gone after [Value.Close], or
 // with the session; who only reads has none. The directory is a container, which
 // the server removes when it has been empty for a while.
 //

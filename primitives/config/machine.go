@@ -28,13 +28,16 @@ func (p phase) String() string { return [...]string{"open", "closing", "leaving"
 type step int
 
 const (
-	idle     step = iota // a session, if there is a write at all
+	idle     step = iota // a connection, if there is a write at all
+	marking              // our marker
 	writing              // the answer to its transaction
 	looking              // what our marker says about it
 	ensuring             // a directory
 )
 
-func (s step) String() string { return [...]string{"idle", "writing", "looking", "ensuring"}[s] }
+func (s step) String() string {
+	return [...]string{"idle", "marking", "writing", "looking", "ensuring"}[s]
+}
 
 // A write is what somebody asks for.
 type write struct {
@@ -69,6 +72,8 @@ type input interface{ input() }
 type (
 	leave      struct{}                  // commanded, or the actor was stopped
 	connected  struct{ epoch int }       // a session has been established
+	suspended  struct{}                  // it has no connection
+	resumed    struct{}                  // it has one again
 	expired    struct{ epoch int }       // it is gone, with our marker
 	closed     struct{}                  // there will not be another
 	read       struct{ session.Reading } // answers follow, any number of times
@@ -77,6 +82,10 @@ type (
 	forget     struct {                  // commanded: take it back, if that is still possible
 		what  actors.Reply[error]
 		reply actors.Reply[bool] // whether it was
+	}
+	marked struct { // answers mark
+		attempt
+		err error
 	}
 	wrote struct { // answers put
 		attempt
@@ -100,12 +109,15 @@ type (
 
 func (leave) input()      {}
 func (connected) input()  {}
+func (suspended) input()  {}
+func (resumed) input()    {}
 func (expired) input()    {}
 func (closed) input()     {}
 func (read) input()       {}
 func (unfollowed) input() {}
 func (submit) input()     {}
 func (forget) input()     {}
+func (marked) input()     {}
 func (wrote) input()      {}
 func (looked) input()     {}
 func (ensured) input()    {}
@@ -119,11 +131,11 @@ type effect interface{ effect() }
 type (
 	follow   struct{} // the node, in whichever epoch is present
 	unfollow struct{}
-	put      struct { // in one transaction: the marker first, then the value
+	mark     struct{ attempt } // make our marker: it must be known to stand before a write relies on it
+	put      struct {          // in one transaction: the marker first, then the value
 		attempt
 		write
-		stands bool  // the marker exists, with the version seen; else it is made
-		seen   int32 // so that a transaction that was thought lost cannot come after this one
+		seen int32 // the version of the marker, so that a transaction that was thought lost cannot come after this one
 	}
 	look   struct{ attempt } // at the marker
 	ensure struct {          // that there is a directory: for markers, or for the value
@@ -143,6 +155,7 @@ type (
 
 func (follow) effect()   {}
 func (unfollow) effect() {}
+func (mark) effect()     {}
 func (put) effect()      {}
 func (look) effect()     {}
 func (ensure) effect()   {}
@@ -154,8 +167,8 @@ type effects = actors.Effects[effect, Event]
 
 // What becomes of a write, beside the errors of package session.
 var (
-	errConflict   = errors.New("the node is not what was expected")
-	errMarkerGone = errors.New("our marker was deleted by somebody else")
+	errConflict = errors.New("the node is not what was expected")
+	errMarker   = errors.New("our marker was deleted or changed by somebody else")
 )
 
 // A view is what is known of the node, and what was told of it.
@@ -178,14 +191,16 @@ type machine[T any] struct {
 	view[T]
 
 	epoch   int  // of the present session; 0 if there is none
+	up      bool // it has a connection
 	over    bool // there will not be another
 	queue   []write
 	n       int // of the newest write
 	step    step
+	asked   attempt // what the answer to the open question will name
+	doubted bool    // the reply to a transaction of the first write was lost
 	touched bool    // our marker may exist in this epoch
 	stands  bool    // it does
 	seen    int32   // the version that it has
-	asked   attempt // what the answer to the open question will name
 }
 
 // A turn is one step of a machine: what it becomes, and what it asks for.
@@ -204,6 +219,9 @@ func (m machine[T]) String() string {
 		s += "over"
 	default:
 		s += fmt.Sprintf("epoch=%d", m.epoch)
+		if m.epoch != 0 && !m.up {
+			s += " suspended"
+		}
 	}
 	if m.told {
 		s += fmt.Sprintf(" zxid=%d exists=%v mzxid=%d", m.zxid, m.exists, m.mzxid)
@@ -217,10 +235,12 @@ func (m machine[T]) String() string {
 	case m.touched:
 		s += " marker?"
 	}
+	if m.step != idle {
+		s += fmt.Sprintf(" %v@%d", m.step, m.asked.epoch)
+	}
 	if len(m.queue) > 0 {
-		s += fmt.Sprintf(" %v", m.step)
-		if m.step != idle {
-			s += fmt.Sprintf("@%d", m.asked.epoch)
+		if m.doubted {
+			s += " doubted"
 		}
 		s += fmt.Sprintf(" %v", m.queue)
 	}
@@ -255,6 +275,10 @@ func (m *turn[T]) take(in input) {
 		m.end(session.ErrClosed)
 	case connected:
 		m.enter(in.epoch)
+	case suspended:
+		m.up = false
+	case resumed:
+		m.up = m.epoch != 0
 	case expired:
 		if in.epoch == m.epoch {
 			m.enter(0)
@@ -277,6 +301,10 @@ func (m *turn[T]) take(in input) {
 		m.queue = append(slices.Clip(m.queue), in.write)
 	case forget:
 		m.forget(in)
+	case marked:
+		if m.awaits(marking, in.attempt) {
+			m.marked(in)
+		}
 	case wrote:
 		if m.awaits(writing, in.attempt) {
 			m.wrote(in)
@@ -297,7 +325,10 @@ func (m *turn[T]) take(in input) {
 }
 
 // enter begins an epoch, in which we have no marker yet.
-func (m *turn[T]) enter(epoch int) { m.epoch, m.touched, m.stands, m.seen = epoch, false, false, 0 }
+func (m *turn[T]) enter(epoch int) {
+	m.epoch, m.up = epoch, epoch != 0
+	m.touched, m.stands, m.seen = false, false, 0
+}
 
 func (m *turn[T]) do(e effect) { m.out.Do = append(m.out.Do, e) }
 
@@ -370,37 +401,79 @@ func (m *turn[T]) advance() {
 		m.do(withdraw{m.epoch})
 		return
 	}
-	if m.epoch != 0 && len(m.queue) > 0 {
-		m.step, m.touched = writing, true
-		m.asked = attempt{m.epoch, m.queue[0].n}
-		m.do(put{m.asked, m.queue[0], m.stands, m.seen})
+	// What is handed to a session without a connection cannot be taken back.
+	if m.epoch == 0 || !m.up || len(m.queue) == 0 {
+		return
 	}
+	m.asked = attempt{m.epoch, m.queue[0].n}
+	if !m.stands {
+		m.step = marking
+		m.do(mark{m.asked})
+		return
+	}
+	m.step = writing
+	m.do(put{m.asked, m.queue[0], m.seen})
 }
 
 // settle answers the first write.
 func (m *turn[T]) settle(err error) {
+	if errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
 	m.do(answer{m.queue[0].reply, err})
-	m.queue, m.step = m.queue[1:], idle
+	m.queue, m.step, m.doubted = m.queue[1:], idle, false
 }
 
 // again tries the first write once more, which is known not to have been done.
 func (m *turn[T]) again() { m.step = idle }
 
+// give answers the write that a question was about, whose value has not been sent, unless
+// it was taken back meanwhile.
+func (m *turn[T]) give(at attempt, err error) {
+	m.again()
+	if len(m.queue) > 0 && m.queue[0].n == at.n {
+		m.settle(err)
+	}
+}
+
+// marked goes on when our marker is known to stand. Only then can what it says, or
+// that it is gone, tell what has become of a write.
+func (m *turn[T]) marked(in marked) {
+	present := in.epoch == m.epoch
+	switch err := in.err; {
+	case err == nil, errors.Is(err, session.ErrNodeExists): // one that was thought lost has come
+		if present {
+			m.touched, m.stands, m.seen = true, true, 0
+		}
+		m.again()
+	case errors.Is(err, session.ErrUnknownOutcome):
+		m.touched = m.touched || present
+		m.again()
+	case errors.Is(err, session.ErrExpired), errors.Is(err, session.ErrDisconnected):
+		m.again()
+	case errors.Is(err, session.ErrNoNode):
+		m.step = ensuring
+		m.do(ensure{in.attempt, true})
+	default:
+		m.give(in.attempt, err)
+	}
+}
+
 func (m *turn[T]) wrote(in wrote) {
 	w := m.queue[0]
-	present := in.epoch == m.epoch
-	if present && in.err == nil {
-		m.stands, m.seen = true, in.seen
+	if in.epoch == m.epoch && in.err == nil {
+		m.seen = in.seen
 	}
 	switch err := in.err; {
 	case err == nil:
 		m.settle(nil)
 	case errors.Is(err, session.ErrUnknownOutcome):
+		m.doubted = true
 		m.doubt(in.attempt, err)
 	case errors.Is(err, session.ErrExpired), errors.Is(err, session.ErrDisconnected):
 		m.again() // it was never sent
 	case in.marker:
-		m.marked(in)
+		m.moved(in)
 	case errors.Is(err, session.ErrNoNode) && w.create:
 		m.step = ensuring
 		m.do(ensure{in.attempt, false})
@@ -415,19 +488,16 @@ func (m *turn[T]) wrote(in wrote) {
 	}
 }
 
-// marked follows a transaction that failed because our marker is not what it was thought
+// moved follows a transaction that failed because our marker is not what it was thought
 // to be.
-func (m *turn[T]) marked(in wrote) {
+func (m *turn[T]) moved(in wrote) {
 	switch {
-	case in.epoch != m.epoch:
+	case in.epoch != m.epoch && !m.doubted:
 		m.again() // that marker is of the past
-	case errors.Is(in.err, session.ErrNoNode) && m.stands:
+	case errors.Is(in.err, session.ErrNoNode) && !m.doubted:
 		m.stands = false // it was deleted by somebody else: make another one
 		m.again()
-	case errors.Is(in.err, session.ErrNoNode):
-		m.step = ensuring
-		m.do(ensure{in.attempt, true})
-	case errors.Is(in.err, session.ErrNodeExists), errors.Is(in.err, session.ErrBadVersion):
+	case errors.Is(in.err, session.ErrNoNode), errors.Is(in.err, session.ErrBadVersion):
 		m.doubt(in.attempt, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err)) // one that was thought lost has come
 	default:
 		m.settle(in.err)
@@ -444,11 +514,13 @@ func (m *turn[T]) doubt(at attempt, err error) {
 	m.do(look{at})
 }
 
+// looked settles a write whose reply was lost. It was not done if the marker is as it was
+// before; one that is gone, or that somebody else has written to, proves nothing.
 func (m *turn[T]) looked(in looked) {
 	switch {
 	case in.err == nil && in.exists && in.n == in.attempt.n:
 		if in.epoch == m.epoch {
-			m.stands, m.seen = true, in.seen
+			m.seen = in.seen
 		}
 		m.settle(nil)
 	case in.epoch != m.epoch:
@@ -457,29 +529,29 @@ func (m *turn[T]) looked(in looked) {
 		m.do(look{in.attempt})
 	case in.err != nil:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))
-	case in.exists:
-		m.stands, m.seen = true, in.seen
+	case in.exists && in.seen == m.seen:
 		m.again()
-	case m.stands:
-		m.stands = false
-		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, errMarkerGone))
 	default:
-		m.again()
+		m.stands, m.seen = in.exists, in.seen
+		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, errMarker))
 	}
 }
 
 func (m *turn[T]) ensured(err error) {
 	if err != nil && !passing(err) {
-		m.settle(err)
+		m.give(m.asked, err)
 		return
 	}
 	m.again()
 }
 
+// forget takes a write back, unless its value may have been sent.
 func (m *turn[T]) forget(in forget) {
+	sent := m.step == writing || m.step == looking
 	for i, w := range m.queue {
-		if w.reply == in.what && (i > 0 || m.step == idle) {
+		if w.reply == in.what && (i > 0 || !sent) {
 			m.queue = slices.Concat(m.queue[:i], m.queue[i+1:])
+			m.doubted = m.doubted && i > 0
 			m.do(confirm{in.reply, true})
 			return
 		}

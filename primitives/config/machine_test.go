@@ -39,11 +39,9 @@ func describe(out effects) string {
 	for _, e := range out.Do {
 		switch e := e.(type) {
 		case put:
-			marker := "make"
-			if e.stands {
-				marker = fmt.Sprint(e.seen)
-			}
-			all = append(all, fmt.Sprintf("put@%d %v marker=%s", e.epoch, e.write, marker))
+			all = append(all, fmt.Sprintf("put@%d %v marker=%d", e.epoch, e.write, e.seen))
+		case mark:
+			all = append(all, fmt.Sprintf("mark@%d #%d", e.epoch, e.n))
 		case look:
 			all = append(all, fmt.Sprintf("look@%d #%d", e.epoch, e.n))
 		case ensure:
@@ -67,12 +65,22 @@ func describe(out effects) string {
 }
 
 func TestRows(t *testing.T) {
-	at := attempt{1, 1}
+	at, second := attempt{1, 1}, attempt{1, 2}
 	set := submit{write{always: true, version: session.AnyVersion}}
 	update := submit{write{version: 5}}
-	begun := slices.Clip([]input{connected{1}, update})
-	marked := []input{connected{1}, set, wrote{attempt: at}, update} // #2, and a marker with version 0
-	second := attempt{1, 2}
+	plus := func(before []input, more ...input) []input { return slices.Concat(before, more) }
+	marking := []input{connected{1}, update}
+	begun := plus(marking, marked{at, nil})                                 // #1 is under way
+	lost := plus(begun, wrote{attempt: at, err: errLost})                   // and its reply is lost
+	setting := []input{connected{1}, set, marked{at, nil}}                  // #1 is under way
+	done := plus(setting, wrote{attempt: at, seen: 1})                      // a marker with version 1
+	next := plus(done, update)                                              // #2 is under way
+	nextLost := plus(next, wrote{attempt: second, err: errLost})            // and its reply is lost
+	twice := plus(lost, looked{attempt: at, exists: true})                  // #1 is under way again
+	closing := plus(begun, leave{}, wrote{attempt: at, seen: 1})            // the marker is being removed
+	across := plus(begun, expired{1}, connected{2})                         // the answer is of the past
+	unmarked := plus(marking, marked{at, session.ErrNoNode})                // there is no directory for it
+	parentless := plus(setting, wrote{attempt: at, err: session.ErrNoNode}) // the node is to be made
 	for _, row := range []struct {
 		danger string
 		before []input
@@ -80,46 +88,75 @@ func TestRows(t *testing.T) {
 		want   string
 	}{
 		{"wait for a session", nil, set, ""},
-		{"the marker is made by the first write", []input{set}, connected{1}, "put@1 set#1 marker=make"},
-		{"and written to by the second", marked[:3], update, "put@1 update=5#2 marker=0"},
+		{"the marker is made before the first write", []input{set}, connected{1}, "mark@1 #1"},
+		{"which follows when it stands", marking, marked{at, nil}, "put@1 update=5#1 marker=0"},
+		{"the second writes to the same", done, update, "put@1 update=5#2 marker=1"},
+		{"a marker whose reply is lost is made again", marking, marked{at, errLost}, "mark@1 #1"},
+		{"which it may have been", plus(marking, marked{at, errLost}), marked{at, session.ErrNodeExists}, "put@1 update=5#1 marker=0"},
+		{"one that may stand is removed", plus(marking, leave{}), marked{at, errLost}, "answer config handle closed; withdraw@1"},
+		{"one that cannot does not", plus(marking, leave{}), marked{at, session.ErrNoAuth}, "answer not authorized; * closed"},
 		{"a reply that is lost is no answer", begun, wrote{attempt: at, err: errLost}, "look@1 #1"},
-		{"do not write twice what was done", append(begun, wrote{attempt: at, err: errLost}), looked{attempt: at, exists: true, n: 1}, "answer <nil>"},
-		{"do again what was not", append(begun, wrote{attempt: at, err: errLost}), looked{attempt: at}, "put@1 update=5#1 marker=make"},
-		{"the marker tells of the write before", append(marked, wrote{attempt: second, err: errLost}), looked{attempt: second, exists: true, n: 1}, "put@1 update=5#2 marker=0"},
-		{"a marker that is gone proves nothing", append(marked, wrote{attempt: second, err: errLost}), looked{attempt: second}, "answer outcome unknown: our marker was deleted by somebody else"},
+		{"do not write twice what was done", lost, looked{attempt: at, exists: true, n: 1, seen: 1}, "answer <nil>"},
+		{"do again what was not", lost, looked{attempt: at, exists: true}, "put@1 update=5#1 marker=0"},
+		{"the marker tells of the write before", nextLost, looked{attempt: second, exists: true, n: 1, seen: 1}, "put@1 update=5#2 marker=1"},
+		{"a marker that is gone proves nothing", nextLost, looked{attempt: second}, "answer outcome unknown: " + errMarker.Error()},
+		{"nor at the first write", lost, looked{attempt: at}, "answer outcome unknown: " + errMarker.Error()},
+		{"nor one that somebody else has written to", nextLost, looked{attempt: second, exists: true, n: 1, seen: 2}, "answer outcome unknown: " + errMarker.Error()},
+		{"the next write makes another", plus(nextLost, looked{attempt: second}), set, "mark@1 #3"},
+		{"or takes it as it is", plus(nextLost, looked{attempt: second, exists: true, seen: 7}), set, "put@1 set#3 marker=7"},
 		{"nobody can know", begun, wrote{attempt: at, err: errLostForEver}, "answer outcome unknown: session expired"},
-		{"the epoch ended while we looked", append(begun, wrote{attempt: at, err: errLost}), looked{attempt: at, err: session.ErrExpired}, "answer outcome unknown: session expired"},
-		{"do not look in another epoch", append(begun, expired{1}, connected{2}), wrote{attempt: at, err: errLost}, "answer outcome unknown: connection lost"},
-		{"what was never sent is sent in the next epoch", append(begun, expired{1}, connected{2}), wrote{attempt: at, err: session.ErrExpired}, "put@2 update=5#1 marker=make"},
-		{"but not before that has begun", append(begun, expired{1}), wrote{attempt: at, err: session.ErrExpired}, ""},
-		{"one that was thought lost has come", append(begun, wrote{attempt: at, err: errLost}, looked{attempt: at}), wrote{attempt: at, err: session.ErrNodeExists, marker: true}, "look@1 #1"},
-		{"likewise, with a marker", marked, wrote{attempt: second, err: session.ErrBadVersion, marker: true}, "look@1 #2"},
-		{"there is no directory for markers", begun, wrote{attempt: at, err: session.ErrNoNode, marker: true}, "ensure@1 markers=true"},
-		{"somebody deleted our marker", marked, wrote{attempt: second, err: session.ErrNoNode, marker: true}, "put@1 update=5#2 marker=make"},
+		{"the epoch ended while we looked", lost, looked{attempt: at, err: session.ErrExpired}, "answer outcome unknown: session expired"},
+		{"nobody may look", lost, looked{attempt: at, err: session.ErrNoAuth}, "answer outcome unknown: not authorized"},
+		{"look again when the answer is lost", lost, looked{attempt: at, err: session.ErrDisconnected}, "look@1 #1"},
+		{"do not look in another epoch", across, wrote{attempt: at, err: errLost}, "answer outcome unknown: connection lost"},
+		{"what was never sent is sent in the next epoch", across, wrote{attempt: at, err: session.ErrExpired}, "mark@2 #1"},
+		{"but not before that has begun", plus(begun, expired{1}), wrote{attempt: at, err: session.ErrExpired}, ""},
+		{"one that was thought lost has come", twice, wrote{attempt: at, err: session.ErrBadVersion, marker: true}, "look@1 #1"},
+		{"and then somebody deleted the marker", twice, wrote{attempt: at, err: session.ErrNoNode, marker: true}, "look@1 #1"},
+		{"there is no directory for markers", marking, marked{at, session.ErrNoNode}, "ensure@1 markers=true"},
+		{"there is now", unmarked, ensured{at, nil}, "mark@1 #1"},
+		{"somebody deleted our marker before anything was in doubt", next, wrote{attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
+		{"somebody wrote to it before", next, wrote{attempt: second, err: session.ErrBadVersion, marker: true}, "look@1 #2"},
 		{"an update of what is gone is not the creation of it", begun, wrote{attempt: at, err: session.ErrNoNode}, "answer " + errConflict.Error()},
 		{"somebody was faster", begun, wrote{attempt: at, err: session.ErrBadVersion}, "answer " + errConflict.Error()},
-		{"set makes the node", []input{connected{1}, set}, wrote{attempt: at, err: session.ErrNoNode}, "put@1 set+#1 marker=make"},
-		{"and what is above it", []input{connected{1}, set, wrote{attempt: at, err: session.ErrNoNode}}, wrote{attempt: at, err: session.ErrNoNode}, "ensure@1 markers=false"},
-		{"unless somebody else did", []input{connected{1}, set, wrote{attempt: at, err: session.ErrNoNode}}, wrote{attempt: at, err: session.ErrNodeExists}, "put@1 set#1 marker=make"},
+		{"what is known of one write is not doubted of the next", plus(twice, wrote{attempt: at, err: session.ErrBadVersion}, set), wrote{attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
+		{"nor of what was taken back", plus(lost, suspended{}, looked{attempt: at, exists: true}, forget{}, set, resumed{}), wrote{attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
+		{"set makes the node", setting, wrote{attempt: at, err: session.ErrNoNode}, "put@1 set+#1 marker=0"},
+		{"and what is above it", parentless, wrote{attempt: at, err: session.ErrNoNode}, "ensure@1 markers=false"},
+		{"unless somebody else did", parentless, wrote{attempt: at, err: session.ErrNodeExists}, "put@1 set#1 marker=0"},
 		{"one write at a time", begun, set, ""},
+		{"what waits for a connection can be taken back", []input{connected{1}, suspended{}}, set, ""},
+		{"it goes on with it", []input{connected{1}, suspended{}, set}, resumed{}, "mark@1 #1"},
+		{"also in the next epoch", []input{connected{1}, suspended{}, set, expired{1}}, connected{2}, "mark@2 #1"},
+		{"a session that is gone is not resumed", []input{connected{1}, set, marked{at, nil}, expired{1}, wrote{attempt: at, err: session.ErrExpired}}, resumed{}, ""},
 		{"the marker of a write under way is removed after it", begun, leave{}, "unfollow"},
-		{"which is still answered", append(begun, leave{}), wrote{attempt: at}, "answer <nil>; withdraw@1"},
-		{"also when its reply is lost", append(begun, leave{}), wrote{attempt: at, err: errLost}, "look@1 #1"},
-		{"but it is not repeated", append(begun, leave{}, wrote{attempt: at, err: errLost}), looked{attempt: at}, "answer config handle closed; withdraw@1"},
-		{"the end comes after the marker's", append(begun, leave{}, wrote{attempt: at}), withdrawn{1}, "* closed"},
+		{"which is still answered", plus(begun, leave{}), wrote{attempt: at, seen: 1}, "answer <nil>; withdraw@1"},
+		{"also when its reply is lost", plus(begun, leave{}), wrote{attempt: at, err: errLost}, "look@1 #1"},
+		{"but it is not repeated", plus(lost, leave{}), looked{attempt: at, exists: true}, "answer config handle closed; withdraw@1"},
+		{"the end comes after the marker's", closing, withdrawn{1}, "* closed"},
 		{"who has not written leaves at once", []input{connected{1}}, leave{}, "unfollow; * closed"},
-		{"a closed session has no markers", marked[:3], closed{}, "unfollow; * closed: session closed"},
-		{"nor has an expired one", append(marked[:3:3], expired{1}), leave{}, "unfollow; * closed"},
-		{"an answer from the past", append(begun, wrote{attempt: at, err: session.ErrBadVersion}, update), wrote{attempt: at}, ""},
-		{"take back what was not sent", append(begun, wrote{attempt: at, err: session.ErrExpired}, expired{1}), forget{}, "confirm false"},
-		{"take back what waits for a session", []input{set}, forget{}, "confirm true"},
-		{"an error about a marker of the past", append(begun, expired{1}, connected{2}), wrote{attempt: at, err: session.ErrNodeExists, marker: true}, "put@2 update=5#1 marker=make"},
-		{"a marker of the past that is gone proves nothing", append(begun, wrote{attempt: at, err: errLost}, expired{1}, connected{2}), looked{attempt: at}, "answer outcome unknown: session expired"},
-		{"a marker of the past is not that of the present", []input{connected{1}, set, expired{1}, connected{2}, wrote{attempt: at}}, update, "put@2 update=5#2 marker=make"},
-		{"old news of an expiry", []input{connected{2}, set, wrote{attempt: attempt{2, 1}}, expired{1}}, update, "put@2 update=5#2 marker=0"},
-		{"the epoch ended before the directory was made", append(begun, wrote{attempt: at, err: session.ErrNoNode, marker: true}, expired{1}, connected{2}), ensured{at, session.ErrExpired}, "put@2 update=5#1 marker=make"},
-		{"it cannot be made", append(begun, wrote{attempt: at, err: session.ErrNoNode, marker: true}), ensured{at, session.ErrNoAuth}, "answer not authorized"},
-		{"the session is closed while the marker is removed", append(begun, leave{}, wrote{attempt: at}), closed{}, "* closed"},
+		{"a closed session has no markers", done, closed{}, "unfollow; * closed: session closed"},
+		{"nor has an expired one", plus(done, expired{1}), leave{}, "unfollow; * closed"},
+		{"what a closed session has not done is told as such", begun, wrote{attempt: at, err: session.ErrClosed}, "answer config handle closed: session closed"},
+		{"an answer from the past", plus(begun, wrote{attempt: at, err: session.ErrBadVersion}, update), wrote{attempt: at}, ""},
+		{"what may have been sent is not taken back", begun, forget{}, "confirm false"},
+		{"nor what is in doubt", lost, forget{}, "confirm false"},
+		{"what was not sent is", plus(begun, expired{1}, wrote{attempt: at, err: session.ErrExpired}), forget{}, "confirm true"},
+		{"and what waits for a session", []input{set}, forget{}, "confirm true"},
+		{"or for its marker", marking, forget{}, "confirm true"},
+		{"which the next one then has", plus(marking, forget{}, set), marked{at, nil}, "put@1 set#2 marker=0"},
+		{"or for a directory", unmarked, forget{}, "confirm true"},
+		{"an error about what was taken back", plus(marking, set, forget{}), marked{at, session.ErrNoAuth}, "mark@1 #2"},
+		{"likewise", plus(unmarked, set, forget{}), ensured{at, session.ErrNoAuth}, "mark@1 #2"},
+		{"an error about a marker of the past", across, wrote{attempt: at, err: session.ErrNoNode, marker: true}, "mark@2 #1"},
+		{"a marker of the past that is gone proves nothing", plus(lost, expired{1}, connected{2}), looked{attempt: at}, "answer outcome unknown: session expired"},
+		{"a marker of the past is not that of the present", plus(across, wrote{attempt: at}), update, "mark@2 #2"},
+		{"nor one that was made in it", plus(marking, expired{1}, connected{2}), marked{at, nil}, "mark@2 #1"},
+		{"old news of an expiry", []input{connected{2}, set, marked{attempt{2, 1}, nil}, wrote{attempt: attempt{2, 1}, seen: 1}, expired{1}}, update, "put@2 update=5#2 marker=1"},
+		{"the epoch ended before the directory was made", plus(unmarked, expired{1}, connected{2}), ensured{at, session.ErrExpired}, "mark@2 #1"},
+		{"it cannot be made", unmarked, ensured{at, session.ErrNoAuth}, "answer not authorized"},
+		{"nor can the marker", marking, marked{at, session.ErrSessionFull}, "answer " + session.ErrSessionFull.Error()},
+		{"the session is closed while the marker is removed", closing, closed{}, "* closed"},
 		{"an older reading", []input{reading(9, 1, 9, 3, "new")}, reading(8, 1, 8, 2, "old"), ""},
 		{"the same once more", []input{reading(9, 1, 9, 3, "new")}, reading(10, 1, 9, 3, "new"), ""},
 		{"made again, with the same version", []input{reading(9, 1, 1, 0, "a")}, reading(12, 11, 11, 0, "a"), "* changed version=0"},
@@ -127,7 +164,7 @@ func TestRows(t *testing.T) {
 		{"that is told once", []input{nothing(3)}, nothing(4), ""},
 		{"follow in the next epoch", nil, unfollowed{session.ErrExpired}, "follow"},
 		{"or give up", nil, unfollowed{session.ErrNoAuth}, "unfollow; * closed: not authorized"},
-		{"nothing is told after the end began", append(begun, leave{}), reading(9, 1, 9, 3, "new"), ""},
+		{"nothing is told after the end began", plus(begun, leave{}), reading(9, 1, 9, 3, "new"), ""},
 	} {
 		m, _ := script(fresh(), row.before...)
 		next, out := m.Step(row.in)
@@ -140,6 +177,9 @@ func TestRows(t *testing.T) {
 // TestEveryInputInEveryState goes through all states of a handle with up to two writes,
 // and gives every input in each, possible or not.
 func TestEveryInputInEveryState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an exploration")
+	}
 	type node struct {
 		m       machine[string]
 		pending int // writes without an answer
@@ -153,12 +193,12 @@ func TestEveryInputInEveryState(t *testing.T) {
 			for _, err := range []error{
 				nil, session.ErrNoNode, session.ErrNodeExists, session.ErrNoAuth, session.ErrExpired, session.ErrDisconnected, errLost, errLostForEver,
 			} {
-				inputs = append(inputs, wrote{attempt: at, err: err}, wrote{attempt: at, err: err, marker: err != nil}, looked{attempt: at, err: err}, ensured{at, err})
+				inputs = append(inputs, marked{at, err}, wrote{attempt: at, err: err}, wrote{attempt: at, err: err, marker: err != nil}, looked{attempt: at, err: err}, ensured{at, err})
 			}
 			inputs = append(inputs, looked{attempt: at, exists: true, n: 1}, looked{attempt: at, exists: true, n: 2})
 		}
 	}
-	inputs = append(inputs, leave{}, closed{}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
+	inputs = append(inputs, leave{}, closed{}, suspended{}, resumed{}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
 		submit{write{always: true}}, submit{write{version: 1}})
 	todo := []node{{m: fresh()}}
 	seen := map[string]bool{}
@@ -182,10 +222,10 @@ func TestEveryInputInEveryState(t *testing.T) {
 			asked := 0
 			for _, e := range out.Do {
 				switch e := e.(type) {
-				case put, look, ensure:
+				case mark, put, look, ensure:
 					asked++
-					if _, is := e.(put); is && (at.m.phase != open || next.m.phase != open) {
-						fail("it writes when it is closing")
+					if _, is := e.(put); is && (at.m.phase != open || next.m.phase != open || !next.m.up || !next.m.stands) {
+						fail("it writes when it is closing, or suspended, or has no marker")
 					}
 				case answer:
 					next.pending--
@@ -211,7 +251,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 				if last < 0 || next.pending != 0 {
 					fail("it ends without a word")
 				}
-				if next.m.touched && !next.gone {
+				if (next.m.touched || next.m.stands) && !next.gone {
 					fail("it leaves its marker behind")
 				}
 			}
@@ -230,9 +270,9 @@ func TestEveryInputInEveryState(t *testing.T) {
 
 func isAnswer(in input) bool {
 	switch in.(type) {
-	case wrote, looked, ensured:
+	case marked, wrote, looked, ensured:
 		return true
-	case leave, connected, expired, closed, read, unfollowed, submit, forget, withdrawn:
+	case leave, connected, suspended, resumed, expired, closed, read, unfollowed, submit, forget, withdrawn:
 		return false
 	}
 	return false
@@ -250,6 +290,8 @@ func progress(t *testing.T, m machine[string]) {
 			return
 		case m.phase == leaving:
 			m, _ = m.Step(withdrawn{m.epoch})
+		case m.step == marking:
+			m, _ = m.Step(marked{m.asked, errLost})
 		case m.step == writing:
 			m, _ = m.Step(wrote{attempt: m.asked, err: errLost})
 		case m.step == looking:

@@ -10,7 +10,8 @@ import (
 )
 
 // A model is one handle beside a server that has the value, the markers and the
-// directories; requests and replies are lost, or come late, sessions expire, and others write.
+// directories; requests and replies are lost, or come late, sessions expire, callers leave,
+// and others write, also where they should not.
 type model struct {
 	m machine[string]
 
@@ -27,10 +28,12 @@ type model struct {
 	said    [3]verdict
 	kind    [3]string
 
-	question               effect // without an answer: put, look or ensure
+	question               effect // without an answer: mark, put, look or ensure
 	late                   *put   // whose reply was given up, and which may still come to the server
 	removing               bool   // the marker is to be removed
 	faults, others, epochs int
+	forgets                int
+	meddled                bool // somebody else has deleted a marker
 	left                   bool
 }
 
@@ -55,7 +58,7 @@ func (s model) key() string {
 	}
 	s.m.codec = nil
 	return fmt.Sprint(s.m, s.m.n, s.parents, s.markersDir, s.exists, s.version, s.marker, s.alive, s.applied, s.said, s.kind,
-		question, late, s.removing, s.faults, s.others, s.epochs, s.left)
+		question, late, s.removing, s.faults, s.others, s.epochs, s.forgets, s.meddled, s.left)
 }
 
 // apply is what the server does with a transaction.
@@ -66,13 +69,9 @@ func apply(s *model, p put) wrote {
 	case p.epoch != s.alive:
 		at.err = errLostForEver
 		return at
-	case !p.stands && !s.markersDir:
+	case !mk.exists:
 		at.err, at.marker = session.ErrNoNode, true
-	case !p.stands && mk.exists:
-		at.err, at.marker = session.ErrNodeExists, true
-	case p.stands && !mk.exists:
-		at.err, at.marker = session.ErrNoNode, true
-	case p.stands && mk.seen != p.seen:
+	case mk.seen != p.seen:
 		at.err, at.marker = session.ErrBadVersion, true
 	case p.create && !s.parents:
 		at.err = session.ErrNoNode
@@ -88,13 +87,25 @@ func apply(s *model, p put) wrote {
 			s.exists, s.version = true, 0
 		}
 		mk.seen++
-		if !p.stands {
-			mk.exists, mk.seen = true, 0
-		}
 		mk.n, at.seen = p.attempt.n, mk.seen
 		s.applied[p.attempt.n]++
 	}
 	return at
+}
+
+// plant is what the server does with a request for a marker.
+func plant(s *model, e mark) marked {
+	mk := &s.marker[e.epoch]
+	switch {
+	case e.epoch != s.alive:
+		return marked{e.attempt, errLostForEver}
+	case !s.markersDir:
+		return marked{e.attempt, session.ErrNoNode}
+	case mk.exists:
+		return marked{e.attempt, session.ErrNodeExists}
+	}
+	mk.exists, mk.seen, mk.n = true, 0, 0
+	return marked{e.attempt, nil}
 }
 
 // step has the machine take an input, and notes what it asks for.
@@ -108,7 +119,7 @@ func (s model) step(in input) model {
 	s.m, out = s.m.Step(in)
 	for _, e := range out.Do {
 		switch e := e.(type) {
-		case put, look, ensure:
+		case mark, put, look, ensure:
 			s.question = e
 		case withdraw:
 			s.removing = true
@@ -123,10 +134,24 @@ func (s model) step(in input) model {
 			default:
 				s.said[n] = denied
 			}
-		case confirm, follow, unfollow:
+		case confirm:
+			if e.done {
+				s.said[takenBack(queue, s.m.queue)] = denied
+			}
+		case follow, unfollow:
 		}
 	}
 	return s
+}
+
+// takenBack returns the number of the write that is missing.
+func takenBack(before, after []write) int {
+	for i, w := range before {
+		if i == len(after) || w.n != after[i].n {
+			return w.n
+		}
+	}
+	return 0
 }
 
 func (s model) answered(in input) model {
@@ -146,6 +171,18 @@ func (s model) next() []model {
 		}
 	}
 	switch q := s.question.(type) {
+	case mark:
+		done := s
+		in := plant(&done, q)
+		add(done.answered(in))
+		if q.epoch != s.alive {
+			break
+		}
+		lose(marked{q.attempt, errLost})
+		if s.faults > 0 {
+			done.faults--
+			add(done.answered(marked{q.attempt, errLost}))
+		}
 	case put:
 		done := s
 		in := apply(&done, q)
@@ -187,8 +224,9 @@ func (s model) next() []model {
 	}
 	// A session that has reconnected sees everything that it did before. That a lost request
 	// comes after the first look at the marker is more than can happen; the version of the
-	// marker protects against that too, unless the write was given up meanwhile.
-	if s.late != nil && s.m.phase == open && s.said[s.late.attempt.n] != denied {
+	// marker protects against that too, unless the write was given up meanwhile, or
+	// the marker is another one.
+	if s.late != nil && s.m.phase == open && s.said[s.late.attempt.n] != denied && (!s.meddled || s.said[s.late.attempt.n] == pending) {
 		s := s
 		apply(&s, *s.late)
 		s.late = nil
@@ -211,6 +249,21 @@ func (s model) next() []model {
 		s := s
 		s.marker[s.alive].exists, s.removing = false, false
 		add(s.step(withdrawn{s.alive}))
+	}
+	if mk := s.marker[s.alive]; s.others > 0 && mk.exists {
+		s := s
+		s.others--
+		s.marker[s.alive].n = 0
+		s.marker[s.alive].seen++
+		add(s)
+		s.marker[s.alive] = model{}.marker[0]
+		s.meddled = true
+		add(s)
+	}
+	if s.forgets > 0 && len(s.m.queue) > 0 {
+		s := s
+		s.forgets--
+		add(s.step(forget{}))
 	}
 	if s.others > 0 && s.exists {
 		s := s
@@ -239,8 +292,11 @@ func (s model) next() []model {
 
 // TestOnceOrNotAtAll goes through everything that can happen to two writes.
 func TestOnceOrNotAtAll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an exploration")
+	}
 	for _, exists := range []bool{false, true} {
-		begin := model{m: fresh(), alive: 1, exists: exists, parents: exists, markersDir: exists, faults: 2, others: 1, epochs: 1}
+		begin := model{m: fresh(), alive: 1, exists: exists, parents: exists, markersDir: exists, faults: 2, others: 1, epochs: 1, forgets: 1}
 		begin.m, _ = begin.m.Step(connected{1})
 		todo := []model{begin}
 		seen := map[string]bool{}

@@ -198,18 +198,26 @@ func TestUpdateIsAborted(t *testing.T) {
 	})
 }
 
-// What a write costs, with the directories made: one request, and one read for Update.
+// What a write costs, with the directories made: one request, and one read for Update. The
+// first one of a handle makes its marker before.
 func TestCost(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ok(t, counter(t, s[1]).Set(t.Context(), 0))
 		v := counter(t, s[0])
+		synctest.Wait()
+		srv.ResetRequests()
+		proposals := srv.Proposals()
 		ok(t, v.Set(t.Context(), 0))
+		if counts := srv.RequestsOf(s[0].ID()); counts[zktest.OpMulti] != 1 || counts[zktest.OpCreate] != 1 || srv.Proposals()-proposals != 2 {
+			t.Errorf("the first write costs %v, and %d proposals", counts, srv.Proposals()-proposals)
+		}
 		synctest.Wait()
 		srv.ResetRequests()
 		for range 10 {
 			ok(t, v.Update(t.Context(), increment))
 		}
 		synctest.Wait()
-		counts := srv.Requests()
+		counts := srv.RequestsOf(s[0].ID())
 		// Half of the reads are those of the view, one for each change.
 		if counts[zktest.OpMulti] != 10 || counts[zktest.OpGetData] > 20 || srv.Proposals() != 10 {
 			t.Errorf("ten updates cost %v, and %d proposals", counts, srv.Proposals())
@@ -327,6 +335,88 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
+// What waits for a connection has not been sent, and can be taken back.
+func TestContextEndsWithoutAConnection(t *testing.T) {
+	for name, first := range map[string]bool{"first write": true, "second write": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				v, other := counter(t, s[0]), counter(t, s[1])
+				ok(t, other.Set(t.Context(), 1))
+				if !first {
+					ok(t, v.Set(t.Context(), 2))
+				}
+				before, version, err := other.Get(t.Context())
+				ok(t, err)
+				srv.Refuse(true)
+				srv.Disconnect(s[0].ID())
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := v.Set(ctx, 3); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
+					t.Errorf("it was never sent: %v", err)
+				}
+				srv.Refuse(false)
+				pass(time.Minute)
+				value(t, other, before, version)
+				ok(t, v.Set(t.Context(), 4)) // nothing stands in its way
+				value(t, other, 4, version+1)
+			})
+		})
+	}
+}
+
+// Nor has what waits for the marker that is to prove it.
+func TestContextEndsBeforeTheMarker(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		srv.Delay(zktest.Match{Op: zktest.OpCreate}, 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := v.Set(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("it was never sent: %v", err)
+		}
+		ok(t, v.Update(t.Context(), increment))
+		value(t, v, 1, 0)
+		v.Close()
+		noMarkers(t, srv)
+	})
+}
+
+// A lateCtx has ended when somebody waits for its end, and not before what was asked for
+// is done.
+type lateCtx struct {
+	context.Context //nolint:containedctx // it is one
+	over            bool
+}
+
+func (c *lateCtx) Done() <-chan struct{} {
+	<-time.After(time.Second)
+	c.over = true
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (c *lateCtx) Err() error {
+	if c.over {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An answer that is there when the context's end is noticed is the answer.
+func TestContextEndsWithTheAnswer(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		for i := range 50 {
+			if err := v.Set(&lateCtx{Context: context.Background()}, i); err != nil {
+				t.Fatalf("round %d: it was answered in time, and the error is %v", i, err)
+			}
+		}
+		value(t, v, 49, 49)
+	})
+}
+
 // The handle ends with its session, and says so.
 func TestSessionIsClosed(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
@@ -382,6 +472,53 @@ func TestMarkerIsDeleted(t *testing.T) {
 		}
 		ok(t, v.Update(t.Context(), increment))
 		value(t, v, 4, 3)
+	})
+}
+
+// The marker of a first write is no exception: if somebody deletes it before it is looked
+// at, the write is not done again.
+func TestMarkerOfTheFirstWriteIsDeleted(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ok(t, counter(t, s[1]).Set(t.Context(), 0))
+		v := counter(t, s[0])
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/app/_config-markers/*"}, time.Second)
+		done := make(chan error, 1)
+		go func() { done <- v.Update(t.Context(), increment) }()
+		pass(900 * time.Millisecond)
+		for _, path := range markers(srv) {
+			ok(t, s[1].Delete(t.Context(), path, session.AnyVersion))
+		}
+		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("%v, want an unknown outcome", err)
+		}
+		ok(t, srv.AwaitFault(time.Second))
+		value(t, v, 1, 1)
+		ok(t, v.Update(t.Context(), increment))
+		value(t, v, 2, 2)
+	})
+}
+
+// A marker that somebody else has written to proves nothing either.
+func TestMarkerIsChanged(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := open(t, s[0], "/app/counter", config.JSON[int], &config.Options{Markers: "/else/where"})
+		ok(t, v.Update(t.Context(), increment))
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/else/where/*"}, time.Second)
+		done := make(chan error, 1)
+		go func() { done <- v.Update(t.Context(), increment) }()
+		pass(900 * time.Millisecond)
+		for _, path := range markers(srv) {
+			_, err := s[1].Set(t.Context(), path, []byte("1"), session.AnyVersion)
+			ok(t, err)
+		}
+		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("%v, want an unknown outcome", err)
+		}
+		value(t, v, 2, 1)
+		ok(t, v.Update(t.Context(), increment))
+		value(t, v, 3, 2)
 	})
 }
 
