@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A Codec turns values into the data of a node, and back. Its methods depend on nothing
-// but their argument, and must not block; Decode must not keep or modify it.
+// but their argument, and must not block: a view waits for its own. Decode must not keep
+// or modify its argument. A panic of a codec is an error, and so is [runtime.Goexit].
 type Codec[T any] interface {
 	Encode(value T) ([]byte, error)
 	Decode(data []byte) (T, error)
@@ -45,24 +47,48 @@ func (textCodec) Decode(data []byte) (string, error)  { return string(data), nil
 func (bytesCodec) Encode(value []byte) ([]byte, error) { return value, nil }
 func (bytesCodec) Decode(data []byte) ([]byte, error)  { return slices.Clone(data), nil }
 
-// ErrCodec means that a codec has panicked.
+// ErrCodec means that a codec has panicked, or called [runtime.Goexit].
 var ErrCodec = errors.New("codec panicked")
 
 // Encode is codec.Encode, but returns a panic as an error that wraps [ErrCodec].
 func Encode[T any](codec Codec[T], value T) (data []byte, err error) {
-	defer recovered(&err)
-	return codec.Encode(value)
+	if failed := contain(func() { data, err = codec.Encode(value) }); failed != nil {
+		return nil, failed
+	}
+	return data, err
 }
 
 // Decode is codec.Decode, but returns a panic as an error that wraps [ErrCodec].
 func Decode[T any](codec Codec[T], data []byte) (value T, err error) {
-	defer recovered(&err)
-	return codec.Decode(data)
+	if failed := contain(func() { value, err = codec.Decode(data) }); failed != nil {
+		var none T
+		return none, failed
+	}
+	return value, err
 }
 
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: %v", ErrCodec, r)
+// Make calls a function that makes a codec. The error wraps [ErrCodec] if it panics, and
+// [session.ErrInvalidArgument] if there is none.
+func Make[T any](codec func() Codec[T]) (made Codec[T], err error) {
+	if codec != nil {
+		err = contain(func() { made = codec() })
+	}
+	if err == nil && made == nil {
+		err = fmt.Errorf("%w: codec is nil", session.ErrInvalidArgument)
+	}
+	return made, err
+}
+
+// contain returns why a function of the user's did not return.
+func contain(f func()) error {
+	panicked, returned := actors.Contain(f)
+	switch {
+	case returned:
+		return nil
+	case panicked == nil:
+		return fmt.Errorf("%w: it called runtime.Goexit", ErrCodec)
+	default:
+		return fmt.Errorf("%w: %v", ErrCodec, panicked)
 	}
 }
 
@@ -94,26 +120,13 @@ type ValueState[T any] struct {
 // If opts is nil, the default options are used. The error names what is wrong with the
 // arguments; what fails later ends the watch, and [Watch.Err] says why.
 func Value[T any](s *session.Session, path string, codec func() Codec[T], opts *Options) (*Watch[ValueState[T]], error) {
-	made, err := makeCodec(codec)
+	made, err := Make(codec)
 	if err != nil {
 		return nil, errors.Join(validate(s, path), fmt.Errorf("watch: %w", err))
 	}
 	return begin(s, path, opts, kind[ValueState[T]]{
 		name: "value", aspect: session.AspectData, next: nextValue(made), merge: newest[ValueState[T]],
 	})
-}
-
-// makeCodec returns the codec, or an error that wraps [session.ErrInvalidArgument] if there is
-// none.
-func makeCodec[T any](codec func() Codec[T]) (made Codec[T], err error) {
-	defer recovered(&err)
-	if codec != nil {
-		made = codec()
-	}
-	if made == nil {
-		return nil, fmt.Errorf("%w: codec is nil", session.ErrInvalidArgument)
-	}
-	return made, nil
 }
 
 func nextValue[T any](codec Codec[T]) func(ValueState[T], bool, session.Reading) (ValueState[T], bool) {

@@ -223,8 +223,11 @@ type touchy struct{}
 func newTouchy() watch.Codec[int]               { return touchy{} }
 func (touchy) Encode(value int) ([]byte, error) { return []byte(strconv.Itoa(value)), nil }
 func (touchy) Decode(data []byte) (int, error) {
-	if string(data) == "panic" {
+	switch string(data) {
+	case "panic":
 		panic("this codec cannot bear it")
+	case "exit":
+		runtime.Goexit()
 	}
 	return strconv.Atoi(string(data))
 }
@@ -242,6 +245,15 @@ func TestCodecs(t *testing.T) {
 		if state := settled(t, w); !errors.Is(state.Err, watch.ErrCodec) || state.Value != 7 || state.Version != 2 {
 			t.Errorf("%+v", state)
 		}
+		set(t, other, "/a", "exit")
+		if state := settled(t, w); !errors.Is(state.Err, watch.ErrCodec) || state.Value != 7 || state.Version != 3 {
+			t.Errorf("%+v", state)
+		}
+		set(t, other, "/a", "8")
+		if state := settled(t, w); state.Err != nil || state.Value != 8 {
+			t.Errorf("%+v", state)
+		}
+		set(t, other, "/a", "panic")
 		text, raw := have(watch.Value(s, "/a", watch.Text, nil))(t), have(watch.Value(s, "/a", watch.Bytes, nil))(t)
 		defer text.Close()
 		defer raw.Close()
@@ -282,8 +294,13 @@ func TestRefusals(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if _, err := watch.Value(s, "/a", func() watch.Codec[int] { panic("no") }, nil); !errors.Is(err, watch.ErrCodec) {
-			t.Error(err)
+		for _, codec := range []func() watch.Codec[int]{
+			func() watch.Codec[int] { panic("no") },
+			func() watch.Codec[int] { runtime.Goexit(); return nil },
+		} {
+			if _, err := watch.Value(s, "/a", codec, nil); !errors.Is(err, watch.ErrCodec) {
+				t.Error(err)
+			}
 		}
 		s.Close()
 		refused(s, "/a", session.ErrClosed)

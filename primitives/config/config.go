@@ -39,7 +39,10 @@ type Value[T any] struct {
 // If opts is nil, the default options are used. The error names what is wrong with the
 // arguments; what fails later ends the handle, and [Value.Err] says why.
 func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *Options) (*Value[T], error) {
-	made, err := newCodec(codec)
+	made, err := watch.Make(codec)
+	if err != nil {
+		err = fmt.Errorf("config: %w", err)
+	}
 	if err := errors.Join(validate(s, path, opts), err); err != nil {
 		return nil, err
 	}

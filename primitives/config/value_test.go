@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -233,7 +234,12 @@ func TestNoGhosts(t *testing.T) {
 		"lost request":      func(srv *zktest.Server, _ *session.Session) { srv.DropRequest(zktest.Match{Op: zktest.OpMulti}) },
 		"second lost reply": func(srv *zktest.Server, _ *session.Session) { srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 1}) },
 		"third lost reply":  func(srv *zktest.Server, _ *session.Session) { srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 2}) },
-		"lost delete":       func(srv *zktest.Server, _ *session.Session) { srv.DropRequest(zktest.Match{Op: zktest.OpDelete}) },
+		"lost marker":       func(srv *zktest.Server, _ *session.Session) { srv.DropReply(zktest.Match{Op: zktest.OpCreate}) },
+		"marker not made":   func(srv *zktest.Server, _ *session.Session) { srv.DropRequest(zktest.Match{Op: zktest.OpCreate}) },
+		"second marker": func(srv *zktest.Server, _ *session.Session) {
+			srv.DropReply(zktest.Match{Op: zktest.OpCreate, Skip: 1}) // after the directory is made
+		},
+		"lost delete": func(srv *zktest.Server, _ *session.Session) { srv.DropRequest(zktest.Match{Op: zktest.OpDelete}) },
 		"lost look": func(srv *zktest.Server, _ *session.Session) {
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 2})
 			srv.DropReply(zktest.Match{Op: zktest.OpGetData, Path: "/app/_config-markers/*"})
@@ -522,21 +528,74 @@ func TestMarkerIsChanged(t *testing.T) {
 	})
 }
 
-// sick is a codec that panics where it is told to.
-type sick struct{ encode, decode bool }
+// sick is a codec that fails where it is told to.
+type sick struct{ encode, decode func() }
 
 func (c sick) Encode(v int) ([]byte, error) {
-	if c.encode {
-		panic("encode")
-	}
+	c.encode()
 	return fmt.Append(nil, v), nil
 }
 
 func (c sick) Decode([]byte) (int, error) {
-	if c.decode {
-		panic("decode")
-	}
+	c.decode()
 	return 1, nil
+}
+
+// A codec that panics, or ends its goroutine, is an error wherever it is called, and the
+// handle goes on.
+func TestSickCodec(t *testing.T) {
+	healthy := func() {}
+	for name, row := range map[string]struct {
+		f    func()
+		want string
+	}{
+		"panic":  {func() { panic("no") }, "codec panicked: no"},
+		"goexit": {runtime.Goexit, "codec panicked: it called runtime.Goexit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				mute := open(t, s[0], "/sick", func() config.Codec[int] { return sick{row.f, healthy} }, nil)
+				for name, err := range map[string]error{"Set": mute.Set(t.Context(), 1), "Update": mute.Update(t.Context(), increment)} {
+					if !errors.Is(err, watch.ErrCodec) || errors.Is(err, session.ErrUnknownOutcome) {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				if paths := srv.Paths(); len(paths) > 0 {
+					t.Errorf("written: %q", paths)
+				}
+				blind := open(t, s[0], "/sick", func() config.Codec[int] { return sick{healthy, row.f} }, nil)
+				ok(t, blind.Set(t.Context(), 1))
+				expect(t, blind, "invalid version=0: value does not decode: "+row.want)
+				if _, _, err := blind.Get(t.Context()); !errors.Is(err, watch.ErrCodec) || !errors.Is(err, config.ErrInvalid) {
+					t.Errorf("Get: %v", err)
+				}
+				if err := blind.Update(t.Context(), increment); !errors.Is(err, watch.ErrCodec) {
+					t.Errorf("Update: %v", err)
+				}
+				ok(t, blind.Set(t.Context(), 2))
+				expect(t, blind, "invalid version=1: value does not decode: "+row.want)
+				if v, err := config.Open(s[0], "/a", func() config.Codec[int] { row.f(); return nil }, nil); v != nil || !errors.Is(err, watch.ErrCodec) {
+					t.Errorf("Open: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A function that ends the goroutine of its caller ends only that.
+func TestUpdateEndsItsGoroutine(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := counter(t, s[0])
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_ = v.Update(t.Context(), func(int) (int, error) { runtime.Goexit(); return 1, nil })
+			t.Error("Update has returned")
+		}()
+		<-gone
+		ok(t, v.Update(t.Context(), increment))
+		value(t, v, 1, 0)
+	})
 }
 
 func TestBadInput(t *testing.T) {
@@ -554,7 +613,6 @@ func TestBadInput(t *testing.T) {
 			"root":                    {s[0], "/", config.JSON[int], nil, session.ErrInvalidPath},
 			"no codec":                {s[0], "/a", nil, nil, session.ErrInvalidArgument},
 			"nil codec":               {s[0], "/a", func() config.Codec[int] { return nil }, nil, session.ErrInvalidArgument},
-			"panic":                   {s[0], "/a", func() config.Codec[int] { panic("no") }, nil, watch.ErrCodec},
 			"markers: no path":        {s[0], "/a", config.JSON[int], &config.Options{Markers: "m"}, session.ErrInvalidPath},
 			"markers below the value": {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a/m"}, session.ErrInvalidPath},
 			"markers in the value":    {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a"}, session.ErrInvalidPath},
@@ -567,19 +625,6 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("I/O before the refusal: %v", counts)
 		}
 
-		mute := open(t, s[0], "/sick", func() config.Codec[int] { return sick{encode: true} }, nil)
-		if err := mute.Set(t.Context(), 1); !errors.Is(err, watch.ErrCodec) || errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("Encode panics: %v", err)
-		}
-		if err := mute.Update(t.Context(), increment); !errors.Is(err, watch.ErrCodec) {
-			t.Errorf("Encode panics: %v", err)
-		}
-		blind := open(t, s[0], "/sick", func() config.Codec[int] { return sick{decode: true} }, nil)
-		ok(t, blind.Set(t.Context(), 1))
-		expect(t, blind, "invalid version=0: value does not decode: codec panicked: decode")
-		if _, _, err := blind.Get(t.Context()); !errors.Is(err, watch.ErrCodec) {
-			t.Errorf("Decode panics: %v", err)
-		}
 		large := open(t, s[0], "/large", config.Bytes, nil)
 		srv.ResetRequests()
 		if err := large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)); !errors.Is(err, session.ErrTooLarge) {
