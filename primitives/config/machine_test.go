@@ -34,7 +34,9 @@ func script(m machine[string], ins ...input) (machine[string], effects) {
 }
 
 // describe writes effects down.
-func describe(out effects) string {
+func describe(out effects) string { return strings.Join(lines(out), "; ") }
+
+func lines(out effects) []string {
 	var all []string
 	for _, e := range out.Do {
 		switch e := e.(type) {
@@ -61,7 +63,7 @@ func describe(out effects) string {
 	for _, ev := range out.Emit {
 		all = append(all, "* "+ev.String())
 	}
-	return strings.Join(all, "; ")
+	return all
 }
 
 func TestRows(t *testing.T) {
