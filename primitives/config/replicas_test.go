@@ -1,0 +1,152 @@
+package config_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// lagging runs f with n sessions on three replicas in memory, of which two are behind the
+// leader.
+func lagging(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := zktest.NewServer(zktest.Config{
+			InProcess: true, Tick: time.Second, Replicas: 3, Lag: 700 * time.Millisecond, Latency: 10 * time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		all := make([]*session.Session, n)
+		for i := range all {
+			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
+				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer all[i].Close()
+		}
+		f(t, srv, all...)
+	})
+}
+
+// A server that is behind is no reason to count twice, or to forget what others counted.
+func TestCounterOnLaggingReplicas(t *testing.T) {
+	lagging(t, 6, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		served := map[int]int{}
+		for _, s := range s {
+			at, _ := srv.Serving(s.ID())
+			served[at]++
+		}
+		confirmed, unknown := count(t, s, 50, func(i int) {
+			switch victim := s[i%6].ID(); {
+			case i%7 == 0:
+				srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: victim})
+			case i%11 == 0:
+				srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: victim})
+			case i%13 == 0:
+				srv.Disconnect(victim) // to another replica, perhaps
+			}
+		})
+		srv.ClearFaults()
+		if confirmed != 300 || unknown != 0 {
+			t.Errorf("%d confirmed, %d unknown, of 300", confirmed, unknown)
+		}
+		v := open(t, s[0], "/app/counter", config.JSON[int], &config.Options{Sync: true})
+		if got, _, err := v.Get(t.Context()); err != nil || got != 300 {
+			t.Errorf("counted to %d (%v), want exactly 300", got, err)
+		}
+		if len(served) < 2 {
+			t.Errorf("the sessions are served by %v", served)
+		}
+		t.Logf("sessions by replica: %v", served)
+	})
+}
+
+// No view goes back: not what is told, not the last good value, nor what Get returns, whichever
+// replica the session comes to, and whether or not it expires in between.
+func TestNoViewGoesBack(t *testing.T) {
+	lagging(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		writer := counter(t, s[0])
+		ok(t, writer.Set(t.Context(), 0))
+		r := rand.New(rand.NewPCG(4, 2))
+		stop := make(chan struct{})
+		var readers sync.WaitGroup
+		ups := make([]int, len(s))
+		for i, s := range s[1:] {
+			v := counter(t, s)
+			readers.Go(func() { // what is told, beside what Last has
+				told := -1
+				for ev := range v.Events() {
+					changed, is := ev.(config.Changed[int])
+					switch {
+					case is && changed.Value < told:
+						t.Errorf("told %d after %d", changed.Value, told)
+					case is:
+						told = changed.Value
+						ups[i]++
+						if last, _, _ := v.Last(); last < told {
+							t.Errorf("the last one is %d, and %d was told", last, told)
+						}
+					case ev == config.Event(config.Deleted{}) && told >= 0:
+						t.Errorf("%v after %d", ev, told)
+					}
+				}
+				if told != 400 {
+					t.Errorf("the last that was told is %d", told)
+				}
+			})
+			readers.Go(func() { // what is read, which is at least what Last had before
+				read := -1
+				for {
+					last, _, _ := v.Last()
+					got, _, err := v.Get(t.Context())
+					switch {
+					case errors.Is(err, session.ErrNoNode) && read < 0 && last == 0: // not yet
+					case err != nil:
+						t.Error(err)
+					case got < max(read, last):
+						t.Errorf("read %d, after %d was read and %d seen", got, read, last)
+					default:
+						read = got
+					}
+					select {
+					case <-stop:
+						v.Close()
+						return
+					case <-time.After(70 * time.Millisecond):
+					}
+				}
+			})
+		}
+		for i := range 400 {
+			if err := writer.Set(t.Context(), i+1); err != nil {
+				t.Error(err)
+			}
+			<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
+			victim := s[1+r.IntN(3)].ID()
+			switch r.IntN(12) {
+			case 0, 1:
+				srv.Disconnect(victim)
+			case 2:
+				srv.DropReply(zktest.Match{Op: zktest.OpGetData, Session: victim})
+			case 3:
+				srv.Expire(victim)
+			}
+		}
+		srv.ClearFaults()
+		pass(time.Minute)
+		close(stop)
+		readers.Wait()
+		t.Logf("events by reader: %v", ups)
+	})
+}
