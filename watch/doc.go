@@ -6,14 +6,15 @@
 //
 //   - it converges: whatever happens to connections and sessions meanwhile, and also if
 //     the node is deleted, made again, or not there yet. Within two round trips after
-//     the troubles have ended the newest state is told;
+//     there is a connection again the newest state is told;
 //   - it never goes back: no state is older than one that was told before, also when the
 //     session moves to a server that lags;
 //   - it is a level, not a log: a slow reader gets the newest state, what it is told to
 //     have been added and removed is relative to what it has received itself, and it
 //     delays nobody.
 //
-// A [Cache], made by [Tree], is all that for a node and everything below it.
+// A [Cache], made by [Tree], is all that for a node and everything below it. It takes one
+// round trip more for each level of nodes that are new.
 //
 // A watch ends when it is closed, when its session is, or when the server refuses to
 // let the node be read: [Watch.Err] tells. Its channel is closed then.
