@@ -276,15 +276,19 @@ func (s *Session) step(in input) {
 	for _, ev := range e.Emit {
 		settled = append(settled, s.announce(ev)...)
 	}
+	var tell func()
 	for _, do := range e.Do {
 		switch do := do.(type) {
 		case dial:
 			s.begin(do.epoch)
 		case retire:
-			s.retire()
+			tell = s.retire()
 		case part:
 			s.part(settled)
 		}
+	}
+	if tell != nil {
+		tell() // now that there is another epoch to be asked
 	}
 }
 
@@ -301,8 +305,8 @@ func (s *Session) begin(number int) {
 	s.newest = e
 }
 
-// retire ends the present epoch.
-func (s *Session) retire() {
+// retire ends the present epoch, and returns what tells those who follow nodes in it.
+func (s *Session) retire() (tell func()) {
 	why := ErrExpired
 	if s.machine.Ended() {
 		why = ErrClosed
@@ -310,7 +314,7 @@ func (s *Session) retire() {
 		s.newest = nil
 		s.mu.Unlock()
 	}
-	s.forgetWatches(s.epoch, why)
+	tell = s.forgetWatches(s.epoch, why)
 	s.epoch.end(why)
 	if s.machine.Ended() {
 		go func() {
@@ -318,6 +322,7 @@ func (s *Session) retire() {
 			s.order.put(s.stop)
 		}()
 	}
+	return tell
 }
 
 // stop ends the loop and the streams of events.

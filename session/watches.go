@@ -498,12 +498,13 @@ func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (tell func()) {
 	return tell
 }
 
-// forgetWatches drops every watch of an epoch. It is called in the session's order, and
-// locks the table.
-func (s *Session) forgetWatches(epoch *epoch, why error) {
+// forgetWatches drops every watch of an epoch, and returns what tells their subscribers. It
+// is called in the session's order, and locks the table.
+func (s *Session) forgetWatches(epoch *epoch, why error) (tell func()) {
 	t := &s.watches
 	t.mu.Lock()
-	var tell []func()
+	defer t.mu.Unlock()
+	var all []func()
 	for key, e := range t.entries {
 		if e.epoch != epoch {
 			continue
@@ -511,13 +512,14 @@ func (s *Session) forgetWatches(epoch *epoch, why error) {
 		delete(t.entries, key)
 		e.armed, e.dead, e.origin = false, true, nil // its origin is told as well, and nobody listens
 		if len(e.subs) > 0 {
-			tell = append(tell, ending(e.subs, Reading{}, &OpError{Op: "watch", Path: s.relative(key.path), Err: why}))
+			all = append(all, ending(e.subs, Reading{}, &OpError{Op: "watch", Path: s.relative(key.path), Err: why}))
 			e.subs = nil
 		}
 	}
 	t.parked = nil
-	t.mu.Unlock()
-	for _, tell := range tell {
-		tell()
+	return func() {
+		for _, tell := range all {
+			tell()
+		}
 	}
 }
