@@ -175,9 +175,9 @@ func BenchmarkChange(b *testing.B) {
 // TestCostOfTrees holds what the documentation says of large trees.
 func TestCostOfTrees(t *testing.T) {
 	if testing.Short() {
-		t.Skip("reads 50,000 nodes")
+		t.Skip("reads 100,000 nodes")
 	}
-	_, perNode, goroutines := loadTree(t, 50_000) // so many that the two sessions themselves hardly count
+	_, perNode, goroutines := loadTree(t, 100_000)
 	if perNode > 1.2*1024 {
 		t.Errorf("%.0f bytes for each node, beside its path and data", perNode)
 	}

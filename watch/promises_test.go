@@ -1,0 +1,148 @@
+package watch_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// TestReapedContainer: a container that the server has removed, and somebody has made again,
+// is watched as before, whatever became of the connection meanwhile.
+func TestReapedContainer(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				container := func(child string) {
+					t.Helper()
+					if err := other.EnsurePath(t.Context(), "/c"); err != nil {
+						t.Fatal(err)
+					}
+					create(t, other, "/c/"+child, "")
+				}
+				container("x")
+				children := have(watch.Children(s, "/c", nil))(t)
+				defer children.Close()
+				node := have(watch.Node(s, "/c", nil))(t)
+				defer node.Close()
+				c := have(watch.Tree(s, "/c", nil))(t)
+				defer c.Close()
+				calm()
+				settled(t, children)
+				first := settled(t, node)
+				reap := func() {
+					t.Helper()
+					drop(t, other, "/c/x")
+					srv.Reap()
+					if stat, err := other.Exists(t.Context(), "/c"); stat != nil || err != nil {
+						t.Fatalf("%v, %v: it is not reaped", stat, err)
+					}
+				}
+				trouble(srv, s, func() { reap(); container("y") })
+				calm()
+				if state := settled(t, children); !slices.Equal(state.Names, []string{"y"}) || !slices.Equal(state.Removed, []string{"x"}) {
+					t.Error(state)
+				}
+				if state := settled(t, node); !state.Exists || state.Stat.Czxid <= first.Stat.Czxid {
+					t.Errorf("%v after %v", state, first)
+				}
+				if got, want := inCache(c), onServer(t, other, "/c"); !slices.Equal(got, want) || len(got) != 2 {
+					t.Errorf("the cache has %q, the server %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestSyncedFirstState: with Sync, the first state is at least as new as the call, also where
+// the server is an hour behind; without, it may be as old as the server.
+func TestSyncedFirstState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := have(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
+		defer srv.Close()
+		open := func(addrs []string) *session.Session {
+			return have(session.Open(t.Context(), addrs, &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext}))(t)
+		}
+		leader, s := open(srv.Addrs()[:1]), open(srv.Addrs()[1:])
+		defer leader.Close()
+		defer s.Close()
+		create(t, leader, "/a", "0")
+		create(t, leader, "/a/0", "")
+		if err := s.Sync(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		srv.SetLag(1, time.Hour)
+		last := 0
+		for _, sync := range []bool{false, true} {
+			last++
+			set(t, leader, "/a", strconv.Itoa(last))
+			create(t, leader, fmt.Sprintf("/a/%d", last), "")
+			opts := &watch.Options{Sync: sync}
+			node := have(watch.Node(s, "/a", opts))(t)
+			defer node.Close()
+			value := have(watch.Value(s, "/a", watch.Text, opts))(t)
+			defer value.Close()
+			children := have(watch.Children(s, "/a", opts))(t)
+			defer children.Close()
+			c := have(watch.Tree(s, "/a", &watch.TreeOptions{Sync: sync}))(t)
+			defer c.Close()
+			<-c.Synced()
+			want, names := "0", 1
+			if sync {
+				want, names = strconv.Itoa(last), last+1
+			}
+			if state := <-node.Changes(); string(state.Data) != want {
+				t.Errorf("sync=%v: %v", sync, state)
+			}
+			if state := <-value.Changes(); state.Value != want {
+				t.Errorf("sync=%v: %+v", sync, state)
+			}
+			if state := <-children.Changes(); len(state.Names) != names {
+				t.Errorf("sync=%v: %v", sync, state)
+			}
+			if state := c.Get("/a"); string(state.Data) != want || len(c.Children("/a")) != names {
+				t.Errorf("sync=%v: %v %v", sync, state, c.Children("/a"))
+			}
+			<-time.After(time.Millisecond)
+		}
+	})
+}
+
+// TestTreeIsPipelined: a large tree is read with hundreds of requests in one round trip, not
+// with one after the other.
+func TestTreeIsPipelined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := have(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
+		defer srv.Close()
+		open := func() *session.Session {
+			return have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 100 * time.Second, Dialer: srv.DialContext}))(t)
+		}
+		s, other := open(), open()
+		defer s.Close()
+		defer other.Close()
+		create(t, other, "/a", "")
+		grow(t, other, "/a", 5000, nil)
+		srv.ResetRequests()
+		begun := time.Now()
+		c := have(watch.Tree(s, "/a", nil))(t)
+		defer c.Close()
+		<-c.Synced()
+		reads := 0
+		for op, n := range srv.Requests() {
+			if op == zktest.OpGetData || op == zktest.OpGetChildren2 {
+				reads += n
+			}
+		}
+		trips := float64(time.Since(begun)) / float64(roundTrip)
+		t.Logf("%d nodes, %d reads in %.1f round trips", c.Len(), reads, trips)
+		if c.Len() != 5001 || reads != 2*5001 || trips > 30 {
+			t.Errorf("%d nodes took %d reads and %.1f round trips", c.Len(), reads, trips)
+		}
+	})
+}
