@@ -18,9 +18,9 @@
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// Every write is done once or not at all, whatever reply is lost (with one exception, that
-// its documentation names); its outcome is
-// unknown only if the session expired, or the caller left, before it could be found out.
+// Every write is done once or not at all, whatever reply is lost; its outcome is unknown
+// only if the session expired, the caller left, or somebody else touched the writer's marker,
+// before it could be found out.
 // The view never goes back, and ends with the newest value.
 //
 // # Group
