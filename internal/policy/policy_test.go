@@ -188,13 +188,18 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// conformance is a package for tests, and is imported by nothing else.
-const conformance = "primitives/internal/conformance"
+// These packages are for tests, and are imported by nothing else.
+const (
+	conformance = "primitives/internal/conformance"
+	peers       = "primitives/internal/peers"
+)
 
-func TestConformanceIsForTests(t *testing.T) {
+func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {
-		if !s.test && slices.Contains(s.imports(), module+"/"+conformance) {
-			t.Errorf("%s imports %s", s.path(), conformance)
+		for _, dir := range []string{conformance, peers} {
+			if !s.test && slices.Contains(s.imports(), module+"/"+dir) {
+				t.Errorf("%s imports %s", s.path(), dir)
+			}
 		}
 	}
 	for _, dir := range recipes(sources(t)) {

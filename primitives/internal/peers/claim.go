@@ -1,0 +1,154 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// A Claim is a peer's place in line, or its grant.
+//
+// A Claim is safe for concurrent use; but only one call of Visit may be under way.
+type Claim struct {
+	peer     *Peer
+	id       string
+	acquired chan struct{}
+	revoked  chan struct{}
+	lost     chan struct{}
+	ended    chan struct{}
+	answers  chan answer // to what was asked last
+
+	// Written before acquired or ended is closed.
+	node string
+	err  error
+}
+
+type answer struct {
+	text string
+	err  error
+}
+
+func newClaim(p *Peer, id string) *Claim {
+	return &Claim{
+		peer: p, id: id,
+		acquired: make(chan struct{}), revoked: make(chan struct{}), lost: make(chan struct{}), ended: make(chan struct{}),
+		answers: make(chan answer, 1),
+	}
+}
+
+// ID returns the name of the claim, which the recipes that have names for contenders are
+// given.
+func (c *Claim) ID() string { return c.id }
+
+// Acquired is closed when the peer holds.
+func (c *Claim) Acquired() <-chan struct{} { return c.acquired }
+
+// Revoked is closed when the listener of a [CuratorRevocable] was called.
+func (c *Claim) Revoked() <-chan struct{} { return c.revoked }
+
+// Lost is closed when the peer has noticed that it holds no more.
+func (c *Claim) Lost() <-chan struct{} { return c.lost }
+
+// Ended is closed when the peer neither holds nor waits any more.
+func (c *Claim) Ended() <-chan struct{} { return c.ended }
+
+// Err returns, after Ended, why the claim has ended: nil if it was released, and an error
+// that wraps [context.DeadlineExceeded] if its time was over.
+func (c *Claim) Err() error { return c.err }
+
+// Node returns, after Acquired, the path of the node that stands for the grant; "-" if the
+// recipe does not tell.
+func (c *Claim) Node() string { return c.node }
+
+// Visit has the holder read and write the node at path, and returns the version that it
+// then has. It fails if anybody else has written it in between.
+func (c *Claim) Visit(ctx context.Context, path string) (int, error) {
+	if err := c.peer.more("visit", c.id, path); err != nil {
+		return 0, err
+	}
+	text, err := c.await(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+// Release gives up the grant, or the place in line, and returns when the peer says that it
+// has. A node that only waited may be there for a moment more.
+func (c *Claim) Release(ctx context.Context) error {
+	if err := c.peer.more("release", c.id); err != nil {
+		return err
+	}
+	select {
+	case <-c.ended:
+		return c.err
+	case <-ctx.Done():
+		return fmt.Errorf("release %s: %w", c.id, context.Cause(ctx))
+	}
+}
+
+// await waits for the answer to a question.
+func (c *Claim) await(ctx context.Context) (string, error) {
+	select {
+	case a := <-c.answers:
+		return a.text, a.err
+	case <-c.ended:
+		return "", c.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s: %w", c.id, context.Cause(ctx))
+	}
+}
+
+// hear takes note of what the program says, and reports whether it was the last.
+func (c *Claim) hear(m message) (last bool) {
+	switch m.verb {
+	case "acquired":
+		c.node = m.rest
+		close(c.acquired)
+	case "revoked":
+		closeOnce(c.revoked)
+	case "lost":
+		closeOnce(c.lost)
+	case "visited":
+		c.reply(answer{text: m.rest})
+	case "refused":
+		c.reply(answer{err: c.failure(m.rest)})
+	case "answer":
+		c.reply(answer{text: m.rest})
+		return true
+	case "released":
+		c.finish(nil)
+		return true
+	case "timeout":
+		c.finish(fmt.Errorf("%s: %w", c.id, context.DeadlineExceeded))
+		return true
+	case "failed":
+		c.finish(c.failure(m.rest))
+		return true
+	}
+	return false
+}
+
+// reply keeps an answer for whoever awaits it.
+func (c *Claim) reply(a answer) {
+	select {
+	case c.answers <- a:
+	default: // the one before was for a caller that has left
+	}
+}
+
+func (c *Claim) failure(text string) error { return errors.New(c.id + ": " + text) }
+
+func (c *Claim) finish(err error) {
+	c.err = err
+	close(c.ended)
+}
+
+func closeOnce(ch chan struct{}) {
+	select {
+	case <-ch:
+	default:
+		close(ch)
+	}
+}

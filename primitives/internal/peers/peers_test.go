@@ -1,0 +1,350 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A stage is a real server, and who is on it.
+type stage struct {
+	ens     *zktest.Ensemble
+	s       *session.Session
+	company *Company
+}
+
+func newStage(t *testing.T) stage {
+	t.Helper()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	s, err := session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return stage{ens, s, NewCompany(t, ens.Addrs())}
+}
+
+func (st stage) contenders(t *testing.T, kinds ...Kind) []Contender {
+	t.Helper()
+	var all []Contender
+	for _, kind := range kinds {
+		all = append(all, st.company.Peer(t, kind.Library()).Contender(kind))
+	}
+	return all
+}
+
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func acquire(t *testing.T, p *Peer, kind Kind, path string) *Claim {
+	t.Helper()
+	c, err := p.Acquire(patient(t), kind, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func release(t *testing.T, c *Claim) {
+	t.Helper()
+	if err := c.Release(patient(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func await(t *testing.T, what string, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-patient(t).Done():
+		t.Fatalf("%s does not come", what)
+	}
+}
+
+func TestPeers(t *testing.T) {
+	st := newStage(t)
+	for name, play := range map[string]func(*testing.T, stage){
+		"contend": contend,
+		"overlap": overlap,
+		"claims":  claims,
+		"revoke":  revocation,
+		"crash":   crash,
+		"expire":  expire,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, st)
+		})
+	}
+}
+
+// contend has each library contend with itself, and with the other where they can.
+func contend(t *testing.T, st stage) {
+	for _, row := range []struct {
+		name   string
+		kinds  []Kind
+		rounds int
+	}{
+		{"Curator's mutex", []Kind{CuratorMutex, CuratorRevocable}, 40},
+		{"Curator's read-write lock", []Kind{CuratorRead, CuratorWrite}, 40},
+		{"Curator's latch", []Kind{CuratorLatch}, 20},
+		{"Curator's selector", []Kind{CuratorSelector}, 20},
+		{"kazoo's lock", []Kind{KazooLock}, 40},
+		{"kazoo's read-write lock", []Kind{KazooLaterRead, KazooWrite}, 40},
+		{"kazoo's election", []Kind{KazooElection, KazooLock}, 20},
+		{"kazoo named as Curator", []Kind{KazooStandard, CuratorMutex}, 40},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			all := st.contenders(t, row.kinds...)
+			at := "/" + strings.ReplaceAll(row.name, " ", "-")
+			t.Run("pairs", func(t *testing.T) {
+				Pairs(t, st.s, at+"-pairs", all, all)
+			})
+			t.Run("mix", func(t *testing.T) {
+				room := Mix(t, st.s, at, row.rounds, append(all, all...)...)
+				t.Log(room.Most(), room.Handovers())
+			})
+		})
+	}
+}
+
+// overlap: what is not compatible is seen not to be.
+func overlap(t *testing.T, st stage) {
+	curator := acquire(t, st.company.Peer(t, Curator), CuratorMutex, "/broken")
+	kazoo := acquire(t, st.company.Peer(t, Kazoo), KazooLock, "/broken")
+	var room Room
+	if err := room.Enter("Curator", false); err != nil {
+		t.Error(err)
+	}
+	if err := room.Enter("kazoo", false); err == nil {
+		t.Error("the room does not see two holders")
+	}
+	release(t, kazoo)
+	release(t, curator)
+}
+
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	var room Room
+	for _, step := range []struct {
+		leave, enter string
+		shared, ok   bool
+	}{
+		{enter: "a", ok: true},
+		{enter: "b"},
+		{leave: "a", enter: "c", shared: true},
+		{leave: "b", enter: "d", shared: true, ok: true},
+		{enter: "e"},
+	} {
+		room.Leave(step.leave)
+		if err := room.Enter(step.enter, step.shared); (err == nil) != step.ok {
+			t.Errorf("%+v: %v", step, err)
+		}
+	}
+	if n := room.Most(); n != 3 {
+		t.Errorf("%d at most", n)
+	}
+	if n := room.Handovers(); n[[2]string{"a", "b"}] != 1 || len(n) != 4 {
+		t.Error(n)
+	}
+	for _, version := range []int{1, 2} {
+		if err := room.visited(version); err != nil {
+			t.Error(err)
+		}
+	}
+	if room.visited(4) == nil {
+		t.Error("the room does not see that it was written")
+	}
+}
+
+// claims: what one peer can be asked to do, but for holding in turn.
+func claims(t *testing.T, st stage) {
+	for _, row := range []struct {
+		library Library
+		lock    Kind
+		ids     bool // it knows contenders by their ids, rather than their nodes
+		others  []Kind
+	}{
+		{Curator, CuratorMutex, false, []Kind{CuratorRevocable, CuratorRead, CuratorWrite, CuratorLatch, CuratorSelector}},
+		{Kazoo, KazooLock, true, []Kind{KazooPattern, KazooStandard, KazooRead, KazooLaterRead, KazooWrite, KazooElection}},
+	} {
+		t.Run(string(row.library), func(t *testing.T) {
+			t.Parallel()
+			ctx := patient(t)
+			peer := st.company.Peer(t, row.library)
+			dir := "/claims-" + string(row.library)
+			if _, err := st.s.Create(ctx, dir, nil, session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+
+			c := acquire(t, peer, row.lock, dir+"/lock")
+			if dir, _ := session.Split(c.Node()); dir != path.Join(dir) {
+				t.Errorf("it holds %s", c.Node())
+			}
+			if stat, err := st.s.Exists(ctx, c.Node()); err != nil || stat == nil {
+				t.Errorf("%s: %v, %v", c.Node(), stat, err)
+			}
+			want := c.Node()
+			if row.ids {
+				want = c.ID()
+			}
+			if line, err := peer.Line(ctx, row.lock, dir+"/lock"); err != nil || !slices.Equal(line, []string{want}) {
+				t.Errorf("the line is %q, %v, want %s", line, err, want)
+			}
+
+			// A waiter that is told to give up.
+			waiter, err := peer.Join(row.lock, dir+"/lock", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := []string(nil); len(line) != 2; {
+				if line, err = peer.Line(ctx, row.lock, dir+"/lock"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			release(t, waiter)
+			await(t, "the end", waiter.Ended())
+			if waiter.Err() != nil {
+				t.Error(waiter.Err())
+			}
+			// A caller that leaves.
+			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			if _, err := peer.Acquire(hasty, row.lock, dir+"/lock"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			// One whose node is written by somebody else.
+			if _, err := st.s.Create(ctx, dir+"/scratch", nil, session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := c.Visit(ctx, dir+"/scratch"); v != 1 || err != nil {
+				t.Error(v, err)
+			}
+			if v, err := Visit(ctx, st.s, dir+"/scratch"); v != 2 || err != nil {
+				t.Error(v, err)
+			}
+			if v, err := c.Visit(ctx, dir+"/nowhere"); err == nil {
+				t.Error(v, err)
+			}
+			release(t, c)
+			if stat, err := st.s.Exists(ctx, c.Node()); err != nil || stat != nil {
+				t.Errorf("%s: %v, %v", c.Node(), stat, err)
+			}
+
+			// Every kind holds, and can be told to give up.
+			for _, kind := range row.others {
+				at := dir + "/" + kind.name()
+				c := acquire(t, peer, kind, at)
+				if line, err := peer.Line(ctx, kind, at); err != nil || len(line) != 1 {
+					t.Errorf("%s: the line is %q, %v", kind, line, err)
+				}
+				if kind.Shared() {
+					release(t, c)
+					continue
+				}
+				waiter, err := peer.Join(kind, at, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				release(t, waiter)
+				release(t, c)
+				release(t, acquire(t, peer, kind, at))
+			}
+
+			// What is not possible.
+			if _, err := peer.Acquire(ctx, "kazoo/nothing", "/x"); err == nil {
+				t.Error("acquired nothing")
+			}
+			if _, err := peer.Acquire(ctx, Kind(row.library)+"/nothing", "/x"); err == nil {
+				t.Error("acquired nothing")
+			}
+			if _, err := peer.Line(ctx, Kind(row.library)+"/nothing", "/x"); err == nil {
+				t.Error("a line of nothing")
+			}
+		})
+	}
+}
+
+// revocation: the holder that is meant is asked, and no other.
+func revocation(t *testing.T, st stage) {
+	peer := st.company.Peer(t, Curator)
+	c := acquire(t, peer, CuratorRevocable, "/lock")
+	other := acquire(t, peer, CuratorRevocable, "/other")
+	if err := peer.Revoke(patient(t), c.Node()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the request to release", c.Revoked())
+	release(t, c)
+	select {
+	case <-other.Revoked():
+		t.Error("the other was asked too")
+	default:
+	}
+	release(t, other)
+}
+
+// crash: a peer that crashes holds until its session is over.
+func crash(t *testing.T, st stage) {
+	for _, library := range []Library{Curator, Kazoo} {
+		t.Run(string(library), func(t *testing.T) {
+			t.Parallel()
+			kind := map[Library]Kind{Curator: CuratorMutex, Kazoo: KazooLock}[library]
+			survivor := st.company.Peer(t, library)
+			victim := Start(t, library, st.ens.Addrs(), &Options{SessionTimeout: 2 * time.Second})
+			at := "/crash-" + string(library)
+			first := acquire(t, victim, kind, at)
+			second, err := survivor.Join(kind, at, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := victim.Kill(); err != nil {
+				t.Error(err)
+			}
+			await(t, "the end", first.Ended())
+			if err := first.Err(); !errors.Is(err, ErrEnded) {
+				t.Error(err)
+			}
+			if _, err := victim.Acquire(patient(t), kind, at); !errors.Is(err, ErrEnded) {
+				t.Error(err)
+			}
+			await(t, "the grant", second.Acquired())
+			release(t, second)
+		})
+	}
+}
+
+// expire: a peer whose session is over says so of all that it holds.
+func expire(t *testing.T, st stage) {
+	for library, kinds := range map[Library][]Kind{
+		Curator: {CuratorMutex, CuratorWrite, CuratorLatch, CuratorSelector},
+		Kazoo:   {KazooLock, KazooWrite, KazooElection},
+	} {
+		t.Run(string(library), func(t *testing.T) {
+			t.Parallel()
+			proxy := zktest.NewProxy(t, st.ens.Addrs()...)
+			victim := Start(t, library, proxy.Addrs(), nil)
+			var held []*Claim
+			for _, kind := range kinds {
+				held = append(held, acquire(t, victim, kind, "/expire-"+string(library)+"-"+kind.name()))
+			}
+			proxy.Expire(proxy.Sessions()[0])
+			for _, c := range held {
+				await(t, "the loss of "+c.ID(), c.Lost())
+			}
+		})
+	}
+}

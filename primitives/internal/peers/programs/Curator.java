@@ -1,0 +1,366 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.leader.Participant;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.state.ConnectionState;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.zookeeper.data.Stat;
+
+/** Curator's recipes, which do what standard input says: the protocol is in protocol.go. */
+public class Curator {
+    static final Map<String, Claim> claims = new ConcurrentHashMap<>();
+    static CuratorFramework client;
+
+    static synchronized void say(String... words) {
+        System.out.println(String.join(" ", words).replace('\n', ' '));
+        System.out.flush();
+    }
+
+    static void failed(String id, Throwable e) {
+        e.printStackTrace();
+        say("failed", id, e.toString());
+    }
+
+    /** One recipe. All its methods are called by one thread, as mutexes demand. */
+    interface Recipe {
+        /** Returns false if it was not acquired in time; 0 is any time. */
+        boolean acquire(long millis) throws Exception;
+
+        String node() throws Exception;
+
+        void release() throws Exception;
+    }
+
+    static class Mutex implements Recipe {
+        final InterProcessMutex mutex;
+
+        Mutex(InterProcessMutex mutex) {
+            this.mutex = mutex;
+        }
+
+        static Mutex revocable(String path, String id) {
+            InterProcessMutex mutex = new InterProcessMutex(client, path);
+            mutex.makeRevocable(m -> say("revoked", id));
+            return new Mutex(mutex);
+        }
+
+        @Override
+        public boolean acquire(long millis) throws Exception {
+            if (millis > 0) {
+                return mutex.acquire(millis, TimeUnit.MILLISECONDS);
+            }
+            mutex.acquire();
+            return true;
+        }
+
+        @Override
+        public String node() throws Exception {
+            Method path = InterProcessMutex.class.getDeclaredMethod("getLockPath");
+            path.setAccessible(true);
+            return (String) path.invoke(mutex);
+        }
+
+        @Override
+        public void release() throws Exception {
+            mutex.release();
+        }
+    }
+
+    static class Latch implements Recipe {
+        final LeaderLatch latch;
+
+        Latch(String path, String id) {
+            latch = new LeaderLatch(client, path, id);
+            latch.addListener(new LeaderLatchListener() {
+                @Override
+                public void isLeader() {}
+
+                @Override
+                public void notLeader() {
+                    say("lost", id);
+                }
+            });
+        }
+
+        @Override
+        public boolean acquire(long millis) throws Exception {
+            latch.start();
+            try {
+                if (millis <= 0) {
+                    latch.await();
+                    return true;
+                }
+                if (latch.await(millis, TimeUnit.MILLISECONDS)) {
+                    return true;
+                }
+            } catch (InterruptedException e) {
+                latch.close();
+                throw e;
+            }
+            latch.close();
+            return false;
+        }
+
+        @Override
+        public String node() {
+            return latch.getOurPath();
+        }
+
+        @Override
+        public void release() throws Exception {
+            latch.close();
+        }
+    }
+
+    static class Selector implements Recipe {
+        final CountDownLatch leads = new CountDownLatch(1);
+        final CountDownLatch enough = new CountDownLatch(1);
+        final ExecutorService executor = Executors.newSingleThreadExecutor();
+        final LeaderSelector selector;
+
+        Selector(String path, String id) {
+            selector = new LeaderSelector(client, path, executor, new LeaderSelectorListenerAdapter() {
+                @Override
+                public void takeLeadership(CuratorFramework client) {
+                    leads.countDown();
+                    try {
+                        enough.await();
+                    } catch (InterruptedException e) {
+                        say("lost", id);
+                    }
+                }
+            });
+            selector.setId(id);
+        }
+
+        @Override
+        public boolean acquire(long millis) throws Exception {
+            selector.start();
+            try {
+                if (millis <= 0) {
+                    leads.await();
+                    return true;
+                }
+                if (leads.await(millis, TimeUnit.MILLISECONDS)) {
+                    return true;
+                }
+            } catch (InterruptedException e) {
+                leave();
+                throw e;
+            }
+            leave();
+            return false;
+        }
+
+        @Override
+        public String node() {
+            return "-"; // it does not tell
+        }
+
+        /** Returns when the node is gone: the thread that leads deletes it at its end. */
+        @Override
+        public void release() throws Exception {
+            enough.countDown();
+            executor.shutdown();
+            executor.awaitTermination(1, TimeUnit.MINUTES);
+            selector.close();
+        }
+
+        void leave() throws Exception {
+            enough.countDown(); // if it is elected all the same
+            selector.close();
+            executor.shutdown();
+            executor.awaitTermination(1, TimeUnit.MINUTES);
+        }
+    }
+
+    static Recipe recipe(String kind, String path, String id) {
+        switch (kind) {
+            case "mutex":
+                return new Mutex(new InterProcessMutex(client, path));
+            case "revocable":
+                return Mutex.revocable(path, id);
+            case "read":
+                return new Mutex(new InterProcessReadWriteLock(client, path).readLock());
+            case "write":
+                return new Mutex(new InterProcessReadWriteLock(client, path).writeLock());
+            case "latch":
+                return new Latch(path, id);
+            case "selector":
+                return new Selector(path, id);
+            default:
+                throw new IllegalArgumentException("unknown kind " + kind);
+        }
+    }
+
+    /** A recipe, and the thread that it is used by. */
+    static class Claim extends Thread {
+        final String id;
+        final Recipe recipe;
+        final long millis;
+        final LinkedBlockingQueue<String[]> orders = new LinkedBlockingQueue<>();
+        boolean waits = true;
+        volatile boolean holds;
+
+        Claim(String id, Recipe recipe, long millis) {
+            super("claim " + id);
+            this.id = id;
+            this.recipe = recipe;
+            this.millis = millis;
+            setDaemon(true);
+        }
+
+        /** Has the claim do what it is told, or give up if it waits. */
+        synchronized void order(String[] words) {
+            orders.add(words);
+            if (waits) {
+                interrupt();
+            }
+        }
+
+        synchronized void waitsNoMore() {
+            waits = false;
+            interrupted();
+        }
+
+        @Override
+        public void run() {
+            try {
+                boolean acquired;
+                try {
+                    acquired = recipe.acquire(millis);
+                } catch (Exception e) {
+                    waitsNoMore();
+                    if (orders.isEmpty()) {
+                        throw e;
+                    }
+                    say("released", id);
+                    return;
+                }
+                waitsNoMore();
+                if (!acquired) {
+                    say("timeout", id);
+                    return;
+                }
+                holds = true;
+                say("acquired", id, recipe.node());
+                for (String[] words = orders.take(); words[0].equals("visit"); words = orders.take()) {
+                    visit(words[2]);
+                }
+                holds = false;
+                recipe.release();
+                say("released", id);
+            } catch (Exception e) {
+                failed(id, e);
+            } finally {
+                claims.remove(id);
+            }
+        }
+
+        void visit(String path) {
+            try {
+                Stat stat = new Stat();
+                client.getData().storingStatIn(stat).forPath(path);
+                stat = client.setData().withVersion(stat.getVersion()).forPath(path, id.getBytes(StandardCharsets.UTF_8));
+                say("visited", id, Integer.toString(stat.getVersion()));
+            } catch (Exception e) {
+                say("refused", id, e.toString());
+            }
+        }
+    }
+
+    static List<String> line(String kind, String path) throws Exception {
+        List<String> line = new ArrayList<>();
+        switch (kind) {
+            case "latch":
+                for (Participant p : ((Latch) recipe(kind, path, "")).latch.getParticipants()) {
+                    line.add(p.getId());
+                }
+                return line;
+            case "selector":
+                for (Participant p : ((Selector) recipe(kind, path, "")).selector.getParticipants()) {
+                    line.add(p.getId());
+                }
+                return line;
+            default:
+                line.addAll(((Mutex) recipe(kind, path, "")).mutex.getParticipantNodes());
+                return line;
+        }
+    }
+
+    static void obey(String[] words) {
+        String id = words[1];
+        try {
+            switch (words[0]) {
+                case "acquire":
+                    Claim claim = new Claim(id, recipe(words[2], words[3], id), Long.parseLong(words[4]));
+                    claims.put(id, claim);
+                    claim.start();
+                    return;
+                case "visit":
+                case "release":
+                    Claim old = claims.get(id);
+                    if (old != null) { // and otherwise it has ended, and said so
+                        old.order(words);
+                    }
+                    return;
+                case "revoke":
+                    Revoker.attemptRevoke(client, words[2]);
+                    say("answer", id);
+                    return;
+                case "line":
+                    say("answer", id, String.join(" ", line(words[2], words[3])));
+                    return;
+                default:
+                    throw new IllegalArgumentException("unknown command " + Arrays.toString(words));
+            }
+        } catch (Exception e) {
+            failed(id, e);
+        }
+    }
+
+    /** The arguments are the servers and the timeout of the session in milliseconds. */
+    public static void main(String[] args) throws Exception {
+        client = CuratorFrameworkFactory.newClient(args[0], Integer.parseInt(args[1]), 15000, new ExponentialBackoffRetry(100, 5));
+        client.getConnectionStateListenable().addListener((c, state) -> {
+            if (state == ConnectionState.LOST) {
+                for (Claim claim : claims.values()) {
+                    if (claim.holds) {
+                        say("lost", claim.id);
+                    }
+                }
+            }
+        });
+        client.start();
+        if (!client.blockUntilConnected(30, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("not connected");
+        }
+        say("ready");
+        BufferedReader orders = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = orders.readLine(); line != null; line = orders.readLine()) {
+            obey(line.split(" "));
+        }
+        client.close();
+        Runtime.getRuntime().halt(0); // whatever still waits
+    }
+}

@@ -1,0 +1,59 @@
+package peers
+
+import (
+	"fmt"
+	"strings"
+)
+
+// This file is what a test and a program say to each other: lines of words, on the
+// program's standard input and output. The second word is always the id of a claim, or of
+// a question, which the test has chosen. Ids are also what peers write into their nodes, if
+// the recipe writes anything that its user says.
+//
+//	acquire <id> <kind> <path> <millis>  answered by one of
+//	                                     acquired <id> <node>  while it holds
+//	                                     timeout <id>          if it did not within millis, unless they are 0
+//	                                     failed <id> <error>
+//	release <id>                         answered by one of
+//	                                     released <id>         also if it did not hold yet
+//	                                     failed <id> <error>
+//	visit <id> <path>                    while it holds: read the node, and write it at the version read;
+//	                                     answered by one of
+//	                                     visited <id> <version>
+//	                                     refused <id> <error>
+//	revoke <id> <node>                   answered by one of
+//	line <id> <kind> <path>              answer <id> <words...>
+//	                                     failed <id> <error>
+//
+// Of its own accord a program says that it is connected, that a holder was asked to
+// release, and that one holds no more:
+//
+//	ready
+//	revoked <id>
+//	lost <id>
+//
+// It ends, and its session with it, when its standard input does: thus also with a test
+// that was killed.
+
+// A message is what a program says.
+type message struct{ verb, id, rest string }
+
+func parse(line string) (message, error) {
+	words := strings.SplitN(strings.TrimSpace(line), " ", 3)
+	m := message{verb: words[0]}
+	if len(words) > 1 {
+		m.id = words[1]
+	}
+	if len(words) > 2 {
+		m.rest = words[2]
+	}
+	switch m.verb {
+	case "ready":
+		return m, nil
+	case "acquired", "timeout", "failed", "released", "visited", "refused", "answer", "revoked", "lost":
+		if m.id != "" {
+			return m, nil
+		}
+	}
+	return m, fmt.Errorf("peers: a program says %q", line)
+}
