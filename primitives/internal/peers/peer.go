@@ -134,8 +134,11 @@ func (p *Peer) tell(name string, words ...string) (*Claim, error) {
 	}
 	p.last++
 	c := newClaim(p, string(p.library)+"-"+strconv.Itoa(p.last))
-	p.claims[c.id] = c
-	return c, p.write(append([]string{name, c.id}, words...))
+	if err := p.write(append([]string{name, c.id}, words...)); err != nil {
+		return nil, err
+	}
+	p.claims[c.id] = c // before anything that is said of it is heard: that takes mu
+	return c, nil
 }
 
 // more sends a command for a claim that there is already.
@@ -149,7 +152,7 @@ func (p *Peer) more(words ...string) error {
 func (p *Peer) write(words []string) error {
 	_, err := io.WriteString(p.stdin, strings.Join(words, " ")+"\n")
 	if err != nil {
-		return fmt.Errorf("peers: tell %s: %w", p.library, err)
+		return fmt.Errorf("peers: %s: %w: %w", p.library, ErrEnded, err)
 	}
 	return nil
 }

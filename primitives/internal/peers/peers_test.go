@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -135,6 +136,48 @@ func overlap(t *testing.T, st stage) {
 	}
 	release(t, kazoo)
 	release(t, curator)
+}
+
+// Programs that do not behave.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, script string
+		ready        bool
+		status       string // of its end; "" if it is to be good
+	}{
+		{"ends when it is told to", "echo ready; exec cat >/dev/null", true, ""},
+		{"ends at once", "exit 3", false, "exit status 3"},
+		{"ends with complaints", "echo ready; read line; echo no more >&2; exit 4", true, "exit status 4"},
+		{"says nothing that is known", "echo ready; echo hello; exec cat", true, `says "hello"`},
+		{"says half of it", "echo ready; echo acquired; exec cat", true, `says "acquired"`},
+		{"speaks of nobody", "echo ready; echo acquired nobody; exec cat >/dev/null", true, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := launch(Curator, exec.CommandContext(patient(t), "sh", "-c", row.script))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.ready {
+				await(t, "the beginning", p.ready)
+			}
+			if row.status != "" {
+				c, err := p.Join(CuratorMutex, "/path", 0)
+				if err == nil {
+					await(t, "the end of the claim", c.Ended())
+					err = c.Err()
+				}
+				if !errors.Is(err, ErrEnded) {
+					t.Error(err)
+				}
+				await(t, "the end", p.exited)
+			}
+			if err := p.end(); (err == nil) != (row.status == "") || err != nil && !strings.Contains(err.Error(), row.status) {
+				t.Errorf("it has ended with %v", err)
+			}
+		})
+	}
 }
 
 func TestRoom(t *testing.T) {
