@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +20,11 @@ type acquirer struct {
 	acquire func(ctx context.Context, s *session.Session, path string, opts *lock.Options) (*lock.Lock, error)
 }
 
-var exclusive = acquirer{"exclusive", false, lock.Acquire}
+var (
+	exclusive = acquirer{"exclusive", false, lock.Acquire}
+	reader    = acquirer{"reader", true, lock.AcquireRead}
+	writer    = acquirer{"writer", false, lock.AcquireWrite}
+)
 
 // neighbours are who stand in one line with this library, and with each other.
 var neighbours = []struct {
@@ -33,6 +38,10 @@ var neighbours = []struct {
 	{"kazoo, named as we are", nil, []acquirer{exclusive}, []peers.Kind{peers.KazooStandard}, false},
 	{"all in one line", nil, []acquirer{exclusive}, []peers.Kind{peers.CuratorMutex, peers.KazooStandard}, false},
 	{"kazoo that knows our names", nil, []acquirer{exclusive}, []peers.Kind{peers.KazooPattern}, true},
+	{"Curator's locks", &lock.Options{Layout: lock.Curator}, []acquirer{exclusive}, []peers.Kind{peers.CuratorMutex, peers.CuratorRevocable, peers.CuratorSelector}, false},
+	{"Curator's read-write lock", &lock.Options{Layout: lock.Curator}, []acquirer{reader, writer}, []peers.Kind{peers.CuratorRead, peers.CuratorWrite}, false},
+	{"kazoo's locks", &lock.Options{Layout: lock.Kazoo}, []acquirer{exclusive, writer}, []peers.Kind{peers.KazooLock, peers.KazooPattern, peers.KazooElection}, false},
+	{"kazoo's read-write lock", &lock.Options{Layout: lock.Kazoo}, []acquirer{reader, writer, exclusive}, []peers.Kind{peers.KazooLaterRead, peers.KazooWrite}, false},
 }
 
 func TestRealNeighbours(t *testing.T) {
@@ -45,13 +54,128 @@ func TestRealNeighbours(t *testing.T) {
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()
 			row := peers.Row{Theirs: n.theirs, OneWay: n.oneWay}
-			for _, s := range sessions {
-				for _, a := range n.ours {
+			for _, a := range n.ours {
+				for _, s := range sessions {
 					row.Ours = append(row.Ours, a.contender(s, n.opts))
 				}
 			}
 			company.Contend(t, operator, fmt.Sprintf("/neighbours-%d", i), 300, row)
 		})
+	}
+	for name, play := range map[string]func(*testing.T, *peers.Peer, *session.Session){
+		"Curator asks us": curatorRevokes,
+		"we ask Curator":  curatorIsRevoked,
+		"we make Curator": curatorIsForced,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, company.Peer(t, peers.Curator), operator)
+		})
+	}
+}
+
+// curatorRevokes: a holder of ours, and one that waits, are told of Curator's mark.
+func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session) {
+	ctx := patient(t)
+	for i, layout := range []lock.Layout{lock.Standard, lock.Curator} {
+		path := fmt.Sprintf("/curator-revokes-%d", i)
+		opts := &lock.Options{Data: []byte("who we are"), Layout: layout}
+		holder := join(t, s, path, opts)
+		await[lock.Acquired](t, holder)
+		waiter := join(t, s, path, opts)
+		await[lock.Waiting](t, waiter) // from here on all of its events are kept
+		line, err := curator.Line(ctx, peers.CuratorMutex, path)
+		for err == nil && len(line) < 2 {
+			line, err = curator.Line(ctx, peers.CuratorMutex, path)
+		}
+		if err != nil || line[0] != holder.Node() {
+			t.Fatalf("Curator sees %q, %v, want %s first", line, err, holder.Node())
+		}
+		for _, node := range line {
+			if err := curator.Revoke(ctx, node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await[lock.Revoked](t, holder)
+		release(t, holder)
+		await[lock.Acquired](t, waiter)
+		await[lock.Revoked](t, waiter)
+		release(t, waiter)
+	}
+}
+
+// curatorIsRevoked: the listener of Curator's holder is called, and nobody else's.
+func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
+	const path = "/curator-is-revoked"
+	ctx := patient(t)
+	opts := &lock.RevokeOptions{Layout: lock.Curator}
+	holder, err := curator.Acquire(ctx, peers.CuratorRevocable, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter, err := curator.Join(peers.CuratorRevocable, path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := awaitLine(t, s, path, 2)
+	if line[0].Node != holder.Node() || !line[0].Holding || line[1].Holding {
+		t.Errorf("we see %+v, want %s first", line, holder.Node())
+	}
+	if err := lock.Revoke(ctx, s, path, opts); err != nil {
+		t.Fatal(err)
+	}
+	awaitPeer(t, "the request", holder.Revoked())
+	select {
+	case <-waiter.Revoked():
+		t.Error("who waits was asked too")
+	default:
+	}
+	if err := holder.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	awaitPeer(t, "the grant", waiter.Acquired())
+
+	// One that consents in time is not forced.
+	consent := make(chan error, 1)
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		consent <- lock.Revoke(ctx, s, path, &lock.RevokeOptions{Layout: lock.Curator, ForceAfter: time.Minute})
+	})
+	defer asked.Wait()
+	awaitPeer(t, "the request", waiter.Revoked())
+	if err := waiter.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-consent; err != nil {
+		t.Error(err)
+	}
+}
+
+// curatorIsForced: a holder that does not listen loses its node.
+func curatorIsForced(t *testing.T, curator *peers.Peer, s *session.Session) {
+	const path = "/curator-is-forced"
+	ctx := patient(t)
+	holder, err := curator.Acquire(ctx, peers.CuratorMutex, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter := join(t, s, path, &lock.Options{Layout: lock.Curator})
+	if err := lock.Revoke(ctx, s, path, &lock.RevokeOptions{Layout: lock.Curator, ForceAfter: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	await[lock.Acquired](t, waiter)
+	release(t, waiter)
+	if err := holder.Release(ctx); err != nil {
+		t.Logf("Curator does not like it: %v", err)
+	}
+}
+
+func awaitPeer(t *testing.T, what string, happened <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-happened:
+	case <-patient(t).Done():
+		t.Fatalf("%s does not come", what)
 	}
 }
 

@@ -147,7 +147,9 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 			return err
 		}
 		err = room.Enter(who, c.Shared)
-		if !c.Shared {
+		if c.Shared {
+			err = errors.Join(err, s.Sync(ctx, path), s.Sync(ctx, path)) // others can come
+		} else {
 			version, visitErr := tenancy.Visit(ctx, scratch)
 			if visitErr == nil {
 				visitErr = room.visited(version)
