@@ -23,8 +23,9 @@ const (
 	Curator
 
 	// Kazoo is that of kazoo: <32 hex digits>__lock__<number> for exclusive locks and
-	// writers, which are the same, and __rlock__ for readers. Curator does not respect
-	// such nodes.
+	// writers, which are the same here, and __rlock__ for readers. Curator does not
+	// respect such nodes, kazoo's own Lock does not respect readers, and the ReadLock of
+	// kazoo 2.8 waits for writers behind it, too, which is a deadlock.
 	Kazoo
 )
 

@@ -46,8 +46,6 @@ func marked(data []byte) (yes bool, force time.Duration) {
 }
 
 // mark returns the data of a node with the mark of the layout.
-
-// mark returns the data of a node with the mark of the layout.
 func (l Layout) mark(own []byte, force time.Duration) []byte {
 	if l == Curator {
 		return []byte(markCurator)
