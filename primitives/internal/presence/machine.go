@@ -24,6 +24,7 @@ const (
 	making     // the parent
 	looking    // at what is there
 	confirming // what is there, as the leader knows it
+	marking    // what is to be deleted: only a write tells for certain whose node has a version
 	taking     // over: deleting what is there, and creating ours
 	setting
 	deleting
@@ -31,7 +32,7 @@ const (
 )
 
 func (a asked) String() string {
-	return [...]string{"idle", "creating", "making", "looking", "confirming", "taking", "setting", "deleting", "withdrawing"}[a]
+	return [...]string{"idle", "creating", "making", "looking", "confirming", "marking", "taking", "setting", "deleting", "withdrawing"}[a]
 }
 
 // A turn names a request: answers to earlier ones mean nothing.
@@ -42,9 +43,15 @@ type Sight struct {
 	Exists  bool
 	Owner   int64 // the session that owns the node, 0 if none does
 	Past    bool  // the owner is an earlier session of ours
+	Czxid   int64 // 0 if it is not known
 	Version int32
-	Data    string
+	Data    string // not seen when leaving
 }
+
+// A ghost is a node that is waited for, or will be taken for a rival's.
+type ghost struct{ owner, czxid int64 }
+
+func (s Sight) ghost() ghost { return ghost{s.Owner, s.Czxid} }
 
 // An Input is something that happened.
 //
@@ -85,6 +92,7 @@ type (
 	}
 	stored struct { // answers store
 		turn
+		ghost   // whose data it is now
 		version int32
 	}
 	failed struct { // answers any of them
@@ -123,6 +131,7 @@ type (
 	look       struct {
 		turn
 		sync bool // after the server was brought up to date
+		bare bool // without the data, which needs no permission
 	}
 	takeOver struct { // delete the node at its version and create ours, in one transaction
 		turn
@@ -138,9 +147,13 @@ type (
 		turn
 		version int32
 	}
-	withdraw struct{ turn }
-	follow   struct{ epoch int } // answered by any number of saw, and blind
-	wait     struct {            // replaces an earlier one
+	withdraw struct { // what is of the session, for at least so long
+		turn
+		session int64
+		long    time.Duration
+	}
+	follow struct{ epoch int } // answered by any number of saw, and blind
+	wait   struct {            // replaces an earlier one
 		n    int
 		long time.Duration
 	}
@@ -173,8 +186,8 @@ type waiter struct {
 // A Machine keeps one node.
 type Machine struct {
 	conflictAfter time.Duration // 0: twice the timeout of the session
-	takeOver      bool          // from others, after that
-	atOnce        bool          // without waiting
+	takeOver      bool          // from others, after that; until Joined is told
+	atOnce        bool          // without waiting, and what no session owns too
 
 	data    string // that is to be stored
 	rev     int    // counts them
@@ -187,14 +200,19 @@ type Machine struct {
 	asked     asked
 	sending   int // the rev of what the request stores
 	sent      string
+	aim       Sight // what it stores it in
 	seen      Sight
 	doubt     bool // what is there is not known
+	orphan    bool // there is no parent
 	stalled   bool // the session has ended, which will be told
+	offline   bool // the session is suspended: requests would wait, and be made when they are wrong
 	joined    bool // Joined was told, and no Gone
 	suspended bool // Suspended was told, and no Resumed
 	waits     int  // how often we have waited
-	waiting   int  // for a ghost to go: which wait it is; 0 if it is none
-	impatient bool // it has not gone
+	ghost     ghost
+	waiting   int   // for it to go: which wait it is; 0 if it is none
+	impatient bool  // it has not gone
+	barred    error // why it cannot be taken over
 	leaving   bool
 	why       error // of leaving
 	ended     bool
@@ -208,11 +226,14 @@ func (m Machine) String() string {
 		text string
 	}{
 		{m.doubt, "doubt"},
+		{m.orphan, "orphan"},
 		{m.stalled, "stalled"},
+		{m.offline, "offline"},
 		{m.joined, "joined"},
 		{m.suspended, "suspended"},
 		{m.waiting != 0, "waiting"},
 		{m.impatient, "impatient"},
+		{m.barred != nil, "barred"},
 		{m.leaving, fmt.Sprintf("leaving=%v", m.why)},
 		{m.ended, "ended"},
 	} {
@@ -266,19 +287,14 @@ func (m *stepper) take(in Input) {
 			m.stalled = false
 		}
 	case suspended:
+		m.offline = true
 		if m.joined && !m.suspended {
 			m.suspended = true
 			m.emit(Suspended{in.deadline})
 		}
 	case resumed:
-		if m.suspended {
-			m.suspended = false
-			m.emit(Resumed{})
-		}
-		if m.waiting != 0 {
-			m.impatient = false // ghosts live longer while the servers cannot be reached
-			m.wait()
-		}
+		m.offline, m.doubt = false, true
+		m.waiting, m.impatient = 0, false // ghosts live longer while the servers cannot be reached
 	case expired:
 		if in.epoch == m.turn.epoch {
 			m.expire()
@@ -310,8 +326,7 @@ func (m *stepper) take(in Input) {
 		}
 	case stored:
 		if m.answered(in.turn) {
-			m.asked, m.seen.Version, m.seen.Data = nothing, in.version, m.sent
-			m.confirm(m.sending)
+			m.wrote(in)
 		}
 	case failed:
 		if m.answered(in.turn) {
@@ -332,7 +347,9 @@ func (m *stepper) done() {
 		m.confirm(m.sending)
 	case deleting, withdrawing:
 		m.seen = Sight{}
-	case nothing, making, looking, confirming, setting:
+	case making:
+		m.orphan = false
+	case nothing, looking, confirming, marking, setting:
 	}
 }
 
@@ -340,25 +357,67 @@ func (m *stepper) looked(s Sight) {
 	confirmed := m.asked == confirming
 	m.asked, m.doubt = nothing, false
 	m.seen = s
-	if confirmed && m.foreign() && !m.leaving {
-		if m.takeOver {
-			m.takeAway()
-		} else {
-			m.leave(fmt.Errorf("%w: held by session %#x", ErrDuplicate, s.Owner))
-		}
+	switch {
+	case !confirmed || !m.foreign() || m.leaving || m.offline || s.ghost() != m.ghost || !m.waited():
+	case m.takeOver && m.barred == nil && (s.Owner != 0 || m.atOnce):
+		m.mark(s.Data)
+	default:
+		m.leave(m.duplicate())
+	}
+}
+
+// duplicate says who has the name.
+func (m Machine) duplicate() error {
+	err := fmt.Errorf("%w: held by session %#x", ErrDuplicate, m.seen.Owner)
+	if m.seen.Owner == 0 {
+		err = fmt.Errorf("%w: held by a node of no session", ErrDuplicate)
+	}
+	if m.barred != nil {
+		err = fmt.Errorf("%w, and it could not be taken over: %w", err, m.barred)
+	}
+	return err
+}
+
+// wrote follows data that was stored in what stands there, which may be another node by
+// now that has been changed as often.
+func (m *stepper) wrote(in stored) {
+	was := m.asked
+	m.asked = nothing
+	if in.owner != m.aim.Owner || m.aim.Czxid != 0 && in.czxid != m.aim.Czxid {
+		m.doubt = true
+		return
+	}
+	m.seen = m.aim // which is newer than what was seen meanwhile
+	m.seen.Czxid, m.seen.Version, m.seen.Data = in.czxid, in.version, m.sent
+	own := in.owner == m.session
+	switch {
+	case was == setting:
+		m.confirm(m.sending)
+	case m.offline || m.doubt: // it is marked again, if it is still there
+	case own && m.leaving:
+		m.ask(deleting)
+		m.do(remove{m.turn, in.version})
+	case !own && !m.leaving:
+		m.ask(taking)
+		m.do(takeOver{m.turn, in.version, m.data})
 	}
 }
 
 // confirm answers those whose data is known to have been stored.
 func (m *stepper) confirm(rev int) {
 	m.stored = max(m.stored, rev)
+	m.give(m.stored, nil)
+}
+
+// give answers those who wait for the data that counts up to rev.
+func (m *stepper) give(rev int, err error) {
 	var replies []actors.Reply[error]
-	for len(m.waiters) > 0 && m.waiters[0].rev <= m.stored {
+	for len(m.waiters) > 0 && m.waiters[0].rev <= rev {
 		replies = append(replies, m.waiters[0].reply)
 		m.waiters = m.waiters[1:]
 	}
 	if replies != nil {
-		m.do(answer{replies, nil})
+		m.do(answer{replies, err})
 	}
 }
 
@@ -374,7 +433,7 @@ func isAny(err error, targets ...error) bool {
 // fail follows a request that was not done, or may not have been.
 func (m *stepper) fail(err error) {
 	was := m.asked
-	m.asked = nothing
+	m.asked, m.orphan = nothing, false
 	switch {
 	case over(err):
 		m.stalled = true
@@ -382,19 +441,20 @@ func (m *stepper) fail(err error) {
 	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
 		m.doubt = true
 	case was == creating && isAny(err, session.ErrNoNode):
-		m.ask(making)
-		m.do(makeParent{m.turn})
+		m.orphan = true
 	case was == looking && isAny(err, session.ErrNoNode), was == confirming && isAny(err, session.ErrNoNode):
 		m.looked(Sight{})
 	case isAny(err, session.ErrNodeExists, session.ErrBadVersion, session.ErrNoNode):
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
-	case was == deleting:
+	case m.leaving && (was == looking || was == marking && m.aim.Owner == m.session || was == deleting):
 		m.ask(withdrawing)
-		m.do(withdraw{m.turn})
+		m.do(withdraw{m.turn, m.session, m.timeout})
 	case m.leaving:
 		m.end()
+	case was == marking, was == taking && isAny(err, session.ErrNoAuth):
+		m.barred = err
 	default:
 		m.leave(err)
 	}
@@ -402,13 +462,10 @@ func (m *stepper) fail(err error) {
 
 // refuse gives up to store what the server does not accept.
 func (m *stepper) refuse(err error) {
-	var replies []actors.Reply[error]
-	for _, w := range m.waiters {
-		replies = append(replies, w.reply)
+	if m.rev == m.sending {
+		m.data = m.seen.Data
 	}
-	m.waiters = nil
-	m.data = m.seen.Data
-	m.do(answer{replies, err})
+	m.give(m.sending, err)
 }
 
 func (m *stepper) leave(why error) {
@@ -418,9 +475,13 @@ func (m *stepper) leave(why error) {
 }
 
 func (m *stepper) expire() {
-	m.turn.epoch, m.asked, m.seen, m.doubt, m.waiting, m.impatient = 0, nothing, Sight{}, false, 0, false
+	m.turn.epoch, m.asked, m.seen, m.doubt, m.orphan, m.offline = 0, nothing, Sight{}, false, false, false
+	m.forget()
 	m.gone(session.ErrExpired)
 }
+
+// forget ends the wait for a ghost.
+func (m *stepper) forget() { m.ghost, m.waiting, m.impatient, m.barred = ghost{}, 0, false, nil }
 
 // gone tells that the node is, if it was told that it stands.
 func (m *stepper) gone(why error) {
@@ -432,52 +493,67 @@ func (m *stepper) gone(why error) {
 	}
 }
 
-func (m Machine) foreign() bool { return m.seen.Exists && m.seen.Owner != m.session && !m.seen.Past }
+func (m Machine) own() bool { return m.seen.Exists && m.seen.Owner == m.session }
+
+// foreign reports whether what stands is not for us to replace without further ado.
+func (m Machine) foreign() bool {
+	return m.seen.Exists && m.seen.Owner != m.session && (!m.seen.Past || m.barred != nil)
+}
 
 func (m *stepper) ask(a asked) {
 	m.asked = a
 	m.turn.n++
-	m.sending, m.sent = m.rev, m.data
+	m.sending, m.sent, m.aim = m.rev, m.data, m.seen
 }
 
 // advance makes the next request, unless one is under way.
 func (m *stepper) advance() {
-	own := m.seen.Exists && m.seen.Owner == m.session
 	switch {
 	case m.asked != nothing:
 	case m.turn.epoch == 0 && m.leaving:
 		m.end()
-	case m.turn.epoch == 0 || m.stalled:
+	case m.turn.epoch == 0 || m.stalled || m.offline:
 	case m.doubt:
 		m.ask(looking)
-		m.do(look{m.turn, false})
-	case m.leaving && own:
-		m.ask(deleting)
-		m.do(remove{m.turn, m.seen.Version})
+		m.do(look{m.turn, false, m.leaving})
+	case m.leaving && m.own():
+		m.mark(m.data)
 	case m.leaving:
 		m.end()
 	case !m.seen.Exists:
 		m.gone(ErrNodeDeleted)
+		if m.orphan {
+			m.ask(making)
+			m.do(makeParent{m.turn})
+			break
+		}
 		m.ask(creating)
 		m.do(create{m.turn, m.data})
 		m.do(follow{m.turn.epoch})
-	case own:
-		m.own()
+	case m.own():
+		m.keep()
+	case !m.foreign():
+		m.gone(ErrNodeDeleted)
+		m.mark(m.seen.Data)
 	case m.joined:
 		m.leave(fmt.Errorf("%w: taken over by session %#x", ErrDuplicate, m.seen.Owner))
 		m.end()
-	case m.seen.Past:
-		m.takeAway()
 	default:
 		m.conflict()
 	}
 }
 
-// own keeps the node that is ours up to date.
-func (m *stepper) own() {
+// keep keeps the node that is ours up to date.
+func (m *stepper) keep() {
 	if !m.joined {
-		m.joined, m.waiting, m.impatient = true, 0, false
+		m.joined = true
+		m.forget()
+		m.takeOver, m.atOnce = false, false // whoever has the name from now on has got it after us
 		m.emit(Joined{})
+	}
+	if m.suspended {
+		m.suspended = false
+		m.emit(Resumed{})
 	}
 	if m.seen.Data == m.data {
 		m.confirm(m.rev)
@@ -487,24 +563,37 @@ func (m *stepper) own() {
 	m.do(store{m.turn, m.seen.Version, m.data})
 }
 
-func (m *stepper) takeAway() {
-	m.ask(taking)
-	m.do(takeOver{m.turn, m.seen.Version, m.data})
+// mark begins to delete what was seen. Its version alone would not say which node it is,
+// as a newer one may have the same: so it is written to, with the data that it has anyway,
+// and the answer says whose it is. What is deleted then has the version after that, which a
+// node that comes in between has not.
+func (m *stepper) mark(data string) {
+	m.ask(marking)
+	m.sent = data
+	m.do(store{m.turn, m.seen.Version, data})
 }
 
 // conflict waits for the node of another session to go, and then makes sure that it is
 // there before it acts on it.
 func (m *stepper) conflict() {
+	if m.seen.ghost() != m.ghost {
+		m.forget()
+		m.ghost = m.seen.ghost()
+	}
 	switch {
-	case m.takeOver && m.atOnce:
-		m.takeAway()
-	case m.impatient || m.seen.Owner == 0 || m.atOnce: // what no session owns goes with none
+	case m.takeOver && m.atOnce && m.barred == nil:
+		m.mark(m.seen.Data)
+	case m.waited():
 		m.ask(confirming)
-		m.do(look{m.turn, true})
+		m.do(look{m.turn, true, false})
 	case m.waiting == 0:
 		m.wait()
 	}
 }
+
+// waited reports whether there is nothing more to wait for. What no session owns goes with
+// none.
+func (m Machine) waited() bool { return m.impatient || m.atOnce || m.seen.Owner == 0 }
 
 // wait has the machine told when it has waited for long enough.
 func (m *stepper) wait() {
@@ -517,6 +606,19 @@ func (m *stepper) wait() {
 	m.do(wait{m.waiting, long})
 }
 
+// Joined reports whether the node stands, as far as is known: at the end, whether it did
+// when it was given up.
+func (m Machine) Joined() bool { return m.joined }
+
+// Err returns why the node was given up. It is nil before that, and if that was asked
+// for.
+func (m Machine) Err() error {
+	if !m.ended {
+		return nil
+	}
+	return m.why
+}
+
 func (m Machine) reason() error {
 	if m.why != nil {
 		return m.why
@@ -526,8 +628,6 @@ func (m Machine) reason() error {
 
 func (m *stepper) end() {
 	m.ended = true
-	if len(m.waiters) > 0 {
-		m.refuse(m.reason())
-	}
+	m.give(m.rev, m.reason())
 	m.emit(Left{m.why})
 }

@@ -31,17 +31,21 @@ func alphabet(m Machine) []Input {
 	}
 	sights := []Sight{
 		{},
-		{Exists: true, Owner: 1, Data: "a"},
-		{Exists: true, Owner: 1, Version: 1, Data: "x"},
-		{Exists: true, Owner: 2, Data: "a"},
-		{Exists: true, Owner: 3, Past: true, Data: "a"},
-		{Exists: true, Data: "a"},
+		{Exists: true, Owner: 1, Czxid: 7, Data: "a"},
+		{Exists: true, Owner: 1, Czxid: 7, Version: 1, Data: "x"},
+		{Exists: true, Owner: 2, Czxid: 5, Data: "a"},
+		{Exists: true, Owner: 2, Czxid: 6, Data: "a"},
+		{Exists: true, Owner: 3, Czxid: 4, Past: true, Data: "a"},
+		{Exists: true, Czxid: 3, Data: "a"},
 	}
 	for _, s := range sights {
 		ins = append(ins, saw{m.turn.epoch, s}, looked{m.turn, s})
 	}
 	ins = append(ins, saw{m.turn.epoch - 1, sights[3]}, looked{turn{m.turn.epoch, m.turn.n - 1}, sights[3]})
-	ins = append(ins, done{m.turn}, done{turn{m.turn.epoch - 1, m.turn.n}}, stored{m.turn, 1})
+	ins = append(ins, done{m.turn}, done{turn{m.turn.epoch - 1, m.turn.n}})
+	for _, s := range sights[1:] {
+		ins = append(ins, stored{m.turn, s.ghost(), 1})
+	}
 	for _, err := range []error{
 		session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
 		session.ErrBadVersion, session.ErrNoAuth, session.ErrExpired, session.ErrSessionFull,
@@ -57,7 +61,7 @@ func answers(m Machine, in Input) bool {
 	case looked:
 		return m.asked == looking || m.asked == confirming
 	case stored:
-		return m.asked == setting
+		return m.asked == setting || m.asked == marking
 	case done:
 		return m.asked == creating || m.asked == making || m.asked == taking || m.asked == deleting || m.asked == withdrawing
 	}
@@ -69,9 +73,13 @@ type key struct {
 	asked                                  asked
 	seen                                   Sight
 	stored, sending, rev, waiters          int
-	data, sent, why                        string
+	data, sent                             string
 	online, doubt, stalled, joined         bool
 	suspended, waiting, impatient, leaving bool
+	offline, takeOver, atOnce, barred      bool
+	orphan                                 bool
+	aim                                    Sight
+	ghost                                  ghost
 }
 
 func keyOf(m Machine) key {
@@ -79,19 +87,30 @@ func keyOf(m Machine) key {
 		asked: m.asked, seen: m.seen, stored: m.stored, sending: m.sending, rev: m.rev, waiters: len(m.waiters), data: m.data, sent: m.sent,
 		online: m.turn.epoch != 0, doubt: m.doubt, stalled: m.stalled, joined: m.joined,
 		suspended: m.suspended, waiting: m.waiting != 0, impatient: m.impatient, leaving: m.leaving,
+		orphan: m.orphan, aim: m.aim, offline: m.offline, takeOver: m.takeOver, atOnce: m.atOnce, barred: m.barred != nil, ghost: m.ghost,
 	}
-	if m.asked == nothing {
+	if m.asked != creating && m.asked != taking && m.asked != marking && m.asked != setting {
 		k.sending, k.sent = 0, ""
 	}
-	if m.why != nil {
-		k.why = m.why.Error()
+	if m.asked != marking && m.asked != setting {
+		k.aim = Sight{}
 	}
 	return k
+}
+
+// mayTake reports whether what was seen may be replaced: ghosts of our own always, and what
+// others have if that was asked for, before Joined was told, and the wait is over.
+func mayTake(m Machine) bool {
+	s := m.seen
+	return s.Owner != m.session && (s.Past || m.takeOver && !m.joined && (m.atOnce || m.impatient && s.ghost() == m.ghost && s.Owner != 0))
 }
 
 // TestExhaustion goes through every state that a machine can reach, and checks every
 // step against the documented grammar and what must always hold.
 func TestExhaustion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an exploration")
+	}
 	for _, config := range []Machine{
 		{data: "a", rev: 1},
 		{data: "a", rev: 1, takeOver: true},
@@ -124,7 +143,7 @@ func TestExhaustion(t *testing.T) {
 					case Suspended:
 						bad, n.suspended = bad || !n.joined || n.suspended, true
 					case Resumed:
-						bad, n.suspended = bad || !n.suspended, false
+						bad, n.suspended = bad || !n.suspended || m.offline || m.doubt || m.seen.Owner != m.session, false
 					case Gone:
 						bad, n.joined, n.suspended = bad || !n.joined, false, false
 					case Left:
@@ -140,30 +159,40 @@ func TestExhaustion(t *testing.T) {
 				if m.ended && len(m.waiters) > 0 {
 					t.Fatalf("%v, %#v: commands without an answer", p.Machine, in)
 				}
-				requests := 0
+				requests, harmless := 0, true
 				for _, e := range out.Do {
 					switch e := e.(type) {
-					case create, makeParent, look, store, withdraw:
+					case withdraw:
 						requests++
+					case create, makeParent, look:
+						requests, harmless = requests+1, false
+					case store:
+						requests, harmless = requests+1, false
+						if s := m.seen; s.Owner != m.session && (m.asked != marking || e.data != s.Data || !mayTake(m)) {
+							t.Fatalf("%v, %#v: writes to %+v", p.Machine, in, s)
+						}
 					case takeOver:
-						requests++
-						if s := m.seen; s.Owner == m.session || !s.Past && !m.takeOver {
-							t.Fatalf("%v, %#v: takes over %+v", p.Machine, in, s)
+						requests, harmless = requests+1, false
+						if in, ok := in.(stored); !ok || !mayTake(m) || e.version != in.version || in.ghost != p.aim.ghost() {
+							t.Fatalf("%v, %#v: takes over %+v", p.Machine, in, m.seen)
 						}
 					case remove:
-						requests++
-						if m.seen.Owner != m.session {
+						requests, harmless = requests+1, false
+						if in, ok := in.(stored); !ok || in.owner != m.session || e.version != in.version {
 							t.Fatalf("%v, %#v: removes %+v", p.Machine, in, m.seen)
 						}
 					case follow, wait, answer:
 						_ = e
 					}
 				}
+				if !harmless && (m.offline || m.turn.epoch == 0) {
+					t.Fatalf("%v, %#v: does %#v without a connection", p.Machine, in, out.Do)
+				}
 				if requests > 1 || requests == 1 && m.asked == nothing || p.asked != nothing && m.asked == p.asked && requests > 0 && p.turn == m.turn {
 					t.Fatalf("%v, %#v: %v does %#v", p.Machine, in, m, out.Do)
 				}
 				// Whoever is connected waits for an answer, a ghost, or nothing at all.
-				idle := m.asked == nothing && m.turn.epoch != 0 && !m.stalled && !m.ended
+				idle := m.asked == nothing && m.turn.epoch != 0 && !m.stalled && !m.offline && !m.ended
 				stands := m.joined && m.seen.Owner == m.session && m.seen.Data == m.data
 				if idle && !stands && m.waiting == 0 {
 					t.Fatalf("%v, %#v: %v waits for nothing", p.Machine, in, m)
@@ -174,7 +203,7 @@ func TestExhaustion(t *testing.T) {
 				}
 			}
 		}
-		if len(seen) < 100 || len(seen) > 200_000 {
+		if len(seen) < 100 || len(seen) > 2_000_000 {
 			t.Errorf("%d states", len(seen))
 		}
 		t.Log(len(seen), "states")
@@ -183,52 +212,109 @@ func TestExhaustion(t *testing.T) {
 
 // TestRows are the transitions that are easy to get wrong.
 func TestRows(t *testing.T) {
-	start := func(config Machine) Machine {
-		config.data, config.rev = "a", 1
-		m, _ := config.Step(connected{1, 1, time.Second})
-		return m
-	}
-	step := func(m Machine, ins ...func(Machine) Input) (Machine, Effects) {
-		var out Effects
-		for _, in := range ins {
-			m, out = m.Step(in(m))
-		}
-		return m, out
-	}
+	var (
+		leave   = func(Machine) Input { return Leave{} }
+		late    = func(m Machine) Input { return patient{m.waits} }
+		early   = func(m Machine) Input { return patient{m.waits - 1} }
+		cut     = func(Machine) Input { return suspended{} }
+		back    = func(Machine) Input { return resumed{} }
+		expires = func(m Machine) Input { return expired{m.turn.epoch} }
+		anew    = func(m Machine) Input { return connected{m.turn.n + 1, 1, time.Second} }
+		ok      = func(m Machine) Input { return done{m.turn} }
+		update  = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
+	)
 	fails := func(err error) func(Machine) Input { return func(m Machine) Input { return failed{m.turn, err} } }
 	looks := func(s Sight) func(Machine) Input { return func(m Machine) Input { return looked{m.turn, s} } }
-	ok := func(m Machine) Input { return done{m.turn} }
-	foreign, past, own := Sight{Exists: true, Owner: 2, Version: 4}, Sight{Exists: true, Owner: 3, Past: true, Version: 5}, Sight{Exists: true, Owner: 1, Data: "a"}
-	leave := func(Machine) Input { return Leave{} }
-	late := func(m Machine) Input { return patient{m.waits} }
-	lost := fails(session.ErrUnknownOutcome)
+	sees := func(s Sight) func(Machine) Input { return func(m Machine) Input { return saw{m.turn.epoch, s} } }
+	stores := func(s Sight) func(Machine) Input {
+		return func(m Machine) Input { return stored{m.turn, s.ghost(), s.Version + 1} }
+	}
+	var (
+		foreign    = Sight{Exists: true, Owner: 2, Czxid: 40, Version: 4}
+		newer      = Sight{Exists: true, Owner: 2, Czxid: 41, Version: 4}
+		another    = Sight{Exists: true, Owner: 4, Czxid: 42}
+		past       = Sight{Exists: true, Owner: 3, Czxid: 30, Past: true, Version: 5}
+		persistent = Sight{Exists: true, Czxid: 20}
+		own        = Sight{Exists: true, Owner: 1, Czxid: 50, Data: "a"}
+		lost       = fails(session.ErrUnknownOutcome)
+		exists     = fails(session.ErrNodeExists)
+	)
+	type inputs []func(Machine) Input
+	takes, atOnce := Machine{takeOver: true}, Machine{takeOver: true, atOnce: true}
 	for name, c := range map[string]struct {
 		config Machine
-		ins    []func(Machine) Input
+		ins    inputs
 		want   string
 	}{
-		"a warm group":              {Machine{}, []func(Machine) Input{ok}, "[] [{}]"},
-		"no group yet":              {Machine{}, []func(Machine) Input{fails(session.ErrNoNode)}, "[makeParent] []"},
-		"it is made":                {Machine{}, []func(Machine) Input{fails(session.ErrNoNode), ok}, "[create follow] []"},
-		"a lost create":             {Machine{}, []func(Machine) Input{lost}, "[look] []"},
-		"which was done":            {Machine{}, []func(Machine) Input{lost, looks(own)}, "[] [{}]"},
-		"a ghost of ours":           {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(past)}, "[takeOver] []"},
-		"which went":                {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(past), fails(session.ErrNoNode)}, "[look] []"},
-		"another one":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign)}, "[wait] []"},
-		"which stays":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late}, "[look] []"},
-		"waits anew":                {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, fails(session.ErrDisconnected), looks(foreign), func(Machine) Input { return resumed{} }}, "[wait] []"},
-		"for as long":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), func(Machine) Input { return resumed{} }, func(m Machine) Input { return patient{m.waits - 1} }}, "[] []"},
-		"is a duplicate":            {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, looks(foreign)}, "[] [{name held by another: held by session 0x2}]"},
-		"or had gone":               {Machine{}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, looks(Sight{})}, "[create follow] []"},
-		"or is replaced":            {Machine{takeOver: true}, []func(Machine) Input{fails(session.ErrNodeExists), looks(foreign), late, looks(foreign)}, "[takeOver] []"},
-		"we are replaced":           {Machine{}, []func(Machine) Input{ok, func(Machine) Input { return saw{1, foreign} }}, "[] [{name held by another: taken over by session 0x2}]"},
-		"left before it is created": {Machine{}, []func(Machine) Input{leave, ok}, "[remove] []"},
-		"left, and not created":     {Machine{}, []func(Machine) Input{leave, fails(session.ErrNodeExists), looks(foreign)}, "[] [{<nil>}]"},
-		"a lost delete":             {Machine{}, []func(Machine) Input{ok, leave, lost, looks(own)}, "[remove] []"},
-		"of what another made":      {Machine{}, []func(Machine) Input{ok, leave, lost, looks(foreign)}, "[] [{<nil>}]"},
+		"a warm group":              {Machine{}, inputs{ok}, "[] [{}]"},
+		"no group yet":              {Machine{}, inputs{fails(session.ErrNoNode)}, "[makeParent] []"},
+		"it is made":                {Machine{}, inputs{fails(session.ErrNoNode), ok}, "[create follow] []"},
+		"a lost create":             {Machine{}, inputs{lost}, "[look] []"},
+		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{}]"},
+		"a ghost of ours":           {Machine{}, inputs{exists, looks(past)}, "[store] []"},
+		"is ours still":             {Machine{}, inputs{exists, looks(past), stores(past)}, "[takeOver] []"},
+		"or a rival's by now":       {Machine{}, inputs{exists, looks(past), stores(foreign)}, "[look] []"},
+		"which went":                {Machine{}, inputs{exists, looks(past), fails(session.ErrNoNode)}, "[look] []"},
+		"which went later":          {Machine{}, inputs{exists, looks(past), stores(past), fails(session.ErrNoNode)}, "[look] []"},
+		"not ours to write":         {Machine{}, inputs{exists, looks(past), fails(session.ErrNoAuth)}, "[wait] []"},
+		"is tried again":            {Machine{}, inputs{exists, looks(past), fails(session.ErrNoAuth), late, looks(past)}, "[store] []"},
+		"and reported":              {Machine{}, inputs{exists, looks(past), fails(session.ErrNoAuth), late, looks(past), fails(session.ErrNoAuth), looks(past)}, "[] [{name held by another: held by session 0x3, and it could not be taken over: not authorized}]"},
+		"another one":               {Machine{}, inputs{exists, looks(foreign)}, "[wait] []"},
+		"which stays":               {Machine{}, inputs{exists, looks(foreign), late}, "[look] []"},
+		"waits anew":                {Machine{}, inputs{exists, looks(foreign), late, fails(session.ErrDisconnected), cut, back, looks(foreign)}, "[wait] []"},
+		"for as long":               {Machine{}, inputs{exists, looks(foreign), cut, back, looks(foreign), early}, "[] []"},
+		"is another's by now":       {Machine{}, inputs{exists, looks(foreign), sees(another)}, "[wait] []"},
+		"or joined again":           {Machine{}, inputs{exists, looks(foreign), sees(newer)}, "[wait] []"},
+		"before the wait is over":   {Machine{}, inputs{exists, looks(foreign), sees(newer), early}, "[] []"},
+		"or when it is":             {takes, inputs{exists, looks(foreign), late, looks(another)}, "[wait] []"},
+		"is a duplicate":            {Machine{}, inputs{exists, looks(foreign), late, looks(foreign)}, "[] [{name held by another: held by session 0x2}]"},
+		"or had gone":               {Machine{}, inputs{exists, looks(foreign), late, looks(Sight{})}, "[create follow] []"},
+		"or is replaced":            {takes, inputs{exists, looks(foreign), late, looks(foreign)}, "[store] []"},
+		"when it is known":          {takes, inputs{exists, looks(foreign), late, looks(foreign), stores(foreign)}, "[takeOver] []"},
+		"to be the same":            {takes, inputs{exists, looks(foreign), late, looks(foreign), stores(newer)}, "[look] []"},
+		"not after leaving":         {takes, inputs{exists, looks(foreign), late, looks(foreign), leave, stores(foreign)}, "[] [{<nil>}]"},
+		"not when cut off":          {takes, inputs{exists, looks(foreign), late, looks(foreign), cut, stores(foreign)}, "[] []"},
+		"at once":                   {atOnce, inputs{exists, looks(foreign)}, "[store] []"},
+		"what no session owns":      {takes, inputs{exists, looks(persistent)}, "[look] []"},
+		"is not taken over":         {takes, inputs{exists, looks(persistent), looks(persistent)}, "[] [{name held by another: held by a node of no session}]"},
+		"unless at once":            {atOnce, inputs{exists, looks(persistent)}, "[store] []"},
+		"we are replaced":           {Machine{}, inputs{ok, sees(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
+		"when we were away":         {takes, inputs{ok, expires, anew, exists, looks(foreign)}, "[wait] []"},
+		"by one who stays":          {takes, inputs{ok, expires, anew, exists, looks(foreign), late, looks(foreign)}, "[] [{name held by another: held by session 0x2}]"},
+		"or was asked at once":      {atOnce, inputs{ok, expires, anew, exists, looks(foreign)}, "[wait] []"},
+		"or by a node of nobody":    {atOnce, inputs{ok, expires, anew, exists, looks(persistent), looks(persistent)}, "[] [{name held by another: held by a node of no session}]"},
+		"our ghost never is":        {takes, inputs{ok, expires, anew, exists, looks(past)}, "[store] []"},
+		"cut off":                   {Machine{}, inputs{ok, cut}, "[] [{0001-01-01 00:00:00 +0000 UTC}]"},
+		"nothing is said yet":       {Machine{}, inputs{ok, cut, back}, "[look] []"},
+		"it still stands":           {Machine{}, inputs{ok, cut, back, looks(own)}, "[] [{}]"},
+		"it does not":               {Machine{}, inputs{ok, cut, back, looks(Sight{})}, "[create follow] [{node deleted by somebody else}]"},
+		"it is another's":           {Machine{}, inputs{ok, cut, back, looks(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
+		"an update has to wait":     {Machine{}, inputs{ok, cut, update}, "[] []"},
+		"for a look":                {Machine{}, inputs{ok, cut, update, back}, "[look] []"},
+		"and is made":               {Machine{}, inputs{ok, cut, update, back, looks(own)}, "[store] [{}]"},
+		"not to another's":          {Machine{}, inputs{ok, cut, update, back, looks(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
+		"an update of another's":    {Machine{}, inputs{ok, update, stores(foreign)}, "[look] []"},
+		"nor does leaving":          {Machine{}, inputs{ok, cut, leave}, "[] []"},
+		"delete what is another's":  {Machine{}, inputs{ok, cut, leave, back, looks(foreign)}, "[] [{<nil>}]"},
+		"left before it is created": {Machine{}, inputs{leave, ok}, "[store] []"},
+		"left":                      {Machine{}, inputs{ok, leave, stores(own)}, "[remove] []"},
+		"left what is another's":    {Machine{}, inputs{ok, leave, stores(foreign)}, "[look] []"},
+		"left, and not created":     {Machine{}, inputs{leave, exists, looks(foreign)}, "[] [{<nil>}]"},
+		"a lost delete":             {Machine{}, inputs{ok, leave, stores(own), lost, looks(own)}, "[store] []"},
+		"of what another made":      {Machine{}, inputs{ok, leave, stores(own), lost, looks(foreign)}, "[] [{<nil>}]"},
+		"left, and in doubt":        {Machine{}, inputs{leave, lost}, "[look] []"},
+		"that cannot be settled":    {Machine{}, inputs{leave, lost, fails(session.ErrNoAuth)}, "[withdraw] []"},
+		"read only by its owner":    {Machine{}, inputs{lost, fails(session.ErrNoAuth)}, "[look] []"},
+		"may not be deleted":        {Machine{}, inputs{ok, leave, stores(own), fails(session.ErrNoAuth)}, "[withdraw] []"},
+		"may not be written":        {Machine{}, inputs{ok, leave, fails(session.ErrNoAuth)}, "[withdraw] []"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, out := step(start(c.config), c.ins...)
+			c.config.data, c.config.rev = "a", 1
+			m, _ := c.config.Step(connected{1, 1, time.Second})
+			var out Effects
+			for _, in := range c.ins {
+				m, out = m.Step(in(m))
+			}
 			var does []string
 			for _, e := range out.Do {
 				if _, reply := e.(answer); !reply {
@@ -239,5 +325,31 @@ func TestRows(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// Looks of one who leaves ask for no permission.
+func TestLeavingLooksWithoutPermission(t *testing.T) {
+	m, _ := Machine{data: "a", rev: 1}.Step(connected{1, 1, time.Second})
+	m, _ = m.Step(failed{m.turn, session.ErrUnknownOutcome})
+	m, out := m.Step(failed{m.turn, session.ErrNoAuth})
+	if want := (look{m.turn, false, true}); len(out.Do) != 1 || out.Do[0] != want {
+		t.Errorf("%#v", out.Do)
+	}
+}
+
+// What the server does not accept is no reason to drop what was asked for later.
+func TestRefusal(t *testing.T) {
+	m, _ := Machine{data: "a", rev: 1}.Step(connected{1, 1, time.Second})
+	m, _ = m.Step(done{m.turn})
+	m, _ = m.Step(Update{"b", actors.Reply[error]{}})
+	m, _ = m.Step(Update{"c", actors.Reply[error]{}})
+	m, out := m.Step(failed{m.turn, session.ErrTooLarge})
+	if len(out.Do) != 2 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (store{m.turn, 0, "c"}) {
+		t.Errorf("%#v", out.Do)
+	}
+	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
+	if len(out.Do) != 1 || len(m.waiters) != 0 || m.data != "a" || m.asked != nothing {
+		t.Errorf("%v: %#v", m, out.Do)
 	}
 }

@@ -165,14 +165,14 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		n.in(e.turn).Set(n.path, []byte(e.data), e.version, func(stat *session.Stat, err error) {
 			in := stored{turn: e.turn}
 			if err == nil {
-				in.version = stat.Version
+				in.ghost, in.version = ghost{stat.EphemeralOwner, stat.Czxid}, stat.Version
 			}
 			reply(e.turn, in, err)
 		})
 	case remove:
 		n.in(e.turn).Delete(n.path, e.version, func(err error) { reply(e.turn, done{e.turn}, err) })
 	case withdraw:
-		n.in(e.turn).Withdraw(n.path, func() { tell(done(e)) })
+		n.withdraw(e, func() { tell(done{e.turn}) })
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
@@ -195,6 +195,10 @@ func (n *Node) in(t turn) session.Async { return n.session.Async(t.epoch) }
 func (n *Node) look(e look, tell func(Sight, error)) {
 	requests := n.in(e.turn)
 	get := func() {
+		if e.bare {
+			requests.Exists(n.path, func(stat *session.Stat, err error) { tell(n.sight(nil, stat), err) })
+			return
+		}
 		requests.Get(n.path, func(data []byte, stat *session.Stat, err error) { tell(n.sight(data, stat), err) })
 	}
 	if !e.sync {
@@ -216,7 +220,7 @@ func (n *Node) sight(data []byte, stat *session.Stat) Sight {
 	}
 	return Sight{
 		Exists: true, Owner: stat.EphemeralOwner, Past: n.registry.had(stat.EphemeralOwner),
-		Version: stat.Version, Data: string(data),
+		Czxid: stat.Czxid, Version: stat.Version, Data: string(data),
 	}
 }
 
@@ -239,4 +243,37 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sub = sub
+}
+
+// withdraw deletes the node if it is of the session, and tries until that is done, or
+// the epoch over: [session.Async.Withdraw] would delete whatever stands there. It answers
+// then, or when it has tried for long enough.
+func (n *Node) withdraw(e withdraw, answer func()) {
+	requests, until, pause := n.in(e.turn), n.session.Age()+e.long, 20*time.Millisecond
+	var once sync.Once
+	var try func()
+	again := func(err error) {
+		switch {
+		case err == nil, over(err):
+			once.Do(answer)
+		case isAny(err, session.ErrDisconnected, session.ErrUnknownOutcome, session.ErrBadVersion, session.ErrNoNode):
+			try()
+		default: // until somebody has changed an ACL
+			if n.session.Age() > until {
+				once.Do(answer)
+			}
+			pause = min(2*pause, 5*time.Second)
+			actors.After(pause, try)
+		}
+	}
+	try = func() {
+		requests.Exists(n.path, func(stat *session.Stat, err error) {
+			if err != nil || stat == nil || stat.EphemeralOwner != e.session {
+				again(err)
+				return
+			}
+			requests.Delete(n.path, stat.Version, again)
+		})
+	}
+	try()
 }
