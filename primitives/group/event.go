@@ -34,8 +34,8 @@ type Member struct {
 func (m Member) String() string { return fmt.Sprintf("%s=%q", m.ID, m.Data) }
 
 // An Event reports what becomes of a member, and of its group. It is one of [Joined],
-// [MembersChanged], [Suspended], [Resumed], [Gone] and [Left]; no other type implements
-// it.
+// [MembersChanged], [Blinded], [Suspended], [Resumed], [Gone] and [Left]; no other type
+// implements it.
 //
 //sumtype:decl
 type Event interface {
@@ -60,11 +60,17 @@ type (
 		first  bool
 	}
 
+	// Blinded means that the group cannot be read any more, and no MembersChanged comes
+	// after it. Err says why, and may be [session.ErrNoAuth] or [session.ErrTooLarge]. The
+	// membership goes on.
+	Blinded struct{ Err error }
+
 	// Suspended means that the connection is lost. The membership will be at the
 	// Deadline unless Resumed comes first. What was told of the others may be outdated.
 	Suspended struct{ Deadline time.Time }
 
-	// Resumed means that the connection is back, and this handle is still a member.
+	// Resumed means that the connection is back, and that this handle was found to be a
+	// member still.
 	Resumed struct{}
 
 	// Gone means that this handle is not a member any more, and joins again by itself. Err
@@ -78,6 +84,7 @@ type (
 
 func (Joined) event()         {}
 func (MembersChanged) event() {}
+func (Blinded) event()        {}
 func (Suspended) event()      {}
 func (Resumed) event()        {}
 func (Gone) event()           {}
@@ -89,6 +96,7 @@ func (e MembersChanged) String() string {
 	return fmt.Sprintf("members=%v added=%v changed=%v removed=%v", e.Members, ids(e.Added), ids(e.Changed), ids(e.Removed))
 }
 
+func (e Blinded) String() string   { return "blinded: " + e.Err.Error() }
 func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
 func (Resumed) String() string     { return "resumed" }
 func (e Gone) String() string      { return "gone: " + e.Err.Error() }
@@ -162,7 +170,7 @@ func cancel(last, next Event) bool {
 	case MembersChanged:
 		_, ok := next.(MembersChanged)
 		return ok // they would have merged otherwise
-	case Joined, Resumed, Gone, Left:
+	case Joined, Blinded, Resumed, Gone, Left:
 	}
 	return false
 }

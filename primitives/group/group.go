@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -17,12 +16,8 @@ import (
 type Membership struct {
 	session  *session.Session
 	path, id string
-	node     *presence.Node
-	actor    *actors.Actor[input, Event]
+	kept     *presence.Kept[input, Event]
 	feed     feed
-
-	mu  sync.Mutex
-	err error
 }
 
 // Join becomes a member of the group at path, under the id and with the payload data,
@@ -37,42 +32,20 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 	if err := validate(s, path, id, data, o); err != nil {
 		return nil, err
 	}
-	m, node, err := presence.New(s, session.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver})
+	kept, err := presence.Keep(s, session.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
+		presence.Role[machine, input, Event]{
+			Recipe:  "group",
+			Path:    path,
+			Name:    "member " + session.Join(path, id),
+			Machine: func(node presence.Machine) machine { return machine{node: node, view: view{dir: path}} },
+			Input:   func(in presence.Input) input { return kept{in} },
+			Merge:   merge,
+			Cancel:  cancel,
+		})
 	if err != nil {
 		return nil, fmt.Errorf("group: %w", err)
 	}
-	member := &Membership{session: s, path: path, id: id, node: node}
-	member.actor = actors.Start(machine{node: m, view: view{dir: path}}, actors.Role[machine, input, presence.Effect, Event]{
-		Name: "member " + session.Join(path, id),
-		Perform: func(e presence.Effect, answer func(input)) {
-			node.Perform(e, func(in presence.Input) { answer(kept{in}) })
-		},
-		Observe: member.observe,
-		Stop:    leave{},
-		Merge:   merge,
-		Cancel:  cancel,
-	})
-	node.Begin(func(in presence.Input) { _ = member.actor.Tell(kept{in}) }, member.actor.Ended())
-	return member, nil
-}
-
-// observe keeps what the accessors return up to date with the machine.
-func (m *Membership) observe(now machine, events []Event) {
-	for _, ev := range events {
-		switch ev := ev.(type) {
-		case Left:
-			m.mu.Lock()
-			if ev.Err != nil {
-				m.err = fmt.Errorf("group %s: member %s: %w", m.path, m.id, ev.Err)
-				m.session.Observer().Lost("group", m.path, ev.Err)
-			}
-			m.mu.Unlock()
-		case Joined, MembersChanged, Suspended, Resumed, Gone:
-		}
-	}
-	if now.Ended() {
-		m.node.End()
-	}
+	return &Membership{session: s, path: path, id: id, kept: kept}, nil
 }
 
 // ID returns the id of the member.
@@ -82,43 +55,37 @@ func (m *Membership) ID() string { return m.id }
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
-// with [MembersChanged] anywhere before [Left]. The group is watched only when Events
+// with [MembersChanged] anywhere before [Left], until [Blinded]. The group is watched only when Events
 // has been called. It begins with the newest event before the first call, and is closed
 // after the last.
 func (m *Membership) Events() <-chan Event {
-	events := m.actor.Events()
-	m.feed.begin(m.session, m.path, nil, func(in input) { _ = m.actor.Tell(in) })
+	events := m.kept.Events()
+	m.feed.begin(m.session, m.path, nil, func(in input) { _ = m.kept.Tell(in) })
 	return events
 }
 
 // Done returns a channel that is closed when the membership was given up, for good.
-func (m *Membership) Done() <-chan struct{} { return m.actor.Ended() }
+func (m *Membership) Done() <-chan struct{} { return m.kept.Done() }
 
 // Err returns why it was. It returns nil while it was not, and if that was asked for.
 func (m *Membership) Err() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
+	if err := m.kept.Err(); err != nil {
+		return fmt.Errorf("group %s: member %s: %w", m.path, m.id, err)
+	}
+	return nil
 }
 
 // Update replaces the payload. It returns nil when the server has it, or a newer one. If
 // ctx ends first it returns the cause, and the update goes on: it is made when the
 // session is connected again, and survives an expiry. If the membership ends first, the
-// error wraps the reason.
+// error wraps the reason; what the server refuses is not stored, and the membership goes
+// on with the payload that it had.
 func (m *Membership) Update(ctx context.Context, data []byte) error {
-	if err := fits(m.session, m.path, m.id, data); err != nil {
-		return fmt.Errorf("group %s: update %s: %w", m.path, m.id, err)
+	err := fits(m.session, m.path, m.id, data)
+	if err == nil {
+		err = m.kept.Update(ctx, data)
 	}
-	result, err := actors.Ask(ctx, m.actor, func(reply actors.Reply[error]) input {
-		return kept{presence.Update{Data: string(data), Reply: reply}}
-	})
-	if errors.Is(err, actors.ErrEnded) {
-		result, err = m.Err(), nil
-		if result == nil {
-			result = ErrLeft
-		}
-	}
-	if err = errors.Join(err, result); err != nil {
+	if err != nil {
 		return fmt.Errorf("group %s: update %s: %w", m.path, m.id, err)
 	}
 	return nil
@@ -129,20 +96,17 @@ func (m *Membership) Update(ctx context.Context, data []byte) error {
 // leaves all the same. If the membership had ended for another reason, it returns
 // [Membership.Err].
 func (m *Membership) Leave(ctx context.Context) error {
-	_ = m.actor.Tell(leave{}) // an ended one has left
-	select {
-	case <-m.actor.Ended():
-		return m.Err()
-	case <-ctx.Done():
-		return fmt.Errorf("leave group %s: %w", m.path, context.Cause(ctx))
+	if err := m.kept.Leave(ctx); err != nil {
+		return fmt.Errorf("leave group %s: %w", m.path, err)
 	}
+	return m.Err()
 }
 
 // Close leaves the group and waits as [Membership.Leave] does, at most until the
 // session's deadline has passed. Undelivered events are discarded, but for the last one.
 // It may be called any number of times.
 func (m *Membership) Close() {
-	m.actor.Close()
+	m.kept.Close()
 	m.feed.close()
 }
 

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,6 +100,9 @@ func (m machine) String() string { return fmt.Sprintf("%v %v", m.node, m.view.me
 // Ended implements [actors.Machine].
 func (m machine) Ended() bool { return m.node.Ended() }
 
+// Kept implements [presence.Keeper].
+func (m machine) Kept() presence.Machine { return m.node }
+
 // Step implements [actors.Machine].
 func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]) {
 	var out actors.Effects[presence.Effect, Event]
@@ -115,7 +119,10 @@ func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]
 			out.Emit = append(out.Emit, c)
 		}
 	case blinded:
-		return m.keep(presence.Leave{Why: in.err})
+		// Whether it is a member does not depend on what it can see of the others.
+		if !errors.Is(in.err, session.ErrClosed) {
+			out.Emit = append(out.Emit, Blinded{in.err})
+		}
 	case leave:
 		return m.keep(presence.Leave{})
 	}
@@ -124,13 +131,9 @@ func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]
 
 // keep hands an input to the node.
 func (m machine) keep(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
-	node, did := m.node.Step(in)
-	m.node = node
-	out := actors.Effects[presence.Effect, Event]{Do: did.Do}
-	for _, ev := range did.Emit {
-		out.Emit = append(out.Emit, translate(ev))
-	}
-	return m, out
+	var did presence.Effects
+	m.node, did = m.node.Step(in)
+	return m, presence.Translate(did, translate)
 }
 
 // translate returns an event of the node as one of the member.

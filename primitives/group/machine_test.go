@@ -132,15 +132,25 @@ func TestTranslation(t *testing.T) {
 	}
 }
 
-// TestEnd: a member whose group cannot be read leaves, and says why.
-func TestEnd(t *testing.T) {
+// TestBlinded: a member whose group cannot be read is one all the same, and is told. A
+// watcher ends.
+func TestBlinded(t *testing.T) {
 	m := machine{view: view{dir: "/g"}}
 	m, out := m.Step(blinded{session.ErrNoAuth})
-	if !m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Left{session.ErrNoAuth}) {
+	if m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Blinded{session.ErrNoAuth}) {
 		t.Errorf("%v: %v", m, out.Emit)
 	}
-	if _, out := m.Step(viewed{watch.TreeState{Synced: true}}); len(out.Emit) > 0 {
-		t.Errorf("after the end: %v", out.Emit)
+	if _, out := m.Step(blinded{session.ErrClosed}); len(out.Emit) > 0 {
+		t.Errorf("at the end of the session: %v", out.Emit)
+	}
+	m, out = m.Step(leave{})
+	if !m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Left{}) {
+		t.Errorf("%v: %v", m, out.Emit)
+	}
+	for _, in := range []input{viewed{watch.TreeState{Synced: true}}, blinded{session.ErrNoAuth}} {
+		if _, out := m.Step(in); len(out.Emit) > 0 {
+			t.Errorf("after the end: %v", out.Emit)
+		}
 	}
 	w := watcher{}
 	if w, _ = w.Step(blinded{session.ErrNoAuth}); !w.Ended() || !errors.Is(w.err, session.ErrNoAuth) {

@@ -11,14 +11,13 @@ import (
 // A machine is an ephemeral name.
 type machine struct{ presence.Machine }
 
+// Kept implements [presence.Keeper].
+func (m machine) Kept() presence.Machine { return m.Machine }
+
 // Step implements [actors.Machine].
 func (m machine) Step(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
 	next, did := m.Machine.Step(in)
-	out := actors.Effects[presence.Effect, Event]{Do: did.Do}
-	for _, ev := range did.Emit {
-		out.Emit = append(out.Emit, translate(ev))
-	}
-	return machine{next}, out
+	return machine{next}, presence.Translate(did, translate)
 }
 
 // translate returns an event of the node as one of the name.

@@ -1,7 +1,6 @@
 package naming
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +14,12 @@ import (
 // Register registers the name with the data, in the name service at path, and returns
 // when it can be looked up. If somebody else has the name, the error wraps [ErrTaken].
 //
-// A persistent name stays until somebody removes it. If ctx ends before the outcome is
-// known, the error says so, by [session.ErrUnknownOutcome]. An ephemeral name is kept by
-// the session from then on; if ctx ends first, it is given up in the background. To
-// register a name again that this session keeps is [ErrTaken], or with Options.Replace
-// an update.
+// A persistent name stays until somebody removes it. If its outcome is not known, the
+// error wraps [session.ErrUnknownOutcome]: because ctx has ended, or because the reply was
+// lost and somebody else has changed the name since, which is not undone. An ephemeral
+// name is kept by the session from then on; if ctx ends first, it is given up in the
+// background. To register a name again that this session keeps is [ErrTaken], or with
+// Options.Replace an update.
 //
 // If opts is nil, the default options are used.
 func Register(ctx context.Context, s *session.Session, path, name string, data []byte, opts *Options) error {
@@ -28,101 +28,56 @@ func Register(ctx context.Context, s *session.Session, path, name string, data [
 	if err == nil {
 		err = validate(s, node, data, o)
 	}
-	if err != nil {
-		return err
-	}
-	if !o.Ephemeral {
-		if err := registerPersistent(ctx, s, path, node, data, o.Replace); err != nil {
-			return fmt.Errorf("naming: register %q: %w", name, err)
-		}
-		return nil
-	}
-	if kept := tableOf(s).get(node); kept != nil && o.Replace {
-		return kept.Update(ctx, data)
-	}
-	r, err := Keep(s, path, name, data, &o)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-r.registered:
-		return nil
-	case <-r.Done():
-		return fmt.Errorf("naming: register %q: %w", name, errors.Join(r.Err(), context.Cause(ctx)))
-	case <-ctx.Done():
-		_ = r.actor.Tell(presence.Leave{}) // an ended one has left
-		return fmt.Errorf("naming: register %q: %w", name, context.Cause(ctx))
-	}
-}
-
-// passing reports whether a request may succeed if it is made again.
-func passing(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && !errors.Is(err, session.ErrClosed) && isAny(err,
-		session.ErrUnknownOutcome, session.ErrDisconnected, session.ErrExpired,
-		session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists)
-}
-
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
-}
-
-// registerPersistent tries until it is known what became of it.
-func registerPersistent(ctx context.Context, s *session.Session, path, node string, data []byte, replace bool) error {
-	doubt := false // whether an earlier attempt has succeeded
-	for {
-		_, err := s.Create(ctx, node, data, session.Persistent)
-		if err == nil {
-			return nil
-		}
-		doubt = doubt || errors.Is(err, session.ErrUnknownOutcome)
-		switch {
-		case ctx.Err() != nil:
-			return err
-		case errors.Is(err, session.ErrNoNode):
-			if err := s.EnsurePath(ctx, path); err != nil {
-				return err
-			}
-			continue
-		case errors.Is(err, session.ErrNodeExists):
-			if !doubt && !replace {
-				return ErrTaken
-			}
-			var over bool
-			over, err = settle(ctx, s, node, data, replace)
-			if over {
-				return err
-			}
-			doubt = doubt || errors.Is(err, session.ErrUnknownOutcome)
-		}
-		if err != nil && !passing(ctx, err) {
-			return err
-		}
-	}
-}
-
-// settle compares what stands with what is to be. It reports whether there is nothing left
-// to do.
-func settle(ctx context.Context, s *session.Session, node string, data []byte, replace bool) (over bool, err error) {
-	there, stat, err := s.Get(ctx, node)
-	same := err == nil && stat.EphemeralOwner == 0 && bytes.Equal(there, data)
 	switch {
 	case err != nil:
-	case same && (replace || stat.Version == 0):
-		return true, nil
-	case !replace:
-		return true, ErrTaken
-	case stat.EphemeralOwner != 0:
-		_, err = s.Multi(ctx, session.DeleteOp(node, stat.Version), session.CreateOp(node, data, session.Persistent))
-		return err == nil, err
-	default:
-		_, err = s.Set(ctx, node, data, stat.Version)
-		return err == nil, err
+		return err
+	case o.Ephemeral:
+		return registerEphemeral(ctx, s, path, name, data, o)
 	}
-	return false, err
+	if err := registerPersistent(ctx, s, path, node, data, o.Replace); err != nil {
+		return fmt.Errorf("naming: register %q: %w", name, err)
+	}
+	return nil
 }
 
-// Unregister removes the name: a persistent one, or one that this session keeps. It
-// returns nil when that is confirmed. If there is no such name, the error wraps
+func registerEphemeral(ctx context.Context, s *session.Session, path, name string, data []byte, o Options) error {
+	node := session.Join(path, encode(name))
+	for {
+		r, err := Keep(s, path, name, data, &o)
+		if err == nil {
+			return r.await(ctx)
+		}
+		if !errors.Is(err, ErrTaken) || !o.Replace {
+			return err
+		}
+		switch k := presence.Find(s, node).(type) {
+		case *kept:
+			err = (&Registration{session: s, name: name, node: node, kept: k}).Update(ctx, data)
+			if err == nil || ctx.Err() != nil || !k.Last().Ended() {
+				return err
+			}
+		case nil: // it has ended meanwhile
+		default:
+			return err
+		}
+	}
+}
+
+// await returns when the name can be looked up.
+func (r *Registration) await(ctx context.Context) error {
+	select {
+	case <-r.kept.Joined():
+		return nil
+	case <-r.Done():
+		return fmt.Errorf("naming: register %q: %w", r.name, r.kept.Last().Reason())
+	case <-ctx.Done():
+		_ = r.kept.Tell(presence.Leave{}) // an ended one has left
+		return fmt.Errorf("naming: register %q: %w", r.name, context.Cause(ctx))
+	}
+}
+
+// Unregister removes the name: a persistent one, or one that this session keeps, or waits
+// for. It returns nil when that is confirmed. If there is no such name, the error wraps
 // [ErrNotFound]; if it lives with another session, [ErrForeign]. If ctx ends before the
 // outcome is known, the error wraps its cause; a name that this session keeps is given up
 // all the same.
@@ -131,40 +86,22 @@ func Unregister(ctx context.Context, s *session.Session, path, name string) erro
 	if err != nil {
 		return err
 	}
-	if kept := tableOf(s).get(node); kept != nil {
-		return kept.leave(ctx)
-	}
-	if err := unregister(ctx, s, node); err != nil {
-		return fmt.Errorf("naming: unregister %q: %w", name, err)
-	}
-	return nil
-}
-
-func unregister(ctx context.Context, s *session.Session, node string) error {
-	tried := int64(0) // czxid of the node whose deletion is in doubt
-	for {
-		_, stat, err := s.Get(ctx, node)
-		switch {
-		case tried != 0 && (isAny(err, session.ErrNoNode) || err == nil && stat.Czxid != tried):
+	gaveUp := false
+	if k := keptBy(s, node); k != nil {
+		err = k.Leave(ctx)
+		last := k.Last()
+		gaveUp = err == nil && last.Err() == nil
+		if gaveUp && last.Stood() {
 			return nil
-		case isAny(err, session.ErrNoNode):
-			return ErrNotFound
-		case err != nil:
-			return err
-		case stat.EphemeralOwner != 0:
-			return fmt.Errorf("%w: %#x", ErrForeign, stat.EphemeralOwner)
-		}
-		err = s.Delete(ctx, node, stat.Version)
-		switch {
-		case err == nil, isAny(err, session.ErrNoNode):
-			return nil
-		case isAny(err, session.ErrUnknownOutcome):
-			tried = stat.Czxid
-		}
-		if !passing(ctx, err) {
-			return err
 		}
 	}
+	if err == nil { // it was waited for, or lost before
+		err = unregister(ctx, s, node)
+	}
+	if err == nil || gaveUp && errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return fmt.Errorf("naming: unregister %q: %w", name, err)
 }
 
 // Lookup returns what the name stands for. If there is no such name, the error wraps

@@ -268,8 +268,13 @@ func TestWatch(t *testing.T) {
 			w.Error(state)
 		}
 		w.unregister(s, nil)
-		if state := <-v.Changes(); state.Exists {
-			w.Error(state)
+		for state := range v.Changes() {
+			if !state.Exists {
+				break
+			}
+			if string(state.Data) != "1" {
+				w.Error(state)
+			}
 		}
 	})
 }

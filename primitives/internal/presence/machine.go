@@ -214,6 +214,7 @@ type Machine struct {
 	impatient bool  // it has not gone
 	barred    error // why it cannot be taken over
 	leaving   bool
+	stood     bool  // Joined was told then, and no Gone
 	why       error // of leaving
 	ended     bool
 }
@@ -251,7 +252,7 @@ func (m Machine) Ended() bool { return m.ended }
 func (m Machine) Step(in Input) (Machine, Effects) {
 	if m.ended {
 		if in, ok := in.(Update); ok {
-			return m, Effects{Do: []Effect{answer{[]actors.Reply[error]{in.Reply}, m.reason()}}}
+			return m, Effects{Do: []Effect{answer{[]actors.Reply[error]{in.Reply}, m.Reason()}}}
 		}
 		return m, Effects{}
 	}
@@ -470,7 +471,7 @@ func (m *stepper) refuse(err error) {
 
 func (m *stepper) leave(why error) {
 	if !m.leaving {
-		m.leaving, m.why = true, why
+		m.leaving, m.stood, m.why = true, m.joined, why
 	}
 }
 
@@ -606,9 +607,11 @@ func (m *stepper) wait() {
 	m.do(wait{m.waiting, long})
 }
 
-// Joined reports whether the node stands, as far as is known: at the end, whether it did
-// when it was given up.
+// Joined reports whether the node stands, as far as is known.
 func (m Machine) Joined() bool { return m.joined }
+
+// Stood reports whether it did when the command came to remove it.
+func (m Machine) Stood() bool { return m.stood }
 
 // Err returns why the node was given up. It is nil before that, and if that was asked
 // for.
@@ -619,7 +622,8 @@ func (m Machine) Err() error {
 	return m.why
 }
 
-func (m Machine) reason() error {
+// Reason is [Machine.Err], or [ErrLeft].
+func (m Machine) Reason() error {
 	if m.why != nil {
 		return m.why
 	}
@@ -628,6 +632,6 @@ func (m Machine) reason() error {
 
 func (m *stepper) end() {
 	m.ended = true
-	m.give(m.rev, m.reason())
+	m.give(m.rev, m.Reason())
 	m.emit(Left{m.why})
 }

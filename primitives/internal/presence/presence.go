@@ -1,7 +1,6 @@
 package presence
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -25,6 +24,8 @@ type Node struct {
 	path     string
 	registry *registry
 	end      sync.Once
+	kept     any           // its handle
+	started  chan struct{} // closed when that is complete
 
 	mu          sync.Mutex
 	over        bool
@@ -71,21 +72,11 @@ func (r *registry) had(id int64) bool {
 	return ok
 }
 
-// New returns the machine that keeps a node at path with the data, and its performer,
-// which is ended with [Node.End]. It fails with [ErrDuplicate] if the path is kept
-// through this session already.
-func New(s *session.Session, path string, data []byte, config Config) (Machine, *Node, error) {
-	n := &Node{session: s, path: path, registry: registryOf(s)}
-	n.registry.mu.Lock()
-	defer n.registry.mu.Unlock()
-	if n.registry.claims[path] != nil {
-		return Machine{}, nil, fmt.Errorf("%w: %s is kept through this session already", ErrDuplicate, path)
-	}
-	n.registry.claims[path] = n
+func newMachine(data []byte, config Config) Machine {
 	return Machine{
 		conflictAfter: config.ConflictAfter, takeOver: config.TakeOver, atOnce: config.AtOnce,
 		data: string(data), rev: 1,
-	}, n, nil
+	}
 }
 
 // Begin has the machine told what becomes of the session, which waits for ended before

@@ -1,0 +1,159 @@
+package naming
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// passing reports whether a request may succeed if it is made again.
+func passing(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && !errors.Is(err, session.ErrClosed) && isAny(err,
+		session.ErrUnknownOutcome, session.ErrDisconnected, session.ErrExpired,
+		session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists)
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// look returns what stands for a name, and no Stat if nothing does.
+func look(ctx context.Context, s *session.Session, node string) ([]byte, *session.Stat, error) {
+	data, stat, err := s.Get(ctx, node)
+	if errors.Is(err, session.ErrNoNode) {
+		return nil, nil, nil
+	}
+	return data, stat, err
+}
+
+// registerPersistent tries until it is known what became of it, or cannot be known.
+func registerPersistent(ctx context.Context, s *session.Session, path, node string, data []byte, replace bool) error {
+	var before *session.Stat // what stands there, as far as is known
+	doubt := false           // whether a write to that was done
+	for {
+		if replace || doubt {
+			there, now, err := look(ctx, s, node)
+			if err == nil && doubt {
+				err = settle(before, now, bytes.Equal(there, data), replace)
+			} else if doubt {
+				err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+			}
+			switch {
+			case errors.Is(err, errStands):
+				return nil
+			case err != nil:
+				return err
+			case now != nil && now.EphemeralOwner == 0 && bytes.Equal(there, data):
+				return nil // as wanted
+			}
+			before, doubt = now, false
+		}
+		err := write(ctx, s, node, data, before)
+		doubt = errors.Is(err, session.ErrUnknownOutcome)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return err
+		case errors.Is(err, session.ErrNodeExists) && !replace:
+			return ErrTaken
+		case errors.Is(err, session.ErrNoNode) && before == nil:
+			err = s.EnsurePath(ctx, path)
+		}
+		if err != nil && !passing(ctx, err) {
+			return err
+		}
+	}
+}
+
+// write puts the data where before stood. Its error wraps what the server said, or
+// [session.ErrBadVersion] if that is something else by now.
+func write(ctx context.Context, s *session.Session, node string, data []byte, before *session.Stat) error {
+	switch {
+	case before == nil:
+		_, err := s.Create(ctx, node, data, session.Persistent)
+		return err
+	case before.EphemeralOwner != 0:
+		_, err := s.Multi(ctx, session.DeleteOp(node, before.Version), session.CreateOp(node, data, session.Persistent))
+		return err
+	}
+	stat, err := s.Set(ctx, node, data, before.Version)
+	if err == nil && stat.EphemeralOwner != 0 {
+		return session.ErrBadVersion // a name that would end with its session, and is replaced now
+	}
+	return err
+}
+
+// errStands means that the name stands for what was to be registered.
+var errStands = errors.New("registered")
+
+// settle says what became of a write to before, from what stands there now. It returns nil if
+// nothing did: or if a node that was to be created, and may have been removed again
+// since, is not there.
+func settle(before, now *session.Stat, same, replace bool) error {
+	stands := same && now != nil && now.EphemeralOwner == 0
+	switch {
+	case before == nil && now == nil:
+		return nil
+	case before == nil && stands && (replace || now.Version == 0):
+		return errStands
+	case before == nil && !replace:
+		return fmt.Errorf("%w, and it is not known whether it was registered before: %w", ErrTaken, session.ErrUnknownOutcome)
+	case stands:
+		return errStands
+	case before == nil || now == nil || before.Czxid != now.Czxid:
+		// What was written may have been replaced, or removed, since: whoever did that would
+		// not have it written again.
+	case before.EphemeralOwner != 0 || now.Version == before.Version:
+		return nil // it would be another node, or another version
+	case now.Version == before.Version+1:
+		return nil // somebody else has written that version
+	}
+	return fmt.Errorf("%w: it was changed by somebody else meanwhile", session.ErrUnknownOutcome)
+}
+
+// unregister removes a persistent name.
+func unregister(ctx context.Context, s *session.Session, node string) error {
+	tried := int64(0) // czxid of the node whose deletion is in doubt
+	for {
+		data, stat, err := look(ctx, s, node)
+		switch {
+		case err != nil && tried != 0:
+			return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+		case err != nil:
+			return err
+		case tried != 0 && (stat == nil || stat.Czxid != tried):
+			return nil
+		case stat == nil:
+			return ErrNotFound
+		case stat.EphemeralOwner != 0:
+			return fmt.Errorf("%w: %#x", ErrForeign, stat.EphemeralOwner)
+		}
+		// Its version alone would not say which node it is, and a newer one may live with
+		// another session: a write does.
+		marked, err := s.Set(ctx, node, data, stat.Version)
+		switch {
+		case err == nil && marked.Czxid != stat.Czxid:
+			continue
+		case err == nil:
+			stat = marked
+		case isAny(err, session.ErrNoAuth, session.ErrTooLarge): // who may delete need not be allowed to write
+		case !passing(ctx, err):
+			return err
+		default:
+			continue
+		}
+		err = s.Delete(ctx, node, stat.Version)
+		switch {
+		case err == nil, isAny(err, session.ErrNoNode):
+			return nil
+		case isAny(err, session.ErrUnknownOutcome):
+			tried = stat.Czxid
+		}
+		if !passing(ctx, err) {
+			return err
+		}
+	}
+}
