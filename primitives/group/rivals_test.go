@@ -1,0 +1,406 @@
+package group_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A gate is between a session and the servers.
+type gate struct {
+	*session.Session
+	w      world
+	closed atomic.Bool
+}
+
+// openGated opens a session whose connection can be cut for a while.
+func (w world) openGated(acl ...session.ACL) (g *gate, end func()) {
+	w.Helper()
+	g = &gate{w: w}
+	s, err := session.Open(w.Context(), w.Addrs(), &session.Options{
+		Timeout: 12 * time.Second, ServerTick: time.Second, ACL: acl,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if g.closed.Load() {
+				return nil, net.ErrClosed
+			}
+			return w.DialContext(ctx, network, addr)
+		},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	g.Session = s
+	return g, s.Close
+}
+
+func (g *gate) cut() {
+	g.closed.Store(true)
+	g.w.Disconnect(g.ID())
+	synctest.Wait()
+}
+
+func (g *gate) mend() { g.closed.Store(false) }
+
+// told reads what has been told so far, in short words.
+func told(m *group.Membership) (all []string) {
+	synctest.Wait()
+	for {
+		select {
+		case ev, ok := <-m.Events():
+			if !ok {
+				return all
+			}
+			if _, view := ev.(group.MembersChanged); !view {
+				all = append(all, fmt.Sprintf("%T", ev)[len("group."):])
+			}
+			synctest.Wait()
+		default:
+			return all
+		}
+	}
+}
+
+var bold = &group.Options{TakeOver: true, ConflictAfter: 3 * time.Second}
+
+// TestSuccessorStays: who took an id over while its owner's session expired keeps it,
+// whatever the owner was allowed to do at first.
+func TestSuccessorStays(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		a, endA := w.openGated()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		first := w.join(a.Session, "host-1", "first", bold)
+		defer first.Close()
+		await[group.Joined](w, first)
+		a.cut()
+		second := w.join(b, "host-1", "second", nil)
+		defer second.Close()
+		await[group.Joined](w, second) // when the ghost of the first has gone
+		pass(20 * time.Second)
+		a.mend()
+		if gone := await[group.Gone](w, first); !errors.Is(gone.Err, session.ErrExpired) {
+			w.Error(gone)
+		}
+		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) {
+			w.Error(left)
+		}
+		pass(time.Minute)
+		w.expectOwner(b)
+		if got := told(second); len(got) > 0 {
+			w.Errorf("the second was told %q", got)
+		}
+	})
+}
+
+// TestWaitBeginsAnew: the wait is for one ghost. One that comes after it has its own.
+func TestWaitBeginsAnew(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		node := workers + "/host-1"
+		if err := a.EnsurePath(w.Context(), workers); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := a.Create(w.Context(), node, nil, session.Ephemeral); err != nil {
+			w.Fatal(err)
+		}
+		began := time.Now()
+		m := w.join(b, "host-1", "", &group.Options{TakeOver: true, ConflictAfter: 20 * time.Second})
+		defer m.Close()
+		pass(15 * time.Second)
+		if _, err := a.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, []byte("another"), session.Ephemeral)); err != nil {
+			w.Fatal(err)
+		}
+		await[group.Joined](w, m)
+		if took := time.Since(began); took < 35*time.Second || took > 36*time.Second {
+			w.Errorf("joined after %v", took)
+		}
+	})
+}
+
+// TestHeldUp: what was asked of a member that is cut off does not reach the node of
+// another that has taken its place meanwhile. It is told so, and not that it is back.
+func TestHeldUp(t *testing.T) {
+	for what, do := range map[string]func(w world, m *group.Membership) error{
+		"nothing": func(world, *group.Membership) error { return group.ErrDuplicate },
+		"update":  func(w world, m *group.Membership) error { return m.Update(w.Context(), []byte("late")) },
+		"leave": func(w world, m *group.Membership) error {
+			if err := m.Leave(w.Context()); err != nil {
+				return err
+			}
+			return group.ErrDuplicate // it had left in time
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(w world) {
+				a, endA := w.openGated()
+				defer endA()
+				b, endB := w.open()
+				defer endB()
+				first := w.join(a.Session, "host-1", "first", nil)
+				defer first.Close()
+				await[group.Joined](w, first)
+				a.cut()
+				result := make(chan error, 1)
+				go func() { result <- do(w, first) }()
+				synctest.Wait()
+				second := w.join(b, "host-1", "second", bold)
+				defer second.Close()
+				await[group.Joined](w, second)
+				a.mend()
+				if err := <-result; !errors.Is(err, group.ErrDuplicate) {
+					w.Error(err)
+				}
+				<-first.Done()
+				if got := told(first); !slices.Equal(got, []string{"Suspended", "Left"}) {
+					w.Errorf("the first was told %q", got)
+				}
+				w.expectOwner(b)
+				if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
+					w.Errorf("the payload is %q, %v", data, err)
+				}
+				if got := told(second); len(got) > 0 {
+					w.Errorf("the second was told %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowRequest: a request that is on its way while another takes the id does no harm
+// that lasts, and is not taken for a success.
+func TestSlowRequest(t *testing.T) {
+	for what, do := range map[string]func(w world, m *group.Membership) error{
+		"update": func(w world, m *group.Membership) error { return m.Update(w.Context(), []byte("late")) },
+		"leave": func(w world, m *group.Membership) error {
+			if err := m.Leave(w.Context()); err != nil {
+				return err
+			}
+			return group.ErrDuplicate // it had left in time
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, zktest.Config{}, func(w world) {
+				a, endA := w.open()
+				defer endA()
+				b, endB := w.open()
+				defer endB()
+				first := w.join(a, "host-1", "first", nil)
+				defer first.Close()
+				await[group.Joined](w, first)
+				w.Delay(zktest.Match{Op: zktest.OpSetData, Session: a.ID()}, time.Second)
+				result := make(chan error, 1)
+				go func() { result <- do(w, first) }()
+				synctest.Wait()
+				node := workers + "/host-1"
+				if _, err := b.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, []byte("b"), session.Ephemeral)); err != nil {
+					w.Fatal(err)
+				}
+				if err := <-result; !errors.Is(err, group.ErrDuplicate) {
+					w.Error(err)
+				}
+				<-first.Done()
+				w.expectOwner(b)
+			})
+		})
+	}
+}
+
+// TestSlowTakeOver: a ghost of our own goes just before it is replaced, and a rival comes,
+// who stays.
+func TestSlowTakeOver(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		first := w.join(a, "host-1", "first", nil)
+		defer first.Close()
+		await[group.Joined](w, first)
+		w.KeepEphemerals(time.Hour)
+		w.Delay(zktest.Match{Op: zktest.OpSetData, Path: workers + "/*"}, 2*time.Second)
+		w.Expire(a.ID())
+		pass(time.Second)
+		if err := b.Delete(w.Context(), workers+"/host-1", 0); err != nil {
+			w.Fatal(err)
+		}
+		second := w.join(b, "host-1", "second", nil)
+		defer second.Close()
+		await[group.Joined](w, second)
+		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) {
+			w.Error(left)
+		}
+		w.expectOwner(b)
+		if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
+			w.Errorf("the payload is %q, %v", data, err)
+		}
+	})
+}
+
+// TestPersistentIsNoMember: nor is it a ghost, and it is not ours to delete.
+func TestPersistentIsNoMember(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		if err := s.EnsurePath(w.Context(), workers); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := s.Create(w.Context(), workers+"/host-1", []byte("mine"), session.Persistent); err != nil {
+			w.Fatal(err)
+		}
+		for _, opts := range []*group.Options{nil, bold} {
+			began := time.Now()
+			m := w.join(s, "host-1", "x", opts)
+			if left := await[group.Left](w, m); !errors.Is(left.Err, group.ErrDuplicate) || time.Since(began) > time.Second {
+				w.Errorf("after %v: %v", time.Since(began), left)
+			}
+			m.Close()
+		}
+		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "mine" {
+			w.Errorf("%q, %v", data, err)
+		}
+	})
+}
+
+// TestLeavingUnread: who may not read its node, and does not know whether it was made,
+// leaves none behind.
+func TestLeavingUnread(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		other, endOther := w.open()
+		defer endOther()
+		if err := other.EnsurePath(w.Context(), workers); err != nil {
+			w.Fatal(err)
+		}
+		for _, perms := range []session.Perms{session.PermAll &^ session.PermRead, session.PermAll &^ session.PermRead &^ session.PermWrite} {
+			a, endA := w.openGated(session.ACL{Perms: perms, Scheme: "world", ID: "anyone"})
+			defer endA()
+			w.DropReply(zktest.Match{Op: zktest.OpCreate, Path: workers + "/host-1"})
+			m := w.join(a.Session, "host-1", "x", nil)
+			if left := await[group.Left](w, m); !errors.Is(left.Err, session.ErrNoAuth) {
+				w.Error(left)
+			}
+			m.Close()
+			pass(time.Second)
+			if there := w.members(); len(there) > 0 {
+				w.Errorf("there are %q", there)
+			}
+		}
+	})
+}
+
+// TestBlinded: a group that may not be read has members that do not see each other.
+func TestBlinded(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		owner, endOwner := w.openGated(session.ACL{Perms: session.PermCreate | session.PermDelete, Scheme: "world", ID: "anyone"})
+		defer endOwner()
+		if err := owner.EnsurePath(w.Context(), workers); err != nil {
+			w.Fatal(err)
+		}
+		s, end := w.open()
+		defer end()
+		m := w.join(s, "host-1", "1", nil)
+		defer m.Close()
+		if ev := await[group.Blinded](w, m); !errors.Is(ev.Err, session.ErrNoAuth) {
+			w.Error(ev)
+		}
+		if err := m.Update(w.Context(), []byte("2")); err != nil {
+			w.Error(err)
+		}
+		if there := w.members(); !slices.Equal(there, []string{"host-1"}) {
+			w.Errorf("there are %q", there)
+		}
+		w.Expire(s.ID())
+		await[group.Gone](w, m)
+		await[group.Joined](w, m)
+		if err := m.Leave(w.Context()); err != nil {
+			w.Error(err)
+		}
+		if there := w.members(); len(there) > 0 {
+			w.Errorf("there are %q", there)
+		}
+	})
+}
+
+// TestEndedContexts: commands go on without those who wait for them.
+func TestEndedContexts(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		over, cancel := context.WithCancelCause(w.Context())
+		why := errors.New("why")
+		cancel(why)
+		m := w.join(s, "host-1", "1", nil)
+		defer m.Close()
+		await[group.Joined](w, m)
+		w.Freeze(s.ID(), zktest.Both)
+		if err := m.Update(over, []byte("2")); !errors.Is(err, why) {
+			w.Error(err)
+		}
+		w.Thaw(s.ID())
+		pass(time.Second)
+		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "2" {
+			w.Errorf("%q, %v", data, err)
+		}
+		w.Freeze(s.ID(), zktest.Both)
+		if err := m.Leave(over); !errors.Is(err, why) {
+			w.Error(err)
+		}
+		w.Thaw(s.ID())
+		<-m.Done()
+		if there := w.members(); len(there) > 0 || m.Err() != nil {
+			w.Errorf("there are %q, %v", there, m.Err())
+		}
+		if err := m.Leave(over); err != nil && !errors.Is(err, why) {
+			w.Error(err)
+		}
+	})
+}
+
+// TestMissingParent: the group is made when it is needed, and made again when it is gone.
+func TestMissingParent(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		g := w.watch(s)
+		defer g.Close()
+		m := w.join(s, "host-1", "1", nil)
+		defer m.Close()
+		await[group.Joined](w, m)
+		if _, err := s.Multi(w.Context(), session.DeleteOp(workers+"/host-1", 0), session.DeleteOp(workers, 0)); err != nil {
+			w.Fatal(err)
+		}
+		if gone := await[group.Gone](w, m); !errors.Is(gone.Err, group.ErrNodeDeleted) {
+			w.Error(gone)
+		}
+		await[group.Joined](w, m)
+		w.expect(g, "host-1=1")
+		// One that leaves finds nothing to delete.
+		w.Freeze(s.ID(), zktest.ToClient)
+		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Millisecond)
+		defer cancel()
+		_ = m.Leave(ctx)
+		other, endOther := w.open()
+		defer endOther()
+		if err := other.Delete(w.Context(), workers+"/host-1", session.AnyVersion); err != nil && !errors.Is(err, session.ErrNoNode) {
+			w.Error(err)
+		}
+		w.Thaw(s.ID())
+		<-m.Done()
+		if err := m.Err(); err != nil {
+			w.Error(err)
+		}
+	})
+}
