@@ -114,6 +114,25 @@ func settle(before, now *session.Stat, same, replace bool) error {
 	return fmt.Errorf("%w: it was changed by somebody else meanwhile", session.ErrUnknownOutcome)
 }
 
+// mark makes sure that what stands there is still what was seen. Its version alone would
+// not say that, as a new node may have the same, and live with another session: the answer
+// to a write does. It goes on until it is at a version that no new node has.
+func mark(ctx context.Context, s *session.Session, node string, data []byte, seen *session.Stat) (*session.Stat, error) {
+	const born = 1 // the highest version that nodes begin with: see package presence
+	for {
+		stat, err := s.Set(ctx, node, data, seen.Version)
+		switch {
+		case err != nil:
+			return seen, err
+		case stat.Czxid != seen.Czxid:
+			return seen, session.ErrBadVersion
+		case stat.Version > born:
+			return stat, nil
+		}
+		seen = stat
+	}
+}
+
 // unregister removes a persistent name.
 func unregister(ctx context.Context, s *session.Session, node string) error {
 	tried := int64(0) // czxid of the node whose deletion is in doubt
@@ -131,14 +150,9 @@ func unregister(ctx context.Context, s *session.Session, node string) error {
 		case stat.EphemeralOwner != 0:
 			return fmt.Errorf("%w: %#x", ErrForeign, stat.EphemeralOwner)
 		}
-		// Its version alone would not say which node it is, and a newer one may live with
-		// another session: a write does.
-		marked, err := s.Set(ctx, node, data, stat.Version)
+		stat, err = mark(ctx, s, node, data, stat)
 		switch {
-		case err == nil && marked.Czxid != stat.Czxid:
-			continue
 		case err == nil:
-			stat = marked
 		case isAny(err, session.ErrNoAuth, session.ErrTooLarge): // who may delete need not be allowed to write
 		case !passing(ctx, err):
 			return err

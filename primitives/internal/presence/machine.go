@@ -35,6 +35,10 @@ func (a asked) String() string {
 	return [...]string{"idle", "creating", "making", "looking", "confirming", "marking", "taking", "setting", "deleting", "withdrawing"}[a]
 }
 
+// birth is the version that nodes of ours begin with. Those of others begin with 0, so that
+// what is meant for a node of ours never hits a new one of theirs.
+const birth = 1
+
 // A turn names a request: answers to earlier ones mean nothing.
 type turn struct{ epoch, n int }
 
@@ -83,7 +87,12 @@ type (
 		epoch int
 		err   error
 	}
-	done struct { // answers create, makeParent, takeOver, remove and withdraw
+	created struct { // answers create and takeOver
+		turn
+		czxid   int64
+		version int32
+	}
+	done struct { // answers makeParent, remove and withdraw
 		turn
 	}
 	looked struct { // answers look
@@ -111,6 +120,7 @@ func (expired) input()   {}
 func (closed) input()    {}
 func (saw) input()       {}
 func (blind) input()     {}
+func (created) input()   {}
 func (done) input()      {}
 func (looked) input()    {}
 func (stored) input()    {}
@@ -317,6 +327,12 @@ func (m *stepper) take(in Input) {
 		if in.n == m.waiting {
 			m.impatient = true
 		}
+	case created:
+		if m.answered(in.turn) {
+			m.asked = nothing
+			m.seen = Sight{Exists: true, Owner: m.session, Czxid: in.czxid, Version: in.version, Data: m.sent}
+			m.confirm(m.sending)
+		}
 	case done:
 		if m.answered(in.turn) {
 			m.done()
@@ -343,14 +359,11 @@ func (m *stepper) done() {
 	was := m.asked
 	m.asked = nothing
 	switch was {
-	case creating, taking:
-		m.seen = Sight{Exists: true, Owner: m.session, Data: m.sent}
-		m.confirm(m.sending)
 	case deleting, withdrawing:
 		m.seen = Sight{}
 	case making:
 		m.orphan = false
-	case nothing, looking, confirming, marking, setting:
+	case nothing, creating, looking, confirming, marking, taking, setting:
 	}
 }
 
@@ -395,10 +408,13 @@ func (m *stepper) wrote(in stored) {
 	case was == setting:
 		m.confirm(m.sending)
 	case m.offline || m.doubt: // it is marked again, if it is still there
-	case own && m.leaving:
+	case own != m.leaving: // it is not to be deleted any more
+	case in.version <= birth:
+		m.mark(m.sent)
+	case own:
 		m.ask(deleting)
 		m.do(remove{m.turn, in.version})
-	case !own && !m.leaving:
+	default:
 		m.ask(taking)
 		m.do(takeOver{m.turn, in.version, m.data})
 	}
@@ -566,8 +582,8 @@ func (m *stepper) keep() {
 
 // mark begins to delete what was seen. Its version alone would not say which node it is,
 // as a newer one may have the same: so it is written to, with the data that it has anyway,
-// and the answer says whose it is. What is deleted then has the version after that, which a
-// node that comes in between has not.
+// and the answer says whose it is. What is deleted then has a version that no node has which
+// comes in between.
 func (m *stepper) mark(data string) {
 	m.ask(marking)
 	m.sent = data

@@ -335,8 +335,8 @@ func (w *world) serve(i int, id int64, do Effect) Input {
 		if n.exists {
 			return failed{e.turn, session.ErrNodeExists}
 		}
-		w.put(znode{exists: true, owner: id, czxid: w.zxid, data: e.data})
-		return done{e.turn}
+		w.put(znode{exists: true, owner: id, czxid: w.zxid, version: birth, data: e.data})
+		return created{e.turn, w.zxid, birth}
 	case makeParent:
 		return done(e)
 	case look:
@@ -349,8 +349,8 @@ func (w *world) serve(i int, id int64, do Effect) Input {
 			return no
 		}
 		w.mayDelete(a, id)
-		w.put(znode{exists: true, owner: id, czxid: w.zxid, data: e.data})
-		return done{e.turn}
+		w.put(znode{exists: true, owner: id, czxid: w.zxid, version: birth, data: e.data})
+		return created{e.turn, w.zxid, birth}
 	case store:
 		if no := fits(e.turn, e.version); no != nil {
 			return no
@@ -383,7 +383,7 @@ func (w *world) mayDelete(a *contender, id int64) {
 	if n.owner == id || slices.Contains(a.ids, n.owner) {
 		return
 	}
-	if a.aim.Owner != id && n.czxid == a.aim.Czxid || n.version > 0 && n.czxid != a.aim.Czxid {
+	if a.aim.Owner != id && n.czxid == a.aim.Czxid || n.version > birth && n.czxid != a.aim.Czxid {
 		return
 	}
 	panic(violation(fmt.Sprintf("%v deletes %+v", a.Machine, n)))
@@ -577,12 +577,30 @@ func (w *world) try(by action) (next *world, err error) {
 	return next, nil
 }
 
+// What follows is printed as it is.
+type (
+	bare  Machine
+	plain struct {
+		mail            []Input
+		out, lost, held []Effect
+		ids             []int64
+		pending         []int
+		numbers         [6]int
+		flags           [7]bool
+		timed, passed   ghost
+	}
+)
+
 func (w *world) key(b *strings.Builder) string {
 	b.Reset()
 	fmt.Fprintf(b, "%v %d %v %v\n", w.node, w.zxid, w.old, w.left)
 	for _, a := range w.all {
 		a.waits = min(a.waits, 3)
-		fmt.Fprintf(b, "%v\n", a)
+		m := a.Machine
+		a.Machine = Machine{}
+		fmt.Fprintf(b, "%v %v\n", bare(m), plain{a.mail, a.out, a.lost, a.held, a.ids, a.pending, [...]int{
+			int(a.state), a.epoch, a.count, a.timer, a.updates, a.best,
+		}, [...]bool{a.killed, a.follows, a.news, a.ever, a.stood, a.asked, a.crashed}, a.timed, a.passed})
 	}
 	return b.String()
 }
@@ -719,6 +737,7 @@ func tellStory(t *testing.T, s *scenario, trace []action) {
 }
 
 func TestModel(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("explores many states")
 	}

@@ -141,17 +141,14 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	}
 	switch e := e.(type) {
 	case create:
-		n.in(e.turn).Create(n.path, []byte(e.data), session.Ephemeral, func(_ string, err error) { reply(e.turn, done{e.turn}, err) })
+		n.create(e.turn, e.data, nil, func(in created, err error) { reply(e.turn, in, err) })
 	case makeParent:
 		dir, _ := session.Split(n.path)
 		n.in(e.turn).EnsurePath(dir, func(_ bool, err error) { reply(e.turn, done(e), err) })
 	case look:
 		n.look(e, func(s Sight, err error) { reply(e.turn, looked{e.turn, s}, err) })
 	case takeOver:
-		n.in(e.turn).Multi([]session.Op{
-			session.DeleteOp(n.path, e.version),
-			session.CreateOp(n.path, []byte(e.data), session.Ephemeral),
-		}, func(_ []session.OpResult, err error) { reply(e.turn, done{e.turn}, err) })
+		n.create(e.turn, e.data, []session.Op{session.DeleteOp(n.path, e.version)}, func(in created, err error) { reply(e.turn, in, err) })
 	case store:
 		n.in(e.turn).Set(n.path, []byte(e.data), e.version, func(stat *session.Stat, err error) {
 			in := stored{turn: e.turn}
@@ -182,6 +179,34 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 }
 
 func (n *Node) in(t turn) session.Async { return n.session.Async(t.epoch) }
+
+// create creates the node after first is done, and changes it at once to give it its
+// version. That is left out where it cannot be: for data that is too large to be sent
+// twice, or who may not write to his own node.
+func (n *Node) create(t turn, data string, first []session.Op, tell func(created, error)) {
+	plain := append(first, session.CreateOp(n.path, []byte(data), session.Ephemeral))
+	make := func(ops []session.Op, answer func([]session.OpResult, error)) {
+		n.in(t).Multi(ops, func(results []session.OpResult, err error) {
+			in := created{turn: t}
+			if len(results) > len(plain) && results[len(plain)].Stat != nil {
+				stat := results[len(plain)].Stat
+				in.czxid, in.version = stat.Czxid, stat.Version
+			}
+			if answer != nil && len(results) > len(plain) && isAny(results[len(plain)].Err, session.ErrNoAuth) {
+				answer(results, err)
+				return
+			}
+			tell(in, err)
+		})
+	}
+	again := func([]session.OpResult, error) { make(plain, nil) }
+	whole := append(plain, session.SetOp(n.path, []byte(data), birth-1))
+	if n.session.Fits(whole...) != nil {
+		again(nil, nil)
+		return
+	}
+	make(whole, again)
+}
 
 func (n *Node) look(e look, tell func(Sight, error)) {
 	requests := n.in(e.turn)
