@@ -52,6 +52,17 @@ type Sight struct {
 	Data    string // not seen when leaving
 }
 
+func (s Sight) String() string {
+	if !s.Exists {
+		return "nothing"
+	}
+	text := fmt.Sprintf("owner=%d czxid=%d version=%d data=%s", s.Owner, s.Czxid, s.Version, s.Data)
+	if s.Past {
+		text += " past"
+	}
+	return text
+}
+
 // A ghost is a node that is waited for, or will be taken for a rival's.
 type ghost struct{ owner, czxid int64 }
 
@@ -231,7 +242,10 @@ type Machine struct {
 
 func (m Machine) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v(%d seen=%+v rev=%d/%d/%d waiters=%d", m.asked, m.turn.epoch, m.seen, m.stored, m.sending, m.rev, len(m.waiters))
+	fmt.Fprintf(&b, "%v(epoch=%d", m.asked, m.turn.epoch)
+	if m.seen.Exists {
+		fmt.Fprintf(&b, " %v", m.seen)
+	}
 	for _, f := range []struct {
 		set  bool
 		text string
@@ -246,6 +260,7 @@ func (m Machine) String() string {
 		{m.impatient, "impatient"},
 		{m.barred != nil, "barred"},
 		{m.leaving, fmt.Sprintf("leaving=%v", m.why)},
+		{len(m.waiters) > 0, fmt.Sprintf("waiters=%d", len(m.waiters))},
 		{m.ended, "ended"},
 	} {
 		if f.set {

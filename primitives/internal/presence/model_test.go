@@ -20,17 +20,18 @@ import (
 // walks beyond.
 
 var (
-	modelStates = flag.Int("model.states", 60_000, "states to explore, over all scenarios")
-	modelWalks  = flag.Int("model.walks", 6_000, "random walks, over all scenarios")
+	modelStates = flag.Int("model.states", 48_000, "states to explore, over all scenarios")
+	modelWalks  = flag.Int("model.walks", 16_000, "random walks, over all scenarios")
 )
 
 // A scenario is who wants the name, and what may go wrong.
 type scenario struct {
-	name    string
-	who     []Machine
-	nobody  bool // a node of no session stands there
-	faults  faults
-	updates int8
+	name     string
+	who      []Machine
+	nobody   bool // a node of no session stands there
+	stranger bool // or one of a session that does not use this library, and ends
+	faults   faults
+	updates  int8
 }
 
 // faults are how often each may happen.
@@ -53,6 +54,8 @@ var (
 		{name: "an operator", who: []Machine{meek, bold}, faults: faults{strikes: 2, cuts: 1}},
 		{name: "a node of nobody", who: []Machine{meek, bold}, nobody: true, faults: faults{cuts: 1, strikes: 1}},
 		{name: "a node of nobody, and a rash one", who: []Machine{rash, bold}, nobody: true, faults: faults{cuts: 1, ends: 1}},
+		{name: "a stranger", who: []Machine{meek, rash}, stranger: true, faults: faults{cuts: 1}},
+		{name: "a stranger, everything", who: []Machine{rash, bold}, stranger: true, faults: stormy, updates: 1},
 		{name: "three", who: []Machine{meek, bold, rash}, faults: faults{cuts: 1, ends: 1, strikes: 1}},
 		{name: "two, everything", who: []Machine{meek, bold}, faults: stormy, updates: 2},
 		{name: "three, everything", who: []Machine{bold, bold, bold}, faults: stormy, updates: 2},
@@ -128,6 +131,11 @@ func newWorld(s *scenario) *world {
 	w := &world{s: s, zxid: 100, left: s.faults}
 	if s.nobody {
 		w.node = znode{exists: true, czxid: 1}
+	}
+	if s.stranger {
+		const id = 99
+		w.node = znode{exists: true, czxid: 1, owner: id}
+		w.old = []dead{{id: id}}
 	}
 	for _, m := range s.who {
 		w.all = append(w.all, contender{Machine: m})
