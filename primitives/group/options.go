@@ -13,11 +13,14 @@ import (
 // Options.
 type Options struct {
 	// ConflictAfter is how long a member with the same id is taken for a ghost, and
-	// waited for. The default is twice the timeout of the session.
+	// waited for; the wait begins anew with every one that comes, and after a suspension. The
+	// default is twice the timeout of the session: the server does not tell that of others, so
+	// that it must be set where an earlier version of the process had a longer one.
 	ConflictAfter time.Duration
 
 	// TakeOver replaces a member with the same id that is still there after
-	// ConflictAfter, instead of leaving with [ErrDuplicate].
+	// ConflictAfter, instead of leaving with [ErrDuplicate], until this one has [Joined] for
+	// the first time. A node that no session owns is no member, and not replaced.
 	TakeOver bool
 }
 

@@ -8,7 +8,7 @@
 //
 //	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
 //
-// Suspended and Resumed come in turn.
+// Suspended and Resumed come in turn, and Resumed when the name was seen to be there still.
 //
 // # Layout
 //
@@ -24,20 +24,14 @@
 //
 // A name belongs to who registers it first: others get [ErrTaken], unless they ask to
 // replace it ([Options.Replace]). Who registers an ephemeral name waits before that for
-// [Options.ConflictAfter], because what stands there may be his own ghost, of a process
-// that crashed. Ghosts of earlier sessions of the same [session.Session] are replaced at
-// once. A node that is there is never taken for one's own; but a persistent name
-// whose creation is in doubt, because the reply was lost, counts as registered if there
-// is a new one with the same data.
+// [Options.ConflictAfter]: what stands there may be his own ghost, of a process that
+// crashed. Ghosts of earlier sessions of the same [session.Session] are replaced at once,
+// and are all that is replaced after an expiry: who has the name then keeps it.
 //
-// # Not finished
-//
-// What is said of ids in package group holds for ephemeral names that several want to
-// replace. A persistent name that is replaced when the reply is lost, and replaced by
-// another before that is found out, is replaced once more. Where a name may be created
-// and not be read, one whose creation is in doubt can stay until the session ends.
-//
-// # Backpressure
+// When the reply is lost, what stands is looked at. A persistent name that stands for the
+// same data counts as registered; if somebody else has changed or removed it since, the
+// outcome is [session.ErrUnknownOutcome], and that stays as it is. Only a new one that is
+// not there is registered once more, though it may have been removed.
 //
 // A registration never waits for its reader. An undelivered [Suspended] vanishes with its
 // [Resumed]; the others are never dropped.

@@ -45,7 +45,8 @@ type (
 	// unless Resumed comes first.
 	Suspended struct{ Deadline time.Time }
 
-	// Resumed means that the connection is back, and the name still registered.
+	// Resumed means that the connection is back, and that the name was seen to be
+	// registered still.
 	Resumed struct{}
 
 	// Gone means that the name is, and is registered again by itself. Err is

@@ -14,12 +14,15 @@ type Options struct {
 	// implies it.
 	Ephemeral bool
 
-	// Replace takes the name from whoever has it, at once.
+	// Replace takes the name from whoever has it, at once: once, and not again if an
+	// ephemeral name is lost later.
 	Replace bool
 
 	// ConflictAfter is how long an ephemeral name of another session is taken for a
-	// ghost, and waited for, before it is [ErrTaken]. The default is twice the timeout
-	// of the session.
+	// ghost, and waited for, before it is [ErrTaken]; the wait begins anew with every one
+	// that comes, and after a suspension. The default is twice the timeout of the session: the
+	// server does not tell that of others, so that it must be set where an earlier version of
+	// the process had a longer one.
 	ConflictAfter time.Duration
 }
 

@@ -27,7 +27,7 @@ type (
 	Joined struct{}
 	// Suspended means that the connection is lost, and the node will be at the deadline.
 	Suspended struct{ Deadline time.Time }
-	// Resumed means that the connection is back, and the node stands.
+	// Resumed means that the connection is back, and that the node was seen to stand.
 	Resumed struct{}
 	// Gone means that the node is gone; it is made again.
 	Gone struct{ Err error }
