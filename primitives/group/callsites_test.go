@@ -19,6 +19,7 @@ func callSites(ctx context.Context, s *session.Session, data []byte) error {
 		case group.Joined:
 		case group.MembersChanged:
 			_, _, _ = ev.Members, ev.Added, ev.Removed
+		case group.Blinded:
 		case group.Suspended:
 		case group.Resumed:
 		case group.Gone:

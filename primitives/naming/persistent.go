@@ -50,7 +50,7 @@ func registerPersistent(ctx context.Context, s *session.Session, path, node stri
 			case now != nil && now.EphemeralOwner == 0 && bytes.Equal(there, data):
 				return nil // as wanted
 			}
-			before, doubt = now, false
+			before = now
 		}
 		err := write(ctx, s, node, data, before)
 		doubt = errors.Is(err, session.ErrUnknownOutcome)

@@ -113,7 +113,7 @@ func TestLostReplace(t *testing.T) {
 				}
 				a.closed.Store(true) // it cannot come back before the other has acted
 				result := begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), replacing) })
-				pass(time.Second) // until the other has heard of it
+				pass() // until the other has heard of it
 				if c.then != nil {
 					c.then(w, b)
 				}
@@ -147,7 +147,7 @@ func TestLostRegister(t *testing.T) {
 		w.DropReply(zktest.Match{Op: zktest.OpCreate, Session: a.ID()})
 		a.closed.Store(true)
 		result := begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), nil) })
-		pass(time.Second)
+		pass()
 		replaceIt(w, b)
 		a.mend()
 		if err := <-result; !errors.Is(err, naming.ErrTaken) || !errors.Is(err, session.ErrUnknownOutcome) {
@@ -249,7 +249,7 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 			w.Fatal(err)
 		}
 		defer r.Close()
-		pass(time.Second)
+		pass()
 		w.unregister(b, naming.ErrForeign)
 		<-r.Done()
 		w.expect(b, "1")
@@ -279,7 +279,8 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 	})
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+// pass lets a second go by.
+func pass() { <-time.After(time.Second) }
 
 // TestReplaceWhatEnds: who replaces a name that this session keeps, and loses meanwhile,
 // registers it anew.
@@ -396,7 +397,7 @@ func TestEndedContexts(t *testing.T) {
 				w.Errorf("%s, with a context that ends: %v", what, err)
 			}
 			w.Thaw(0)
-			pass(time.Second)
+			pass()
 		}
 		if err := naming.Unregister(w.Context(), s, service, "b"); !errors.Is(err, naming.ErrNotFound) {
 			w.Errorf("what was given up in the background: %v", err)
