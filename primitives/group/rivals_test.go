@@ -408,3 +408,35 @@ func TestMissingParent(t *testing.T) {
 		}
 	})
 }
+
+// TestMayNotDelete: who may not delete its node leaves with the session at last. The
+// command to leave is not held up by that for ever, and a rival's node is not touched.
+func TestMayNotDelete(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		owner, endOwner := w.openGated(session.ACL{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"})
+		defer endOwner()
+		if err := owner.EnsurePath(w.Context(), workers); err != nil {
+			w.Fatal(err)
+		}
+		a, endA := w.open()
+		b, endB := w.open()
+		defer endB()
+		first := w.join(a, "host-1", "first", nil)
+		await[group.Joined](w, first)
+		began := time.Now()
+		if err := first.Leave(w.Context()); err != nil {
+			w.Error(err)
+		}
+		if took := time.Since(began); took < 12*time.Second || took > 24*time.Second {
+			w.Errorf("left after %v", took)
+		}
+		first.Close()
+		w.expectOwner(a)
+		endA()
+		second := w.join(b, "host-1", "second", nil)
+		defer second.Close()
+		await[group.Joined](w, second)
+		pass(time.Minute)
+		w.expectOwner(b)
+	})
+}
