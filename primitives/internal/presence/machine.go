@@ -495,7 +495,7 @@ func (m *stepper) fail(err error) {
 // refuse gives up to store what the server does not accept.
 func (m *stepper) refuse(err error) {
 	if m.rev == m.sending {
-		m.data = m.seen.Data
+		m.data = m.aim.Data
 	}
 	m.give(m.sending, err)
 }

@@ -359,6 +359,13 @@ func TestRefusal(t *testing.T) {
 	if len(out.Do) != 2 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (store{m.turn, birth, "c"}) {
 		t.Errorf("%#v", out.Do)
 	}
+	m, _ = m.Step(saw{m.turn.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
+	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
+	if len(out.Do) != 3 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (create{m.turn, "a"}) || m.data != "a" {
+		t.Errorf("%v: %#v", m, out.Do)
+	}
+	m, _ = m.Step(created{m.turn, 8, birth})
+	m, _ = m.Step(Update{"d", actors.Reply[error]{}})
 	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 1 || len(m.waiters) != 0 || m.data != "a" || m.asked != nothing {
 		t.Errorf("%v: %#v", m, out.Do)

@@ -185,27 +185,28 @@ func (n *Node) in(t turn) session.Async { return n.session.Async(t.epoch) }
 // twice, or who may not write to his own node.
 func (n *Node) create(t turn, data string, first []session.Op, tell func(created, error)) {
 	plain := append(first, session.CreateOp(n.path, []byte(data), session.Ephemeral))
-	make := func(ops []session.Op, answer func([]session.OpResult, error)) {
+	send := func(ops []session.Op, refused func()) {
 		n.in(t).Multi(ops, func(results []session.OpResult, err error) {
 			in := created{turn: t}
-			if len(results) > len(plain) && results[len(plain)].Stat != nil {
-				stat := results[len(plain)].Stat
-				in.czxid, in.version = stat.Czxid, stat.Version
-			}
-			if answer != nil && len(results) > len(plain) && isAny(results[len(plain)].Err, session.ErrNoAuth) {
-				answer(results, err)
-				return
+			if len(results) > len(plain) {
+				last := results[len(plain)]
+				if isAny(last.Err, session.ErrNoAuth) {
+					refused()
+					return
+				}
+				if last.Stat != nil {
+					in.czxid, in.version = last.Stat.Czxid, last.Stat.Version
+				}
 			}
 			tell(in, err)
 		})
 	}
-	again := func([]session.OpResult, error) { make(plain, nil) }
 	whole := append(plain, session.SetOp(n.path, []byte(data), birth-1))
 	if n.session.Fits(whole...) != nil {
-		again(nil, nil)
+		send(plain, nil)
 		return
 	}
-	make(whole, again)
+	send(whole, func() { send(plain, nil) })
 }
 
 func (n *Node) look(e look, tell func(Sight, error)) {
