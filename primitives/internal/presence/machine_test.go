@@ -38,13 +38,15 @@ func alphabet(m Machine) []Input {
 		{Exists: true, Owner: 3, Czxid: 4, Past: true, Data: "a"},
 		{Exists: true, Czxid: 3, Data: "a"},
 	}
-	if !m.takeOver && m.rev <= 2 { // fewer, with updates
+	if m.rev <= 2 { // with updates; the others are without other data
 		sights = sights[:4]
+	} else {
+		sights = append(sights[:2:2], sights[3:]...)
 	}
 	for _, s := range sights {
 		ins = append(ins, saw{m.turn.epoch, s}, looked{m.turn, s})
 	}
-	ins = append(ins, saw{m.turn.epoch - 1, sights[3]}, looked{turn{m.turn.epoch, m.turn.n - 1}, sights[3]})
+	ins = append(ins, saw{m.turn.epoch - 1, sights[3]}, looked{turn{m.turn.epoch, m.turn.n - 1}, sights[2]})
 	ins = append(ins, done{m.turn}, created{m.turn, 7, 1}, done{turn{m.turn.epoch - 1, m.turn.n}})
 	for _, g := range []ghost{m.aim.ghost(), {2, 6}} {
 		ins = append(ins, stored{m.turn, g, 1}, stored{m.turn, g, 2})

@@ -21,7 +21,7 @@ import (
 
 var (
 	modelStates = flag.Int("model.states", 48_000, "states to explore, over all scenarios")
-	modelWalks  = flag.Int("model.walks", 16_000, "random walks, over all scenarios")
+	modelWalks  = flag.Int("model.walks", 10_000, "random walks, over all scenarios")
 )
 
 // A scenario is who wants the name, and what may go wrong.
