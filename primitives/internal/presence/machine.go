@@ -469,7 +469,6 @@ func (m *stepper) fail(err error) {
 	switch {
 	case over(err):
 		m.stalled = true
-	case was == making && isAny(err, session.ErrDisconnected):
 	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
 		m.doubt = true
 	case was == creating && isAny(err, session.ErrNoNode):

@@ -270,6 +270,12 @@ func TestRows(t *testing.T) {
 		"not ours to write":         {Machine{}, inputs{exists, looks(past), fails(session.ErrNoAuth)}, "[wait] []"},
 		"is tried again":            {Machine{}, inputs{exists, looks(past), fails(session.ErrNoAuth), late, looks(past)}, "[store] []"},
 		"and reported":              {Machine{}, inputs{exists, looks(past), fails(session.ErrNoAuth), late, looks(past), fails(session.ErrNoAuth), looks(past)}, "[] [{name held by another: held by session 0x3, and it could not be taken over: not authorized}]"},
+		"not ours to delete":        {Machine{}, inputs{exists, looks(past), stores(past), fails(session.ErrNoAuth)}, "[wait] []"},
+		"nor to take over":          {takes, inputs{exists, looks(foreign), late, looks(foreign), fails(session.ErrNoAuth)}, "[look] []"},
+		"is reported at once":       {takes, inputs{exists, looks(foreign), late, looks(foreign), fails(session.ErrNoAuth), looks(foreign)}, "[] [{name held by another: held by session 0x2, and it could not be taken over: not authorized}]"},
+		"in place of our node":      {Machine{}, inputs{ok, sees(past)}, "[store] [{node deleted by somebody else}]"},
+		"the session's end":         {Machine{}, inputs{fails(session.ErrExpired)}, "[] []"},
+		"is told":                   {Machine{}, inputs{fails(session.ErrExpired), expires, anew}, "[create follow] []"},
 		"another one":               {Machine{}, inputs{exists, looks(foreign)}, "[wait] []"},
 		"which stays":               {Machine{}, inputs{exists, looks(foreign), late}, "[look] []"},
 		"waits anew":                {Machine{}, inputs{exists, looks(foreign), late, fails(session.ErrDisconnected), cut, back, looks(foreign)}, "[wait] []"},
@@ -348,6 +354,19 @@ func TestLeavingLooksWithoutPermission(t *testing.T) {
 	m, out := m.Step(failed{m.turn, session.ErrNoAuth})
 	if want := (look{m.turn, false, true}); len(out.Do) != 1 || out.Do[0] != want {
 		t.Errorf("%#v", out.Do)
+	}
+}
+
+// Whether a node stood is what it was when it was to be given up.
+func TestStood(t *testing.T) {
+	m, _ := Machine{data: "a", rev: 1}.Step(connected{1, 1, time.Second})
+	early, _ := m.Step(Leave{})
+	early, _ = early.Step(created{m.turn, 7, birth})
+	m, _ = m.Step(created{m.turn, 7, birth})
+	m, _ = m.Step(Leave{})
+	m, _ = m.Step(expired{1})
+	if early.Stood() || !m.Stood() || !m.Ended() || m.Err() != nil || !errors.Is(m.Reason(), ErrLeft) {
+		t.Errorf("%v, %v", early, m)
 	}
 }
 
