@@ -30,11 +30,10 @@
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
-// with MembersChanged anywhere before Left. A member that leaves is gone at once, one
-// that crashes with its session, and one whose session expires joins again by itself;
-// what is told of the others converges to what the server has, and never goes back. It
-// is not finished: its documentation says where several that want one id are not
-// judged well.
+// with MembersChanged anywhere before Left, until Blinded. A member that leaves is gone at
+// once, one that crashes with its session, and one whose session expires joins again by
+// itself, unless another has its id by then; what is told of the others converges to what
+// the server has, and never goes back.
 //
 // # Naming
 //
@@ -44,5 +43,6 @@
 //
 //	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
 //
-// It is not finished, like Group.
+// A name belongs to one at a time; what became of a request whose reply was lost is found
+// out, or said to be unknown where somebody else has changed the name since.
 package primitives
