@@ -248,6 +248,7 @@ type place struct {
 	owned   bool   // the watch on it is confirmed
 	suspect bool   // a create of unknown outcome was repeated: there may be nodes we do not know
 	listing bool   // a list is under way
+	stale   bool   // something has happened meanwhile that it may not show
 	target  Target // what is watched beside our node; zero if nothing
 	instead Target // of this: it has announced itself; zero if of nothing
 	heir    bool   // target is all that is ahead, so that its deletion is the grant
@@ -302,6 +303,7 @@ func (m Machine) String() string {
 		{m.owned, "owned"},
 		{m.suspect, "suspect"},
 		{m.listing, "listing"},
+		{m.stale, "stale"},
 		{m.target != Target{}, "target=" + m.target.String()},
 		{m.heir, "heir"},
 		{m.kin, "kin"},
@@ -383,8 +385,9 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 		}
 	case listed:
 		if m.listing {
-			m.listing = false
-			return m.listed(in.Sight)
+			stale := m.stale
+			m.listing, m.stale = false, false
+			return m.listed(in.Sight, stale)
 		}
 	case watched:
 		return m.watched(in)
@@ -483,22 +486,29 @@ func (m Machine) queue() (Machine, Effects) {
 }
 
 // look asks for a list, unless one is under way. That one will do: whatever made us
-// ask has reached us before its answer, so it happened before.
+// ask has reached us before its answer, so it happened before. Not so where the answer
+// is made of two reads.
 func (m Machine) look() (Machine, Effects) {
 	m.heir = false
 	if m.listing {
+		m.stale = m.rule.Announces()
 		return m, Effects{}
 	}
 	m.listing = true
 	return m, do(listParent{m.attempt})
 }
 
-func (m Machine) listed(s Sight) (Machine, Effects) {
+func (m Machine) listed(s Sight, stale bool) (Machine, Effects) {
 	switch {
 	case m.state == recovering:
 		return m.recovered(s)
 	case m.state == waiting:
-		return m.rank(s)
+		m, out := m.rank(s)
+		if stale && m.state == waiting && !m.listing {
+			m.listing = true
+			out.Do = append(out.Do, listParent{m.attempt})
+		}
+		return m, out
 	case m.to != "":
 		return m.compared(s)
 	}
@@ -521,15 +531,16 @@ func (m Machine) recovered(s Sight) (Machine, Effects) {
 
 // rank decides, from the names of the children, whether it is our turn.
 func (m Machine) rank(s Sight) (Machine, Effects) {
+	s.New = m.ahead < 0
 	p := m.rule.Locate(s, m.node, m.guid())
-	if p.Err != nil {
-		return m.fail(p.Err)
-	}
-	if !p.Present {
-		return m.vanish()
-	}
 	var out Effects
 	switch {
+	case p.Err != nil:
+		return m.fail(p.Err)
+	case !p.Present:
+		return m.vanish()
+	case p.Invalid:
+		return m.start()
 	case p.Ahead > 0:
 		m, out = m.wait(p)
 	case m.czxid == 0: // no grant without a token
@@ -678,13 +689,25 @@ func (m Machine) vanish() (Machine, Effects) {
 	if m.Holding() {
 		return m.fail(m.deleted())
 	}
-	m, e := m.unwatch()
 	if m.suspect || m.state == claiming {
-		m.state, m.place = clearing, place{}
-		return m, do(append(e, withdrawAll{m.attempt, m.guid()})...)
+		return m.clear()
 	}
+	m, e := m.unwatch()
 	m, out := m.enter()
 	return m, do(append(e, out.Do...)...)
+}
+
+// clear removes what may stand for us, to stand in line anew.
+func (m Machine) clear() (Machine, Effects) {
+	m, e := m.unwatch()
+	m.state, m.place = clearing, place{}
+	return m, do(append(e, withdrawAll{m.attempt, m.guid()})...)
+}
+
+// start takes nothing for known any more, and stands in line anew.
+func (m Machine) start() (Machine, Effects) {
+	m.parent = unseen
+	return m.clear()
 }
 
 func (m Machine) withdrawn(node string) (Machine, Effects) {
@@ -800,7 +823,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 		}
 	case listParent:
 		if m.listing {
-			m.listing = false
+			m.listing, m.stale = false, false
 			return m.notListed(err)
 		}
 	case watchTarget:

@@ -83,11 +83,16 @@ func (g *Grammar) Line(children []string) []Contender {
 			all = append(all, c)
 		}
 	}
+	order(all)
+	return all
+}
+
+// order sorts contenders as they stand in line.
+func order(all []Contender) {
 	if len(all) > 0 {
 		reference := all[0].Number
 		slices.SortFunc(all, func(a, b Contender) int { return compare(reference, a, b) })
 	}
-	return all
 }
 
 // ParseNumber reads what the server appends to names.

@@ -31,8 +31,14 @@ type Ways struct {
 	Inspect func(r *Recipe, requests session.Async, answer func(exists, empty bool, err error))
 	Make    func(r *Recipe, requests session.Async, answer func(made bool, err error))
 
-	// Beside reads what the rule depends on beside the names.
-	Beside func(r *Recipe, requests session.Async, answer func(data string, err error))
+	// Beside reads what the rule depends on beside the names. Depends returns the path of
+	// the node that it reads, whose changes the machine is told.
+	Beside  func(r *Recipe, requests session.Async, answer func(data string, err error))
+	Depends func(r *Recipe) string
+
+	// Warmth returns under which name the session keeps that all is there which Inspect
+	// looks for; that of the parent, if it is nil.
+	Warmth func(r *Recipe) string
 
 	// Claim claims what the line is for on behalf of the node, and tells the zxid of
 	// that, or that another has it. If again, an earlier claim may have been done.
@@ -89,6 +95,7 @@ func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
 	cancel := p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
 		switch ev := ev.(type) {
 		case session.Connected:
+			p.depend(ev.Epoch, tell)
 			tell(connected{epoch: ev.Epoch, session: ev.ID})
 		case session.Suspended:
 			tell(suspended{deadline: ev.Deadline})
@@ -109,6 +116,42 @@ func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
 	if over {
 		cancel()
 	}
+}
+
+// depend has the machine told of changes of what its rule depends on: before it asks for
+// anything, so that it has heard of whatever happens after what it reads.
+func (p *Performer) depend(epoch int, tell func(Input)) {
+	if p.Depends == nil {
+		return
+	}
+	sub := p.session.Async(epoch).Follow(p.Depends(p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
+		if !errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrClosed) {
+			tell(Look{})
+		}
+	})
+	p.keep(watch{Target{Until: Dependence}, sub.Cancel})
+}
+
+// keep keeps what ends a watch in place of that of an earlier one.
+func (p *Performer) keep(w watch) {
+	p.unwatch(w.target)
+	p.mu.Lock()
+	over := p.over
+	if !over {
+		p.watches = append(p.watches, w)
+	}
+	p.mu.Unlock()
+	if over {
+		w.cancel()
+	}
+}
+
+// warmth returns under which name the session keeps what it knows of the parent.
+func (r *Recipe) warmth() string {
+	if r.Ways == nil || r.Warmth == nil {
+		return r.Dir
+	}
+	return r.Warmth(r)
 }
 
 // End cancels what the performer listens to, when the machine has ended. It must not be
@@ -213,6 +256,7 @@ func (p *Performer) create(requests session.Async, e createNode, reply func(Inpu
 		return
 	}
 	var failed error
+	beside := p.Beside != nil && !p.Rule.Lists()
 	requests.Multi([]session.Op{
 		session.CreateOp(path, p.Data, session.EphemeralSequential),
 		session.SetOp(p.Dir, nil, session.AnyVersion),
@@ -221,12 +265,12 @@ func (p *Performer) create(requests session.Async, e createNode, reply func(Inpu
 			_, in.node = session.Split(results[0].Path)
 			in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
 		}
-		p.session.SetWarm(p.Dir, err == nil)
-		if failed = err; p.Beside == nil {
+		p.session.SetWarm(p.warmth(), err == nil)
+		if failed = err; !beside {
 			reply(in, err)
 		}
 	})
-	if p.Beside != nil { // answered after the transaction, and at most as old
+	if beside { // answered after the transaction, and at most as old
 		p.Beside(p.Recipe, requests, func(data string, err error) {
 			if in.data = data; err != nil {
 				in.children = 0 // a list is to decide
@@ -242,7 +286,7 @@ func (p *Performer) list(requests session.Async, e listParent, reply func(Input,
 	var failed error
 	requests.Children(p.Dir, func(names []string, stat *session.Stat, err error) {
 		if err == nil && stat.DataLength > 0 {
-			p.session.SetWarm(p.Dir, false)
+			p.session.SetWarm(p.warmth(), false)
 		}
 		in.Names, failed = names, err
 		if p.Beside == nil {
@@ -304,9 +348,7 @@ func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input
 			}
 		})
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.watches = append(p.watches, watch{e.target, cancel})
+	p.keep(watch{e.target, cancel})
 }
 
 // mark tells the machine of a mark of revocation. That of another's node is told too, and

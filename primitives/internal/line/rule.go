@@ -24,8 +24,9 @@ type Rule interface {
 	// one round trip with the creation of the node.
 	Lists() bool
 
-	// Announces reports whether a holder tells those behind it that it holds when what
-	// the rule depends on has changed.
+	// Announces reports whether the rule depends on what stands beside the names, which
+	// is read after them: a holder tells those behind it that it holds when that has
+	// changed.
 	Announces() bool
 
 	// Claims reports whether to come first is not enough: who does has to claim what
@@ -42,6 +43,7 @@ type Rule interface {
 type Sight struct {
 	Names []string
 	Data  string
+	New   bool // the contender has not been told its place yet
 }
 
 // A Position is what one contender has to know about the line.
@@ -52,6 +54,7 @@ type Position struct {
 	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
 	Announce bool     // somebody behind waits for the news that it is our turn
 	Zombies  []string // other nodes with the contender's own GUID; they do not count
+	Invalid  bool     // it must not stand there: the parent was another one than it takes
 	Err      error    // why there is no place for us at all
 }
 
@@ -70,10 +73,12 @@ const (
 	Changed              // the node is deleted, or its data is set
 	Members              // the names of the children are others
 	Claim                // what the line is for is claimed by nobody, or another
+
+	Dependence // what the rule depends on is another: of no position, and told by [Look]
 )
 
 func (t Target) String() string {
-	return t.Node + [...]string{"", " changed", "members", "claim"}[t.Until]
+	return t.Node + [...]string{"", " changed", "members", "claim", "dependence"}[t.Until]
 }
 
 // First is the rule of locks: first come, first served, in the order of numbers. Readers

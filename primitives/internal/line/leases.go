@@ -1,0 +1,192 @@
+package line
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrLimit means that a contender does not agree with what is recorded of the limit.
+var ErrLimit = errors.New("limit")
+
+// Leases is the rule of semaphores: whose weight, with the weights of all who stand
+// ahead, is within the limit need not wait. So those who need not are always the first
+// in line, and nobody overtakes one who wants more than is free.
+//
+// The limit is what is read beside the names; it may change at any time. The names are
+//
+//	_c_<GUID>-lease-<number>           of weight 1
+//	_c_<GUID>-lease-<weight>-<number>  of others
+type Leases struct {
+	Limit  int  // that the contender takes the line to have
+	Any    bool // it takes whichever is recorded
+	Weight int
+}
+
+const leaseMark = "lease-"
+
+// Name implements [Rule].
+func (l Leases) Name(guid string) string {
+	if l.Weight == 1 {
+		return Published(guid) + leaseMark
+	}
+	return Published(guid) + leaseMark + strconv.Itoa(l.Weight) + "-"
+}
+
+// Prefix implements [Rule].
+func (l Leases) Prefix(guid string) string { return Published(guid) }
+
+// Line implements [Rule].
+func (l Leases) Line(names []string) []string {
+	line := SortLeases(names)
+	all := make([]string, len(line))
+	for i, c := range line {
+		all[i] = c.Name
+	}
+	return all
+}
+
+// SortLeases returns the contenders among the children, in the order in which they stand
+// in line.
+func SortLeases(names []string) []Contender {
+	var all []Contender
+	for _, name := range names {
+		if c, _, ok := ParseLease(name); ok {
+			all = append(all, c)
+		}
+	}
+	order(all)
+	return all
+}
+
+// ParseLease reads the name of a contender.
+func ParseLease(name string) (c Contender, weight int, ok bool) {
+	i := strings.LastIndex(name, leaseMark)
+	if i < 0 || i > 0 && name[i-1] != '-' {
+		return Contender{}, 0, false
+	}
+	rest := name[i+len(leaseMark):]
+	if n, ok := ParseNumber(rest); ok {
+		return Contender{Name: name, Number: n}, 1, true
+	}
+	before, after, _ := strings.Cut(rest, "-")
+	weight, ok = parsePositive(before)
+	n, numbered := ParseNumber(after)
+	return Contender{Name: name, Number: n}, weight, ok && numbered
+}
+
+// parsePositive reads a positive number as [strconv.Itoa] writes it.
+func parsePositive(text string) (n int, ok bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n > 0 && n <= MaxLimit && text == strconv.Itoa(n)
+}
+
+// MaxLimit is the greatest limit, and weight, that there can be.
+const MaxLimit = 1_000_000_000
+
+// A Record is what is recorded of a line of leases.
+type Record struct {
+	Limit    int
+	Weighted bool // some contenders have had other weights than 1; it is never taken back
+}
+
+const weightedMark = " weighted"
+
+func (r Record) String() string {
+	if r.Weighted {
+		return strconv.Itoa(r.Limit) + weightedMark
+	}
+	return strconv.Itoa(r.Limit)
+}
+
+// ParseRecord reads a record.
+func ParseRecord(data string) (r Record, err error) {
+	text, weighted := strings.CutSuffix(strings.TrimSpace(data), weightedMark)
+	limit, ok := parsePositive(text)
+	if !ok {
+		return Record{}, fmt.Errorf("%w: what is recorded is none: %.40q", ErrLimit, data)
+	}
+	return Record{limit, weighted}, nil
+}
+
+// Check reports why a contender has no place in a line with this record. Only one that
+// is new has to agree about the limit.
+func (l Leases) Check(r Record, isNew bool) error {
+	switch {
+	case isNew && !l.Any && r.Limit != l.Limit:
+		return fmt.Errorf("%w is %d, not %d", ErrLimit, r.Limit, l.Limit)
+	case l.Weight > r.Limit:
+		return fmt.Errorf("%w is %d, less than the weight %d", ErrLimit, r.Limit, l.Weight)
+	}
+	return nil
+}
+
+// Room implements [Rule]. To count contenders is enough where none has another weight
+// than 1, nor will before it is recorded.
+func (l Leases) Room(contenders int, data string) bool {
+	r, err := ParseRecord(data)
+	return err == nil && l.Check(r, true) == nil && l.Weight == 1 && !r.Weighted && contenders <= r.Limit
+}
+
+// Lists implements [Rule].
+func (l Leases) Lists() bool { return l.Weight > 1 }
+
+// Announces implements [Rule]. Who was let in under a greater limit looks to others as if
+// it waited, and they would wait for its turn.
+func (l Leases) Announces() bool { return true }
+
+// Claims implements [Rule].
+func (l Leases) Claims() bool { return false }
+
+// Downgrade implements [Rule].
+func (l Leases) Downgrade(string, string) (Rule, string, bool) { return l, "", false }
+
+// Locate implements [Rule]. Those who need not wait are the first in line: if the nearest
+// ahead is one of them, only who leaves the line can make room; otherwise it is time to
+// look again when that one is let in, or leaves.
+func (l Leases) Locate(s Sight, own, guid string) Position {
+	var p Position
+	me, weight, _ := ParseLease(own)
+	prefix := l.Prefix(guid)
+	var nearest Contender
+	ahead := 0
+	for _, name := range s.Names {
+		if name == own {
+			p.Present = true
+			continue
+		}
+		c, w, ok := ParseLease(name)
+		switch {
+		case !ok:
+		case strings.HasPrefix(name, prefix):
+			p.Zombies = append(p.Zombies, name)
+		case compare(me.Number, c, me) > 0:
+			p.Announce = true
+		default:
+			p.Ahead++
+			ahead = min(ahead+w, MaxLimit+1)
+			if nearest.Name == "" || compare(me.Number, c, nearest) > 0 {
+				nearest = c
+			}
+		}
+	}
+	r, err := ParseRecord(s.Data)
+	if err == nil {
+		err = l.Check(r, s.New)
+	}
+	switch {
+	case !p.Present:
+	case err != nil:
+		p.Err = err
+	case l.Weight > 1 && !r.Weighted:
+		p.Invalid = true // others have counted it for one
+	case ahead+weight <= r.Limit:
+		p.Ahead = 0
+	case ahead <= r.Limit:
+		p.Watch = Target{Until: Members}
+	default:
+		p.Watch = Target{Node: nearest.Name, Until: Changed}
+	}
+	return p
+}
