@@ -1,0 +1,118 @@
+package semaphore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+)
+
+// What callers can act on. The error of every [Lost] wraps [ErrLost] and the reason:
+// [ErrNodeDeleted], [ErrLimit], or one of package session.
+var (
+	// ErrFull means that there was not room at once when a lease was tried for.
+	ErrFull = errors.New("semaphore full")
+
+	// ErrLimit means that there is no agreement about the limit: another is recorded, or
+	// what is recorded is none, or it is less than the weight that is asked for.
+	ErrLimit = line.ErrLimit
+
+	// ErrLost means that the lease, or the place in line for it, is gone without having
+	// been released.
+	ErrLost = errors.New("lease lost")
+
+	// ErrNodeDeleted means that somebody else deleted the node that stood for the lease:
+	// an operator, or the server, with a session that it has ended.
+	ErrNodeDeleted = line.ErrNodeDeleted
+
+	// ErrReleased is the cause with which the contexts of a lease end when it is released.
+	ErrReleased = errors.New("lease released")
+)
+
+// An Event reports a change in the state of a lease. It is one of [Waiting], [Acquired],
+// [Suspended], [Resumed], [Released] and [Lost]; no other type implements it.
+//
+//sumtype:decl
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Waiting means that Ahead others stand before this one in line, those who hold
+	// leases among them.
+	Waiting struct{ Ahead int }
+
+	// Acquired means that this handle holds the lease, with all of its weight.
+	Acquired struct {
+		// ID is that of no other lease of the semaphore. It has no order that means
+		// anything: it is no fencing token.
+		ID int64
+		// Node is the name, under leases, of the node that stands for it.
+		Node string
+	}
+
+	// Suspended means that the connection is lost. The lease is still held, and will be
+	// lost at the Deadline unless Resumed comes first.
+	Suspended struct{ Deadline time.Time }
+
+	// Resumed means that the connection is back and the lease is still held.
+	Resumed struct{}
+
+	// Released means that the lease, or the place in line for it, was given up on
+	// request.
+	Released struct{}
+
+	// Lost means that the lease, or the place in line for it, is gone. Err wraps
+	// [ErrLost] and says why.
+	Lost struct{ Err error }
+)
+
+func (Waiting) event()   {}
+func (Acquired) event()  {}
+func (Suspended) event() {}
+func (Resumed) event()   {}
+func (Released) event()  {}
+func (Lost) event()      {}
+
+func (e Waiting) String() string   { return fmt.Sprintf("waiting ahead=%d", e.Ahead) }
+func (e Acquired) String() string  { return fmt.Sprintf("acquired id=%d node=%s", e.ID, e.Node) }
+func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
+func (Resumed) String() string     { return "resumed" }
+func (Released) String() string    { return "released" }
+func (e Lost) String() string      { return e.Err.Error() }
+
+// tell gives an event of the line its type here.
+func tell(ev line.Event) Event {
+	switch ev := ev.(type) {
+	case line.Waiting:
+		return Waiting(ev)
+	case line.Acquired:
+		return Acquired{ID: ev.Token, Node: ev.Node}
+	case line.Suspended:
+		return Suspended(ev)
+	case line.Resumed:
+		return Resumed(ev)
+	case line.Released:
+		return Released(ev)
+	case line.Lost:
+		return Lost{fmt.Errorf("%w: %w", ErrLost, ev.Err)}
+	case line.Revoked: // leases are not asked for
+	}
+	panic(fmt.Sprintf("semaphore: %T is no event of a lease", ev))
+}
+
+// merge folds a Waiting event into an undelivered older one.
+func merge(last, next Event) (Event, bool) {
+	_, a := last.(Waiting)
+	_, b := next.(Waiting)
+	return next, a && b
+}
+
+// cancel reports whether next undoes last.
+func cancel(last, next Event) bool {
+	_, a := last.(Suspended)
+	_, b := next.(Resumed)
+	return a && b
+}

@@ -1,0 +1,148 @@
+package semaphore
+
+import (
+	"errors"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is what is beside the line: where the limit is recorded, and how it comes to
+// be.
+//
+//	<path>         persistent: "<limit>", or "<limit> weighted"
+//	<path>/leases  the line, a container
+//
+// Where all leases have the weight 1, a count tells whether there is room. So it is
+// recorded, before anybody else joins the line, that they do not, and never taken back.
+
+func leasesOf(path string) string { return session.Join(path, "leases") }
+
+func rule(limit int, opts Options) line.Leases {
+	return line.Leases{Limit: limit, Any: opts.AnyLimit, Weight: opts.Weight}
+}
+
+// How semaphores depart from the published recipe, and how they are presented.
+//
+//nolint:gochecknoglobals // they are constant
+var (
+	ways = line.Ways{
+		Inspect: inspect,
+		Make:    make_,
+		Beside:  beside,
+		Depends: func(r *line.Recipe) string { return r.Path },
+		Warmth: func(r *line.Recipe) string {
+			if leases(r).Weight > 1 { // it is recorded that there are such
+				return r.Dir + " weighted"
+			}
+			return r.Dir
+		},
+	}
+	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
+)
+
+func leases(r *line.Recipe) line.Leases { return r.Rule.(line.Leases) } //nolint:errcheck // it has no other
+
+// beside reads the record.
+func beside(r *line.Recipe, requests session.Async, answer func(data string, err error)) {
+	requests.Get(r.Path, func(data []byte, _ *session.Stat, err error) { answer(string(data), err) })
+}
+
+// inspect looks whether there is a line, and whether its record suits us; it records what
+// is missing.
+func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+	var (
+		data   []byte
+		stat   *session.Stat
+		failed error
+	)
+	requests.Get(r.Path, func(d []byte, st *session.Stat, err error) { data, stat, failed = d, st, err })
+	requests.Exists(r.Dir, func(dir *session.Stat, err error) {
+		if errors.Is(failed, session.ErrNoNode) {
+			answer(false, false, nil)
+			return
+		}
+		if failed == nil {
+			failed = err
+		}
+		if failed != nil {
+			answer(false, false, failed)
+			return
+		}
+		suits, err := suit(leases(r), data)
+		switch {
+		case err != nil:
+			answer(false, false, err)
+		case suits != string(data):
+			requests.Set(r.Path, []byte(suits), stat.Version, func(_ *session.Stat, err error) {
+				if err == nil || errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode) {
+					inspect(r, requests, answer)
+					return
+				}
+				answer(false, false, err)
+			})
+		default:
+			answer(dir != nil, dir != nil && dir.DataLength == 0, nil)
+		}
+	})
+}
+
+// suit returns what is to be recorded, given what is: the same if it will do.
+func suit(l line.Leases, data []byte) (string, error) {
+	if len(data) == 0 { // somebody made the node for something below it
+		return line.Record{Limit: l.Limit, Weighted: l.Weight > 1}.String(), nil
+	}
+	record, err := line.ParseRecord(string(data))
+	if err == nil {
+		err = l.Check(record, true)
+	}
+	if err != nil || l.Weight == 1 || record.Weighted {
+		return string(data), err
+	}
+	record.Weighted = true
+	return record.String(), nil
+}
+
+// make_ makes what is missing. Only what it made all of need not be inspected.
+func make_(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
+	l := leases(r)
+	record := line.Record{Limit: l.Limit, Weighted: l.Weight > 1}
+	makeRecord(requests, r.Path, record, func(mine bool, err error) {
+		if err != nil {
+			answer(false, err)
+			return
+		}
+		requests.EnsurePath(r.Dir, func(made bool, err error) { answer(made && mine, err) })
+	})
+}
+
+// makeRecord makes the node at path, and what is missing above it, unless there is one.
+func makeRecord(requests session.Async, path string, record line.Record, answer func(made bool, err error)) {
+	requests.Create(path, []byte(record.String()), session.Persistent, func(_ string, err error) {
+		switch {
+		case err == nil:
+			answer(true, nil)
+		case errors.Is(err, session.ErrNodeExists):
+			answer(false, nil)
+		case errors.Is(err, session.ErrNoNode):
+			dir, _ := session.Split(path)
+			requests.EnsurePath(dir, func(_ bool, err error) {
+				if err != nil {
+					answer(false, err)
+					return
+				}
+				makeRecord(requests, path, record, answer)
+			})
+		case errors.Is(err, session.ErrNoAuth):
+			// The server looks at the parent's ACL before it looks for the node.
+			requests.Exists(path, func(stat *session.Stat, existsErr error) {
+				if existsErr == nil && stat != nil {
+					err = nil
+				}
+				answer(false, err)
+			})
+		default:
+			answer(false, err)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Limit returns the limit that is recorded of the semaphore at path, as the server that
+// the session is connected to knows it. The error wraps [session.ErrNoNode] if there is
+// no such semaphore, and [ErrLimit] if what is recorded is no limit.
+func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
+	if err := validatePlace(s, path); err != nil {
+		return 0, err
+	}
+	data, _, err := s.Get(ctx, path)
+	if err != nil {
+		return 0, fmt.Errorf("limit: %w", err)
+	}
+	record, err := line.ParseRecord(string(data))
+	if err != nil {
+		return 0, fmt.Errorf("limit of semaphore %s: %w", path, err)
+	}
+	return record.Limit, nil
+}
+
+// SetLimit records the limit of the semaphore at path, whatever it was, and whether or not
+// there is one yet. It returns when that is done: waiters that have room now proceed by
+// themselves. Holders keep what they hold, so after the limit was lowered more may be held
+// for a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit].
+//
+// If ctx ends first, or the session expires, while the reply is outstanding, the error
+// wraps [session.ErrUnknownOutcome].
+func SetLimit(ctx context.Context, s *session.Session, path string, limit int) error {
+	err := validatePlace(s, path)
+	if err == nil {
+		err = validateLimit(limit)
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		again, err := setLimit(ctx, s, path, limit)
+		if err != nil && !again {
+			return fmt.Errorf("set limit of semaphore %s: %w", path, err)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+}
+
+// setLimit tries once, and tells whether the failure is one to try again after.
+func setLimit(ctx context.Context, s *session.Session, path string, limit int) (again bool, err error) {
+	data, stat, err := s.Get(ctx, path)
+	switch {
+	case errors.Is(err, session.ErrNoNode):
+		dir, _ := session.Split(path)
+		if err := s.EnsurePath(ctx, dir); err != nil {
+			return false, err
+		}
+		_, err = s.Create(ctx, path, []byte(line.Record{Limit: limit}.String()), session.Persistent)
+		// If it was made by this very request, the next look will say so.
+		return passing(ctx, err) || errors.Is(err, session.ErrNodeExists) || errors.Is(err, session.ErrNoNode), err
+	case err != nil:
+		return false, err
+	}
+	record, _ := line.ParseRecord(string(data)) // what is none is replaced
+	record.Limit = limit
+	if string(data) == record.String() {
+		return false, nil
+	}
+	_, err = s.Set(ctx, path, []byte(record.String()), stat.Version)
+	if passing(ctx, err) { // of unknown outcome
+		_, now, readErr := s.Get(ctx, path)
+		if readErr != nil {
+			return false, err
+		}
+		// Another version is ours, or was set after it, or instead of it; to set ours
+		// once more might undo what somebody else wants.
+		if now.Czxid == stat.Czxid && now.Version != stat.Version {
+			if set, _ := Limit(ctx, s, path); set == limit {
+				return false, nil
+			}
+			return false, err
+		}
+		return true, err
+	}
+	return errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode), err
+}
+
+// passing reports whether a write failed with its connection only.
+func passing(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && errors.Is(err, session.ErrDisconnected) && !errors.Is(err, session.ErrExpired)
+}
+
+// A Holder holds a lease.
+type Holder struct {
+	Node    string // the path of its node
+	Weight  int
+	Data    []byte // its [Options.Data]
+	Session int64  // the session that it holds it through
+}
+
+// Holders returns who holds leases of the semaphore at path, in line order, as the server
+// that the session is connected to knows it: those for whom there is room, whether or not
+// they have noticed yet, and those who hold from before the limit was lowered. There are
+// none if there is no such path. Who leaves while they are read is left out.
+func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, error) {
+	if err := validatePlace(s, path); err != nil {
+		return nil, err
+	}
+	names, _, err := s.Children(ctx, leasesOf(path))
+	if errors.Is(err, session.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("holders: %w", err)
+	}
+	limit, err := Limit(ctx, s, path) // after the names: as those who stand in line read it
+	if err != nil {
+		return nil, fmt.Errorf("holders: %w", err)
+	}
+	standing := line.SortLeases(names)
+	answers := make([]chan holderRead, len(standing))
+	for i, c := range standing {
+		answers[i] = make(chan holderRead, 1)
+		s.Async(0).Get(session.Join(leasesOf(path), c.Name), func(data []byte, stat *session.Stat, err error) {
+			answers[i] <- holderRead{data, stat, err}
+		})
+	}
+	var all []Holder
+	sum := 0
+	for i, c := range standing {
+		node := session.Join(leasesOf(path), c.Name)
+		var r holderRead
+		select {
+		case r = <-answers[i]:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("holders of semaphore %s: %w", path, context.Cause(ctx))
+		}
+		if errors.Is(r.err, session.ErrDisconnected) { // nothing is lost by reading again
+			r.data, r.stat, r.err = s.Get(ctx, node)
+		}
+		switch {
+		case errors.Is(r.err, session.ErrNoNode):
+			continue
+		case r.err != nil:
+			return nil, fmt.Errorf("holders: %w", r.err)
+		}
+		_, weight, _ := line.ParseLease(c.Name)
+		sum = min(sum+weight, line.MaxLimit+1)
+		if announced := r.stat.Version > 0; announced || sum <= limit {
+			all = append(all, Holder{Node: node, Weight: weight, Data: r.data, Session: r.stat.EphemeralOwner})
+		}
+	}
+	return all, nil
+}
+
+type holderRead struct {
+	data []byte
+	stat *session.Stat
+	err  error
+}

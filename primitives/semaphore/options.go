@@ -1,0 +1,90 @@
+package semaphore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Options are optional parameters for [New] and the functions built on it. A nil
+// *Options is equivalent to a zero Options.
+type Options struct {
+	// Weight is for how many the lease counts: all of it is held, or nothing. The
+	// default is 1.
+	Weight int
+
+	// AnyLimit takes whatever limit is recorded. The argument is used only when there is
+	// none yet. Without it, to ask for another limit than the recorded one is
+	// [ErrLimit].
+	AnyLimit bool
+
+	// Data is stored in the node that stands in line, for [Holders] and for people to
+	// see. The default is nothing.
+	Data []byte
+
+	// ReleaseInBackground makes [Lease.Release] and [Lease.Close] return at once: the
+	// session sees the release through.
+	ReleaseInBackground bool
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	if v.Weight == 0 {
+		v.Weight = 1
+	}
+	v.Data = slices.Clone(v.Data)
+	return v
+}
+
+// validate refuses what cannot be done, before any I/O.
+func validate(s *session.Session, path string, limit int, opts Options) error {
+	if err := validatePlace(s, path); err != nil {
+		return err
+	}
+	var errs []error
+	switch {
+	case opts.Weight < 1:
+		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is not positive", session.ErrInvalidArgument, opts.Weight))
+	case opts.Weight > line.MaxLimit:
+		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over %d", session.ErrInvalidArgument, opts.Weight, line.MaxLimit))
+	case opts.Weight > limit && limit > 0 && !opts.AnyLimit:
+		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over the limit, %d", session.ErrInvalidArgument, opts.Weight, limit))
+	}
+	errs = append(errs, validateLimit(limit))
+	node := session.Join(leasesOf(path), rule(limit, opts).Name(session.NewGUID()))
+	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(leasesOf(path), nil, 0)); err != nil {
+		errs = append(errs, fmt.Errorf("semaphore: Options.Data: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func validateLimit(limit int) error {
+	switch {
+	case limit < 1:
+		return fmt.Errorf("semaphore: limit: %w: %d is not positive", session.ErrInvalidArgument, limit)
+	case limit > line.MaxLimit:
+		return fmt.Errorf("semaphore: limit: %w: %d is over %d", session.ErrInvalidArgument, limit, line.MaxLimit)
+	}
+	return nil
+}
+
+// validatePlace refuses what is no semaphore of anybody.
+func validatePlace(s *session.Session, path string) error {
+	if s == nil {
+		return fmt.Errorf("semaphore: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	if err := session.ValidatePath(path); err != nil {
+		errs = append(errs, fmt.Errorf("semaphore: path: %w", err))
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		errs = append(errs, fmt.Errorf("semaphore: %w", session.ErrClosed))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,126 @@
+package semaphore
+
+import (
+	"context"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Lease is one attempt to be among those whom a semaphore lets work: it is acquired at
+// most once, and over once it is released or lost. Create one with [New] or [Acquire].
+//
+// A Lease is safe for concurrent use, and must be closed.
+type Lease struct {
+	handle *line.Handle[Event]
+}
+
+// New joins the line for a lease of the semaphore at path, and returns at once:
+// [Lease.Events] tells what happens. A session that is not connected joins when it is.
+// The limit is recorded if there is none yet.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments; otherwise nothing fails here. Disagreement about the limit is told by
+// [Lost].
+func New(s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
+	o := opts.withDefaults()
+	if err := validate(s, path, limit, o); err != nil {
+		return nil, err
+	}
+	h := line.Open(s, &line.Recipe{
+		Name: "semaphore", Path: path, Dir: leasesOf(path), Data: o.Data, Rule: rule(limit, o), Ways: &ways,
+	}, &manner, o.ReleaseInBackground)
+	return &Lease{h}, nil
+}
+
+// Acquire joins the line for a lease of the semaphore at path, and returns when it is
+// held.
+//
+// If ctx ends before that, the error is its cause and the place in line is given up in
+// the background: whatever the network does, no node of it outlives the session, nor the
+// next moment in which the session is connected. It wraps [ErrLimit] if another limit is
+// recorded, and leaves nothing behind. If the place is lost for another reason, the
+// error wraps [ErrLost] and the reason.
+func Acquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
+	l, err := New(s, path, limit, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.handle.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// TryAcquire is [Acquire], but fails with [ErrFull] when there is no room at once. Then it
+// has left the line again, unless ctx has ended before that was confirmed.
+func TryAcquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
+	l, err := New(s, path, limit, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.handle.TryAcquire(ctx, ErrFull); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Do runs f while it holds a lease of the semaphore at path. The context of f ends when
+// the lease is lost, with a cause that wraps [ErrLost], or when ctx ends. The lease is
+// released only after f has returned, and Do waits for that.
+//
+// It returns the error of f. If f returned none, and the lease was lost before f
+// returned, the error wraps [ErrLost].
+func Do(ctx context.Context, s *session.Session, path string, limit int, opts *Options, f func(ctx context.Context) error) error {
+	l, err := New(s, path, limit, opts)
+	if err != nil {
+		return err
+	}
+	return l.handle.Do(ctx, f)
+}
+
+// Events returns the channel of events, which is always the same one:
+//
+//	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
+//
+// It begins with the newest event before the first call, and is closed after the last.
+func (l *Lease) Events() <-chan Event { return l.handle.Events() }
+
+// Done returns a channel that is closed when the lease is held no more, or never will be:
+// in the very step in which it is lost, and before a release is sent.
+func (l *Lease) Done() <-chan struct{} { return l.handle.Done() }
+
+// Err returns why the lease, or the place in line, was lost: an error that wraps [ErrLost]
+// and the reason. It returns nil while it is not, and after a release.
+func (l *Lease) Err() error { return l.handle.Err() }
+
+// Context returns a context that ends when the lease is lost, with a cause that wraps
+// [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its resources
+// are freed by the cancel function, or with the lease.
+func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	return l.handle.Context(parent)
+}
+
+// ID returns what tells the lease from all others of the semaphore; 0 before it is
+// acquired. It is no fencing token: leases overlap, and a later one may have a smaller ID.
+func (l *Lease) ID() int64 { return l.handle.Token() }
+
+// Node returns the path of the node that stands for the lease; "" before it is acquired.
+func (l *Lease) Node() string { return l.handle.Node() }
+
+// Guard returns an operation for [session.Session.Multi] that makes the server refuse the
+// transaction, with [session.ErrNoNode], unless the lease is still held. Before it is
+// acquired it refuses every transaction.
+func (l *Lease) Guard() session.Op { return l.handle.Guard() }
+
+// Release gives up the lease, or the place in line. It returns nil when that is
+// confirmed, or the session that it was held through is over; with
+// [Options.ReleaseInBackground] at once. If ctx ends first it returns the cause, and the
+// release goes on. If the lease had been lost, it returns [Lease.Err]. It may be called
+// any number of times.
+func (l *Lease) Release(ctx context.Context) error { return l.handle.Release(ctx) }
+
+// Close releases the lease and waits as [Lease.Release] does, at most until the session's
+// deadline has passed. Undelivered events are discarded, but for the last one. It may be
+// called any number of times.
+func (l *Lease) Close() { l.handle.Close() }
