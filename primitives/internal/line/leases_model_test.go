@@ -32,6 +32,7 @@ type (
 		ends    int
 		strikes int // deletions by an operator
 		sets    int // of the limit
+		lates   int // creates that are done after a cut
 	}
 
 	pool struct {
@@ -45,11 +46,13 @@ type (
 		ids      int64
 		parts    []poolPart
 		dying    []int64
+		late     []poolLate
 		struck   map[string]bool
 		cuts     int
 		ends     int
 		strikes  int
 		sets     int
+		lates    int
 		overruns int // how often more was held than the limit, after it was lowered
 	}
 	poolNode struct {
@@ -78,6 +81,12 @@ type (
 		joinErr error
 		seen    listed // likewise for the list
 		seenErr error
+	}
+	// A poolLate is a create that is done after its connection was cut.
+	poolLate struct {
+		part    int
+		session int64
+		do      createNode
 	}
 	poolRequest struct {
 		do     Effect
@@ -113,11 +122,11 @@ const (
 var poolScenarios = []poolScenario{
 	{name: "units", record: Record{Limit: 2}, rules: units(2, 4), cuts: 1, ends: 1, strikes: 1},
 	{name: "units, limits", record: Record{Limit: 2}, rules: units(2, 4), limits: []int{1, 2, 3}, sets: 3},
-	{name: "units, everything", record: Record{Limit: 2}, rules: units(2, 4), limits: []int{1, 2, 3}, sets: 3, cuts: 2, ends: 1, strikes: 1},
+	{name: "units, everything", record: Record{Limit: 2}, rules: units(2, 4), limits: []int{1, 2, 3}, sets: 3, cuts: 3, lates: 2, ends: 1, strikes: 1},
 	{name: "two of two", record: Record{2, true}, rules: []Leases{{Limit: 2, Weight: 2}, {Limit: 2, Weight: 2}, {Limit: 2, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
 	{name: "weights", record: Record{3, true}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
 	{name: "weights, limits", record: Record{3, true}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4},
-	{name: "weights, everything", record: Record{3, true}, rules: []Leases{{Any: true, Limit: 1, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4, cuts: 2, ends: 1, strikes: 1},
+	{name: "weights, everything", record: Record{3, true}, rules: []Leases{{Any: true, Limit: 1, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4, cuts: 3, lates: 2, ends: 1, strikes: 1},
 	{name: "the first weighted one", record: Record{Limit: 3}, cold: true, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
 	{name: "a weighted one that is wrong about the record", record: Record{Limit: 3}, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
 	{name: "disagreement", record: Record{Limit: 2}, rules: []Leases{{Limit: 2, Weight: 1}, {Limit: 3, Weight: 1}, {Limit: 1, Any: true, Weight: 1}, {Limit: 2, Weight: 1}}, limits: []int{2, 3}, sets: 2, cuts: 1},
@@ -128,7 +137,7 @@ func units(limit, n int) []Leases {
 }
 
 func newPool(s *poolScenario) *pool {
-	w := &pool{s: s, record: s.record, zxid: 100, cuts: s.cuts, ends: s.ends, strikes: s.strikes, sets: s.sets, struck: map[string]bool{}}
+	w := &pool{s: s, record: s.record, zxid: 100, cuts: s.cuts, ends: s.ends, strikes: s.strikes, sets: s.sets, lates: s.lates, struck: map[string]bool{}}
 	for i, rule := range s.rules {
 		w.parts = append(w.parts, poolPart{Machine: New(actorID(i), rule, !s.cold, false), rule: rule})
 		w.connect(i)
@@ -158,6 +167,9 @@ func (w *pool) actions() (normal, leaves, faulty []action) {
 			normal = append(normal, action{kind: "connect", i: i})
 		case p.up && w.cuts > 0:
 			faulty = append(faulty, action{kind: "cut", i: i})
+			if w.lates > 0 && slices.ContainsFunc(p.out, func(r poolRequest) bool { _, ok := r.do.(createNode); return ok && !r.second }) {
+				faulty = append(faulty, action{kind: "cut", i: i, variant: 1})
+			}
 		case !p.up:
 			normal = append(normal, action{kind: "reconnect", i: i})
 			if w.ends > 0 {
@@ -170,6 +182,9 @@ func (w *pool) actions() (normal, leaves, faulty []action) {
 	}
 	for i := range w.dying {
 		normal = append(normal, action{kind: "bury", i: i})
+	}
+	for i := range w.late {
+		normal = append(normal, action{kind: "late", i: i})
 	}
 	if w.strikes > 0 {
 		for _, n := range w.nodes {
@@ -216,7 +231,17 @@ func (w *pool) apply(a action) {
 		w.connect(a.i)
 	case "cut":
 		w.cuts--
+		for _, r := range w.parts[a.i].out {
+			if e, ok := r.do.(createNode); ok && !r.second && a.variant == 1 {
+				w.lates--
+				w.late = append(w.late, poolLate{a.i, w.parts[a.i].id, e})
+			}
+		}
 		w.cut(a.i)
+	case "late":
+		l := w.late[a.i]
+		w.late = slices.Delete(w.late, a.i, a.i+1)
+		w.create(w.parts[l.part].rule.Name(l.do.guid), l.session)
 	case "reconnect":
 		w.reconnect(a.i)
 	case "expire":
@@ -224,6 +249,7 @@ func (w *pool) apply(a action) {
 		p := &w.parts[a.i]
 		p.mail = append(p.mail, expired{p.epoch})
 		w.dying = append(w.dying, p.id)
+		w.late = slices.DeleteFunc(w.late, func(l poolLate) bool { return l.session == p.id })
 		for _, r := range p.out { // withdrawals, which are answered
 			w.fail(a.i, r, session.ErrExpired)
 		}
@@ -353,6 +379,7 @@ func (w *pool) serve(i int, r poolRequest) {
 		w.delete(e.node)
 		n.in = withdrawn(e)
 	case withdrawAll: // in one go
+		w.late = slices.DeleteFunc(w.late, func(l poolLate) bool { return l.do.guid == e.guid })
 		for _, node := range slices.Clone(w.nodes) {
 			if strings.HasPrefix(node.name, Published(e.guid)) {
 				w.delete(node.name)
@@ -585,6 +612,7 @@ func (w *pool) step(i int) {
 	p := &w.parts[i]
 	in := p.mail[0]
 	p.mail = p.mail[1:]
+	was := p.Machine
 	var out Effects
 	p.Machine, out = p.Step(in)
 	for _, ev := range out.Emit {
@@ -608,7 +636,8 @@ func (w *pool) step(i int) {
 			}
 			p.granted = r.Limit
 		case Lost:
-			if holding := p.granted > 0; holding == errors.Is(ev.Err, ErrLimit) {
+			disagreed := errors.Is(ev.Err, ErrLimit)
+			if holding := p.granted > 0; holding == disagreed || disagreed && was.ahead >= 0 && p.rule.Weight == 1 {
 				panic(violation(fmt.Sprintf("contender %d: %v", i, ev.Err)))
 			}
 		default:
@@ -687,7 +716,10 @@ func (w *pool) checkQuiet() {
 		}
 	}
 	for _, n := range w.nodes {
-		if !slices.Contains(mine, n.name) {
+		if !slices.Contains(mine, n.name) && !slices.ContainsFunc(w.parts, func(p poolPart) bool {
+			// What a late create has left goes when its maker leaves.
+			return !p.Ended() && p.suspect && strings.HasPrefix(n.name, Published(p.guid()))
+		}) {
 			panic(violation(n.name + " is a ghost"))
 		}
 	}
