@@ -1,0 +1,178 @@
+package line
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+func TestLeaseNames(t *testing.T) {
+	const guid = "01234567-89ab-4cde-8f01-23456789abcd"
+	for name, want := range map[string]struct {
+		weight int
+		number int32
+	}{
+		Leases{Weight: 1}.Name(guid) + "0000000005":    {1, 5},
+		Leases{Weight: 3}.Name(guid) + "0000000005":    {3, 5},
+		Leases{Weight: 12}.Name(guid) + "2147483647":   {12, math.MaxInt32},
+		Leases{Weight: 3}.Name(guid) + "-2147483648":   {3, math.MinInt32},
+		Leases{Weight: 1}.Name(guid) + "-000000001":    {1, -1},
+		"lease-0000000001":                             {1, 1},
+		"lease-1000000000-0000000001":                  {MaxLimit, 1},
+		"x-lease-7-0000000001":                         {7, 1},
+		"x-lease-0000000009-lease-2-0000000001":        {2, 1},
+		Leases{Weight: 1}.Prefix(guid) + "lease-x":     {},
+		Leases{Weight: 1}.Prefix(guid) + "lock-000001": {},
+		"lease-0-0000000001":                           {},
+		"lease-03-0000000001":                          {},
+		"lease--3-0000000001":                          {},
+		"lease-1000000001-0000000001":                  {},
+		"lease-3-1":                                    {},
+		"lease-3-":                                     {},
+		"lease-3":                                      {},
+		"lease-":                                       {},
+		"release-0000000001":                           {},
+		"leases":                                       {},
+		"":                                             {},
+	} {
+		c, weight, ok := ParseLease(name)
+		if ok != (want.weight > 0) || ok && (weight != want.weight || c.Number != want.number || c.Name != name) {
+			t.Errorf("%q: %+v, %d, %v", name, c, weight, ok)
+		}
+	}
+	numbers := []string{"b-lease-2147483646", "a-lease-9-2147483647", "d-lease--2147483648", "c-lease-2--2147483647"}
+	mixed := []string{numbers[2], "config", numbers[0], numbers[3], "lock-0000000001", numbers[1]}
+	if line := (Leases{}).Line(mixed); !slices.Equal(line, numbers) {
+		t.Errorf("the line is %q", line)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	for data, want := range map[string]Record{
+		"10": {10, false}, "10 weighted": {10, true}, "1\n": {1, false}, " 7 weighted \n": {7, true}, "1000000000": {MaxLimit, false},
+		"": {}, "0": {}, "-1": {}, "+1": {}, "01": {}, "1.5": {}, "ten": {}, "10 heavy": {}, "weighted": {}, " weighted": {}, "1000000001": {}, "99999999999999999999": {},
+	} {
+		r, err := ParseRecord(data)
+		if r != want || (err == nil) != (want.Limit > 0) || err != nil && !errors.Is(err, ErrLimit) {
+			t.Errorf("%q: %v, %v", data, r, err)
+		}
+		if again, err := ParseRecord(r.String()); err == nil && again != r {
+			t.Errorf("%q is written as %q", data, r)
+		}
+	}
+}
+
+func TestLeasesLocate(t *testing.T) {
+	guid := actorID(9)
+	unit, two, five := Leases{Limit: 3, Weight: 1}, Leases{Limit: 3, Weight: 2}, Leases{Limit: 9, Weight: 5, Any: true}
+	own := func(l Leases, number string) string { return l.Name(guid) + number }
+	const a, b, c, heavy = "a-lease-0000000001", "b-lease-0000000002", "c-lease-0000000003", "h-lease-2-0000000004"
+	ownUnit, ownTwo := own(unit, "0000000005"), own(two, "0000000005")
+	const behind = "z-lease-0000000006"
+	members := Target{Until: Members}
+	changed := func(node string) Target { return Target{Node: node, Until: Changed} }
+	for _, row := range []struct {
+		what  string
+		rule  Leases
+		own   string
+		names []string
+		data  string
+		isNew bool
+		want  Position
+		limit bool // want.Err is ErrLimit
+	}{
+		{what: "alone", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "3", isNew: true, want: Position{Present: true}},
+		{what: "not in line", rule: unit, own: ownUnit, names: []string{a}, data: "3", want: Position{Ahead: 1}},
+		{what: "not in line, and of another mind", rule: unit, own: ownUnit, names: nil, data: "4", isNew: true},
+		{what: "the last that fits", rule: unit, own: ownUnit, names: []string{b, ownUnit, a}, data: "3", want: Position{Present: true}},
+		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3", want: Position{Present: true, Announce: true}},
+		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3", want: Position{Present: true, Ahead: 3, Watch: members}},
+		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3", want: Position{Present: true, Ahead: 3, Watch: changed(heavy)}},
+		{what: "weights count", rule: unit, own: ownUnit, names: []string{heavy, a, ownUnit}, data: "3", want: Position{Present: true, Ahead: 2, Watch: members}},
+		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4", want: Position{Present: true, Ahead: 2, Watch: changed(heavy)}},
+		{what: "all or nothing", rule: two, own: ownTwo, names: []string{a, b, ownTwo}, data: "3 weighted", want: Position{Present: true, Ahead: 2, Watch: members}},
+		{what: "two fit", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 weighted", want: Position{Present: true}},
+		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3", want: Position{Present: true, Ahead: 1, Invalid: true}},
+		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "lock-0000000001", "lease-x", c, b, ownUnit}, data: "3", want: Position{Present: true}},
+		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3", want: Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
+		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2", want: Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
+		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1", want: Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648")}},
+		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000 weighted", want: Position{Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003")}},
+
+		{what: "another limit is recorded", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "4", isNew: true, want: Position{Present: true}, limit: true},
+		{what: "another limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a, b, c}, data: "4", want: Position{Present: true}},
+		{what: "a smaller limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a}, data: "1", want: Position{Present: true, Ahead: 1, Watch: members}},
+		{what: "any limit", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "5 weighted", isNew: true, want: Position{Present: true}},
+		{what: "any limit, but less than the weight", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "4 weighted", isNew: true, want: Position{Present: true}, limit: true},
+		{what: "less than the weight since", rule: two, own: ownTwo, names: []string{ownTwo, a}, data: "1 weighted", want: Position{Present: true, Ahead: 1}, limit: true},
+		{what: "no limit", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "many", want: Position{Present: true}, limit: true},
+	} {
+		got := row.rule.Locate(Sight{row.names, row.data, row.isNew}, row.own, guid)
+		if errors.Is(got.Err, ErrLimit) != row.limit {
+			t.Errorf("%s: %v", row.what, got.Err)
+		}
+		got.Err = nil
+		if !reflect.DeepEqual(got, row.want) {
+			t.Errorf("%s:\n%+v, want\n%+v", row.what, got, row.want)
+		}
+	}
+	for _, row := range []struct {
+		rule       Leases
+		contenders int
+		data       string
+		want       bool
+	}{
+		{unit, 3, "3", true}, {unit, 4, "3", false}, {unit, 1, "3 weighted", false}, {unit, 1, "4", false}, {unit, 1, "", false},
+		{two, 1, "3", false}, {two, 1, "3 weighted", false}, {Leases{Limit: 1, Weight: 1, Any: true}, 3, "4", true},
+	} {
+		if got := row.rule.Room(row.contenders, row.data); got != row.want {
+			t.Errorf("room for %+v among %d of %q: %v", row.rule, row.contenders, row.data, got)
+		}
+	}
+}
+
+// What is told by a machine with this rule; see the model for the rest.
+func TestLeasesMachine(t *testing.T) {
+	id := actorID(1)
+	own, at := Published(attemptGUID(id, 1))+"lease-0000000005", attempt{1, 1}
+	const a = "a-lease-0000000001"
+	hello := connected{1, 9}
+	waits := []Input{hello, joined{at, own, 7, 2, "1"}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}}
+	holds := []Input{hello, joined{at, own, 7, 1, "1"}}
+	for _, row := range []struct {
+		danger string
+		before []Input
+		in     Input
+		state  state
+		do     []Effect
+	}{
+		{"a list under way is made of two reads", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, []Effect{listParent{at}}},
+		{"once more, not for ever", append(slices.Clone(waits), Look{}, Look{}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
+		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
+		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
+		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},
+		{"and again if that is lost", append(slices.Clone(holds), Look{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
+		{"before there is anything to look at", []Input{hello}, Look{}, joining, nil},
+	} {
+		m, _ := script(New(id, Leases{Limit: 1, Weight: 1}, true, false), row.before...)
+		next, out := m.Step(row.in)
+		if next.state != row.state || !slices.Equal(out.Do, row.do) {
+			t.Errorf("%s:\n%v\n-> %v\ndo   %v\nwant %v", row.danger, m, next, out.Do, row.do)
+		}
+	}
+
+	heavy := Leases{Limit: 2, Weight: 2}
+	own = heavy.Name(attemptGUID(id, 1)) + "0000000005"
+	m, out := script(New(id, heavy, true, false), hello, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}, Data: "2"}})
+	if want := []Effect{withdrawAll{at, attemptGUID(id, 1)}}; m.state != clearing || !slices.Equal(out.Do, want) {
+		t.Errorf("where others have counted it for one: %v, %v", m, out.Do)
+	}
+	m, out = m.Step(withdrawn{attempt: at})
+	if want := []Effect{inspectParent{attempt{1, 2}}}; m.state != preparing || !slices.Equal(out.Do, want) {
+		t.Errorf("then: %v, %v", m, out.Do)
+	}
+}
