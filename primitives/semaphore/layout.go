@@ -51,25 +51,15 @@ func beside(r *line.Recipe, requests session.Async, answer func(data string, err
 // inspect looks whether there is a line, and whether its record suits us; it records what
 // is missing.
 func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
-	var (
-		data   []byte
-		stat   *session.Stat
-		failed error
-	)
-	requests.Get(r.Path, func(d []byte, st *session.Stat, err error) { data, stat, failed = d, st, err })
-	requests.Exists(r.Dir, func(dir *session.Stat, err error) {
-		if errors.Is(failed, session.ErrNoNode) {
+	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
+		if errors.Is(err, session.ErrNoNode) {
 			answer(false, false, nil)
 			return
 		}
-		if failed == nil {
-			failed = err
+		suits := ""
+		if err == nil {
+			suits, err = suit(leases(r), data)
 		}
-		if failed != nil {
-			answer(false, false, failed)
-			return
-		}
-		suits, err := suit(leases(r), data)
 		switch {
 		case err != nil:
 			answer(false, false, err)
@@ -82,7 +72,9 @@ func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty b
 				answer(false, false, err)
 			})
 		default:
-			answer(dir != nil, dir != nil && dir.DataLength == 0, nil)
+			requests.Exists(r.Dir, func(dir *session.Stat, err error) {
+				answer(dir != nil, dir != nil && dir.DataLength == 0, err)
+			})
 		}
 	})
 }

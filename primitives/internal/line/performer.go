@@ -257,6 +257,7 @@ func (p *Performer) create(requests session.Async, e createNode, reply func(Inpu
 	}
 	var failed error
 	beside := p.Beside != nil && !p.Rule.Lists()
+	answered := both(beside, func() { reply(in, failed) })
 	requests.Multi([]session.Op{
 		session.CreateOp(path, p.Data, session.EphemeralSequential),
 		session.SetOp(p.Dir, nil, session.AnyVersion),
@@ -266,16 +267,15 @@ func (p *Performer) create(requests session.Async, e createNode, reply func(Inpu
 			in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
 		}
 		p.session.SetWarm(p.warmth(), err == nil)
-		if failed = err; !beside {
-			reply(in, err)
-		}
+		failed = err
+		answered()
 	})
-	if beside { // answered after the transaction, and at most as old
+	if beside { // read after the transaction
 		p.Beside(p.Recipe, requests, func(data string, err error) {
 			if in.data = data; err != nil {
 				in.children = 0 // a list is to decide
 			}
-			reply(in, failed)
+			answered()
 		})
 	}
 }
@@ -284,23 +284,38 @@ func (p *Performer) create(requests session.Async, e createNode, reply func(Inpu
 func (p *Performer) list(requests session.Async, e listParent, reply func(Input, error)) {
 	in := listed{attempt: e.attempt}
 	var failed error
+	beside := p.Beside != nil
+	answered := both(beside, func() { reply(in, failed) })
 	requests.Children(p.Dir, func(names []string, stat *session.Stat, err error) {
 		if err == nil && stat.DataLength > 0 {
 			p.session.SetWarm(p.warmth(), false)
 		}
-		in.Names, failed = names, err
-		if p.Beside == nil {
-			reply(in, err)
+		if in.Names = names; failed == nil {
+			failed = err
 		}
+		answered()
 	})
-	if p.Beside != nil {
+	if beside {
 		p.Beside(p.Recipe, requests, func(data string, err error) {
-			in.Data = data
-			if failed == nil {
+			if in.Data = data; failed == nil {
 				failed = err
 			}
-			reply(in, failed)
+			answered()
 		})
+	}
+}
+
+// both returns what two answers are to call, or one: then is called after the last.
+// Requests that fail together may be answered in any order.
+func both(two bool, then func()) (answered func()) {
+	left := 1
+	if two {
+		left = 2
+	}
+	return func() {
+		if left--; left == 0 {
+			then()
+		}
 	}
 }
 

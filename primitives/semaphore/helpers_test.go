@@ -1,0 +1,141 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const path = "/limits/exports"
+
+// inBubble runs f with n sessions on a server in memory, in a bubble.
+func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all []*session.Session), opts ...zktest.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		config := zktest.Config{InProcess: true}
+		for _, opt := range opts {
+			opt(&config)
+		}
+		srv, err := zktest.NewServer(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		all := make([]*session.Session, n)
+		for i := range all {
+			if all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 6 * time.Second, Dialer: srv.DialContext}); err != nil {
+				t.Fatal(err)
+			}
+			defer all[i].Close()
+		}
+		f(t, srv, all)
+	})
+}
+
+func join(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
+	t.Helper()
+	l, err := semaphore.New(s, path, limit, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func weight(n int) *semaphore.Options { return &semaphore.Options{Weight: n} }
+
+func acquire(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
+	t.Helper()
+	l, err := semaphore.Acquire(t.Context(), s, path, limit, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func release(t *testing.T, l *semaphore.Lease) {
+	t.Helper()
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func setLimit(t *testing.T, s *session.Session, n int) {
+	t.Helper()
+	if err := semaphore.SetLimit(t.Context(), s, path, n); err != nil {
+		t.Error(err)
+	}
+}
+
+// held reports whether the lease is held.
+func held(l *semaphore.Lease) bool {
+	select {
+	case <-l.Done():
+		return false
+	default:
+		return l.ID() != 0
+	}
+}
+
+// expect waits until nothing moves, and expects those to hold a lease whose indices are
+// given, and no others.
+func expect(t *testing.T, all []*semaphore.Lease, want ...int) {
+	t.Helper()
+	synctest.Wait()
+	var got []int
+	for i, l := range all {
+		if held(l) {
+			got = append(got, i)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v hold leases, want %v", got, want)
+	}
+}
+
+// next returns the next event, which has to be of type E.
+func next[E semaphore.Event](t *testing.T, l *semaphore.Lease) E {
+	t.Helper()
+	ev := <-l.Events()
+	e, ok := ev.(E)
+	if !ok {
+		t.Errorf("%v, want %T", ev, e)
+	}
+	return e
+}
+
+func children(t *testing.T, s *session.Session) []string {
+	t.Helper()
+	names, _, err := s.Children(t.Context(), path+"/leases")
+	if err != nil && !errors.Is(err, session.ErrNoNode) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func record(t *testing.T, s *session.Session, want string) {
+	t.Helper()
+	if data, _, err := s.Get(t.Context(), path); err != nil || string(data) != want {
+		t.Errorf("%q is recorded, want %q; %v", data, want, err)
+	}
+}
+
+func withoutSyncs(c zktest.Counts) zktest.Counts {
+	delete(c, zktest.OpSync)
+	return c
+}
+
+func ended(t *testing.T, why error) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	return ctx
+}

@@ -1,0 +1,232 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRealSemaphore plays on three servers what the bubbles play in memory.
+func TestRealSemaphore(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	connect := func(addrs []string) *session.Session {
+		s, err := session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	direct := connect(ens.Addrs())
+	var all []*session.Session
+	for range 3 {
+		all = append(all, connect(proxy.Addrs()))
+	}
+
+	t.Run("cost", func(t *testing.T) {
+		const cycles = 30
+		if err := semaphore.SetLimit(ctx, direct, "/cost", 10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := direct.Create(ctx, "/cost/leases", nil, session.Persistent); err != nil { // a container would be reaped
+			t.Fatal(err)
+		}
+		cycle := func() {
+			if err := semaphore.Do(ctx, all[0], "/cost", 10, nil, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cycle() // warms the path
+		proposals := func() (sum int) {
+			for i := range ens.Size() {
+				if text := ens.Mntr(i)["zk_proposal_count"]; text != "" {
+					n, err := strconv.ParseFloat(text, 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					sum += int(n)
+				}
+			}
+			return sum
+		}
+		before := proposals()
+		proxy.ResetRequests()
+		for range cycles {
+			cycle()
+		}
+		if n := proposals() - before; n != 2*cycles {
+			t.Errorf("%d proposals for %d cycles", n, cycles)
+		}
+		if n := withoutSyncs(proxy.Requests()).Total(); n != 4*cycles {
+			t.Errorf("%d requests for %d cycles: %v", n, cycles, withoutSyncs(proxy.Requests()))
+		}
+	})
+
+	t.Run("two of two", func(t *testing.T) {
+		var wg sync.WaitGroup
+		var holders atomic.Int32
+		for _, s := range all {
+			wg.Go(func() {
+				for range 50 {
+					if err := semaphore.Do(ctx, s, "/two", 2, weight(2), func(context.Context) error {
+						if n := holders.Add(1); n != 1 {
+							t.Errorf("%d hold two of two", n)
+						}
+						holders.Add(-1)
+						return nil
+					}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+
+	t.Run("weights", func(t *testing.T) {
+		const limit = 5
+		var wg sync.WaitGroup
+		var sum atomic.Int32
+		for i := range 12 {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			wg.Go(func() {
+				for range 20 {
+					w := int32(1 + r.IntN(limit))
+					if err := semaphore.Do(ctx, all[i%len(all)], "/weights", limit, weight(int(w)), func(context.Context) error {
+						if n := sum.Add(w); n > limit {
+							t.Errorf("%d of %d are held", n, limit)
+						}
+						if r.IntN(10) == 0 {
+							proxy.Disconnect(all[r.IntN(len(all))].ID())
+						}
+						sum.Add(-w)
+						return nil
+					}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+
+	t.Run("limit", func(t *testing.T) {
+		var leases []*semaphore.Lease
+		for i := range 6 {
+			l, err := semaphore.New(all[i%len(all)], "/limit", 2, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			switch ev := (<-l.Events()).(type) {
+			case semaphore.Acquired:
+				if i >= 2 {
+					t.Errorf("%d holds a lease", i)
+				}
+			case semaphore.Waiting:
+				if i < 2 {
+					t.Errorf("%d waits", i)
+				}
+			default:
+				t.Errorf("%v", ev)
+			}
+			leases = append(leases, l)
+		}
+		acquired := func(i int) {
+			t.Helper()
+			for ev := range leases[i].Events() {
+				if _, ok := ev.(semaphore.Acquired); ok {
+					return
+				}
+			}
+			t.Errorf("%d is lost: %v", i, leases[i].Err())
+		}
+		if err := semaphore.SetLimit(ctx, direct, "/limit", 4); err != nil {
+			t.Fatal(err)
+		}
+		acquired(2)
+		acquired(3)
+		if _, err := semaphore.Acquire(ctx, direct, "/limit", 2, nil); !errors.Is(err, semaphore.ErrLimit) {
+			t.Errorf("the old limit: %v", err)
+		}
+		if err := semaphore.SetLimit(ctx, direct, "/limit", 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range []int{3, 0, 2, 1} {
+			if held := leases[i].ID() != 0; !held {
+				t.Errorf("%d holds no lease", i)
+			}
+			leases[i].Close()
+		}
+		acquired(4)
+		leases[4].Close()
+		acquired(5)
+		if holders, err := semaphore.Holders(ctx, all[2], "/limit"); err != nil || len(holders) != 1 || holders[0].Node != leases[5].Node() {
+			t.Errorf("%+v, %v", holders, err)
+		}
+	})
+
+	t.Run("expiry", func(t *testing.T) {
+		doomed, err := session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer doomed.Close()
+		holder, err := semaphore.Acquire(ctx, doomed, "/expiry", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Close()
+		proxy.Freeze(doomed.ID(), zktest.Both)
+		next, err := semaphore.Acquire(ctx, direct, "/expiry", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer next.Close()
+		select {
+		case <-holder.Done():
+		default:
+			t.Error("the next holds a lease, and the frozen holder has not been told")
+		}
+		proxy.Thaw(0)
+	})
+
+	t.Run("lost replies", func(t *testing.T) {
+		for skip := range 6 {
+			name := fmt.Sprintf("/lost-%d", skip)
+			proxy.DropReply(zktest.Match{Session: all[0].ID(), Skip: skip})
+			for _, w := range []int{1, 2} {
+				l, err := semaphore.Acquire(ctx, all[0], name, 2, weight(w))
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Close()
+			}
+			if err := proxy.AwaitFault(10 * time.Second); err != nil {
+				t.Error(err)
+			}
+			if err := direct.Sync(ctx, "/"); err != nil {
+				t.Fatal(err)
+			}
+			if names, _, err := direct.Children(ctx, name+"/leases"); err != nil || len(names) != 0 {
+				t.Errorf("%d: %q are left, %v", skip, names, err)
+			}
+		}
+	})
+}

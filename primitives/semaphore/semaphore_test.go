@@ -1,0 +1,818 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+func TestBadInput(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		s := all[0]
+		all[1].Close()
+		synctest.Wait()
+		srv.ResetRequests()
+		for what, row := range map[string]struct {
+			s     *session.Session
+			path  string
+			limit int
+			opts  *semaphore.Options
+			want  error
+			says  string
+		}{
+			"no session":        {nil, path, 1, nil, session.ErrInvalidArgument, "session"},
+			"a closed session":  {all[1], path, 1, nil, session.ErrClosed, ""},
+			"no path":           {s, "", 1, nil, session.ErrInvalidPath, "path"},
+			"a relative path":   {s, "limits", 1, nil, session.ErrInvalidPath, "path"},
+			"no limit":          {s, path, 0, nil, session.ErrInvalidArgument, "limit"},
+			"a negative limit":  {s, path, -1, nil, session.ErrInvalidArgument, "limit"},
+			"a vast limit":      {s, path, 1_000_000_001, nil, session.ErrInvalidArgument, "limit"},
+			"a negative weight": {s, path, 1, weight(-1), session.ErrInvalidArgument, "Options.Weight"},
+			"weight over limit": {s, path, 2, weight(3), session.ErrInvalidArgument, "Options.Weight"},
+			"a vast weight":     {s, path, 2, &semaphore.Options{Weight: 1_000_000_001, AnyLimit: true}, session.ErrInvalidArgument, "Options.Weight"},
+			"too much data":     {s, path, 1, &semaphore.Options{Data: make([]byte, 2<<20)}, session.ErrTooLarge, "Options.Data"},
+		} {
+			_, err := semaphore.New(row.s, row.path, row.limit, row.opts)
+			if !errors.Is(err, row.want) || !strings.Contains(err.Error(), row.says) {
+				t.Errorf("%s: %v", what, err)
+			}
+			_, err1 := semaphore.Acquire(t.Context(), row.s, row.path, row.limit, row.opts)
+			_, err2 := semaphore.TryAcquire(t.Context(), row.s, row.path, row.limit, row.opts)
+			err3 := semaphore.Do(t.Context(), row.s, row.path, row.limit, row.opts, func(context.Context) error { return nil })
+			for _, other := range []error{err1, err2, err3} {
+				if other == nil || other.Error() != err.Error() {
+					t.Errorf("%s: %v", what, other)
+				}
+			}
+			if strings.HasPrefix(row.says, "Options") {
+				continue
+			}
+			if err := semaphore.SetLimit(t.Context(), row.s, row.path, row.limit); !errors.Is(err, row.want) {
+				t.Errorf("set limit: %s: %v", what, err)
+			}
+			if row.says != "limit" {
+				_, err1 := semaphore.Limit(t.Context(), row.s, row.path)
+				_, err2 := semaphore.Holders(t.Context(), row.s, row.path)
+				if !errors.Is(err1, row.want) || !errors.Is(err2, row.want) {
+					t.Errorf("%s: %v, %v", what, err1, err2)
+				}
+			}
+		}
+		if n := srv.Requests().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestCost counts the requests of a cycle on a warm path.
+func TestCost(t *testing.T) {
+	for _, row := range []struct {
+		weight    int
+		want      zktest.Counts
+		proposals int
+	}{
+		{1, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 2, zktest.OpDelete: 1}, 2},
+		{2, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 2, zktest.OpGetChildren2: 1, zktest.OpDelete: 1}, 2},
+	} {
+		t.Run(fmt.Sprint(row.weight), func(t *testing.T) {
+			const latency = 10 * time.Millisecond
+			inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				s := all[0]
+				acquire(t, s, 10, weight(row.weight)).Close()
+				for range 3 {
+					synctest.Wait()
+					srv.ResetRequests()
+					proposals := srv.Proposals()
+					begun := time.Now()
+					l := acquire(t, s, 10, weight(row.weight))
+					if took := time.Since(begun); took > 2*latency { // there and back
+						t.Errorf("to acquire took %v, more than one round trip", took)
+					}
+					l.Close()
+					if got := withoutSyncs(srv.Requests()); !maps.Equal(got, row.want) {
+						t.Errorf("%v, want %v", got, row.want)
+					}
+					if n := srv.Proposals() - proposals; n != row.proposals {
+						t.Errorf("%d proposals, want %d", n, row.proposals)
+					}
+				}
+			}, zktest.Latency(latency))
+		})
+	}
+}
+
+// TestFirstComeFirstServed: as many as there is room for, in line order, and all or nothing.
+func TestFirstComeFirstServed(t *testing.T) {
+	inBubble(t, 6, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for i, w := range []int{1, 2, 3, 1, 1, 3} {
+			leases = append(leases, join(t, all[i], 3, weight(w)))
+			synctest.Wait()
+		}
+		expect(t, leases, 0, 1)
+		for i, want := range map[int]int{2: 2, 3: 3, 5: 5} {
+			if ev := next[semaphore.Waiting](t, leases[i]); ev.Ahead != want {
+				t.Errorf("%d: %v", i, ev)
+			}
+		}
+		release(t, leases[0])
+		expect(t, leases, 1) // nobody overtakes the third
+		release(t, leases[1])
+		expect(t, leases, 2)
+		release(t, leases[2])
+		expect(t, leases, 3, 4)
+		release(t, leases[4])
+		expect(t, leases, 3)
+		release(t, leases[3])
+		expect(t, leases, 5)
+		record(t, all[0], "3 weighted")
+	})
+}
+
+// TestTwoOfTwo is the program with which two who take two of two wait for each other for
+// ever, if permits are taken one by one.
+func TestTwoOfTwo(t *testing.T) {
+	const rounds = 500
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		var wg sync.WaitGroup
+		var holders atomic.Int32
+		for _, s := range all {
+			wg.Go(func() {
+				for range rounds {
+					err := semaphore.Do(t.Context(), s, path, 2, weight(2), func(context.Context) error {
+						if n := holders.Add(1); n != 1 {
+							t.Errorf("%d hold two of two", n)
+						}
+						holders.Add(-1)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// TestWeightsAreWithinTheLimit: random clients, some of whom give up, or go without a word,
+// with followers that lag.
+func TestWeightsAreWithinTheLimit(t *testing.T) {
+	const limit, sessions, clients, rounds = 5, 4, 12, 30
+	for name, weights := range map[string]int{"unit": 1, "mixed": limit} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, sessions, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				var wg sync.WaitGroup
+				var sum, most, granted atomic.Int32
+				for i := range clients {
+					r := rand.New(rand.NewPCG(uint64(i), uint64(weights)))
+					s := all[i%sessions]
+					wg.Go(func() {
+						for range rounds {
+							w := int32(1 + r.IntN(weights))
+							ctx, cancel := t.Context(), func() {}
+							if r.IntN(4) == 0 {
+								ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(100))*time.Millisecond)
+							}
+							l, err := semaphore.Acquire(ctx, s, path, limit, weight(int(w)))
+							cancel()
+							if err != nil {
+								if !errors.Is(err, context.DeadlineExceeded) {
+									t.Error(err)
+								}
+								continue
+							}
+							granted.Add(1)
+							now := sum.Add(w)
+							if now > limit {
+								t.Errorf("%d of %d are held", now, limit)
+							}
+							for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+							}
+							<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
+							if r.IntN(20) == 0 {
+								srv.Disconnect(s.ID())
+							}
+							sum.Add(-w)
+							if r.IntN(2) == 0 {
+								l.Close()
+							} else {
+								go l.Close()
+							}
+						}
+					})
+				}
+				wg.Wait()
+				if most.Load() < limit-1 {
+					t.Errorf("at most %d of %d were held at once", most.Load(), limit)
+				}
+				t.Logf("%d grants, at most %d at once", granted.Load(), most.Load())
+				<-time.After(time.Second)
+				if names := children(t, all[0]); len(names) != 0 {
+					t.Errorf("%q are left", names)
+				}
+			}, zktest.Replicas(3, 2*time.Millisecond), zktest.Latency(time.Millisecond))
+		})
+	}
+}
+
+// TestSetLimit changes the limit while some hold leases and some wait.
+func TestSetLimit(t *testing.T) {
+	inBubble(t, 7, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		operator := all[6]
+		if _, err := semaphore.Limit(t.Context(), operator, path); !errors.Is(err, session.ErrNoNode) {
+			t.Errorf("the limit of nothing: %v", err)
+		}
+		var leases []*semaphore.Lease
+		for i := range 6 {
+			leases = append(leases, join(t, all[i], 1, nil))
+			synctest.Wait()
+		}
+		expect(t, leases, 0)
+		setLimit(t, operator, 3)
+		expect(t, leases, 0, 1, 2)
+		if n, err := semaphore.Limit(t.Context(), operator, path); n != 3 || err != nil {
+			t.Errorf("the limit is %d, %v", n, err)
+		}
+		setLimit(t, operator, 1)
+		expect(t, leases, 0, 1, 2) // who holds keeps what it has
+		holders, err := semaphore.Holders(t.Context(), operator, path)
+		if err != nil || len(holders) != 3 {
+			t.Errorf("holders: %+v, %v", holders, err)
+		}
+		release(t, leases[0])
+		expect(t, leases, 1, 2)
+		release(t, leases[2]) // out of turn
+		expect(t, leases, 1)
+		release(t, leases[1])
+		expect(t, leases, 3)
+		setLimit(t, operator, 2)
+		expect(t, leases, 3, 4)
+		setLimit(t, operator, 10)
+		expect(t, leases, 3, 4, 5)
+		record(t, operator, "10")
+	})
+}
+
+// TestLoweredLimit: after the limit sank while leases were held, whoever comes then goes on
+// when there is room, whichever of the holders make it.
+func TestLoweredLimit(t *testing.T) {
+	for first := range 3 {
+		inBubble(t, 5, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			var leases []*semaphore.Lease
+			for i := range 3 {
+				leases = append(leases, join(t, all[i], 3, nil))
+				synctest.Wait()
+			}
+			setLimit(t, all[4], 1)
+			synctest.Wait()
+			leases = append(leases, join(t, all[3], 1, nil))
+			expect(t, leases, 0, 1, 2)
+			for i := range 3 {
+				release(t, leases[(first+i)%3])
+			}
+			expect(t, leases, 3)
+		})
+	}
+}
+
+func TestDisagreement(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		held := acquire(t, all[0], 2, nil)
+		for what, warm := range map[string]bool{"cold": false, "warm": true} {
+			s := all[1]
+			if warm {
+				s = all[0]
+			}
+			_, err := semaphore.Acquire(t.Context(), s, path, 10, nil)
+			if !errors.Is(err, semaphore.ErrLimit) || !strings.Contains(err.Error(), "limit is 2, not 10") || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if _, err := semaphore.TryAcquire(t.Context(), s, path, 1, nil); !errors.Is(err, semaphore.ErrLimit) {
+				t.Errorf("%s: try: %v", what, err)
+			}
+			l := join(t, s, 10, nil)
+			if ev := next[semaphore.Lost](t, l); !errors.Is(ev.Err, semaphore.ErrLimit) || !errors.Is(ev.Err, semaphore.ErrLost) {
+				t.Errorf("%s: %v", what, ev)
+			}
+		}
+		if names := children(t, all[0]); len(names) != 1 {
+			t.Errorf("in line: %q", names)
+		}
+		any := acquire(t, all[1], 10, &semaphore.Options{AnyLimit: true})
+		if _, err := semaphore.TryAcquire(t.Context(), all[2], path, 10, &semaphore.Options{AnyLimit: true}); !errors.Is(err, semaphore.ErrFull) {
+			t.Errorf("a third of two: %v", err)
+		}
+		if _, err := semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrLimit) {
+			t.Errorf("a weight over the limit: %v", err)
+		}
+		record(t, all[0], "2")
+		setLimit(t, all[0], 3)
+		acquire(t, all[2], 3, nil).Close()
+		if _, err := semaphore.Acquire(t.Context(), all[2], path, 2, nil); !errors.Is(err, semaphore.ErrLimit) {
+			t.Errorf("the old limit: %v", err)
+		}
+		held.Close()
+		any.Close()
+
+		// What is recorded is no limit, until somebody sets one.
+		if _, err := all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			if _, err := semaphore.Acquire(t.Context(), s, path, 3, nil); !errors.Is(err, semaphore.ErrLimit) {
+				t.Errorf("no limit: %v", err)
+			}
+		}
+		if _, err := semaphore.Limit(t.Context(), all[0], path); !errors.Is(err, semaphore.ErrLimit) {
+			t.Errorf("no limit: %v", err)
+		}
+		setLimit(t, all[0], 3)
+		acquire(t, all[1], 3, nil).Close()
+		if n := len(srv.Sessions()); n != 3 {
+			t.Errorf("%d sessions", n)
+		}
+	})
+}
+
+// A waiter whose weight is over the limit that was set meanwhile would stand in everybody's
+// way.
+func TestWaiterOverTheLimit(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		leases := []*semaphore.Lease{join(t, all[0], 3, nil)}
+		synctest.Wait()
+		leases = append(leases, join(t, all[1], 3, weight(3)))
+		synctest.Wait()
+		leases = append(leases, join(t, all[2], 3, nil))
+		expect(t, leases, 0)
+		setLimit(t, all[0], 2)
+		expect(t, leases, 0, 2)
+		if err := leases[1].Err(); !errors.Is(err, semaphore.ErrLimit) || !errors.Is(err, semaphore.ErrLost) {
+			t.Errorf("it is told %v", err)
+		}
+	})
+}
+
+// TestNodeWithoutALimit: somebody has made the node before, without one.
+func TestNodeWithoutALimit(t *testing.T) {
+	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				if err := all[0].EnsurePath(t.Context(), path+"/leases"); err != nil {
+					t.Fatal(err)
+				}
+				acquire(t, all[0], 3, weight(w)).Close()
+				record(t, all[0], map[int]string{1: "3", 2: "3 weighted"}[w])
+				acquire(t, all[1], 3, nil).Close()
+			})
+		})
+	}
+}
+
+// TestTheFirstWeightedOne: others have counted on all weights to be 1.
+func TestTheFirstWeightedOne(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		leases := []*semaphore.Lease{join(t, all[0], 3, nil)}
+		synctest.Wait()
+		record(t, all[0], "3")
+		leases = append(leases, join(t, all[1], 3, weight(2)))
+		synctest.Wait()
+		record(t, all[0], "3 weighted")
+		leases = append(leases, join(t, all[2], 3, nil), join(t, all[0], 3, nil))
+		expect(t, leases, 0, 1)
+		for _, l := range leases {
+			l.Close()
+		}
+		setLimit(t, all[0], 4)
+		record(t, all[0], "4 weighted")
+
+		// An operator begins anew, and a session knows of the past only.
+		for _, node := range []string{path + "/leases", path} {
+			if err := all[3].Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one := acquire(t, all[3], 4, nil)
+		record(t, all[0], "4")
+		acquire(t, all[1], 4, weight(3)).Close()
+		record(t, all[0], "4 weighted")
+		one.Close()
+		if names := children(t, all[0]); len(names) != 0 {
+			t.Errorf("%q are left", names)
+		}
+	})
+}
+
+// TestWakeUps: a release wakes those who can proceed, and one more.
+func TestWakeUps(t *testing.T) {
+	const limit, waiters = 3, 8
+	inBubble(t, limit+waiters, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for _, s := range all {
+			leases = append(leases, join(t, s, limit, nil))
+			synctest.Wait()
+		}
+		woken := func(but int) (n int) {
+			synctest.Wait()
+			for i, s := range all {
+				if requests := withoutSyncs(srv.RequestsOf(s.ID())); requests.Total() > 0 && i != but {
+					n++
+				}
+			}
+			return n
+		}
+		for i := range waiters {
+			srv.ResetRequests()
+			release(t, leases[i])
+			if n := woken(i); n > 2 {
+				t.Errorf("the release of %d wakes %d", i, n)
+			}
+			if !held(leases[i+limit]) {
+				t.Errorf("it does not wake %d", i+limit)
+			}
+		}
+		for _, l := range leases {
+			release(t, l)
+		}
+
+		// One who leaves the line wakes one at most.
+		leases = nil
+		for _, s := range all {
+			leases = append(leases, join(t, s, limit, nil))
+			synctest.Wait()
+		}
+		for _, i := range []int{limit + waiters - 1, limit + 3, limit} {
+			srv.ResetRequests()
+			release(t, leases[i])
+			if n := woken(i); n > 2 {
+				t.Errorf("%d leaves the line and wakes %d", i, n)
+			}
+		}
+		expect(t, leases, 0, 1, 2)
+	})
+}
+
+func TestTryAcquire(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		a, err := semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, weight(2)); !errors.Is(err, semaphore.ErrFull) || l != nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("no room: %v", err)
+		}
+		if names := children(t, all[0]); len(names) != 1 {
+			t.Errorf("in line: %q", names)
+		}
+		b, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.ID() == b.ID() || a.Node() == b.Node() {
+			t.Errorf("%d and %d", a.ID(), b.ID())
+		}
+		a.Close()
+		if a, err = semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2)); err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+		b.Close()
+		why := errors.New("because")
+		if l, err := semaphore.TryAcquire(ended(t, why), all[0], path, 3, nil); err == nil {
+			l.Close() // it was faster
+		} else if !errors.Is(err, why) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if names := children(t, all[0]); len(names) != 0 {
+			t.Errorf("in line: %q", names)
+		}
+	})
+}
+
+func TestDo(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		why := errors.New("because")
+		if err := semaphore.Do(t.Context(), all[0], path, 1, nil, func(ctx context.Context) error {
+			if _, err := semaphore.TryAcquire(ctx, all[1], path, 1, nil); !errors.Is(err, semaphore.ErrFull) {
+				t.Errorf("it does not hold a lease: %v", err)
+			}
+			return why
+		}); err != why { //nolint:errorlint // the very error
+			t.Error(err)
+		}
+		if names := children(t, all[0]); len(names) != 0 {
+			t.Errorf("%q are left", names)
+		}
+		err := semaphore.Do(t.Context(), all[0], path, 1, nil, func(ctx context.Context) error {
+			for _, name := range children(t, all[1]) {
+				if err := all[1].Delete(ctx, path+"/leases/"+name, session.AnyVersion); err != nil {
+					t.Error(err)
+				}
+			}
+			<-ctx.Done()
+			if err := context.Cause(ctx); !errors.Is(err, semaphore.ErrLost) {
+				t.Errorf("the work is told %v", err)
+			}
+			return nil
+		})
+		if !errors.Is(err, semaphore.ErrLost) || !errors.Is(err, semaphore.ErrNodeDeleted) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestHolders(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		if holders, err := semaphore.Holders(t.Context(), all[0], path); err != nil || holders != nil {
+			t.Errorf("no semaphore: %v, %v", holders, err)
+		}
+		for i, w := range []int{2, 1, 3} {
+			join(t, all[i], 3, &semaphore.Options{Weight: w, Data: fmt.Appendf(nil, "host-%d", i)})
+			synctest.Wait()
+		}
+		if _, err := all[0].Create(t.Context(), path+"/leases/foreign", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		holders, err := semaphore.Holders(t.Context(), all[0], path)
+		if err != nil || len(holders) != 2 {
+			t.Fatalf("%+v, %v", holders, err)
+		}
+		for i, h := range holders {
+			if h.Weight != 2-i || string(h.Data) != fmt.Sprintf("host-%d", i) || h.Session != all[i].ID() {
+				t.Errorf("%+v", h)
+			}
+		}
+		why := errors.New("because")
+		if _, err := semaphore.Holders(ended(t, why), all[0], path); !errors.Is(err, why) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestGuardAndContext(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		a, b := acquire(t, all[0], 1, nil), join(t, all[1], 1, nil)
+		synctest.Wait()
+		write := func(l *semaphore.Lease) error {
+			_, err := all[0].Multi(t.Context(), l.Guard(), session.SetOp("/limits", nil, session.AnyVersion))
+			return err
+		}
+		work, cancel := a.Context(t.Context())
+		defer cancel()
+		if err := write(a); err != nil {
+			t.Error(err)
+		}
+		if err := write(b); !errors.Is(err, session.ErrNoNode) {
+			t.Errorf("a waiter: %v", err)
+		}
+		release(t, a)
+		if err := context.Cause(work); !errors.Is(err, semaphore.ErrReleased) {
+			t.Errorf("the work is told %v", err)
+		}
+		if err := write(a); !errors.Is(err, session.ErrNoNode) {
+			t.Errorf("one that has released: %v", err)
+		}
+		release(t, a) // again
+		synctest.Wait()
+		if err := write(b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestExpiry: a holder whose session ends, and a waiter.
+func TestExpiry(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		leases := []*semaphore.Lease{join(t, all[0], 2, nil)}
+		synctest.Wait()
+		leases = append(leases, join(t, all[1], 2, nil))
+		synctest.Wait()
+		leases = append(leases, join(t, all[1], 2, nil))
+		synctest.Wait()
+		leases = append(leases, join(t, all[2], 2, nil))
+		expect(t, leases, 0, 1)
+		srv.Expire(all[1].ID())
+		<-time.After(7 * time.Second)
+		expect(t, leases, 0, 3)
+		if err := leases[1].Err(); !errors.Is(err, semaphore.ErrLost) {
+			t.Errorf("the holder is told %v", err)
+		}
+		setLimit(t, all[0], 3)
+		expect(t, leases, 0, 2, 3) // it has joined the line again, at its end, and takes the new limit
+	})
+}
+
+// TestOperator deletes the nodes of one who holds a lease and of one who waits, and then
+// everything.
+func TestOperator(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		operator := all[4]
+		var leases []*semaphore.Lease
+		for i := range 4 {
+			leases = append(leases, join(t, all[i], 2, nil))
+			synctest.Wait()
+		}
+		remove := func(node string) {
+			t.Helper()
+			if err := operator.Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Error(err)
+			}
+		}
+		remove(leases[0].Node())
+		expect(t, leases, 1, 2)
+		if err := leases[0].Err(); !errors.Is(err, semaphore.ErrNodeDeleted) {
+			t.Errorf("the holder is told %v", err)
+		}
+		names := children(t, operator)
+		waits := slices.IndexFunc(names, func(name string) bool {
+			return !strings.HasSuffix(leases[1].Node(), name) && !strings.HasSuffix(leases[2].Node(), name)
+		})
+		remove(path + "/leases/" + names[waits])
+		expect(t, leases, 1, 2)
+		if names := children(t, operator); len(names) != 3 {
+			t.Errorf("in line: %q", names)
+		}
+		// With the limit, and all who stand in line, who cannot be hindered to come back.
+		for _, name := range children(t, operator) {
+			remove(path + "/leases/" + name)
+		}
+		expect(t, leases, 3)
+		leases[3].Close()
+		remove(path + "/leases")
+		remove(path)
+		acquire(t, all[0], 7, nil).Close() // the next to come says what the limit is
+		record(t, operator, "7")
+	})
+}
+
+// TestReaped: the line is a container, which the server deletes.
+func TestReaped(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		for _, w := range []int{1, 2, 1} {
+			acquire(t, all[0], 2, weight(w)).Close()
+			srv.Reap()
+			srv.Reap()
+			if slices.Contains(srv.Paths(), path+"/leases") {
+				t.Error("it is not reaped")
+			}
+		}
+		record(t, all[0], "2 weighted")
+	})
+}
+
+// TestForeignData: the line's node carries data.
+func TestForeignData(t *testing.T) {
+	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				setLimit(t, all[1], 2)
+				if _, err := all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent); err != nil {
+					t.Fatal(err)
+				}
+				leases := []*semaphore.Lease{acquire(t, all[0], 2, weight(w)), join(t, all[1], 2, weight(2))}
+				expect(t, leases, 0)
+				release(t, leases[0])
+				expect(t, leases, 1)
+				release(t, leases[1])
+				if data, _, err := all[1].Get(t.Context(), path+"/leases"); err != nil || string(data) != "somebody's" {
+					t.Errorf("%q, %v", data, err)
+				}
+			})
+		})
+	}
+}
+
+// TestFaults: whatever happens to whatever request of a tenancy, it succeeds, and leaves no
+// node.
+func TestFaults(t *testing.T) {
+	kinds := map[string]func(*zktest.Server, zktest.Match){
+		"reply lost":   (*zktest.Server).DropReply,
+		"request lost": (*zktest.Server).DropRequest,
+	}
+	for _, begin := range []string{"cold", "warm", "limit raised", "first weighted"} {
+		for _, w := range []int{1, 2} {
+			for kind, plan := range kinds {
+				t.Run(fmt.Sprintf("%s, %d, %s", begin, w, kind), func(t *testing.T) {
+					t.Parallel()
+					for skip, hit := 0, true; hit; skip++ {
+						inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+							s, other := all[0], all[1]
+							limit := 2
+							var holder *semaphore.Lease
+							switch begin {
+							case "warm":
+								acquire(t, s, 2, weight(w)).Close()
+								holder = acquire(t, other, 2, nil)
+							case "limit raised":
+								holder = acquire(t, other, 2, weight(2))
+							case "first weighted":
+								holder = acquire(t, other, 2, nil)
+							}
+							synctest.Wait()
+							plan(srv, zktest.Match{Session: s.ID(), Skip: skip})
+							l := join(t, s, limit, weight(w))
+							<-time.After(5 * time.Second)
+							if holder != nil {
+								behind := join(t, other, limit, nil)
+								<-time.After(5 * time.Second)
+								if begin == "limit raised" {
+									setLimit(t, other, 5)
+									<-time.After(5 * time.Second)
+								}
+								release(t, holder)
+								<-time.After(5 * time.Second)
+								defer func() {
+									if !held(behind) {
+										t.Errorf("%d: who came after it holds no lease", skip)
+									}
+									behind.Close()
+									if names := children(t, other); len(names) != 0 {
+										t.Errorf("%d: there are %q", skip, names)
+									}
+								}()
+							}
+							if !held(l) {
+								t.Errorf("%d: it holds no lease: %v", skip, l.Err())
+							}
+							release(t, l)
+							<-time.After(5 * time.Second)
+							hit = srv.AwaitFault(0) == nil
+							srv.ClearFaults()
+						})
+						if skip > 40 {
+							t.Fatal("there is no end of requests")
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestSetLimitFaults: a lost reply or request does not keep the limit from being set.
+func TestSetLimitFaults(t *testing.T) {
+	for name, plan := range map[string]func(*zktest.Server, zktest.Match){
+		"reply lost":   (*zktest.Server).DropReply,
+		"request lost": (*zktest.Server).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for skip, hit := 0, true; hit; skip++ {
+				inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+					plan(srv, zktest.Match{Skip: skip})
+					setLimit(t, all[0], 5)
+					setLimit(t, all[0], 6)
+					setLimit(t, all[0], 6)
+					record(t, all[0], "6")
+					hit = srv.AwaitFault(0) == nil
+					srv.ClearFaults()
+				})
+			}
+		})
+	}
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		why := errors.New("because")
+		if err := semaphore.SetLimit(ended(t, why), all[0], path, 3); !errors.Is(err, why) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEvents of one who waits, holds and is cut off meanwhile.
+func TestEvents(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		a, b := acquire(t, all[0], 1, nil), join(t, all[1], 1, nil)
+		if ev := next[semaphore.Waiting](t, b); ev.Ahead != 1 {
+			t.Errorf("%v", ev)
+		}
+		a.Close()
+		if ev := next[semaphore.Acquired](t, b); ev.ID != b.ID() || ev.ID == a.ID() || path+"/leases/"+ev.Node != b.Node() {
+			t.Errorf("%v", ev)
+		}
+		srv.Disconnect(all[1].ID())
+		if ev := next[semaphore.Suspended](t, b); ev.Deadline.IsZero() {
+			t.Errorf("%v", ev)
+		}
+		next[semaphore.Resumed](t, b)
+		go b.Close()
+		next[semaphore.Released](t, b)
+		if ev, more := <-b.Events(); more {
+			t.Errorf("%v after the last event", ev)
+		}
+	})
+}
