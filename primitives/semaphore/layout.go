@@ -41,7 +41,7 @@ var (
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
-func leases(r *line.Recipe) line.Leases { return r.Rule.(line.Leases) } //nolint:errcheck // it has no other
+func leases(r *line.Recipe) line.Leases { return r.Rule.(line.Leases) }
 
 // beside reads the record.
 func beside(r *line.Recipe, requests session.Async, answer func(data string, err error)) {

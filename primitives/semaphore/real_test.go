@@ -134,17 +134,10 @@ func TestRealSemaphore(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			switch ev := (<-l.Events()).(type) {
-			case semaphore.Acquired:
-				if i >= 2 {
-					t.Errorf("%d holds a lease", i)
-				}
-			case semaphore.Waiting:
-				if i < 2 {
-					t.Errorf("%d waits", i)
-				}
-			default:
-				t.Errorf("%v", ev)
+			ev := <-l.Events()
+			_, waits := ev.(semaphore.Waiting)
+			if _, holds := ev.(semaphore.Acquired); holds != (i < 2) || waits != (i >= 2) {
+				t.Errorf("%d: %v", i, ev)
 			}
 			leases = append(leases, l)
 		}
@@ -224,7 +217,7 @@ func TestRealSemaphore(t *testing.T) {
 			if err := direct.Sync(ctx, "/"); err != nil {
 				t.Fatal(err)
 			}
-			if names, _, err := direct.Children(ctx, name+"/leases"); err != nil || len(names) != 0 {
+			if names, _, err := direct.Children(ctx, name+"/leases"); err != nil && !errors.Is(err, session.ErrNoNode) || len(names) != 0 {
 				t.Errorf("%d: %q are left, %v", skip, names, err)
 			}
 		}

@@ -520,8 +520,13 @@ func TestDo(t *testing.T) {
 			t.Errorf("%q are left", names)
 		}
 		err := semaphore.Do(t.Context(), all[0], path, 1, nil, func(ctx context.Context) error {
-			for _, name := range children(t, all[1]) {
-				if err := all[1].Delete(ctx, path+"/leases/"+name, session.AnyVersion); err != nil {
+			operator := context.WithoutCancel(ctx)
+			names, _, err := all[1].Children(operator, path+"/leases")
+			if err != nil || len(names) != 1 {
+				t.Errorf("in line: %q, %v", names, err)
+			}
+			for _, name := range names {
+				if err := all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion); err != nil {
 					t.Error(err)
 				}
 			}

@@ -2,8 +2,8 @@ package line
 
 import (
 	"errors"
+	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -116,7 +116,7 @@ func TestLeasesLocate(t *testing.T) {
 			t.Errorf("%s: %v", row.what, got.Err)
 		}
 		got.Err = nil
-		if !reflect.DeepEqual(got, row.want) {
+		if !slices.Equal(got.Zombies, row.want.Zombies) || fmt.Sprint(got) != fmt.Sprint(row.want) {
 			t.Errorf("%s:\n%+v, want\n%+v", row.what, got, row.want)
 		}
 	}
@@ -126,8 +126,14 @@ func TestLeasesLocate(t *testing.T) {
 		data       string
 		want       bool
 	}{
-		{unit, 3, "3", true}, {unit, 4, "3", false}, {unit, 1, "3 weighted", false}, {unit, 1, "4", false}, {unit, 1, "", false},
-		{two, 1, "3", false}, {two, 1, "3 weighted", false}, {Leases{Limit: 1, Weight: 1, Any: true}, 3, "4", true},
+		{unit, 3, "3", true},
+		{unit, 4, "3", false},
+		{unit, 1, "3 weighted", false},
+		{unit, 1, "4", false},
+		{unit, 1, "", false},
+		{two, 1, "3", false},
+		{two, 1, "3 weighted", false},
+		{Leases{Limit: 1, Weight: 1, Any: true}, 3, "4", true},
 	} {
 		if got := row.rule.Room(row.contenders, row.data); got != row.want {
 			t.Errorf("room for %+v among %d of %q: %v", row.rule, row.contenders, row.data, got)

@@ -325,6 +325,8 @@ func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input
 	path := session.Join(p.Dir, e.target.Node)
 	var cancel func()
 	switch e.target.Until {
+	case Dependence: // is followed in any case
+		return
 	case Members:
 		told := false
 		cancel = requests.Follow(p.Dir, session.AspectChildren, false, func(_ session.Reading, err error) {
