@@ -418,6 +418,61 @@ func TestTheFirstWeightedOne(t *testing.T) {
 	})
 }
 
+// TestNobodyHeavierBeforeItIsRecorded: a session that knows the line from leases of weight
+// 1 looks at the record before it joins with a greater one, and so does who finds that
+// the line has to be made again.
+func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		joins := func(want int) {
+			t.Helper()
+			srv.ResetRequests()
+			acquire(t, all[0], 4, weight(3)).Close()
+			if n := srv.Requests()[zktest.OpMulti]; n != want {
+				t.Errorf("it joins %d times, want %d", n, want)
+			}
+			record(t, all[0], "4 weighted")
+		}
+		acquire(t, all[0], 4, nil).Close()
+		joins(1)
+		if err := all[1].Delete(t.Context(), path+"/leases", session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all[1].Set(t.Context(), path, []byte("4"), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		joins(2) // once where there is no line
+		for _, code := range []int32{-101, -103} {
+			all[1].SetWarm(path+"/leases", false)
+			if _, err := all[1].Set(t.Context(), path, []byte("4"), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[1].ID()}, code)
+			acquire(t, all[1], 4, weight(2)).Close()
+			record(t, all[0], "4 weighted")
+			all[1].SetWarm(path+"/leases weighted", false)
+		}
+	})
+}
+
+// TestThrottled: the read of the record fails, and the contenders are listed.
+func TestThrottled(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		acquire(t, all[0], 2, nil).Close()
+		synctest.Wait()
+		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
+		acquire(t, all[0], 2, nil).Close()
+		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
+		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
+		if _, err := semaphore.Acquire(t.Context(), all[0], path, 2, nil); !errors.Is(err, semaphore.ErrLost) {
+			t.Errorf("nobody may read the limit: %v", err)
+		}
+		srv.ClearFaults()
+		if names := children(t, all[0]); len(names) != 0 {
+			t.Errorf("%q are left", names)
+		}
+	})
+}
+
 // TestWakeUps: a release wakes those who can proceed, and one more.
 func TestWakeUps(t *testing.T) {
 	const limit, waiters = 3, 8
@@ -790,6 +845,20 @@ func TestSetLimitFaults(t *testing.T) {
 			}
 		})
 	}
+	// Somebody else sets it between the lost reply and the next look.
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		setLimit(t, all[0], 5)
+		srv.DropReply(zktest.Match{Op: zktest.OpSetData})
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID(), Skip: 1}, time.Second)
+		first := make(chan error)
+		go func() { first <- semaphore.SetLimit(t.Context(), all[0], path, 6) }()
+		<-time.After(500 * time.Millisecond)
+		setLimit(t, all[1], 7)
+		if err := <-first; !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("it may have been set before, or not: %v", err)
+		}
+		record(t, all[0], "7")
+	})
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		why := errors.New("because")
 		if err := semaphore.SetLimit(ended(t, why), all[0], path, 3); !errors.Is(err, why) {
