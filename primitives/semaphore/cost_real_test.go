@@ -1,0 +1,73 @@
+//go:build !race
+
+// The race detector changes what everything costs.
+
+package semaphore_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestCostOfHolding holds ten thousand leases in one session: of one semaphore, and each of
+// its own.
+func TestCostOfHolding(t *testing.T) {
+	const n, most = 10_000, 8 << 10
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	for name, pathOf := range map[string]func(int) string{
+		"one semaphore": func(int) string { return "/one" },
+		"many":          func(i int) string { return fmt.Sprintf("/l/%04d", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := session.Open(t.Context(), ens.Addrs(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			warm, err := semaphore.Acquire(t.Context(), s, pathOf(0), n, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			warm.Close()
+			use := func() (bytes int) {
+				runtime.GC()
+				runtime.GC() // the first one only marks; stacks shrink in the second
+				var stats runtime.MemStats
+				runtime.ReadMemStats(&stats)
+				return int(stats.HeapAlloc + stats.StackInuse)
+			}
+			before := use()
+			leases := make([]*semaphore.Lease, n)
+			for i := range leases {
+				if leases[i], err = semaphore.New(s, pathOf(i), n, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, l := range leases {
+				if ev := <-l.Events(); l.ID() == 0 {
+					t.Fatalf("%d: %v", i, ev)
+				}
+			}
+			if err := s.Sync(t.Context(), "/"); err != nil { // so that all watches stand
+				t.Fatal(err)
+			}
+			each := (use() - before) / n
+			t.Logf("a held lease costs %d bytes of heap and stack", each)
+			if each > most {
+				t.Errorf("a held lease costs %d bytes, more than %d", each, most)
+			}
+			for _, l := range leases {
+				go l.Close()
+			}
+			for _, l := range leases {
+				for range l.Events() { // until it is closed
+				}
+			}
+		})
+	}
+}
