@@ -31,6 +31,7 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // there is one yet. It returns when that is done: waiters that have room now proceed by
 // themselves. Holders keep what they hold, so after the limit was lowered more may be held
 // for a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit].
+// All who stand in line look at it then, so it is not for every second.
 //
 // If ctx ends first, or the session expires, while the reply is outstanding, the error
 // wraps [session.ErrUnknownOutcome].

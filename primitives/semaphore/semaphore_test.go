@@ -656,6 +656,28 @@ func TestGuardAndContext(t *testing.T) {
 	})
 }
 
+// TestReleaseInBackground: the session sees the release through, and what is asked of it
+// next finds it done.
+func TestReleaseInBackground(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		opts := &semaphore.Options{Weight: 2, ReleaseInBackground: true}
+		l, waiter := acquire(t, all[0], 2, opts), join(t, all[0], 2, opts)
+		next[semaphore.Waiting](t, waiter)
+		srv.Freeze(all[0].ID(), zktest.ToServer)
+		for _, l := range []*semaphore.Lease{waiter, l} {
+			release(t, l)
+			l.Close()
+		}
+		if names := children(t, all[1]); len(names) != 2 {
+			t.Errorf("there are %q already", names)
+		}
+		srv.Thaw(all[0].ID())
+		if _, err := semaphore.TryAcquire(t.Context(), all[0], path, 2, opts); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestExpiry: a holder whose session ends, and a waiter.
 func TestExpiry(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
