@@ -11,6 +11,17 @@
 // unless somebody else deletes its node; and every grant has a token that is
 // greater than those of all grants before it.
 //
+// # Semaphore
+//
+// Import github.com/zkactors/zkactors/primitives/semaphore to bound how many work at once,
+// with weights, first come, first served. Its events are
+//
+//	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
+//
+// A lease is held with all of its weight or not at all. Whenever one is granted, its weight
+// and that of all ahead of it are within the limit that is recorded at that moment, which
+// can be changed at any time.
+//
 // # Config
 //
 // Import github.com/zkactors/zkactors/primitives/config for typed values that are
