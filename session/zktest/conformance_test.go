@@ -531,6 +531,32 @@ func table() []step {
 		set("/sec/x", "3", -1), create("/sec/x/y", "", 0), setACL("/sec/x", -1, openACL()...), set("/sec/x", "4", -1), children("/sec/x", true).by("b"),
 		setACL("/sec/x", -1, mine), create("/sec/x/z", "", 0), remove("/sec/x/y", -1), remove("/sec/x/z", -1), exists("/sec/x", true).by("b"), remove("/sec/x", -1),
 		setWatches(OpSetWatches, 0, []string{"/sec/out"}, []string{"/sec/out"}, []string{"/sec/out"}).by("b"), create("/sec/e", "", 1, mine).by("b"), remove("/sec/out", -1))
+	// What a lock with priorities stands on: a transaction makes and takes away again what
+	// must not be there.
+	write := func(node string, version int32, readers ...step) step {
+		all := append([]step{check("/pr/"+node, -1), set("/pr", "priority", version)}, readers...)
+		return multi(append(all, create("/pr/holder", node, 1))...)
+	}
+	read := func(node string, version int32) step {
+		return multi(check("/pr/"+node, -1), check("/pr", version), create("/pr/holder", "", 0), remove("/pr/holder", -1),
+			create("/pr/readers/"+node, "", 1), set("/pr/readers/"+node, node, -1))
+	}
+	none, empty := []step{create("/pr/readers", "", 0), remove("/pr/readers", -1)}, remove("/pr/readers", -1)
+	for _, st := range []step{
+		container("/pr", 4), set("/pr", "priority", 0), create("/pr/w1", "", 1), create("/pr/w2", "", 1).by("q"), create("/pr/r1", "", 1), create("/pr/r2", "", 1).by("q"), exists("/pr/holder", true).by("r"),
+		children("/pr", true).by("r"), read("r1", 1), write("w1", 1, empty), write("w1", 1, none...), exists("/pr/holder", true).by("r"), write("w2", 1, none...).by("q"), write("w2", 2, none...).by("q"),
+		read("r1", 2), container("/pr/readers", 4), read("r1", 2), multi(check("/pr", 2), remove("/pr/w1", -1), remove("/pr/holder", -1)), multi(check("/pr", 2), remove("/pr/w1", -1), remove("/pr/holder", -1)),
+		exists("/pr/holder", true).by("r"), children("/pr", true).by("r"), children("/pr/readers", true).by("r"), get("/pr/readers", true).by("r"), read("r1", 2), read("r1", 2), read("r2", 2).by("q"),
+		write("w2", 2, none...).by("q"), write("w2", 2, empty).by("q"), multi(remove("/pr/r1", -1), remove("/pr/readers/r1", -1)), write("w2", 2, empty).by("q"), leave().by("q"), children("/pr", true).by("r"),
+		create("/pr/w3", "", 1), write("w3", 2, empty), get("/pr/holder", true).by("r"), read("w3", 3), container("/pr/readers", 4), multi(check("/pr", 3), create("/pr/r3", "", 1), remove("/pr/w3", -1),
+			remove("/pr/holder", -1), create("/pr/readers/r3", "", 1)), children2("/pr", false), ephemerals(""), leave(), children2("/pr", false).by("r"), children2("/pr/readers", false).by("r"),
+	} {
+		if st.who == "" {
+			st.who = "p"
+		}
+		add(st)
+	}
+
 	add(whoami(), children2("/", false), children2("/", false).by("b"))
 	return steps
 }
