@@ -15,6 +15,10 @@ var (
 	ErrRevoked = errors.New("revoked by force")
 )
 
+// ErrLayout means that others contend for the same in another way, so that neither would
+// respect the other.
+var ErrLayout = errors.New("contended for in another layout")
+
 // Why a command was refused.
 var (
 	// ErrNotHeld means that there is nothing to downgrade.

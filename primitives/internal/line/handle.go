@@ -74,7 +74,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 	}
 	h.performer.begin(s, r)
 	h.actor = actors.Start(
-		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()), inBackground), tell: manner.Tell},
+		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell},
 		actors.Role[told[Ev], Input, Effect, Ev]{
 			Name:    r.Name + " " + r.Path,
 			Perform: h.performer.Perform,

@@ -116,7 +116,12 @@ type (
 	occupied  struct{ attempt } // answers claim: it is another's
 	changed   struct{ attempt } // answers changeNode
 	announced struct{ attempt } // answers announce
-	withdrawn struct {          // answers withdrawNode, and withdrawAll with an empty node
+	asked     struct {          // answers ask
+		attempt
+		node    string
+		overdue bool // it has had the time that it was given
+	}
+	withdrawn struct { // answers withdrawNode, and withdrawAll with an empty node
 		attempt
 		node string
 	}
@@ -147,6 +152,7 @@ func (claimed) input()   {}
 func (occupied) input()  {}
 func (changed) input()   {}
 func (announced) input() {}
+func (asked) input()     {}
 func (withdrawn) input() {}
 func (failed) input()    {}
 
@@ -190,6 +196,10 @@ type (
 		attempt
 		node string
 	}
+	ask struct { // the holder with the node to leave; by force if it has had its time
+		attempt
+		node string
+	}
 	withdrawNode struct { // until it is confirmed, or the epoch has ended; first what it claims
 		attempt
 		node string
@@ -214,6 +224,7 @@ func (unwatchTarget) effect() {}
 func (claim) effect()         {}
 func (changeNode) effect()    {}
 func (announce) effect()      {}
+func (ask) effect()           {}
 func (withdrawNode) effect()  {}
 func (withdrawAll) effect()   {}
 func (answer) effect()        {}
@@ -242,19 +253,20 @@ type Machine struct {
 
 // place is what belongs to one attempt.
 type place struct {
-	node    string // our node; "" while it is not known to exist
-	czxid   int64  // its czxid; 0 until known
-	token   int64  // of the grant
-	owned   bool   // the watch on it is confirmed
-	suspect bool   // a create of unknown outcome was repeated: there may be nodes we do not know
-	listing bool   // a list is under way
-	stale   bool   // something has happened meanwhile that it may not show
-	target  Target // what is watched beside our node; zero if nothing
-	instead Target // of this: it has announced itself; zero if of nothing
-	heir    bool   // target is all that is ahead, so that its deletion is the grant
-	kin     bool   // target is of our own session, whose end would delete it and our node at once
-	marked  bool   // we are asked to leave
-	until   time.Time
+	node     string // our node; "" while it is not known to exist
+	czxid    int64  // its czxid; 0 until known
+	token    int64  // of the grant
+	owned    bool   // the watch on it is confirmed
+	suspect  bool   // a create of unknown outcome was repeated: there may be nodes we do not know
+	listing  bool   // a list is under way
+	stale    bool   // something has happened meanwhile that it may not show
+	target   Target // what is watched beside our node; zero if nothing
+	instead  Target // of this: it has announced itself; zero if of nothing
+	heir     bool   // target is all that is ahead, so that its deletion is the grant
+	kin      bool   // target is of our own session, whose end would delete it and our node at once
+	marked   bool   // we are asked to leave
+	until    time.Time
+	lessened bool // what is claimed has been exchanged for less, which only we can have
 	change
 }
 
@@ -310,6 +322,7 @@ func (m Machine) String() string {
 		{m.marked, "marked"},
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
+		{m.lessened, "lessened"},
 		{m.suspended, "suspended"},
 		{m.revoked, "revoked"},
 		{m.said, "said"},
@@ -410,6 +423,10 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 	case changed:
 		if m.to != "" {
 			return m.changed()
+		}
+	case asked:
+		if in.overdue && m.state == waiting {
+			return m.look()
 		}
 	case withdrawn:
 		return m.withdrawn(in.node)
@@ -543,13 +560,16 @@ func (m Machine) rank(s Sight) (Machine, Effects) {
 		return m.start()
 	case p.Ahead > 0:
 		m, out = m.wait(p)
-	case m.czxid == 0: // no grant without a token
+	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token
 		m, out = m.look()
 	default:
 		m, out = m.first()
 		if p.Announce {
 			out.Do = append(out.Do, announce{m.attempt, m.node})
 		}
+	}
+	for _, node := range p.Ask {
+		out.Do = append(out.Do, ask{m.attempt, node})
 	}
 	for _, node := range p.Zombies {
 		out.Do = append(out.Do, withdrawNode{m.attempt, node})
@@ -605,7 +625,7 @@ func (m Machine) grant() (Machine, Effects) {
 	m, e := m.unwatch()
 	m.state = held
 	if m.rule.Claims() {
-		m.target = Target{Until: Claim}
+		m.target = Target{m.node, Claim}
 		e = append(e, watchTarget{m.attempt, m.target})
 	}
 	return m.revoke(Effects{Do: e, Emit: []Event{Acquired{Token: m.token, Node: m.node}}})
@@ -622,7 +642,7 @@ func (m Machine) revoke(out Effects) (Machine, Effects) {
 
 // yield waits until what another has claimed is free.
 func (m Machine) yield() (Machine, Effects) {
-	m.state, m.target = waiting, Target{Until: Claim}
+	m.state, m.target = waiting, Target{m.node, Claim}
 	m, said := m.behind(1)
 	return m, Effects{Do: []Effect{watchTarget{m.attempt, m.target}}, Emit: said}
 }
@@ -636,7 +656,7 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 		m.czxid, m.owned = in.czxid, true
 	case in.target != m.target || !m.standing():
 	case in.target.Until == Claim:
-		if m.Holding() && in.czxid != m.token {
+		if m.Holding() && in.czxid != m.token && !m.lessened {
 			return m.gone(in.target)
 		}
 	case in.target.Until == Members: // what has changed before is not told
@@ -654,11 +674,9 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 func (m Machine) gone(target Target) (Machine, Effects) {
 	switch {
 	case !m.standing():
+	case m.to != "" && (target == Target{Node: m.node} || target == m.target):
+		m.without = true // by ourselves, or not: the answer will tell
 	case target == Target{Node: m.node}:
-		if m.to != "" {
-			m.without = true // by ourselves, or not: the answer will tell
-			return m, Effects{}
-		}
 		return m.vanish()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched
@@ -689,7 +707,7 @@ func (m Machine) vanish() (Machine, Effects) {
 	if m.Holding() {
 		return m.fail(m.deleted())
 	}
-	if m.suspect || m.state == claiming {
+	if m.suspect || m.rule.Claims() {
 		return m.clear()
 	}
 	m, e := m.unwatch()
@@ -774,6 +792,11 @@ func (m Machine) changed() (Machine, Effects) {
 	}
 	m.rule, _, _ = m.rule.Downgrade(m.node, m.guid())
 	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
+	if m.rule.Claims() {
+		e = append(e, unwatchTarget{m.attempt, m.target})
+		m.target, m.lessened = Target{m.node, Claim}, true
+		e = append(e, watchTarget{m.attempt, m.target})
+	}
 	return m, do(e...)
 }
 
@@ -782,7 +805,7 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 	switch {
 	case slices.Contains(s.Names, m.to):
 		return m.changed()
-	case slices.Contains(s.Names, m.node):
+	case slices.Contains(s.Names, m.node) && !m.without:
 		return m, do(changeNode{m.attempt, m.node, m.to})
 	}
 	return m.vanish()
@@ -841,7 +864,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 		if lost && m.Holding() && e.node == m.node {
 			return m, do(e)
 		}
-	case unwatchTarget, withdrawNode, withdrawAll, answer: // do not fail
+	case ask, unwatchTarget, withdrawNode, withdrawAll, answer: // do not fail
 	}
 	return m, Effects{}
 }
@@ -912,7 +935,8 @@ func (m Machine) notClaimed(e claim, err error) (Machine, Effects) {
 		return m, do(claim{e.attempt, e.node, true})
 	case errors.Is(err, session.ErrDisconnected):
 		return m, do(e)
-	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):
+	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists),
+		errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):
 		m.state = waiting // what we thought to know is not so
 		return m.look()
 	}

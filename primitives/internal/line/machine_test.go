@@ -288,7 +288,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			ok = next.standing() && (e.target == deletion(next.node) || e.target == next.target)
 		case unwatchTarget:
 			ok = e.target == m.target && e.target != next.target
-		case claim, changeNode, announce, answer:
+		case claim, changeNode, announce, ask, answer:
 			ok = next.Holding() || next.state == claiming
 		case withdrawNode:
 			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.standing() && e.node != next.node && strings.HasPrefix(e.node, Published(m.guid()))
@@ -342,7 +342,7 @@ func inspectEnd(m Machine) string {
 				return "awaits another withdrawal than it asked for"
 			}
 		case unwatchTarget, answer:
-		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce:
+		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce, ask:
 			return "asks for more when it leaves"
 		}
 	}

@@ -426,7 +426,7 @@ func (w *world) late(r request, owner int64) {
 	case withdrawNode:
 		w.delete(e.node)
 	case inspectParent, listParent, watchTarget, unwatchTarget, withdrawAll: // change nothing
-	case claim, changeNode, announce, answer: // of other rules
+	case claim, changeNode, announce, ask, answer: // of other rules
 	}
 }
 
@@ -515,7 +515,7 @@ func (w *world) serve(i int, r request) {
 		if len(more) > 0 {
 			more = append(more, r)
 		}
-	case unwatchTarget, claim, changeNode, announce, answer:
+	case unwatchTarget, claim, changeNode, announce, ask, answer:
 		panic(fmt.Sprintf("%T on the wire", e))
 	}
 	switch l = &w.links[i]; {
@@ -599,7 +599,7 @@ func (w *world) submit(actor int, do Effect) {
 		}
 		return
 	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll:
-	case claim, changeNode, announce, answer: // of other rules
+	case claim, changeNode, announce, ask, answer: // of other rules
 	}
 	if l.state == down {
 		l.held = append(l.held, r)
@@ -611,7 +611,7 @@ func (w *world) submit(actor int, do Effect) {
 // refuse answers a request with err.
 func (w *world) refuse(r request, err error) {
 	switch e := r.do.(type) {
-	case claim, changeNode, announce, answer: // of other rules
+	case claim, changeNode, announce, ask, answer: // of other rules
 	case unwatchTarget:
 	case withdrawNode:
 		if !r.sweep {
@@ -654,7 +654,7 @@ func (w *world) notice(i, variant int) {
 		case withdrawNode, withdrawAll:
 			again = append(again, r)
 		case unwatchTarget:
-		case claim, changeNode, announce, answer: // of other rules
+		case claim, changeNode, announce, ask, answer: // of other rules
 		}
 	}
 	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
@@ -933,7 +933,7 @@ func (e *encoder) effect(do Effect) {
 	case withdrawAll:
 		e.num(8)
 		e.str(do.guid)
-	case claim, changeNode, announce, answer: // of other rules
+	case claim, changeNode, announce, ask, answer: // of other rules
 	}
 }
 
@@ -980,7 +980,7 @@ func (e *encoder) input(in Input) {
 		e.num(14)
 		e.effect(in.what)
 		e.str(in.err.Error())
-	case Look, Downgrade, marked, claimed, occupied, changed, announced: // of other rules
+	case Look, Downgrade, marked, claimed, occupied, changed, announced, asked: // of other rules
 	}
 }
 

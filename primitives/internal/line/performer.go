@@ -42,9 +42,21 @@ type Ways struct {
 
 	// Claim claims what the line is for on behalf of the node, and tells the zxid of
 	// that, or that another has it. If again, an earlier claim may have been done.
-	// Claimed returns the path of the node that says so.
+	// Claimed returns the path of the node that says so of that contender.
 	Claim   func(r *Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error))
-	Claimed func(r *Recipe) string
+	Claimed func(r *Recipe, node string) string
+
+	// Change makes the node to in place of the node from, and of what that has claimed
+	// what the other may.
+	Change func(r *Recipe, requests session.Async, from, to string, answer func(error))
+
+	// Ask asks the holder with the node to leave, and tells when it has had all the time
+	// that it has for that, or at once that there is no such time. Asked once more then, it
+	// makes it leave. It does not fail.
+	Ask func(r *Recipe, requests session.Async, node string, answer func(overdue bool))
+
+	// Plain says that nobody writes to the parent to stand in line.
+	Plain bool
 
 	// Withdraw removes the claim and the node, or if that is "" all nodes with the
 	// prefix, and answers as [session.Async.Withdraw] does.
@@ -206,6 +218,10 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 			reply(claimed{e.attempt, zxid}, err)
 		})
 	case changeNode:
+		if p.Change != nil {
+			p.Change(p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
+			return
+		}
 		requests.Multi([]session.Op{
 			session.CreateOp(session.Join(p.Dir, e.to), p.Data, session.Ephemeral),
 			session.DeleteOp(session.Join(p.Dir, e.from), session.AnyVersion),
@@ -214,6 +230,8 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
+	case ask:
+		p.Ask(p.Recipe, requests, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
 	case withdrawNode:
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
@@ -246,7 +264,7 @@ func (p *Performer) make(requests session.Async, answer func(made bool, err erro
 func (p *Performer) create(requests session.Async, e createNode, reply func(Input, error)) {
 	path := session.Join(p.Dir, p.Rule.Name(e.guid))
 	in := joined{attempt: e.attempt}
-	if e.plain {
+	if e.plain || p.Plain {
 		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
 			if err == nil {
 				_, in.node = session.Split(node)
@@ -341,7 +359,7 @@ func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input
 			}
 		}).Cancel
 	case Claim:
-		path = p.Claimed(p.Recipe)
+		path = p.Claimed(p.Recipe, e.target.Node)
 		fallthrough
 	case Gone, Changed:
 		cancel = requests.Watch(path, func(data []byte, stat *session.Stat, err error) {

@@ -1,6 +1,9 @@
 package line
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Rule says how the contenders of one path are named, and who of them has to wait for
 // whom. Its values are compared.
@@ -53,6 +56,7 @@ type Position struct {
 	Watch    Target   // what to watch while it is not
 	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
 	Announce bool     // somebody behind waits for the news that it is our turn
+	Ask      []string // nodes of holders who are to leave, because we are next and may ask them
 	Zombies  []string // other nodes with the contender's own GUID; they do not count
 	Invalid  bool     // it must not stand there: the parent was another one than it takes
 	Err      error    // why there is no place for us at all
@@ -60,7 +64,7 @@ type Position struct {
 
 // A Target is something whose change is awaited.
 type Target struct {
-	Node  string // a child of the line; "" for its members, and for the claim
+	Node  string // a path below the line; of a claim, that of the contender; "" for its members
 	Until Until
 }
 
@@ -78,7 +82,7 @@ const (
 )
 
 func (t Target) String() string {
-	return t.Node + [...]string{"", " changed", "members", "claim", "dependence"}[t.Until]
+	return t.Node + [...]string{"", " changed", "members", " claim", "dependence"}[t.Until]
 }
 
 // First is the rule of locks: first come, first served, in the order of numbers. Readers
@@ -146,7 +150,9 @@ func (f First) Locate(s Sight, own, guid string) Position {
 			continue
 		}
 		c, ok := f.Parse(name)
-		switch {
+		switch _, ranked := ParseRank(name); {
+		case ranked:
+			p.Err = fmt.Errorf("%w: there is %s", ErrLayout, name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
