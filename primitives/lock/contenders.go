@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
@@ -17,6 +18,9 @@ type Contender struct {
 	Session int64  // the session that it stands there through
 	Holding bool   // it need not wait for anybody
 	Revoked bool   // it has been asked to release
+
+	// Priority is its [Options.Priority]; 0 in layouts that have none.
+	Priority int
 }
 
 // A Kind says how a contender wants the lock.
@@ -33,7 +37,8 @@ func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}
 
 // Contenders returns who stands in line for the lock at path, in line order, as the
 // server that the session is connected to knows it. There are none if there is no
-// such path. Who leaves while they are read is left out.
+// such path. Who leaves while they are read is left out. Where others contend in another
+// layout, the error may be [ErrLayout].
 //
 // If opts is nil, the default options are used.
 func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {
@@ -48,7 +53,10 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	if err != nil {
 		return nil, fmt.Errorf("contenders: %w", err)
 	}
-	standing := grammars[o.Layout].Line(names)
+	standing, holds, err := o.Layout.line(ctx, s, path, names)
+	if err != nil {
+		return nil, fmt.Errorf("contenders: %w", err)
+	}
 	answers := make([]chan contenderRead, len(standing))
 	for i, c := range standing {
 		answers[i] = make(chan contenderRead, 1)
@@ -79,6 +87,9 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		}
 		sharing = sharing && a.contender.Kind == Read
 		a.contender.Holding = len(all) == 0 || sharing
+		if holds != nil {
+			a.contender.Holding = holds[c.Name]
+		}
 		all = append(all, a.contender)
 	}
 	return all, nil
@@ -90,11 +101,31 @@ type contenderRead struct {
 	err       error
 }
 
-func readContender(node string, c line.Contender, data []byte, stat *session.Stat, err error) contenderRead {
-	r := contenderRead{Contender{Node: node, Kind: Kind(c.Kind)}, err}
+func readContender(node string, c line.Rank, data []byte, stat *session.Stat, err error) contenderRead {
+	r := contenderRead{Contender{Node: node, Kind: Kind(c.Kind), Priority: c.Priority}, err}
 	if err == nil {
 		r.contender.Data, r.contender.Revoked, _ = unmark(data)
 		r.contender.Session = stat.EphemeralOwner
 	}
 	return r
+}
+
+// line returns the contenders among the children in the order of the line, and which of
+// them hold the lock, if that does not follow from the order.
+func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]line.Rank, map[string]bool, error) {
+	ranks := line.LineOfRanks(names)
+	if l == Prioritized {
+		if slices.ContainsFunc(names, isForeign) {
+			return nil, nil, fmt.Errorf("%s: %w", path, ErrLayout)
+		}
+		holds, err := holders(ctx, s, path)
+		return ranks, holds, err
+	}
+	if len(ranks) > 0 {
+		return nil, nil, fmt.Errorf("%s: %w: that of locks with priorities", path, ErrLayout)
+	}
+	for _, c := range grammars[l].Line(names) {
+		ranks = append(ranks, line.Rank{Contender: c})
+	}
+	return ranks, nil, nil
 }

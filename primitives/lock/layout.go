@@ -27,17 +27,31 @@ const (
 	// respect such nodes, kazoo's own Lock does not respect readers, and the ReadLock of
 	// kazoo 2.8 waits for writers behind it, too, which is a deadlock.
 	Kazoo
+
+	// Prioritized is that of locks with priorities, which nobody else has: see
+	// [Options.Priority]. Its path carries data that says so. Other layouts refuse such a
+	// path with [ErrLayout], and this layout refuses theirs, and one that carries other data;
+	// other clients do not know of it, and must not use the path.
+	//
+	// Of those who do not hold the lock yet the contender of the highest priority goes first;
+	// of those with the same, who came first. Readers share, exclusive contenders are writers.
+	// Contenders of a low priority may wait for ever. To hold is a fact on the server:
+	// a grant is a transaction of its own, which the server refuses while others hold. That is one write
+	// more than in other layouts, and the token is its zxid. What is held is given up with the contender's node in one
+	// transaction; an operator who deletes only that node takes the lock away, but nobody is granted it before the
+	// holder has heard of that, or its session has ended.
+	Prioritized
 )
 
 func (l Layout) String() string {
-	if l < Standard || l > Kazoo {
+	if l < Standard || l > Prioritized {
 		return "unknown"
 	}
-	return [...]string{"standard", "curator", "kazoo"}[l]
+	return [...]string{"standard", "curator", "kazoo", "prioritized"}[l]
 }
 
 func (l Layout) validate() error {
-	if l < Standard || l > Kazoo {
+	if l < Standard || l > Prioritized {
 		return fmt.Errorf("%w: there is no layout %d", session.ErrInvalidArgument, int(l))
 	}
 	return nil
@@ -58,6 +72,10 @@ var grammars = [...]*line.Grammar{
 	Kazoo: {
 		Prefix: func(guid string) string { return strings.ReplaceAll(guid, "-", "") },
 		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}, {Text: "__lock__", Kind: line.Write}, {Text: "__rlock__", Kind: line.Read}},
+	},
+	Prioritized: { // but for the priority
+		Prefix: line.Published, Separated: true,
+		Marks: []line.Mark{{Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 }
 

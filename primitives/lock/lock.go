@@ -77,7 +77,7 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	ways   = line.Ways{Marked: marked}
+	ways   = line.Ways{Inspect: inspectOrdinary, Marked: marked}
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
@@ -86,9 +86,11 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	h := line.Open(s, &line.Recipe{
-		Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Ways: &ways,
-	}, &manner, o.ReleaseInBackground)
+	r := &line.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Ways: &ways}
+	if o.Layout == Prioritized {
+		r = prioritize(s, path, o).recipe(kind)
+	}
+	h := line.Open(s, r, &manner, o.ReleaseInBackground)
 	return &Lock{h, place{s, path, kind}}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -17,6 +18,19 @@ type Options struct {
 
 	// Layout is how nodes are named. The default is [Standard].
 	Layout Layout
+
+	// Priority is what the contender is worth: one of a higher priority goes before all of
+	// a lower one that do not hold the lock yet. It is from [LowestPriority] to
+	// [HighestPriority], and needs the layout [Prioritized]. The default is 0.
+	Priority int
+
+	// Preempt has those of a lower priority who hold the lock asked to release it, as by
+	// [Revoke], as soon as nobody else is to go before. It needs the layout [Prioritized].
+	Preempt bool
+
+	// PreemptAfter is how long they have for that before the lock is taken away from
+	// them, with [ErrRevoked]. Zero, the default, leaves it to them.
+	PreemptAfter time.Duration
 
 	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once:
 	// the session sees the release through.
@@ -43,6 +57,8 @@ func validate(s *session.Session, path string, opts Options) error {
 	}
 	if err := opts.Layout.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Layout: %w", err))
+	} else {
+		errs = append(errs, opts.validatePriority()...)
 	}
 	node := session.Join(path, session.GUIDName(session.NewGUID(), longestMark))
 	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {
@@ -58,4 +74,26 @@ func validate(s *session.Session, path string, opts Options) error {
 }
 
 // longestMark stands for the mark in a name that is at least as long as any.
-const longestMark = "__rlock__"
+const longestMark = "p0000-write-"
+
+// validatePriority refuses what is no priority, and priorities where there are none.
+func (o Options) validatePriority() (errs []error) {
+	refuse := func(option, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("lock: Options.%s: %w: "+format, append([]any{option, session.ErrInvalidArgument}, args...)...))
+	}
+	switch {
+	case o.Layout != Prioritized && o.Priority != 0:
+		refuse("Priority", "%d in the %v layout, which has none: Options.Layout is to be Prioritized", o.Priority, o.Layout)
+	case o.Priority < LowestPriority || o.Priority > HighestPriority:
+		refuse("Priority", "%d is not from %d to %d", o.Priority, LowestPriority, HighestPriority)
+	}
+	switch {
+	case o.Layout != Prioritized && o.Preempt:
+		refuse("Preempt", "there is none in the %v layout: Options.Layout is to be Prioritized", o.Layout)
+	case o.PreemptAfter < 0:
+		refuse("PreemptAfter", "%v is negative", o.PreemptAfter)
+	case o.PreemptAfter > 0 && !o.Preempt:
+		refuse("PreemptAfter", "%v without Options.Preempt", o.PreemptAfter)
+	}
+	return errs
+}

@@ -82,7 +82,8 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 		return err
 	}
 	_, name := session.Split(node)
-	if _, ok := grammars[o.Layout].Parse(name); !ok {
+	_, ok := grammars[o.Layout].Parse(name)
+	if _, ranked := line.ParseRank(name); !ok || ranked != (o.Layout == Prioritized) {
 		return fmt.Errorf("lock: node: %w: %s does not stand in a line of the %v layout", session.ErrInvalidArgument, node, o.Layout)
 	}
 	t, err := o.ask(ctx, s, node)
@@ -158,6 +159,9 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 		err := watch.UntilGone(patience, s, t.node)
 		if errors.Is(err, errNotReleased) {
 			err = o.evict(ctx, s, t)
+			if err == nil && o.Layout == Prioritized {
+				err = evictHolder(ctx, s, t.node)
+			}
 		}
 		if err != nil {
 			return refused(t.node, err)

@@ -70,7 +70,7 @@ func faultCases() []faultCase {
 	foreign := func(t *testing.T, _, other *session.Session, path string) {
 		dir, _ := session.Split(path)
 		ensure(t, other, dir, nil)
-		ensure(t, other, path, []byte("somebody's"))
+		ensure(t, other, path, []byte("somebody else's"))
 	}
 	warm := func(t *testing.T, s, _ *session.Session, path string) {
 		dir, _ := session.Split(path)

@@ -1,0 +1,592 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// ErrLayout means that others contend for the same path in another layout, or that the
+// path carries data where that of a lock with priorities has to stand.
+var ErrLayout = line.ErrLayout
+
+// The limits of [Options.Priority].
+const (
+	LowestPriority  = line.LowestPriority
+	HighestPriority = line.HighestPriority
+)
+
+// This file is how the [Prioritized] layout departs from the published recipe. Below the
+// path, which carries the data "priority 1", there are
+//
+//	_c_<uuid>-p<priority + 1000>-read-<number>     contenders, as long as they wait or hold
+//	_c_<uuid>-p<priority + 1000>-write-<number>
+//	holder                                         made by the writer that holds; its data is the name of that
+//	readers/<name of a reader>                     made by each reader that holds
+//
+// all ephemeral but for readers, a container. Who is first by what it has seen claims, in
+// one transaction that fails if somebody else who matters holds:
+//
+//	writer: check(own) set(path, version) delete(readers), if it has no children; create(holder)
+//	reader: check(own) check(path, version) create(holder) delete(holder) create(readers/own)
+//
+// The version of the path grows with every claim of a writer. So long as it is the one of
+// our claim, holder is ours: that is what a release checks.
+const (
+	priorityMark = "priority 1"
+
+	removalPause = 500 * time.Millisecond
+	removalTries = 20 // before somebody who waits for it is told that it goes on
+)
+
+// prioritized is what one handle knows of a line with priorities.
+type prioritized struct {
+	session *session.Session
+	path    string
+	opts    Options
+
+	// Of the handle's own goroutine.
+	tried string                   // the prefix of the names for which something was claimed
+	doubt string                   // the node for which a claim of unknown outcome was made
+	asked map[string]time.Duration // since when, by the age of the session
+
+	mu   sync.Mutex
+	seen struct {
+		version int32 // of the path
+		readers bool  // there is a node for them
+	}
+	held struct {
+		node    string
+		version int32 // of the path, since that has claimed
+	}
+}
+
+func prioritize(s *session.Session, path string, opts Options) *prioritized {
+	return &prioritized{session: s, path: path, opts: opts}
+}
+
+func (p *prioritized) recipe(kind Kind) *line.Recipe {
+	return &line.Recipe{
+		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
+		Rule: line.Ranked{
+			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt, Foreign: &foreigners,
+		},
+		Ways: &line.Ways{
+			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.claim, Claimed: p.claimed,
+			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: marked,
+		},
+	}
+}
+
+// foreigners are the grammars of all other layouts.
+var foreigners = grammars[Standard:Prioritized] //nolint:gochecknoglobals // it is constant
+
+// inspectOrdinary is how other layouts look at a path before they stand in line there.
+func inspectOrdinary(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
+		if err != nil || stat == nil || stat.DataLength != int32(len(priorityMark)) {
+			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
+			return
+		}
+		requests.Get(r.Dir, func(data []byte, _ *session.Stat, err error) {
+			switch {
+			case errors.Is(err, session.ErrNoNode):
+				answer(false, false, nil)
+			case err == nil && string(data) == priorityMark:
+				answer(false, false, fmt.Errorf("%w: that of locks with priorities", ErrLayout))
+			default:
+				answer(true, false, err)
+			}
+		})
+	})
+}
+
+// inspect looks whether the path is that of a lock with priorities, and has it so if
+// nobody else uses it.
+func (p *prioritized) inspect(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+	var data []byte
+	var version int32
+	var failed error
+	requests.Get(p.path, func(d []byte, stat *session.Stat, err error) {
+		if data, failed = d, err; err == nil {
+			version = stat.Version
+		}
+	})
+	requests.Children(p.path, func(names []string, _ *session.Stat, err error) {
+		if failed == nil {
+			failed = err
+		}
+		switch {
+		case errors.Is(failed, session.ErrNoNode):
+			answer(false, false, nil)
+		case failed != nil:
+			answer(false, false, failed)
+		case len(data) > 0:
+			answer(true, false, checkMark(data))
+		case slices.ContainsFunc(names, isForeign):
+			answer(false, false, fmt.Errorf("%w: there are contenders", ErrLayout))
+		default:
+			p.mark(requests, version, func(err error) {
+				if errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrUnknownOutcome) {
+					p.inspect(r, requests, answer)
+					return
+				}
+				answer(!errors.Is(err, session.ErrNoNode), false, without(err, session.ErrNoNode))
+			})
+		}
+	})
+}
+
+func checkMark(data []byte) error {
+	if string(data) != priorityMark {
+		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", ErrLayout)
+	}
+	return nil
+}
+
+func isForeign(name string) bool {
+	return slices.ContainsFunc(foreigners, func(g *line.Grammar) bool {
+		_, ok := g.Parse(name)
+		_, ranked := line.ParseRank(name)
+		return ok && !ranked
+	})
+}
+
+// without returns nil for an error that is no failure.
+func without(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// mark writes the kind of the lock to a path that is empty.
+func (p *prioritized) mark(requests session.Async, version int32, answer func(error)) {
+	requests.Set(p.path, []byte(priorityMark), version, func(_ *session.Stat, err error) { answer(err) })
+}
+
+// make makes the path. It is inspected again in any case: others may write to it.
+func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
+	container(requests, p.path, priorityMark, func(err error) {
+		if !errors.Is(err, session.ErrNoNode) {
+			answer(false, without(err, session.ErrNodeExists))
+			return
+		}
+		dir, _ := session.Split(p.path)
+		requests.EnsurePath(dir, func(_ bool, err error) {
+			if err != nil {
+				answer(false, err)
+				return
+			}
+			p.make(r, requests, answer)
+		})
+	})
+}
+
+// container makes a container, where the server has them.
+func container(requests session.Async, path, data string, answer func(error)) {
+	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
+		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
+			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
+			return
+		}
+		answer(err)
+	})
+}
+
+// beside reads who holds, and whether the path is still what it was.
+func (p *prioritized) beside(r *line.Recipe, requests session.Async, answer func(data string, err error)) {
+	var data []byte
+	var version int32
+	var failed error
+	var standing line.Standing
+	requests.Get(p.path, func(d []byte, stat *session.Stat, err error) {
+		if data, failed = d, err; err == nil {
+			version = stat.Version
+		}
+	})
+	requests.Get(p.holder(), func(d []byte, _ *session.Stat, err error) {
+		if standing.Holder = string(d); err == nil && len(d) == 0 {
+			standing.Holder = line.HolderNode // made by nobody that we know
+		}
+		if failed == nil {
+			failed = without(err, session.ErrNoNode)
+		}
+	})
+	requests.Children(p.readers(), func(names []string, _ *session.Stat, err error) {
+		standing.Readers = names
+		if failed == nil {
+			failed = without(err, session.ErrNoNode)
+		}
+		switch {
+		case failed == nil && len(data) == 0: // somebody has emptied it; the names say whether there is anybody
+			p.mark(requests, version, func(err error) {
+				if err == nil || errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrUnknownOutcome) {
+					p.beside(r, requests, answer)
+					return
+				}
+				answer("", err)
+			})
+			return
+		case failed == nil:
+			failed = checkMark(data)
+		}
+		p.mu.Lock()
+		p.seen.version, p.seen.readers = version, err == nil
+		p.mu.Unlock()
+		answer(standing.String(), failed)
+	})
+}
+
+func (p *prioritized) holder() string  { return session.Join(p.path, line.HolderNode) }
+func (p *prioritized) readers() string { return session.Join(p.path, line.ReadersNode) }
+
+func (p *prioritized) node(name string) string { return session.Join(p.path, name) }
+
+// claimed returns the path of what the contender claims, or has claimed.
+func (p *prioritized) claimed(_ *line.Recipe, node string) string {
+	if isReader(node) {
+		return session.Join(p.readers(), node)
+	}
+	return p.holder()
+}
+
+func isReader(node string) bool {
+	rank, _ := line.ParseRank(node)
+	return rank.Kind == line.Read
+}
+
+// claim implements [line.Ways] Claim. Repeating it is safe: what has been done makes it
+// fail.
+func (p *prioritized) claim(r *line.Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+	p.tried = prefixOf(node)
+	if again {
+		p.doubt = node
+	}
+	doubted := p.doubt == node
+	p.mu.Lock()
+	seen := p.seen
+	p.mu.Unlock()
+	try := func() {
+		requests.Multi(p.claimOps(node, seen.version, seen.readers), func(results []session.OpResult, err error) {
+			switch {
+			case err == nil:
+				zxid := p.hold(node, results)
+				answer(zxid, false, nil)
+			case doubted && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrDisconnected):
+				p.find(requests, node, func(zxid int64, missing error) {
+					if missing != nil {
+						err = missing
+					}
+					answer(zxid, false, unless(zxid != 0, err))
+				})
+			default:
+				answer(0, false, err)
+			}
+		})
+	}
+	if !isReader(node) || seen.readers {
+		try()
+		return
+	}
+	container(requests, p.readers(), "", func(err error) {
+		if err != nil && !errors.Is(err, session.ErrNodeExists) && !errors.Is(err, session.ErrUnknownOutcome) {
+			answer(0, false, err)
+			return
+		}
+		try()
+	})
+}
+
+func unless(fine bool, err error) error {
+	if fine {
+		return nil
+	}
+	return err
+}
+
+// prefixOf returns what all nodes of one attempt have in common.
+func prefixOf(node string) string {
+	return node[:len(session.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), ""))]
+}
+
+func (p *prioritized) claimOps(node string, version int32, readers bool) []session.Op {
+	own := session.CheckOp(p.node(node), session.AnyVersion)
+	if isReader(node) {
+		mine := session.Join(p.readers(), node)
+		return []session.Op{
+			own, session.CheckOp(p.path, version),
+			session.CreateOp(p.holder(), nil, session.Persistent), session.DeleteOp(p.holder(), session.AnyVersion),
+			session.CreateOp(mine, nil, session.Ephemeral), session.SetOp(mine, nil, session.AnyVersion),
+		}
+	}
+	ops := []session.Op{own, session.SetOp(p.path, []byte(priorityMark), version)}
+	if !readers {
+		ops = append(ops, session.CreateOp(p.readers(), nil, session.Persistent))
+	}
+	return append(ops, session.DeleteOp(p.readers(), session.AnyVersion), session.CreateOp(p.holder(), []byte(node), session.Ephemeral))
+}
+
+// hold keeps what a claim has done, and returns its zxid.
+func (p *prioritized) hold(node string, results []session.OpResult) (zxid int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held.node = node
+	for _, r := range results {
+		if r.Stat != nil {
+			zxid, p.held.version = r.Stat.Mzxid, r.Stat.Version
+		}
+	}
+	return zxid
+}
+
+// find looks whether the node has claimed already; zxid is 0 if not.
+func (p *prioritized) find(requests session.Async, node string, answer func(zxid int64, err error)) {
+	var version int32
+	var failed error
+	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
+		if failed = err; err == nil {
+			version = stat.Version
+		}
+	})
+	requests.Get(p.claimed(nil, node), func(data []byte, stat *session.Stat, err error) {
+		switch {
+		case err != nil && !errors.Is(err, session.ErrNoNode):
+			answer(0, err)
+		case err == nil && failed == nil && (isReader(node) || string(data) == node):
+			p.mu.Lock()
+			p.held.node, p.held.version = node, version
+			p.mu.Unlock()
+			answer(stat.Czxid, nil)
+		default:
+			answer(0, nil)
+		}
+	})
+}
+
+// change implements [line.Ways] Change: the writer that holds becomes a reader that holds.
+func (p *prioritized) change(r *line.Recipe, requests session.Async, from, to string, answer func(error)) {
+	p.mu.Lock()
+	held := p.held
+	p.mu.Unlock()
+	mine := session.Join(p.readers(), to)
+	container(requests, p.readers(), "", func(error) { // it will be missed if it is missing
+		requests.Multi([]session.Op{
+			session.CheckOp(p.path, held.version),
+			session.CreateOp(p.node(to), r.Data, session.Ephemeral), session.DeleteOp(p.node(from), session.AnyVersion),
+			session.DeleteOp(p.holder(), session.AnyVersion), session.CreateOp(mine, nil, session.Ephemeral),
+		}, func(_ []session.OpResult, err error) {
+			switch {
+			case errors.Is(err, session.ErrBadVersion): // somebody has written to the path
+				p.find(requests, from, func(zxid int64, missing error) {
+					switch {
+					case zxid != 0:
+						p.change(r, requests, from, to, answer)
+					case missing != nil:
+						answer(missing)
+					default:
+						answer(session.ErrNoNode)
+					}
+				})
+				return
+			case err == nil:
+				p.mu.Lock()
+				p.held.node = to
+				p.mu.Unlock()
+			}
+			answer(err)
+		})
+	})
+}
+
+// withdraw implements [line.Ways] Withdraw.
+func (p *prioritized) withdraw(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+	p.mu.Lock()
+	held := p.held
+	p.mu.Unlock()
+	switch {
+	case node == "":
+		p.removeAll(requests, prefix, answer)
+	case prefixOf(node) != p.tried:
+		requests.Withdraw(p.node(node), answer)
+	case held.node != node:
+		p.remove(requests, node, answer)
+	default:
+		ops := []session.Op{session.DeleteOp(p.node(node), session.AnyVersion), session.DeleteOp(p.claimed(nil, node), session.AnyVersion)}
+		if !isReader(node) {
+			ops = append([]session.Op{session.CheckOp(p.path, held.version)}, ops...)
+		}
+		requests.Multi(ops, func(_ []session.OpResult, err error) {
+			if err == nil {
+				answer()
+				return
+			}
+			p.remove(requests, node, answer) // one after the other
+		})
+	}
+}
+
+// remove removes a contender, and then what it may have claimed: nobody can claim for it
+// any more.
+func (p *prioritized) remove(requests session.Async, node string, answer func()) {
+	requests.Withdraw(p.node(node), func() {
+		if isReader(node) {
+			requests.Withdraw(session.Join(p.readers(), node), answer)
+			return
+		}
+		p.unclaim(requests, node, answer, 0)
+	})
+}
+
+// removeAll does that for all nodes of an attempt.
+func (p *prioritized) removeAll(requests session.Async, prefix string, answer func()) {
+	requests.WithdrawAll(p.path, prefix, func() {
+		requests.WithdrawAll(p.readers(), prefix, func() { p.unclaim(requests, prefix, answer, 0) })
+	})
+}
+
+// unclaim removes the holder if it belongs to a contender whose name begins so. Nobody else
+// claims unless the version of the path has grown.
+func (p *prioritized) unclaim(requests session.Async, prefix string, answer func(), tries int) {
+	var version int32
+	var failed error
+	again := func(err error) {
+		switch {
+		case err == nil, errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrClosed),
+			errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrDisconnected):
+			answer()
+		case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrDisconnected), errors.Is(err, session.ErrUnknownOutcome):
+			p.unclaim(requests, prefix, answer, tries)
+		default: // it may be allowed later
+			if tries == removalTries {
+				answer()
+				answer = func() {}
+			}
+			actors.After(removalPause, func() { p.unclaim(requests, prefix, answer, tries+1) })
+		}
+	}
+	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
+		if failed = err; err == nil {
+			version = stat.Version
+		}
+	})
+	requests.Get(p.holder(), func(data []byte, _ *session.Stat, err error) {
+		if err == nil {
+			err = failed
+		}
+		if err != nil || !strings.HasPrefix(string(data), prefix) {
+			again(err)
+			return
+		}
+		requests.Multi([]session.Op{session.CheckOp(p.path, version), session.DeleteOp(p.holder(), session.AnyVersion)},
+			func(_ []session.OpResult, err error) { again(err) })
+	})
+}
+
+// ask implements [line.Ways] Ask.
+func (p *prioritized) ask(_ *line.Recipe, requests session.Async, node string, answer func(overdue bool)) {
+	now := p.session.Age()
+	since, before := p.asked[node]
+	after := p.opts.PreemptAfter
+	switch {
+	case !before:
+		p.remember(node, now)
+		p.demand(requests, node, func() {
+			if after == 0 {
+				answer(false)
+				return
+			}
+			actors.After(after, func() { answer(true) })
+		})
+	case after > 0 && now-since >= after:
+		p.remove(requests, node, func() { answer(false) })
+	default:
+		answer(false)
+	}
+}
+
+// remember keeps whom we have asked: who has gone long ago is not asked again.
+func (p *prioritized) remember(node string, now time.Duration) {
+	const many = 64
+	if p.asked == nil {
+		p.asked = make(map[string]time.Duration)
+	}
+	if len(p.asked) >= many {
+		maps.DeleteFunc(p.asked, func(_ string, since time.Duration) bool { return now-since > p.opts.PreemptAfter })
+	}
+	p.asked[node] = now
+}
+
+// demand writes the mark of revocation, unless it is there, and does not fail: who is not
+// there need not leave.
+func (p *prioritized) demand(requests session.Async, node string, answer func()) {
+	path := p.node(node)
+	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
+		own, marked, _ := unmark(data)
+		switch {
+		case errors.Is(err, session.ErrDisconnected):
+			p.demand(requests, node, answer)
+		case err != nil || marked:
+			answer()
+		default:
+			requests.Set(path, Prioritized.mark(own, p.opts.PreemptAfter), stat.Version, func(_ *session.Stat, err error) {
+				if errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrDisconnected) || errors.Is(err, session.ErrUnknownOutcome) {
+					p.demand(requests, node, answer)
+					return
+				}
+				answer()
+			})
+		}
+	})
+}
+
+// holders returns the names of the contenders who hold the lock.
+func holders(ctx context.Context, s *session.Session, path string) (map[string]bool, error) {
+	all := make(map[string]bool)
+	data, _, err := s.Get(ctx, session.Join(path, line.HolderNode))
+	if err == nil {
+		all[string(data)] = true
+	} else if !errors.Is(err, session.ErrNoNode) {
+		return nil, err
+	}
+	readers, _, err := s.Children(ctx, session.Join(path, line.ReadersNode))
+	for _, name := range readers {
+		all[name] = true
+	}
+	return all, without(err, session.ErrNoNode)
+}
+
+// evictHolder removes what a contender has claimed whose node is gone.
+func evictHolder(ctx context.Context, s *session.Session, node string) error {
+	path, name := session.Split(node)
+	p := prioritize(s, path, Options{})
+	if isReader(name) {
+		return without(s.Delete(ctx, p.claimed(nil, name), session.AnyVersion), session.ErrNoNode)
+	}
+	for {
+		_, stat, err := s.Get(ctx, path)
+		if err != nil {
+			return without(err, session.ErrNoNode)
+		}
+		data, _, err := s.Get(ctx, p.holder())
+		if err != nil || string(data) != name {
+			return without(err, session.ErrNoNode)
+		}
+		_, err = s.Multi(ctx, session.CheckOp(path, stat.Version), session.DeleteOp(p.holder(), session.AnyVersion))
+		switch {
+		case errors.Is(err, session.ErrBadVersion):
+		case errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired):
+		default:
+			return without(err, session.ErrNoNode)
+		}
+	}
+}
