@@ -680,7 +680,6 @@ func (m Machine) gone(target Target) (Machine, Effects) {
 		return m.vanish()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched
-		m.target = Target{}
 		return m.fail(m.deleted())
 	default:
 		granted := m.heir && m.owned && !m.kin

@@ -40,14 +40,14 @@ type Standing struct {
 }
 
 // String returns what is to be the Data of a [Sight].
-func (s Standing) String() string { return strings.Join(append([]string{s.Holder}, s.Readers...), "\n") }
+func (s Standing) String() string {
+	return strings.Join(append([]string{s.Holder}, s.Readers...), "\n")
+}
 
 func parseStanding(data string) Standing {
 	all := strings.Split(data, "\n")
 	return Standing{Holder: all[0], Readers: all[1:]}
 }
-
-func (s Standing) holds(node string) bool { return s.Holder == node || slices.Contains(s.Readers, node) }
 
 // A Rank is the name of a contender in a line with priorities.
 type Rank struct {
@@ -154,7 +154,6 @@ func (r Ranked) Locate(s Sight, own, guid string) Position {
 	me, _ := ParseRank(own)
 	prefix, standing := r.Prefix(guid), parseStanding(s.Data)
 	var nearest Rank
-	waiting := false // somebody who ranks before us does not hold
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true
@@ -171,19 +170,19 @@ func (r Ranked) Locate(s Sight, own, guid string) Position {
 		case compareRanks(me.Number, me, c) < 0, r.shares(c):
 		default:
 			p.Ahead++
-			waiting = waiting || !standing.holds(name)
 			if nearest.Name == "" || compareRanks(me.Number, nearest, c) < 0 {
 				nearest = c
 			}
 		}
 	}
 	p.Watch.Node = nearest.Name
-	r.mind(&p, s.Names, standing, me, waiting)
+	r.mind(&p, s.Names, standing, me)
 	return p
 }
 
 // mind has a contender wait for those who hold.
-func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank, waiting bool) {
+func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
+	first := p.Ahead == 0
 	mind := func(holder, node string) {
 		h, ok := ParseRank(holder)
 		if !ok || compareRanks(me.Number, me, h) < 0 || !slices.Contains(names, holder) { // else it is among those who rank before us
@@ -192,7 +191,7 @@ func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank, wa
 				p.Watch.Node = node
 			}
 		}
-		if r.Preempt && !waiting && ok && h.Priority < me.Priority {
+		if r.Preempt && first && ok && h.Priority < me.Priority {
 			p.Ask = append(p.Ask, holder)
 		}
 	}

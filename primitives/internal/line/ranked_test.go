@@ -115,7 +115,8 @@ func TestRankedLocate(t *testing.T) {
 
 		{danger: "asked: who is worth less", own: "me 0 w5", others: []string{"c -1 w1"}, holder: "c -1 w1", preempt: true, ahead: 1, watch: "holder", ask: []string{"c -1 w1"}},
 		{danger: "asked: by a reader", own: "me 0 r5", others: []string{"c -1 w1"}, holder: "c -1 w1", preempt: true, ahead: 1, watch: "holder", ask: []string{"c -1 w1"}},
-		{danger: "asked: all readers who are worth less", own: "me 0 w5", others: []string{"a 0 r3", "c -1 r1", "d -1 r2"}, readers: []string{"a 0 r3", "c -1 r1", "d -1 r2"}, preempt: true, ahead: 3, watch: "a 0 r3", ask: []string{"c -1 r1", "d -1 r2"}},
+		{danger: "asked: all readers who are worth less", own: "me 0 w5", others: []string{"c -1 r1", "d -1 r2", "e 0 r7"}, readers: []string{"c -1 r1", "d -1 r2", "e 0 r7"}, preempt: true, ahead: 3, watch: "readers/c -1 r1", ask: []string{"c -1 r1", "d -1 r2"}},
+		{danger: "not asked: by who is not next, though all before it hold", own: "me 0 w5", others: []string{"a 0 r3", "c -1 r1"}, readers: []string{"a 0 r3", "c -1 r1"}, preempt: true, ahead: 2, watch: "a 0 r3"},
 		{danger: "not asked: who is worth as much", own: "me 0 w5", others: []string{"a 0 w3"}, holder: "a 0 w3", preempt: true, ahead: 1, watch: "a 0 w3"},
 		{danger: "not asked: by who is not next", own: "me 0 w5", others: []string{"a 0 w3", "c -1 w1"}, holder: "c -1 w1", preempt: true, ahead: 2, watch: "a 0 w3"},
 		{danger: "not asked: by who does not preempt", own: "me 0 w5", others: []string{"c -1 w1"}, holder: "c -1 w1", ahead: 1, watch: "holder"},
