@@ -179,10 +179,14 @@ func (w *rankedWorld) key() string {
 		m := a.Machine
 		fmt.Fprint(&b, m, m.session, m.kin, m.listing, m.said, a.asked, a.overdue, a.leaving, a.dead, a.grammar)
 		for _, in := range a.mail {
-			if f, ok := in.(failed); ok {
-				fmt.Fprintf(&b, "%T%+v", f.what, f.what)
+			switch in := in.(type) {
+			case failed:
+				fmt.Fprintf(&b, "failed %T%+v %s;", in.what, in.what, in.err)
+			case Downgrade:
+				b.WriteString("downgrade;")
+			default:
+				fmt.Fprintf(&b, "%T%+v;", in, in)
 			}
-			fmt.Fprintf(&b, "%T%+v;", in, in)
 		}
 	}
 	return b.String()
@@ -276,6 +280,16 @@ func (l rankedLink) stragglers() []rankedRequest {
 	return slices.DeleteFunc(slices.Clone(l.out), func(r rankedRequest) bool { return !lasting(r) })
 }
 
+// bereave leaves a session to the server, which will find out later.
+func (w *rankedWorld) bereave(i int) {
+	l := &w.links[i]
+	if l.epoch != 0 {
+		w.dying = append(w.dying, rankedLink{id: l.id, out: l.stragglers()})
+	}
+	w.lates = slices.DeleteFunc(w.lates, func(r rankedRequest) bool { return r.session == l.id })
+	*l = rankedLink{state: down, count: l.count}
+}
+
 func (w *rankedWorld) crashed(link int) bool {
 	for i, s := range w.s.sessions {
 		if s == link && !w.actors[i].dead {
@@ -324,8 +338,7 @@ func (w *rankedWorld) apply(a action) {
 				w.actors[i].dead, w.actors[i].mail = true, nil
 			}
 		}
-		w.dying = append(w.dying, rankedLink{id: w.links[a.i].id, out: w.links[a.i].stragglers()})
-		w.links[a.i] = rankedLink{state: down}
+		w.bereave(a.i)
 	case "bury":
 		id := w.dying[a.i].id
 		w.dying = slices.Delete(w.dying, a.i, a.i+1)
@@ -684,14 +697,12 @@ func (w *rankedWorld) reconnect(i int) {
 	l.held, l.out = nil, append(pending, held...)
 }
 
-// expire ends a session on the side of the client. The server will find out later.
+// expire ends a session on the side of the client.
 func (w *rankedWorld) expire(i int) {
 	l := &w.links[i]
 	w.tell(i, expired{l.epoch})
 	pending := slices.Concat(l.lost, l.out, l.held)
-	w.dying = append(w.dying, rankedLink{id: l.id, out: l.stragglers()})
-	w.lates = slices.DeleteFunc(w.lates, func(r rankedRequest) bool { return r.session == l.id })
-	*l = rankedLink{state: down, count: l.count}
+	w.bereave(i)
 	for _, r := range pending {
 		w.refuse(r, session.ErrExpired)
 	}
@@ -889,7 +900,7 @@ func exploreRanked(s *rankedScenario, limit int) (states int, all bool, trace []
 // walkRanked goes at random until everything is over.
 func walkRanked(s *rankedScenario, r *rand.Rand) (trace []action, err error) {
 	w := newRankedWorld(s)
-	faultiness, patience, calm := r.Float64()/4, 20*r.Float64(), 0
+	faultiness, impatience, calm := r.Float64()/4, r.Float64()/5, 0
 	for range 5000 {
 		normal, faulty := w.actions()
 		own := slices.DeleteFunc(slices.Clone(normal), func(a action) bool { return a.kind == "leave" })
@@ -903,7 +914,7 @@ func walkRanked(s *rankedScenario, r *rand.Rand) (trace []action, err error) {
 		case r.IntN(50) == 0:
 			calm = 500
 		}
-		if len(own) > 0 && (calm > 0 || r.Float64()*20 < patience) {
+		if len(own) > 0 && (calm > 0 || r.Float64() > impatience) {
 			normal = own
 		}
 		choice := normal
