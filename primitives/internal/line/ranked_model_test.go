@@ -715,6 +715,8 @@ func (w *rankedWorld) step(i int) {
 	in := a.mail[0]
 	a.mail = a.mail[1:]
 	before := a.attempt
+	_, ended := in.(expired)
+	doomed := ended || w.struckAny(i)
 	var out Effects
 	a.Machine, out = a.Step(in)
 	if a.Ended() {
@@ -727,8 +729,15 @@ func (w *rankedWorld) step(i int) {
 		if a.grammar = a.grammar.next(ev); a.grammar == broken {
 			panic(violation(fmt.Sprintf("contender %d: %v breaks the grammar", i, ev)))
 		}
-		if _, ok := ev.(Acquired); ok && !w.doomed(i) {
-			w.granted(i)
+		switch ev := ev.(type) {
+		case Acquired:
+			if !w.doomed(i) {
+				w.granted(i)
+			}
+		case Lost:
+			if !doomed {
+				panic(violation(fmt.Sprintf("contender %d has lost for nothing: %v", i, ev.Err)))
+			}
 		}
 	}
 	for _, e := range out.Do {
@@ -752,6 +761,12 @@ func (w *rankedWorld) granted(i int) {
 	if m.rule.(Ranked).Kind != Read {
 		w.writes = m.token
 	}
+}
+
+// struckAny reports whether somebody else has deleted anything of a contender's attempt.
+func (w *rankedWorld) struckAny(i int) bool {
+	a := w.actors[i]
+	return slices.ContainsFunc(w.struck, func(node string) bool { return strings.HasPrefix(node, Published(a.guid())) })
 }
 
 // doomed reports whether a contender's claim is over, and it has yet to hear of it.
@@ -819,6 +834,10 @@ func (w *rankedWorld) checkQuiet() {
 			return a.target.Node == claimPath(node) && w.find(node) >= 0 && !w.nodes[w.find(node)].marked
 		}):
 			panic(violation(fmt.Sprintf("contender %d has not asked whom it watches: %v", i, a.Machine)))
+		case a.state == waiting && slices.ContainsFunc(p.Ask, func(node string) bool { return a.target.Node == claimPath(node) && slices.Contains(a.overdue, node) }):
+			panic(violation(fmt.Sprintf("contender %d is too patient: %v", i, a.Machine)))
+		case a.state == held && claimPath(a.node) == HolderNode && w.standing().Holder != a.node:
+			panic(violation(fmt.Sprintf("contender %d holds what another has: %v", i, a.Machine)))
 		}
 	}
 	if len(sight.Names) > 0 && w.standing().Holder == "" && len(w.standing().Readers) == 0 {
