@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/conformance"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -20,20 +24,12 @@ func prior(priority int) *lock.Options {
 	return &lock.Options{Layout: lock.Prioritized, Priority: priority}
 }
 
-// opened returns a lock that is closed with the test.
-func opened(tb testing.TB) func(*lock.Lock, error) *lock.Lock {
-	return func(l *lock.Lock, err error) *lock.Lock {
-		tb.Helper()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(l.Close)
-		return l
-	}
+func preempting(priority int, after time.Duration) *lock.Options {
+	return &lock.Options{Layout: lock.Prioritized, Priority: priority, Preempt: true, PreemptAfter: after}
 }
 
-// inRoom runs f in a bubble with a server and as many sessions as asked for.
-func inRoom(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+// inRoom runs f in a bubble with a server and some sessions.
+func inRoom(t *testing.T, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
@@ -41,48 +37,736 @@ func inRoom(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all []
 			t.Fatal(err)
 		}
 		defer srv.Close()
-		all := make([]*session.Session, n)
+		all := make([]*session.Session, sessions)
 		for i := range all {
-			s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-			if err != nil {
+			if all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}); err != nil {
 				t.Fatal(err)
 			}
-			defer s.Close()
-			all[i] = s
+			defer all[i].Close()
 		}
 		f(t, srv, all)
 	})
 }
 
-func TestPriorityProbe(t *testing.T) {
+type openFunc = func(*session.Session, string, *lock.Options) (*lock.Lock, error)
+
+func opened(t *testing.T, open openFunc, s *session.Session, path string, opts *lock.Options) *lock.Lock {
+	t.Helper()
+	l, err := open(s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	l.Events() // keep all that happens
+	return l
+}
+
+// standsAt opens a lock and returns when it stands in line, or holds.
+func standsAt(t *testing.T, open openFunc, s *session.Session, path string, opts *lock.Options) *lock.Lock {
+	t.Helper()
+	l := opened(t, open, s, path, opts)
+	synctest.Wait()
+	return l
+}
+
+func holds(l *lock.Lock) bool { return l.Token() != 0 && !isClosed(l.Done()) }
+
+// remains returns what there is at path that is more than who may come again needs.
+func remains(t *testing.T, s *session.Session, path string) []string {
+	t.Helper()
+	names := children(t, s, path)
+	if slices.Contains(names, "readers") {
+		for _, name := range children(t, s, session.Join(path, "readers")) {
+			names = append(names, "readers/"+name)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "readers" })
+}
+
+// Of those who wait, the highest priority is next; of the same, who came first.
+func TestPriorityOrder(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		holder := standsAt(t, lock.New, all[0], "/a/l", prior(0))
+		if !holds(holder) {
+			t.Fatal("not held")
+		}
+		var waiters []*lock.Lock
+		for i, priority := range []int{-1000, 0, 7, 0, 1000, 7} {
+			waiters = append(waiters, standsAt(t, lock.NewWrite, all[i%3], "/a/l", prior(priority)))
+		}
+		line, err := lock.Contenders(t.Context(), all[1], "/a/l", prior(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var priorities []int
+		for _, c := range line {
+			priorities = append(priorities, c.Priority)
+			if c.Holding != (c.Node == holder.Node()) || c.Kind != lock.Write {
+				t.Errorf("%+v", c)
+			}
+		}
+		if !slices.Equal(priorities, []int{1000, 7, 7, 0, 0, 0, -1000}) {
+			t.Errorf("%v", priorities)
+		}
+		token := holder.Token()
+		holder.Close()
+		for _, i := range []int{4, 2, 5, 1, 3, 0} {
+			synctest.Wait()
+			for j, l := range waiters {
+				if holds(l) != (j == i) {
+					t.Errorf("%d instead of %d", j, i)
+				}
+			}
+			if got := waiters[i].Token(); got <= token {
+				t.Errorf("token %d after %d", got, token)
+			} else {
+				token = got
+			}
+			waiters[i].Close()
+		}
+		if names := remains(t, all[0], "/a/l"); len(names) > 0 {
+			t.Errorf("%q", names)
+		}
+	})
+}
+
+// Readers share, and a writer of a higher priority goes before those who do not hold yet.
+func TestPriorityShared(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		first := standsAt(t, lock.NewRead, all[0], "/l", prior(0))
+		second := standsAt(t, lock.NewRead, all[1], "/l", prior(-3))
+		writer := standsAt(t, lock.NewWrite, all[2], "/l", prior(1))
+		late := standsAt(t, lock.NewRead, all[0], "/l", prior(0))
+		urgent := standsAt(t, lock.NewRead, all[1], "/l", prior(2))
+		for i, row := range []struct {
+			l    *lock.Lock
+			want bool
+		}{{first, true}, {second, true}, {writer, false}, {late, false}, {urgent, true}} {
+			if holds(row.l) != row.want {
+				t.Errorf("%d holds: %v", i, !row.want)
+			}
+		}
+		line, err := lock.Contenders(t.Context(), all[0], "/l", prior(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		holding := ""
+		for _, c := range line {
+			holding += fmt.Sprintf("%v %d %v, ", c.Kind, c.Priority, c.Holding)
+		}
+		if want := "read 2 true, write 1 false, read 0 true, read 0 false, read -3 true, "; holding != want {
+			t.Errorf("%s", holding)
+		}
+		for _, l := range []*lock.Lock{first, urgent, second} {
+			if holds(writer) {
+				t.Error("a writer among readers")
+			}
+			l.Close()
+			synctest.Wait()
+		}
+		if !holds(writer) || holds(late) || writer.Token() <= urgent.Token() {
+			t.Error("the writer was to be next")
+		}
+		writer.Close()
+		synctest.Wait()
+		if !holds(late) || late.Token() <= writer.Token() {
+			t.Error("the reader was to be next")
+		}
+		late.Close()
+		if names := remains(t, all[0], "/l"); len(names) > 0 {
+			t.Errorf("%q", names)
+		}
+	})
+}
+
+// A priority where there is none, and none that there is.
+func TestPriorityBadInput(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		for _, row := range []struct {
+			opts lock.Options
+			want []string
+		}{
+			{lock.Options{Layout: lock.Prioritized, Priority: 1001}, []string{"Options.Priority", "1001", "-1000 to 1000"}},
+			{lock.Options{Layout: lock.Prioritized, Priority: -1001}, []string{"Options.Priority", "-1001"}},
+			{lock.Options{Priority: 1}, []string{"Options.Priority", "standard layout"}},
+			{lock.Options{Layout: lock.Curator, Priority: 1}, []string{"Options.Priority", "curator layout"}},
+			{lock.Options{Layout: lock.Kazoo, Preempt: true}, []string{"Options.Preempt", "kazoo layout"}},
+			{lock.Options{Layout: lock.Prioritized, Preempt: true, PreemptAfter: -1}, []string{"Options.PreemptAfter", "negative"}},
+			{lock.Options{Layout: lock.Prioritized, PreemptAfter: 1}, []string{"Options.PreemptAfter", "without Options.Preempt"}},
+			{lock.Options{Layout: lock.Prioritized + 1, Priority: 1}, []string{"Options.Layout"}},
+		} {
+			_, err := lock.New(all[0], "/l", &row.opts)
+			if !errors.Is(err, session.ErrInvalidArgument) {
+				t.Errorf("%+v: %v", row.opts, err)
+				continue
+			}
+			for _, word := range row.want {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%+v: %v does not say %q", row.opts, err, word)
+				}
+			}
+		}
+		if lock.Prioritized.String() != "prioritized" {
+			t.Error(lock.Prioritized)
+		}
+	})
+}
+
+func TestPriorityRefusesOthers(t *testing.T) {
+	refused := func(t *testing.T, s *session.Session, path string, opts *lock.Options) {
+		t.Helper()
+		if _, err := lock.Acquire(t.Context(), s, path, opts); !errors.Is(err, lock.ErrLayout) || !errors.Is(err, lock.ErrLost) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := lock.TryAcquireRead(t.Context(), s, path, opts); !errors.Is(err, lock.ErrLayout) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo} {
+			opts := &lock.Options{Layout: layout}
+			path := "/theirs/" + layout.String()
+			theirs := standsAt(t, lock.NewWrite, all[0], path, opts)
+			refused(t, all[1], path, prior(0))
+			if _, err := lock.Contenders(t.Context(), all[1], path, prior(0)); !errors.Is(err, lock.ErrLayout) {
+				t.Errorf("%v: %v", layout, err)
+			}
+			if !holds(theirs) {
+				t.Errorf("%v: lost: %v", layout, theirs.Err())
+			}
+			theirs.Close()
+
+			path = "/ours/" + layout.String()
+			ours := standsAt(t, lock.New, all[0], path, prior(0))
+			next := standsAt(t, lock.New, all[0], path, prior(0))
+			refused(t, all[1], path, opts)
+			if _, err := lock.Contenders(t.Context(), all[1], path, opts); !errors.Is(err, lock.ErrLayout) {
+				t.Errorf("%v: %v", layout, err)
+			}
+			if err := lock.Revoke(t.Context(), all[1], path, &lock.RevokeOptions{Layout: layout}); !errors.Is(err, lock.ErrLayout) {
+				t.Errorf("%v: %v", layout, err)
+			}
+			// One that believes to know the path does not look at it before.
+			all[2].SetWarm(path, true)
+			refused(t, all[2], path, opts)
+			if !holds(ours) {
+				t.Errorf("%v: lost: %v", layout, ours.Err())
+			}
+			ours.Close()
+			synctest.Wait()
+			if !holds(next) {
+				t.Errorf("%v: not next: %v", layout, next.Err())
+			}
+			next.Close()
+			refused(t, all[1], path, opts) // also when nobody is there
+		}
+		for _, path := range []string{"/data", "/other"} {
+			ensure(t, all[0], path, []byte("priority "+path))
+			refused(t, all[1], path, prior(0))
+			opened(t, lock.New, all[1], path, nil).Close()
+		}
+		ensure(t, all[0], "/empty", nil)
+		all[1].SetWarm("/empty", true)
+		l := standsAt(t, lock.New, all[1], "/empty", prior(0))
+		if !holds(l) {
+			t.Error("an empty path is no priority's")
+		}
+		l.Close()
+		if data, _, err := all[0].Get(t.Context(), "/empty"); err != nil || string(data) != "priority 1" {
+			t.Errorf("%q, %v", data, err)
+		}
+	})
+}
+
+// Whatever happens to whatever request, nothing is left, and who did not give up holds.
+func TestPriorityFaults(t *testing.T) {
+	t.Parallel()
+	kinds := []struct {
+		name string
+		open openFunc
+		less bool
+	}{{"writer", lock.NewWrite, false}, {"reader", lock.NewRead, false}, {"lessened", lock.NewWrite, true}}
+	faults := map[string]func(srv *zktest.Server, m zktest.Match){
+		"reply lost":     (*zktest.Server).DropReply,
+		"request lost":   (*zktest.Server).DropRequest,
+		"late":           func(srv *zktest.Server, m zktest.Match) { srv.Delay(m, time.Second) },
+		"reply lost and": func(srv *zktest.Server, m zktest.Match) { srv.DropReply(m); m.Skip++; srv.DropRequest(m) },
+	}
+	for _, kind := range kinds {
+		for name, plan := range faults {
+			for _, behind := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, behind another: %v", kind.name, name, behind), func(t *testing.T) {
+					t.Parallel()
+					for skip, struck := 0, true; struck; skip++ {
+						inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+							struck = faultyTenancy(t, srv, all, kind.open, kind.less, behind, skip, plan)
+						})
+					}
+				})
+			}
+		}
+	}
+}
+
+// faultyTenancy is one acquisition and release, with a fault at one of its requests. It
+// returns false if there are not so many.
+func faultyTenancy(
+	t *testing.T, srv *zktest.Server, all []*session.Session, open openFunc, less, behind bool, skip int, plan func(*zktest.Server, zktest.Match),
+) bool {
+	t.Helper()
+	s, other := all[0], all[1]
+	var first *lock.Lock
+	if behind {
+		first = standsAt(t, lock.New, other, "/l", prior(0))
+	}
+	plan(srv, zktest.Match{Session: s.ID(), Skip: skip})
+	l := opened(t, open, s, "/l", prior(5))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if behind {
+		<-time.After(3 * time.Second)
+		first.Close()
+	}
+	if ev := await[lock.Acquired](t, l); ev.Token == 0 {
+		t.Fatalf("request %d: %v", skip, l.Err())
+	}
+	if less {
+		if err := l.Downgrade(ctx); err != nil {
+			t.Errorf("request %d: %v", skip, err)
+		}
+		together := opened(t, lock.NewRead, other, "/l", prior(0))
+		await[lock.Acquired](t, together)
+		if isClosed(l.Done()) {
+			t.Errorf("request %d: lost: %v", skip, l.Err())
+		}
+		together.Close()
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Errorf("request %d: %v", skip, err)
+	}
+	l.Close()
+	struck := srv.AwaitFault(0) == nil
+	<-time.After(3 * time.Second) // what comes late has come
+	if err := s.Sync(ctx, "/l"); err != nil {
+		t.Fatal(err)
+	}
+	if names := remains(t, other, "/l"); len(names) > 0 {
+		t.Errorf("request %d: there are %q", skip, names)
+	}
+	// The next one need not wait.
+	next, err := lock.TryAcquire(ctx, other, "/l", prior(-5))
+	if err != nil {
+		t.Fatalf("request %d: %v", skip, err)
+	}
+	next.Close()
+	return struck
+}
+
+// The session expires at any point.
+func TestPriorityExpiry(t *testing.T) {
+	t.Parallel()
+	for kind, open := range map[string]openFunc{"writer": lock.NewWrite, "reader": lock.NewRead} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			for skip := range 14 {
+				inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+					s, other := all[0], all[1]
+					srv.Delay(zktest.Match{Session: s.ID(), Skip: skip}, time.Second)
+					l := opened(t, open, s, "/l", prior(5))
+					synctest.Wait() // until it holds, or one request is all that moves
+					had := l.Token()
+					srv.Expire(s.ID())
+					if had != 0 {
+						<-l.Done()
+						if err := l.Err(); !errors.Is(err, session.ErrExpired) && !errors.Is(err, lock.ErrNodeDeleted) {
+							t.Errorf("request %d: %v", skip, err)
+						}
+					} else {
+						await[lock.Acquired](t, l)
+					}
+					l.Close()
+					next, err := lock.TryAcquire(t.Context(), other, "/l", prior(-5))
+					if err != nil {
+						t.Fatalf("request %d: %v", skip, err)
+					}
+					next.Close()
+					if names := remains(t, other, "/l"); len(names) > 0 {
+						t.Errorf("request %d: there are %q", skip, names)
+					}
+				})
+			}
+		})
+	}
+}
+
+// Who holds is asked, once, and keeps the lock until it consents.
+func TestPreempt(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		low := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: lock.Prioritized, Data: []byte("host-1")})
+		mild := standsAt(t, lock.New, all[1], "/l", prior(3))
+		equal := standsAt(t, lock.New, all[1], "/l", preempting(0, 0))
+		if isClosed(low.Revoked()) {
+			t.Error("asked by who may not ask")
+		}
+		high := standsAt(t, lock.New, all[1], "/l", preempting(5, 0))
+		higher := standsAt(t, lock.NewRead, all[2], "/l", preempting(6, 0))
+		if !isClosed(low.Revoked()) {
+			t.Error("not asked")
+		}
+		_, stat, err := all[1].Get(t.Context(), low.Node())
+		if err != nil || stat.Version != 1 {
+			t.Errorf("marked %d times, %v", stat.Version, err)
+		}
+		if c, err := lock.Contenders(t.Context(), all[1], "/l", prior(0)); err != nil || !c[3].Revoked || string(c[3].Data) != "host-1" {
+			t.Errorf("%+v, %v", c, err)
+		}
+		<-time.After(time.Hour)
+		if !holds(low) || holds(high) {
+			t.Error("asked by force")
+		}
+		release(t, low)
+		synctest.Wait()
+		if !holds(higher) || holds(high) || isClosed(higher.Revoked()) {
+			t.Error("the highest was to be next")
+		}
+		higher.Close()
+		for _, l := range []*lock.Lock{high, mild, equal} {
+			synctest.Wait()
+			if !holds(l) {
+				t.Error("not next")
+			}
+			l.Close()
+		}
+	})
+}
+
+// Who does not consent in time loses it, though it may not hear of that.
+func TestPreemptByForce(t *testing.T) {
+	const patience = 4 * time.Second
+	for _, open := range []openFunc{lock.NewWrite, lock.NewRead} {
+		for _, frozen := range []bool{false, true} {
+			inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				low := standsAt(t, open, all[0], "/l", prior(0))
+				too := standsAt(t, open, all[0], "/l", prior(-1)) // waits, or shares
+				ensure(t, all[1], "/work", nil)
+				began := time.Now()
+				if frozen {
+					srv.Freeze(all[0].ID(), zktest.ToServer)
+					srv.Freeze(all[0].ID(), zktest.ToClient)
+				}
+				high := opened(t, lock.NewWrite, all[1], "/l", preempting(1, patience))
+				ev := await[lock.Acquired](t, high)
+				if took := time.Since(began); took < patience || took > patience+time.Second {
+					t.Errorf("after %v", took)
+				}
+				if ev.Token <= low.Token() {
+					t.Errorf("token %d after %d", ev.Token, low.Token())
+				}
+				if _, err := all[1].Multi(t.Context(), low.Guard(), session.SetOp("/work", nil, session.AnyVersion)); !errors.Is(err, session.ErrNoNode) {
+					t.Errorf("guarded by what is lost: %v", err)
+				}
+				if frozen {
+					srv.Thaw(all[0].ID())
+				}
+				<-low.Done()
+				// Who was frozen has not seen that it was asked.
+				if err := low.Err(); !errors.Is(err, lock.ErrRevoked) && (!frozen || !errors.Is(err, lock.ErrNodeDeleted)) {
+					t.Errorf("%v", err)
+				}
+				low.Close()
+				too.Close()
+				synctest.Wait()
+				if !holds(high) {
+					t.Error(high.Err())
+				}
+				high.Close()
+				if names := remains(t, all[1], "/l"); len(names) > 0 {
+					t.Errorf("%q", names)
+				}
+			})
+		}
+	}
+}
+
+// Revoke works with this layout, too.
+func TestPriorityRevoke(t *testing.T) {
 	inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		must := func(l *lock.Lock, err error) *lock.Lock {
-			if err != nil {
+		for _, open := range []openFunc{lock.NewWrite, lock.NewRead} {
+			low := standsAt(t, open, all[0], "/l", prior(0))
+			next := standsAt(t, lock.New, all[1], "/l", prior(-1))
+			srv.Freeze(all[0].ID(), zktest.ToServer)
+			if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: lock.Prioritized, ForceAfter: time.Second}); err != nil {
 				t.Fatal(err)
 			}
-			return l
+			synctest.Wait()
+			if !holds(next) {
+				t.Error("not free")
+			}
+			srv.Thaw(all[0].ID())
+			<-low.Done()
+			low.Close()
+			next.Close()
 		}
-		h := must(lock.Acquire(t.Context(), all[0], "/a/l", prior(0)))
-		synctest.Wait()
-		names, _, _ := all[0].Children(t.Context(), "/a/l")
-		t.Log(names, h.Token(), srv.Requests())
-		low := must(lock.New(all[1], "/a/l", prior(-5)))
-		synctest.Wait()
-		high := must(lock.New(all[1], "/a/l", prior(5)))
-		synctest.Wait()
-		cs, err := lock.Contenders(t.Context(), all[0], "/a/l", prior(0))
-		t.Log(cs, err)
-		h.Close()
-		synctest.Wait()
-		t.Log(<-high.Events(), <-low.Events())
-		names, _, _ = all[0].Children(t.Context(), "/a/l")
-		t.Log(names, high.Token())
-		high.Close()
-		synctest.Wait()
-		t.Log(low.Token())
-		low.Close()
-		names, _, _ = all[0].Children(t.Context(), "/a/l")
-		t.Log(names)
-		_, _, _, _, _, _ = context.Background, errors.Is, fmt.Sprint, slices.Sort[[]int], strings.Cut, time.Second
+		if err := lock.RevokeNode(t.Context(), all[1], "/l/_c_x-write-0000000001", &lock.RevokeOptions{Layout: lock.Prioritized}); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Error(err)
+		}
 	})
+}
+
+// A writer that becomes a reader lets readers in, and no writer.
+func TestPriorityDowngrade(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		l := standsAt(t, lock.NewWrite, all[0], "/l", prior(0))
+		exclusive := standsAt(t, lock.New, all[1], "/l", prior(-9))
+		writer := standsAt(t, lock.NewWrite, all[1], "/l", prior(0))
+		reader := standsAt(t, lock.NewRead, all[1], "/l", prior(1))
+		token := l.Token()
+		if err := l.Downgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !holds(l) || !holds(reader) || holds(writer) || l.Token() != token {
+			t.Errorf("%v %v %v", holds(l), holds(reader), holds(writer))
+		}
+		if err := l.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotWrite) {
+			t.Error(err)
+		}
+		if err := writer.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
+			t.Error(err)
+		}
+		if _, err := all[0].Multi(t.Context(), l.Guard()); err != nil {
+			t.Error(err)
+		}
+		l.Close()
+		reader.Close()
+		synctest.Wait()
+		if !holds(writer) {
+			t.Error("not next")
+		}
+		writer.Close()
+		synctest.Wait()
+		if err := exclusive.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotWrite) {
+			t.Error(err)
+		}
+		exclusive.Close()
+		if names := remains(t, all[0], "/l"); len(names) > 0 {
+			t.Errorf("%q", names)
+		}
+	})
+}
+
+// Whatever an operator deletes, its holder is told, and the next one proceeds.
+func TestPriorityOperator(t *testing.T) {
+	for _, open := range []openFunc{lock.NewWrite, lock.NewRead} {
+		for _, claim := range []bool{false, true} {
+			inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				l := standsAt(t, open, all[0], "/l", prior(0))
+				next := standsAt(t, lock.New, all[1], "/l", prior(0))
+				node := l.Node()
+				if _, name := session.Split(node); claim {
+					node = "/l/holder"
+					if !slices.Contains(children(t, all[2], "/l"), "holder") {
+						node = "/l/readers/" + name
+					}
+				}
+				if err := all[2].Delete(t.Context(), node, session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				<-l.Done()
+				if err := l.Err(); !errors.Is(err, lock.ErrNodeDeleted) {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if !holds(next) {
+					t.Errorf("%s deleted: not next", node)
+				}
+				l.Close()
+				synctest.Wait()
+				if !holds(next) {
+					t.Errorf("%s deleted: lost: %v", node, next.Err())
+				}
+				// A waiter stands in line again.
+				waiter := standsAt(t, lock.New, all[0], "/l", prior(3))
+				line, err := lock.Contenders(t.Context(), all[2], "/l", prior(0))
+				if err != nil || line[0].Priority != 3 {
+					t.Fatal(line, err)
+				}
+				if err := all[2].Delete(t.Context(), line[0].Node, session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				next.Close()
+				synctest.Wait()
+				if !holds(waiter) {
+					t.Error("a waiter is lost")
+				}
+				// And all of it is deleted.
+				removeAll(t, all[2], "/l")
+				<-waiter.Done()
+				waiter.Close()
+				again := standsAt(t, open, all[0], "/l", prior(0))
+				if !holds(again) {
+					t.Error("never again")
+				}
+				again.Close()
+			})
+		}
+	}
+}
+
+// A release wakes few, however many wait.
+func TestPriorityWakes(t *testing.T) {
+	const crowd = 30
+	inRoom(t, crowd+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		holder := standsAt(t, lock.New, all[crowd], "/l", prior(0))
+		priorities := []int{0, 4, 1, 3, 2}
+		var waiters []*lock.Lock
+		for i, s := range all[:crowd] {
+			waiters = append(waiters, standsAt(t, lock.New, s, "/l", prior(priorities[i%len(priorities)])))
+		}
+		lists, last := 0, holder
+		for range crowd {
+			srv.ResetRequests()
+			last.Close()
+			synctest.Wait()
+			woken := srv.Requests()[zktest.OpGetChildren2] / 2 // the names, and the readers
+			if lists += woken; woken > 3 {
+				t.Errorf("a release wakes %d", woken)
+			}
+			i := slices.IndexFunc(waiters, holds)
+			last = waiters[i]
+			waiters = slices.Delete(waiters, i, i+1)
+		}
+		last.Close()
+		if lists > 2*crowd {
+			t.Errorf("%d lists for %d grants", lists, crowd)
+		}
+		t.Logf("%d lists for %d grants", lists, crowd)
+	})
+}
+
+// What it costs.
+func TestPriorityCost(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		opened(t, lock.New, all[0], "/l", prior(0)).Close()
+		for name, open := range map[string]openFunc{"writer": lock.NewWrite, "reader": lock.NewRead} {
+			standsAt(t, open, all[0], "/l", prior(0)).Close()
+			srv.ResetRequests()
+			before := srv.Proposals()
+			standsAt(t, open, all[0], "/l", prior(0)).Close()
+			if n := srv.Proposals() - before; n != 3 {
+				t.Errorf("%s: %d writes: %v", name, n, srv.Requests())
+			}
+		}
+	})
+}
+
+func TestPriorityConformance(t *testing.T) {
+	conformance.Run(t, conformance.Recipe[lock.Event]{
+		Open: func(s *session.Session) (conformance.Handle[lock.Event], error) {
+			return lock.New(s, "/locks/a", prior(0))
+		},
+		Last: func(ev lock.Event) bool {
+			switch ev.(type) {
+			case lock.Released, lock.Lost:
+				return true
+			case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
+			}
+			return false
+		},
+	})
+}
+
+func TestPriorityRandomInMemory(t *testing.T) {
+	t.Parallel()
+	randomPriorities(t, inMemory(t), 20)
+}
+
+func TestRealPriorities(t *testing.T) {
+	randomPriorities(t, onEnsemble(t, zktest.StartEnsemble(t, 3)), 60)
+}
+
+// randomPriorities has contenders of all kinds, some of which preempt others, and counts
+// who holds at a time.
+func randomPriorities(t *testing.T, c *stage, rounds int) {
+	t.Helper()
+	const contenders, path = 9, "/random/l"
+	ctx := patient(t)
+	var (
+		wg               sync.WaitGroup
+		writers, readers atomic.Int32
+		mu               sync.Mutex
+		last             int64 // token of a writer
+		most, asked      int32
+	)
+	for i := range contenders {
+		s := open(t, c.Addrs(), nil)
+		r := rand.New(rand.NewPCG(3, uint64(i)))
+		wg.Go(func() {
+			for range rounds {
+				opts := prior(r.IntN(5))
+				opts.Preempt = r.IntN(3) == 0
+				acquire, shared := lock.AcquireWrite, r.IntN(2) == 0
+				if shared {
+					acquire = lock.AcquireRead
+				}
+				l, err := acquire(ctx, s, path, opts)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				switch {
+				case l.Token() <= last:
+					t.Errorf("token %d after %d", l.Token(), last)
+				case !shared:
+					last = l.Token()
+				}
+				mu.Unlock()
+				if shared {
+					n := readers.Add(1)
+					mu.Lock()
+					most = max(most, n)
+					mu.Unlock()
+				} else if n := writers.Add(1); n != 1 || readers.Load() != 0 {
+					t.Errorf("%d writers, %d readers", n, readers.Load())
+				}
+				if err := s.Sync(ctx, path); err != nil {
+					t.Error(err)
+				}
+				if isClosed(l.Revoked()) {
+					atomic.AddInt32(&asked, 1)
+				}
+				if !shared && r.IntN(3) == 0 {
+					writers.Add(-1)
+					readers.Add(1)
+					shared = true
+					if err := l.Downgrade(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+				if shared && writers.Load() != 0 {
+					t.Error("a reader beside a writer")
+				}
+				if shared {
+					readers.Add(-1)
+				} else {
+					writers.Add(-1)
+				}
+				if err := l.Release(ctx); err != nil {
+					t.Error(err)
+				}
+				l.Close()
+			}
+		})
+	}
+	wg.Wait()
+	operator := open(t, c.direct, nil)
+	if names := remains(t, operator, path); len(names) > 0 {
+		t.Errorf("%q", names)
+	}
+	t.Logf("at most %d readers at a time; %d were asked to leave", most, asked)
+	if most < 2 {
+		t.Error("readers do not share")
+	}
 }
