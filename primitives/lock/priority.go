@@ -228,13 +228,16 @@ func (p *prioritized) beside(r *line.Recipe, requests session.Async, answer func
 			failed = without(err, session.ErrNoNode)
 		}
 		switch {
-		case failed == nil && len(data) == 0: // somebody has emptied it; the names say whether there is anybody
-			p.mark(requests, version, func(err error) {
-				if err == nil || errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrUnknownOutcome) {
+		case failed == nil && len(data) == 0: // somebody has emptied it
+			p.inspect(r, requests, func(exists, _ bool, err error) {
+				switch {
+				case err != nil:
+					answer("", err)
+				case !exists:
+					answer("", session.ErrNoNode)
+				default:
 					p.beside(r, requests, answer)
-					return
 				}
-				answer("", err)
 			})
 			return
 		case failed == nil:

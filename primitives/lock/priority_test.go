@@ -614,6 +614,95 @@ func TestPriorityOperator(t *testing.T) {
 	}
 }
 
+// Whatever is written to the path, there are never two who hold.
+func TestPriorityPathWritten(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		write := func(path, data string) {
+			t.Helper()
+			if _, err := all[2].Set(t.Context(), path, []byte(data), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Emptied: it is put right.
+		l, next := standsAt(t, lock.NewWrite, all[0], "/a", prior(0)), standsAt(t, lock.New, all[1], "/a", prior(0))
+		write("/a", "")
+		if err := l.Downgrade(t.Context()); err != nil {
+			t.Error(err)
+		}
+		l.Close()
+		synctest.Wait()
+		if !holds(next) {
+			t.Error(next.Err())
+		}
+		write("/a", "")
+		release(t, next)
+		if names := remains(t, all[0], "/a"); len(names) > 0 {
+			t.Errorf("%q", names)
+		}
+		// Used for something else, or by somebody else, who does not care.
+		for path, use := range map[string]func(){
+			"/b": func() { write("/b", "mine") },
+			"/c": func() {
+				node := "/c/" + session.GUIDName(session.NewGUID(), "lock-")
+				if _, err := all[2].Create(t.Context(), node, nil, session.EphemeralSequential); err != nil {
+					t.Fatal(err)
+				}
+			},
+		} {
+			l, next := standsAt(t, lock.New, all[0], path, prior(0)), standsAt(t, lock.New, all[1], path, prior(0))
+			use()
+			if !holds(l) {
+				t.Error(l.Err())
+			}
+			release(t, l)
+			<-next.Done()
+			if err := next.Err(); !errors.Is(err, lock.ErrLayout) {
+				t.Errorf("%s: %v", path, err)
+			}
+			next.Close()
+			if names := remains(t, all[0], path); slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(name, "lock-") }) {
+				t.Errorf("%s: %q", path, names)
+			}
+		}
+	})
+}
+
+// Whatever happens to whatever request of one who preempts another, it gets the lock.
+func TestPreemptFaults(t *testing.T) {
+	t.Parallel()
+	for name, plan := range map[string]func(*zktest.Server, zktest.Match){
+		"reply lost": (*zktest.Server).DropReply, "request lost": (*zktest.Server).DropRequest,
+	} {
+		for _, force := range []time.Duration{0, 2 * time.Second} {
+			t.Run(fmt.Sprintf("%s, force after %v", name, force), func(t *testing.T) {
+				t.Parallel()
+				for skip, struck := 0, true; struck; skip++ {
+					inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+						low := standsAt(t, lock.New, all[0], "/l", prior(0))
+						plan(srv, zktest.Match{Session: all[1].ID(), Skip: skip})
+						high := opened(t, lock.New, all[1], "/l", preempting(1, force))
+						if force == 0 {
+							<-low.Revoked()
+							low.Close()
+						}
+						await[lock.Acquired](t, high)
+						<-low.Done()
+						if err := low.Err(); force > 0 && !errors.Is(err, lock.ErrRevoked) {
+							t.Errorf("request %d: %v", skip, err)
+						}
+						release(t, high)
+						struck = srv.AwaitFault(0) == nil
+						<-time.After(3 * time.Second)
+						if names := remains(t, all[0], "/l"); len(names) > 0 {
+							t.Errorf("request %d: %q", skip, names)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
 // A release wakes few, however many wait.
 func TestPriorityWakes(t *testing.T) {
 	const crowd = 30
@@ -706,6 +795,9 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 			for range rounds {
 				opts := prior(r.IntN(5))
 				opts.Preempt = r.IntN(3) == 0
+				if r.IntN(5) == 0 {
+					c.Disconnect(s.ID())
+				}
 				acquire, shared := lock.AcquireWrite, r.IntN(2) == 0
 				if shared {
 					acquire = lock.AcquireRead
@@ -731,9 +823,10 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 				} else if n := writers.Add(1); n != 1 || readers.Load() != 0 {
 					t.Errorf("%d writers, %d readers", n, readers.Load())
 				}
-				if err := s.Sync(ctx, path); err != nil {
-					t.Error(err)
+				if r.IntN(5) == 0 {
+					c.Disconnect(s.ID())
 				}
+				_ = s.Sync(ctx, path) // so that others have time to come
 				if isClosed(l.Revoked()) {
 					atomic.AddInt32(&asked, 1)
 				}
