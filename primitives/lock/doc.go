@@ -1,11 +1,10 @@
 // Package lock implements fair distributed locks: exclusive ones, and ones for readers
 // and writers.
 //
-// A lock is a place in line: contenders stand in the order in which they came,
-// and the first of them holds the lock, or all readers that come before the first
-// who excludes them. One handle is one tenancy. It is
-// acquired at most once, and is over when it is released or lost. What happens
-// to it is told as [Event] values, in the order in which it happened:
+// A lock is a place in line: contenders stand in the order in which they came, and the
+// first holds the lock, or all readers before the first who excludes them. One handle is
+// one tenancy: acquired at most once, and over when it is released or lost. What
+// happens to it is told as [Event] values, in the order in which it happened:
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
@@ -13,23 +12,24 @@
 // somebody else, or whose session expires, joins the line again at its end, by
 // itself; a holder to whom that happens is told [Lost].
 //
+// In the layout [Prioritized] those who wait go by [Options.Priority], and may ask who holds
+// the lock to release it, or have it taken away. Low priorities may wait for ever there.
+//
 // # Safety
 //
-// No two grants of one lock overlap, unless somebody else deletes the node of
-// the holder, which is then told so. But ownership is a claim about the
-// ZooKeeper session, not about this process: a paused process may still
-// believe that it holds a lock which the server has given away. Pass
-// [Acquired.Token], which grows with every grant of the path, to whatever the
-// lock protects, and refuse smaller tokens there.
+// No two grants of one lock overlap, unless somebody else deletes the node of the holder,
+// which is then told so. But ownership is a claim about the ZooKeeper session, not about
+// this process: a paused one may still believe that it holds what the server has given
+// away. Pass [Acquired.Token], which grows with every grant of the path, to whatever
+// the lock protects, and refuse smaller tokens there.
 //
 // # Neighbours
 //
-// Nodes are laid out as in ZooKeeper's published recipe, `_c_<uuid>-lock-<number>`
-// under the path of the lock, so that Curator and go-zookeeper can stand in the
-// same line. Children with other names are ignored. The path itself
-// belongs to the lock: keep it empty. Data that it carries when a session first
-// uses it is left alone, and so is a path that may not be written to, at the price
-// of one more round trip each time. Data that somebody puts there later is lost.
+// Nodes are laid out as in ZooKeeper's published recipe, `_c_<uuid>-lock-<number>` under
+// the path of the lock, so that Curator and go-zookeeper can stand in the same line.
+// Children with other names are ignored. The path belongs to the lock: keep it empty.
+// Data that it carries when a session first uses it is left alone, and so is a path that
+// may not be written to, at the price of a round trip each. Later data is lost.
 //
 // # Backpressure
 //

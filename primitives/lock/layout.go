@@ -29,17 +29,21 @@ const (
 	Kazoo
 
 	// Prioritized is that of locks with priorities, which nobody else has: see
-	// [Options.Priority]. Its path carries data that says so. Other layouts refuse such a
-	// path with [ErrLayout], and this layout refuses theirs, and one that carries other data;
-	// other clients do not know of it, and must not use the path.
+	// [Options.Priority]. Its path carries data that says so, and has to be ours to write.
+	// Other layouts refuse such a path with [ErrLayout], and this layout refuses theirs, and
+	// a path that carries other data. Other clients do not know of it, and must not use the
+	// path.
 	//
-	// Of those who do not hold the lock yet the contender of the highest priority goes first;
-	// of those with the same, who came first. Readers share, exclusive contenders are writers.
-	// Contenders of a low priority may wait for ever. To hold is a fact on the server:
-	// a grant is a transaction of its own, which the server refuses while others hold. That is one write
-	// more than in other layouts, and the token is its zxid. What is held is given up with the contender's node in one
-	// transaction; an operator who deletes only that node takes the lock away, but nobody is granted it before the
-	// holder has heard of that, or its session has ended.
+	// Of those who do not hold the lock yet the one of the highest priority goes first; of
+	// those with the same, who came first. Readers share; exclusive contenders are writers.
+	// Contenders of a low priority may wait for ever, if others keep coming.
+	//
+	// To hold is a fact on the server: a grant is a transaction of its own, which fails while
+	// others hold, so that two who both believe to be next are not both granted it. That is
+	// one write more than in other layouts, and the token is its zxid. For a writer that node
+	// is holder, for readers it is below readers. Whoever breaks a lock by hand deletes the
+	// contender's node, [Lock.Node], and leaves these alone: the lock is lost with the
+	// former, and granted again only when its holder has heard of that, or its session ended.
 	Prioritized
 )
 
