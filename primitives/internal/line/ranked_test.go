@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
 )
 
 // ranked returns the name of a contender in a line with priorities: of "ann 5 w7" that of
@@ -162,5 +165,80 @@ func TestRankedRefuses(t *testing.T) {
 	}
 	if _, _, ok := (Ranked{Kind: Exclusive}).Downgrade(own, rankedGUID("me")); ok {
 		t.Error("an exclusive lock is downgraded")
+	}
+}
+
+// A machine that claims, and what can happen to it.
+func TestRankedDangers(t *testing.T) {
+	var (
+		id      = rankedGUID("me")
+		guid    = attemptGUID(id, 1)
+		at      = attempt{1, 1}
+		own     = (Ranked{Kind: Write}).Name(guid) + "0000000005"
+		less    = (Ranked{Kind: Read}).Name(guid) + "0000000005"
+		rival   = ranked("a -1 w3")
+		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		mine    = watched{at, deletion(own), 7, 9, false}
+		free    = listed{at, Sight{Names: []string{own}}}
+		taken   = listed{at, Sight{Names: []string{own, rival}, Data: Standing{Holder: rival}.String()}}
+
+		enters    = []Input{connected{1, 9}, inspected{at, true, false}}
+		stands    = append(slices.Clone(enters), joined{attempt: at, node: own})
+		behind    = append(slices.Clone(stands), taken, mine)
+		first     = append(slices.Clone(stands), free, mine)
+		holder    = append(slices.Clone(first), claimed{at, 8}, watched{at, Target{own, Claim}, 8, 9, false})
+		lessening = append(slices.Clone(holder), Downgrade{actors.Reply[error]{}})
+		shared    = append(slices.Clone(lessening), changed{at}, watched{at, Target{less, Claim}, 12, 9, false})
+
+		createIt, listIt, claimIt, changeIt = createNode{at, guid, true}, listParent{at}, claim{at, own, false}, changeNode{at, own, less}
+		watchClaim                          = watchTarget{at, Target{own, Claim}}
+	)
+	for _, row := range []struct {
+		danger string
+		before []Input
+		in     Input
+		state  state
+		do     []Effect
+		emit   string
+	}{
+		{danger: "the list goes out with the create", before: enters[:1], in: enters[1], state: joining, do: []Effect{createIt, listIt}},
+		{danger: "who is first claims, and does not hold yet", before: stands, in: free, state: claiming, do: []Effect{claimIt}},
+		{danger: "who is behind watches", before: stands, in: taken, state: waiting, do: []Effect{watchTarget{at, deletion(HolderNode)}, ask{at, rival}}, emit: "waiting"},
+		{danger: "the deletion of what was watched is no grant", before: behind, in: gone{at, deletion(HolderNode)}, state: waiting, do: []Effect{listIt}},
+		{danger: "who was asked has had its time", before: behind, in: asked{at, rival, true}, state: waiting, do: []Effect{listIt}},
+		{danger: "who was asked has all the time", before: behind, in: asked{at, rival, false}, state: waiting},
+		{danger: "nobody waits any more for who was asked", before: holder, in: asked{at, rival, true}, state: held},
+		{danger: "the claim is the grant", before: first, in: claimed{at, 8}, state: held, do: []Effect{watchClaim}, emit: "acquired"},
+		{danger: "a claim that somebody else was faster with", before: first, in: failed{claimIt, session.ErrNodeExists}, state: waiting, do: []Effect{listIt}},
+		{danger: "a claim while readers hold", before: first, in: failed{claimIt, session.ErrNotEmpty}, state: waiting, do: []Effect{listIt}},
+		{danger: "a claim after somebody wrote to the path", before: first, in: failed{claimIt, session.ErrBadVersion}, state: waiting, do: []Effect{listIt}},
+		{danger: "a claim done or not", before: first, in: failed{claimIt, unknown}, state: claiming, do: []Effect{claim{at, own, true}}},
+		{danger: "a claim that was never sent", before: first, in: failed{claimIt, session.ErrDisconnected}, state: claiming, do: []Effect{claimIt}},
+		{danger: "our node is gone, and what it has claimed may not be", before: first, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, guid}}},
+		{danger: "a late claim of a waiter, too", before: behind, in: gone{at, deletion(own)}, state: clearing, do: []Effect{unwatchTarget{at, deletion(HolderNode)}, withdrawAll{at, guid}}},
+		{danger: "leaving while claiming", before: first, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
+		{danger: "somebody deletes the claim", before: holder, in: gone{at, Target{own, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim was deleted before it was watched, and is another's", before: holder[:len(holder)-1], in: watched{at, Target{own, Claim}, 9, 9, false}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "somebody deletes the node", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
+		{danger: "a downgrade exchanges node and claim", before: holder, in: Downgrade{actors.Reply[error]{}}, state: held, do: []Effect{changeIt}},
+		{danger: "the old claim goes in a downgrade", before: lessening, in: gone{at, Target{own, Claim}}, state: held},
+		{danger: "the new claim is another node", before: lessening, in: changed{at}, state: held, do: []Effect{
+			unwatchTarget{at, deletion(own)}, watchTarget{at, deletion(less)}, answer{at, actors.Reply[error]{}, nil},
+			unwatchTarget{at, Target{own, Claim}}, watchTarget{at, Target{less, Claim}},
+		}},
+		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
+		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
+		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, Claim}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
+		{danger: "the claim of a reader goes", before: shared, in: gone{at, Target{less, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
+	} {
+		m, _ := script(New(id, Ranked{Kind: Write, Preempt: true}, false, false), row.before...)
+		next, out := m.Step(row.in)
+		var emit string
+		for _, ev := range out.Emit {
+			emit += strings.ToLower(typeName(ev))
+		}
+		if next.state != row.state || !slices.Equal(out.Do, row.do) || emit != row.emit {
+			t.Errorf("%s:\n%v\n%T%v\n-> %v\ndo   %v\nwant %v\nemit %v, want %q", row.danger, m, row.in, row.in, next, out.Do, row.do, out.Emit, row.emit)
+		}
 	}
 }
