@@ -113,7 +113,7 @@ func readContender(node string, c line.Rank, data []byte, stat *session.Stat, er
 // line returns the contenders among the children in the order of the line, and which of
 // them hold the lock, if that does not follow from the order.
 func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]line.Rank, map[string]bool, error) {
-	ranks := line.LineOfRanks(names)
+	ranks := line.Ranks(names)
 	if l == Prioritized {
 		if slices.ContainsFunc(names, isForeign) {
 			return nil, nil, fmt.Errorf("%s: %w", path, ErrLayout)

@@ -58,7 +58,7 @@ func validate(s *session.Session, path string, opts Options) error {
 	if err := opts.Layout.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Layout: %w", err))
 	} else {
-		errs = append(errs, opts.validatePriority()...)
+		errs = append(errs, validatePriority(opts)...)
 	}
 	node := session.Join(path, session.GUIDName(session.NewGUID(), longestMark))
 	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {
@@ -77,7 +77,7 @@ func validate(s *session.Session, path string, opts Options) error {
 const longestMark = "p0000-write-"
 
 // validatePriority refuses what is no priority, and priorities where there are none.
-func (o Options) validatePriority() (errs []error) {
+func validatePriority(o Options) (errs []error) {
 	refuse := func(option, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("lock: Options.%s: %w: "+format, append([]any{option, session.ErrInvalidArgument}, args...)...))
 	}

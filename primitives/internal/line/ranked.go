@@ -87,8 +87,8 @@ func compareRanks(reference int32, a, b Rank) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), compare(reference, a.Contender, b.Contender))
 }
 
-// LineOfRanks returns the contenders among the children, in the order in which they go.
-func LineOfRanks(children []string) []Rank {
+// Ranks returns the contenders among the children, in the order in which they go.
+func Ranks(children []string) []Rank {
 	var all []Rank
 	for _, name := range children {
 		if r, ok := ParseRank(name); ok {
@@ -116,7 +116,7 @@ func (Ranked) Prefix(guid string) string { return Published(guid) }
 
 // Line implements [Rule].
 func (Ranked) Line(names []string) []string {
-	all := LineOfRanks(names)
+	all := Ranks(names)
 	line := make([]string, len(all))
 	for i, c := range all {
 		line[i] = c.Name

@@ -184,7 +184,8 @@ func (w *rankedWorld) key() string {
 				fmt.Fprintf(&b, "failed %T%+v %s;", in.what, in.what, in.err)
 			case Downgrade:
 				b.WriteString("downgrade;")
-			default:
+			case Leave, Look, announced, asked, changed, claimed, closed, connected, expired, gone, inspected, joined, listed, made,
+				marked, occupied, resumed, suspended, watched, withdrawn:
 				fmt.Fprintf(&b, "%T%+v;", in, in)
 			}
 		}
@@ -271,6 +272,7 @@ func lasting(r rankedRequest) bool {
 	switch r.do.(type) {
 	case createNode, claim, changeNode:
 		return true
+	case announce, answer, ask, inspectParent, listParent, makeParent, unwatchTarget, watchTarget, withdrawAll, withdrawNode:
 	}
 	return false
 }
@@ -634,6 +636,7 @@ func (w *rankedWorld) submit(actor int, do Effect) {
 	case unwatchTarget:
 		l.watches = slices.DeleteFunc(l.watches, func(o rankedWatch) bool { return o.actor == actor && o.Target == e.target })
 		return
+	case announce, ask, changeNode, claim, createNode, inspectParent, listParent, makeParent, withdrawAll, withdrawNode:
 	}
 	r := rankedRequest{actor: actor, do: do}
 	if l.state == down {
@@ -650,7 +653,7 @@ func (w *rankedWorld) refuse(r rankedRequest, err error) {
 	case withdrawAll:
 		w.mail(r.actor, withdrawn{attempt: e.attempt})
 	case unwatchTarget, answer, ask:
-	default:
+	case announce, changeNode, claim, createNode, inspectParent, listParent, makeParent, watchTarget:
 		w.mail(r.actor, failed{r.do, err})
 	}
 }
@@ -674,6 +677,7 @@ func (w *rankedWorld) notice(i int, late bool) {
 		case ask, withdrawNode, withdrawAll:
 			r.step = 0
 			again = append(again, r)
+		case announce, answer, makeParent, unwatchTarget, watchTarget: // set again after the reconnect, if at all
 		}
 	}
 	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
@@ -738,6 +742,7 @@ func (w *rankedWorld) step(i int) {
 			if !doomed {
 				panic(violation(fmt.Sprintf("contender %d has lost for nothing: %v", i, ev.Err)))
 			}
+		case Released, Resumed, Revoked, Suspended, Waiting:
 		}
 	}
 	for _, e := range out.Do {

@@ -223,8 +223,11 @@ func TestRankedDangers(t *testing.T) {
 		{danger: "a downgrade exchanges node and claim", before: holder, in: Downgrade{actors.Reply[error]{}}, state: held, do: []Effect{changeIt}},
 		{danger: "the old claim goes in a downgrade", before: lessening, in: gone{at, Target{own, Claim}}, state: held},
 		{danger: "the new claim is another node", before: lessening, in: changed{at}, state: held, do: []Effect{
-			unwatchTarget{at, deletion(own)}, watchTarget{at, deletion(less)}, answer{at, actors.Reply[error]{}, nil},
-			unwatchTarget{at, Target{own, Claim}}, watchTarget{at, Target{less, Claim}},
+			unwatchTarget{at, deletion(own)},
+			watchTarget{at, deletion(less)},
+			answer{at, actors.Reply[error]{}, nil},
+			unwatchTarget{at, Target{own, Claim}},
+			watchTarget{at, Target{less, Claim}},
 		}},
 		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
 		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
