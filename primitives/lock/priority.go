@@ -110,9 +110,23 @@ func inspectOrdinary(r *line.Recipe, requests session.Async, answer func(exists,
 	})
 }
 
-// inspect looks whether the path is that of a lock with priorities, and has it so if
-// nobody else uses it.
-func (p *prioritized) inspect(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+// hint is what the session keeps that has seen the path to be that of a lock with
+// priorities. It is no path that anybody else could keep.
+func (p *prioritized) hint() string { return p.path + "//" + priorityMark }
+
+// inspect implements [line.Ways] Inspect. What the session has seen is seen again when we
+// stand in line.
+func (p *prioritized) inspect(_ *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+	if p.session.Warm(p.hint()) {
+		answer(true, false, nil)
+		return
+	}
+	p.settle(requests, answer)
+}
+
+// settle looks whether the path is that of a lock with priorities, and has it so if nobody
+// else uses it.
+func (p *prioritized) settle(requests session.Async, answer func(exists, empty bool, err error)) {
 	var data []byte
 	var version int32
 	var failed error
@@ -137,7 +151,7 @@ func (p *prioritized) inspect(r *line.Recipe, requests session.Async, answer fun
 		default:
 			p.mark(requests, version, func(err error) {
 				if errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrUnknownOutcome) {
-					p.inspect(r, requests, answer)
+					p.settle(requests, answer)
 					return
 				}
 				answer(!errors.Is(err, session.ErrNoNode), false, without(err, session.ErrNoNode))
@@ -176,6 +190,7 @@ func (p *prioritized) mark(requests session.Async, version int32, answer func(er
 
 // make makes the path. It is inspected again in any case: others may write to it.
 func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
+	p.session.SetWarm(p.hint(), false)
 	container(requests, p.path, priorityMark, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
 			answer(false, without(err, session.ErrNodeExists))
@@ -229,7 +244,8 @@ func (p *prioritized) beside(r *line.Recipe, requests session.Async, answer func
 		}
 		switch {
 		case failed == nil && len(data) == 0: // somebody has emptied it
-			p.inspect(r, requests, func(exists, _ bool, err error) {
+			p.session.SetWarm(p.hint(), false)
+			p.settle(requests, func(exists, _ bool, err error) {
 				switch {
 				case err != nil:
 					answer("", err)
@@ -242,6 +258,7 @@ func (p *prioritized) beside(r *line.Recipe, requests session.Async, answer func
 			return
 		case failed == nil:
 			failed = checkMark(data)
+			p.session.SetWarm(p.hint(), failed == nil)
 		}
 		p.mu.Lock()
 		p.seen.version, p.seen.readers = version, err == nil
