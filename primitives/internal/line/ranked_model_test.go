@@ -777,7 +777,7 @@ func (w *rankedWorld) struckAny(i int) bool {
 // doomed reports whether a contender's claim is over, and it has yet to hear of it.
 func (w *rankedWorld) doomed(i int) bool {
 	a := w.actors[i]
-	return a.dead || slices.Contains(w.struck, a.node) || slices.ContainsFunc(a.mail, func(in Input) bool {
+	return a.dead || slices.Contains(w.struck, a.node) || a.to != "" && slices.Contains(w.struck, a.to) || slices.ContainsFunc(a.mail, func(in Input) bool {
 		_, e := in.(expired)
 		return e
 	})
