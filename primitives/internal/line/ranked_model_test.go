@@ -124,8 +124,9 @@ type (
 	rankedRequest struct {
 		actor   int
 		do      Effect
-		step    int   // of those that take several
-		session int64 // of a late one
+		step    int    // of those that take several
+		names   string // of a list, before what is read beside it
+		session int64  // of a late one
 	}
 )
 
@@ -164,7 +165,7 @@ func (w *rankedWorld) key() string {
 	fmt.Fprint(&b, w.nodes, w.zxid, w.number, w.writes, w.tokens, w.last, w.struck, w.left)
 	requests := func(all []rankedRequest) {
 		for _, r := range all {
-			fmt.Fprintf(&b, "%d %T%+v %d %d;", r.actor, r.do, r.do, r.step, r.session)
+			fmt.Fprintf(&b, "%d %T%+v %d %s %d;", r.actor, r.do, r.do, r.step, r.names, r.session)
 		}
 		b.WriteByte('|')
 	}
@@ -483,7 +484,10 @@ func (w *rankedWorld) execute(r rankedRequest, owner int64) Input {
 		w.create(name, "", owner)
 		return joined{attempt: e.attempt, node: name}
 	case listParent:
-		return listed{e.attempt, Sight{w.names(), w.standing().String()}}
+		if r.step == 0 {
+			return nil
+		}
+		return listed{e.attempt, Sight{Names: strings.Fields(r.names), Data: w.standing().String()}}
 	case claim:
 		path := claimPath(e.node)
 		err := w.claim(e.node, owner)
@@ -556,12 +560,14 @@ func (w *rankedWorld) serve(i int, r rankedRequest) {
 		}
 		return
 	}
+	names := strings.Join(w.names(), " ")
 	in := w.execute(r, l.id)
 	switch l = &w.links[i]; {
 	case l.state != up:
 		l.lost = append(l.lost, r)
 	case in == nil:
 		r.step++
+		r.names = names
 		l.out = append(l.out, r)
 	default:
 		w.mail(r.actor, in)
@@ -816,7 +822,7 @@ func (w *rankedWorld) check() {
 
 // checkQuiet holds when nothing will happen unless somebody makes it.
 func (w *rankedWorld) checkQuiet() {
-	sight := Sight{w.names(), w.standing().String()}
+	sight := Sight{Names: w.names(), Data: w.standing().String()}
 	for i, a := range w.actors {
 		if a.dead || a.Ended() {
 			continue
