@@ -386,7 +386,7 @@ func (w *pool) serve(i int, r poolRequest) {
 			}
 		}
 		n.in = withdrawn{attempt: e.attempt}
-	case makeParent, watchTarget, unwatchTarget, claim, changeNode, answer:
+	case makeParent, watchTarget, unwatchTarget, claim, changeNode, ask, answer:
 		panic(fmt.Sprintf("%T on the wire", e))
 	}
 	p.wire = append(p.wire, n)
@@ -422,7 +422,7 @@ func (w *pool) send(i int, r poolRequest) {
 			entry.sub = watchTarget{}
 			p.entries[key] = entry
 		}
-	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll, announce, claim, changeNode, answer:
+	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll, announce, claim, changeNode, ask, answer:
 		p.out = append(p.out, r)
 	}
 }
@@ -529,7 +529,7 @@ func (w *pool) answer(i int, n poolNews) {
 			p.seenErr = n.err
 		}
 		reply(p.seen, p.seenErr)
-	case inspectParent, makeParent, watchTarget, unwatchTarget, withdrawNode, withdrawAll, announce, claim, changeNode, answer:
+	case inspectParent, makeParent, watchTarget, unwatchTarget, withdrawNode, withdrawAll, announce, claim, changeNode, ask, answer:
 		reply(n.in, n.err)
 	}
 }
@@ -543,7 +543,7 @@ func (w *pool) fail(i int, r poolRequest, err error) {
 		w.parts[i].mail = append(w.parts[i].mail, withdrawn{attempt: e.attempt})
 	case watchTarget:
 		w.parts[i].mail = append(w.parts[i].mail, failed{e, err})
-	case inspectParent, makeParent, createNode, listParent, announce, claim, changeNode, answer:
+	case inspectParent, makeParent, createNode, listParent, announce, claim, changeNode, ask, answer:
 		w.answer(i, poolNews{answers: r, err: err})
 	}
 }
@@ -571,7 +571,7 @@ func (w *pool) cut(i int) {
 				err = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
 			}
 			w.fail(i, r, err)
-		case inspectParent, makeParent, listParent, watchTarget, unwatchTarget, claim, changeNode, answer:
+		case inspectParent, makeParent, listParent, watchTarget, unwatchTarget, claim, changeNode, ask, answer:
 			w.fail(i, r, session.ErrDisconnected)
 		}
 	}
