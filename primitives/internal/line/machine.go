@@ -457,7 +457,7 @@ func (m Machine) make() (Machine, Effects) {
 func (m Machine) join() (Machine, Effects) {
 	m.state = joining
 	out := do(createNode{m.attempt, m.guid(), m.parent == foreign})
-	if m.rule.Lists() {
+	if m.rule.Lists() && !m.listing { // one that is under way was asked for with an earlier create
 		m.listing = true
 		out.Do = append(out.Do, listParent{m.attempt})
 	}
