@@ -751,6 +751,7 @@ func (m Machine) changed() (Machine, Effects) {
 	}
 	m.rule, _, _ = m.rule.Downgrade(m.node, m.guid())
 	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
+	m.marked, m.until = false, time.Time{} // the mark is gone with the node that carried it
 	return m, do(e...)
 }
 
@@ -760,6 +761,7 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 	case slices.Contains(s.Names, m.to):
 		return m.changed()
 	case slices.Contains(s.Names, m.node):
+		m.suspect = true // the first may yet be done, when this one has failed
 		return m, do(changeNode{m.attempt, m.node, m.to})
 	}
 	return m.vanish()
@@ -767,12 +769,10 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 
 func (m Machine) notChanged(err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+	case m.without, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		return m.look()
 	case errors.Is(err, session.ErrDisconnected):
 		return m, do(changeNode{m.attempt, m.node, m.to})
-	case m.without:
-		return m.vanish()
 	}
 	e := answer{m.attempt, m.reply, err}
 	m.change = change{}
@@ -931,6 +931,9 @@ func (m Machine) depart() (Machine, []Effect) {
 	default:
 		m.state = ended
 		return m, e
+	}
+	if m.to != "" {
+		e = append(e, answer{m.attempt, m.reply, ErrNotHeld})
 	}
 	m.state, m.listing, m.change = leaving, false, change{}
 	if m.inBackground {

@@ -42,7 +42,7 @@ type scenario struct {
 }
 
 // faults are how often each may happen.
-type faults struct{ cuts, ends, closes, strikes, razes, reaps, crashes, zombies, marks int8 }
+type faults struct{ cuts, ends, closes, strikes, razes, reaps, crashes, zombies, marks, refusals int8 }
 
 var scenarios = []scenario{
 	{name: "alone", sessions: []int{0}, missing: true, faults: faults{cuts: 1, strikes: 1}},
@@ -87,6 +87,7 @@ var scenarios = []scenario{
 	{name: "readers and writers crash", sessions: []int{0, 1, 2}, kinds: []Kind{Write, Read, Write}, warm: true, faults: faults{crashes: 2}},
 	{name: "readers and writers expire", sessions: []int{0, 1, 2}, kinds: []Kind{Read, Write, Read}, warm: true, faults: faults{cuts: 1, ends: 1}},
 	{name: "downgrade alone", sessions: []int{0}, kinds: []Kind{Write}, warm: true, faults: faults{cuts: 2, zombies: 2, strikes: 1, ends: 1}},
+	{name: "downgrade refused", sessions: []int{0}, kinds: []Kind{Write}, warm: true, faults: faults{cuts: 1, zombies: 1, strikes: 1, refusals: 1}},
 	{name: "downgrade alone, in the background", sessions: []int{0}, kinds: []Kind{Write}, warm: true, background: true, faults: faults{cuts: 2, zombies: 1, strikes: 1, closes: 1}},
 	{name: "downgrade before a writer and a reader", sessions: []int{0, 1, 2}, kinds: []Kind{Write, Write, Read}, warm: true},
 	{name: "downgrade, cut", sessions: []int{0, 1}, kinds: []Kind{Write, Write}, warm: true, faults: faults{cuts: 1, zombies: 1}},
@@ -95,11 +96,12 @@ var scenarios = []scenario{
 	{name: "downgrade, razed", sessions: []int{0, 1}, kinds: []Kind{Write, Read}, data: true, weak: true, faults: faults{cuts: 1, razes: 1}},
 	{name: "downgrade before an exclusive line", sessions: []int{0, 1, 1}, kinds: []Kind{Write, Exclusive, Exclusive}, warm: true, faults: faults{strikes: 1}},
 	{name: "asked for alone", sessions: []int{0}, warm: true, faults: faults{cuts: 2, marks: 2, strikes: 2}},
+	{name: "asked for, the heir", sessions: []int{0, 1}, warm: true, faults: faults{marks: 2, strikes: 2}},
 	{name: "asked for in line", sessions: []int{0, 1, 2}, warm: true, faults: faults{marks: 2, strikes: 2}},
 	{name: "asked for in one session", sessions: []int{0, 0}, warm: true, faults: faults{marks: 2, strikes: 2, cuts: 1}},
 	{name: "asked for, and downgraded", sessions: []int{0, 1}, kinds: []Kind{Write, Write}, warm: true, faults: faults{marks: 2, strikes: 1, cuts: 1}},
-	{name: "everything shared", sessions: []int{0, 1, 2, 3}, kinds: []Kind{Write, Read, Write, Read}, missing: true, container: true, weak: true, faults: faults{cuts: 3, ends: 1, strikes: 2, razes: 1, reaps: 1, crashes: 1, zombies: 2, marks: 2}},
-	{name: "everything shared, two sessions", sessions: []int{0, 0, 1, 1}, kinds: []Kind{Write, Read, Exclusive, Write}, warm: true, faults: faults{cuts: 3, ends: 2, strikes: 2, razes: 1, zombies: 2, marks: 2}},
+	{name: "everything shared", sessions: []int{0, 1, 2, 3}, kinds: []Kind{Write, Read, Write, Read}, missing: true, container: true, weak: true, faults: faults{cuts: 3, ends: 1, strikes: 2, razes: 1, reaps: 1, crashes: 1, zombies: 2, marks: 2, refusals: 1}},
+	{name: "everything shared, two sessions", sessions: []int{0, 0, 1, 1}, kinds: []Kind{Write, Read, Exclusive, Write}, warm: true, faults: faults{cuts: 3, ends: 2, strikes: 2, razes: 1, zombies: 2, marks: 2, refusals: 1}},
 	{name: "everything", sessions: []int{0, 1, 2}, missing: true, container: true, weak: true, faults: faults{cuts: 3, ends: 1, strikes: 2, razes: 1, reaps: 1, crashes: 1, zombies: 1}},
 	{name: "everything, one session for two", sessions: []int{0, 0, 1}, warm: true, faults: faults{cuts: 3, ends: 2, strikes: 2, razes: 1, zombies: 1}},
 }
@@ -288,6 +290,9 @@ func (w *world) actions() (normal, faulty []action) {
 		}
 		if l.state != down && len(l.out) > 0 {
 			add("serve", i, 1)
+			if _, ok := l.out[0].do.(changeNode); ok && w.left.refusals > 0 {
+				fault("refuse", i, 1)
+			}
 		}
 		switch {
 		case l.epoch == 0:
@@ -381,6 +386,12 @@ func (w *world) apply(a action) {
 	case "mark":
 		w.left.marks--
 		w.mark(a.node)
+	case "refuse":
+		w.left.refusals--
+		l := &w.links[a.i]
+		r := l.out[0]
+		l.out = l.out[1:]
+		w.refuse(r, session.ErrSessionFull)
 	case "serve":
 		l := &w.links[a.i]
 		r := l.out[0]
@@ -607,8 +618,11 @@ func (w *world) vanished(i int, name string) (woken int) {
 	for _, s := range subs {
 		if l.unsure(s.actor) {
 			w.mail(s.actor, failed{s.do, session.ErrNoNode})
-		} else {
-			w.mail(s.actor, gone{s.do.of(), deletion(name)})
+			continue
+		}
+		w.mail(s.actor, gone{s.do.of(), deletion(name)})
+		if a := w.actors[s.actor]; a.heir && a.owned && s.do.of() == a.attempt && w.find(a.node) < 0 && !slices.Contains(a.mail, Input(gone{a.attempt, deletion(a.node)})) {
+			panic(violation(fmt.Sprintf("contender %d, whose node is gone, is told of the next one first", s.actor)))
 		}
 	}
 	return len(subs)
@@ -937,7 +951,7 @@ func (w *world) step(i int) {
 				panic(violation(fmt.Sprintf("contender %d was asked by nobody to leave %s", i, before.node)))
 			case errors.Is(ev.Err, ErrNodeDeleted) && before.marked:
 				panic(violation(fmt.Sprintf("contender %d is not told that it was forced to leave %s", i, before.node)))
-			case (forced || errors.Is(ev.Err, ErrNodeDeleted)) && !slices.Contains(w.struck, before.node) && !slices.Contains(w.struck, before.to) && !w.gone(i):
+			case (forced || errors.Is(ev.Err, ErrNodeDeleted)) && !slices.Contains(w.struck, before.node) && !slices.Contains(w.struck, before.to) && !w.gone(i) && !w.lowered(before):
 				panic(violation(fmt.Sprintf("contender %d has lost %s, and nobody has deleted it", i, before.node)))
 			}
 		}
@@ -954,6 +968,13 @@ func (w *world) step(i int) {
 		}
 		w.submit(i, e)
 	}
+}
+
+// lowered reports whether a node that is weaker stands in the place of a contender's, which
+// it may not know.
+func (w *world) lowered(m Machine) bool {
+	_, weaker, ok := m.rule.Downgrade(m.node, m.guid())
+	return ok && w.find(weaker) >= 0
 }
 
 // gone reports whether the session of a contender has ended on the server.
@@ -989,7 +1010,8 @@ func (w *world) granted(i int) {
 // doomed reports whether a contender's claim is over, and it has yet to hear of it.
 func (w *world) doomed(i int) bool {
 	a := w.actors[i]
-	return a.dead || slices.Contains(w.struck, a.node) || slices.Contains(w.struck, a.to) || slices.ContainsFunc(a.mail, func(in Input) bool {
+	_, weaker, _ := a.rule.Downgrade(a.node, a.guid())
+	return a.dead || slices.Contains(w.struck, a.node) || slices.Contains(w.struck, weaker) || slices.ContainsFunc(a.mail, func(in Input) bool {
 		_, e := in.(expired)
 		_, c := in.(closed)
 		return e || c
@@ -1001,12 +1023,13 @@ func (w *world) check() {
 	holder, alone := -1, false
 	for i, a := range w.actors {
 		if !a.dead && a.Holding() && !w.doomed(i) {
-			sharing := a.kind() == Read || a.to != "" && w.find(a.to) >= 0
+			// A downgrade may have been done, and it has yet to hear of that.
+			sharing := a.kind() == Read || w.lowered(a.Machine)
 			if holder >= 0 && (alone || !sharing) {
 				panic(violation(fmt.Sprintf("contenders %d and %d hold the lock", holder, i)))
 			}
 			holder, alone = i, !sharing
-			if w.find(a.node) < 0 && (a.to == "" || !sharing) {
+			if w.find(a.node) < 0 && !w.lowered(a.Machine) {
 				panic(violation(fmt.Sprintf("contender %d holds without a node", i)))
 			}
 		}
@@ -1241,7 +1264,7 @@ func (e *encoder) world(w *world) {
 	e.flag(w.parent)
 	e.num(w.zxid, int64(w.number), w.token, w.shared, w.last)
 	f := w.left
-	for _, n := range []int8{f.cuts, f.ends, f.closes, f.strikes, f.razes, f.reaps, f.crashes, f.zombies, f.marks} {
+	for _, n := range []int8{f.cuts, f.ends, f.closes, f.strikes, f.razes, f.reaps, f.crashes, f.zombies, f.marks, f.refusals} {
 		e.num(int64(n))
 	}
 	e.num(int64(len(w.nodes)), int64(len(w.struck)), int64(len(w.asked)), int64(len(w.dying)))
