@@ -84,6 +84,19 @@ func (sub *Subscription) Cancel() {
 	sub.session.unfollow(sub)
 }
 
+// Stands reports, where the session tells its answers, whether the node is watched at that
+// point of what is told. It is not while it is being read: before the first answer, and
+// from a change until that is told.
+func (sub *Subscription) Stands() bool {
+	if sub.entry == nil {
+		return false
+	}
+	t := &sub.session.watches
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return sub.entry.armed
+}
+
 func (sub *Subscription) read(r Reading) {
 	if !sub.over.Load() {
 		sub.told = true

@@ -66,7 +66,7 @@ type Performer struct {
 // A watch is one that the machine has asked for.
 type watch struct {
 	target Target
-	cancel func()
+	sub    *session.Subscription
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -123,7 +123,7 @@ func (p *Performer) End() {
 		cancel()
 	}
 	for _, w := range watches {
-		w.cancel()
+		w.sub.Cancel()
 	}
 }
 
@@ -262,51 +262,65 @@ func (p *Performer) list(requests session.Async, e listParent, reply func(Input,
 
 // watch has the machine told when what is awaited has happened.
 func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input)) {
-	in := watched{attempt: e.attempt, target: e.target}
-	path := session.Join(p.Dir, e.target.Node)
-	var cancel func()
-	switch e.target.Until {
+	var sub *session.Subscription
+	switch path := session.Join(p.Dir, e.target.Node); e.target.Until {
 	case Members:
-		told := false
-		cancel = requests.Follow(p.Dir, session.AspectChildren, false, func(_ session.Reading, err error) {
-			switch {
-			case err != nil:
-				tell(failed{e, err})
-			case told:
-				tell(Look{})
-			default:
-				told = true
-				tell(in)
-			}
-		}).Cancel
+		sub = requests.Follow(path, session.AspectChildren, false, p.members(e, tell))
 	case Claim:
-		path = p.Claimed(p.Recipe)
-		fallthrough
+		sub = requests.Follow(p.Claimed(p.Recipe), session.AspectData, false, p.node(e, tell))
 	case Gone, Changed:
-		cancel = requests.Watch(path, func(data []byte, stat *session.Stat, err error) {
-			if err != nil {
-				tell(failed{e, err})
-				return
-			}
-			in.czxid, in.owner, in.announced = stat.Czxid, stat.EphemeralOwner, e.target.Until == Changed && stat.Version > 0
-			tell(in)
-			p.mark(e, data, tell)
-		}, func(data []byte, stat *session.Stat, err error) {
-			switch {
-			case errors.Is(err, session.ErrNoNode):
-				tell(gone(e))
-			case err != nil: // it cannot be watched any more
-				tell(failed{e, err})
-			case e.target.Until == Changed, stat.Czxid != in.czxid:
-				tell(gone(e))
-			default:
-				p.mark(e, data, tell)
-			}
-		})
+		sub = requests.Follow(path, session.AspectData, false, p.node(e, tell))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watches = append(p.watches, watch{e.target, cancel})
+	p.watches = append(p.watches, watch{e.target, sub})
+}
+
+// members returns what tells the machine of the names of the children.
+func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Reading, error) {
+	told := false
+	return func(_ session.Reading, err error) {
+		switch {
+		case err != nil:
+			tell(failed{e, err})
+		case told:
+			tell(Look{})
+		default:
+			told = true
+			tell(watched{attempt: e.attempt, target: e.target})
+		}
+	}
+}
+
+// node returns what tells the machine of a node.
+func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, error) {
+	in := watched{attempt: e.attempt, target: e.target}
+	told := false
+	return func(r session.Reading, err error) {
+		switch {
+		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.stand(e.target):
+			tell(gone(e))
+		case err != nil: // or it was found to be gone, and nobody knows when that was
+			tell(failed{e, err})
+		case !told:
+			told = true
+			in.czxid, in.owner, in.announced = r.Stat.Czxid, r.Stat.EphemeralOwner, e.target.Until == Changed && r.Stat.Version > 0
+			tell(in)
+			p.mark(e, r.Data, tell)
+		case e.target.Until == Changed, r.Stat.Czxid != in.czxid:
+			tell(gone(e))
+		default:
+			p.mark(e, r.Data, tell)
+		}
+	}
+}
+
+// stand reports whether all watches but that of the target stand: then what has happened
+// to their nodes has been told.
+func (p *Performer) stand(target Target) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.ContainsFunc(p.watches, func(w watch) bool { return w.target != target && !w.sub.Stands() })
 }
 
 // mark tells the machine of a mark of revocation. That of another's node is told too, and
@@ -327,13 +341,15 @@ func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 func (p *Performer) unwatch(target Target) {
 	p.mu.Lock()
 	i := slices.IndexFunc(p.watches, func(w watch) bool { return w.target == target })
-	cancel := func() {}
+	var sub *session.Subscription
 	if i >= 0 {
-		cancel = p.watches[i].cancel
+		sub = p.watches[i].sub
 		p.watches = slices.Delete(p.watches, i, i+1)
 	}
 	p.mu.Unlock()
-	cancel()
+	if sub != nil {
+		sub.Cancel()
+	}
 }
 
 func (p *Performer) withdraw(requests session.Async, node, prefix string, answer func()) {
