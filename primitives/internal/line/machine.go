@@ -262,6 +262,7 @@ type change struct {
 	to      string // what it is to be; "" if none is under way
 	reply   actors.Reply[error]
 	without bool // our node is gone, which is part of it, or not
+	unclear bool // it was done or not: a list is to tell
 }
 
 // New returns the machine of a handle. id is a UUID in text form. warm says
@@ -308,6 +309,7 @@ func (m Machine) String() string {
 		{m.marked, "marked"},
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
+		{m.unclear, "unclear"},
 		{m.suspended, "suspended"},
 		{m.revoked, "revoked"},
 		{m.said, "said"},
@@ -405,7 +407,7 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 			return m.yield()
 		}
 	case changed:
-		if m.to != "" {
+		if m.to != "" && !m.unclear {
 			return m.changed()
 		}
 	case withdrawn:
@@ -499,7 +501,7 @@ func (m Machine) listed(s Sight) (Machine, Effects) {
 		return m.recovered(s)
 	case m.state == waiting:
 		return m.rank(s)
-	case m.to != "":
+	case m.unclear:
 		return m.compared(s)
 	}
 	return m, Effects{}
@@ -761,7 +763,7 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 	case slices.Contains(s.Names, m.to):
 		return m.changed()
 	case slices.Contains(s.Names, m.node):
-		m.suspect = true // the first may yet be done, when this one has failed
+		m.suspect, m.unclear = true, false // the first may yet be done, when this one has failed
 		return m, do(changeNode{m.attempt, m.node, m.to})
 	}
 	return m.vanish()
@@ -770,6 +772,7 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 func (m Machine) notChanged(err error) (Machine, Effects) {
 	switch {
 	case m.without, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+		m.unclear = true
 		return m.look()
 	case errors.Is(err, session.ErrDisconnected):
 		return m, do(changeNode{m.attempt, m.node, m.to})
@@ -806,11 +809,11 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 	case watchTarget:
 		return m.notWatched(e.target, err)
 	case claim:
-		if m.state == claiming {
+		if m.state == claiming && e.node == m.node {
 			return m.notClaimed(e, err)
 		}
 	case changeNode:
-		if m.to == e.to {
+		if m.to == e.to && !m.unclear {
 			return m.notChanged(err)
 		}
 	case announce:
@@ -859,7 +862,7 @@ func (m Machine) notJoined(plain bool, err error) (Machine, Effects) {
 
 func (m Machine) notListed(err error) (Machine, Effects) {
 	switch {
-	case m.state != recovering && m.state != waiting && m.to == "": // nobody wants it any more
+	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
 		return m, Effects{}
 	case errors.Is(err, session.ErrDisconnected):
 		return m.look()

@@ -110,46 +110,118 @@ var exclusive = First{Grammar: &Grammar{Prefix: Published, Separated: true, Mark
 // deletion is what is mostly awaited of a node.
 func deletion(node string) Target { return Target{Node: node} }
 
+// reader and writer are rules of the read-write lock.
+var (
+	reader = First{Grammar: shared, Kind: Read, EventGrants: true}
+	writer = First{Grammar: shared, Kind: Write, EventGrants: true}
+)
+
+// A claimant is a rule by which who comes first has yet to claim what the line is for.
+type claimant struct{ First }
+
+func (claimant) Claims() bool                                 { return true }
+func (c claimant) Downgrade(_, _ string) (Rule, string, bool) { return c, "", false }
+
+// An announcer is a rule by which the holder tells the next one, of which the next one need
+// not know the name.
+type announcer struct{ First }
+
+func (announcer) Announces() bool                              { return true }
+func (announcer) Lists() bool                                  { return true }
+func (a announcer) Downgrade(_, _ string) (Rule, string, bool) { return a, "", false }
+
+func (a announcer) Locate(s Sight, own, guid string) Position {
+	p := a.First.Locate(s, own, guid)
+	p.Heir = false
+	if p.Ahead > 0 {
+		p.Watch.Until = Changed
+	}
+	p.Announce = p.Ahead == 0 && len(s.Names) > 1
+	if s.Data == "bad" {
+		p.Err = session.ErrInvalidArgument
+	}
+	return p
+}
+
+var rules = map[string]Rule{
+	"exclusive": exclusive, "read": reader, "write": writer, "claiming": claimant{exclusive}, "announcing": announcer{exclusive},
+}
+
 // alphabet returns every Input to m over a small number of nodes and errors,
-// possible or not.
+// possible or not. Of those that are for another attempt there are few.
 func alphabet(m Machine) []Input {
-	own, twin := Published(m.guid())+"lock-0000000005", Published(m.guid())+"lock-0000000003"
-	const a, b, c = "lock-0000000001", "lock-0000000002", "x-lock-0000000004"
-	ins := []Input{Leave{}, connected{1, 1}, suspended{}, resumed{}, closed{}, expired{m.attempt.epoch}, expired{m.attempt.epoch + 1}}
-	for _, at := range []attempt{m.attempt, {m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
-		ins = append(ins, inspected{at, true, true}, inspected{at, true, false}, inspected{at, false, false}, made{at})
-		for _, node := range []string{own, twin} {
-			ins = append(ins, joined{at, node, 0, 0, ""}, joined{at, node, 7, 1, ""}, joined{at, node, 7, 2, ""})
-		}
-		for _, names := range [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}} {
-			ins = append(ins, listed{at, Sight{Names: names}})
-		}
-		for _, node := range []string{own, twin, a, b} {
-			ins = append(ins, watched{at, deletion(node), 7, 1, false}, watched{at, deletion(node), 8, 1, false}, watched{at, deletion(node), 7, 2, false}, gone{at, deletion(node)})
-		}
-		for _, node := range []string{"", own, twin} {
-			ins = append(ins, withdrawn{at, node})
-		}
-		for _, err := range []error{
-			session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
-			session.ErrNoAuth, session.ErrExpired, session.ErrClosed, session.ErrSessionFull,
-		} {
-			for _, e := range []Effect{
-				inspectParent{at},
-				makeParent{at},
-				createNode{at, m.guid(), false},
-				createNode{at, m.guid(), true},
-				listParent{at},
-				watchTarget{at, deletion(own)},
-				watchTarget{at, deletion(twin)},
-				watchTarget{at, deletion(a)},
-				watchTarget{at, deletion(b)},
-				unwatchTarget{at, deletion(a)},
-				withdrawNode{at, own},
-				withdrawAll{at, m.guid()},
-			} {
-				ins = append(ins, failed{e, err})
-			}
+	own, twin := m.rule.Name(m.guid())+"0000000005", m.rule.Name(m.guid())+"0000000003"
+	a, b, c, ahead := "lock-0000000001", "lock-0000000002", "x-lock-0000000004", Gone
+	_, weaker, downgrades := m.rule.Downgrade(own, m.guid())
+	if f, ok := m.rule.(First); ok && f.Grammar == shared {
+		a, b, c = "a-read-0000000001", "b-write-0000000002", "c-lock-0000000004"
+	}
+	if m.rule.Announces() {
+		ahead = Changed
+	}
+	later := time.Unix(1, 0)
+	ins := []Input{Leave{}, Downgrade{}, Look{}, connected{1, 1}, suspended{}, resumed{}, closed{}, expired{m.attempt.epoch}, expired{m.attempt.epoch + 1}}
+	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
+		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
+			watched{at, deletion(own), 7, 1, false}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
+			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, withdrawn{at, own}, withdrawn{at, ""},
+			failed{createNode{at, m.guid(), false}, session.ErrDisconnected}, failed{listParent{at}, session.ErrNoNode},
+			failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, failed{changeNode{at, own, weaker}, session.ErrDisconnected},
+			failed{claim{at, own, false}, session.ErrDisconnected})
+	}
+	at := m.attempt
+	ins = append(ins, inspected{at, true, true}, inspected{at, true, false}, inspected{at, false, false}, made{at})
+	lists := [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}}
+	nodes := []Target{deletion(own), deletion(twin), {a, ahead}, {b, ahead}}
+	effects := []Effect{
+		inspectParent{at},
+		makeParent{at},
+		createNode{at, m.guid(), false},
+		createNode{at, m.guid(), true},
+		listParent{at},
+		unwatchTarget{at, deletion(a)},
+		withdrawNode{at, own},
+		withdrawAll{at, m.guid()},
+	}
+	if m.rule.Claims() {
+		ins = append(ins, claimed{at, 9}, occupied{at})
+		nodes = append(nodes, Target{Until: Claim})
+		effects = append(effects, claim{at, own, false}, claim{at, own, true})
+	}
+	if m.rule.Announces() {
+		ins = append(ins, announced{at}, watched{at, Target{a, Changed}, 7, 2, true}, watched{at, Target{b, Changed}, 7, 2, true}, listed{at, Sight{[]string{own}, "bad"}})
+		nodes = append(nodes, Target{Until: Members})
+		effects = append(effects, announce{at, own})
+	}
+	if downgrades || m.rule == Rule(reader) {
+		ins = append(ins, changed{at})
+	}
+	if downgrades {
+		lists = append(lists, []string{weaker}, []string{own, weaker}, []string{a, weaker, b})
+		nodes = append(nodes, deletion(weaker))
+		effects = append(effects, changeNode{at, own, weaker})
+	}
+	for _, node := range []string{own, twin} {
+		ins = append(ins, joined{at, node, 0, 0, ""}, joined{at, node, 7, 1, ""}, joined{at, node, 7, 2, ""})
+	}
+	for _, names := range lists {
+		ins = append(ins, listed{at, Sight{Names: names}})
+	}
+	for _, node := range nodes {
+		ins = append(ins, watched{at, node, 7, 1, false}, watched{at, node, 9, 1, false}, watched{at, node, 7, 2, false}, gone{at, node})
+		effects = append(effects, watchTarget{at, node})
+	}
+	ins = append(ins, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
+	for _, node := range []string{"", own, twin} {
+		ins = append(ins, withdrawn{at, node})
+	}
+	ins = append(ins, failed{effects[2], session.ErrSessionFull}, failed{effects[2], session.ErrClosed}, failed{effects[len(effects)-1], session.ErrBadVersion})
+	for _, err := range []error{
+		session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
+		session.ErrNoAuth, session.ErrExpired,
+	} {
+		for _, e := range effects {
+			ins = append(ins, failed{e, err})
 		}
 	}
 	return ins
@@ -161,6 +233,13 @@ func TestExhaustion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an exploration")
 	}
+	for name, rule := range rules {
+		t.Run(name, func(t *testing.T) { exhaust(t, rule) })
+	}
+}
+
+func exhaust(t *testing.T, rule Rule) {
+	t.Helper()
 	type position struct {
 		Machine
 		phase
@@ -177,7 +256,9 @@ func TestExhaustion(t *testing.T) {
 	}
 	for _, warm := range []bool{false, true} {
 		for _, background := range []bool{false, true} {
-			add(position{Machine: New(actorID(1), exclusive, warm, background)})
+			if rule == Rule(exclusive) || warm && !background { // all rules prepare and end alike
+				add(position{Machine: New(actorID(1), rule, warm, background)})
+			}
 		}
 	}
 	steps := 0
@@ -215,7 +296,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 	switch {
 	case p == broken:
 		return "breaks the grammar"
-	case m.Ended() && (next != m || len(out.Do)+len(out.Emit) > 0):
+	case m.Ended() && in != Input(Downgrade{}) && (next != m || len(out.Do)+len(out.Emit) > 0):
 		return "acts after the end"
 	case isAnswer && reply.of() != m.attempt && (next != m || len(out.Do)+len(out.Emit) > 0):
 		return "takes an answer that was not for it"
@@ -223,8 +304,16 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "does not know what it has said"
 	case next.Ended() && !next.said:
 		return "ends in silence"
-	case next.Holding() && (next.node == "" || next.czxid == 0):
+	case next.Holding() && (next.node == "" || next.token == 0):
 		return "holds without node or token"
+	case m.Holding() && next.Holding() && next.token != m.token:
+		return "changes its token"
+	case (next.Holding() || next.state == claiming) && next.czxid == 0 && next.rule == m.rule && m.state == waiting:
+		return "takes its turn by a node that is not known to be its own"
+	case next.to != "" && !next.Holding() && !next.Ended():
+		return "downgrades what it does not hold"
+	case next.marked && !next.revoked && next.Holding(), next.revoked && !m.revoked && !next.Holding():
+		return "keeps to itself that it is asked to leave"
 	case next.Holding() && !p.holding(), !next.Holding() && p.holding() && next.state != leaving:
 		return "holds in secret"
 	case next.state == waiting && next.node == "":
@@ -233,8 +322,15 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "waits for nothing"
 	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
-	case next.listing && next.state != waiting && next.state != recovering && next.to == "" && !next.rule.Lists() && !next.Ended():
+	case next.listing && next.state != waiting && next.state != recovering && !next.unclear && !next.rule.Lists() && !next.Ended():
 		return "forgot that it asked for a list"
+	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.standing() && !withdraws(out) && !ends(in):
+		return "leaves its claim behind"
+	case m.state == claiming && next.state == waiting && !denied(in):
+		return "forgot that it may have claimed"
+	}
+	if complaint := inspectDowngrade(m, in, next, out); complaint != "" {
+		return complaint
 	}
 	for _, ev := range out.Emit {
 		switch ev := ev.(type) {
@@ -243,13 +339,18 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 				return "tells its position for nothing"
 			}
 		case Acquired:
-			if ev.Token != next.czxid || ev.Node != next.node {
+			if ev.Token != next.token || ev.Node != next.node || !next.rule.Claims() && next.token != next.czxid {
 				return "tells another grant than its own"
 			}
 			j, isJoined := in.(joined)
 			l, isListed := in.(listed)
 			g, isGone := in.(gone)
-			switch p := exclusive.Locate(l.Sight, m.node, m.guid()); {
+			c, isClaimed := in.(claimed)
+			switch p := m.rule.Locate(l.Sight, m.node, m.guid()); {
+			case m.rule.Claims():
+				if !isClaimed || m.state != claiming || ev.Token != c.zxid {
+					return "has claimed nothing"
+				}
 			case isJoined && j.children != 1:
 				return "is not alone"
 			case isListed && (!p.Present || p.Ahead > 0):
@@ -272,7 +373,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 	}
 	lists := 0
 	for _, e := range out.Do {
-		if e.of() != m.attempt && e.of() != next.attempt || e.of().epoch == 0 {
+		if _, ok := e.(answer); !ok && (e.of() != m.attempt && e.of() != next.attempt || e.of().epoch == 0) {
 			return fmt.Sprintf("%T for another attempt", e)
 		}
 		ok := false
@@ -287,11 +388,18 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		case watchTarget:
 			ok = next.standing() && (e.target == deletion(next.node) || e.target == next.target)
 		case unwatchTarget:
-			ok = e.target == m.target && e.target != next.target
-		case claim, changeNode, announce, answer:
-			ok = next.Holding() || next.state == claiming
+			ok = e.target == m.target && e.target != next.target || e.target == deletion(m.node) && m.node != next.node && next.Holding()
+		case claim:
+			f, isFailed := in.(failed)
+			ok = next.state == claiming && next.rule.Claims() && e.node == next.node && e.again == (isFailed && (errors.Is(f.err, session.ErrUnknownOutcome) || f.what == Effect(claim{next.attempt, next.node, true})))
+		case changeNode:
+			ok = next.Holding() && e.from == next.node && e.to == next.to
+		case announce:
+			ok = next.Holding() && next.rule.Announces() && e.node == next.node
+		case answer:
+			ok = true // see inspectDowngrade
 		case withdrawNode:
-			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.standing() && e.node != next.node && strings.HasPrefix(e.node, Published(m.guid()))
+			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.standing() && e.node != next.node && strings.HasPrefix(e.node, m.rule.Prefix(m.guid()))
 		case withdrawAll:
 			ok = e.guid == m.guid() && !next.standing() && (next.state == clearing || next.state == leaving || next.Ended())
 		}
@@ -299,7 +407,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			return fmt.Sprintf("asks for %T%v", e, e)
 		}
 	}
-	if m.listing && next.listing && lists > 0 {
+	if m.listing && next.listing && lists > 0 && m.attempt == next.attempt {
 		if _, ok := in.(listed); !ok {
 			if f, ok := in.(failed); !ok || f.what != (listParent{m.attempt}) {
 				return "asks for two lists"
@@ -307,6 +415,70 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		}
 	}
 	return ""
+}
+
+// inspectDowngrade expects every downgrade to be answered once, unless the machine ends.
+func inspectDowngrade(m Machine, in Input, next Machine, out Effects) string {
+	open, answers := 0, 0
+	if m.to != "" && !m.Ended() {
+		open++
+	}
+	if _, ok := in.(Downgrade); ok {
+		open++
+	}
+	done := false
+	for _, e := range out.Do {
+		if e, ok := e.(answer); ok {
+			answers++
+			done = e.err == nil
+		}
+	}
+	still := 0
+	if next.to != "" && !next.Ended() {
+		still = 1
+	}
+	switch {
+	case answers > open, answers+still < open && !next.Ended():
+		return fmt.Sprintf("gives %d answers to %d downgrades, %d to come", answers, open, still)
+	case done && (m.to == "" || !next.Holding() || next.node != m.to || next.rule == m.rule):
+		return "has not done the downgrade"
+	case !done && next.rule != m.rule:
+		return "is downgraded in secret"
+	case m.to == "" && next.to != "" && in != Input(Downgrade{}):
+		return "is downgraded for nothing"
+	}
+	return ""
+}
+
+func withdraws(out Effects) bool {
+	return slices.ContainsFunc(out.Do, func(e Effect) bool {
+		switch e.(type) {
+		case withdrawNode, withdrawAll:
+			return true
+		}
+		return false
+	})
+}
+
+// ends reports whether the session ends.
+func ends(in Input) bool {
+	switch in.(type) {
+	case expired, closed:
+		return true
+	}
+	return false
+}
+
+// denied reports whether it is certain that a claim has not been done.
+func denied(in Input) bool {
+	switch in := in.(type) {
+	case occupied:
+		return true
+	case failed:
+		_, ok := in.what.(claim)
+		return ok && !errors.Is(in.err, session.ErrUnknownOutcome) && !errors.Is(in.err, session.ErrDisconnected)
+	}
+	return false
 }
 
 // inspectEnd returns in which way a Machine would not end, or "".

@@ -1298,7 +1298,7 @@ func (e *encoder) world(w *world) {
 	}
 	for _, a := range w.actors {
 		m := a.Machine
-		e.flag(a.asked, a.dead, m.suspended, m.said, m.owned, m.suspect, m.listing, m.heir, m.kin, m.marked, m.revoked, m.without)
+		e.flag(a.asked, a.dead, m.suspended, m.said, m.owned, m.suspect, m.listing, m.heir, m.kin, m.marked, m.revoked, m.without, m.unclear)
 		e.num(int64(a.grammar), int64(a.lowered), int64(a.kind()), int64(m.state), int64(m.parent), m.session, int64(m.ahead), m.czxid, m.token)
 		e.str(m.to)
 		e.attempt(m.attempt)
