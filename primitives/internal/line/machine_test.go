@@ -555,16 +555,7 @@ func TestDangers(t *testing.T) {
 		cleared = append(slices.Clone(doubt), gone{at, deletion(own)})                                    // clearing
 		failing = append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}) // leaving, and has said so
 	)
-	for _, row := range []struct {
-		danger     string
-		cold       bool
-		background bool
-		before     []Input
-		in         Input
-		state      state
-		do         []Effect
-		emit       string
-	}{
+	for _, row := range []dangerRow{
 		{danger: "nothing is asked without a session", in: resumed{}, state: outside},
 		{danger: "leaving before there is a session needs nobody", in: Leave{}, state: ended, emit: "released"},
 		{danger: "a warm parent costs no question", in: hello, state: joining, do: []Effect{create}},
@@ -675,15 +666,254 @@ func TestDangers(t *testing.T) {
 		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: expired{1}, state: ended, emit: "released"},
 		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: closed{}, state: ended, emit: "released"},
 	} {
-		m, _ := script(New(id, exclusive, !row.cold, row.background), row.before...)
-		next, out := m.Step(row.in)
-		var emit string
-		for _, ev := range out.Emit {
-			emit += strings.ToLower(typeName(ev))
+		row.check(t, exclusive)
+	}
+}
+
+// A dangerRow is a step that is easy to get wrong.
+type dangerRow struct {
+	danger     string
+	cold       bool
+	background bool
+	before     []Input
+	in         Input
+	state      state
+	do         []Effect
+	emit       string
+}
+
+func (row dangerRow) check(t *testing.T, rule Rule) {
+	t.Helper()
+	m, _ := script(New(actorID(1), rule, !row.cold, row.background), row.before...)
+	next, out := m.Step(row.in)
+	var emit string
+	for _, ev := range out.Emit {
+		emit += strings.ToLower(typeName(ev))
+	}
+	if next.state != row.state || !slices.Equal(out.Do, row.do) || emit != row.emit {
+		t.Errorf("%s:\n%v\n%T%v\n-> %v\ndo   %v\nwant %v\nemit %v, want %q", row.danger, m, row.in, row.in, next, out.Do, row.do, out.Emit, row.emit)
+	}
+}
+
+func TestDangersOfReaders(t *testing.T) {
+	const r, w, w2 = "a-read-0000000001", "b-write-0000000002", "c-write-0000000004"
+	var (
+		guid    = attemptGUID(actorID(1), 1)
+		at      = attempt{1, 1}
+		own     = Published(guid) + "read-0000000005"
+		hello   = connected{1, 9}
+		create  = createNode{at, guid, false}
+		plainly = createNode{at, guid, true}
+		list    = listParent{at}
+		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+
+		behind = []Input{hello, joined{at, own, 7, 2, ""}} // and the list is under way
+		waits  = append(slices.Clone(behind), watched{at, deletion(own), 7, 9, false}, seen(w, own))
+	)
+	for _, row := range []dangerRow{
+		{danger: "one round trip: the list goes out with the create", in: hello, state: joining, do: []Effect{create, list}},
+		{danger: "alone: the list is not waited for", before: []Input{hello}, in: joined{at, own, 7, 1, ""}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "and means nothing then", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: seen(w, own), state: held},
+		{danger: "nor does its failure", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: failed{list, session.ErrNoAuth}, state: held},
+		{danger: "not alone: there is a list already", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}}},
+		{danger: "readers ahead do not count", before: behind, in: seen(r, own), state: held, emit: "acquired"},
+		{danger: "a writer ahead does", before: behind, in: seen(w, own), state: waiting, do: []Effect{watchTarget{at, deletion(w)}}, emit: "waiting"},
+		{danger: "of writers the nearest is watched, not the lowest", before: behind, in: seen(w2, r, w, own), state: waiting, do: []Effect{watchTarget{at, deletion(w2)}}, emit: "waiting"},
+		{danger: "a writer behind is nobody to wait for", before: behind, in: seen(own, "d-write-0000000006"), state: held, emit: "acquired"},
+		{danger: "an exclusive contender is like a writer", before: behind, in: seen("d-lock-0000000003", own), state: waiting, do: []Effect{watchTarget{at, deletion("d-lock-0000000003")}}, emit: "waiting"},
+		{danger: "a wake-up is always followed by a list", before: waits, in: gone{at, deletion(w)}, state: waiting, do: []Effect{list}},
+		{danger: "the writer has become a reader", before: append(slices.Clone(waits), gone{at, deletion(w)}), in: seen("b-read-0000000002", own), state: held, emit: "acquired"},
+
+		{danger: "a list that is older than our node is no answer", before: []Input{hello, seen(w)}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "both are lost: one list at a time", before: []Input{hello}, in: failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
+		{danger: "the first list is lost, and nobody asks for a second one yet", before: []Input{hello, failed{create, session.ErrDisconnected}}, in: failed{list, session.ErrDisconnected}, state: joining},
+		{danger: "but with our node there", before: []Input{hello, failed{create, session.ErrDisconnected}, failed{list, session.ErrDisconnected}}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "the parent may not be written", before: []Input{hello}, in: failed{create, session.ErrNoAuth}, state: joining, do: []Effect{plainly}},
+		{danger: "the parent is gone", before: []Input{hello}, in: failed{create, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "for the list, too", before: []Input{hello, failed{create, session.ErrNoNode}}, in: failed{list, session.ErrNoNode}, state: preparing},
+		{danger: "and made again: the list goes with the create", before: []Input{hello, failed{create, session.ErrNoNode}, failed{list, session.ErrNoNode}}, in: made{at}, state: joining, do: []Effect{create, list}},
+		{danger: "a create of unknown outcome: the list will tell", before: []Input{hello}, in: failed{create, unknown}, state: recovering},
+		{danger: "unless it is lost as well", before: []Input{hello, failed{create, unknown}}, in: failed{list, session.ErrDisconnected}, state: recovering, do: []Effect{list}},
+		{danger: "our node is found", before: []Input{hello, failed{create, unknown}}, in: seen(own, w), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "no grant without a token", before: []Input{hello, failed{create, unknown}, seen(own)}, in: seen(own), state: waiting, do: []Effect{list}},
+		{danger: "our node is not found", before: []Input{hello, failed{create, unknown}}, in: seen(w), state: joining, do: []Effect{create, list}},
+	} {
+		row.check(t, reader)
+	}
+}
+
+func TestDangersOfDowngrades(t *testing.T) {
+	const r, e = "a-read-0000000001", "b-lock-0000000002"
+	var (
+		guid    = attemptGUID(actorID(1), 1)
+		at      = attempt{1, 1}
+		own     = Published(guid) + "write-0000000005"
+		to      = Published(guid) + "read-0000000005"
+		list    = listParent{at}
+		change  = changeNode{at, own, to}
+		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		gives   = func(err error) answer { return answer{attempt: at, err: err} }
+		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
+
+		joins   = []Input{connected{1, 9}}
+		held_   = then(joins, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false})
+		heir    = then(joins, joined{at, own, 7, 2, ""}, watched{at, deletion(own), 7, 9, false}, seen(e, own))
+		under   = then(held_, Downgrade{})
+		doubt   = then(under, failed{change, unknown})
+		again   = then(doubt, seen(own))
+		without = then(under, gone{at, deletion(own)})
+		lower   = then(under, gone{at, deletion(own)}, changed{at})
+		done    = []Effect{unwatchTarget{at, deletion(own)}, watchTarget{at, deletion(to)}, gives(nil)}
+		leaves  = []Effect{withdrawAll{at, guid}, gives(ErrNotHeld)}
+	)
+	for _, row := range []dangerRow{
+		{danger: "a writer waits for readers", before: then(joins, joined{at, own, 7, 2, ""}), in: seen(r, own), state: waiting, do: []Effect{watchTarget{at, deletion(r)}}, emit: "waiting"},
+		{danger: "and is granted by a list only, also after an exclusive contender", before: heir, in: gone{at, deletion(e)}, state: waiting, do: []Effect{list}},
+		{danger: "nothing is held yet", before: heir, in: Downgrade{}, state: waiting, do: []Effect{gives(ErrNotHeld)}},
+		{danger: "nothing is held any more", before: then(held_, Leave{}), in: Downgrade{}, state: leaving, do: []Effect{gives(ErrNotHeld)}},
+		{danger: "one transaction, with the writer's own number", before: held_, in: Downgrade{}, state: held, do: []Effect{change}},
+		{danger: "a second downgrade", before: lower, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}},
+		{danger: "our node goes by our own transaction", before: under, in: gone{at, deletion(own)}, state: held},
+		{danger: "done", before: without, in: changed{at}, state: held, do: done},
+		{danger: "done, and the event comes later", before: under, in: changed{at}, state: held, do: done},
+		{danger: "it means nothing then", before: then(under, changed{at}), in: gone{at, deletion(own)}, state: held},
+		{danger: "the reader's node is watched", before: lower, in: watched{at, deletion(to), 8, 9, false}, state: held},
+		{danger: "the reader's node is somebody else's", before: lower, in: watched{at, deletion(to), 8, 10, false}, state: ended, emit: "lost"},
+		{danger: "the reader's node is deleted before it is watched", before: lower, in: failed{watchTarget{at, deletion(to)}, session.ErrNoNode}, state: ended, emit: "lost"},
+		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, to}}},
+		{danger: "it was never sent", before: under, in: failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
+		{danger: "the reply is lost: a list tells", before: under, in: failed{change, unknown}, state: held, do: []Effect{list}},
+		{danger: "the list is lost, too", before: doubt, in: failed{list, session.ErrDisconnected}, state: held, do: []Effect{list}},
+		{danger: "it was done", before: doubt, in: seen(to), state: held, do: done},
+		{danger: "it was not done, or not yet", before: doubt, in: seen(own), state: held, do: []Effect{change}},
+		{danger: "the first was done later", before: then(again, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
+		{danger: "the first may be done after the second has failed", before: then(again, failed{change, session.ErrSessionFull}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, guid}}},
+		{danger: "an operator has deleted our node meanwhile, or we", before: without, in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
+		{danger: "it was the operator", before: then(without, failed{change, session.ErrNoNode}), in: seen(r), state: leaving, do: leaves, emit: "lost"},
+		{danger: "the operator has deleted the parent as well", before: then(without, failed{change, session.ErrNoNode}), in: failed{list, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "it was refused, and our node is gone nevertheless", before: without, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{list}},
+		{danger: "it was refused: nothing has changed", before: under, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{gives(session.ErrSessionFull)}},
+		{danger: "leaving meanwhile: either node, and an answer", before: under, in: Leave{}, state: leaving, do: leaves},
+		{danger: "leaving while it is in doubt", before: doubt, in: Leave{}, state: leaving, do: leaves},
+		{danger: "and the answer comes too late", before: then(under, Leave{}), in: changed{at}, state: leaving},
+		{danger: "its end", before: then(under, Leave{}), in: withdrawn{at, ""}, state: ended, emit: "released"},
+		{danger: "leaving meanwhile in the background", background: true, before: under, in: Leave{}, state: ended, do: leaves, emit: "released"},
+		{danger: "the session expires meanwhile", before: under, in: expired{1}, state: ended, emit: "lost"},
+		{danger: "the session is closed meanwhile", before: under, in: closed{}, state: ended, emit: "lost"},
+		{danger: "the answer of a session that has ended", before: under, in: failed{change, session.ErrExpired}, state: held},
+		{danger: "cut off meanwhile", before: under, in: suspended{}, state: held, emit: "suspended"},
+	} {
+		row.check(t, writer)
+	}
+	row := dangerRow{danger: "nothing to downgrade", before: []Input{connected{1, 9}, joined{at, own, 7, 1, ""}}, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}}
+	row.check(t, exclusive)
+	row.check(t, reader)
+}
+
+func TestDangersOfRevocation(t *testing.T) {
+	const a = "a-lock-0000000001"
+	var (
+		id    = actorID(1)
+		at    = attempt{1, 1}
+		again = attempt{1, 2}
+		own   = Published(attemptGUID(id, 1)) + "lock-0000000005"
+		other = Published(attemptGUID(id, 2)) + "lock-0000000006"
+		mine  = watched{at, deletion(own), 7, 9, false}
+		mark  = marked{attempt: at, target: deletion(own)}
+		seen  = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		then  = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
+
+		holder = []Input{connected{1, 9}, joined{at, own, 7, 1, ""}}
+		waits  = []Input{connected{1, 9}, joined{at, own, 7, 2, ""}, mine, seen(a, own), mark}
+	)
+	for _, row := range []dangerRow{
+		{danger: "a mark while it is held", before: then(holder, mine), in: mark, state: held, emit: "revoked"},
+		{danger: "a second mark", before: then(holder, mine, mark), in: mark, state: held},
+		{danger: "a mark that the first read finds", before: holder, in: mark, state: held, emit: "revoked"},
+		{danger: "a mark between the create and the first read of one that waits", before: waits[:2], in: mark, state: waiting},
+		{danger: "is told when it is held", before: then(waits[:2], mark, mine), in: seen(own), state: held, emit: "acquiredrevoked"},
+		{danger: "a mark while it waits: granted by event", before: waits, in: gone{at, deletion(a)}, state: held, emit: "acquiredrevoked"},
+		{danger: "a mark on the one ahead", before: waits[:4], in: marked{attempt: at, target: deletion(a)}, state: waiting},
+		{danger: "a mark while suspended", before: then(holder, mine, suspended{}), in: mark, state: held, emit: "revoked"},
+		{danger: "forced while it waits: at the end of the line", before: waits, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "and not revoked there", before: then(waits, gone{at, deletion(own)}), in: joined{again, other, 8, 1, ""}, state: held, do: []Effect{watchTarget{again, deletion(other)}}, emit: "acquired"},
+		{danger: "a mark from the last attempt", before: then(waits, gone{at, deletion(own)}, joined{again, other, 8, 1, ""}), in: mark, state: held},
+		{danger: "a mark after it has left", before: then(holder, mine, Leave{}), in: mark, state: leaving},
+	} {
+		row.check(t, exclusive)
+	}
+	number := Published(attemptGUID(id, 1)) + "write-0000000005"
+	reads := Published(attemptGUID(id, 1)) + "read-0000000005"
+	asked := []Input{connected{1, 9}, joined{at, number, 7, 1, ""}, watched{at, deletion(number), 7, 9, false}, marked{attempt: at, target: deletion(number)}}
+	for _, row := range []struct {
+		danger string
+		rule   Rule
+		before []Input
+		in     Input
+		want   error
+	}{
+		{"forced", exclusive, then(holder, mine, mark), gone{at, deletion(own)}, ErrRevoked},
+		{"forced before it is watched", exclusive, then(holder, mark), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, ErrRevoked},
+		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}), gone{at, deletion(own)}, ErrRevoked},
+		{"deleted, and nobody has asked", exclusive, then(holder, mine), gone{at, deletion(own)}, ErrNodeDeleted},
+		{"expired after it was asked for", exclusive, then(holder, mine, mark), expired{1}, session.ErrExpired},
+		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}, failed{changeNode{at, number, reads}, session.ErrNoNode}), seen(a), ErrRevoked},
+		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}), gone{at, deletion(reads)}, ErrNodeDeleted},
+		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}), gone{at, deletion(reads)}, ErrRevoked},
+	} {
+		m, _ := script(New(id, row.rule, true, false), row.before...)
+		_, out := m.Step(row.in)
+		if len(out.Emit) != 1 || out.Emit[0] != (Lost{row.want}) {
+			t.Errorf("%s: %v", row.danger, out.Emit)
 		}
-		if next.state != row.state || !slices.Equal(out.Do, row.do) || emit != row.emit {
-			t.Errorf("%s:\n%v\n%T%v\n-> %v\ndo   %v\nwant %v\nemit %v, want %q", row.danger, m, row.in, row.in, next, out.Do, row.do, out.Emit, row.emit)
-		}
+	}
+}
+
+func TestDangersOfClaims(t *testing.T) {
+	const a = "a-lock-0000000001"
+	var (
+		id      = actorID(1)
+		at      = attempt{1, 1}
+		again   = attempt{1, 2}
+		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
+		ask     = claim{at, own, false}
+		check   = claim{at, own, true}
+		theirs  = Target{Until: Claim}
+		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
+
+		claims = []Input{connected{1, 9}, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false}}
+		holds  = then(claims, claimed{at, 20}, watched{at, theirs, 20, 9, false})
+		yields = then(claims, occupied{at})
+	)
+	for _, row := range []dangerRow{
+		{danger: "to be first is not enough", before: claims[:1], in: joined{at, own, 7, 1, ""}, state: claiming, do: []Effect{ask, watchTarget{at, deletion(own)}}},
+		{danger: "the claim is the grant, and is watched", before: claims, in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquired"},
+		{danger: "the reply is lost: claim again, knowing that", before: claims, in: failed{ask, unknown}, state: claiming, do: []Effect{check}},
+		{danger: "and that was not sent", before: then(claims, failed{ask, unknown}), in: failed{check, session.ErrDisconnected}, state: claiming, do: []Effect{check}},
+		{danger: "it was not sent", before: claims, in: failed{ask, session.ErrDisconnected}, state: claiming, do: []Effect{ask}},
+		{danger: "what we know is out of date", before: claims, in: failed{ask, session.ErrBadVersion}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "it may not be claimed", before: claims, in: failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "another has it", before: claims, in: occupied{at}, state: waiting, do: []Effect{watchTarget{at, theirs}}, emit: "waiting"},
+		{danger: "it is free again", before: yields, in: gone{at, theirs}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "it was free before it was watched", before: yields, in: failed{watchTarget{at, theirs}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "claimed anew", before: then(yields, gone{at, theirs}), in: seen(own), state: claiming, do: []Effect{ask}},
+		{danger: "another has come before us meanwhile", before: then(yields, gone{at, theirs}), in: seen(a, own), state: waiting, do: []Effect{watchTarget{at, deletion(a)}}},
+		{danger: "our node is deleted while the claim is on its way", before: claims, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "and it is cleared", before: then(claims, gone{at, deletion(own)}), in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "a claim that was done is not a grant then", before: then(claims, gone{at, deletion(own)}), in: claimed{at, 20}, state: clearing},
+		{danger: "the claim is deleted while it is held", before: holds, in: gone{at, theirs}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim is another's while it is held", before: then(claims, claimed{at, 20}), in: watched{at, theirs, 21, 8, false}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "our node is deleted while it is held: the claim is left", before: holds, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
+		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}},
+		{danger: "a mark while claiming", before: then(claims, marked{attempt: at, target: deletion(own)}), in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquiredrevoked"},
+		{danger: "the session expires while claiming", before: claims, in: expired{1}, state: outside},
+	} {
+		row.check(t, claimant{exclusive})
 	}
 }
 

@@ -273,6 +273,7 @@ func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.watches = slices.DeleteFunc(p.watches, func(w watch) bool { return w.sub.Over() })
 	p.watches = append(p.watches, watch{e.target, sub})
 }
 
@@ -298,7 +299,7 @@ func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, 
 	told := false
 	return func(r session.Reading, err error) {
 		switch {
-		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.stand(e.target):
+		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
 		case err != nil: // or it was found to be gone, and nobody knows when that was
 			tell(failed{e, err})
@@ -315,12 +316,12 @@ func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, 
 	}
 }
 
-// stand reports whether all watches but that of the target stand: then what has happened
-// to their nodes has been told.
-func (p *Performer) stand(target Target) bool {
+// settled reports whether all that has happened to other nodes that are watched before the
+// target's end has been told.
+func (p *Performer) settled(target Target) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !slices.ContainsFunc(p.watches, func(w watch) bool { return w.target != target && !w.sub.Stands() })
+	return !slices.ContainsFunc(p.watches, func(w watch) bool { return w.target != target && w.sub.Unsettled() })
 }
 
 // mark tells the machine of a mark of revocation. That of another's node is told too, and
