@@ -771,6 +771,8 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 
 func (m Machine) notChanged(err error) (Machine, Effects) {
 	switch {
+	case errors.Is(err, session.ErrNoNode) && !m.suspect: // nor has an earlier one been done
+		return m.vanish()
 	case m.without, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		m.unclear = true
 		return m.look()

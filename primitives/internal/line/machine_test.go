@@ -790,9 +790,11 @@ func TestDangersOfDowngrades(t *testing.T) {
 		{danger: "it was not done, or not yet", before: doubt, in: seen(own), state: held, do: []Effect{change}},
 		{danger: "the first was done later", before: then(again, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
 		{danger: "the first may be done after the second has failed", before: then(again, failed{change, session.ErrSessionFull}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, guid}}},
-		{danger: "an operator has deleted our node meanwhile, or we", before: without, in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
-		{danger: "it was the operator", before: then(without, failed{change, session.ErrNoNode}), in: seen(r), state: leaving, do: leaves, emit: "lost"},
-		{danger: "the operator has deleted the parent as well", before: then(without, failed{change, session.ErrNoNode}), in: failed{list, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "an operator has deleted our node meanwhile", before: without, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "and the event comes later", before: under, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "an operator has deleted our node meanwhile, or we", before: then(again, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
+		{danger: "it was the operator", before: then(again, gone{at, deletion(own)}, failed{change, session.ErrNoNode}), in: seen(r), state: leaving, do: leaves, emit: "lost"},
+		{danger: "the operator has deleted the parent as well", before: then(again, failed{change, session.ErrNoNode}), in: failed{list, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
 		{danger: "it was refused, and our node is gone nevertheless", before: without, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{list}},
 		{danger: "it was refused: nothing has changed", before: under, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{gives(session.ErrSessionFull)}},
 		{danger: "leaving meanwhile: either node, and an answer", before: under, in: Leave{}, state: leaving, do: leaves},
@@ -859,7 +861,7 @@ func TestDangersOfRevocation(t *testing.T) {
 		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}), gone{at, deletion(own)}, ErrRevoked},
 		{"deleted, and nobody has asked", exclusive, then(holder, mine), gone{at, deletion(own)}, ErrNodeDeleted},
 		{"expired after it was asked for", exclusive, then(holder, mine, mark), expired{1}, session.ErrExpired},
-		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}, failed{changeNode{at, number, reads}, session.ErrNoNode}), seen(a), ErrRevoked},
+		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}), failed{changeNode{at, number, reads}, session.ErrNoNode}, ErrRevoked},
 		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}), gone{at, deletion(reads)}, ErrNodeDeleted},
 		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}), gone{at, deletion(reads)}, ErrRevoked},
 	} {
@@ -945,7 +947,13 @@ func TestTranscripts(t *testing.T) {
 		var m Machine
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "new" {
-				m = New(actorID(0), exclusive, d.HasArg("warm"), d.HasArg("background"))
+				var rule Rule = exclusive
+				for name, r := range rules {
+					if d.HasArg(name) {
+						rule = r
+					}
+				}
+				m = New(actorID(0), rule, d.HasArg("warm"), d.HasArg("background"))
 				return m.String() + "\n"
 			}
 			in, err := parseInput(m, d)
@@ -974,7 +982,13 @@ func (e watchTarget) String() string { return "{" + e.target.String() + "}" }
 // String prints an effect as the transcripts show it.
 func (e unwatchTarget) String() string { return "{" + e.target.String() + "}" }
 
-var longName = regexp.MustCompile(`_c_(\d{8})-0000-4000-8000-0000([0-9a-f]{8})-lock-0*(\d+)`)
+// String prints an effect as the transcripts show it.
+func (e answer) String() string { return fmt.Sprintf("{%v}", e.err) }
+
+// The marks of names, as the transcripts abbreviate them.
+var marks = map[string]string{"": "lock-", "r": "read-", "w": "write-"}
+
+var longName = regexp.MustCompile(`_c_(\d{8})-0000-4000-8000-0000([0-9a-f]{8})-(lock|read|write)-0*(\d+)`)
 
 // abbreviate shortens the names of nodes, as parseNode reads them.
 func abbreviate(s string) string {
@@ -982,33 +996,47 @@ func abbreviate(s string) string {
 		part := longName.FindStringSubmatch(name)
 		who, _ := strconv.Atoi(part[1])
 		n, _ := strconv.ParseInt(part[2], 16, 32)
+		kind := strings.TrimPrefix(part[3][:1], "l")
 		if who == 0 {
-			return fmt.Sprintf("own%d-%s", n, part[3])
+			return fmt.Sprintf("own%d-%s%s", n, kind, part[4])
 		}
-		return fmt.Sprintf("%c-%s", 'a'+who-1, part[3])
+		return fmt.Sprintf("%c-%s%s", 'a'+who-1, kind, part[4])
 	})
 	s = regexp.MustCompile(`00000000-0000-4000-8000-0000([0-9a-f]{8})`).ReplaceAllString(s, "guid")
 	return regexp.MustCompile(`\{\{\d+ \d+\} ?`).ReplaceAllString(s, "{")
 }
 
 // parseNode reads own-5 (of the present attempt), own1-5 (of the first), a-5 (somebody
-// else's), or any other name as it is.
+// else's), own-r5 and own-w5 (a reader and a writer), or any other name as it is.
 func parseNode(m Machine, s string) string {
 	who, number, ok := strings.Cut(s, "-")
-	n, err := strconv.Atoi(number)
-	if !ok || err != nil {
+	kind := strings.TrimRight(number, "0123456789")
+	n, err := strconv.Atoi(strings.TrimPrefix(number, kind))
+	if !ok || err != nil || marks[kind] == "" {
 		return s
 	}
+	name := func(guid string) string { return fmt.Sprintf("%s%s%010d", Published(guid), marks[kind], n) }
 	switch attempt := strings.TrimPrefix(who, "own"); {
 	case who == "own":
-		return fmt.Sprintf("%slock-%010d", Published(m.guid()), n)
+		return name(m.guid())
 	case attempt != who:
 		k, _ := strconv.Atoi(attempt)
-		return fmt.Sprintf("%slock-%010d", Published(attemptGUID(m.id, k)), n)
+		return name(attemptGUID(m.id, k))
 	case len(who) == 1:
-		return fmt.Sprintf("%slock-%010d", Published(attemptGUID(actorID(int(who[0]-'a')+1), 1)), n)
+		return name(attemptGUID(actorID(int(who[0]-'a')+1), 1))
 	}
 	return s
+}
+
+// parseTarget reads a node, "claim" or "members".
+func parseTarget(m Machine, s string) Target {
+	switch s {
+	case "claim":
+		return Target{Until: Claim}
+	case "members":
+		return Target{Until: Members}
+	}
+	return deletion(parseNode(m, s))
 }
 
 func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
@@ -1033,9 +1061,9 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		at.epoch = n
 	}
 	has := func(s string) bool { return slices.Contains(words, s) }
-	node := ""
+	node, target := "", Target{}
 	if len(words) > 0 {
-		node = parseNode(m, words[0])
+		node, target = parseNode(m, words[0]), parseTarget(m, words[0])
 	}
 	switch d.Cmd {
 	case "leave":
@@ -1063,9 +1091,23 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		}
 		return listed{at, Sight{Names: names}}, nil
 	case "watched":
-		return watched{at, deletion(node), int64(val["czxid"]), int64(val["owner"]), false}, nil
+		return watched{at, target, int64(val["czxid"]), int64(val["owner"]), false}, nil
 	case "gone":
-		return gone{at, deletion(node)}, nil
+		return gone{at, target}, nil
+	case "marked":
+		var deadline time.Time
+		if has("forced") {
+			deadline = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		}
+		return marked{at, target, deadline}, nil
+	case "downgrade":
+		return Downgrade{}, nil
+	case "changed":
+		return changed{at}, nil
+	case "claimed":
+		return claimed{at, int64(val["zxid"])}, nil
+	case "occupied":
+		return occupied{at}, nil
 	case "withdrawn":
 		return withdrawn{at, node}, nil
 	case "failed":
@@ -1074,13 +1116,14 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 			"unknown":      fmt.Errorf("%w, %w", session.ErrUnknownOutcome, session.ErrDisconnected),
 			"disconnected": session.ErrDisconnected, "expired": session.ErrExpired,
 		}[words[1]]
-		node := ""
+		target := Target{}
 		if len(words) > 2 {
-			node = parseNode(m, words[2])
+			target = parseTarget(m, words[2])
 		}
 		e := map[string]Effect{
 			"inspect": inspectParent{at}, "make": makeParent{at}, "create": createNode{at, m.guid(), false}, "create-plainly": createNode{at, m.guid(), true},
-			"list": listParent{at}, "watch": watchTarget{at, deletion(node)},
+			"list": listParent{at}, "watch": watchTarget{at, target}, "change": changeNode{at, m.node, m.to},
+			"claim": claim{at, m.node, false}, "claim-again": claim{at, m.node, true},
 		}[words[0]]
 		if e == nil || err == nil {
 			return nil, fmt.Errorf("failed what, and why?")
