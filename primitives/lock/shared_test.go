@@ -140,7 +140,7 @@ func (b *book) enter(t *testing.T, kind lock.Kind, l *lock.Lock) {
 	b.newest = max(b.newest, n)
 }
 
-// lower notes a downgrade.
+// lower notes that a lock is about to be downgraded.
 func (b *book) lower() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,11 +181,11 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 				pause(r)
 				if kind == lock.Write && r.IntN(2) == 0 {
 					token, node := l.Token(), l.Node()
+					b.lower() // from now on others who share may come
+					kind = lock.Read
 					if err := l.Downgrade(t.Context()); err != nil {
 						t.Error(err)
 					}
-					b.lower() // others who share may have come already
-					kind = lock.Read
 					if l.Token() != token || l.Node() == node || number(t, l.Node()) != number(t, node) {
 						t.Errorf("token %d at %s, it was %d at %s", l.Token(), l.Node(), token, node)
 					}
@@ -228,11 +228,12 @@ func TestReadersAndWriters(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(1, 1))
-				for {
+				for n := 0; ; n++ {
 					select {
 					case <-over:
+						t.Logf("%d faults", n)
 						return
-					case <-time.After(time.Duration(r.IntN(100)) * time.Millisecond):
+					case <-time.After(time.Duration(r.IntN(300)) * time.Millisecond):
 					}
 					id := all[r.IntN(len(all))].ID()
 					switch r.IntN(3) {
