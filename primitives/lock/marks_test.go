@@ -17,9 +17,9 @@ import (
 func TestHeirWithoutNode(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		ctx := t.Context()
-		holder := mustAcquire(t, b, "/l")
+		holder := mustAcquire(t, b, "/heir")
 		defer holder.Close()
-		heir, err := lock.New(a, "/l", nil)
+		heir, err := lock.New(a, "/heir", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestHeirWithoutNode(t *testing.T) {
 			t.Fatal(ev)
 		}
 		synctest.Wait() // until it watches
-		line, err := lock.Contenders(ctx, b, "/l", nil)
+		line, err := lock.Contenders(ctx, b, "/heir", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestHeirWithoutNode(t *testing.T) {
 		if err := holder.Release(ctx); err != nil {
 			t.Fatal(err)
 		}
-		next := mustAcquire(t, b, "/l") // before it knows
+		next := mustAcquire(t, b, "/heir") // before it knows
 		synctest.Wait()
 		if heir.Token() != 0 {
 			t.Errorf("%s is held as well as %s", heir.Node(), next.Node())

@@ -510,7 +510,7 @@ func TestNothingToDowngrade(t *testing.T) {
 	withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		for _, kind := range []lock.Kind{lock.Exclusive, lock.Read, lock.Write} {
-			holder, waiter := acquireAs(t, kind, all[0], "/l", nil), joinAs(t, lock.Write, all[0], "/l", nil)
+			holder, waiter := acquireAs(t, kind, all[0], "/nothing", nil), joinAs(t, lock.Write, all[0], "/nothing", nil)
 			if err := waiter.Downgrade(ctx); !errors.Is(err, lock.ErrNotHeld) {
 				t.Errorf("a waiter: %v", err)
 			}
@@ -799,7 +799,7 @@ func TestLostReplies(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				ctx, id := t.Context(), all[0].ID()
+				id := all[0].ID()
 				paths := 0
 				cycle := func(name string) {
 					t.Helper()
@@ -828,20 +828,20 @@ func TestLostReplies(t *testing.T) {
 					}
 					token := l.Token()
 					if test.lower {
-						if err := l.Downgrade(ctx); err != nil {
+						if err := l.Downgrade(t.Context()); err != nil {
 							t.Errorf("%s: %v", name, err)
 						}
-						if _, err := all[1].Multi(ctx, l.Guard()); err != nil || l.Token() != token {
+						if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
 							t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
 						}
-						other, err := lock.TryAcquireRead(ctx, all[1], path, nil)
+						other, err := lock.TryAcquireRead(t.Context(), all[1], path, nil)
 						if err != nil {
 							t.Errorf("%s: downgraded, and not shared: %v", name, err)
 						} else {
 							mustRelease(t, other)
 						}
 					}
-					if err := l.Release(ctx); err != nil {
+					if err := l.Release(t.Context()); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
 					<-time.After(time.Second)

@@ -452,33 +452,26 @@ func inspectDowngrade(m Machine, in Input, next Machine, out Effects) string {
 
 func withdraws(out Effects) bool {
 	return slices.ContainsFunc(out.Do, func(e Effect) bool {
-		switch e.(type) {
-		case withdrawNode, withdrawAll:
-			return true
-		}
-		return false
+		_, one := e.(withdrawNode)
+		_, all := e.(withdrawAll)
+		return one || all
 	})
 }
 
 // ends reports whether the session ends.
 func ends(in Input) bool {
-	switch in.(type) {
-	case expired, closed:
-		return true
-	}
-	return false
+	_, gone := in.(expired)
+	return gone || in == Input(closed{})
 }
 
 // denied reports whether it is certain that a claim has not been done.
 func denied(in Input) bool {
-	switch in := in.(type) {
-	case occupied:
-		return true
-	case failed:
-		_, ok := in.what.(claim)
-		return ok && !errors.Is(in.err, session.ErrUnknownOutcome) && !errors.Is(in.err, session.ErrDisconnected)
+	if f, ok := in.(failed); ok {
+		_, ok = f.what.(claim)
+		return ok && !errors.Is(f.err, session.ErrUnknownOutcome) && !errors.Is(f.err, session.ErrDisconnected)
 	}
-	return false
+	_, ok := in.(occupied)
+	return ok
 }
 
 // inspectEnd returns in which way a Machine would not end, or "".

@@ -355,11 +355,9 @@ func (w *world) actions() (normal, faulty []action) {
 
 // doubtful reports whether an effect must not just be repeated when its answer is lost.
 func doubtful(do Effect) bool {
-	switch do.(type) {
-	case createNode, changeNode:
-		return true
-	}
-	return false
+	_, creates := do.(createNode)
+	_, changes := do.(changeNode)
+	return creates || changes
 }
 
 // crashed reports whether nobody is left in the session.
@@ -679,13 +677,10 @@ func (w *world) serve(i int, r request) {
 		in = withdrawn(e)
 	case withdrawAll:
 		w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool {
-			switch do := r.do.(type) {
-			case createNode:
-				return do.guid == e.guid
-			case changeNode:
-				return strings.HasPrefix(do.to, Published(e.guid))
+			if c, ok := r.do.(createNode); ok {
+				return c.guid == e.guid
 			}
-			return false
+			return strings.HasPrefix(r.do.(changeNode).to, Published(e.guid))
 		})
 		in = withdrawn{attempt: e.attempt}
 		for _, n := range w.nodes {
@@ -954,6 +949,7 @@ func (w *world) step(i int) {
 			case (forced || errors.Is(ev.Err, ErrNodeDeleted)) && !slices.Contains(w.struck, before.node) && !slices.Contains(w.struck, before.to) && !w.gone(i) && !w.lowered(before):
 				panic(violation(fmt.Sprintf("contender %d has lost %s, and nobody has deleted it", i, before.node)))
 			}
+		case Waiting, Suspended, Resumed, Revoked, Released:
 		}
 	}
 	for _, e := range out.Do {
