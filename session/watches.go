@@ -84,6 +84,22 @@ func (sub *Subscription) Cancel() {
 	sub.session.unfollow(sub)
 }
 
+// Over reports whether nothing more will be told.
+func (sub *Subscription) Over() bool { return sub.over.Load() }
+
+// Unsettled reports, where the session tells its answers, whether something may have
+// become of the node before what is told there that is yet to be told: while the
+// node is being read, first or after a change.
+func (sub *Subscription) Unsettled() bool {
+	if sub.entry == nil || sub.Over() {
+		return false
+	}
+	t := &sub.session.watches
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !sub.entry.armed
+}
+
 func (sub *Subscription) read(r Reading) {
 	if !sub.over.Load() {
 		sub.told = true

@@ -57,6 +57,29 @@ func callSites(ctx context.Context, s *session.Session, results chan error, path
 	l.Close()
 	_ = lock.Options{ReleaseInBackground: true}
 
+	for _, open := range []func(*session.Session, string, *lock.Options) (*lock.Lock, error){lock.NewRead, lock.NewWrite} {
+		l, err := open(s, "/locks/table", &lock.Options{Layout: lock.Curator})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-l.Revoked():
+		case <-l.Done():
+		}
+		_ = errors.Is(l.Downgrade(ctx), lock.ErrNotHeld)
+		_ = errors.Is(l.Upgrade(ctx), lock.ErrUpgrade)
+		l.Close()
+	}
+	for _, acquire := range []func(context.Context, *session.Session, string, *lock.Options) (*lock.Lock, error){
+		lock.AcquireRead, lock.AcquireWrite, lock.TryAcquireRead, lock.TryAcquireWrite,
+	} {
+		l, err := acquire(ctx, s, "/locks/table", &lock.Options{Layout: lock.Kazoo})
+		if err != nil {
+			return err
+		}
+		l.Close()
+	}
+
 	cs, err2 := lock.Contenders(ctx, s, "/locks/table", nil)
 	for _, c := range cs {
 		_, _, _, _, _ = c.Node, c.Kind, c.Data, c.Session, c.Holding

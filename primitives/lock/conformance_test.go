@@ -9,15 +9,21 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	conformance.Run(t, conformance.Recipe[lock.Event]{
-		Open: func(s *session.Session) (conformance.Handle[lock.Event], error) { return lock.New(s, "/locks/a", nil) },
-		Last: func(ev lock.Event) bool {
-			switch ev.(type) {
-			case lock.Released, lock.Lost:
-				return true
-			case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
-			}
-			return false
-		},
-	})
+	for name, open := range map[string]func(*session.Session, string, *lock.Options) (*lock.Lock, error){
+		"exclusive": lock.New, "read": lock.NewRead, "write": lock.NewWrite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			conformance.Run(t, conformance.Recipe[lock.Event]{
+				Open: func(s *session.Session) (conformance.Handle[lock.Event], error) { return open(s, "/locks/a", nil) },
+				Last: func(ev lock.Event) bool {
+					switch ev.(type) {
+					case lock.Released, lock.Lost:
+						return true
+					case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
+					}
+					return false
+				},
+			})
+		})
+	}
 }

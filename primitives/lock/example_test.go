@@ -166,3 +166,72 @@ func ExampleContenders() {
 	// exclusive true
 	// exclusive false
 }
+
+// Readers share; a writer waits for them, and they for it.
+func ExampleAcquireRead() {
+	ctx := context.Background()
+	a, b, end, err := sessions(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+
+	first, err := lock.AcquireRead(ctx, a, "/locks/table", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer first.Close()
+	second, err := lock.AcquireRead(ctx, b, "/locks/table", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer second.Close()
+	_, err = lock.TryAcquireWrite(ctx, b, "/locks/table", nil)
+	fmt.Println(err)
+
+	// Who reads already, and would wait for itself, is told.
+	work, cancel := first.Context(ctx)
+	defer cancel()
+	_, err = lock.AcquireWrite(work, a, "/locks/table", nil)
+	fmt.Println(err)
+	// Output:
+	// try lock /locks/table: lock held by another
+	// acquire lock /locks/table: a read lock cannot be upgraded: release it first
+}
+
+// A writer that lets readers in, and no other writer.
+func ExampleLock_Downgrade() {
+	ctx := context.Background()
+	a, b, end, err := sessions(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+
+	held, err := lock.AcquireWrite(ctx, a, "/locks/table", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer held.Close()
+	_, err = lock.TryAcquireRead(ctx, b, "/locks/table", nil)
+	fmt.Println(err)
+
+	token := held.Token()
+	fmt.Println(held.Downgrade(ctx), held.Token() == token)
+	reader, err := lock.TryAcquireRead(ctx, b, "/locks/table", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer reader.Close()
+	fmt.Println(held.Downgrade(ctx))
+	// Output:
+	// try lock /locks/table: lock held by another
+	// <nil> true
+	// downgrade lock /locks/table: no write lock
+}

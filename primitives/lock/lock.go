@@ -21,6 +21,8 @@ var ErrReleased = errors.New("lock released")
 type Lock struct {
 	handle *line.Handle[Event]
 	place  place
+	kind   Kind // that it was opened as
+	layout Layout
 }
 
 // New joins the line for the lock at path, which all contenders share, and returns
@@ -40,8 +42,8 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 // nor the next moment in which the session is connected. If the place is lost for
 // another reason, the error wraps [ErrLost] and the reason.
 //
-// If ctx comes from [Lock.Context] of a read lock of the same session and path, the error
-// is [ErrUpgrade], at once.
+// If ctx comes from [Lock.Context] of a read lock of the same session and path, or of a write
+// lock that was downgraded, the error is [ErrUpgrade], at once.
 func Acquire(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return acquire(ctx, s, path, Exclusive, opts)
 }
@@ -91,7 +93,7 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 		r = prioritize(s, path, o).recipe(kind)
 	}
 	h := line.Open(s, r, &manner, o.ReleaseInBackground)
-	return &Lock{h, place{s, path, kind}}, nil
+	return &Lock{h, place{s, path}, kind, o.Layout}, nil
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
@@ -145,10 +147,7 @@ func (l *Lock) Err() error { return l.handle.Err() }
 // [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its
 // resources are freed by the cancel function, or with the lock.
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	if l.place.kind == Read {
-		parent = context.WithValue(parent, l.place, true)
-	}
-	return l.handle.Context(parent)
+	return l.handle.Context(context.WithValue(parent, l.place, l))
 }
 
 // Token returns the fencing token of the grant, which grows with every exclusive grant of

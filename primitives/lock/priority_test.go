@@ -69,8 +69,6 @@ func standsAt(t *testing.T, open openFunc, s *session.Session, path string, opts
 	return l
 }
 
-func holds(l *lock.Lock) bool { return l.Token() != 0 && !isClosed(l.Done()) }
-
 // remains returns what there is at path that is more than who may come again needs.
 func remains(t *testing.T, s *session.Session, path string) []string {
 	t.Helper()

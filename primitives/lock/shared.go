@@ -66,17 +66,26 @@ func (l *Lock) Upgrade(context.Context) error {
 	return fmt.Errorf("upgrade lock %s: %w", l.place.path, ErrUpgrade)
 }
 
-// A place is what the contexts of read locks carry, so that who would wait for itself
-// is told.
+// A place is a lock of a session. It is the key under which the contexts of a lock carry
+// it, so that who would wait for itself is told.
 type place struct {
 	session *session.Session
 	path    string
-	kind    Kind
+}
+
+// shares reports whether the lock is, or is to be, a reader's.
+func (l *Lock) shares() bool {
+	if l.kind == Read {
+		return true
+	}
+	_, node := session.Split(l.Node()) // after a downgrade that of a reader
+	c, ok := grammars[l.layout].Parse(node)
+	return ok && Kind(c.Kind) == Read
 }
 
 // reenters refuses to wait for a lock of which the caller shares already.
 func reenters(ctx context.Context, s *session.Session, path string, kind Kind) error {
-	if kind != Read && ctx.Value(place{s, path, Read}) != nil {
+	if l, ok := ctx.Value(place{s, path}).(*Lock); ok && kind != Read && l.shares() {
 		return fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
 	}
 	return nil

@@ -236,13 +236,14 @@ func (h *Handle[Ev]) Release(ctx context.Context) error {
 // Downgrade has the holder exclude others that share no more.
 func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
 	err, failed := actors.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })
-	if errors.Is(failed, actors.ErrEnded) {
-		if err = h.Err(); err != nil {
-			return err
-		}
+	switch {
+	case errors.Is(failed, actors.ErrEnded):
 		err = ErrNotHeld
-	} else if failed != nil {
+	case failed != nil:
 		err = failed
+	}
+	if lost := h.Err(); lost != nil && errors.Is(err, ErrNotHeld) {
+		return fmt.Errorf("downgrade %w", lost)
 	}
 	if err != nil {
 		return fmt.Errorf("downgrade %s %s: %w", h.performer.Name, h.performer.Path, err)

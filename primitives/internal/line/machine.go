@@ -275,6 +275,7 @@ type change struct {
 	to      string // what it is to be; "" if none is under way
 	reply   actors.Reply[error]
 	without bool // our node is gone, which is part of it, or not
+	unclear bool // it was done or not: a list is to tell
 }
 
 // New returns the machine of a handle. id is a UUID in text form. warm says
@@ -323,6 +324,7 @@ func (m Machine) String() string {
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
 		{m.lessened, "lessened"},
+		{m.unclear, "unclear"},
 		{m.suspended, "suspended"},
 		{m.revoked, "revoked"},
 		{m.said, "said"},
@@ -421,7 +423,7 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 			return m.yield()
 		}
 	case changed:
-		if m.to != "" {
+		if m.to != "" && !m.unclear {
 			return m.changed()
 		}
 	case asked:
@@ -477,7 +479,7 @@ func (m Machine) make() (Machine, Effects) {
 func (m Machine) join() (Machine, Effects) {
 	m.state = joining
 	out := do(createNode{m.attempt, m.guid(), m.parent == foreign})
-	if m.rule.Lists() {
+	if m.rule.Lists() && !m.listing { // one that is under way was asked for with an earlier create
 		m.listing = true
 		out.Do = append(out.Do, listParent{m.attempt})
 	}
@@ -526,7 +528,7 @@ func (m Machine) listed(s Sight, stale bool) (Machine, Effects) {
 			out.Do = append(out.Do, listParent{m.attempt})
 		}
 		return m, out
-	case m.to != "":
+	case m.unclear:
 		return m.compared(s)
 	}
 	return m, Effects{}
@@ -796,6 +798,7 @@ func (m Machine) changed() (Machine, Effects) {
 		m.target, m.lessened = Target{m.node, Claim}, true
 		e = append(e, watchTarget{m.attempt, m.target})
 	}
+	m.marked, m.until = false, time.Time{} // the mark is gone with the node that carried it
 	return m, do(e...)
 }
 
@@ -805,6 +808,7 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 	case slices.Contains(s.Names, m.to):
 		return m.changed()
 	case slices.Contains(s.Names, m.node) && !m.without:
+		m.suspect, m.unclear = true, false // the first may yet be done, when this one has failed
 		return m, do(changeNode{m.attempt, m.node, m.to})
 	}
 	return m.vanish()
@@ -812,12 +816,13 @@ func (m Machine) compared(s Sight) (Machine, Effects) {
 
 func (m Machine) notChanged(err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+	case errors.Is(err, session.ErrNoNode) && !m.suspect && !m.rule.Claims(): // nor has an earlier one been done
+		return m.vanish()
+	case m.without, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+		m.unclear = true
 		return m.look()
 	case errors.Is(err, session.ErrDisconnected):
 		return m, do(changeNode{m.attempt, m.node, m.to})
-	case m.without:
-		return m.vanish()
 	}
 	e := answer{m.attempt, m.reply, err}
 	m.change = change{}
@@ -851,11 +856,11 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 	case watchTarget:
 		return m.notWatched(e.target, err)
 	case claim:
-		if m.state == claiming {
+		if m.state == claiming && e.node == m.node {
 			return m.notClaimed(e, err)
 		}
 	case changeNode:
-		if m.to == e.to {
+		if m.to == e.to && !m.unclear {
 			return m.notChanged(err)
 		}
 	case announce:
@@ -904,7 +909,7 @@ func (m Machine) notJoined(plain bool, err error) (Machine, Effects) {
 
 func (m Machine) notListed(err error) (Machine, Effects) {
 	switch {
-	case m.state != recovering && m.state != waiting && m.to == "": // nobody wants it any more
+	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
 		return m, Effects{}
 	case errors.Is(err, session.ErrDisconnected):
 		return m.look()
@@ -977,6 +982,9 @@ func (m Machine) depart() (Machine, []Effect) {
 	default:
 		m.state = ended
 		return m, e
+	}
+	if m.to != "" {
+		e = append(e, answer{m.attempt, m.reply, ErrNotHeld})
 	}
 	m.state, m.listing, m.change = leaving, false, change{}
 	if m.inBackground {

@@ -110,46 +110,118 @@ var exclusive = First{Grammar: &Grammar{Prefix: Published, Separated: true, Mark
 // deletion is what is mostly awaited of a node.
 func deletion(node string) Target { return Target{Node: node} }
 
+// reader and writer are rules of the read-write lock.
+var (
+	reader = First{Grammar: shared, Kind: Read, EventGrants: true}
+	writer = First{Grammar: shared, Kind: Write, EventGrants: true}
+)
+
+// A claimant is a rule by which who comes first has yet to claim what the line is for.
+type claimant struct{ First }
+
+func (claimant) Claims() bool                                 { return true }
+func (c claimant) Downgrade(_, _ string) (Rule, string, bool) { return c, "", false }
+
+// An announcer is a rule by which the holder tells the next one, of which the next one need
+// not know the name.
+type announcer struct{ First }
+
+func (announcer) Announces() bool                              { return true }
+func (announcer) Lists() bool                                  { return true }
+func (a announcer) Downgrade(_, _ string) (Rule, string, bool) { return a, "", false }
+
+func (a announcer) Locate(s Sight, own, guid string) Position {
+	p := a.First.Locate(s, own, guid)
+	p.Heir = false
+	if p.Ahead > 0 {
+		p.Watch.Until = Changed
+	}
+	p.Announce = p.Ahead == 0 && len(s.Names) > 1
+	if s.Data == "bad" {
+		p.Err = session.ErrInvalidArgument
+	}
+	return p
+}
+
+var rules = map[string]Rule{
+	"exclusive": exclusive, "read": reader, "write": writer, "claiming": claimant{exclusive}, "announcing": announcer{exclusive},
+}
+
 // alphabet returns every Input to m over a small number of nodes and errors,
-// possible or not.
+// possible or not. Of those that are for another attempt there are few.
 func alphabet(m Machine) []Input {
-	own, twin := Published(m.guid())+"lock-0000000005", Published(m.guid())+"lock-0000000003"
-	const a, b, c = "lock-0000000001", "lock-0000000002", "x-lock-0000000004"
-	ins := []Input{Leave{}, connected{1, 1}, suspended{}, resumed{}, closed{}, expired{m.attempt.epoch}, expired{m.attempt.epoch + 1}}
-	for _, at := range []attempt{m.attempt, {m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
-		ins = append(ins, inspected{at, true, true}, inspected{at, true, false}, inspected{at, false, false}, made{at})
-		for _, node := range []string{own, twin} {
-			ins = append(ins, joined{at, node, 0, 0, ""}, joined{at, node, 7, 1, ""}, joined{at, node, 7, 2, ""})
-		}
-		for _, names := range [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}} {
-			ins = append(ins, listed{at, Sight{Names: names}})
-		}
-		for _, node := range []string{own, twin, a, b} {
-			ins = append(ins, watched{at, deletion(node), 7, 1, false}, watched{at, deletion(node), 8, 1, false}, watched{at, deletion(node), 7, 2, false}, gone{at, deletion(node)})
-		}
-		for _, node := range []string{"", own, twin} {
-			ins = append(ins, withdrawn{at, node})
-		}
-		for _, err := range []error{
-			session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
-			session.ErrNoAuth, session.ErrExpired, session.ErrClosed, session.ErrSessionFull,
-		} {
-			for _, e := range []Effect{
-				inspectParent{at},
-				makeParent{at},
-				createNode{at, m.guid(), false},
-				createNode{at, m.guid(), true},
-				listParent{at},
-				watchTarget{at, deletion(own)},
-				watchTarget{at, deletion(twin)},
-				watchTarget{at, deletion(a)},
-				watchTarget{at, deletion(b)},
-				unwatchTarget{at, deletion(a)},
-				withdrawNode{at, own},
-				withdrawAll{at, m.guid()},
-			} {
-				ins = append(ins, failed{e, err})
-			}
+	own, twin := m.rule.Name(m.guid())+"0000000005", m.rule.Name(m.guid())+"0000000003"
+	a, b, c, ahead := "lock-0000000001", "lock-0000000002", "x-lock-0000000004", Gone
+	_, weaker, downgrades := m.rule.Downgrade(own, m.guid())
+	if f, ok := m.rule.(First); ok && f.Grammar == shared {
+		a, b, c = "a-read-0000000001", "b-write-0000000002", "c-lock-0000000004"
+	}
+	if m.rule.Announces() {
+		ahead = Changed
+	}
+	later := time.Unix(1, 0)
+	ins := []Input{Leave{}, Downgrade{}, Look{}, connected{1, 1}, suspended{}, resumed{}, closed{}, expired{m.attempt.epoch}, expired{m.attempt.epoch + 1}}
+	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
+		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
+			watched{at, deletion(own), 7, 1, false}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
+			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, withdrawn{at, own}, withdrawn{at, ""},
+			failed{createNode{at, m.guid(), false}, session.ErrDisconnected}, failed{listParent{at}, session.ErrNoNode},
+			failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, failed{changeNode{at, own, weaker}, session.ErrDisconnected},
+			failed{claim{at, own, false}, session.ErrDisconnected})
+	}
+	at := m.attempt
+	ins = append(ins, inspected{at, true, true}, inspected{at, true, false}, inspected{at, false, false}, made{at})
+	lists := [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}}
+	nodes := []Target{deletion(own), deletion(twin), {a, ahead}, {b, ahead}}
+	effects := []Effect{
+		inspectParent{at},
+		makeParent{at},
+		createNode{at, m.guid(), false},
+		createNode{at, m.guid(), true},
+		listParent{at},
+		unwatchTarget{at, deletion(a)},
+		withdrawNode{at, own},
+		withdrawAll{at, m.guid()},
+	}
+	if m.rule.Claims() {
+		ins = append(ins, claimed{at, 9}, occupied{at})
+		nodes = append(nodes, Target{own, Claim})
+		effects = append(effects, claim{at, own, false}, claim{at, own, true})
+	}
+	if m.rule.Announces() {
+		ins = append(ins, announced{at}, watched{at, Target{a, Changed}, 7, 2, true}, watched{at, Target{b, Changed}, 7, 2, true}, listed{at, Sight{Names: []string{own}, Data: "bad"}})
+		nodes = append(nodes, Target{Until: Members})
+		effects = append(effects, announce{at, own})
+	}
+	if downgrades || m.rule == Rule(reader) {
+		ins = append(ins, changed{at})
+	}
+	if downgrades {
+		lists = append(lists, []string{weaker}, []string{own, weaker}, []string{a, weaker, b})
+		nodes = append(nodes, deletion(weaker))
+		effects = append(effects, changeNode{at, own, weaker})
+	}
+	for _, node := range []string{own, twin} {
+		ins = append(ins, joined{at, node, 0, 0, ""}, joined{at, node, 7, 1, ""}, joined{at, node, 7, 2, ""})
+	}
+	for _, names := range lists {
+		ins = append(ins, listed{at, Sight{Names: names}})
+	}
+	for _, node := range nodes {
+		ins = append(ins, watched{at, node, 7, 1, false}, watched{at, node, 9, 1, false}, watched{at, node, 7, 2, false}, gone{at, node})
+		effects = append(effects, watchTarget{at, node})
+	}
+	ins = append(ins, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
+	for _, node := range []string{"", own, twin} {
+		ins = append(ins, withdrawn{at, node})
+	}
+	ins = append(ins, failed{effects[2], session.ErrSessionFull}, failed{effects[2], session.ErrClosed}, failed{effects[len(effects)-1], session.ErrBadVersion})
+	for _, err := range []error{
+		session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
+		session.ErrNoAuth, session.ErrExpired,
+	} {
+		for _, e := range effects {
+			ins = append(ins, failed{e, err})
 		}
 	}
 	return ins
@@ -161,6 +233,13 @@ func TestExhaustion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an exploration")
 	}
+	for name, rule := range rules {
+		t.Run(name, func(t *testing.T) { exhaust(t, rule) })
+	}
+}
+
+func exhaust(t *testing.T, rule Rule) {
+	t.Helper()
 	type position struct {
 		Machine
 		phase
@@ -177,7 +256,9 @@ func TestExhaustion(t *testing.T) {
 	}
 	for _, warm := range []bool{false, true} {
 		for _, background := range []bool{false, true} {
-			add(position{Machine: New(actorID(1), exclusive, warm, background)})
+			if rule == Rule(exclusive) || warm && !background { // all rules prepare and end alike
+				add(position{Machine: New(actorID(1), rule, warm, background)})
+			}
 		}
 	}
 	steps := 0
@@ -215,7 +296,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 	switch {
 	case p == broken:
 		return "breaks the grammar"
-	case m.Ended() && (next != m || len(out.Do)+len(out.Emit) > 0):
+	case m.Ended() && in != Input(Downgrade{}) && (next != m || len(out.Do)+len(out.Emit) > 0):
 		return "acts after the end"
 	case isAnswer && reply.of() != m.attempt && (next != m || len(out.Do)+len(out.Emit) > 0):
 		return "takes an answer that was not for it"
@@ -223,8 +304,16 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "does not know what it has said"
 	case next.Ended() && !next.said:
 		return "ends in silence"
-	case next.Holding() && (next.node == "" || next.czxid == 0):
+	case next.Holding() && (next.node == "" || next.token == 0):
 		return "holds without node or token"
+	case m.Holding() && next.Holding() && next.token != m.token:
+		return "changes its token"
+	case (next.Holding() || next.state == claiming) && next.czxid == 0 && next.rule == m.rule && m.state == waiting && !m.rule.Claims(): // who claims checks its node with that
+		return "takes its turn by a node that is not known to be its own"
+	case next.to != "" && !next.Holding() && !next.Ended():
+		return "downgrades what it does not hold"
+	case next.marked && !next.revoked && next.Holding(), next.revoked && !m.revoked && !next.Holding():
+		return "keeps to itself that it is asked to leave"
 	case next.Holding() && !p.holding(), !next.Holding() && p.holding() && next.state != leaving:
 		return "holds in secret"
 	case next.state == waiting && next.node == "":
@@ -233,8 +322,15 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "waits for nothing"
 	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
-	case next.listing && next.state != waiting && next.state != recovering && next.to == "" && !next.rule.Lists() && !next.Ended():
+	case next.listing && next.state != waiting && next.state != recovering && !next.unclear && !next.rule.Lists() && !next.Ended():
 		return "forgot that it asked for a list"
+	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.standing() && !withdraws(out) && !ends(in):
+		return "leaves its claim behind"
+	case m.state == claiming && next.state == waiting && !denied(in):
+		return "forgot that it may have claimed"
+	}
+	if complaint := inspectDowngrade(m, in, next, out); complaint != "" {
+		return complaint
 	}
 	for _, ev := range out.Emit {
 		switch ev := ev.(type) {
@@ -243,13 +339,18 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 				return "tells its position for nothing"
 			}
 		case Acquired:
-			if ev.Token != next.czxid || ev.Node != next.node {
+			if ev.Token != next.token || ev.Node != next.node || !next.rule.Claims() && next.token != next.czxid {
 				return "tells another grant than its own"
 			}
 			j, isJoined := in.(joined)
 			l, isListed := in.(listed)
 			g, isGone := in.(gone)
-			switch p := exclusive.Locate(l.Sight, m.node, m.guid()); {
+			c, isClaimed := in.(claimed)
+			switch p := m.rule.Locate(l.Sight, m.node, m.guid()); {
+			case m.rule.Claims():
+				if !isClaimed || m.state != claiming || ev.Token != c.zxid {
+					return "has claimed nothing"
+				}
 			case isJoined && j.children != 1:
 				return "is not alone"
 			case isListed && (!p.Present || p.Ahead > 0):
@@ -272,7 +373,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 	}
 	lists := 0
 	for _, e := range out.Do {
-		if e.of() != m.attempt && e.of() != next.attempt || e.of().epoch == 0 {
+		if _, ok := e.(answer); !ok && (e.of() != m.attempt && e.of() != next.attempt || e.of().epoch == 0) {
 			return fmt.Sprintf("%T for another attempt", e)
 		}
 		ok := false
@@ -287,11 +388,20 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		case watchTarget:
 			ok = next.standing() && (e.target == deletion(next.node) || e.target == next.target)
 		case unwatchTarget:
-			ok = e.target == m.target && e.target != next.target
-		case claim, changeNode, announce, ask, answer:
-			ok = next.Holding() || next.state == claiming
+			ok = e.target == m.target && e.target != next.target || e.target == deletion(m.node) && m.node != next.node && next.Holding()
+		case claim:
+			f, isFailed := in.(failed)
+			ok = next.state == claiming && next.rule.Claims() && e.node == next.node && e.again == (isFailed && (errors.Is(f.err, session.ErrUnknownOutcome) || f.what == Effect(claim{next.attempt, next.node, true})))
+		case changeNode:
+			ok = next.Holding() && e.from == next.node && e.to == next.to
+		case ask:
+			ok = next.standing()
+		case announce:
+			ok = next.Holding() && next.rule.Announces() && e.node == next.node
+		case answer:
+			ok = true // see inspectDowngrade
 		case withdrawNode:
-			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.standing() && e.node != next.node && strings.HasPrefix(e.node, Published(m.guid()))
+			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.standing() && e.node != next.node && strings.HasPrefix(e.node, m.rule.Prefix(m.guid()))
 		case withdrawAll:
 			ok = e.guid == m.guid() && !next.standing() && (next.state == clearing || next.state == leaving || next.Ended())
 		}
@@ -299,7 +409,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			return fmt.Sprintf("asks for %T%v", e, e)
 		}
 	}
-	if m.listing && next.listing && lists > 0 {
+	if m.listing && next.listing && lists > 0 && m.attempt == next.attempt {
 		if _, ok := in.(listed); !ok {
 			if f, ok := in.(failed); !ok || f.what != (listParent{m.attempt}) {
 				return "asks for two lists"
@@ -307,6 +417,63 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		}
 	}
 	return ""
+}
+
+// inspectDowngrade expects every downgrade to be answered once, unless the machine ends.
+func inspectDowngrade(m Machine, in Input, next Machine, out Effects) string {
+	open, answers := 0, 0
+	if m.to != "" && !m.Ended() {
+		open++
+	}
+	if _, ok := in.(Downgrade); ok {
+		open++
+	}
+	done := false
+	for _, e := range out.Do {
+		if e, ok := e.(answer); ok {
+			answers++
+			done = e.err == nil
+		}
+	}
+	still := 0
+	if next.to != "" && !next.Ended() {
+		still = 1
+	}
+	switch {
+	case answers > open, answers+still < open && !next.Ended():
+		return fmt.Sprintf("gives %d answers to %d downgrades, %d to come", answers, open, still)
+	case done && (m.to == "" || !next.Holding() || next.node != m.to || next.rule == m.rule):
+		return "has not done the downgrade"
+	case !done && next.rule != m.rule:
+		return "is downgraded in secret"
+	case m.to == "" && next.to != "" && in != Input(Downgrade{}):
+		return "is downgraded for nothing"
+	}
+	return ""
+}
+
+func withdraws(out Effects) bool {
+	return slices.ContainsFunc(out.Do, func(e Effect) bool {
+		_, one := e.(withdrawNode)
+		_, all := e.(withdrawAll)
+		return one || all
+	})
+}
+
+// ends reports whether the session ends.
+func ends(in Input) bool {
+	_, gone := in.(expired)
+	return gone || in == Input(closed{})
+}
+
+// denied reports whether it is certain that a claim has not been done.
+func denied(in Input) bool {
+	if f, ok := in.(failed); ok {
+		_, ok = f.what.(claim)
+		return ok && !errors.Is(f.err, session.ErrUnknownOutcome) && !errors.Is(f.err, session.ErrDisconnected)
+	}
+	_, ok := in.(occupied)
+	return ok
 }
 
 // inspectEnd returns in which way a Machine would not end, or "".
@@ -383,16 +550,7 @@ func TestDangers(t *testing.T) {
 		cleared = append(slices.Clone(doubt), gone{at, deletion(own)})                                    // clearing
 		failing = append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}) // leaving, and has said so
 	)
-	for _, row := range []struct {
-		danger     string
-		cold       bool
-		background bool
-		before     []Input
-		in         Input
-		state      state
-		do         []Effect
-		emit       string
-	}{
+	for _, row := range []dangerRow{
 		{danger: "nothing is asked without a session", in: resumed{}, state: outside},
 		{danger: "leaving before there is a session needs nobody", in: Leave{}, state: ended, emit: "released"},
 		{danger: "a warm parent costs no question", in: hello, state: joining, do: []Effect{create}},
@@ -503,15 +661,256 @@ func TestDangers(t *testing.T) {
 		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: expired{1}, state: ended, emit: "released"},
 		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: closed{}, state: ended, emit: "released"},
 	} {
-		m, _ := script(New(id, exclusive, !row.cold, row.background), row.before...)
-		next, out := m.Step(row.in)
-		var emit string
-		for _, ev := range out.Emit {
-			emit += strings.ToLower(typeName(ev))
+		row.check(t, exclusive)
+	}
+}
+
+// A dangerRow is a step that is easy to get wrong.
+type dangerRow struct {
+	danger     string
+	cold       bool
+	background bool
+	before     []Input
+	in         Input
+	state      state
+	do         []Effect
+	emit       string
+}
+
+func (row dangerRow) check(t *testing.T, rule Rule) {
+	t.Helper()
+	m, _ := script(New(actorID(1), rule, !row.cold, row.background), row.before...)
+	next, out := m.Step(row.in)
+	var emit string
+	for _, ev := range out.Emit {
+		emit += strings.ToLower(typeName(ev))
+	}
+	if next.state != row.state || !slices.Equal(out.Do, row.do) || emit != row.emit {
+		t.Errorf("%s:\n%v\n%T%v\n-> %v\ndo   %v\nwant %v\nemit %v, want %q", row.danger, m, row.in, row.in, next, out.Do, row.do, out.Emit, row.emit)
+	}
+}
+
+func TestDangersOfReaders(t *testing.T) {
+	const r, w, w2 = "a-read-0000000001", "b-write-0000000002", "c-write-0000000004"
+	var (
+		guid    = attemptGUID(actorID(1), 1)
+		at      = attempt{1, 1}
+		own     = Published(guid) + "read-0000000005"
+		hello   = connected{1, 9}
+		create  = createNode{at, guid, false}
+		plainly = createNode{at, guid, true}
+		list    = listParent{at}
+		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+
+		behind = []Input{hello, joined{at, own, 7, 2, ""}} // and the list is under way
+		waits  = append(slices.Clone(behind), watched{at, deletion(own), 7, 9, false}, seen(w, own))
+	)
+	for _, row := range []dangerRow{
+		{danger: "one round trip: the list goes out with the create", in: hello, state: joining, do: []Effect{create, list}},
+		{danger: "alone: the list is not waited for", before: []Input{hello}, in: joined{at, own, 7, 1, ""}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "and means nothing then", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: seen(w, own), state: held},
+		{danger: "nor does its failure", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: failed{list, session.ErrNoAuth}, state: held},
+		{danger: "not alone: there is a list already", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}}},
+		{danger: "readers ahead do not count", before: behind, in: seen(r, own), state: held, emit: "acquired"},
+		{danger: "a writer ahead does", before: behind, in: seen(w, own), state: waiting, do: []Effect{watchTarget{at, deletion(w)}}, emit: "waiting"},
+		{danger: "of writers the nearest is watched, not the lowest", before: behind, in: seen(w2, r, w, own), state: waiting, do: []Effect{watchTarget{at, deletion(w2)}}, emit: "waiting"},
+		{danger: "a writer behind is nobody to wait for", before: behind, in: seen(own, "d-write-0000000006"), state: held, emit: "acquired"},
+		{danger: "an exclusive contender is like a writer", before: behind, in: seen("d-lock-0000000003", own), state: waiting, do: []Effect{watchTarget{at, deletion("d-lock-0000000003")}}, emit: "waiting"},
+		{danger: "a wake-up is always followed by a list", before: waits, in: gone{at, deletion(w)}, state: waiting, do: []Effect{list}},
+		{danger: "the writer has become a reader", before: append(slices.Clone(waits), gone{at, deletion(w)}), in: seen("b-read-0000000002", own), state: held, emit: "acquired"},
+
+		{danger: "a list that is older than our node is no answer", before: []Input{hello, seen(w)}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "both are lost: one list at a time", before: []Input{hello}, in: failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
+		{danger: "the first list is lost, and nobody asks for a second one yet", before: []Input{hello, failed{create, session.ErrDisconnected}}, in: failed{list, session.ErrDisconnected}, state: joining},
+		{danger: "but with our node there", before: []Input{hello, failed{create, session.ErrDisconnected}, failed{list, session.ErrDisconnected}}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "the parent may not be written", before: []Input{hello}, in: failed{create, session.ErrNoAuth}, state: joining, do: []Effect{plainly}},
+		{danger: "the parent is gone", before: []Input{hello}, in: failed{create, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "for the list, too", before: []Input{hello, failed{create, session.ErrNoNode}}, in: failed{list, session.ErrNoNode}, state: preparing},
+		{danger: "and made again: the list goes with the create", before: []Input{hello, failed{create, session.ErrNoNode}, failed{list, session.ErrNoNode}}, in: made{at}, state: joining, do: []Effect{create, list}},
+		{danger: "a create of unknown outcome: the list will tell", before: []Input{hello}, in: failed{create, unknown}, state: recovering},
+		{danger: "unless it is lost as well", before: []Input{hello, failed{create, unknown}}, in: failed{list, session.ErrDisconnected}, state: recovering, do: []Effect{list}},
+		{danger: "our node is found", before: []Input{hello, failed{create, unknown}}, in: seen(own, w), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "no grant without a token", before: []Input{hello, failed{create, unknown}, seen(own)}, in: seen(own), state: waiting, do: []Effect{list}},
+		{danger: "our node is not found", before: []Input{hello, failed{create, unknown}}, in: seen(w), state: joining, do: []Effect{create, list}},
+	} {
+		row.check(t, reader)
+	}
+}
+
+func TestDangersOfDowngrades(t *testing.T) {
+	const r, e = "a-read-0000000001", "b-lock-0000000002"
+	var (
+		guid    = attemptGUID(actorID(1), 1)
+		at      = attempt{1, 1}
+		own     = Published(guid) + "write-0000000005"
+		to      = Published(guid) + "read-0000000005"
+		list    = listParent{at}
+		change  = changeNode{at, own, to}
+		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		gives   = func(err error) answer { return answer{attempt: at, err: err} }
+		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
+
+		joins   = []Input{connected{1, 9}}
+		held_   = then(joins, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false})
+		heir    = then(joins, joined{at, own, 7, 2, ""}, watched{at, deletion(own), 7, 9, false}, seen(e, own))
+		under   = then(held_, Downgrade{})
+		doubt   = then(under, failed{change, unknown})
+		again   = then(doubt, seen(own))
+		without = then(under, gone{at, deletion(own)})
+		lower   = then(under, gone{at, deletion(own)}, changed{at})
+		done    = []Effect{unwatchTarget{at, deletion(own)}, watchTarget{at, deletion(to)}, gives(nil)}
+		leaves  = []Effect{withdrawAll{at, guid}, gives(ErrNotHeld)}
+	)
+	for _, row := range []dangerRow{
+		{danger: "a writer waits for readers", before: then(joins, joined{at, own, 7, 2, ""}), in: seen(r, own), state: waiting, do: []Effect{watchTarget{at, deletion(r)}}, emit: "waiting"},
+		{danger: "and is granted by a list only, also after an exclusive contender", before: heir, in: gone{at, deletion(e)}, state: waiting, do: []Effect{list}},
+		{danger: "nothing is held yet", before: heir, in: Downgrade{}, state: waiting, do: []Effect{gives(ErrNotHeld)}},
+		{danger: "nothing is held any more", before: then(held_, Leave{}), in: Downgrade{}, state: leaving, do: []Effect{gives(ErrNotHeld)}},
+		{danger: "one transaction, with the writer's own number", before: held_, in: Downgrade{}, state: held, do: []Effect{change}},
+		{danger: "a second downgrade", before: lower, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}},
+		{danger: "our node goes by our own transaction", before: under, in: gone{at, deletion(own)}, state: held},
+		{danger: "done", before: without, in: changed{at}, state: held, do: done},
+		{danger: "done, and the event comes later", before: under, in: changed{at}, state: held, do: done},
+		{danger: "it means nothing then", before: then(under, changed{at}), in: gone{at, deletion(own)}, state: held},
+		{danger: "the reader's node is watched", before: lower, in: watched{at, deletion(to), 8, 9, false}, state: held},
+		{danger: "the reader's node is somebody else's", before: lower, in: watched{at, deletion(to), 8, 10, false}, state: ended, emit: "lost"},
+		{danger: "the reader's node is deleted before it is watched", before: lower, in: failed{watchTarget{at, deletion(to)}, session.ErrNoNode}, state: ended, emit: "lost"},
+		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, to}}},
+		{danger: "it was never sent", before: under, in: failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
+		{danger: "the reply is lost: a list tells", before: under, in: failed{change, unknown}, state: held, do: []Effect{list}},
+		{danger: "the list is lost, too", before: doubt, in: failed{list, session.ErrDisconnected}, state: held, do: []Effect{list}},
+		{danger: "it was done", before: doubt, in: seen(to), state: held, do: done},
+		{danger: "it was not done, or not yet", before: doubt, in: seen(own), state: held, do: []Effect{change}},
+		{danger: "the first was done later", before: then(again, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
+		{danger: "the first may be done after the second has failed", before: then(again, failed{change, session.ErrSessionFull}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, guid}}},
+		{danger: "an operator has deleted our node meanwhile", before: without, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "and the event comes later", before: under, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "an operator has deleted our node meanwhile, or we", before: then(again, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
+		{danger: "it was the operator", before: then(again, gone{at, deletion(own)}, failed{change, session.ErrNoNode}), in: seen(r), state: leaving, do: leaves, emit: "lost"},
+		{danger: "the operator has deleted the parent as well", before: then(again, failed{change, session.ErrNoNode}), in: failed{list, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "it was refused, and our node is gone nevertheless", before: without, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{list}},
+		{danger: "it was refused: nothing has changed", before: under, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{gives(session.ErrSessionFull)}},
+		{danger: "leaving meanwhile: either node, and an answer", before: under, in: Leave{}, state: leaving, do: leaves},
+		{danger: "leaving while it is in doubt", before: doubt, in: Leave{}, state: leaving, do: leaves},
+		{danger: "and the answer comes too late", before: then(under, Leave{}), in: changed{at}, state: leaving},
+		{danger: "its end", before: then(under, Leave{}), in: withdrawn{at, ""}, state: ended, emit: "released"},
+		{danger: "leaving meanwhile in the background", background: true, before: under, in: Leave{}, state: ended, do: leaves, emit: "released"},
+		{danger: "the session expires meanwhile", before: under, in: expired{1}, state: ended, emit: "lost"},
+		{danger: "the session is closed meanwhile", before: under, in: closed{}, state: ended, emit: "lost"},
+		{danger: "the answer of a session that has ended", before: under, in: failed{change, session.ErrExpired}, state: held},
+		{danger: "cut off meanwhile", before: under, in: suspended{}, state: held, emit: "suspended"},
+	} {
+		row.check(t, writer)
+	}
+	row := dangerRow{danger: "nothing to downgrade", before: []Input{connected{1, 9}, joined{at, own, 7, 1, ""}}, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}}
+	row.check(t, exclusive)
+	row.check(t, reader)
+}
+
+func TestDangersOfRevocation(t *testing.T) {
+	const a = "a-lock-0000000001"
+	var (
+		id    = actorID(1)
+		at    = attempt{1, 1}
+		again = attempt{1, 2}
+		own   = Published(attemptGUID(id, 1)) + "lock-0000000005"
+		other = Published(attemptGUID(id, 2)) + "lock-0000000006"
+		mine  = watched{at, deletion(own), 7, 9, false}
+		mark  = marked{attempt: at, target: deletion(own)}
+		seen  = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		then  = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
+
+		holder = []Input{connected{1, 9}, joined{at, own, 7, 1, ""}}
+		waits  = []Input{connected{1, 9}, joined{at, own, 7, 2, ""}, mine, seen(a, own), mark}
+	)
+	for _, row := range []dangerRow{
+		{danger: "a mark while it is held", before: then(holder, mine), in: mark, state: held, emit: "revoked"},
+		{danger: "a second mark", before: then(holder, mine, mark), in: mark, state: held},
+		{danger: "a mark that the first read finds", before: holder, in: mark, state: held, emit: "revoked"},
+		{danger: "a mark between the create and the first read of one that waits", before: waits[:2], in: mark, state: waiting},
+		{danger: "is told when it is held", before: then(waits[:2], mark, mine), in: seen(own), state: held, emit: "acquiredrevoked"},
+		{danger: "a mark while it waits: granted by event", before: waits, in: gone{at, deletion(a)}, state: held, emit: "acquiredrevoked"},
+		{danger: "a mark on the one ahead", before: waits[:4], in: marked{attempt: at, target: deletion(a)}, state: waiting},
+		{danger: "a mark while suspended", before: then(holder, mine, suspended{}), in: mark, state: held, emit: "revoked"},
+		{danger: "forced while it waits: at the end of the line", before: waits, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "and not revoked there", before: then(waits, gone{at, deletion(own)}), in: joined{again, other, 8, 1, ""}, state: held, do: []Effect{watchTarget{again, deletion(other)}}, emit: "acquired"},
+		{danger: "a mark from the last attempt", before: then(waits, gone{at, deletion(own)}, joined{again, other, 8, 1, ""}), in: mark, state: held},
+		{danger: "a mark after it has left", before: then(holder, mine, Leave{}), in: mark, state: leaving},
+	} {
+		row.check(t, exclusive)
+	}
+	number := Published(attemptGUID(id, 1)) + "write-0000000005"
+	reads := Published(attemptGUID(id, 1)) + "read-0000000005"
+	asked := []Input{connected{1, 9}, joined{at, number, 7, 1, ""}, watched{at, deletion(number), 7, 9, false}, marked{attempt: at, target: deletion(number)}}
+	for _, row := range []struct {
+		danger string
+		rule   Rule
+		before []Input
+		in     Input
+		want   error
+	}{
+		{"forced", exclusive, then(holder, mine, mark), gone{at, deletion(own)}, ErrRevoked},
+		{"forced before it is watched", exclusive, then(holder, mark), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, ErrRevoked},
+		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}), gone{at, deletion(own)}, ErrRevoked},
+		{"deleted, and nobody has asked", exclusive, then(holder, mine), gone{at, deletion(own)}, ErrNodeDeleted},
+		{"expired after it was asked for", exclusive, then(holder, mine, mark), expired{1}, session.ErrExpired},
+		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}), failed{changeNode{at, number, reads}, session.ErrNoNode}, ErrRevoked},
+		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}), gone{at, deletion(reads)}, ErrNodeDeleted},
+		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}), gone{at, deletion(reads)}, ErrRevoked},
+	} {
+		m, _ := script(New(id, row.rule, true, false), row.before...)
+		_, out := m.Step(row.in)
+		if len(out.Emit) != 1 || out.Emit[0] != (Lost{row.want}) {
+			t.Errorf("%s: %v", row.danger, out.Emit)
 		}
-		if next.state != row.state || !slices.Equal(out.Do, row.do) || emit != row.emit {
-			t.Errorf("%s:\n%v\n%T%v\n-> %v\ndo   %v\nwant %v\nemit %v, want %q", row.danger, m, row.in, row.in, next, out.Do, row.do, out.Emit, row.emit)
-		}
+	}
+}
+
+func TestDangersOfClaims(t *testing.T) {
+	const a = "a-lock-0000000001"
+	var (
+		id      = actorID(1)
+		at      = attempt{1, 1}
+		again   = attempt{1, 2}
+		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
+		ask     = claim{at, own, false}
+		check   = claim{at, own, true}
+		theirs  = Target{own, Claim}
+		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
+
+		claims = []Input{connected{1, 9}, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false}}
+		holds  = then(claims, claimed{at, 20}, watched{at, theirs, 20, 9, false})
+		yields = then(claims, occupied{at})
+	)
+	for _, row := range []dangerRow{
+		{danger: "to be first is not enough", before: claims[:1], in: joined{at, own, 7, 1, ""}, state: claiming, do: []Effect{ask, watchTarget{at, deletion(own)}}},
+		{danger: "the claim is the grant, and is watched", before: claims, in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquired"},
+		{danger: "the reply is lost: claim again, knowing that", before: claims, in: failed{ask, unknown}, state: claiming, do: []Effect{check}},
+		{danger: "and that was not sent", before: then(claims, failed{ask, unknown}), in: failed{check, session.ErrDisconnected}, state: claiming, do: []Effect{check}},
+		{danger: "it was not sent", before: claims, in: failed{ask, session.ErrDisconnected}, state: claiming, do: []Effect{ask}},
+		{danger: "what we know is out of date", before: claims, in: failed{ask, session.ErrBadVersion}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "it may not be claimed", before: claims, in: failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "another has it", before: claims, in: occupied{at}, state: waiting, do: []Effect{watchTarget{at, theirs}}, emit: "waiting"},
+		{danger: "it is free again", before: yields, in: gone{at, theirs}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "it was free before it was watched", before: yields, in: failed{watchTarget{at, theirs}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "claimed anew", before: then(yields, gone{at, theirs}), in: seen(own), state: claiming, do: []Effect{ask}},
+		{danger: "another has come before us meanwhile", before: then(yields, gone{at, theirs}), in: seen(a, own), state: waiting, do: []Effect{watchTarget{at, deletion(a)}}},
+		{danger: "our node is deleted while the claim is on its way", before: claims, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "and it is cleared", before: then(claims, gone{at, deletion(own)}), in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "a claim that was done is not a grant then", before: then(claims, gone{at, deletion(own)}), in: claimed{at, 20}, state: clearing},
+		{danger: "the claim is deleted while it is held", before: holds, in: gone{at, theirs}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim is another's while it is held", before: then(claims, claimed{at, 20}), in: watched{at, theirs, 21, 8, false}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "our node is deleted while it is held: the claim is left", before: holds, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
+		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}},
+		{danger: "a mark while claiming", before: then(claims, marked{attempt: at, target: deletion(own)}), in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquiredrevoked"},
+		{danger: "the session expires while claiming", before: claims, in: expired{1}, state: outside},
+	} {
+		row.check(t, claimant{exclusive})
 	}
 }
 
@@ -543,7 +942,13 @@ func TestTranscripts(t *testing.T) {
 		var m Machine
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "new" {
-				m = New(actorID(0), exclusive, d.HasArg("warm"), d.HasArg("background"))
+				var rule Rule = exclusive
+				for name, r := range rules {
+					if d.HasArg(name) {
+						rule = r
+					}
+				}
+				m = New(actorID(0), rule, d.HasArg("warm"), d.HasArg("background"))
 				return m.String() + "\n"
 			}
 			in, err := parseInput(m, d)
@@ -572,7 +977,13 @@ func (e watchTarget) String() string { return "{" + e.target.String() + "}" }
 // String prints an effect as the transcripts show it.
 func (e unwatchTarget) String() string { return "{" + e.target.String() + "}" }
 
-var longName = regexp.MustCompile(`_c_(\d{8})-0000-4000-8000-0000([0-9a-f]{8})-lock-0*(\d+)`)
+// String prints an effect as the transcripts show it.
+func (e answer) String() string { return fmt.Sprintf("{%v}", e.err) }
+
+// The marks of names, as the transcripts abbreviate them.
+var marks = map[string]string{"": "lock-", "r": "read-", "w": "write-"}
+
+var longName = regexp.MustCompile(`_c_(\d{8})-0000-4000-8000-0000([0-9a-f]{8})-(lock|read|write)-0*(\d+)`)
 
 // abbreviate shortens the names of nodes, as parseNode reads them.
 func abbreviate(s string) string {
@@ -580,33 +991,47 @@ func abbreviate(s string) string {
 		part := longName.FindStringSubmatch(name)
 		who, _ := strconv.Atoi(part[1])
 		n, _ := strconv.ParseInt(part[2], 16, 32)
+		kind := strings.TrimPrefix(part[3][:1], "l")
 		if who == 0 {
-			return fmt.Sprintf("own%d-%s", n, part[3])
+			return fmt.Sprintf("own%d-%s%s", n, kind, part[4])
 		}
-		return fmt.Sprintf("%c-%s", 'a'+who-1, part[3])
+		return fmt.Sprintf("%c-%s%s", 'a'+who-1, kind, part[4])
 	})
 	s = regexp.MustCompile(`00000000-0000-4000-8000-0000([0-9a-f]{8})`).ReplaceAllString(s, "guid")
 	return regexp.MustCompile(`\{\{\d+ \d+\} ?`).ReplaceAllString(s, "{")
 }
 
 // parseNode reads own-5 (of the present attempt), own1-5 (of the first), a-5 (somebody
-// else's), or any other name as it is.
+// else's), own-r5 and own-w5 (a reader and a writer), or any other name as it is.
 func parseNode(m Machine, s string) string {
 	who, number, ok := strings.Cut(s, "-")
-	n, err := strconv.Atoi(number)
-	if !ok || err != nil {
+	kind := strings.TrimRight(number, "0123456789")
+	n, err := strconv.Atoi(strings.TrimPrefix(number, kind))
+	if !ok || err != nil || marks[kind] == "" {
 		return s
 	}
+	name := func(guid string) string { return fmt.Sprintf("%s%s%010d", Published(guid), marks[kind], n) }
 	switch attempt := strings.TrimPrefix(who, "own"); {
 	case who == "own":
-		return fmt.Sprintf("%slock-%010d", Published(m.guid()), n)
+		return name(m.guid())
 	case attempt != who:
 		k, _ := strconv.Atoi(attempt)
-		return fmt.Sprintf("%slock-%010d", Published(attemptGUID(m.id, k)), n)
+		return name(attemptGUID(m.id, k))
 	case len(who) == 1:
-		return fmt.Sprintf("%slock-%010d", Published(attemptGUID(actorID(int(who[0]-'a')+1), 1)), n)
+		return name(attemptGUID(actorID(int(who[0]-'a')+1), 1))
 	}
 	return s
+}
+
+// parseTarget reads a node, "claim" or "members".
+func parseTarget(m Machine, s string) Target {
+	switch s {
+	case "claim":
+		return Target{m.node, Claim}
+	case "members":
+		return Target{Until: Members}
+	}
+	return deletion(parseNode(m, s))
 }
 
 func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
@@ -631,9 +1056,9 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		at.epoch = n
 	}
 	has := func(s string) bool { return slices.Contains(words, s) }
-	node := ""
+	node, target := "", Target{}
 	if len(words) > 0 {
-		node = parseNode(m, words[0])
+		node, target = parseNode(m, words[0]), parseTarget(m, words[0])
 	}
 	switch d.Cmd {
 	case "leave":
@@ -661,9 +1086,23 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		}
 		return listed{at, Sight{Names: names}}, nil
 	case "watched":
-		return watched{at, deletion(node), int64(val["czxid"]), int64(val["owner"]), false}, nil
+		return watched{at, target, int64(val["czxid"]), int64(val["owner"]), false}, nil
 	case "gone":
-		return gone{at, deletion(node)}, nil
+		return gone{at, target}, nil
+	case "marked":
+		var deadline time.Time
+		if has("forced") {
+			deadline = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		}
+		return marked{at, target, deadline}, nil
+	case "downgrade":
+		return Downgrade{}, nil
+	case "changed":
+		return changed{at}, nil
+	case "claimed":
+		return claimed{at, int64(val["zxid"])}, nil
+	case "occupied":
+		return occupied{at}, nil
 	case "withdrawn":
 		return withdrawn{at, node}, nil
 	case "failed":
@@ -672,13 +1111,14 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 			"unknown":      fmt.Errorf("%w, %w", session.ErrUnknownOutcome, session.ErrDisconnected),
 			"disconnected": session.ErrDisconnected, "expired": session.ErrExpired,
 		}[words[1]]
-		node := ""
+		target := Target{}
 		if len(words) > 2 {
-			node = parseNode(m, words[2])
+			target = parseTarget(m, words[2])
 		}
 		e := map[string]Effect{
 			"inspect": inspectParent{at}, "make": makeParent{at}, "create": createNode{at, m.guid(), false}, "create-plainly": createNode{at, m.guid(), true},
-			"list": listParent{at}, "watch": watchTarget{at, deletion(node)},
+			"list": listParent{at}, "watch": watchTarget{at, target}, "change": changeNode{at, m.node, m.to},
+			"claim": claim{at, m.node, false}, "claim-again": claim{at, m.node, true},
 		}[words[0]]
 		if e == nil || err == nil {
 			return nil, fmt.Errorf("failed what, and why?")

@@ -21,14 +21,15 @@ import (
 // Machine.go takes for granted.
 
 var (
-	modelStates = flag.Int("model.states", 300_000, "states to explore, over all scenarios")
-	modelWalks  = flag.Int("model.walks", 9_000, "random walks, over all scenarios")
+	modelStates = flag.Int("model.states", 500_000, "states to explore, over all scenarios")
+	modelWalks  = flag.Int("model.walks", 15_000, "random walks, over all scenarios")
 )
 
 // A scenario is a start, and what may go wrong.
 type scenario struct {
 	name       string
 	sessions   []int    // of each contender, its session
+	kinds      []Kind   // likewise; nil if all are exclusive
 	missing    bool     // there is no parent
 	data       bool     // the parent carries data
 	noAuth     bool     // the parent's data may not be written
@@ -38,10 +39,11 @@ type scenario struct {
 	background bool
 	weak       bool // after a reconnect, watches that were not answered are set after what waited, not before
 	faults     faults
+	deep       int // how much more than others it takes to find what it is for; 0 for 1
 }
 
 // faults are how often each may happen.
-type faults struct{ cuts, ends, closes, strikes, razes, reaps, crashes, zombies int8 }
+type faults struct{ cuts, ends, closes, strikes, razes, reaps, crashes, zombies, marks, refusals int8 }
 
 var scenarios = []scenario{
 	{name: "alone", sessions: []int{0}, missing: true, faults: faults{cuts: 1, strikes: 1}},
@@ -49,6 +51,7 @@ var scenarios = []scenario{
 	{name: "alone, late create", sessions: []int{0}, warm: true, faults: faults{cuts: 1, zombies: 1, strikes: 1}},
 	{name: "alone, data in the parent", sessions: []int{0}, data: true, weak: true, faults: faults{cuts: 1, strikes: 1, razes: 1}},
 	{name: "alone, closed", sessions: []int{0}, warm: true, faults: faults{cuts: 1, closes: 1}},
+	{name: "asked for, the heir", sessions: []int{0, 1}, warm: true, faults: faults{marks: 1, strikes: 1}, deep: 10},
 	{name: "two", sessions: []int{0, 1}, warm: true},
 	{name: "two, cold, one session", sessions: []int{0, 0}, missing: true},
 	{name: "two, one struck", sessions: []int{0, 1}, warm: true, faults: faults{strikes: 1}},
@@ -75,6 +78,31 @@ var scenarios = []scenario{
 	{name: "crashed", sessions: []int{0, 1, 2}, warm: true, faults: faults{crashes: 2}},
 	{name: "closed", sessions: []int{0, 0, 1}, warm: true, faults: faults{closes: 1, cuts: 1}},
 	{name: "in the background", sessions: []int{0, 1}, warm: true, background: true, faults: faults{cuts: 1, strikes: 1}},
+	{name: "reader and writer", sessions: []int{0, 1}, kinds: []Kind{Read, Write}, warm: true, faults: faults{cuts: 1}},
+	{name: "writer, reader, writer", sessions: []int{0, 1, 2}, kinds: []Kind{Write, Read, Write}, warm: true},
+	{name: "reader, exclusive, reader", sessions: []int{0, 1, 2}, kinds: []Kind{Read, Exclusive, Read}, missing: true, faults: faults{strikes: 1}},
+	{name: "readers of one session, and writers", sessions: []int{0, 0, 1, 1}, kinds: []Kind{Read, Read, Write, Write}, warm: true},
+	{name: "readers and writers, data in the parent", sessions: []int{0, 1, 2}, kinds: []Kind{Read, Write, Read}, data: true, weak: true, faults: faults{cuts: 1, strikes: 1}},
+	{name: "readers, cold, reaped and razed", sessions: []int{0, 1}, kinds: []Kind{Read, Read}, missing: true, container: true, faults: faults{reaps: 2, razes: 1, cuts: 1}},
+	{name: "reader alone", sessions: []int{0}, kinds: []Kind{Read}, missing: true, faults: faults{cuts: 2, zombies: 1, strikes: 1, razes: 1}},
+	{name: "reader, parent not ours to write", sessions: []int{0, 1}, kinds: []Kind{Read, Write}, warm: true, noAuth: true, faults: faults{cuts: 1, razes: 1}},
+	{name: "readers and writers crash", sessions: []int{0, 1, 2}, kinds: []Kind{Write, Read, Write}, warm: true, faults: faults{crashes: 2}},
+	{name: "readers and writers expire", sessions: []int{0, 1, 2}, kinds: []Kind{Read, Write, Read}, warm: true, faults: faults{cuts: 1, ends: 1}},
+	{name: "downgrade alone", sessions: []int{0}, kinds: []Kind{Write}, warm: true, faults: faults{cuts: 2, zombies: 2, strikes: 1, ends: 1}},
+	{name: "downgrade refused", sessions: []int{0}, kinds: []Kind{Write}, warm: true, faults: faults{cuts: 1, zombies: 1, strikes: 1, refusals: 1}},
+	{name: "downgrade alone, in the background", sessions: []int{0}, kinds: []Kind{Write}, warm: true, background: true, faults: faults{cuts: 2, zombies: 1, strikes: 1, closes: 1}},
+	{name: "downgrade before a writer and a reader", sessions: []int{0, 1, 2}, kinds: []Kind{Write, Write, Read}, warm: true},
+	{name: "downgrade, cut", sessions: []int{0, 1}, kinds: []Kind{Write, Write}, warm: true, faults: faults{cuts: 1, zombies: 1}},
+	{name: "downgrade, struck", sessions: []int{0, 1}, kinds: []Kind{Write, Read}, warm: true, faults: faults{cuts: 1, strikes: 2}},
+	{name: "downgrade, expired", sessions: []int{0, 1}, kinds: []Kind{Write, Exclusive}, warm: true, faults: faults{cuts: 1, ends: 1, zombies: 1}},
+	{name: "downgrade, razed", sessions: []int{0, 1}, kinds: []Kind{Write, Read}, data: true, weak: true, faults: faults{cuts: 1, razes: 1}},
+	{name: "downgrade before an exclusive line", sessions: []int{0, 1, 1}, kinds: []Kind{Write, Exclusive, Exclusive}, warm: true, faults: faults{strikes: 1}},
+	{name: "asked for alone", sessions: []int{0}, warm: true, faults: faults{cuts: 2, marks: 2, strikes: 2}},
+	{name: "asked for in line", sessions: []int{0, 1, 2}, warm: true, faults: faults{marks: 2, strikes: 2}},
+	{name: "asked for in one session", sessions: []int{0, 0}, warm: true, faults: faults{marks: 2, strikes: 2, cuts: 1}},
+	{name: "asked for, and downgraded", sessions: []int{0, 1}, kinds: []Kind{Write, Write}, warm: true, faults: faults{marks: 2, strikes: 1, cuts: 1}},
+	{name: "everything shared", sessions: []int{0, 1, 2, 3}, kinds: []Kind{Write, Read, Write, Read}, missing: true, container: true, weak: true, faults: faults{cuts: 3, ends: 1, strikes: 2, razes: 1, reaps: 1, crashes: 1, zombies: 2, marks: 2, refusals: 1}},
+	{name: "everything shared, two sessions", sessions: []int{0, 0, 1, 1}, kinds: []Kind{Write, Read, Exclusive, Write}, warm: true, faults: faults{cuts: 3, ends: 2, strikes: 2, razes: 1, zombies: 2, marks: 2, refusals: 1}},
 	{name: "everything", sessions: []int{0, 1, 2}, missing: true, container: true, weak: true, faults: faults{cuts: 3, ends: 1, strikes: 2, razes: 1, reaps: 1, crashes: 1, zombies: 1}},
 	{name: "everything, one session for two", sessions: []int{0, 0, 1}, warm: true, faults: faults{cuts: 3, ends: 2, strikes: 2, razes: 1, zombies: 1}},
 }
@@ -87,9 +115,11 @@ type (
 		nodes   []znode
 		zxid    int64
 		number  int32
-		token   int64 // the highest that was granted
+		token   int64 // the highest that was granted to who excludes others
+		shared  int64 // and to readers
 		struck  []string
-		last    int64 // session id
+		asked   []string // nodes that were marked
+		last    int64    // session id
 		links   []link
 		actors  []contender
 		dying   []dead
@@ -99,6 +129,7 @@ type (
 	znode struct {
 		name         string
 		czxid, owner int64
+		marked       bool
 	}
 	// A contender is a Machine and its mailbox.
 	contender struct {
@@ -106,6 +137,7 @@ type (
 		mail    []Input
 		asked   bool // to leave
 		dead    bool
+		lowered lowering
 		grammar phase
 	}
 	// A link is a client's session.
@@ -121,18 +153,21 @@ type (
 	}
 	// A watching is one watch of a session, for several subscribers.
 	watching struct {
-		node  string
-		known bool // confirmed
-		subs  []request
-		czxid int64
-		owner int64
+		node   string
+		known  bool // it stands; else a read is under way, or to be made
+		subs   []request
+		czxid  int64
+		owner  int64
+		marked bool
 	}
 	request struct {
 		actor   int
 		do      Effect
 		sweep   bool  // a deletion on behalf of a withdrawAll
+		told    bool  // a subscriber was told of the node
 		session int64 // of a zombie
 	}
+	lowering int8 // what has become of a downgrade
 	// dead is a session that the server has yet to expire.
 	dead struct {
 		id  int64
@@ -154,6 +189,27 @@ const (
 	down
 )
 
+const (
+	unwanted lowering = iota
+	wanted
+	lowered
+	refused
+)
+
+// shared is the grammar of all kinds.
+var shared = &Grammar{Prefix: Published, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
+
+// rule returns that of a contender.
+func (s *scenario) rule(actor int) First {
+	if s.kinds == nil {
+		return exclusive
+	}
+	return First{Grammar: shared, Kind: s.kinds[actor], EventGrants: true}
+}
+
+// kind returns what a contender wants now.
+func (c contender) kind() Kind { return c.rule.(First).Kind }
+
 func (v violation) Error() string { return string(v) }
 
 func (a action) String() string {
@@ -173,7 +229,7 @@ func newWorld(s *scenario) *world {
 	}
 	w.links = make([]link, slices.Max(s.sessions)+1)
 	for i := range s.sessions {
-		w.actors = append(w.actors, contender{Machine: New(actorID(i), exclusive, s.warm, s.background)})
+		w.actors = append(w.actors, contender{Machine: New(actorID(i), s.rule(i), s.warm, s.background)})
 	}
 	for i := range w.links {
 		w.connect(i)
@@ -183,7 +239,7 @@ func newWorld(s *scenario) *world {
 
 func (w *world) clone() *world {
 	c := *w
-	c.nodes, c.struck, c.zombies = slices.Clone(w.nodes), slices.Clone(w.struck), slices.Clone(w.zombies)
+	c.nodes, c.struck, c.asked, c.zombies = slices.Clone(w.nodes), slices.Clone(w.struck), slices.Clone(w.asked), slices.Clone(w.zombies)
 	c.links, c.actors, c.dying = slices.Clone(w.links), slices.Clone(w.actors), slices.Clone(w.dying)
 	for i := range c.links {
 		l := &c.links[i]
@@ -225,6 +281,9 @@ func (w *world) actions() (normal, faulty []action) {
 		if !a.asked && !a.Ended() {
 			add("leave", i, 1)
 		}
+		if a.kind() == Write && a.Holding() && !a.asked && a.lowered == unwanted {
+			add("downgrade", i, 1)
+		}
 	}
 	for i, l := range w.links {
 		if w.crashed(i) {
@@ -232,6 +291,9 @@ func (w *world) actions() (normal, faulty []action) {
 		}
 		if l.state != down && len(l.out) > 0 {
 			add("serve", i, 1)
+			if _, ok := l.out[0].do.(changeNode); ok && w.left.refusals > 0 {
+				fault("refuse", i, 1)
+			}
 		}
 		switch {
 		case l.epoch == 0:
@@ -242,7 +304,7 @@ func (w *world) actions() (normal, faulty []action) {
 			}
 		case l.state == cut:
 			variants := 2 // which comes first, suspended or the failures
-			if slices.ContainsFunc(l.out, func(r request) bool { _, ok := r.do.(createNode); return ok }) {
+			if slices.ContainsFunc(l.out, func(r request) bool { return doubtful(r.do) }) {
 				variants = 4 // and whether it is known that the create was never sent
 				if w.left.zombies > 0 {
 					variants = 6 // or it is executed late
@@ -276,6 +338,13 @@ func (w *world) actions() (normal, faulty []action) {
 			faulty = append(faulty, action{kind: "strike", node: n.name})
 		}
 	}
+	if w.left.marks > 0 {
+		for _, n := range w.nodes {
+			if n.owner != 0 && !n.marked {
+				faulty = append(faulty, action{kind: "mark", node: n.name})
+			}
+		}
+	}
 	if w.left.razes > 0 && w.parent {
 		fault("raze", 0, 1)
 	}
@@ -283,6 +352,13 @@ func (w *world) actions() (normal, faulty []action) {
 		fault("reap", 0, 1)
 	}
 	return normal, faulty
+}
+
+// doubtful reports whether an effect must not just be repeated when its answer is lost.
+func doubtful(do Effect) bool {
+	_, creates := do.(createNode)
+	_, changes := do.(changeNode)
+	return creates || changes
 }
 
 // crashed reports whether nobody is left in the session.
@@ -303,6 +379,18 @@ func (w *world) apply(a action) {
 	case "leave":
 		w.actors[a.i].asked = true
 		w.mail(a.i, Leave{})
+	case "downgrade":
+		w.actors[a.i].lowered = wanted
+		w.mail(a.i, Downgrade{})
+	case "mark":
+		w.left.marks--
+		w.mark(a.node)
+	case "refuse":
+		w.left.refusals--
+		l := &w.links[a.i]
+		r := l.out[0]
+		l.out = l.out[1:]
+		w.refuse(r, session.ErrSessionFull)
 	case "serve":
 		l := &w.links[a.i]
 		r := l.out[0]
@@ -386,9 +474,9 @@ func (w *world) find(name string) int {
 func (w *world) create(r request, owner int64) joined {
 	e := r.do.(createNode)
 	w.zxid++
-	name := fmt.Sprintf("%slock-%010d", Published(e.guid), w.number)
+	name := fmt.Sprintf("%s%010d", w.s.rule(r.actor).Name(e.guid), w.number)
 	w.number++
-	w.nodes = append(w.nodes, znode{name, w.zxid, owner})
+	w.nodes = append(w.nodes, znode{name: name, czxid: w.zxid, owner: owner})
 	in := joined{attempt: e.attempt, node: name}
 	if !e.plain {
 		in.czxid, in.children = w.zxid, len(w.nodes)
@@ -425,9 +513,50 @@ func (w *world) late(r request, owner int64) {
 		w.parent = true
 	case withdrawNode:
 		w.delete(e.node)
-	case inspectParent, listParent, watchTarget, unwatchTarget, withdrawAll: // change nothing
-	case claim, changeNode, announce, ask, answer: // of other rules
+	case changeNode:
+		_ = w.change(e, owner)
+	case inspectParent, listParent, watchTarget, unwatchTarget, withdrawAll, answer: // change nothing
+	case claim, announce, ask: // of other rules
 	}
+}
+
+// change puts one node in the place of another.
+func (w *world) change(e changeNode, owner int64) error {
+	switch {
+	case w.find(e.to) >= 0:
+		return session.ErrNodeExists
+	case w.find(e.from) < 0:
+		return session.ErrNoNode
+	}
+	w.zxid++
+	w.nodes = append(w.nodes, znode{name: e.to, czxid: w.zxid, owner: owner})
+	w.delete(e.from)
+	return nil
+}
+
+// mark asks the contender of a node to leave.
+func (w *world) mark(node string) {
+	w.nodes[w.find(node)].marked = true
+	w.asked = append(w.asked, node)
+	for i := range w.links {
+		if l := &w.links[i]; l.state == up && l.epoch != 0 {
+			if j := slices.IndexFunc(l.watches, func(e watching) bool { return e.node == node && e.known }); j >= 0 {
+				w.reread(l, j)
+			}
+		}
+	}
+}
+
+// reread follows the news that the data of a node has changed: nothing is watched until
+// it has been read again.
+func (w *world) reread(l *link, watch int) {
+	e := &l.watches[watch]
+	if len(e.subs) == 0 {
+		l.watches = slices.Delete(l.watches, watch, watch+1)
+		return
+	}
+	e.known = false
+	l.out = append(l.out, request{do: watchTarget{target: deletion(e.node)}})
 }
 
 func (w *world) delete(name string) {
@@ -435,6 +564,7 @@ func (w *world) delete(name string) {
 	if i < 0 {
 		return
 	}
+	most := w.herd(w.nodes[i].name)
 	w.nodes = slices.Delete(w.nodes, i, i+1)
 	woken := 0
 	for i := range w.links {
@@ -442,9 +572,37 @@ func (w *world) delete(name string) {
 			woken += w.vanished(i, name)
 		}
 	}
-	if woken > 3 {
+	if woken > most {
 		panic(violation(fmt.Sprintf("herd: the deletion of %s wakes %d", name, woken)))
 	}
+}
+
+// herd returns how many may be woken by the deletion of a node: its own contender, the
+// readers directly behind it, unless it is a reader, and one more, or two where nobody
+// shares.
+func (w *world) herd(name string) int {
+	me, ok := shared.Parse(name)
+	if !ok {
+		return 0
+	}
+	if me.Kind == Read {
+		return 2
+	}
+	var names []string
+	for _, n := range w.nodes {
+		names = append(names, n.name)
+	}
+	behind := 0
+	for _, c := range shared.Line(names) {
+		if compare(me.Number, c, me) <= 0 {
+			continue
+		}
+		if c.Kind != Read {
+			break
+		}
+		behind++
+	}
+	return 1 + max(2, behind+1)
 }
 
 // vanished tells a session that a node is gone, if it had a confirmed watch on it.
@@ -457,9 +615,31 @@ func (w *world) vanished(i int, name string) (woken int) {
 	subs := l.watches[j].subs
 	l.watches = slices.Delete(l.watches, j, j+1)
 	for _, s := range subs {
+		if l.unsure(s.actor) {
+			w.mail(s.actor, failed{s.do, session.ErrNoNode})
+			continue
+		}
 		w.mail(s.actor, gone{s.do.of(), deletion(name)})
+		if a := w.actors[s.actor]; a.heir && a.owned && s.do.of() == a.attempt && w.find(a.node) < 0 && !a.knows() {
+			panic(violation(fmt.Sprintf("contender %d, whose node is gone, is told of the next one first", s.actor)))
+		}
 	}
 	return len(subs)
+}
+
+// knows reports whether a contender has been told that its node is gone.
+func (c contender) knows() bool {
+	return slices.ContainsFunc(c.mail, func(in Input) bool {
+		f, ok := in.(failed)
+		return in == Input(gone{c.attempt, deletion(c.node)}) || ok && f.what == Effect(watchTarget{c.attempt, deletion(c.node)})
+	})
+}
+
+// unsure reports whether some watch of a contender does not stand at the moment.
+func (l link) unsure(actor int) bool {
+	return slices.ContainsFunc(l.watches, func(e watching) bool {
+		return !e.known && slices.ContainsFunc(e.subs, func(s request) bool { return s.actor == actor })
+	})
 }
 
 // serve executes a request and answers it, unless the connection is cut.
@@ -505,7 +685,12 @@ func (w *world) serve(i int, r request) {
 		w.delete(e.node)
 		in = withdrawn(e)
 	case withdrawAll:
-		w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool { return r.do.(createNode).guid == e.guid })
+		w.zombies = slices.DeleteFunc(w.zombies, func(r request) bool {
+			if c, ok := r.do.(createNode); ok {
+				return c.guid == e.guid
+			}
+			return strings.HasPrefix(r.do.(changeNode).to, Published(e.guid))
+		})
 		in = withdrawn{attempt: e.attempt}
 		for _, n := range w.nodes {
 			if strings.HasPrefix(n.name, Published(e.guid)) {
@@ -515,7 +700,13 @@ func (w *world) serve(i int, r request) {
 		if len(more) > 0 {
 			more = append(more, r)
 		}
-	case unwatchTarget, claim, changeNode, announce, ask, answer:
+	case changeNode:
+		if err := w.change(e, l.id); err != nil {
+			in = failed{e, err}
+		} else {
+			in = changed{e.attempt}
+		}
+	case unwatchTarget, claim, announce, ask, answer:
 		panic(fmt.Sprintf("%T on the wire", e))
 	}
 	switch l = &w.links[i]; {
@@ -531,6 +722,9 @@ func (w *world) serve(i int, r request) {
 func (w *world) plant(i int, node string) {
 	l := &w.links[i]
 	j := slices.IndexFunc(l.watches, func(e watching) bool { return e.node == node })
+	if j < 0 {
+		return // nobody wants it any more
+	}
 	e := &l.watches[j]
 	n := w.find(node)
 	if n < 0 {
@@ -541,9 +735,21 @@ func (w *world) plant(i int, node string) {
 		}
 		return
 	}
-	e.known, e.czxid, e.owner = true, w.nodes[n].czxid, w.nodes[n].owner
-	for _, s := range e.subs {
-		w.mail(s.actor, watched{s.do.of(), deletion(node), e.czxid, e.owner, false})
+	e.known, e.czxid, e.owner, e.marked = true, w.nodes[n].czxid, w.nodes[n].owner, w.nodes[n].marked
+	for i := range e.subs {
+		w.inform(e, &e.subs[i])
+	}
+}
+
+// inform tells a subscriber what has been read.
+func (w *world) inform(e *watching, s *request) {
+	at := s.do.of()
+	if !s.told {
+		s.told = true
+		w.mail(s.actor, watched{at, deletion(e.node), e.czxid, e.owner, false})
+	}
+	if e.marked {
+		w.mail(s.actor, marked{attempt: at, target: deletion(e.node)})
 	}
 }
 
@@ -588,7 +794,7 @@ func (w *world) submit(actor int, do Effect) {
 			had := &l.watches[j]
 			had.subs = append(had.subs, r)
 			if had.known {
-				w.mail(actor, watched{e.attempt, e.target, had.czxid, had.owner, false})
+				w.inform(had, &had.subs[len(had.subs)-1])
 			}
 			return
 		}
@@ -598,8 +804,8 @@ func (w *world) submit(actor int, do Effect) {
 			l.watches[j].subs = slices.DeleteFunc(l.watches[j].subs, func(s request) bool { return s.actor == actor })
 		}
 		return
-	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll:
-	case claim, changeNode, announce, ask, answer: // of other rules
+	case inspectParent, makeParent, createNode, listParent, changeNode, withdrawNode, withdrawAll:
+	case claim, announce, ask, answer: // of other rules
 	}
 	if l.state == down {
 		l.held = append(l.held, r)
@@ -611,7 +817,7 @@ func (w *world) submit(actor int, do Effect) {
 // refuse answers a request with err.
 func (w *world) refuse(r request, err error) {
 	switch e := r.do.(type) {
-	case claim, changeNode, announce, ask, answer: // of other rules
+	case claim, announce, ask, answer: // of other rules
 	case unwatchTarget:
 	case withdrawNode:
 		if !r.sweep {
@@ -619,7 +825,7 @@ func (w *world) refuse(r request, err error) {
 		}
 	case withdrawAll:
 		w.mail(r.actor, withdrawn{attempt: e.attempt})
-	case inspectParent, makeParent, createNode, listParent, watchTarget:
+	case inspectParent, makeParent, createNode, listParent, changeNode, watchTarget:
 		w.mail(r.actor, failed{r.do, err})
 	}
 }
@@ -640,21 +846,21 @@ func (w *world) notice(i, variant int) {
 			w.refuse(r, session.ErrDisconnected)
 		case makeParent:
 			w.refuse(r, unknown)
-		case createNode:
+		case createNode, changeNode:
 			err := unknown
 			if !executed && variant/2 == 1 {
 				err = session.ErrDisconnected
 			}
 			if !executed && variant/2 == 2 && w.left.zombies > 0 {
 				w.left.zombies--
-				w.zombies = append(w.zombies, request{do: e, session: l.id})
+				w.zombies = append(w.zombies, request{actor: r.actor, do: e, session: l.id})
 			}
 			w.refuse(r, err)
 		case watchTarget: // set again after the reconnect
 		case withdrawNode, withdrawAll:
 			again = append(again, r)
 		case unwatchTarget:
-		case claim, changeNode, announce, ask, answer: // of other rules
+		case claim, announce, ask, answer: // of other rules
 		}
 	}
 	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
@@ -669,9 +875,14 @@ func (w *world) reconnect(i int) {
 	w.tell(i, resumed{})
 	var pending []request
 	for _, e := range slices.Clone(l.watches) {
+		n := w.find(e.node)
+		if e.known && n >= 0 && w.nodes[n].marked != e.marked {
+			j := slices.IndexFunc(l.watches, func(o watching) bool { return o.node == e.node })
+			l.watches[j].known, e.known = false, false
+		}
 		if !e.known {
 			pending = append(pending, request{do: watchTarget{target: deletion(e.node)}})
-		} else if w.find(e.node) < 0 {
+		} else if n < 0 {
 			w.vanished(i, e.node)
 		}
 	}
@@ -723,6 +934,7 @@ func (w *world) step(i int) {
 	a := &w.actors[i]
 	in := a.mail[0]
 	a.mail = a.mail[1:]
+	before := a.Machine
 	var out Effects
 	a.Machine, out = a.Step(in)
 	if a.Ended() {
@@ -732,29 +944,69 @@ func (w *world) step(i int) {
 		if a.grammar = a.grammar.next(ev); a.grammar == broken {
 			panic(violation(fmt.Sprintf("contender %d: %v breaks the grammar", i, ev)))
 		}
-		if _, ok := ev.(Acquired); ok && !w.doomed(i) {
-			w.granted(i)
+		switch ev := ev.(type) {
+		case Acquired:
+			if !w.doomed(i) {
+				w.granted(i)
+			}
+		case Lost:
+			switch forced := errors.Is(ev.Err, ErrRevoked); {
+			case forced && !slices.Contains(w.asked, before.node):
+				panic(violation(fmt.Sprintf("contender %d was asked by nobody to leave %s", i, before.node)))
+			case errors.Is(ev.Err, ErrNodeDeleted) && before.marked:
+				panic(violation(fmt.Sprintf("contender %d is not told that it was forced to leave %s", i, before.node)))
+			case (forced || errors.Is(ev.Err, ErrNodeDeleted)) && !slices.Contains(w.struck, before.node) && !slices.Contains(w.struck, before.to) && !w.gone(i) && !w.lowered(before):
+				panic(violation(fmt.Sprintf("contender %d has lost %s, and nobody has deleted it", i, before.node)))
+			}
+		case Waiting, Suspended, Resumed, Revoked, Released:
 		}
 	}
 	for _, e := range out.Do {
+		if e, ok := e.(answer); ok {
+			if a.lowered != wanted || e.err == nil && (a.kind() != Read || !a.Holding() && !a.Ended()) {
+				panic(violation(fmt.Sprintf("contender %d answers %v to a downgrade: %v", i, e.err, a.Machine)))
+			}
+			if a.lowered = lowered; e.err != nil {
+				a.lowered = refused
+			}
+			continue
+		}
 		w.submit(i, e)
 	}
 }
 
-// granted checks that a contender that has just been granted the lock is first in
-// line, and that its token is greater than all before.
+// lowered reports whether a node that is weaker stands in the place of a contender's, which
+// it may not know.
+func (w *world) lowered(m Machine) bool {
+	_, weaker, ok := m.rule.Downgrade(m.node, m.guid())
+	return ok && w.find(weaker) >= 0
+}
+
+// gone reports whether the session of a contender has ended on the server.
+func (w *world) gone(i int) bool { return w.links[w.s.sessions[i]].id == 0 }
+
+// granted checks that a contender that has just been granted the lock has nobody to wait
+// for, and that its token is greater than all before that it may be compared with.
 func (w *world) granted(i int) {
-	m := w.actors[i].Machine
+	a := w.actors[i]
+	m := a.Machine
 	n := w.find(m.node)
 	if n < 0 {
 		panic(violation(fmt.Sprintf("contender %d holds without a node", i)))
 	}
-	if m.czxid != w.nodes[n].czxid || m.czxid <= w.token {
-		panic(violation(fmt.Sprintf("contender %d: token %d after %d, czxid %d", i, m.czxid, w.token, w.nodes[n].czxid)))
+	exclusive := a.kind() != Read
+	if m.token != w.nodes[n].czxid || m.token <= w.token || exclusive && m.token <= w.shared {
+		panic(violation(fmt.Sprintf("contender %d: token %d after %d and %d of readers, czxid %d", i, m.token, w.token, w.shared, w.nodes[n].czxid)))
 	}
-	w.token = m.czxid
-	for _, o := range w.nodes[:n] {
-		if _, ok := exclusive.Parse(o.name); ok && !strings.HasPrefix(o.name, Published(m.guid())) {
+	if exclusive {
+		w.token = m.token
+	} else {
+		w.shared = max(w.shared, m.token)
+	}
+	me, _ := shared.Parse(m.node)
+	for _, o := range w.nodes {
+		c, ok := shared.Parse(o.name)
+		if ok && compare(me.Number, c, me) < 0 && (exclusive || c.Kind != Read) && !strings.HasPrefix(o.name, Published(m.guid())) {
 			panic(violation(fmt.Sprintf("contender %d holds before its turn", i)))
 		}
 	}
@@ -763,7 +1015,8 @@ func (w *world) granted(i int) {
 // doomed reports whether a contender's claim is over, and it has yet to hear of it.
 func (w *world) doomed(i int) bool {
 	a := w.actors[i]
-	return a.dead || slices.Contains(w.struck, a.node) || slices.ContainsFunc(a.mail, func(in Input) bool {
+	_, weaker, _ := a.rule.Downgrade(a.node, a.guid())
+	return a.dead || slices.Contains(w.struck, a.node) || slices.Contains(w.struck, weaker) || slices.ContainsFunc(a.mail, func(in Input) bool {
 		_, e := in.(expired)
 		_, c := in.(closed)
 		return e || c
@@ -772,14 +1025,16 @@ func (w *world) doomed(i int) bool {
 
 // check holds in every state.
 func (w *world) check() {
-	holder := -1
+	holder, alone := -1, false
 	for i, a := range w.actors {
 		if !a.dead && a.Holding() && !w.doomed(i) {
-			if holder >= 0 {
+			// A downgrade may have been done, and it has yet to hear of that.
+			sharing := a.kind() == Read || w.lowered(a.Machine)
+			if holder >= 0 && (alone || !sharing) {
 				panic(violation(fmt.Sprintf("contenders %d and %d hold the lock", holder, i)))
 			}
-			holder = i
-			if w.find(a.node) < 0 {
+			holder, alone = i, !sharing
+			if w.find(a.node) < 0 && !w.lowered(a.Machine) {
 				panic(violation(fmt.Sprintf("contender %d holds without a node", i)))
 			}
 		}
@@ -825,12 +1080,18 @@ func (w *world) checkQuiet() {
 		switch l := w.links[w.s.sessions[i]]; {
 		case a.state != waiting && a.state != held:
 			panic(violation(fmt.Sprintf("contender %d is stuck: %v", i, a.Machine)))
+		case a.to != "" || a.lowered == wanted:
+			panic(violation(fmt.Sprintf("contender %d has no answer to a downgrade: %v", i, a.Machine)))
+		case a.Holding() && w.nodes[max(0, w.find(a.node))].marked && !a.revoked:
+			panic(violation(fmt.Sprintf("contender %d does not know that it is asked to leave: %v", i, a.Machine)))
 		case w.find(a.node) < 0:
 			panic(violation(fmt.Sprintf("contender %d has no node: %v", i, a.Machine)))
 		case !l.watched(i, a.node):
 			panic(violation(fmt.Sprintf("contender %d does not watch its node: %v", i, a.Machine)))
 		case a.state == waiting && (!l.watched(i, a.target.Node) || w.find(a.target.Node) < 0):
 			panic(violation(fmt.Sprintf("contender %d watches nothing ahead: %v", i, a.Machine)))
+		case a.state == waiting && !w.blocked(i):
+			panic(violation(fmt.Sprintf("contender %d waits for nobody: %v", i, a.Machine)))
 		case a.state == waiting:
 			waits++
 		default:
@@ -859,6 +1120,16 @@ func (w *world) checkQuiet() {
 			}
 		}
 	}
+}
+
+// blocked reports whether a contender has to wait for another.
+func (w *world) blocked(i int) bool {
+	a := w.actors[i]
+	me, _ := shared.Parse(a.node)
+	return slices.ContainsFunc(w.nodes, func(n znode) bool {
+		c, ok := shared.Parse(n.name)
+		return ok && compare(me.Number, c, me) < 0 && (a.kind() != Read || c.Kind != Read) && !strings.HasPrefix(n.name, Published(a.guid()))
+	})
 }
 
 // watched reports whether there is a confirmed watch for this contender.
@@ -897,7 +1168,7 @@ func (e *encoder) attempt(a attempt) { e.num(int64(a.epoch), int64(a.n)) }
 
 func (e *encoder) request(r request) {
 	e.num(int64(r.actor), r.session)
-	e.flag(r.sweep)
+	e.flag(r.sweep, r.told)
 	e.effect(r.do)
 }
 
@@ -933,7 +1204,10 @@ func (e *encoder) effect(do Effect) {
 	case withdrawAll:
 		e.num(8)
 		e.str(do.guid)
-	case claim, changeNode, announce, ask, answer: // of other rules
+	case changeNode:
+		e.num(9)
+		e.str(do.from)
+	case claim, announce, ask, answer: // of other rules
 	}
 }
 
@@ -980,21 +1254,32 @@ func (e *encoder) input(in Input) {
 		e.num(14)
 		e.effect(in.what)
 		e.str(in.err.Error())
-	case Look, Downgrade, marked, claimed, occupied, changed, announced, asked: // of other rules
+	case Downgrade:
+		e.num(15)
+	case marked:
+		e.num(16)
+		e.str(in.target.String())
+	case changed:
+		e.num(17)
+	case Look, claimed, occupied, announced, asked: // of other rules
 	}
 }
 
 func (e *encoder) world(w *world) {
 	e.flag(w.parent)
-	e.num(w.zxid, int64(w.number), w.token, w.last)
+	e.num(w.zxid, int64(w.number), w.token, w.shared, w.last)
 	f := w.left
-	for _, n := range []int8{f.cuts, f.ends, f.closes, f.strikes, f.razes, f.reaps, f.crashes, f.zombies} {
+	for _, n := range []int8{f.cuts, f.ends, f.closes, f.strikes, f.razes, f.reaps, f.crashes, f.zombies, f.marks, f.refusals} {
 		e.num(int64(n))
 	}
-	e.num(int64(len(w.nodes)), int64(len(w.struck)), int64(len(w.dying)))
+	e.num(int64(len(w.nodes)), int64(len(w.struck)), int64(len(w.asked)), int64(len(w.dying)))
 	for _, n := range w.nodes {
 		e.str(n.name)
 		e.num(n.czxid, n.owner)
+		e.flag(n.marked)
+	}
+	for _, n := range w.asked {
+		e.str(n)
 	}
 	for _, n := range w.struck {
 		e.str(n)
@@ -1011,15 +1296,16 @@ func (e *encoder) world(w *world) {
 		e.requests(l.held)
 		for _, x := range l.watches {
 			e.str(x.node)
-			e.flag(x.known)
+			e.flag(x.known, x.marked)
 			e.num(x.czxid, x.owner)
 			e.requests(x.subs)
 		}
 	}
 	for _, a := range w.actors {
 		m := a.Machine
-		e.flag(a.asked, a.dead, m.suspended, m.said, m.owned, m.suspect, m.listing, m.heir, m.kin)
-		e.num(int64(a.grammar), int64(m.state), int64(m.parent), m.session, int64(m.ahead), m.czxid)
+		e.flag(a.asked, a.dead, m.suspended, m.said, m.owned, m.suspect, m.listing, m.heir, m.kin, m.marked, m.revoked, m.without, m.unclear)
+		e.num(int64(a.grammar), int64(a.lowered), int64(a.kind()), int64(m.state), int64(m.parent), m.session, int64(m.ahead), m.czxid, m.token)
+		e.str(m.to)
 		e.attempt(m.attempt)
 		e.str(m.node)
 		e.str(m.target.String())
@@ -1196,7 +1482,7 @@ func TestModel(t *testing.T) {
 	for i := range scenarios {
 		s := &scenarios[i]
 		t.Run(s.name, func(t *testing.T) {
-			states, all, trace, err := explore(s, (*modelStates-total)/(len(scenarios)-i))
+			states, all, trace, err := explore(s, min(*modelStates-total, (*modelStates-total)/(len(scenarios)-i)*max(1, s.deep)))
 			if err != nil {
 				tellStory(t, s, trace)
 				t.Fatalf("%v, %d states", err, states)

@@ -84,7 +84,7 @@ type Performer struct {
 // A watch is one that the machine has asked for.
 type watch struct {
 	target Target
-	cancel func()
+	sub    *session.Subscription
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -141,7 +141,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 			tell(Look{})
 		}
 	})
-	p.keep(watch{Target{Until: Dependence}, sub.Cancel})
+	p.keep(watch{Target{Until: Dependence}, sub})
 }
 
 // keep keeps what ends a watch in place of that of an earlier one.
@@ -150,11 +150,12 @@ func (p *Performer) keep(w watch) {
 	p.mu.Lock()
 	over := p.over
 	if !over {
+		p.watches = slices.DeleteFunc(p.watches, func(w watch) bool { return w.sub.Over() })
 		p.watches = append(p.watches, w)
 	}
 	p.mu.Unlock()
 	if over {
-		w.cancel()
+		w.sub.Cancel()
 	}
 }
 
@@ -178,7 +179,7 @@ func (p *Performer) End() {
 		cancel()
 	}
 	for _, w := range watches {
-		w.cancel()
+		w.sub.Cancel()
 	}
 }
 
@@ -339,51 +340,65 @@ func both(two bool, then func()) (answered func()) {
 
 // watch has the machine told when what is awaited has happened.
 func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input)) {
-	in := watched{attempt: e.attempt, target: e.target}
-	path := session.Join(p.Dir, e.target.Node)
-	var cancel func()
-	switch e.target.Until {
+	var sub *session.Subscription
+	switch path := session.Join(p.Dir, e.target.Node); e.target.Until {
 	case Dependence: // is followed in any case
 		return
 	case Members:
-		told := false
-		cancel = requests.Follow(p.Dir, session.AspectChildren, false, func(_ session.Reading, err error) {
-			switch {
-			case err != nil:
-				tell(failed{e, err})
-			case told:
-				tell(Look{})
-			default:
-				told = true
-				tell(in)
-			}
-		}).Cancel
+		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
 	case Claim:
-		path = p.Claimed(p.Recipe, e.target.Node)
-		fallthrough
+		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.node(e, tell))
 	case Gone, Changed:
-		cancel = requests.Watch(path, func(data []byte, stat *session.Stat, err error) {
-			if err != nil {
-				tell(failed{e, err})
-				return
-			}
-			in.czxid, in.owner, in.announced = stat.Czxid, stat.EphemeralOwner, e.target.Until == Changed && stat.Version > 0
-			tell(in)
-			p.mark(e, data, tell)
-		}, func(data []byte, stat *session.Stat, err error) {
-			switch {
-			case errors.Is(err, session.ErrNoNode):
-				tell(gone(e))
-			case err != nil: // it cannot be watched any more
-				tell(failed{e, err})
-			case e.target.Until == Changed, stat.Czxid != in.czxid:
-				tell(gone(e))
-			default:
-				p.mark(e, data, tell)
-			}
-		})
+		sub = requests.Follow(path, session.AspectData, false, p.node(e, tell))
 	}
-	p.keep(watch{e.target, cancel})
+	p.keep(watch{e.target, sub})
+}
+
+// members returns what tells the machine of the names of the children.
+func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Reading, error) {
+	told := false
+	return func(_ session.Reading, err error) {
+		switch {
+		case err != nil:
+			tell(failed{e, err})
+		case told:
+			tell(Look{})
+		default:
+			told = true
+			tell(watched{attempt: e.attempt, target: e.target})
+		}
+	}
+}
+
+// node returns what tells the machine of a node.
+func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, error) {
+	in := watched{attempt: e.attempt, target: e.target}
+	told := false
+	return func(r session.Reading, err error) {
+		switch {
+		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
+			tell(gone(e))
+		case err != nil: // or it was found to be gone, and nobody knows when that was
+			tell(failed{e, err})
+		case !told:
+			told = true
+			in.czxid, in.owner, in.announced = r.Stat.Czxid, r.Stat.EphemeralOwner, e.target.Until == Changed && r.Stat.Version > 0
+			tell(in)
+			p.mark(e, r.Data, tell)
+		case e.target.Until == Changed, r.Stat.Czxid != in.czxid:
+			tell(gone(e))
+		default:
+			p.mark(e, r.Data, tell)
+		}
+	}
+}
+
+// settled reports whether all that has happened to other nodes that are watched before the
+// target's end has been told.
+func (p *Performer) settled(target Target) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.ContainsFunc(p.watches, func(w watch) bool { return w.target != target && w.sub.Unsettled() })
 }
 
 // mark tells the machine of a mark of revocation. That of another's node is told too, and
@@ -404,13 +419,15 @@ func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 func (p *Performer) unwatch(target Target) {
 	p.mu.Lock()
 	i := slices.IndexFunc(p.watches, func(w watch) bool { return w.target == target })
-	cancel := func() {}
+	var sub *session.Subscription
 	if i >= 0 {
-		cancel = p.watches[i].cancel
+		sub = p.watches[i].sub
 		p.watches = slices.Delete(p.watches, i, i+1)
 	}
 	p.mu.Unlock()
-	cancel()
+	if sub != nil {
+		sub.Cancel()
+	}
 }
 
 func (p *Performer) withdraw(requests session.Async, node, prefix string, answer func()) {

@@ -231,7 +231,7 @@ func TestRankedDangers(t *testing.T) {
 		}},
 		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
 		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
-		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, Claim}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
+		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, Claim}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
 		{danger: "the claim of a reader goes", before: shared, in: gone{at, Target{less, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, Ranked{Kind: Write, Preempt: true}, false, false), row.before...)

@@ -1,0 +1,249 @@
+package lock_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestHeirWithoutNode: the node of the next in line is changed, and deleted before it has
+// been read again. The deletion of the one ahead is no grant then.
+func TestHeirWithoutNode(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
+		ctx := t.Context()
+		holder := mustAcquire(t, b, "/heir")
+		defer holder.Close()
+		heir, err := lock.New(a, "/heir", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer heir.Close()
+		events := heir.Events()
+		if ev := <-events; ev != (lock.Waiting{Ahead: 1}) {
+			t.Fatal(ev)
+		}
+		synctest.Wait() // until it watches
+		line, err := lock.Contenders(ctx, b, "/heir", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := line[1].Node
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: a.ID()}, time.Second)
+		if _, err := b.Set(ctx, own, []byte("x"), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Delete(ctx, own, session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if err := holder.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		next := mustAcquire(t, b, "/heir") // before it knows
+		synctest.Wait()
+		if heir.Token() != 0 {
+			t.Errorf("%s is held as well as %s", heir.Node(), next.Node())
+		}
+		next.Close()
+		for ev := range events {
+			if acquired, ok := ev.(lock.Acquired); ok {
+				if acquired.Token <= next.Token() {
+					t.Errorf("%v after token %d", acquired, next.Token())
+				}
+				break
+			}
+		}
+	})
+}
+
+// TestEventGrants: after one watch has done its work, the next one still grants.
+func TestEventGrants(t *testing.T) {
+	withSessions(t, 4, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var line []*lock.Lock
+		for _, s := range all {
+			line = append(line, joinAs(t, lock.Exclusive, s, "/l", nil))
+		}
+		for i := range 3 {
+			before := srv.RequestsOf(all[i+1].ID())
+			mustRelease(t, line[i])
+			after := srv.RequestsOf(all[i+1].ID())
+			if n := withoutSyncs(after).Total() - withoutSyncs(before).Total(); !holds(line[i+1]) || n != 0 {
+				t.Errorf("contender %d has needed %d requests", i+1, n)
+			}
+		}
+	})
+}
+
+// TestMarks: a holder is told of a mark once, whenever it was written and by whom.
+func TestMarks(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		data string
+		no   bool // it is no mark
+	}{
+		{"published", "unlock", false},
+		{"published, with data", "unlock\nme", false},
+		{"published, with a deadline", "unlock 30s\nme", false},
+		{"Curator's", "__REVOKE__", false},
+		{"none", "", true},
+		{"other data", "unlocked", true},
+		{"bad deadline", "unlock soon", true},
+		{"no deadline", "unlock -3s", true},
+	} {
+		for when, at := range []string{"held", "waiting", "before the first read"} {
+			t.Run(test.name+", "+at, func(t *testing.T) {
+				withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+					ctx := t.Context()
+					var ahead *lock.Lock
+					if when > 0 {
+						ahead = joinAs(t, lock.Exclusive, all[1], "/l", nil)
+					}
+					if when == 2 { // its first read of its node is late
+						srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID()}, time.Second)
+					}
+					l := joinAs(t, lock.Read, all[0], "/l", &lock.Options{Data: []byte("me")})
+					line, err := lock.Contenders(ctx, all[1], "/l", nil)
+					if err != nil || len(line) == 0 {
+						t.Fatal(line, err)
+					}
+					mine := line[len(line)-1]
+					if _, err := all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion); err != nil {
+						t.Fatal(err)
+					}
+					if when == 2 {
+						<-time.After(2 * time.Second)
+					}
+					synctest.Wait()
+					line, err = lock.Contenders(ctx, all[1], "/l", nil)
+					if err != nil || line[len(line)-1].Revoked == test.no {
+						t.Errorf("%+v, %v", line, err)
+					}
+					if when > 0 {
+						select {
+						case <-l.Revoked():
+							t.Error("it is revoked, and not held")
+						default:
+						}
+						mustRelease(t, ahead)
+					}
+					if !holds(l) {
+						t.Fatal("it is not held")
+					}
+					select {
+					case <-l.Revoked():
+						if test.no {
+							t.Error("it is revoked")
+						}
+					default:
+						if !test.no {
+							t.Error("it is not revoked")
+						}
+					}
+					// Once.
+					for range 2 {
+						if _, err := all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion); err != nil {
+							t.Fatal(err)
+						}
+					}
+					synctest.Wait()
+					if err := all[1].Delete(ctx, mine.Node, session.AnyVersion); err != nil {
+						t.Fatal(err)
+					}
+					<-l.Done()
+					want := lock.ErrRevoked
+					if test.no {
+						want = lock.ErrNodeDeleted
+					}
+					if err := l.Err(); !errors.Is(err, want) || !errors.Is(err, lock.ErrLost) {
+						t.Errorf("%v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestMarkEvents: the events of one who is asked, and forced.
+func TestMarkEvents(t *testing.T) {
+	withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx := t.Context()
+		holder := joinAs(t, lock.Exclusive, all[1], "/l", nil)
+		l, err := lock.NewWrite(all[0], "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		events := l.Events()
+		synctest.Wait()
+		line, err := lock.Contenders(ctx, all[1], "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := all[1].Set(ctx, line[1].Node, []byte("unlock 30s"), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, holder)
+		if err := all[1].Delete(ctx, line[1].Node, session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for ev := range events {
+			switch ev := ev.(type) {
+			case lock.Waiting:
+				kinds = append(kinds, "waiting")
+			case lock.Acquired:
+				kinds = append(kinds, "acquired")
+			case lock.Revoked:
+				kinds = append(kinds, "revoked")
+				if d := ev.Deadline.Sub(begun); d != 30*time.Second {
+					t.Errorf("it will be forced after %v", d)
+				}
+			case lock.Lost:
+				kinds = append(kinds, "lost")
+				if !errors.Is(ev.Err, lock.ErrRevoked) {
+					t.Error(ev)
+				}
+			case lock.Suspended, lock.Resumed, lock.Released:
+				t.Error(ev)
+			}
+		}
+		if !slices.Equal(kinds, []string{"waiting", "acquired", "revoked", "lost"}) {
+			t.Errorf("%q", kinds)
+		}
+	})
+}
+
+// TestMarkedWaiterThatStandsAnew: it was its former place that was asked for.
+func TestMarkedWaiterThatStandsAnew(t *testing.T) {
+	withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx := t.Context()
+		holder, l := joinAs(t, lock.Exclusive, all[1], "/l", nil), joinAs(t, lock.Exclusive, all[0], "/l", nil)
+		line, err := lock.Contenders(ctx, all[1], "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all[1].Set(ctx, line[1].Node, []byte("unlock"), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := all[1].Delete(ctx, line[1].Node, session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		mustRelease(t, holder)
+		if !holds(l) {
+			t.Fatal("it is not held")
+		}
+		select {
+		case <-l.Revoked():
+			t.Error("it is revoked")
+		default:
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package lock_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+func TestRealReadersAndWriters(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 3)
+	t.Run("rounds", func(t *testing.T) { realRounds(t, ens) })
+	t.Run("wake-ups", func(t *testing.T) { realWakeUps(t, ens) })
+	t.Run("downgrade", func(t *testing.T) { realDowngrade(t, ens) })
+	t.Run("downgrade, and its reply is lost", func(t *testing.T) { realLostDowngrade(t, ens) })
+}
+
+// realRounds has readers and writers at all servers, which are cut off now and then.
+func realRounds(t *testing.T, ens *zktest.Ensemble) {
+	const rounds, contenders = 600, 12
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	operator := open(t, ens.Addrs(), nil)
+	ensure(t, operator, "/rounds", nil)
+	var all []*session.Session
+	for range 6 {
+		all = append(all, open(t, proxy.Addrs(), nil))
+	}
+	new(book).play(t, all, "/rounds", contenders, rounds, func(r *rand.Rand) {
+		if r.IntN(30) == 0 {
+			proxy.Disconnect(all[r.IntN(len(all))].ID())
+		}
+		if err := operator.Sync(patient(t), "/rounds"); err != nil {
+			t.Error(err)
+		}
+	})
+	awaitEmpty(t, operator, "/rounds")
+}
+
+// realWakeUps reads what the servers tell when a writer goes that readers wait for.
+func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
+	const readers = 20
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	path := "/wake-ups"
+	ensure(t, open(t, ens.Addrs(), nil), path, nil)
+	as := func(kind lock.Kind, n int) (all []*lock.Lock) {
+		for range n {
+			l, err := opens[kind].join(open(t, proxy.Addrs(), nil), path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.Close)
+			<-l.Events()
+			all = append(all, l)
+		}
+		return all
+	}
+	first, second := as(lock.Write, 1)[0], as(lock.Write, 1)[0]
+	all := as(lock.Read, readers)
+	last := as(lock.Write, 1)[0]
+	proxy.StartTrace()
+	release(t, first)
+	await[lock.Acquired](t, second)
+	firstNode, secondNode := first.Node(), second.Node()
+	release(t, second)
+	for _, l := range all {
+		await[lock.Acquired](t, l)
+	}
+	for _, l := range all {
+		release(t, l)
+	}
+	await[lock.Acquired](t, last)
+	told := make(map[string]int)
+	for _, r := range proxy.Trace() {
+		if r.Dir == zktest.ToClient && r.Op == 0 {
+			for _, node := range r.Paths {
+				told[node]++
+			}
+		}
+	}
+	// The one that leaves is told, too.
+	if told[firstNode] > 2 || told[secondNode] != readers+1 && told[secondNode] != readers {
+		t.Errorf("the writers' releases have woken %d and %d", told[firstNode], told[secondNode])
+	}
+	for _, l := range all {
+		if told[l.Node()] > 2 {
+			t.Errorf("a reader's release has woken %d", told[l.Node()])
+		}
+	}
+}
+
+// realDowngrade: no writer comes between.
+func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
+	const rounds = 30
+	ctx := patient(t)
+	const path, data = "/downgrade", "/downgrade-data"
+	operator := open(t, ens.Addrs(), nil)
+	ensure(t, operator, path, nil)
+	ensure(t, operator, data, nil)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		s := open(t, ens.Addrs(), nil)
+		wg.Go(func() {
+			for n := range rounds {
+				w, err := lock.AcquireWrite(ctx, s, path, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				text := fmt.Sprintf("%d of %d", n, i)
+				if _, err := s.Multi(ctx, w.Guard(), session.SetOp(data, []byte(text), session.AnyVersion)); err != nil {
+					t.Error(err)
+				}
+				if err := w.Downgrade(ctx); err != nil {
+					t.Error(err)
+				}
+				for range 2 {
+					if err := s.Sync(ctx, data); err != nil {
+						t.Error(err)
+					}
+					if got, _, err := s.Get(ctx, data); err != nil || string(got) != text {
+						t.Errorf("%q, it was %q; %v", got, text, err)
+					}
+				}
+				// One transaction, as the server has it.
+				stat, err := s.Exists(ctx, w.Node())
+				if err != nil || stat == nil || stat.Czxid <= w.Token() {
+					t.Errorf("%+v, %v", stat, err)
+				}
+				w.Close()
+			}
+		})
+	}
+	wg.Wait()
+	awaitEmpty(t, operator, path)
+}
+
+func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	s, other := open(t, proxy.Addrs(), nil), open(t, ens.Addrs(), nil)
+	const path = "/lost-downgrade"
+	ensure(t, other, path, nil)
+	for name, plan := range map[string]func(zktest.Match){"reply": proxy.DropReply, "request": proxy.DropRequest} {
+		w, err := lock.AcquireWrite(patient(t), s, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Sync(patient(t), path); err != nil { // so that its watch stands
+			t.Fatal(err)
+		}
+		plan(zktest.Match{Op: zktest.OpMulti, Session: s.ID()})
+		token := w.Token()
+		if err := w.Downgrade(patient(t)); err != nil || w.Token() != token {
+			t.Errorf("%s: %v", name, err)
+		}
+		if names := children(t, other, path); len(names) != 1 {
+			t.Errorf("%s: %q", name, names)
+		}
+		r, err := lock.TryAcquireRead(patient(t), other, path, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := lock.TryAcquireWrite(patient(t), other, path, nil); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("%s: %v", name, err)
+		}
+		release(t, w)
+		release(t, r)
+		awaitEmpty(t, other, path)
+	}
+}

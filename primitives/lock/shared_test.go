@@ -1,0 +1,869 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// withSessions runs f with n sessions on a server in memory, in a bubble.
+func withSessions(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		config.InProcess = true
+		srv, err := zktest.NewServer(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		all := make([]*session.Session, n)
+		for i := range all {
+			// Each begins with another replica.
+			addrs := srv.Addrs()
+			addrs = append(addrs[i%len(addrs):], addrs[:i%len(addrs)]...)
+			if all[i], err = session.Open(t.Context(), addrs, &session.Options{Dialer: srv.DialContext, Timeout: 20 * time.Second}); err != nil {
+				t.Fatal(err)
+			}
+			defer all[i].Close()
+		}
+		f(t, srv, all)
+	})
+}
+
+// opens is how locks of each kind are opened, acquired and tried.
+var opens = map[lock.Kind]struct {
+	join         func(*session.Session, string, *lock.Options) (*lock.Lock, error)
+	acquire, try func(context.Context, *session.Session, string, *lock.Options) (*lock.Lock, error)
+}{
+	lock.Exclusive: {lock.New, lock.Acquire, lock.TryAcquire},
+	lock.Read:      {lock.NewRead, lock.AcquireRead, lock.TryAcquireRead},
+	lock.Write:     {lock.NewWrite, lock.AcquireWrite, lock.TryAcquireWrite},
+}
+
+// joinAs stands in line, and waits until that is so.
+func joinAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
+	t.Helper()
+	l, err := opens[kind].join(s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	synctest.Wait()
+	return l
+}
+
+func acquireAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
+	t.Helper()
+	l, err := opens[kind].acquire(t.Context(), s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// holds reports whether a lock is held, when all is quiet.
+func holds(l *lock.Lock) bool {
+	synctest.Wait()
+	select {
+	case <-l.Done():
+		return false
+	default:
+		return l.Token() != 0
+	}
+}
+
+func mustRelease(t *testing.T, locks ...*lock.Lock) {
+	t.Helper()
+	for _, l := range locks {
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// A book is what is known of who holds a lock of readers and writers.
+type book struct {
+	mu                sync.Mutex
+	readers, writers  int
+	token             int64 // the highest of a writer
+	shared            int64 // and of a reader
+	newest            int   // of all that were granted, the highest number
+	grants, together  int   // of readers
+	exclusive, lowers int
+}
+
+// enter notes a grant.
+func (b *book) enter(t *testing.T, kind lock.Kind, l *lock.Lock) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if kind == lock.Read {
+		b.readers++
+		b.grants++
+		b.together += b.readers
+	} else {
+		b.writers++
+		b.exclusive++
+	}
+	if b.writers > 1 || b.writers == 1 && b.readers > 0 {
+		t.Errorf("%d writers and %d readers", b.writers, b.readers)
+	}
+	n := number(t, l.Node())
+	if kind == lock.Read {
+		if l.Token() <= b.token {
+			t.Errorf("a reader has token %d, after %d of a writer", l.Token(), b.token)
+		}
+		b.shared = max(b.shared, l.Token())
+	} else {
+		if l.Token() <= max(b.token, b.shared) {
+			t.Errorf("a writer has token %d, after %d, and %d of a reader", l.Token(), b.token, b.shared)
+		}
+		b.token = l.Token()
+		if n < b.newest {
+			t.Errorf("writer %d was granted after %d", n, b.newest)
+		}
+	}
+	b.newest = max(b.newest, n)
+}
+
+// lower notes that a lock is about to be downgraded.
+func (b *book) lower() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.writers--
+	b.readers++
+	b.lowers++
+}
+
+// leave notes that a lock is about to be released.
+func (b *book) leave(kind lock.Kind) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if kind == lock.Read {
+		b.readers--
+	} else {
+		b.writers--
+	}
+}
+
+// play has contenders of all kinds take a lock at random, in so many rounds.
+func (b *book) play(t *testing.T, all []*session.Session, path string, contenders, rounds int, pause func(*rand.Rand)) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i := range contenders {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 7))
+			for range rounds / contenders {
+				kind := lock.Read
+				if r.IntN(4) == 0 {
+					kind = []lock.Kind{lock.Write, lock.Write, lock.Exclusive}[r.IntN(3)]
+				}
+				l, err := opens[kind].acquire(t.Context(), all[i%len(all)], path, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b.enter(t, kind, l)
+				pause(r)
+				if kind == lock.Write && r.IntN(2) == 0 {
+					token, node := l.Token(), l.Node()
+					b.lower() // from now on others who share may come
+					kind = lock.Read
+					if err := l.Downgrade(t.Context()); err != nil {
+						t.Error(err)
+					}
+					if l.Token() != token || l.Node() == node || number(t, l.Node()) != number(t, node) {
+						t.Errorf("token %d at %s, it was %d at %s", l.Token(), l.Node(), token, node)
+					}
+					pause(r)
+				}
+				b.leave(kind)
+				if err := l.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+				l.Close()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d writers, %d downgrades, and %d readers, %.2f at once", b.exclusive, b.lowers, b.grants, float64(b.together)/float64(b.grants))
+	if b.together <= b.grants {
+		t.Error("readers do not share")
+	}
+}
+
+// TestReadersAndWriters: no writer with anybody, readers together, and a writer after those
+// ahead of it at its arrival, however many readers come later.
+func TestReadersAndWriters(t *testing.T) {
+	rounds := 2000
+	if testing.Short() {
+		rounds = 300
+	}
+	pause := func(r *rand.Rand) { <-time.After(time.Duration(r.IntN(20)) * time.Millisecond) }
+	t.Run("calm", func(t *testing.T) {
+		withSessions(t, 4, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			makeParent(t, all[0], "/l")
+			new(book).play(t, all, "/l", 8, rounds, pause)
+			nothingIn(t, all[0], "/l")
+		})
+	})
+	t.Run("lagging replicas and faults", func(t *testing.T) {
+		withSessions(t, 6, zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			makeParent(t, all[0], "/l")
+			over := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(1, 1))
+				for n := 0; ; n++ {
+					select {
+					case <-over:
+						t.Logf("%d faults", n)
+						return
+					case <-time.After(time.Duration(r.IntN(300)) * time.Millisecond):
+					}
+					id := all[r.IntN(len(all))].ID()
+					switch r.IntN(3) {
+					case 0:
+						srv.Disconnect(id)
+					case 1:
+						srv.DropReply(zktest.Match{Session: id})
+					default:
+						srv.DropRequest(zktest.Match{Session: id})
+					}
+				}
+			})
+			new(book).play(t, all, "/l", 12, rounds, pause)
+			close(over)
+			wg.Wait()
+			srv.ClearFaults()
+			nothingIn(t, all[0], "/l")
+		})
+	})
+}
+
+// makeParent makes a node that nobody reaps, so that numbers go on.
+func makeParent(t *testing.T, s *session.Session, path string) {
+	t.Helper()
+	if _, err := s.Create(t.Context(), path, nil, session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nothingIn expects no contender.
+func nothingIn(t *testing.T, s *session.Session, path string) {
+	t.Helper()
+	if err := s.Sync(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	names, _, err := s.Children(t.Context(), path)
+	if err != nil && !errors.Is(err, session.ErrNoNode) || len(names) > 0 {
+		t.Errorf("there are %q, %v", names, err)
+	}
+}
+
+// TestOrderOfReadersAndWriters: a reader that comes after a writer that waits, waits, too.
+func TestOrderOfReadersAndWriters(t *testing.T) {
+	withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		line := make([]*lock.Lock, 0, 7)
+		for i, kind := range []lock.Kind{lock.Write, lock.Read, lock.Write, lock.Read, lock.Read, lock.Exclusive, lock.Read} {
+			line = append(line, joinAs(t, kind, all[i%2], "/l", nil))
+		}
+		for i, want := range []string{"W......", ".R.....", "..W....", "...RR..", "....R..", ".....E.", "......R"} {
+			got := ""
+			for j, l := range line {
+				if holds(l) {
+					got += string("WRWRRER"[j])
+				} else {
+					got += "."
+				}
+			}
+			if got != want {
+				t.Errorf("after %d releases: %s, want %s", i, got, want)
+			}
+			mustRelease(t, line[i])
+		}
+	})
+}
+
+// TestWakeUps counts what a release makes others ask for, each of whom has a session.
+func TestWakeUps(t *testing.T) {
+	const readers = 50
+	repeat := func(kind lock.Kind, n int) []lock.Kind { return slices.Repeat([]lock.Kind{kind}, n) }
+	for _, test := range []struct {
+		name  string
+		line  []lock.Kind
+		steps []int // requests of others at each release, from the first in line
+	}{
+		{"readers behind a writer", slices.Concat(repeat(lock.Write, 1), repeat(lock.Read, readers)), []int{readers, 0, 0}},
+		{"writers behind a writer", repeat(lock.Write, 10), []int{1, 1, 1}},  // a list each
+		{"exclusive contenders", repeat(lock.Exclusive, 10), []int{2, 2, 2}}, // the third finds out that it is second: a list, and the watch on another
+		{"readers behind writers", slices.Concat(repeat(lock.Write, 3), repeat(lock.Read, readers)), []int{1, 1, readers, 0}},
+		{"a writer behind readers", slices.Concat(repeat(lock.Read, 5), repeat(lock.Write, 2)), []int{0, 0, 0, 0, 1, 1}},
+		{"a writer, readers, a writer, readers", []lock.Kind{lock.Write, lock.Read, lock.Read, lock.Write, lock.Read, lock.Read, lock.Read}, []int{2, 0, 1, 3, 0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withSessions(t, len(test.line), zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				line := make([]*lock.Lock, len(test.line))
+				for i, kind := range test.line {
+					line[i] = joinAs(t, kind, all[i], "/l", nil)
+				}
+				for i, want := range test.steps {
+					srv.ResetRequests()
+					mustRelease(t, line[i])
+					got := withoutSyncs(srv.Requests())
+					if got[zktest.OpDelete]--; got.Total() != want {
+						t.Errorf("release %d: %v, want %d", i, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestListsOfReaders: n readers behind k writers make n + k lists at most, and k + 1 of the
+// released wake them.
+func TestListsOfReaders(t *testing.T) {
+	const n, k = 30, 8
+	withSessions(t, n+k, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var line []*lock.Lock
+		for i, s := range all {
+			kind := lock.Write
+			if i >= k {
+				kind = lock.Read
+			}
+			line = append(line, joinAs(t, kind, s, "/l", nil))
+		}
+		srv.ResetRequests()
+		mustRelease(t, line[:k]...)
+		for _, l := range line[k:] {
+			if !holds(l) {
+				t.Error("a reader waits")
+			}
+		}
+		if got := srv.Requests()[zktest.OpGetChildren2]; got > n+k {
+			t.Errorf("%d lists", got)
+		}
+	})
+}
+
+func TestDowngrade(t *testing.T) {
+	withSessions(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx := t.Context()
+		s := all[0]
+		makeParent(t, s, "/l")
+		makeParent(t, s, "/d")
+		w := acquireAs(t, lock.Write, s, "/l", &lock.Options{Data: []byte("me")})
+		first, second := joinAs(t, lock.Read, all[1], "/l", nil), joinAs(t, lock.Read, all[2], "/l", nil)
+		next := joinAs(t, lock.Write, all[1], "/l", nil)
+		late := joinAs(t, lock.Read, all[2], "/l", nil)
+		if holds(first) || holds(second) || holds(next) || holds(late) {
+			t.Fatal("it is held by others")
+		}
+		token, node, guard := w.Token(), w.Node(), w.Guard()
+		work, cancel := w.Context(ctx)
+		defer cancel()
+		if err := w.Downgrade(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if w.Token() != token || w.Node() == node || work.Err() != nil {
+			t.Errorf("token %d, node %s, %v", w.Token(), w.Node(), work.Err())
+		}
+		// One transaction: the parent's children have changed last when the node was made.
+		parent, err := s.Exists(ctx, "/l")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, stat, err := s.Get(ctx, w.Node())
+		if err != nil || stat.Czxid != parent.Pzxid || stat.EphemeralOwner != s.ID() || string(data) != "me" {
+			t.Errorf("%q, made at %d by %d; the children changed at %d; %v", data, stat.Czxid, stat.EphemeralOwner, parent.Pzxid, err)
+		}
+		if !holds(first) || !holds(second) || holds(next) || holds(late) {
+			t.Error("the wrong ones proceed")
+		}
+		if _, err := s.Multi(ctx, guard, session.SetOp("/d", nil, session.AnyVersion)); !errors.Is(err, session.ErrNoNode) {
+			t.Errorf("the writer's guard: %v", err)
+		}
+		if _, err := s.Multi(ctx, w.Guard(), session.SetOp("/d", nil, session.AnyVersion)); err != nil {
+			t.Errorf("the reader's guard: %v", err)
+		}
+		line, err := lock.Contenders(ctx, s, "/l", nil)
+		if err != nil || len(line) != 5 || line[0].Kind != lock.Read || line[0].Node != w.Node() || string(line[0].Data) != "me" {
+			t.Errorf("%+v, %v", line, err)
+		}
+		for i, c := range line {
+			if c.Holding != (i < 3) {
+				t.Errorf("contender %d: %+v", i, c)
+			}
+		}
+		if err := w.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
+			t.Errorf("again: %v", err)
+		}
+		mustRelease(t, first, second)
+		if holds(next) {
+			t.Error("a writer with the one that was downgraded")
+		}
+		mustRelease(t, w)
+		if !holds(next) || holds(late) {
+			t.Error("the writer waits")
+		}
+		if next.Token() <= token {
+			t.Errorf("token %d after %d", next.Token(), token)
+		}
+		if cause := context.Cause(work); !errors.Is(cause, lock.ErrReleased) {
+			t.Errorf("released: %v", cause)
+		}
+	})
+}
+
+// TestLossAfterDowngrade: the reader's node is watched like the writer's.
+func TestLossAfterDowngrade(t *testing.T) {
+	withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx := t.Context()
+		for _, at := range []string{"at once", "later"} {
+			w := acquireAs(t, lock.Write, all[0], "/l", nil)
+			if err := w.Downgrade(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if at == "later" {
+				synctest.Wait()
+			}
+			if err := all[1].Delete(ctx, w.Node(), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			<-w.Done()
+			if err := w.Err(); !errors.Is(err, lock.ErrNodeDeleted) || !errors.Is(err, lock.ErrLost) {
+				t.Errorf("%s: %v", at, err)
+			}
+			if err := w.Downgrade(ctx); !errors.Is(err, lock.ErrLost) || !strings.Contains(err.Error(), "/l") {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+		// And while it is under way.
+		w := acquireAs(t, lock.Write, all[0], "/l", nil)
+		synctest.Wait()
+		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
+		downgraded := make(chan error, 1)
+		go func() { downgraded <- w.Downgrade(ctx) }()
+		synctest.Wait()
+		if err := all[1].Delete(ctx, w.Node(), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-downgraded; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
+			t.Errorf("meanwhile: %v", err)
+		}
+		nothingIn(t, all[1], "/l")
+	})
+}
+
+// TestDowngradeGoesOn: the caller has left.
+func TestDowngradeGoesOn(t *testing.T) {
+	withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		w := acquireAs(t, lock.Write, all[0], "/l", nil)
+		r := joinAs(t, lock.Read, all[1], "/l", nil)
+		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
+		why := errors.New("because")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		downgraded := make(chan error, 1)
+		go func() { downgraded <- w.Downgrade(ctx) }()
+		synctest.Wait()
+		if err := w.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotWrite) {
+			t.Errorf("a second one meanwhile: %v", err)
+		}
+		cancel(why)
+		if err := <-downgraded; !errors.Is(err, why) || !strings.Contains(err.Error(), "/l") {
+			t.Errorf("%v", err)
+		}
+		<-time.After(2 * time.Second)
+		if !holds(w) || !holds(r) {
+			t.Error("it has not gone on")
+		}
+		// Released while another is under way.
+		mustRelease(t, w, r)
+		w = acquireAs(t, lock.Write, all[0], "/l", nil)
+		synctest.Wait()
+		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
+		go func() { downgraded <- w.Downgrade(t.Context()) }()
+		synctest.Wait()
+		mustRelease(t, w)
+		if err := <-downgraded; !errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrLost) {
+			t.Errorf("released meanwhile: %v", err)
+		}
+		nothingIn(t, all[1], "/l")
+	})
+}
+
+func TestNothingToDowngrade(t *testing.T) {
+	withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx := t.Context()
+		for _, kind := range []lock.Kind{lock.Exclusive, lock.Read, lock.Write} {
+			holder, waiter := acquireAs(t, kind, all[0], "/nothing", nil), joinAs(t, lock.Write, all[0], "/nothing", nil)
+			if err := waiter.Downgrade(ctx); !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("a waiter: %v", err)
+			}
+			if kind != lock.Write {
+				if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
+					t.Errorf("%v: %v", kind, err)
+				}
+			}
+			if !holds(holder) || holds(waiter) {
+				t.Error("a downgrade that was refused has changed something")
+			}
+			mustRelease(t, waiter, holder)
+			if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("%v, released: %v", kind, err)
+			}
+		}
+	})
+}
+
+// TestUpgrade: who would wait for itself is told, and asks the server for nothing.
+func TestUpgrade(t *testing.T) {
+	withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx, s := t.Context(), all[0]
+		refused := func(name string, l *lock.Lock, work context.Context) {
+			t.Helper()
+			synctest.Wait()
+			srv.ResetRequests()
+			begun := time.Now()
+			if err := l.Upgrade(ctx); !errors.Is(err, lock.ErrUpgrade) || !strings.Contains(err.Error(), "/l") {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, kind := range []lock.Kind{lock.Exclusive, lock.Write} {
+				for _, f := range []func(context.Context, *session.Session, string, *lock.Options) (*lock.Lock, error){opens[kind].acquire, opens[kind].try} {
+					if l, err := f(work, s, "/l", nil); !errors.Is(err, lock.ErrUpgrade) || l != nil || !strings.Contains(err.Error(), "/l") {
+						t.Errorf("%s: %v: %v", name, kind, err)
+					}
+				}
+			}
+			if err := lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }); !errors.Is(err, lock.ErrUpgrade) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if n := withoutSyncs(srv.Requests()).Total(); n != 0 || time.Since(begun) > 0 {
+				t.Errorf("%s: %d requests, %v", name, n, time.Since(begun))
+			}
+		}
+		r := acquireAs(t, lock.Read, s, "/l", nil)
+		work, cancel := r.Context(ctx)
+		defer cancel()
+		type key struct{}
+		refused("a reader", r, context.WithValue(work, key{}, 1))
+
+		// What is no upgrade is not refused.
+		again, err := lock.AcquireRead(work, s, "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := lock.AcquireWrite(work, s, "/other", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lock.TryAcquireWrite(work, all[1], "/l", nil); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("of another session: %v", err)
+		}
+		inner, cancel := again.Context(work)
+		defer cancel()
+		refused("a reader within", again, inner)
+		mustRelease(t, r, again, other)
+
+		w := acquireAs(t, lock.Write, s, "/l", nil)
+		work, cancel = w.Context(ctx)
+		defer cancel()
+		if err := w.Upgrade(ctx); !errors.Is(err, lock.ErrUpgrade) {
+			t.Errorf("a writer: %v", err)
+		}
+		if _, err := lock.TryAcquireWrite(work, s, "/l", nil); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("a writer: %v", err)
+		}
+		if err := w.Downgrade(ctx); err != nil {
+			t.Fatal(err)
+		}
+		refused("a writer that was downgraded", w, work)
+	})
+}
+
+// TestWhoExcludesWhom, in every layout.
+func TestWhoExcludesWhom(t *testing.T) {
+	kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
+	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo} {
+		t.Run(layout.String(), func(t *testing.T) {
+			withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				ctx, opts := t.Context(), &lock.Options{Layout: layout}
+				for _, first := range kinds {
+					for _, second := range kinds {
+						for i := range all { // of the same session, too
+							held := acquireAs(t, first, all[0], "/l", opts)
+							l, err := opens[second].try(ctx, all[i], "/l", opts)
+							if share := first == lock.Read && second == lock.Read; share != (err == nil) || !share && !errors.Is(err, lock.ErrHeld) {
+								t.Errorf("%v, and then %v: %v", first, second, err)
+							}
+							if err == nil {
+								mustRelease(t, l)
+							}
+							next := joinAs(t, second, all[i], "/l", opts)
+							mustRelease(t, held)
+							if !holds(next) {
+								t.Errorf("%v waits for %v that is gone", second, first)
+							}
+							mustRelease(t, next)
+							nothingIn(t, all[0], "/l")
+						}
+					}
+				}
+				// A reader does not get past a writer that waits.
+				held, writer := acquireAs(t, lock.Read, all[0], "/l", opts), joinAs(t, lock.Write, all[1], "/l", opts)
+				if _, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("past a writer: %v", err)
+				}
+				mustRelease(t, held)
+				if err := writer.Downgrade(ctx); err != nil {
+					t.Error(err)
+				}
+				if l, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); err != nil {
+					t.Errorf("with one that was downgraded: %v", err)
+				} else {
+					mustRelease(t, l)
+				}
+				if _, err := lock.TryAcquireWrite(ctx, all[0], "/l", opts); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("with one that was downgraded: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestLayouts: the names are those of the others who stand in such lines.
+func TestLayouts(t *testing.T) {
+	const guid, hex = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, `[0-9a-f]{32}`
+	names := map[lock.Layout][3]string{
+		lock.Standard: {`_c_` + guid + `-lock-`, `_c_` + guid + `-read-`, `_c_` + guid + `-write-`},
+		lock.Curator:  {`_c_` + guid + `-lock-`, `_c_` + guid + `-__READ__`, `_c_` + guid + `-__WRIT__`},
+		lock.Kazoo:    {hex + `__lock__`, hex + `__rlock__`, hex + `__lock__`},
+	}
+	for layout, names := range names {
+		t.Run(layout.String(), func(t *testing.T) {
+			withSessions(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				ctx, s, opts := t.Context(), all[0], &lock.Options{Layout: layout, Data: []byte("me")}
+				makeParent(t, s, "/l")
+				kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
+				for i, kind := range kinds {
+					l := acquireAs(t, kind, s, "/l", opts)
+					want := regexp.MustCompile(`^/l/` + names[kind] + fmt.Sprintf("%010d$", i))
+					if !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
+						t.Errorf("%v is %s", kind, l.Node())
+					}
+					line, err := lock.Contenders(ctx, s, "/l", opts)
+					is := kind
+					if layout == lock.Kazoo && kind == lock.Write {
+						is = lock.Exclusive // which are the same there
+					}
+					if err != nil || len(line) != 1 || line[0].Kind != is || line[0].Node != l.Node() || !line[0].Holding || string(line[0].Data) != "me" {
+						t.Errorf("%v: %+v, %v", kind, line, err)
+					}
+					if kind == lock.Write {
+						if err := l.Downgrade(ctx); err != nil {
+							t.Error(err)
+						}
+						if want := regexp.MustCompile(`^/l/` + names[lock.Read] + fmt.Sprintf("%010d$", i)); !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
+							t.Errorf("downgraded, it is %s", l.Node())
+						}
+					}
+					mustRelease(t, l)
+				}
+			})
+		})
+	}
+	withSessions(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx := t.Context()
+		synctest.Wait()
+		srv.ResetRequests()
+		for _, layout := range []lock.Layout{-1, lock.Prioritized + 1, 99} {
+			opts := &lock.Options{Layout: layout}
+			var errs []error
+			for _, open := range opens {
+				_, a := open.join(all[0], "/l", opts)
+				_, b := open.acquire(ctx, all[0], "/l", opts)
+				_, c := open.try(ctx, all[0], "/l", opts)
+				errs = append(errs, a, b, c)
+			}
+			_, err := lock.Contenders(ctx, all[0], "/l", opts)
+			for _, err := range append(errs, err) {
+				if !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "Layout") {
+					t.Errorf("layout %v: %v", layout, err)
+				}
+			}
+		}
+		if n := withoutSyncs(srv.Requests()).Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestForeignContenders: the nodes of others, by their names as they make them.
+func TestForeignContenders(t *testing.T) {
+	for _, test := range []struct {
+		layout lock.Layout
+		name   string
+		waits  []lock.Kind // who waits for it
+	}{
+		{lock.Standard, "_c_0123456789abcdef0123456789abcdef-lock-", []lock.Kind{lock.Exclusive, lock.Read, lock.Write}}, // go-zookeeper
+		{lock.Standard, "_c_01234567-89ab-4def-8123-456789abcdef-__WRIT__", nil},
+		{lock.Standard, "0123456789abcdef0123456789abcdef__lock__", nil},
+		{lock.Curator, "_c_01234567-89ab-4def-8123-456789abcdef-lock-", []lock.Kind{lock.Exclusive, lock.Read, lock.Write}},
+		{lock.Curator, "_c_01234567-89ab-4def-8123-456789abcdef-__READ__", []lock.Kind{lock.Exclusive, lock.Write}},
+		{lock.Curator, "_c_01234567-89ab-4def-8123-456789abcdef-__WRIT__", []lock.Kind{lock.Exclusive, lock.Read, lock.Write}},
+		{lock.Curator, "_c_01234567-89ab-4def-8123-456789abcdef-write-", nil},
+		{lock.Kazoo, "0123456789abcdef0123456789abcdef__lock__", []lock.Kind{lock.Exclusive, lock.Read, lock.Write}},
+		{lock.Kazoo, "0123456789abcdef0123456789abcdef__rlock__", []lock.Kind{lock.Exclusive, lock.Write}},
+		{lock.Kazoo, "_c_01234567-89ab-4def-8123-456789abcdef-lock-", nil},
+	} {
+		t.Run(test.layout.String()+" "+test.name, func(t *testing.T) {
+			withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				ctx, s := t.Context(), all[0]
+				node := "/l/" + test.name + "0000000000"
+				if err := s.EnsurePath(ctx, "/l"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Create(ctx, node, nil, session.Persistent); err != nil {
+					t.Fatal(err)
+				}
+				for kind, open := range opens {
+					l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
+					if waits := slices.Contains(test.waits, kind); waits != errors.Is(err, lock.ErrHeld) || !waits && err != nil {
+						t.Errorf("%v: %v", kind, err)
+					}
+					if err == nil {
+						mustRelease(t, l)
+					}
+				}
+				// When it goes, whoever waits proceeds.
+				l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
+				if err := s.Delete(ctx, node, session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				if !holds(l) {
+					t.Error("it waits for nobody")
+				}
+			})
+		})
+	}
+}
+
+// TestLostReplies: whatever becomes of whatever request of readers, writers and downgrades,
+// it succeeds, and nothing is left.
+func TestLostReplies(t *testing.T) {
+	type fault = func(srv *zktest.Server, m zktest.Match)
+	faults := map[string]fault{
+		"reply lost":   func(srv *zktest.Server, m zktest.Match) { srv.DropReply(m) },
+		"request lost": func(srv *zktest.Server, m zktest.Match) { srv.DropRequest(m) },
+		"both lost": func(srv *zktest.Server, m zktest.Match) { // and the request that follows as well
+			srv.DropReply(m)
+			m.Skip++
+			srv.DropRequest(m)
+		},
+		"lost again": func(srv *zktest.Server, m zktest.Match) {
+			srv.DropRequest(m)
+			m.Skip++
+			srv.DropReply(m)
+		},
+	}
+	for _, test := range []struct {
+		name  string
+		ahead []lock.Kind
+		kind  lock.Kind
+		lower bool
+		warm  bool
+	}{
+		{"reader, cold", nil, lock.Read, false, false},
+		{"reader, warm", nil, lock.Read, false, true},
+		{"reader with a reader", []lock.Kind{lock.Read}, lock.Read, false, true},
+		{"reader behind a writer", []lock.Kind{lock.Write}, lock.Read, false, true},
+		{"reader behind two writers", []lock.Kind{lock.Write, lock.Write}, lock.Read, false, true},
+		{"writer", nil, lock.Write, false, true},
+		{"writer behind readers", []lock.Kind{lock.Read, lock.Read}, lock.Write, false, true},
+		{"downgrade", nil, lock.Write, true, true},
+		{"downgrade behind an exclusive one", []lock.Kind{lock.Exclusive}, lock.Write, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				id := all[0].ID()
+				paths := 0
+				cycle := func(name string) {
+					t.Helper()
+					path := fmt.Sprintf("/%d", paths)
+					paths++
+					if test.warm {
+						makeParent(t, all[1], path)
+						all[0].SetWarm(path, true)
+					}
+					var ahead []*lock.Lock
+					for _, kind := range test.ahead {
+						ahead = append(ahead, joinAs(t, kind, all[1], path, nil))
+					}
+					l, err := opens[test.kind].join(all[0], path, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer l.Close()
+					<-time.After(time.Second)
+					for _, a := range ahead {
+						mustRelease(t, a)
+					}
+					<-time.After(time.Second)
+					if !holds(l) {
+						t.Errorf("%s: it is not held", name)
+					}
+					token := l.Token()
+					if test.lower {
+						if err := l.Downgrade(t.Context()); err != nil {
+							t.Errorf("%s: %v", name, err)
+						}
+						if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
+							t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
+						}
+						other, err := lock.TryAcquireRead(t.Context(), all[1], path, nil)
+						if err != nil {
+							t.Errorf("%s: downgraded, and not shared: %v", name, err)
+						} else {
+							mustRelease(t, other)
+						}
+					}
+					if err := l.Release(t.Context()); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					<-time.After(time.Second)
+					nothingIn(t, all[1], path)
+				}
+				before := srv.RequestsOf(id)
+				cycle("clean")
+				steps := withoutSyncs(srv.RequestsOf(id)).Total() - withoutSyncs(before).Total()
+				if steps < 3 {
+					t.Fatalf("%d requests", steps)
+				}
+				for name, plan := range faults {
+					for skip := range steps {
+						plan(srv, zktest.Match{Session: id, Skip: skip})
+						cycle(fmt.Sprintf("%s %d", name, skip))
+						srv.ClearFaults()
+					}
+				}
+				if all[0].ID() != id {
+					t.Error("the session has not survived")
+				}
+			})
+		})
+	}
+}
