@@ -279,6 +279,24 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 	})
 }
 
+// TestReplaceUnseen: who replaces a name that it kept has it then, also if it has not been
+// told yet that somebody else has taken the name, and registered it for the same data.
+func TestReplaceUnseen(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		w.register(a, "1", ephemeral, nil)
+		w.DelayEvent(zktest.Match{Session: a.ID()}, time.Second)
+		w.register(b, "1", taking, nil)
+		w.register(a, "1", taking, nil)
+		pass()
+		w.unregister(b, naming.ErrForeign)
+		w.unregister(a, nil)
+	})
+}
+
 // pass lets a second go by.
 func pass() { <-time.After(time.Second) }
 

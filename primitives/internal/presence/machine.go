@@ -212,7 +212,7 @@ type Machine struct {
 
 	data    string // that is to be stored
 	rev     int    // counts them
-	stored  int    // the newest that is known to have been
+	stored  int    // the newest that is known to have been, or was refused
 	waiters []waiter
 
 	turn      turn // epoch 0: there is no session
@@ -386,6 +386,9 @@ func (m *stepper) looked(s Sight) {
 	confirmed := m.asked == confirming
 	m.asked, m.doubt = nothing, false
 	m.seen = s
+	if m.own() && s.Data == m.sent && !m.leaving {
+		m.confirm(m.sending)
+	}
 	switch {
 	case !confirmed || !m.foreign() || m.leaving || m.offline || s.ghost() != m.ghost || !m.waited():
 	case m.takeOver && m.barred == nil && (s.Owner != 0 || m.atOnce):
@@ -494,7 +497,7 @@ func (m *stepper) fail(err error) {
 // refuse gives up to store what the server does not accept.
 func (m *stepper) refuse(err error) {
 	if m.rev == m.sending {
-		m.data = m.aim.Data
+		m.data, m.stored = m.aim.Data, m.rev
 	}
 	m.give(m.sending, err)
 }
@@ -586,8 +589,9 @@ func (m *stepper) keep() {
 		m.suspended = false
 		m.emit(Resumed{})
 	}
-	if m.seen.Data == m.data {
-		m.confirm(m.rev)
+	// What was seen before an update came says nothing of it: somebody may have taken over
+	// since.
+	if m.seen.Data == m.data && m.stored == m.rev {
 		return
 	}
 	m.ask(setting)

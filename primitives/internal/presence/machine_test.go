@@ -231,6 +231,7 @@ func TestRows(t *testing.T) {
 		ok      = func(m Machine) Input { return created{m.turn, 50, birth} }
 		did     = func(m Machine) Input { return done{m.turn} }
 		update  = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
+		same    = func(Machine) Input { return Update{"a", actors.Reply[error]{}} }
 	)
 	fails := func(err error) func(Machine) Input { return func(m Machine) Input { return failed{m.turn, err} } }
 	looks := func(s Sight) func(Machine) Input { return func(m Machine) Input { return looked{m.turn, s} } }
@@ -313,6 +314,9 @@ func TestRows(t *testing.T) {
 		"and is made":               {Machine{}, inputs{ok, cut, update, back, looks(own)}, "[store] [{}]"},
 		"not to another's":          {Machine{}, inputs{ok, cut, update, back, looks(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
 		"an update of another's":    {Machine{}, inputs{ok, update, stores(foreign)}, "[look] []"},
+		"what was seen is old":      {Machine{}, inputs{ok, same}, "[store] []"},
+		"what is seen later":        {Machine{}, inputs{ok, same, lost, looks(own)}, "[] []"},
+		"what is refused":           {Machine{}, inputs{ok, same, fails(session.ErrNoAuth)}, "[] []"},
 		"nor does leaving":          {Machine{}, inputs{ok, cut, leave}, "[] []"},
 		"delete what is another's":  {Machine{}, inputs{ok, cut, leave, back, looks(foreign)}, "[] [{<nil>}]"},
 		"left before it is created": {Machine{}, inputs{leave, ok}, "[store] []"},
