@@ -52,6 +52,7 @@ func registerEphemeral(ctx context.Context, s *session.Session, path, name strin
 		}
 		switch k := presence.Find(s, node).(type) {
 		case *kept:
+			_ = k.Tell(presence.Insist{}) // it may still be waiting
 			err = (&Registration{session: s, name: name, node: node, kept: k}).Update(ctx, data)
 			if err == nil || ctx.Err() != nil || !k.Last().Ended() {
 				return err

@@ -279,6 +279,46 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 	})
 }
 
+// TestReplaceWhileWaiting: who replaces does so at once, also if this session waits for the
+// name already.
+func TestReplaceWhileWaiting(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		w.register(a, "1", ephemeral, nil)
+		r, err := naming.Keep(b, service, name, []byte("2"), &naming.Options{ConflictAfter: time.Hour})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer r.Close()
+		pass()
+		began := time.Now()
+		w.register(b, "3", taking, nil)
+		if took := time.Since(began); took > time.Second {
+			w.Errorf("it took %v", took)
+		}
+		w.expect(b, "3")
+	})
+}
+
+// TestUnregisterUnseen: a name that somebody else has taken is his, also if this session
+// has not been told yet.
+func TestUnregisterUnseen(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		w.register(a, "1", ephemeral, nil)
+		w.DelayEvent(zktest.Match{Session: a.ID()}, time.Second)
+		w.register(b, "2", taking, nil)
+		w.unregister(a, naming.ErrForeign)
+		w.expect(a, "2")
+	})
+}
+
 // TestReplaceUnseen: who replaces a name that it kept has it then, also if it has not been
 // told yet that somebody else has taken the name, and registered it for the same data.
 func TestReplaceUnseen(t *testing.T) {

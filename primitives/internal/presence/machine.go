@@ -81,6 +81,9 @@ type (
 		Data  string
 		Reply actors.Reply[error]
 	}
+	// Insist is the command to replace at once what stands there, unless the node was told
+	// to stand.
+	Insist    struct{}
 	connected struct {
 		epoch   int
 		session int64
@@ -124,6 +127,7 @@ type (
 
 func (Leave) input()     {}
 func (Update) input()    {}
+func (Insist) input()    {}
 func (connected) input() {}
 func (suspended) input() {}
 func (resumed) input()   {}
@@ -235,7 +239,8 @@ type Machine struct {
 	impatient bool  // it has not gone
 	barred    error // why it cannot be taken over
 	leaving   bool
-	stood     bool  // Joined was told then, and no Gone
+	stood     bool  // Joined was told then, and no Gone, and no other node was found instead
+	removed   bool  // the deletion was sent
 	why       error // of leaving
 	ended     bool
 }
@@ -307,6 +312,10 @@ func (m *stepper) take(in Input) {
 		m.rev++
 		m.data = in.Data
 		m.waiters = append(slices.Clone(m.waiters), waiter{m.rev, in.Reply})
+	case Insist:
+		if !m.joined {
+			m.takeOver, m.atOnce = true, true
+		}
 	case connected:
 		if m.turn.epoch == 0 {
 			m.turn.epoch, m.session, m.timeout = in.epoch, in.session, in.timeout
@@ -430,6 +439,7 @@ func (m *stepper) wrote(in stored) {
 	case in.version <= birth:
 		m.mark(m.sent)
 	case own:
+		m.removed = true
 		m.ask(deleting)
 		m.do(remove{m.turn, in.version})
 	default:
@@ -553,6 +563,7 @@ func (m *stepper) advance() {
 	case m.leaving && m.own():
 		m.mark(m.data)
 	case m.leaving:
+		m.stood = m.stood && (m.removed || !m.seen.Exists)
 		m.end()
 	case !m.seen.Exists:
 		m.gone(ErrNodeDeleted)
@@ -644,7 +655,8 @@ func (m *stepper) wait() {
 // Joined reports whether the node stands, as far as is known.
 func (m Machine) Joined() bool { return m.joined }
 
-// Stood reports whether it did when the command came to remove it.
+// Stood reports whether it did when the command came to remove it, as far as is known at
+// the end.
 func (m Machine) Stood() bool { return m.stood }
 
 // Err returns why the node was given up. It is nil before that, and if that was asked

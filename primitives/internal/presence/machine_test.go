@@ -27,7 +27,7 @@ func alphabet(m Machine) []Input {
 		patient{m.waits - 1},
 	}
 	if m.rev < 2 {
-		ins = append(ins, Update{"b", actors.Reply[error]{}})
+		ins = append(ins, Insist{}, Update{"b", actors.Reply[error]{}})
 	}
 	sights := []Sight{
 		{},
@@ -231,6 +231,7 @@ func TestRows(t *testing.T) {
 		ok      = func(m Machine) Input { return created{m.turn, 50, birth} }
 		did     = func(m Machine) Input { return done{m.turn} }
 		update  = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
+		insist  = func(Machine) Input { return Insist{} }
 		same    = func(Machine) Input { return Update{"a", actors.Reply[error]{}} }
 	)
 	fails := func(err error) func(Machine) Input { return func(m Machine) Input { return failed{m.turn, err} } }
@@ -295,6 +296,9 @@ func TestRows(t *testing.T) {
 		"not after leaving":         {takes, inputs{exists, looks(foreign), late, looks(foreign), leave, stores(foreign)}, "[] [{<nil>}]"},
 		"not when cut off":          {takes, inputs{exists, looks(foreign), late, looks(foreign), cut, stores(foreign)}, "[] []"},
 		"at once":                   {atOnce, inputs{exists, looks(foreign)}, "[store] []"},
+		"or when that is asked for": {Machine{}, inputs{exists, looks(foreign), insist}, "[store] []"},
+		"also at the last look":     {Machine{}, inputs{exists, looks(foreign), late, insist, looks(foreign)}, "[store] []"},
+		"but not after joining":     {Machine{}, inputs{ok, insist, expires, anew, exists, looks(foreign)}, "[wait] []"},
 		"what no session owns":      {takes, inputs{exists, looks(persistent)}, "[look] []"},
 		"is not taken over":         {takes, inputs{exists, looks(persistent), looks(persistent)}, "[] [{name held by another: held by a node of no session}]"},
 		"unless at once":            {atOnce, inputs{exists, looks(persistent)}, "[store] []"},
@@ -368,6 +372,17 @@ func TestStood(t *testing.T) {
 	early, _ = early.Step(created{m.turn, 7, birth})
 	m, _ = m.Step(created{m.turn, 7, birth})
 	m, _ = m.Step(Leave{})
+	unseen, _ := m.Step(stored{m.turn, ghost{2, 40}, 5})
+	unseen, _ = unseen.Step(looked{unseen.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	if unseen.Stood() || !unseen.Ended() {
+		t.Errorf("%v", unseen)
+	}
+	successor, _ := m.Step(stored{m.turn, ghost{1, 7}, 2})
+	successor, _ = successor.Step(failed{successor.turn, session.ErrUnknownOutcome})
+	successor, _ = successor.Step(looked{successor.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	if !successor.Stood() || !successor.Ended() {
+		t.Errorf("%v", successor)
+	}
 	m, _ = m.Step(expired{1})
 	if early.Stood() || !m.Stood() || !m.Ended() || m.Err() != nil || !errors.Is(m.Reason(), ErrLeft) {
 		t.Errorf("%v, %v", early, m)
