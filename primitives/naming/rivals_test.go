@@ -337,6 +337,28 @@ func TestReplaceUnseen(t *testing.T) {
 	})
 }
 
+// TestMayNotUnregister: who may not delete a name has not unregistered it, and is told.
+func TestMayNotUnregister(t *testing.T) {
+	bubble(t, func(w world) {
+		owner, err := session.Open(w.Context(), w.Addrs(), &session.Options{
+			Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext,
+			ACL: []session.ACL{{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"}},
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer owner.Close()
+		if err := owner.EnsurePath(w.Context(), service); err != nil {
+			w.Fatal(err)
+		}
+		a, endA := w.open()
+		defer endA()
+		w.register(a, "1", ephemeral, nil)
+		w.unregister(a, session.ErrNoAuth)
+		w.expect(a, "1")
+	})
+}
+
 // pass lets a second go by.
 func pass() { <-time.After(time.Second) }
 

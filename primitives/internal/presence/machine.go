@@ -242,6 +242,7 @@ type Machine struct {
 	stood     bool  // Joined was told then, and no Gone, and no other node was found instead
 	removed   bool  // the deletion was sent
 	why       error // of leaving
+	undeleted error // why the node stands still, which is tried to be deleted for as long as the session lasts
 	ended     bool
 }
 
@@ -492,6 +493,9 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
+	case was == withdrawing:
+		m.undeleted = err
+		m.end()
 	case m.leaving && (was == looking || was == marking && m.aim.Owner == m.session || was == deleting):
 		m.ask(withdrawing)
 		m.do(withdraw{m.turn, m.session, m.timeout})
@@ -667,6 +671,10 @@ func (m Machine) Err() error {
 	}
 	return m.why
 }
+
+// Undeleted returns why the server did not let the node be deleted. It is nil if the node
+// is gone.
+func (m Machine) Undeleted() error { return m.undeleted }
 
 // Reason is [Machine.Err], or [ErrLeft].
 func (m Machine) Reason() error {

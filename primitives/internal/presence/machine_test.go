@@ -333,6 +333,7 @@ func TestRows(t *testing.T) {
 		"that cannot be settled":    {Machine{}, inputs{leave, lost, fails(session.ErrNoAuth)}, "[withdraw] []"},
 		"read only by its owner":    {Machine{}, inputs{lost, fails(session.ErrNoAuth)}, "[look] []"},
 		"may not be deleted":        {Machine{}, inputs{ok, leave, stores(own), fails(session.ErrNoAuth)}, "[withdraw] []"},
+		"for as long as we tried":   {Machine{}, inputs{ok, leave, stores(own), fails(session.ErrNoAuth), fails(session.ErrNoAuth)}, "[] [{<nil>}]"},
 		"may not be written":        {Machine{}, inputs{ok, leave, fails(session.ErrNoAuth)}, "[withdraw] []"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -160,7 +160,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	case remove:
 		n.in(e.turn).Delete(n.path, e.version, func(err error) { reply(e.turn, done{e.turn}, err) })
 	case withdraw:
-		n.withdraw(e, func() { tell(done{e.turn}) })
+		n.withdraw(e, func(err error) { reply(e.turn, done{e.turn}, err) })
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
@@ -264,20 +264,20 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 
 // withdraw deletes the node if it is of the session, and tries until that is done, or
 // the epoch over: [session.Async.Withdraw] would delete whatever stands there. It answers
-// then, or when it has tried for long enough.
-func (n *Node) withdraw(e withdraw, answer func()) {
+// then, or when it has tried for long enough, with the error.
+func (n *Node) withdraw(e withdraw, answer func(error)) {
 	requests, until, pause := n.in(e.turn), n.session.Age()+e.long, 20*time.Millisecond
 	var once sync.Once
 	var try func()
 	again := func(err error) {
 		switch {
 		case err == nil, over(err):
-			once.Do(answer)
+			once.Do(func() { answer(nil) })
 		case isAny(err, session.ErrDisconnected, session.ErrUnknownOutcome, session.ErrBadVersion, session.ErrNoNode):
 			try()
 		default: // until somebody has changed an ACL
 			if n.session.Age() > until {
-				once.Do(answer)
+				once.Do(func() { answer(err) })
 			}
 			pause = min(2*pause, 5*time.Second)
 			actors.After(pause, try)
