@@ -493,6 +493,8 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
+	case busy(err) && !m.leaving:
+		m.doubt = true
 	case was == withdrawing:
 		m.undeleted = err
 		m.end()
@@ -506,6 +508,14 @@ func (m *stepper) fail(err error) {
 	default:
 		m.leave(err)
 	}
+}
+
+// busy reports whether a server could not do a request that it may do later. The answer comes
+// after a pause.
+func busy(err error) bool {
+	const operationTimeout, throttled = -7, -127
+	var e *session.ServerError
+	return errors.As(err, &e) && (e.Code == operationTimeout || e.Code == throttled)
 }
 
 // refuse gives up to store what the server does not accept.

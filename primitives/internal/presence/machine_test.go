@@ -249,6 +249,7 @@ func TestRows(t *testing.T) {
 		own        = Sight{Exists: true, Owner: 1, Czxid: 50, Version: birth, Data: "a"}
 		curators   = Sight{Exists: true, Owner: 2, Czxid: 43}
 		marked     = Sight{Exists: true, Owner: 2, Czxid: 43, Version: 1}
+		busy       = fails(&session.ServerError{Code: -127})
 		lost       = fails(session.ErrUnknownOutcome)
 		exists     = fails(session.ErrNodeExists)
 	)
@@ -263,6 +264,9 @@ func TestRows(t *testing.T) {
 		"no group yet":              {Machine{}, inputs{fails(session.ErrNoNode)}, "[makeParent] []"},
 		"it is made":                {Machine{}, inputs{fails(session.ErrNoNode), did}, "[create follow] []"},
 		"a lost create":             {Machine{}, inputs{lost}, "[look] []"},
+		"a busy server":             {Machine{}, inputs{busy}, "[look] []"},
+		"is asked again":            {Machine{}, inputs{ok, cut, back, busy}, "[look] []"},
+		"but not for ever":          {Machine{}, inputs{ok, leave, busy}, "[withdraw] []"},
 		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{}]"},
 		"a ghost of ours":           {Machine{}, inputs{exists, looks(past)}, "[store] []"},
 		"is ours still":             {Machine{}, inputs{exists, looks(past), stores(past)}, "[takeOver] []"},
