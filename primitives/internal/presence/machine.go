@@ -669,6 +669,9 @@ func (m *stepper) wait() {
 // Joined reports whether the node stands, as far as is known.
 func (m Machine) Joined() bool { return m.joined }
 
+// Suspended reports whether that was told, and no Resumed.
+func (m Machine) Suspended() bool { return m.suspended }
+
 // Stood reports whether it did when the command came to remove it, as far as is known at
 // the end.
 func (m Machine) Stood() bool { return m.stood }
