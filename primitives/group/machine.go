@@ -3,7 +3,6 @@ package group
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -27,22 +26,29 @@ type view struct {
 // apply returns what follows, and the event that tells of it if there is anything to
 // tell.
 func (v view) apply(state watch.TreeState) (view, []MembersChanged) {
-	now := make(map[string]Member, len(v.members))
-	for _, m := range v.members {
-		now[m.ID] = m
-	}
+	now := make(map[string]*Member) // of those who differ; nil is nobody
 	for _, n := range state.Removed {
-		delete(now, v.id(n.Path))
+		now[v.id(n.Path)] = nil
 	}
 	for _, n := range slices.Concat(state.Added, state.Changed) {
 		id := v.id(n.Path)
-		if n.Path == v.dir || n.Stat.EphemeralOwner == 0 {
-			delete(now, id)
-			continue
+		now[id] = nil
+		if n.Path != v.dir && n.Stat.EphemeralOwner != 0 {
+			now[id] = &Member{ID: id, Data: n.Data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid}
 		}
-		now[id] = Member{ID: id, Data: n.Data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid}
 	}
-	members := slices.SortedFunc(maps.Values(now), func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	members := make([]Member, 0, len(v.members)+len(now))
+	for _, m := range v.members {
+		if _, differs := now[m.ID]; !differs {
+			members = append(members, m)
+		}
+	}
+	for _, m := range now {
+		if m != nil {
+			members = append(members, *m)
+		}
+	}
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) }) // they almost are
 	if !v.synced && !state.Synced {
 		v.members = members // to be told when it is whole
 		return v, nil
