@@ -199,7 +199,8 @@ func (c *Cache) Len() int {
 	return c.tree.size
 }
 
-// Synced returns a channel that is closed when the whole tree has been read once.
+// Synced returns a channel that is closed when the whole tree has been read once: never, if
+// the watch ends before. See [Cache.Done].
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
 // Changes returns the channel of changes, which is always the same one. It begins with

@@ -11,8 +11,9 @@ import (
 )
 
 // A Codec turns values into the data of a node, and back. Its methods depend on nothing
-// but their argument, and must not block: a view waits for its own. Decode must not keep
-// or modify its argument. A panic of a codec is an error, and so is [runtime.Goexit].
+// but their argument, and must not block: a view waits for its own. What Encode returns
+// may be sent later, and is not modified any more. Decode must not keep or modify its
+// argument. A panic of a codec is an error, and so is [runtime.Goexit].
 type Codec[T any] interface {
 	Encode(value T) ([]byte, error)
 	Decode(data []byte) (T, error)
@@ -44,7 +45,7 @@ func (jsonCodec[T]) Decode(data []byte) (T, error) {
 func (textCodec) Encode(value string) ([]byte, error) { return []byte(value), nil }
 func (textCodec) Decode(data []byte) (string, error)  { return string(data), nil }
 
-func (bytesCodec) Encode(value []byte) ([]byte, error) { return value, nil }
+func (bytesCodec) Encode(value []byte) ([]byte, error) { return slices.Clone(value), nil }
 func (bytesCodec) Decode(data []byte) ([]byte, error)  { return slices.Clone(data), nil }
 
 // ErrCodec means that a codec has panicked, or called [runtime.Goexit].

@@ -4,8 +4,9 @@ import "github.com/zkactors/zkactors/watch"
 
 // A Codec turns values into the data of a node, and back. Its methods depend on nothing
 // but their argument, and must not block: events, and writes that are under way, wait
-// for Decode. It must not keep or modify its argument. A panic of a codec is an error
-// that wraps [watch.ErrCodec], and so is [runtime.Goexit].
+// for Decode. What Encode returns may be sent later, and is not modified any more. Decode
+// must not keep or modify its argument. A panic of a codec is an error that wraps
+// [watch.ErrCodec], and so is [runtime.Goexit].
 type Codec[T any] = watch.Codec[T]
 
 // JSON returns a codec for values in JSON, by package encoding/json.

@@ -18,7 +18,8 @@
 // write to a marker, which says of the client's newest write that it was done. An error
 // that wraps [session.ErrUnknownOutcome] is left for three cases: the session expired
 // before the reply came, the caller's context ended while it was under way, or somebody
-// else deleted the marker, or wrote to it. Every other error means that nothing was written.
+// else deleted the marker, wrote to it, or keeps it from being read. Every other error means
+// that nothing was written.
 //
 // The server compares versions, and a node that is deleted and made again begins with
 // version 0 again. While others update a node, set it, and do not delete it.
@@ -33,5 +34,6 @@
 // the server removes when it has been empty for a while.
 //
 // A value can be deleted with [session.Session.Delete]. It is a persistent node; what
-// is missing above it is made with it, as containers.
+// is missing above it is made with it, as containers. So do not keep a value in what stands
+// above another one: the server removes a container with its last child, and with its data.
 package config

@@ -371,6 +371,29 @@ func TestContextEndsWithoutAConnection(t *testing.T) {
 	}
 }
 
+// What its caller does with the bytes when Set has returned does not reach the server, also
+// if they are sent once more.
+func TestBytesAreCopied(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v, other := open(t, s[0], "/app/blob", config.Bytes, nil), open(t, s[1], "/app/blob", config.Bytes, nil)
+		ok(t, v.Set(t.Context(), []byte("old")))
+		srv.DropRequest(zktest.Match{Op: zktest.OpMulti})
+		srv.Refuse(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		buffer := []byte("new")
+		if err := v.Set(ctx, buffer); !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("its outcome is not known: %v", err)
+		}
+		copy(buffer, "bad")
+		srv.Refuse(false)
+		pass(time.Minute)
+		if got, _, err := other.Get(t.Context()); err != nil || string(got) != "new" {
+			t.Errorf("the server has %q, %v", got, err)
+		}
+	})
+}
+
 // Nor has what waits for the marker that is to prove it.
 func TestContextEndsBeforeTheMarker(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {

@@ -33,6 +33,6 @@
 // fight for one id, one can see the other's payload under it for a moment.
 //
 // Nobody waits for a reader. Changes that it has not received become one, relative to what
-// it received last. An undelivered [Suspended] vanishes with its [Resumed]; the others are
-// never dropped.
+// it received last, unless another event came between; and none comes between [Suspended]
+// and [Resumed], which vanish together if they are not received. The others are never dropped.
 package group

@@ -92,8 +92,10 @@ func (m *Membership) Update(ctx context.Context, data []byte) error {
 }
 
 // Leave leaves the group. It returns nil when that is confirmed, or the session that the
-// member belonged to is over. If ctx ends first it returns the cause, and the member
-// leaves all the same. If the membership had ended for another reason, it returns
+// member belonged to is over; if the server refuses to delete the node for as long as the
+// timeout of the session, its error, and the member stays until it allows that, or the
+// session ends. If ctx ends first it returns the cause, and the member leaves all the same.
+// If the membership had ended for another reason, it returns
 // [Membership.Err].
 func (m *Membership) Leave(ctx context.Context) error {
 	if err := m.kept.Leave(ctx); err != nil {

@@ -556,6 +556,44 @@ func TestSuspension(t *testing.T) {
 }
 
 // TestSessionClosed: the node goes with the session, and the handles end.
+// TestUnreadChanges: what nobody has read of a connection that is lost again and again, and
+// of what changes meanwhile, becomes one change.
+func TestUnreadChanges(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		a, endA := w.openGated()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		m := w.join(a.Session, "host-1", "one", nil)
+		defer m.Close()
+		other := w.join(b, "host-2", "two", nil)
+		defer other.Close()
+		m.Events()
+		pass(time.Second)
+		for i := range 5 {
+			a.cut()
+			if err := other.Update(w.Context(), []byte(fmt.Sprint(i))); err != nil {
+				w.Fatal(err)
+			}
+			a.mend()
+			pass(2 * time.Second)
+		}
+		var all []group.Event
+		for range 10 {
+			synctest.Wait()
+			select {
+			case ev := <-m.Events():
+				all = append(all, ev)
+			default:
+			}
+		}
+		// One may have been on its way to the reader.
+		if len(all) > 4 || all[len(all)-1].String() != `members=[host-1="one" host-2="4"] added=[host-1 host-2] changed=[] removed=[]` {
+			w.Errorf("%d events: %v", len(all), all)
+		}
+	})
+}
+
 func TestSessionClosed(t *testing.T) {
 	bubble(t, zktest.Config{}, func(w world) {
 		s, _ := w.open()

@@ -3,7 +3,6 @@ package group
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -27,22 +26,29 @@ type view struct {
 // apply returns what follows, and the event that tells of it if there is anything to
 // tell.
 func (v view) apply(state watch.TreeState) (view, []MembersChanged) {
-	now := make(map[string]Member, len(v.members))
-	for _, m := range v.members {
-		now[m.ID] = m
-	}
+	now := make(map[string]*Member) // of those who differ; nil is nobody
 	for _, n := range state.Removed {
-		delete(now, v.id(n.Path))
+		now[v.id(n.Path)] = nil
 	}
 	for _, n := range slices.Concat(state.Added, state.Changed) {
 		id := v.id(n.Path)
-		if n.Path == v.dir || n.Stat.EphemeralOwner == 0 {
-			delete(now, id)
-			continue
+		now[id] = nil
+		if n.Path != v.dir && n.Stat.EphemeralOwner != 0 {
+			now[id] = &Member{ID: id, Data: n.Data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid}
 		}
-		now[id] = Member{ID: id, Data: n.Data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid}
 	}
-	members := slices.SortedFunc(maps.Values(now), func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	members := make([]Member, 0, len(v.members)+len(now))
+	for _, m := range v.members {
+		if _, differs := now[m.ID]; !differs {
+			members = append(members, m)
+		}
+	}
+	for _, m := range now {
+		if m != nil {
+			members = append(members, *m)
+		}
+	}
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) }) // they almost are
 	if !v.synced && !state.Synced {
 		v.members = members // to be told when it is whole
 		return v, nil
@@ -93,9 +99,16 @@ func (leave) input()   {}
 type machine struct {
 	node presence.Machine
 	view view
+	held []MembersChanged // at most one, that is not told yet
 }
 
-func (m machine) String() string { return fmt.Sprintf("%v %v", m.node, m.view.members) }
+func (m machine) String() string {
+	s := fmt.Sprintf("%v %v", m.node, m.view.members)
+	if len(m.held) > 0 {
+		s += " held"
+	}
+	return s
+}
 
 // Ended implements [actors.Machine].
 func (m machine) Ended() bool { return m.node.Ended() }
@@ -115,13 +128,15 @@ func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]
 	case viewed:
 		var changes []MembersChanged
 		m.view, changes = m.view.apply(in.TreeState)
-		for _, c := range changes {
-			out.Emit = append(out.Emit, c)
+		for _, next := range changes {
+			m.held = hold(m.held, next)
 		}
+		return m.tell(out)
 	case blinded:
 		// Whether it is a member does not depend on what it can see of the others.
 		if !errors.Is(in.err, session.ErrClosed) {
-			out.Emit = append(out.Emit, Blinded{in.err})
+			out.Emit = append(held(m.held), Blinded{in.err})
+			m.held = nil
 		}
 	case leave:
 		return m.keep(presence.Leave{})
@@ -133,7 +148,38 @@ func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]
 func (m machine) keep(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
 	var did presence.Effects
 	m.node, did = m.node.Step(in)
-	return m, presence.Translate(did, translate)
+	return m.tell(presence.Translate(did, translate))
+}
+
+// tell tells what was held, but not while the session is suspended: it would stand between
+// [Suspended] and [Resumed], which vanish together, and part what came before from what comes
+// after.
+func (m machine) tell(out actors.Effects[presence.Effect, Event]) (machine, actors.Effects[presence.Effect, Event]) {
+	if !m.node.Suspended() && !m.Ended() {
+		out.Emit = append(out.Emit, held(m.held)...)
+		m.held = nil
+	}
+	return m, out
+}
+
+// hold adds a change to those that are not told yet, of which there is one at most.
+func hold(changes []MembersChanged, next MembersChanged) []MembersChanged {
+	if len(changes) > 0 {
+		merged, differs := mergeChanges(changes[0], next)
+		if !differs {
+			return nil
+		}
+		next = merged
+	}
+	return []MembersChanged{next}
+}
+
+// held returns changes as events.
+func held(changes []MembersChanged) (events []Event) {
+	for _, c := range changes {
+		events = append(events, c)
+	}
+	return events
 }
 
 // translate returns an event of the node as one of the member.

@@ -52,6 +52,7 @@ func registerEphemeral(ctx context.Context, s *session.Session, path, name strin
 		}
 		switch k := presence.Find(s, node).(type) {
 		case *kept:
+			_ = k.Tell(presence.Insist{}) // it may still be waiting
 			err = (&Registration{session: s, name: name, node: node, kept: k}).Update(ctx, data)
 			if err == nil || ctx.Err() != nil || !k.Last().Ended() {
 				return err
@@ -78,7 +79,8 @@ func (r *Registration) await(ctx context.Context) error {
 
 // Unregister removes the name: a persistent one, or one that this session keeps, or waits
 // for. It returns nil when that is confirmed. If there is no such name, the error wraps
-// [ErrNotFound]; if it lives with another session, [ErrForeign]. If ctx ends before the
+// [ErrNotFound]; if it lives with another session, [ErrForeign]; if the server refuses to
+// delete it, its error. If ctx ends before the
 // outcome is known, the error wraps its cause; a name that this session keeps is given up
 // all the same.
 func Unregister(ctx context.Context, s *session.Session, path, name string) error {

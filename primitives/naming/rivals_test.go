@@ -279,6 +279,86 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 	})
 }
 
+// TestReplaceWhileWaiting: who replaces does so at once, also if this session waits for the
+// name already.
+func TestReplaceWhileWaiting(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		w.register(a, "1", ephemeral, nil)
+		r, err := naming.Keep(b, service, name, []byte("2"), &naming.Options{ConflictAfter: time.Hour})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer r.Close()
+		pass()
+		began := time.Now()
+		w.register(b, "3", taking, nil)
+		if took := time.Since(began); took > time.Second {
+			w.Errorf("it took %v", took)
+		}
+		w.expect(b, "3")
+	})
+}
+
+// TestUnregisterUnseen: a name that somebody else has taken is his, also if this session
+// has not been told yet.
+func TestUnregisterUnseen(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		w.register(a, "1", ephemeral, nil)
+		w.DelayEvent(zktest.Match{Session: a.ID()}, time.Second)
+		w.register(b, "2", taking, nil)
+		w.unregister(a, naming.ErrForeign)
+		w.expect(a, "2")
+	})
+}
+
+// TestReplaceUnseen: who replaces a name that it kept has it then, also if it has not been
+// told yet that somebody else has taken the name, and registered it for the same data.
+func TestReplaceUnseen(t *testing.T) {
+	bubble(t, func(w world) {
+		a, endA := w.open()
+		defer endA()
+		b, endB := w.open()
+		defer endB()
+		w.register(a, "1", ephemeral, nil)
+		w.DelayEvent(zktest.Match{Session: a.ID()}, time.Second)
+		w.register(b, "1", taking, nil)
+		w.register(a, "1", taking, nil)
+		pass()
+		w.unregister(b, naming.ErrForeign)
+		w.unregister(a, nil)
+	})
+}
+
+// TestMayNotUnregister: who may not delete a name has not unregistered it, and is told.
+func TestMayNotUnregister(t *testing.T) {
+	bubble(t, func(w world) {
+		owner, err := session.Open(w.Context(), w.Addrs(), &session.Options{
+			Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext,
+			ACL: []session.ACL{{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"}},
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer owner.Close()
+		if err := owner.EnsurePath(w.Context(), service); err != nil {
+			w.Fatal(err)
+		}
+		a, endA := w.open()
+		defer endA()
+		w.register(a, "1", ephemeral, nil)
+		w.unregister(a, session.ErrNoAuth)
+		w.expect(a, "1")
+	})
+}
+
 // pass lets a second go by.
 func pass() { <-time.After(time.Second) }
 

@@ -127,13 +127,13 @@ func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 	return errors.Join(err, result)
 }
 
-// Leave gives the node up, and returns nil when that is done. If ctx ends first, it
-// returns the cause, and goes on.
+// Leave gives the node up, and returns nil when that is done, and [Machine.Undeleted] when
+// it could not be. If ctx ends first, it returns the cause, and goes on.
 func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
 	_ = k.Tell(k.input(Leave{})) // an ended one has left
 	select {
 	case <-k.Done():
-		return nil
+		return k.Last().Undeleted()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

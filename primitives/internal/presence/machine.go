@@ -81,6 +81,9 @@ type (
 		Data  string
 		Reply actors.Reply[error]
 	}
+	// Insist is the command to replace at once what stands there, unless the node was told
+	// to stand.
+	Insist    struct{}
 	connected struct {
 		epoch   int
 		session int64
@@ -124,6 +127,7 @@ type (
 
 func (Leave) input()     {}
 func (Update) input()    {}
+func (Insist) input()    {}
 func (connected) input() {}
 func (suspended) input() {}
 func (resumed) input()   {}
@@ -212,7 +216,7 @@ type Machine struct {
 
 	data    string // that is to be stored
 	rev     int    // counts them
-	stored  int    // the newest that is known to have been
+	stored  int    // the newest that is known to have been, or was refused
 	waiters []waiter
 
 	turn      turn // epoch 0: there is no session
@@ -235,8 +239,10 @@ type Machine struct {
 	impatient bool  // it has not gone
 	barred    error // why it cannot be taken over
 	leaving   bool
-	stood     bool  // Joined was told then, and no Gone
+	stood     bool  // Joined was told then, and no Gone, and no other node was found instead
+	removed   bool  // the deletion was sent
 	why       error // of leaving
+	undeleted error // why the node stands still, which is tried to be deleted for as long as the session lasts
 	ended     bool
 }
 
@@ -307,6 +313,10 @@ func (m *stepper) take(in Input) {
 		m.rev++
 		m.data = in.Data
 		m.waiters = append(slices.Clone(m.waiters), waiter{m.rev, in.Reply})
+	case Insist:
+		if !m.joined {
+			m.takeOver, m.atOnce = true, true
+		}
 	case connected:
 		if m.turn.epoch == 0 {
 			m.turn.epoch, m.session, m.timeout = in.epoch, in.session, in.timeout
@@ -386,6 +396,9 @@ func (m *stepper) looked(s Sight) {
 	confirmed := m.asked == confirming
 	m.asked, m.doubt = nothing, false
 	m.seen = s
+	if m.own() && s.Data == m.sent && !m.leaving {
+		m.confirm(m.sending)
+	}
 	switch {
 	case !confirmed || !m.foreign() || m.leaving || m.offline || s.ghost() != m.ghost || !m.waited():
 	case m.takeOver && m.barred == nil && (s.Owner != 0 || m.atOnce):
@@ -427,6 +440,7 @@ func (m *stepper) wrote(in stored) {
 	case in.version <= birth:
 		m.mark(m.sent)
 	case own:
+		m.removed = true
 		m.ask(deleting)
 		m.do(remove{m.turn, in.version})
 	default:
@@ -479,6 +493,11 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
+	case busy(err) && !m.leaving:
+		m.doubt = true
+	case was == withdrawing:
+		m.undeleted = err
+		m.end()
 	case m.leaving && (was == looking || was == marking && m.aim.Owner == m.session || was == deleting):
 		m.ask(withdrawing)
 		m.do(withdraw{m.turn, m.session, m.timeout})
@@ -491,10 +510,18 @@ func (m *stepper) fail(err error) {
 	}
 }
 
+// busy reports whether a server could not do a request that it may do later. The answer comes
+// after a pause.
+func busy(err error) bool {
+	const operationTimeout, throttled = -7, -127
+	var e *session.ServerError
+	return errors.As(err, &e) && (e.Code == operationTimeout || e.Code == throttled)
+}
+
 // refuse gives up to store what the server does not accept.
 func (m *stepper) refuse(err error) {
 	if m.rev == m.sending {
-		m.data = m.aim.Data
+		m.data, m.stored = m.aim.Data, m.rev
 	}
 	m.give(m.sending, err)
 }
@@ -550,6 +577,7 @@ func (m *stepper) advance() {
 	case m.leaving && m.own():
 		m.mark(m.data)
 	case m.leaving:
+		m.stood = m.stood && (m.removed || !m.seen.Exists)
 		m.end()
 	case !m.seen.Exists:
 		m.gone(ErrNodeDeleted)
@@ -586,8 +614,9 @@ func (m *stepper) keep() {
 		m.suspended = false
 		m.emit(Resumed{})
 	}
-	if m.seen.Data == m.data {
-		m.confirm(m.rev)
+	// What was seen before an update came says nothing of it: somebody may have taken over
+	// since.
+	if m.seen.Data == m.data && m.stored == m.rev {
 		return
 	}
 	m.ask(setting)
@@ -640,7 +669,11 @@ func (m *stepper) wait() {
 // Joined reports whether the node stands, as far as is known.
 func (m Machine) Joined() bool { return m.joined }
 
-// Stood reports whether it did when the command came to remove it.
+// Suspended reports whether that was told, and no Resumed.
+func (m Machine) Suspended() bool { return m.suspended }
+
+// Stood reports whether it did when the command came to remove it, as far as is known at
+// the end.
 func (m Machine) Stood() bool { return m.stood }
 
 // Err returns why the node was given up. It is nil before that, and if that was asked
@@ -651,6 +684,10 @@ func (m Machine) Err() error {
 	}
 	return m.why
 }
+
+// Undeleted returns why the server did not let the node be deleted. It is nil if the node
+// is gone.
+func (m Machine) Undeleted() error { return m.undeleted }
 
 // Reason is [Machine.Err], or [ErrLeft].
 func (m Machine) Reason() error {

@@ -27,7 +27,7 @@ func alphabet(m Machine) []Input {
 		patient{m.waits - 1},
 	}
 	if m.rev < 2 {
-		ins = append(ins, Update{"b", actors.Reply[error]{}})
+		ins = append(ins, Insist{}, Update{"b", actors.Reply[error]{}})
 	}
 	sights := []Sight{
 		{},
@@ -231,6 +231,8 @@ func TestRows(t *testing.T) {
 		ok      = func(m Machine) Input { return created{m.turn, 50, birth} }
 		did     = func(m Machine) Input { return done{m.turn} }
 		update  = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
+		insist  = func(Machine) Input { return Insist{} }
+		same    = func(Machine) Input { return Update{"a", actors.Reply[error]{}} }
 	)
 	fails := func(err error) func(Machine) Input { return func(m Machine) Input { return failed{m.turn, err} } }
 	looks := func(s Sight) func(Machine) Input { return func(m Machine) Input { return looked{m.turn, s} } }
@@ -247,6 +249,7 @@ func TestRows(t *testing.T) {
 		own        = Sight{Exists: true, Owner: 1, Czxid: 50, Version: birth, Data: "a"}
 		curators   = Sight{Exists: true, Owner: 2, Czxid: 43}
 		marked     = Sight{Exists: true, Owner: 2, Czxid: 43, Version: 1}
+		busy       = fails(&session.ServerError{Code: -127})
 		lost       = fails(session.ErrUnknownOutcome)
 		exists     = fails(session.ErrNodeExists)
 	)
@@ -261,6 +264,9 @@ func TestRows(t *testing.T) {
 		"no group yet":              {Machine{}, inputs{fails(session.ErrNoNode)}, "[makeParent] []"},
 		"it is made":                {Machine{}, inputs{fails(session.ErrNoNode), did}, "[create follow] []"},
 		"a lost create":             {Machine{}, inputs{lost}, "[look] []"},
+		"a busy server":             {Machine{}, inputs{busy}, "[look] []"},
+		"is asked again":            {Machine{}, inputs{ok, cut, back, busy}, "[look] []"},
+		"but not for ever":          {Machine{}, inputs{ok, leave, busy}, "[withdraw] []"},
 		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{}]"},
 		"a ghost of ours":           {Machine{}, inputs{exists, looks(past)}, "[store] []"},
 		"is ours still":             {Machine{}, inputs{exists, looks(past), stores(past)}, "[takeOver] []"},
@@ -294,6 +300,9 @@ func TestRows(t *testing.T) {
 		"not after leaving":         {takes, inputs{exists, looks(foreign), late, looks(foreign), leave, stores(foreign)}, "[] [{<nil>}]"},
 		"not when cut off":          {takes, inputs{exists, looks(foreign), late, looks(foreign), cut, stores(foreign)}, "[] []"},
 		"at once":                   {atOnce, inputs{exists, looks(foreign)}, "[store] []"},
+		"or when that is asked for": {Machine{}, inputs{exists, looks(foreign), insist}, "[store] []"},
+		"also at the last look":     {Machine{}, inputs{exists, looks(foreign), late, insist, looks(foreign)}, "[store] []"},
+		"but not after joining":     {Machine{}, inputs{ok, insist, expires, anew, exists, looks(foreign)}, "[wait] []"},
 		"what no session owns":      {takes, inputs{exists, looks(persistent)}, "[look] []"},
 		"is not taken over":         {takes, inputs{exists, looks(persistent), looks(persistent)}, "[] [{name held by another: held by a node of no session}]"},
 		"unless at once":            {atOnce, inputs{exists, looks(persistent)}, "[store] []"},
@@ -313,6 +322,9 @@ func TestRows(t *testing.T) {
 		"and is made":               {Machine{}, inputs{ok, cut, update, back, looks(own)}, "[store] [{}]"},
 		"not to another's":          {Machine{}, inputs{ok, cut, update, back, looks(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
 		"an update of another's":    {Machine{}, inputs{ok, update, stores(foreign)}, "[look] []"},
+		"what was seen is old":      {Machine{}, inputs{ok, same}, "[store] []"},
+		"what is seen later":        {Machine{}, inputs{ok, same, lost, looks(own)}, "[] []"},
+		"what is refused":           {Machine{}, inputs{ok, same, fails(session.ErrNoAuth)}, "[] []"},
 		"nor does leaving":          {Machine{}, inputs{ok, cut, leave}, "[] []"},
 		"delete what is another's":  {Machine{}, inputs{ok, cut, leave, back, looks(foreign)}, "[] [{<nil>}]"},
 		"left before it is created": {Machine{}, inputs{leave, ok}, "[store] []"},
@@ -325,6 +337,7 @@ func TestRows(t *testing.T) {
 		"that cannot be settled":    {Machine{}, inputs{leave, lost, fails(session.ErrNoAuth)}, "[withdraw] []"},
 		"read only by its owner":    {Machine{}, inputs{lost, fails(session.ErrNoAuth)}, "[look] []"},
 		"may not be deleted":        {Machine{}, inputs{ok, leave, stores(own), fails(session.ErrNoAuth)}, "[withdraw] []"},
+		"for as long as we tried":   {Machine{}, inputs{ok, leave, stores(own), fails(session.ErrNoAuth), fails(session.ErrNoAuth)}, "[] [{<nil>}]"},
 		"may not be written":        {Machine{}, inputs{ok, leave, fails(session.ErrNoAuth)}, "[withdraw] []"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -364,6 +377,17 @@ func TestStood(t *testing.T) {
 	early, _ = early.Step(created{m.turn, 7, birth})
 	m, _ = m.Step(created{m.turn, 7, birth})
 	m, _ = m.Step(Leave{})
+	unseen, _ := m.Step(stored{m.turn, ghost{2, 40}, 5})
+	unseen, _ = unseen.Step(looked{unseen.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	if unseen.Stood() || !unseen.Ended() {
+		t.Errorf("%v", unseen)
+	}
+	successor, _ := m.Step(stored{m.turn, ghost{1, 7}, 2})
+	successor, _ = successor.Step(failed{successor.turn, session.ErrUnknownOutcome})
+	successor, _ = successor.Step(looked{successor.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	if !successor.Stood() || !successor.Ended() {
+		t.Errorf("%v", successor)
+	}
 	m, _ = m.Step(expired{1})
 	if early.Stood() || !m.Stood() || !m.Ended() || m.Err() != nil || !errors.Is(m.Reason(), ErrLeft) {
 		t.Errorf("%v, %v", early, m)

@@ -31,9 +31,13 @@ type Node struct {
 	over        bool
 	unsubscribe func()
 	stopWaiting func()
-	following   int // the epoch
+	following   int           // the epoch
+	pause       time.Duration // after the last answer
 	sub         *session.Subscription
 }
+
+// How long to wait before what a server did not do is tried again.
+const shortest, longest = 20 * time.Millisecond, 5 * time.Second
 
 // A registry is what is known of a session by those who keep nodes in it.
 type registry struct {
@@ -137,6 +141,10 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		if err != nil {
 			in = failed{t, err}
 		}
+		if pause := n.rest(err); pause > 0 {
+			actors.After(pause, func() { tell(in) })
+			return
+		}
 		tell(in)
 	}
 	switch e := e.(type) {
@@ -160,7 +168,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	case remove:
 		n.in(e.turn).Delete(n.path, e.version, func(err error) { reply(e.turn, done{e.turn}, err) })
 	case withdraw:
-		n.withdraw(e, func() { tell(done{e.turn}) })
+		n.withdraw(e, func(err error) { reply(e.turn, done{e.turn}, err) })
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
@@ -176,6 +184,18 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 			r.Give(e.err)
 		}
 	}
+}
+
+// rest returns how long to wait before the machine may try again, which is longer each time.
+func (n *Node) rest(err error) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !busy(err) {
+		n.pause = 0
+		return 0
+	}
+	n.pause = min(max(2*n.pause, shortest), longest)
+	return n.pause
 }
 
 func (n *Node) in(t turn) session.Async { return n.session.Async(t.epoch) }
@@ -264,22 +284,22 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 
 // withdraw deletes the node if it is of the session, and tries until that is done, or
 // the epoch over: [session.Async.Withdraw] would delete whatever stands there. It answers
-// then, or when it has tried for long enough.
-func (n *Node) withdraw(e withdraw, answer func()) {
-	requests, until, pause := n.in(e.turn), n.session.Age()+e.long, 20*time.Millisecond
+// then, or when it has tried for long enough, with the error.
+func (n *Node) withdraw(e withdraw, answer func(error)) {
+	requests, until, pause := n.in(e.turn), n.session.Age()+e.long, shortest
 	var once sync.Once
 	var try func()
 	again := func(err error) {
 		switch {
 		case err == nil, over(err):
-			once.Do(answer)
+			once.Do(func() { answer(nil) })
 		case isAny(err, session.ErrDisconnected, session.ErrUnknownOutcome, session.ErrBadVersion, session.ErrNoNode):
 			try()
 		default: // until somebody has changed an ACL
 			if n.session.Age() > until {
-				once.Do(answer)
+				once.Do(func() { answer(err) })
 			}
-			pause = min(2*pause, 5*time.Second)
+			pause = min(2*pause, longest)
 			actors.After(pause, try)
 		}
 	}
