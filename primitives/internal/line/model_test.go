@@ -980,7 +980,7 @@ func (e *encoder) input(in Input) {
 		e.num(14)
 		e.effect(in.what)
 		e.str(in.err.Error())
-	case Look, Downgrade, marked, claimed, occupied, changed, announced, asked: // of other rules
+	case Look, Take, Downgrade, marked, claimed, occupied, changed, announced, asked: // of other rules
 	}
 }
 
