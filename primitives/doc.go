@@ -22,6 +22,18 @@
 // and that of all ahead of it are within the limit that is recorded at that moment, which
 // can be changed at any time.
 //
+// # Election
+//
+// Import github.com/zkactors/zkactors/primitives/election for leader election: candidates,
+// observers, and a function that works while its candidate leads. Its events are
+//
+//	(Elected (Suspended | Resumed)* Deposed)* Left
+//
+// with LeaderChanged and Overrun anywhere before Left. Nobody is elected before the last
+// leader was told that it is deposed, unless somebody else deletes its nodes; terms are
+// fencing tokens, and what is told of leaders never goes back. Whoever is deposed stands
+// again by itself.
+//
 // # Config
 //
 // Import github.com/zkactors/zkactors/primitives/config for typed values that are

@@ -67,7 +67,9 @@ type (
 	// is nil when that is done.
 	Downgrade struct{ Reply actors.Reply[error] }
 	// Look says that something has changed on which the rule depends.
-	Look      struct{}
+	Look struct{}
+	// Take says that what the line is for is handed to us, whoever is ahead.
+	Take      struct{}
 	connected struct { // a session has been established
 		epoch   int
 		session int64
@@ -136,6 +138,7 @@ func (f failed) of() attempt { return f.what.of() }
 func (Leave) input()     {}
 func (Downgrade) input() {}
 func (Look) input()      {}
+func (Take) input()      {}
 func (connected) input() {}
 func (suspended) input() {}
 func (resumed) input()   {}
@@ -231,6 +234,22 @@ func (answer) effect()        {}
 
 // Effects are what a step asks for.
 type Effects = actors.Effects[Effect, Event]
+
+// Withdraws reports whether the effect is to give up what is held, or may be.
+func Withdraws(e Effect) bool {
+	switch e.(type) {
+	case withdrawNode, withdrawAll:
+		return true
+	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, answer:
+	}
+	return false
+}
+
+// Closes reports whether the input says that there will not be another session.
+func Closes(in Input) bool {
+	_, yes := in.(closed)
+	return yes
+}
 
 func do(e ...Effect) Effects { return Effects{Do: e} }
 
@@ -342,6 +361,15 @@ func (m Machine) Ended() bool { return m.state == ended }
 // Holding reports whether it is our turn, and what the line is for is ours.
 func (m Machine) Holding() bool { return m.state == held }
 
+// Waiting reports whether our node stands in line, and others are ahead as far as we know.
+func (m Machine) Waiting() bool { return m.state == waiting }
+
+// Leaving reports whether it is given up, and that is not confirmed.
+func (m Machine) Leaving() bool { return m.state == leaving }
+
+// Epoch returns that of the session in which we stand in line; 0 if there is none.
+func (m Machine) Epoch() int { return m.attempt.epoch }
+
 // Node returns the name of our node; "" while there is none.
 func (m Machine) Node() string { return m.node }
 
@@ -369,6 +397,10 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 			return m.look()
 		case m.Holding() && m.rule.Announces():
 			return m, do(announce{m.attempt, m.node})
+		}
+	case Take:
+		if m.state == waiting && m.rule.Claims() {
+			return m.first()
 		}
 	case connected:
 		if m.state == outside {

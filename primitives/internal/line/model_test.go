@@ -1261,7 +1261,7 @@ func (e *encoder) input(in Input) {
 		e.str(in.target.String())
 	case changed:
 		e.num(17)
-	case Look, claimed, occupied, announced, asked: // of other rules
+	case Look, Take, claimed, occupied, announced, asked: // of other rules
 	}
 }
 

@@ -185,7 +185,7 @@ func (w *rankedWorld) key() string {
 				fmt.Fprintf(&b, "failed %T%+v %s;", in.what, in.what, in.err)
 			case Downgrade:
 				b.WriteString("downgrade;")
-			case Leave, Look, announced, asked, changed, claimed, closed, connected, expired, gone, inspected, joined, listed, made,
+			case Leave, Look, Take, announced, asked, changed, claimed, closed, connected, expired, gone, inspected, joined, listed, made,
 				marked, occupied, resumed, suspended, watched, withdrawn:
 				fmt.Fprintf(&b, "%T%+v;", in, in)
 			}

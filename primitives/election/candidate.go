@@ -1,0 +1,327 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Candidate stands for election until it is closed: it may lead any number of times.
+// Create it with [New]. It is safe for concurrent use, and must be closed.
+type Candidate struct {
+	session *session.Session
+	opts    Options
+	place   *place
+	line    *line.Performer
+	actor   *actors.Actor[input, Event]
+	follow  follower
+	begun   time.Duration // since the session's beginning, when it began to wait
+
+	mu        sync.Mutex
+	now       machine       // what the accessors tell of
+	since     time.Duration // it leads
+	err       error         // why it has left
+	end       func(error)   // of the context in which the function of Lead works; nil if there is none
+	overrun   int64         // the newest term whose function has overrun
+	unexpect  func()        // of the watch on a successor's node
+	unbearing func()        // of the timer of a function
+}
+
+// New stands for election at path, and returns at once: [Candidate.Events] tells what
+// happens. A session that is not connected stands when it is.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments; otherwise nothing fails here.
+func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
+	o := opts.withDefaults()
+	if err := validate(s, path, o); err != nil {
+		return nil, err
+	}
+	c := &Candidate{session: s, opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
+	c.follow.place = c.place
+	recipe := c.place.recipe()
+	c.line = line.NewPerformer(s, recipe)
+	c.now = machine{
+		place: line.New(session.NewGUID(), recipe.Rule, s.Warm(recipe.Dir), false),
+		view:  view{dir: c.place.dir}, data: c.place.data,
+	}
+	c.actor = actors.Start(c.now, actors.Role[machine, input, effect, Event]{
+		Name:    "election " + path,
+		Perform: c.perform,
+		Observe: c.observe,
+		Stop:    leave{},
+		Merge:   merge,
+		Cancel:  cancel,
+	})
+	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor.Ended())
+	return c, nil
+}
+
+func (c *Candidate) tell(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
+
+// Events returns the channel of events, which is always the same one:
+//
+//	(Elected (Suspended | Resumed)* Deposed)* Left
+//
+// with [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest event
+// before the first call, and is closed after the last.
+func (c *Candidate) Events() <-chan Event { return c.actor.Events() }
+
+// Done returns a channel that is closed when the candidate has left, for good.
+func (c *Candidate) Done() <-chan struct{} { return c.actor.Ended() }
+
+// Err returns why it has left. It returns nil while it has not, and after
+// [Candidate.Close].
+func (c *Candidate) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Leading returns the term in which this candidate leads, without waiting. It is false
+// while the connection is lost, though nobody else leads then, and in the very step in
+// which the candidate is deposed.
+func (c *Candidate) Leading() (term int64, leading bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if term, leading = c.now.leading(); !leading {
+		return 0, false
+	}
+	return term, true
+}
+
+// Leader returns who leads, as far as is known, without waiting. It is false if nobody
+// does.
+func (c *Candidate) Leader() (leader Leader, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	leader = c.now.view.event().Leader
+	return leader, leader.Node != ""
+}
+
+// Node returns the path of the node with which the candidate stands in line, which is
+// another one each time it stands; "" while there is none.
+func (c *Candidate) Node() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if node := c.now.place.Node(); node != "" {
+		return session.Join(c.place.dir, node)
+	}
+	return ""
+}
+
+// Guard returns an operation for [session.Session.Multi] that makes the server refuse the
+// transaction, with [session.ErrNoNode], unless this candidate still leads, in the same
+// term. While it does not lead, all transactions are refused.
+func (c *Candidate) Guard() session.Op {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	node := c.now.node
+	if node == "" {
+		node = session.GUIDName(session.NewGUID(), "not-leading")
+	}
+	return session.CheckOp(session.Join(c.place.dir, node), session.AnyVersion)
+}
+
+// Acknowledge has everybody's [LeaderChanged] say that the leader has done what it had to
+// do first. It returns nil when that is written down. If ctx ends first it returns the
+// cause, and the write goes on. It fails with [ErrNotLeading] if the candidate does not
+// lead, or no more, and with [ErrLayout] in other layouts than [Standard].
+func (c *Candidate) Acknowledge(ctx context.Context) error {
+	if c.opts.Layout != Standard {
+		return c.refuse("acknowledge", ErrLayout)
+	}
+	return c.ask(ctx, "acknowledge", func(r actors.Reply[error]) input { return acknowledge{r} })
+}
+
+// Resign gives up the leadership, and stands again at the end of the line. The candidate is
+// deposed at once; Resign returns nil when the server has confirmed that the place is given
+// up, for which a function in [Candidate.Lead] has to have returned, or when the session is
+// over. If ctx ends first it returns the cause, and the resignation goes on. It fails with
+// [ErrNotLeading] if the candidate does not lead.
+func (c *Candidate) Resign(ctx context.Context) error {
+	return c.ask(ctx, "resign", func(r actors.Reply[error]) input { return resign{reply: r} })
+}
+
+// Transfer hands the leadership over to the candidate with that node, the path of which
+// [Candidates] and [Candidate.Node] tell. It returns nil when that candidate leads.
+//
+// If there is no such candidate it fails with [ErrNoCandidate], and nothing has happened.
+// Otherwise this candidate is deposed before it hands over, and stands again at the end of
+// the line. If the other one vanishes before it takes over, the leader has resigned instead:
+// the first in line leads, and the error is [ErrNoCandidate] or [ErrNotTaken].
+//
+// If ctx ends first Transfer returns the cause, and the transfer goes on. It fails with
+// [ErrNotLeading] if the candidate does not lead, with [ErrBusy] while another transfer is
+// under way, and with [ErrLayout] in other layouts than [Standard].
+func (c *Candidate) Transfer(ctx context.Context, node string) error {
+	if c.opts.Layout != Standard {
+		return c.refuse("transfer", ErrLayout)
+	}
+	if err := session.ValidatePath(node); err != nil {
+		return c.refuse("transfer", fmt.Errorf("node: %w", err))
+	}
+	dir, name := session.Split(node)
+	if dir != c.place.dir {
+		return c.refuse("transfer", fmt.Errorf("%w: %s", ErrNoCandidate, node))
+	}
+	return c.ask(ctx, "transfer", func(r actors.Reply[error]) input { return transfer{name, r} })
+}
+
+func (c *Candidate) refuse(op string, why error) error {
+	return fmt.Errorf("%s election %s: %w", op, c.place.path, why)
+}
+
+// ask gives a command, and returns what it is answered with.
+func (c *Candidate) ask(ctx context.Context, op string, command func(actors.Reply[error]) input) error {
+	err, failed := actors.Ask(ctx, c.actor, command)
+	if failed != nil {
+		err = c.failure(failed)
+	}
+	if err != nil {
+		return c.refuse(op, err)
+	}
+	return nil
+}
+
+// failure returns why a command has got no answer.
+func (c *Candidate) failure(err error) error {
+	if !errors.Is(err, actors.ErrEnded) {
+		return err
+	}
+	if why := c.Err(); why != nil {
+		return fmt.Errorf("%w: %w", ErrLeft, why)
+	}
+	return ErrLeft
+}
+
+// Close resigns if the candidate leads, and gives up its place in line. It waits for that,
+// at most until the session's deadline has passed; and for the function in
+// [Candidate.Lead] to return, at most for [Options.LeadGrace]. Undelivered events are
+// discarded, but for the last one. It may be called any number of times.
+func (c *Candidate) Close() { c.actor.Close() }
+
+// observe keeps what the accessors return up to date with the machine.
+func (c *Candidate) observe(m machine, events []Event) {
+	now := c.session.Age()
+	var end func(error)
+	var why error
+	c.mu.Lock()
+	c.now = m
+	begun, since := c.begun, c.since
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Elected:
+			c.since = now
+		case Deposed:
+			end, why, c.end = c.end, ev.Err, nil
+			c.begun = now
+		case Overrun:
+			c.overrun = ev.Term
+		case Left:
+			if ev.Err != nil {
+				c.err = fmt.Errorf("election %s: %w", c.place.path, ev.Err)
+			}
+		case LeaderChanged, Suspended, Resumed:
+		}
+	}
+	unexpect, unbearing := c.unexpect, c.unbearing
+	c.mu.Unlock()
+
+	// What follows is somebody else's code, or takes somebody else's locks.
+	if end != nil {
+		end(why)
+	}
+	if m.Ended() {
+		c.line.End()
+		c.follow.close()
+		for _, cancel := range []func(){unexpect, unbearing} {
+			if cancel != nil {
+				cancel()
+			}
+		}
+	}
+	c.report(events, begun, since, now)
+}
+
+// report tells the session's observer.
+func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
+	observer := c.session.Observer()
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Elected:
+			observer.Waited("election", c.place.path, now-begun)
+		case Deposed:
+			observer.Held("election", c.place.path, now-since)
+			if !errors.Is(ev.Err, ErrResigned) && !errors.Is(ev.Err, ErrTransferred) {
+				observer.Lost("election", c.place.path, ev.Err)
+			}
+		case LeaderChanged, Suspended, Resumed, Overrun, Left:
+		}
+	}
+}
+
+// perform starts one thing that the machine asked for.
+func (c *Candidate) perform(e effect, _ func(input)) {
+	switch e := e.(type) {
+	case inPlace:
+		c.line.Perform(e.Effect, func(in line.Input) { c.tell(placed{in}) })
+	case follow:
+		c.follow.begin(c.session.Async(e.epoch), func(s sighting) { c.tell(sighted{e.epoch, s}) }, func(err error) { c.tell(blinded{e.epoch, err}) })
+	case note:
+		r := record{node: e.node, acknowledged: true, data: c.place.data}
+		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.tell(noted{e, re.zxid, re.err}) })
+	case seek:
+		c.seek(e)
+	case hand:
+		r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
+		c.place.write(c.session.Async(e.epoch), r, []string{e.to}, func(re reply) {
+			missing := isNoNode(re.err)
+			c.tell(handed{of: e, err: re.err, nobody: missing && re.failed == 0, gone: missing && re.failed > 0})
+		})
+	case expect:
+		c.expect(e)
+	case bear:
+		c.keep(&c.unbearing, actors.After(c.opts.LeadGrace, func() { c.tell(overdue(e)) }))
+	case answer:
+		e.reply.Give(e.err)
+	case engage:
+		e.reply.Give(e.termOrError)
+	}
+}
+
+// seek asks the server that the session is connected to, when it knows all that the leader
+// does.
+func (c *Candidate) seek(e seek) {
+	requests := c.session.Async(e.epoch)
+	requests.Sync(c.place.dir, func(error) {}) // if it fails, so does what follows
+	requests.Exists(session.Join(c.place.dir, e.to), func(stat *session.Stat, err error) {
+		c.tell(sought{e, stat != nil, err})
+	})
+}
+
+func (c *Candidate) expect(e expect) {
+	gone := func(_ []byte, _ *session.Stat, err error) {
+		if err != nil {
+			c.tell(refused{e})
+		}
+	}
+	c.keep(&c.unexpect, c.session.Async(e.epoch).Watch(session.Join(c.place.dir, e.to), gone, gone))
+}
+
+// keep remembers how to cancel what goes on, in the place of an earlier one.
+func (c *Candidate) keep(in *func(), cancel func()) {
+	c.mu.Lock()
+	earlier := *in
+	*in = cancel
+	c.mu.Unlock()
+	if earlier != nil {
+		earlier()
+	}
+}

@@ -1,0 +1,507 @@
+package election_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// lagging is three replicas that are behind their leader, and a network that takes its time.
+var lagging = zktest.Config{
+	Tick: 100 * time.Millisecond, MaxTimeout: time.Minute, Latency: time.Millisecond, Replicas: 3, Lag: 5 * time.Millisecond,
+}
+
+func TestFirstLeads(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.stand(w.open(0), &election.Options{Data: []byte("a")})
+		first, n := await[election.Elected](a, 0)
+		b := w.stand(w.open(1), &election.Options{Data: []byte("b")})
+		ev, _ := await[election.LeaderChanged](b, 0)
+		if string(ev.Leader.Data) != "a" || ev.Leader.Node != a.Node() || ev.Term != first.Term || ev.Acknowledged {
+			w.Errorf("b is told of %v", ev)
+		}
+		if term, leading := a.Leading(); !leading || term != first.Term {
+			w.Error("a does not lead")
+		}
+		if _, leading := b.Leading(); leading {
+			w.Error("b leads")
+		}
+		if leader, known := b.Leader(); !known || leader.Node != a.Node() {
+			w.Error("b does not know who leads")
+		}
+
+		if err := a.Acknowledge(w.soon()); err != nil {
+			w.Fatal(err)
+		}
+		for ack, n := await[election.LeaderChanged](b, 0); !ack.Acknowledged; ack, n = await[election.LeaderChanged](b, n) {
+		}
+		if ack, _ := await[election.LeaderChanged](a, n); !ack.Acknowledged || ack.Term != first.Term {
+			w.Errorf("a is told of %v", ack)
+		}
+		if err := a.Acknowledge(w.soon()); err != nil {
+			w.Error("again:", err)
+		}
+
+		if err := a.Resign(w.soon()); err != nil {
+			w.Fatal(err)
+		}
+		if ev, _ := await[election.Deposed](a, n); !errors.Is(ev.Err, election.ErrResigned) {
+			w.Error(ev)
+		}
+		second, _ := await[election.Elected](b, 0)
+		if second.Term <= first.Term {
+			w.Errorf("term %d after %d", second.Term, first.Term)
+		}
+		for _, err := range []error{a.Resign(w.soon()), a.Acknowledge(w.soon()), a.Transfer(w.soon(), b.Node())} {
+			if !errors.Is(err, election.ErrNotLeading) {
+				w.Error(err)
+			}
+		}
+		b.Close()
+		third, _ := await[election.Elected](a, n)
+		if third.Term <= second.Term {
+			w.Errorf("term %d after %d", third.Term, second.Term)
+		}
+	})
+}
+
+func TestGuard(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a, s := w.stand(w.open(0), nil), w.open(1)
+		defer s.Close()
+		await[election.Elected](a, 0)
+		guard := a.Guard()
+		if _, err := s.Multi(w.soon(), guard, session.CreateOp("/x", nil, session.Persistent)); err != nil {
+			w.Error(err)
+		}
+		if err := a.Resign(w.soon()); err != nil {
+			w.Error(err)
+		}
+		if _, err := s.Multi(w.soon(), guard, session.CreateOp("/y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
+			w.Error(err)
+		}
+		a.Close()
+		if _, err := s.Multi(w.soon(), a.Guard(), session.CreateOp("/y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
+			w.Error(err)
+		}
+	})
+}
+
+func TestTransfer(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		var all []*player
+		for i := range 5 {
+			all = append(all, w.stand(w.open(i), &election.Options{Data: []byte(fmt.Sprint(i))}))
+			if i == 0 {
+				await[election.Elected](all[0], 0)
+			}
+		}
+		<-time.After(time.Second)
+		if err := all[0].Transfer(w.soon(), session.Join(path, "candidates/_c_nobody-n_0000000007")); !errors.Is(err, election.ErrNoCandidate) {
+			w.Error("to nobody:", err)
+		}
+		if err := all[0].Transfer(w.soon(), "/elsewhere/n_0000000007"); !errors.Is(err, election.ErrNoCandidate) {
+			w.Error("to elsewhere:", err)
+		}
+		if err := all[0].Transfer(w.soon(), all[0].Node()); !errors.Is(err, session.ErrInvalidArgument) {
+			w.Error("to itself:", err)
+		}
+		if err := all[0].Transfer(w.soon(), "nonsense"); !errors.Is(err, session.ErrInvalidPath) {
+			w.Error("to nonsense:", err)
+		}
+		if count[election.Deposed](all[0]) > 0 {
+			w.Error("it was given up before")
+		}
+		last := int64(0)
+		for i := range 40 { // to the one in the middle of the line, again and again
+			leader, term := w.leader(last)
+			last = term
+			line, err := election.Candidates(w.soon(), leader.session, path, nil)
+			if err != nil || len(line) != 5 {
+				w.Fatalf("%+v, %v", line, err)
+			}
+			to := line[(i*7)%5]
+			if to.Leading {
+				to = line[(i*7+1)%5]
+			}
+			if err := leader.Transfer(w.soon(), to.Node); err != nil {
+				w.Fatal(err)
+			}
+			if now, known := leader.Leader(); !known || now.Node != to.Node {
+				w.Errorf("handed over to %s, %s leads", to.Node, now.Node)
+			}
+			<-time.After(100 * time.Millisecond)
+			if now, _ := w.leader(last); now.Node() != to.Node {
+				w.Errorf("handed over to %s, %s leads", to.Node, now.Node())
+			}
+		}
+	})
+}
+
+// TestTransferToOneThatVanishes: somebody leads, whatever happens to the successor.
+func TestTransferToOneThatVanishes(t *testing.T) {
+	for delay := range 12 {
+		inBubble(t, lagging, func(w *world) {
+			a := w.stand(w.open(0), nil)
+			await[election.Elected](a, 0)
+			b, c := w.stand(w.open(1), nil), w.stand(w.open(2), nil)
+			<-time.After(time.Second)
+			w.srv.Freeze(c.session.ID(), zktest.Both)
+			done := make(chan error, 1)
+			w.readers.Go(func() { done <- a.Transfer(w.soon(), c.Node()) })
+			<-time.After(time.Duration(delay) * time.Millisecond)
+			w.srv.Expire(c.session.ID())
+			if err := <-done; err != nil && !errors.Is(err, election.ErrNoCandidate) && !errors.Is(err, election.ErrNotTaken) {
+				w.Error(err)
+			}
+			w.leader(0)
+			if count[election.Elected](b) == 0 && count[election.Deposed](a) > 0 {
+				w.Error("the first in line does not lead")
+			}
+			w.srv.Thaw(c.session.ID())
+		})
+	}
+}
+
+// TestHundred: a hundred candidates, the leader of whom is killed fifty times.
+func TestHundred(t *testing.T) {
+	candidates, kills := 100, 50
+	if testing.Short() {
+		candidates, kills = 20, 10
+	}
+	inBubble(t, lagging, func(w *world) {
+		observers := w.open(0)
+		defer observers.Close()
+		o, err := election.Observe(observers, path, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		var seen []int64
+		all := make(chan struct{})
+		w.readers.Go(func() {
+			defer close(all)
+			for ev := range o.Events() {
+				seen = append(seen, ev.Term)
+			}
+		})
+		for i := range candidates {
+			w.stand(w.open(i), nil)
+		}
+		<-time.After(5 * time.Second)
+		leader, term := w.leader(0)
+		transfers := 0
+		for i := range kills {
+			<-time.After(2 * time.Second) // the last one stands again
+			w.srv.ResetRequests()
+			killed := leader
+			w.srv.Freeze(killed.session.ID(), zktest.Both)
+			leader, term = w.leader(term)
+			synctest.Wait()
+			woken := 0
+			for _, p := range w.players {
+				c := w.srv.RequestsOf(p.session.ID())
+				reads := c[zktest.OpGetData] + c[zktest.OpExists]
+				delete(c, zktest.OpGetData)
+				delete(c, zktest.OpExists)
+				delete(c, zktest.OpSync)
+				switch {
+				case p == killed:
+				case c.Total() > 0:
+					woken++
+				case reads > 3: // the leader's node is gone, and there again
+					w.Errorf("%d reads", reads)
+				}
+			}
+			if woken > 2 {
+				w.Errorf("%d candidates were woken", woken)
+			}
+			w.srv.Thaw(0)
+			if i%10 == 9 { // from the middle of the line
+				if err := leader.Transfer(w.soon(), w.players[(i*7)%candidates].Node()); err != nil {
+					w.Error(err)
+				}
+				leader, term = w.leader(term)
+				transfers++
+			}
+		}
+		o.Close()
+		<-all
+		terms := 0
+		for _, p := range w.players {
+			terms += count[election.Elected](p)
+		}
+		if terms != 1+kills+transfers {
+			w.Errorf("%d terms after %d kills and %d transfers", terms, kills, transfers)
+		}
+		if !slices.IsSorted(seen) {
+			w.Errorf("the observer was told of terms in the order %d", seen)
+		}
+	})
+}
+
+// TestReconnects: a leader that comes back in time goes on leading.
+func TestReconnects(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a, b := w.stand(w.open(0), nil), w.stand(w.open(1), nil)
+		<-time.After(time.Second)
+		leader, term := w.leader(0)
+		node := leader.Node()
+		for range 20 {
+			w.srv.Disconnect(0)
+			<-time.After(2 * time.Second)
+		}
+		if now, leading := leader.Leading(); !leading || now != term || leader.Node() != node {
+			w.Errorf("term %d, %v", now, leading)
+		}
+		if n := count[election.Elected](a) + count[election.Elected](b); n != 1 || count[election.Deposed](leader) > 0 {
+			w.Errorf("%d elections", n)
+		}
+		// One that is long enough to be told of.
+		n := len(leader.events())
+		w.srv.Refuse(true)
+		w.srv.Disconnect(leader.session.ID())
+		_, n = await[election.Suspended](leader, n)
+		if _, leading := leader.Leading(); leading {
+			w.Error("there may be work that needs leadership")
+		}
+		w.srv.Refuse(false)
+		await[election.Resumed](leader, n)
+		if now, leading := leader.Leading(); !leading || now != term {
+			w.Errorf("term %d, %v", now, leading)
+		}
+	})
+}
+
+// TestCutOff: whatever the network does to a leader, it is deposed before another is
+// elected.
+func TestCutOff(t *testing.T) {
+	for name, happens := range map[string]func(*zktest.Server, int64){
+		"frozen both ways":       func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.Both) },
+		"frozen to the server":   func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.ToServer) },
+		"frozen to the client":   func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.ToClient) },
+		"a server that is alone": func(srv *zktest.Server, _ int64) { srv.Isolate(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for run := range 20 {
+				inBubble(t, lagging, func(w *world) {
+					a := w.stand(w.open(1), nil)
+					await[election.Elected](a, 0)
+					b := w.stand(w.open(2), nil)
+					<-time.After(time.Second + time.Duration(run)*37*time.Millisecond)
+					happens(w.srv, a.session.ID())
+					await[election.Elected](b, 0)
+					if _, leading := a.Leading(); leading || count[election.Deposed](a) != 1 {
+						w.Error("two leaders")
+					}
+					w.srv.Thaw(0)
+					w.srv.Heal(1)
+					<-time.After(20 * time.Second) // a stands again
+					if err := b.Resign(w.soon()); err != nil {
+						w.Error(err)
+					}
+					await[election.Elected](a, 0)
+					w.leader(0)
+				})
+			}
+		})
+	}
+}
+
+// TestOperator: nodes that somebody deletes.
+func TestOperator(t *testing.T) {
+	for name, remove := range map[string]func(w *world, s *session.Session, leader *player) []error{
+		"the leader's node": func(w *world, s *session.Session, _ *player) []error {
+			return []error{s.Delete(w.soon(), path+"/leader", session.AnyVersion)}
+		},
+		"the candidate's": func(w *world, s *session.Session, leader *player) []error {
+			return []error{s.Delete(w.soon(), leader.Node(), session.AnyVersion)}
+		},
+		"both": func(w *world, s *session.Session, leader *player) []error {
+			_, err := s.Multi(w.soon(), session.DeleteOp(path+"/leader", session.AnyVersion), session.DeleteOp(leader.Node(), session.AnyVersion))
+			return []error{err}
+		},
+		"everything": func(w *world, s *session.Session, _ *player) []error {
+			names, _, err := s.Children(w.soon(), path+"/candidates")
+			errs := []error{err}
+			for _, name := range names {
+				errs = append(errs, s.Delete(w.soon(), path+"/candidates/"+name, session.AnyVersion))
+			}
+			return append(errs, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				w.operated = true
+				s := w.open(0)
+				defer s.Close()
+				a := w.stand(w.open(0), nil)
+				await[election.Elected](a, 0)
+				w.stand(w.open(1), nil)
+				w.stand(w.open(2), nil)
+				<-time.After(time.Second)
+				for range 5 {
+					leader, term := w.leader(0)
+					n := count[election.Deposed](leader)
+					for _, err := range remove(w, s, leader) {
+						if err != nil && !errors.Is(err, session.ErrNoNode) {
+							w.Error(err)
+						}
+					}
+					w.leader(term)
+					<-time.After(time.Second)
+					if count[election.Deposed](leader) == n {
+						w.Error("the leader was not told")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSomebodysNode: what stands where the leader's node has to.
+func TestSomebodysNode(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		s := w.open(0)
+		defer s.Close()
+		if err := s.EnsurePath(w.soon(), path); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Persistent); err != nil {
+			w.Fatal(err)
+		}
+		a := w.stand(w.open(1), nil)
+		await[election.Elected](a, 0) // it is removed
+		a.Close()
+
+		if _, err := s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Ephemeral); err != nil {
+			w.Fatal(err)
+		}
+		b := w.stand(w.open(1), nil)
+		<-time.After(time.Second)
+		if _, leading := b.Leading(); leading {
+			w.Error("a node of a session was not respected")
+		}
+		if err := s.Delete(w.soon(), path+"/leader", session.AnyVersion); err != nil {
+			w.Fatal(err)
+		}
+		await[election.Elected](b, 0)
+		b.Close()
+
+		for _, node := range []string{path + "/leader", path + "/leader/child"} {
+			if _, err := s.Create(w.soon(), node, nil, session.Persistent); err != nil {
+				w.Fatal(err)
+			}
+		}
+		c := w.stand(w.open(1), nil)
+		if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrNotElection) || !errors.Is(c.Err(), election.ErrNotElection) {
+			w.Error(left.Err, c.Err())
+		}
+	})
+}
+
+// TestEveryReplyLost: nothing is left, whichever request is lost, or its reply.
+func TestEveryReplyLost(t *testing.T) {
+	for name, plan := range map[string]func(*zktest.Server, zktest.Match){
+		"reply":   func(srv *zktest.Server, m zktest.Match) { srv.DropReply(m) },
+		"request": func(srv *zktest.Server, m zktest.Match) { srv.DropRequest(m) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			hit := true
+			for skip := 0; hit; skip++ {
+				for _, who := range []int{0, 1} {
+					inBubble(t, lagging, func(w *world) {
+						sessions := []*session.Session{w.open(0), w.open(1)}
+						plan(w.srv, zktest.Match{Skip: skip, Session: sessions[who].ID()})
+						a := w.stand(sessions[0], nil)
+						await[election.Elected](a, 0)
+						b := w.stand(sessions[1], nil)
+						<-time.After(time.Second)
+						if err := a.Acknowledge(w.soon()); err != nil {
+							w.Error(err)
+						}
+						if err := a.Transfer(w.soon(), b.Node()); err != nil {
+							w.Error(err)
+						}
+						await[election.Elected](b, 0)
+						<-time.After(5 * time.Second) // a stands again
+						if err := b.Resign(w.soon()); err != nil {
+							w.Error(err)
+						}
+						_, n := await[election.Deposed](a, 0)
+						await[election.Elected](a, n)
+						<-time.After(5 * time.Second)
+						a.Close()
+						_, n = await[election.Deposed](b, 0)
+						await[election.Elected](b, n)
+						b.Close()
+						hit = w.srv.AwaitFault(time.Millisecond) == nil
+						w.srv.ClearFaults()
+					})
+				}
+				if skip > 100 {
+					t.Fatal("there is no end to it")
+				}
+			}
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w *world) {
+		s := w.open(0)
+		defer s.Close()
+		for name, test := range map[string]struct {
+			s    *session.Session
+			path string
+			opts election.Options
+			want error
+		}{
+			"no session":       {nil, path, election.Options{}, session.ErrInvalidArgument},
+			"no path":          {s, "", election.Options{}, session.ErrInvalidPath},
+			"a relative path":  {s, "x", election.Options{}, session.ErrInvalidPath},
+			"an odd path":      {s, "/x/", election.Options{}, session.ErrInvalidPath},
+			"a layout":         {s, path, election.Options{Layout: 3}, session.ErrInvalidArgument},
+			"no layout":        {s, path, election.Options{Layout: -1}, session.ErrInvalidArgument},
+			"negative grace":   {s, path, election.Options{LeadGrace: -1}, session.ErrInvalidArgument},
+			"too much of data": {s, path, election.Options{Data: make([]byte, 300<<10)}, session.ErrTooLarge},
+		} {
+			if _, err := election.New(test.s, test.path, &test.opts); !errors.Is(err, test.want) {
+				w.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := election.Observe(s, path, &election.ObserveOptions{Layout: 3}); !errors.Is(err, session.ErrInvalidArgument) {
+			w.Error(err)
+		}
+		if _, err := election.Observe(nil, path, nil); !errors.Is(err, session.ErrInvalidArgument) {
+			w.Error(err)
+		}
+		if _, err := election.Candidates(w.soon(), s, "x", nil); !errors.Is(err, session.ErrInvalidPath) {
+			w.Error(err)
+		}
+	})
+}
+
+// TestDataAtTheLimit: what New accepts can be sent, in every transaction.
+func TestDataAtTheLimit(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w *world) {
+		for n := 260<<10 - 200; ; n += 10 {
+			if n > 270<<10 {
+				w.Fatal("nothing is refused")
+			}
+			s := w.open(0)
+			defer s.Close()
+			c, err := election.New(s, path, &election.Options{Data: make([]byte, n)})
+			if err != nil {
+				break
+			}
+			c.Close()
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package election
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+)
+
+// Why a leader was deposed, beside the errors of package session.
+var (
+	// ErrDeposed is wrapped by the error of every [Deposed], and by the causes with which
+	// the contexts of [Candidate.Lead] end.
+	ErrDeposed = errors.New("deposed")
+
+	// ErrResigned means that the leader gave up the leadership itself, with
+	// [Candidate.Resign] or [Candidate.Close], or because its function in [Candidate.Lead]
+	// has returned.
+	ErrResigned = errors.New("resigned")
+
+	// ErrTransferred means that the leader hands over, with [Candidate.Transfer].
+	ErrTransferred = errors.New("leadership transferred")
+
+	// ErrNodeDeleted means that somebody else deleted the node that stood for the
+	// leadership, or the candidate: an operator, or the server, with a session that it has
+	// ended.
+	ErrNodeDeleted = line.ErrNodeDeleted
+)
+
+// Why a command was refused.
+var (
+	// ErrNotLeading means that only a leader can do that.
+	ErrNotLeading = errors.New("not leading")
+
+	// ErrNoCandidate means that nobody stands for election under the name of that node.
+	ErrNoCandidate = errors.New("no such candidate")
+
+	// ErrNotTaken means that a leadership that was handed over has gone to another.
+	ErrNotTaken = errors.New("leadership not taken over")
+
+	// ErrBusy means that there is another such command under way.
+	ErrBusy = errors.New("already under way")
+
+	// ErrLayout means that the layout has no place to write that down.
+	ErrLayout = errors.New("not in this layout")
+
+	// ErrLeft means that the candidate stands for election no more.
+	ErrLeft = errors.New("candidate left")
+
+	// ErrNotElection means that somebody's node with children stands where the leader's has
+	// to, so that there can be no election.
+	ErrNotElection = errors.New("there is a node with children where the leader's has to be")
+
+	// ErrOverrun means that a function of [Candidate.Lead] went on for longer than
+	// [Options.LeadGrace] after its context had ended.
+	ErrOverrun = errors.New("still working after the end of its leadership")
+)
+
+// An Event reports what becomes of a candidate. It is one of [Elected],
+// [LeaderChanged], [Suspended], [Resumed], [Deposed], [Overrun] and [Left]; no other type
+// implements it.
+//
+//sumtype:decl
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Elected means that this candidate leads.
+	Elected struct {
+		// Term is a fencing token: it grows with every leader of the path.
+		Term int64
+	}
+
+	// LeaderChanged tells who leads.
+	LeaderChanged struct {
+		// Leader is zero while nobody leads, as far as is known.
+		Leader Leader
+		// Term is that of the leader, or of the last one while there is none. It never
+		// gets smaller.
+		Term int64
+		// Acknowledged means that the leader has called [Candidate.Acknowledge].
+		Acknowledged bool
+	}
+
+	// Suspended means that the connection is lost. Nobody else leads, but
+	// [Candidate.Leading] is false until Resumed: start no work that needs leadership. The
+	// candidate will be deposed at the Deadline unless Resumed comes first.
+	Suspended struct{ Deadline time.Time }
+
+	// Resumed means that the connection is back, and this candidate still leads.
+	Resumed struct{}
+
+	// Deposed means that this candidate leads no more. Err wraps [ErrDeposed] and says why.
+	// It stands again by itself, at the end of the line.
+	Deposed struct{ Err error }
+
+	// Overrun means that the function in [Candidate.Lead] that was called for the Term is
+	// still running, [Options.LeadGrace] after its context has ended. It is told once.
+	Overrun struct{ Term int64 }
+
+	// Left means that this candidate stands for election no more: Err is nil if that was
+	// asked for, and otherwise says why.
+	Left struct{ Err error }
+)
+
+// A Leader is a candidate that leads.
+type Leader struct {
+	Node string // the path of the candidate's node; "" if there is no leader
+	Data []byte // its [Options.Data]
+}
+
+func (Elected) event()       {}
+func (LeaderChanged) event() {}
+func (Suspended) event()     {}
+func (Resumed) event()       {}
+func (Deposed) event()       {}
+func (Overrun) event()       {}
+func (Left) event()          {}
+
+func (e Elected) String() string { return fmt.Sprintf("elected term=%d", e.Term) }
+
+func (e LeaderChanged) String() string {
+	switch {
+	case e.Leader.Node == "":
+		return "no leader"
+	case e.Acknowledged:
+		return fmt.Sprintf("leader %s term=%d data=%q acknowledged", e.Leader.Node, e.Term, e.Leader.Data)
+	}
+	return fmt.Sprintf("leader %s term=%d data=%q", e.Leader.Node, e.Term, e.Leader.Data)
+}
+
+func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
+func (Resumed) String() string     { return "resumed" }
+func (e Deposed) String() string   { return e.Err.Error() }
+func (e Overrun) String() string   { return fmt.Sprintf("overrun term=%d", e.Term) }
+
+func (e Left) String() string {
+	if e.Err == nil {
+		return "left"
+	}
+	return "left: " + e.Err.Error()
+}
+
+// merge folds a change of the leader into an undelivered older one.
+func merge(last, next Event) (Event, bool) {
+	_, a := last.(LeaderChanged)
+	_, b := next.(LeaderChanged)
+	return next, a && b
+}
+
+// cancel reports whether next undoes last.
+func cancel(last, next Event) bool {
+	_, a := last.(Suspended)
+	_, b := next.(Resumed)
+	return a && b
+}

@@ -1,0 +1,301 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const path = "/elections/scheduler"
+
+// A world is a server in memory, in a bubble, and who is on it.
+type world struct {
+	*testing.T
+	srv *zktest.Server
+
+	operated bool // somebody deletes nodes: then two may believe to lead, for a moment
+
+	mu      sync.Mutex
+	players []*player
+	readers sync.WaitGroup
+}
+
+// inBubble plays on a server in memory. At the end of it everybody has left, and nothing of
+// them is left behind.
+func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		config.InProcess = true
+		srv, err := zktest.NewServer(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		w := &world{T: t, srv: srv}
+		defer func() { // also if it has failed
+			for _, p := range w.players {
+				p.session.Close()
+				p.Close()
+			}
+			w.readers.Wait()
+		}()
+		observer := w.open(0)
+		defer observer.Close()
+		play(w)
+		for _, p := range w.players {
+			p.Close()
+		}
+		w.readers.Wait()
+		<-time.After(30 * time.Second) // the sessions that were lost are over
+		for _, node := range srv.Paths() {
+			if stat, err := observer.Exists(t.Context(), node); err != nil || stat != nil && stat.EphemeralOwner != 0 {
+				t.Errorf("%s is left, %v", node, err)
+			}
+		}
+		w.audit()
+	})
+}
+
+// open opens a session on one of the replicas.
+func (w *world) open(replica int) *session.Session {
+	w.Helper()
+	addrs := w.srv.Addrs()
+	s, err := session.Open(w.Context(), addrs[replica%len(addrs):][:1], &session.Options{
+		Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.srv.DialContext,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// A player is a candidate, whose events are read and written down.
+type player struct {
+	*election.Candidate
+	world   *world
+	session *session.Session
+
+	mu     sync.Mutex
+	log    []told
+	signal chan struct{}
+}
+
+// told is an event, and when it was received.
+type told struct {
+	election.Event
+	at time.Time
+}
+
+// stand has a new candidate stand through a session.
+func (w *world) stand(s *session.Session, opts *election.Options) *player {
+	w.Helper()
+	c, err := election.New(s, path, opts)
+	if err != nil {
+		w.Fatal(err)
+	}
+	p := &player{Candidate: c, world: w, session: s, signal: make(chan struct{}, 1)}
+	w.mu.Lock()
+	w.players = append(w.players, p)
+	w.mu.Unlock()
+	events := c.Events()
+	w.readers.Go(func() {
+		for ev := range events {
+			p.receive(ev)
+		}
+	})
+	return p
+}
+
+func (p *player) receive(ev election.Event) {
+	if e, ok := ev.(election.Elected); ok {
+		p.world.alone(p, e.Term)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, told{ev, time.Now()})
+	select {
+	case p.signal <- struct{}{}:
+	default:
+	}
+}
+
+// alone expects nobody to believe in an older term than one that has begun.
+func (w *world) alone(newest *player, term int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.players {
+		if older, leading := p.Leading(); leading && p != newest && older < term && !w.operated {
+			w.Errorf("%s leads in term %d, and %s in term %d", newest.Node(), term, p.Node(), older)
+		}
+	}
+}
+
+// await waits for an event of type E behind the first n, and returns it.
+func await[E election.Event](p *player, n int) (ev E, at int) {
+	p.world.Helper()
+	for give := time.After(time.Minute); ; {
+		p.mu.Lock()
+		for i := n; i < len(p.log); i++ {
+			if e, ok := p.log[i].Event.(E); ok {
+				p.mu.Unlock()
+				return e, i + 1
+			}
+		}
+		p.mu.Unlock()
+		select {
+		case <-p.signal:
+		case <-give:
+			p.world.Fatalf("no %T comes; there are %v", ev, p.events())
+		}
+	}
+}
+
+func (p *player) events() []election.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []election.Event
+	for _, e := range p.log {
+		all = append(all, e.Event)
+	}
+	return all
+}
+
+// count counts the events of type E.
+func count[E election.Event](p *player) (n int) {
+	for _, ev := range p.events() {
+		if _, ok := ev.(E); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// leader waits until one of the players leads, in a newer term than that.
+func (w *world) leader(after int64) (p *player, term int64) {
+	w.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(time.Millisecond) {
+		for _, p := range w.players {
+			if term, leading := p.Leading(); leading && term > after {
+				return p, term
+			}
+		}
+	}
+	w.Fatal("nobody leads")
+	return nil, 0
+}
+
+// audit holds what everybody was told against what is promised.
+func (w *world) audit() {
+	w.Helper()
+	terms := make(map[int64]*player)
+	type reign struct {
+		term       int64
+		begin, end time.Time
+	}
+	var reigns []reign
+	for _, p := range w.players {
+		if err := grammar(p.events()); err != nil {
+			w.Errorf("%v: %v", err, p.events())
+		}
+		for i, e := range p.log {
+			switch ev := e.Event.(type) {
+			case election.Elected:
+				if other := terms[ev.Term]; other != nil {
+					w.Errorf("two leaders in term %d", ev.Term)
+				}
+				terms[ev.Term] = p
+				r := reign{ev.Term, e.at, time.Time{}}
+				for _, later := range p.log[i:] {
+					if _, ok := later.Event.(election.Deposed); ok {
+						r.end = later.at
+						break
+					}
+				}
+				reigns = append(reigns, r)
+			case election.LeaderChanged, election.Suspended, election.Resumed, election.Deposed, election.Overrun, election.Left:
+			}
+		}
+	}
+	slices.SortFunc(reigns, func(a, b reign) int { return a.begin.Compare(b.begin) })
+	for i := 1; i < len(reigns); i++ {
+		before, now := reigns[i-1], reigns[i]
+		if now.term <= before.term {
+			w.Errorf("term %d begins after term %d", now.term, before.term)
+		}
+		if !before.end.IsZero() && before.end.After(now.begin) && !w.operated {
+			w.Errorf("term %d ends %v after the beginning of term %d", before.term, before.end.Sub(now.begin), now.term)
+		}
+	}
+}
+
+// grammar holds events against what the package documents.
+func grammar(events []election.Event) error {
+	const (
+		follows = iota
+		leads
+		suspended
+		left
+	)
+	state, newest := follows, int64(0)
+	for _, ev := range events {
+		next := -1
+		switch ev := ev.(type) {
+		case election.Elected:
+			if state == follows {
+				next = leads
+			}
+		case election.Suspended:
+			if state == leads {
+				next = suspended
+			}
+		case election.Resumed:
+			if state == suspended {
+				next = leads
+			}
+		case election.Deposed:
+			if (state == leads || state == suspended) && errors.Is(ev.Err, election.ErrDeposed) {
+				next = follows
+			}
+		case election.LeaderChanged:
+			if ev.Term < newest {
+				return fmt.Errorf("term %d after %d", ev.Term, newest)
+			}
+			newest = ev.Term
+			if state != left {
+				next = state
+			}
+		case election.Overrun:
+			if state != left {
+				next = state
+			}
+		case election.Left:
+			if state == follows {
+				next = left
+			}
+		}
+		if next < 0 {
+			return fmt.Errorf("%v breaks the grammar", ev)
+		}
+		state = next
+	}
+	if state != left {
+		return errors.New("no last event")
+	}
+	return nil
+}
+
+// soon returns a context for what does not take long.
+func (w *world) soon() context.Context {
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	w.Cleanup(cancel)
+	return ctx
+}

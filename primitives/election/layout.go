@@ -1,0 +1,70 @@
+package election
+
+import (
+	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+)
+
+// A Layout is how nodes are named. All candidates and observers of an election have to use
+// the same one.
+type Layout int
+
+const (
+	// Standard has the candidates stand as _c_<uuid>-n_<number> under "candidates", and the
+	// leader written down beside that, as "leader".
+	Standard Layout = iota
+
+	// Curator is that of Apache Curator's LeaderLatch: _c_<uuid>-latch-<number> under the
+	// path itself. There is no leader's node: the first candidate leads, its data are the
+	// participant's id, and whoever watches for the leader is told of every candidate that
+	// comes or goes.
+	Curator
+
+	// Kazoo is that of kazoo's Election: <32 hex digits>__lock__<number> under the path
+	// itself, and otherwise like Curator.
+	Kazoo
+)
+
+func (l Layout) String() string {
+	if l < Standard || l > Kazoo {
+		return "unknown"
+	}
+	return [...]string{"standard", "curator", "kazoo"}[l]
+}
+
+// The grammars of the layouts, by their numbers.
+//
+//nolint:gochecknoglobals // they are constant
+var grammars = [...]*line.Grammar{
+	Standard: {Prefix: line.Published, Separated: true, Marks: []line.Mark{{Text: "n_", Kind: line.Exclusive}}},
+	Curator:  {Prefix: line.Published, Separated: true, Marks: []line.Mark{{Text: "latch-", Kind: line.Exclusive}}},
+	Kazoo: {
+		Prefix: func(guid string) string { return strings.ReplaceAll(guid, "-", "") },
+		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}},
+	},
+}
+
+// Where nodes stand in the standard layout, under the path.
+const (
+	candidatesNode = "candidates"
+	leaderNode     = "leader"
+)
+
+// A rule is that of locks, but that who comes first has to claim the leadership.
+type rule struct{ line.First }
+
+// Claims implements [line.Rule].
+func (rule) Claims() bool { return true }
+
+func (l Layout) first() line.First {
+	return line.First{Grammar: grammars[l], Kind: line.Exclusive, EventGrants: l == Standard}
+}
+
+// rule returns the rule by which a candidate stands in line.
+func (l Layout) rule() line.Rule {
+	if l == Standard {
+		return rule{l.first()}
+	}
+	return l.first()
+}

@@ -1,0 +1,310 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+var errWork = errors.New("there is no more to do")
+
+// TestLeadInTurn: each works once it is elected, until it has done its work.
+func TestLeadInTurn(t *testing.T) {
+	for name, result := range map[string]error{"nil": nil, "an error": errWork} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				working, works := 0, 0
+				last := int64(0)
+				for i := range 5 {
+					c := w.stand(w.open(i), nil)
+					w.readers.Go(func() {
+						for range 3 {
+							err := c.Lead(w.soon(), func(ctx context.Context, term int64) error {
+								if working++; working != 1 || term <= last {
+									w.Errorf("%d at work, in term %d after %d", working, term, last)
+								}
+								last = term
+								works++
+								<-time.After(300 * time.Millisecond)
+								working--
+								return result
+							})
+							if !errors.Is(err, result) {
+								w.Error(err)
+							}
+						}
+					})
+				}
+				<-time.After(time.Minute / 2)
+				if works != 15 {
+					w.Errorf("%d works", works)
+				}
+			})
+		})
+	}
+}
+
+// TestLeadAgain: whatever it is deposed by, the next term begins when the work of the last
+// one has ended.
+func TestLeadAgain(t *testing.T) {
+	for name, depose := range map[string]func(w *world, operator *session.Session, leader *player) error{
+		"resignation": func(w *world, _ *session.Session, leader *player) error {
+			ctx, end := context.WithTimeout(w.Context(), time.Millisecond)
+			defer end()
+			if err := leader.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+			return nil
+		},
+		"transfer": func(w *world, _ *session.Session, leader *player) error {
+			to := w.players[0]
+			if to == leader {
+				to = w.players[1]
+			}
+			ctx, end := context.WithTimeout(w.Context(), 10*time.Millisecond)
+			defer end()
+			if err := leader.Transfer(ctx, to.Node()); !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+			return nil
+		},
+		"an operator": func(w *world, operator *session.Session, leader *player) error {
+			return operator.Delete(w.soon(), leader.Node(), session.AnyVersion)
+		},
+		"another operator": func(w *world, operator *session.Session, leader *player) error {
+			return operator.Delete(w.soon(), path+"/leader", session.AnyVersion)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				operator := w.open(0)
+				defer operator.Close()
+				ctx, end := context.WithCancel(w.Context())
+				working, works := 0, 0
+				for i := range 2 {
+					c := w.stand(w.open(i), nil)
+					w.readers.Go(func() {
+						err := c.Lead(ctx, func(ctx context.Context, _ int64) error {
+							if working++; working != 1 {
+								w.Errorf("%d at work", working)
+							}
+							works++
+							<-ctx.Done()
+							if err := context.Cause(ctx); !errors.Is(err, election.ErrDeposed) && !errors.Is(err, context.Canceled) {
+								w.Error(err)
+							}
+							<-time.After(3 * time.Second) // it needs some time to stop
+							working--
+							return ctx.Err()
+						})
+						if !errors.Is(err, context.Canceled) {
+							w.Error(err)
+						}
+					})
+				}
+				<-time.After(time.Second)
+				last := int64(0)
+				for range 6 {
+					leader, term := w.leader(last)
+					last = term
+					<-time.After(time.Second)
+					if err := depose(w, operator, leader); err != nil {
+						w.Error(err)
+					}
+					<-time.After(100 * time.Millisecond)
+					if _, leading := leader.Leading(); leading {
+						w.Error("still leading")
+					}
+					if working != 1 {
+						w.Errorf("%d at work", working)
+					}
+				}
+				w.leader(last)
+				end()
+				<-time.After(20 * time.Second)
+				if works < 7 || working != 0 {
+					w.Errorf("%d works, %d at work", works, working)
+				}
+			})
+		})
+	}
+}
+
+// TestLeadExpired: what it does when the session is lost, and not before.
+func TestLeadExpired(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		ctx, end := context.WithCancel(w.Context())
+		defer end()
+		a := w.stand(w.open(0), nil)
+		starts, stops := make(chan int64, 9), make(chan error, 9)
+		w.readers.Go(func() {
+			_ = a.Lead(ctx, func(ctx context.Context, term int64) error {
+				starts <- term
+				<-ctx.Done()
+				stops <- context.Cause(ctx)
+				return nil
+			})
+		})
+		first := <-starts
+		w.srv.Refuse(true)
+		w.srv.Disconnect(0)
+		await[election.Suspended](a, 0)
+		if len(stops) > 0 {
+			w.Error("stopped while suspended")
+		}
+		w.srv.Refuse(false)
+		await[election.Resumed](a, 0)
+		if len(stops) > 0 {
+			w.Error("stopped when resumed")
+		}
+		b := w.stand(w.open(0), nil)
+		<-time.After(time.Second)
+		w.srv.Freeze(a.session.ID(), zktest.Both)
+		if err := <-stops; !errors.Is(err, session.ErrExpired) || !errors.Is(err, election.ErrDeposed) {
+			w.Error(err)
+		}
+		await[election.Elected](b, 0)
+		w.srv.Thaw(0)
+		<-time.After(10 * time.Second)
+		b.Close()
+		if second := <-starts; second <= first {
+			w.Errorf("term %d after %d", second, first)
+		}
+	})
+}
+
+// TestLeadOverrun: who does not stop is reported, and keeps the leadership from others.
+func TestLeadOverrun(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.stand(w.open(0), &election.Options{LeadGrace: 2 * time.Second})
+		end, result := make(chan struct{}), make(chan error, 1)
+		w.readers.Go(func() {
+			result <- a.Lead(w.Context(), func(context.Context, int64) error {
+				<-end
+				return errWork
+			})
+		})
+		elected, n := await[election.Elected](a, 0)
+		b := w.stand(w.open(1), nil)
+		<-time.After(time.Second)
+		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+		defer cancel()
+		begun := time.Now()
+		if err := a.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.Error(err)
+		}
+		overrun, _ := await[election.Overrun](a, n)
+		if overrun.Term != elected.Term || len(result) > 0 || count[election.Elected](b) > 0 {
+			w.Error("somebody else was elected before the work had ended")
+		}
+		for _, e := range a.log {
+			if _, ok := e.Event.(election.Overrun); ok && e.at.Sub(begun) != 2*time.Second {
+				w.Errorf("reported after %v", e.at.Sub(begun))
+			}
+		}
+		close(end)
+		if err := <-result; !errors.Is(err, election.ErrOverrun) || !errors.Is(err, errWork) {
+			w.Error(err)
+		}
+		await[election.Elected](b, 0)
+	})
+}
+
+// TestCloseDuringLead: Close waits for the function, for a while.
+func TestCloseDuringLead(t *testing.T) {
+	for _, test := range []struct {
+		work, want time.Duration
+	}{
+		{time.Second, time.Second},
+		{10 * time.Second, 3 * time.Second},
+	} {
+		for name, closing := range map[string]func(p *player){
+			"candidate": func(p *player) { p.Close() },
+			"session":   func(p *player) { p.session.Close() },
+		} {
+			t.Run(name+" "+test.work.String(), func(t *testing.T) {
+				inBubble(t, lagging, func(w *world) {
+					s, err := session.Open(w.Context(), w.srv.Addrs()[:1], &session.Options{
+						Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.srv.DialContext, CloseTimeout: 5 * time.Second,
+					})
+					if err != nil {
+						w.Fatal(err)
+					}
+					a := w.stand(s, &election.Options{LeadGrace: 3 * time.Second})
+					result := make(chan error, 1)
+					w.readers.Go(func() {
+						result <- a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
+							<-ctx.Done()
+							<-time.After(test.work)
+							return nil
+						})
+					})
+					await[election.Elected](a, 0)
+					b := w.stand(w.open(1), nil)
+					<-time.After(time.Second)
+					begun := time.Now()
+					closing(a)
+					if took := time.Since(begun); took < test.want || took > test.want+200*time.Millisecond {
+						w.Errorf("it took %v", took)
+					}
+					await[election.Elected](b, 0)
+					if err := <-result; test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun) {
+						w.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestLeadRefusals(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		s := w.open(0)
+		a := w.stand(s, nil)
+		await[election.Elected](a, 0)
+		b := w.stand(s, nil)
+		<-time.After(time.Second)
+		ctx, end := context.WithTimeout(w.Context(), time.Second)
+		defer end()
+		never := func(context.Context, int64) error {
+			w.Error("called")
+			return errWork
+		}
+		result := make(chan error, 1)
+		w.readers.Go(func() { result <- b.Lead(ctx, never) })
+		<-time.After(time.Millisecond)
+		if err := b.Lead(w.soon(), never); !errors.Is(err, election.ErrBusy) {
+			w.Error(err)
+		}
+		if err := <-result; !errors.Is(err, context.DeadlineExceeded) {
+			w.Error(err)
+		}
+		w.readers.Go(func() { result <- b.Lead(w.soon(), never) })
+		<-time.After(time.Millisecond)
+		b.Close()
+		if err := <-result; !errors.Is(err, election.ErrLeft) {
+			w.Error(err)
+		}
+		if err := b.Lead(w.soon(), never); !errors.Is(err, election.ErrLeft) {
+			w.Error(err)
+		}
+		if err := b.Resign(w.soon()); !errors.Is(err, election.ErrLeft) {
+			w.Error(err)
+		}
+		// One that resigns by itself.
+		err := a.Lead(w.soon(), func(ctx context.Context, _ int64) error {
+			if err := a.Resign(ctx); !errors.Is(err, election.ErrResigned) {
+				w.Error(err)
+			}
+			return errWork
+		})
+		if !errors.Is(err, errWork) {
+			w.Error(err)
+		}
+	})
+}

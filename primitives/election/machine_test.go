@@ -1,0 +1,296 @@
+package election
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+const (
+	id    = "11111111-2222-3333-4444-555555555555"
+	other = "_c_other-n_0000000001"
+)
+
+func newMachine() machine {
+	return machine{place: line.New(id, Standard.rule(), true, false), view: view{dir: "/e/candidates"}, data: "me"}
+}
+
+// alphabet returns what can be told to m, possible or not.
+func alphabet(m machine) []input {
+	var ins []input
+	newest := m.view.newest
+	for _, in := range line.Alphabet(m.place, newest+1) {
+		ins = append(ins, placed{in})
+	}
+	of, h := m.tenure, m.handing
+	ins = append(ins,
+		sighted{m.follow, sighting{at: newest + 1}},
+		sighted{m.follow, sighting{at: newest, term: newest, record: record{node: other}}},
+		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
+		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other, successor: m.place.Node()}}},
+		sighted{m.follow + 1, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
+		blinded{m.follow, session.ErrNoAuth}, blinded{m.follow, session.ErrExpired},
+		leave{}, resign{}, resign{term: m.term}, acknowledge{}, transfer{node: other}, transfer{node: m.node},
+		lead{}, returned{}, overdue{m.work.term}, overdue{9}, refused{expect{h.tenure, h.to}}, entered{1},
+	)
+	for _, err := range []error{nil, session.ErrNoNode, errUnknown, session.ErrExpired, session.ErrNoAuth} {
+		ins = append(ins,
+			noted{of: note{tenure: of}, zxid: newest + 1, err: err},
+			sought{of: seek{h.tenure, h.to}, exists: true, err: err},
+			sought{of: seek{h.tenure, h.to}, err: err},
+			handed{of: hand{tenure: h.tenure, to: h.to}, err: err},
+		)
+	}
+	return append(ins,
+		handed{of: hand{tenure: h.tenure, to: h.to}, err: session.ErrNoNode, nobody: true},
+		handed{of: hand{tenure: h.tenure, to: h.to}, err: session.ErrNoNode, gone: true},
+	)
+}
+
+// A stage is where in the documented grammar a candidate is:
+//
+//	(Elected (Suspended | Resumed)* Deposed)* Left
+//
+// with LeaderChanged and Overrun anywhere before Left.
+type stage struct {
+	leads, suspended, left bool
+	newest                 int64
+}
+
+func (s stage) next(ev Event) (stage, bool) {
+	ok := !s.left
+	switch ev := ev.(type) {
+	case Elected:
+		ok = ok && !s.leads
+		s.leads = true
+	case Suspended:
+		ok = ok && s.leads && !s.suspended
+		s.suspended = true
+	case Resumed:
+		ok = ok && s.leads && s.suspended
+		s.suspended = false
+	case Deposed:
+		ok = ok && s.leads && errors.Is(ev.Err, ErrDeposed)
+		s.leads, s.suspended = false, false
+	case LeaderChanged:
+		ok = ok && ev.Term >= s.newest
+		s.newest = ev.Term
+	case Overrun:
+	case Left:
+		ok = ok && !s.leads
+		s.left = true
+	}
+	return s, ok
+}
+
+// TestExhaustion goes through the states that a candidate can reach, in two terms and two
+// places in line, and checks every step.
+func TestExhaustion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an exploration")
+	}
+	const most = 60_000
+	type position struct {
+		machine
+		stage
+	}
+	start := position{machine: newMachine()}
+	seen, queue := map[string]bool{}, []position{start}
+	key := func(p position) string { return fmt.Sprintf("%v %v %v %v", p.machine, p.view, p.handing, p.stage) }
+	steps := 0
+	for len(queue) > 0 && len(seen) < most {
+		p := queue[0]
+		queue = queue[1:]
+		for _, in := range alphabet(p.machine) {
+			steps++
+			m, out := p.Step(in)
+			next := position{m, p.stage}
+			complaint := inspect(p.machine, in, m, out)
+			for _, ev := range out.Emit {
+				var ok bool
+				if next.stage, ok = next.next(ev); !ok {
+					complaint = "breaks the grammar"
+				}
+			}
+			switch {
+			case complaint != "":
+			case next.leads != (m.term != 0):
+				complaint = "leads in secret"
+			case next.left != m.ended:
+				complaint = "ends in silence"
+			case next.stage.suspended != m.suspended:
+				complaint = "is suspended in secret"
+			}
+			if complaint != "" {
+				t.Fatalf("%v\n%T%v\n-> %v\nDo %v\nEmit %v\n%s", p.machine, in, in, m, out.Do, out.Emit, complaint)
+			}
+			if m.view.newest > 3 {
+				continue
+			}
+			if k := key(next); !seen[k] {
+				seen[k] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	t.Logf("%d states, %d steps, %d not gone through", len(seen), steps, len(queue))
+}
+
+// inspect returns what is wrong with a step, or "".
+func inspect(before machine, in input, m machine, out effects) string {
+	if before.ended && (m != before || len(out.Do)+len(out.Emit) > 0) {
+		return "acts after the end"
+	}
+	for _, e := range out.Do {
+		switch e := e.(type) {
+		case hand:
+			if m.term != 0 || m.work.term != 0 || !m.place.Holding() {
+				return "hands over what it has not given up"
+			}
+		case inPlace:
+			works := m.work.term != 0 && (!m.closing || !m.work.overdue)
+			if works && before.work.term == m.work.term && line.Withdraws(e.Effect) && m.place.Leaving() {
+				return "gives up its place while its function runs"
+			}
+		case engage:
+			if term, yes := m.leading(); e.err == nil && (!yes || e.term != term) {
+				return "engages without a term"
+			}
+		case note:
+			if m.term == 0 || e.tenure != m.tenure {
+				return "acknowledges what is not its own"
+			}
+		case seek:
+			if m.term == 0 {
+				return "seeks a successor and does not lead"
+			}
+		case follow, expect, bear, answer:
+		}
+	}
+	if m.term != 0 && (!m.place.Holding() || m.node != m.place.Node()) {
+		return "leads without a place"
+	}
+	if m.ended {
+		return ""
+	}
+	// However it came to be so, it ends.
+	end := m
+	for _, in := range []input{leave{}, returned{}, placed{line.Alphabet(m.place, 0)[4]}} {
+		end, _ = end.Step(in)
+	}
+	if !end.ended {
+		return fmt.Sprintf("does not end: %v, after %T", end, in)
+	}
+	return ""
+}
+
+// --- rows
+
+// script feeds inputs to a machine, and returns what it did about the last of them.
+func script(m machine, ins ...input) (machine, effects) {
+	var out effects
+	for _, in := range ins {
+		m, out = m.Step(in)
+	}
+	return m, out
+}
+
+// tell feeds what the server tells to its place.
+func (m machine) tell(i ...int) machine {
+	for _, n := range i {
+		m, _ = m.Step(placed{line.Alphabet(m.place, m.view.newest+10)[n]})
+	}
+	return m
+}
+
+// What [line.Alphabet] tells.
+const (
+	connects, suspends, resumes, expires, closes = 0, 1, 2, 3, 4
+	joinsAlone, joinsBehind                      = 5, 6
+	nodeGone, claimGone, claims_, withdrawn_     = 11, 12, 13, 15
+)
+
+func kinds[T any](all []T) string {
+	s := ""
+	for _, e := range all {
+		s += fmt.Sprintf("%T ", e)
+	}
+	return s
+}
+
+func TestRows(t *testing.T) {
+	leader := newMachine().tell(connects, joinsAlone, claims_)
+	worker, _ := leader.Step(lead{})
+	own := leader.tenure
+	handing, _ := script(leader, transfer{node: other}, sought{of: seek{own, other}, exists: true})
+	for _, row := range []struct {
+		danger string
+		before machine
+		in     input
+		do     string
+		emit   string
+		check  func(m machine) bool
+	}{
+		{"a leader that resigns is deposed before its node is given up", leader, resign{}, "election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", nil},
+		{"the node of a resigned leader stays while its function runs", worker, resign{}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
+		{"a resignation in another term", leader, resign{term: 3}, "election.answer ", "", func(m machine) bool { return m.term != 0 }},
+		{"what an operator has left stays while the function runs", worker, placed{line.Alphabet(worker.place, 0)[nodeGone]}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
+		{"a candidate is sought before anything is given up", leader, transfer{node: other}, "election.seek ", "", func(m machine) bool { return m.term != 0 }},
+		{"a leader stops before it hands over", first(leader.Step(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.hand ", "election.Deposed election.LeaderChanged ", nil},
+		{"a leader hands over when its function has returned", first(worker.Step(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.bear ", "election.Deposed election.LeaderChanged ", nil},
+		{"nobody to hand over to", first(leader.Step(transfer{node: other})), sought{of: seek{own, other}}, "election.answer ", "", func(m machine) bool { return m.term != 0 && m.handing.to == "" }},
+		{"a search of another term", first(leader.Step(transfer{node: other})), sought{of: seek{tenure{1, 3, ""}, other}, exists: true}, "", "", nil},
+		{"a transfer beside another", first(leader.Step(transfer{node: other})), transfer{node: other}, "election.answer ", "", nil},
+		{"the successor is watched", handing, handed{of: hand{tenure: own, to: other}}, "election.expect ", "", nil},
+		{"a handover is repeated", handing, handed{of: hand{tenure: own, to: other}, err: errUnknown}, "election.hand ", "", nil},
+		{"the successor is gone", handing, refused{expect{own, other}}, "election.answer election.inPlace election.inPlace ", "", nil},
+		{"the successor leads", handing, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.LeaderChanged ", func(m machine) bool { return m.place.Holding() && m.term == 0 }},
+		{"an older leader", leader, sighted{1, sighting{at: 3, term: 3, record: record{node: other}}}, "", "", nil},
+		{"a leader of another epoch", leader, sighted{2, sighting{at: 99, term: 99, record: record{node: other}}}, "", "", nil},
+		{"an acknowledgement of unknown outcome is repeated", leader, noted{of: note{tenure: own}, err: errUnknown}, "election.note ", "", nil},
+		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
+		{"no work that needs leadership while suspended", leader.tell(suspends), lead{}, "", "", func(m machine) bool { return m.wanted }},
+		{"it begins when the connection is back", first(leader.tell(suspends).Step(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.engage ", "election.Resumed ", nil},
+		{"a lost session stands again in the next", leader.tell(expires), placed{line.Alphabet(leader.tell(expires).place, 0)[connects]}, "election.inPlace ", "", nil},
+		{"two functions", worker, lead{}, "election.engage ", "", nil},
+		{"overrun is told once", first(first(worker.Step(resign{})).Step(overdue{own.term})), overdue{own.term}, "", "", nil},
+		{"who closes does not wait for ever", first(worker.Step(leave{})), overdue{own.term}, "election.inPlace ", "election.Overrun ", nil},
+		{"who resigns does", first(worker.Step(resign{})), overdue{own.term}, "", "election.Overrun ", nil},
+		{"a closed session waits for the function", worker.tell(closes), returned{}, "", "election.Left ", func(m machine) bool { return m.ended }},
+	} {
+		m, out := row.before.Step(row.in)
+		if kinds(out.Do) != row.do || kinds(out.Emit) != row.emit || row.check != nil && !row.check(m) {
+			t.Errorf("%s:\n%v\n-> %v\nDo %s\nEmit %s", row.danger, row.before, m, kinds(out.Do), kinds(out.Emit))
+		}
+	}
+}
+
+func first(m machine, _ effects) machine { return m }
+
+// TestRecords: what is written can be read, and what is not ours is not taken for it.
+func TestRecords(t *testing.T) {
+	for _, r := range []record{
+		{node: "n"},
+		{node: "n", acknowledged: true},
+		{node: "n", successor: "m", data: "\n\nleader 1\n"},
+		{node: "n", acknowledged: true, successor: "m", data: "acknowledged"},
+	} {
+		if got := parseRecord(r.bytes()); got != r {
+			t.Errorf("%+v is read as %+v", r, got)
+		}
+	}
+	for _, text := range []string{"", "leader 1", "leader 1\n\n", "leader 2\nnode n\n\n", "node n\n\n", "leader 1\nnode n"} {
+		if got := parseRecord([]byte(text)); got != (record{}) {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+	if got := parseRecord([]byte("leader 1\nnode n\nsince yesterday\n\nd")); got != (record{node: "n", data: "d"}) {
+		t.Errorf("a later version is read as %+v", got)
+	}
+}
+
+var _ actors.Machine[machine, input, effect, Event] = machine{}

@@ -1,0 +1,139 @@
+package election
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// An Observer is told who leads, and is no candidate. Create it with [Observe]. It is safe
+// for concurrent use, and must be closed.
+type Observer struct {
+	place  *place
+	actor  *actors.Actor[input, LeaderChanged]
+	follow follower
+	cancel func() // of the subscription to the session's events
+
+	mu   sync.Mutex
+	view view
+	err  error
+}
+
+// Observe has it told who leads at path, whether or not there is an election yet. It
+// watches one node, in the standard layout.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments; what fails later ends it, and [Observer.Err] says why.
+func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, error) {
+	layout := opts.withDefaults().Layout
+	if err := validate(s, path, Options{Layout: layout}); err != nil {
+		return nil, err
+	}
+	o := &Observer{place: newPlace(layout, path, "")}
+	o.follow.place = o.place
+	o.actor = actors.Start(watcher{view: view{dir: o.place.dir}}, actors.Role[watcher, input, effect, LeaderChanged]{
+		Name:    "observer of election " + path,
+		Perform: func(effect, func(input)) {}, // it asks for nothing
+		Observe: o.observe,
+		Stop:    leave{},
+		Merge:   func(_, next LeaderChanged) (LeaderChanged, bool) { return next, true },
+	})
+	tell := func(in input) { _ = o.actor.Tell(in) }
+	o.cancel = s.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
+		switch ev := ev.(type) {
+		case session.Connected:
+			epoch := ev.Epoch
+			tell(entered{epoch})
+			o.follow.begin(s.Async(epoch), func(s sighting) { tell(sighted{epoch, s}) }, func(err error) { tell(blinded{epoch, err}) })
+		case session.Closed:
+			tell(blinded{err: session.ErrClosed})
+		case session.Suspended, session.Resumed, session.Expired:
+		}
+		return nil
+	})
+	return o, nil
+}
+
+// Events returns the channel of changes, which is always the same one. It begins with who
+// leads, merges to the newest while nobody receives, and is closed when the observer ends.
+func (o *Observer) Events() <-chan LeaderChanged { return o.actor.Events() }
+
+// Leader returns who leads, as far as is known, without waiting. It is false if nobody
+// does.
+func (o *Observer) Leader() (leader Leader, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	leader = o.view.event().Leader
+	return leader, leader.Node != ""
+}
+
+// Done returns a channel that is closed when the observer has ended.
+func (o *Observer) Done() <-chan struct{} { return o.actor.Ended() }
+
+// Err returns why it has ended: [session.ErrClosed], or what keeps the leader from being
+// read, such as [session.ErrNoAuth]. It returns nil while it goes on, and after
+// Close.
+func (o *Observer) Err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// Close ends it. Changes that have not been received are discarded, but for the last one.
+// It may be called any number of times.
+func (o *Observer) Close() {
+	o.cancel()
+	o.actor.Close()
+	o.follow.close()
+}
+
+func (o *Observer) observe(now watcher, _ []LeaderChanged) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.view = now.view
+	if now.err != nil {
+		o.err = fmt.Errorf("observe election %s: %w", o.place.path, now.err)
+	}
+}
+
+// A watcher is an observer as a pure function.
+type watcher struct {
+	view  view
+	epoch int
+	ended bool
+	err   error
+}
+
+// Ended implements [actors.Machine].
+func (w watcher) Ended() bool { return w.ended }
+
+// Step implements [actors.Machine].
+func (w watcher) Step(in input) (watcher, actors.Effects[effect, LeaderChanged]) {
+	var out actors.Effects[effect, LeaderChanged]
+	if w.ended {
+		return w, out
+	}
+	switch in := in.(type) {
+	case entered:
+		w.epoch = in.epoch
+	case sighted:
+		var news bool
+		if in.epoch != w.epoch {
+			break
+		}
+		if w.view, news = w.view.see(in.sighting); news {
+			out.Emit = append(out.Emit, w.view.event())
+		}
+	case blinded:
+		if in.epoch == 0 || in.epoch == w.epoch && !errors.Is(in.err, session.ErrExpired) {
+			w.ended, w.err = true, in.err
+		}
+	case leave:
+		w.ended = true
+	case placed, resign, acknowledge, noted, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
+	}
+	return w, out
+}

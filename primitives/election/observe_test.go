@@ -1,0 +1,218 @@
+package election_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+var layouts = []election.Layout{election.Standard, election.Curator, election.Kazoo}
+
+// TestObserver: who only looks on is told of every leader, in order, across the loss of its
+// own session.
+func TestObserver(t *testing.T) {
+	for _, layout := range layouts {
+		t.Run(layout.String(), func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				s := w.open(2)
+				defer s.Close()
+				o, err := election.Observe(s, path, &election.ObserveOptions{Layout: layout})
+				if err != nil {
+					w.Fatal(err)
+				}
+				defer o.Close()
+				newest := int64(0)
+				expect := func(data string) {
+					w.Helper()
+					for end := time.After(time.Minute); ; {
+						select {
+						case ev := <-o.Events():
+							if ev.Term < newest {
+								w.Errorf("term %d after %d", ev.Term, newest)
+							}
+							newest = ev.Term
+							if string(ev.Leader.Data) == data && (ev.Leader.Node == "") == (data == "") {
+								return
+							}
+						case <-end:
+							leader, _ := o.Leader()
+							w.Fatalf("%q is not leader, it is %q", data, leader.Data)
+						}
+					}
+				}
+				expect("")
+				var all []*player
+				for i := range 4 {
+					all = append(all, w.stand(w.open(i), &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))}))
+					<-time.After(100 * time.Millisecond)
+				}
+				expect("0")
+				if leader, known := o.Leader(); !known || leader.Node != all[0].Node() {
+					w.Errorf("%v leads", leader)
+				}
+				if err := all[0].Resign(w.soon()); err != nil {
+					w.Error(err)
+				}
+				expect("1")
+				all[2].Close()
+				w.srv.Expire(s.ID())
+				all[1].Close()
+				expect("3")
+				w.srv.Disconnect(0)
+				all[3].Close()
+				expect("0")
+				line, err := election.Candidates(w.soon(), s, path, &election.ObserveOptions{Layout: layout})
+				if err != nil || len(line) != 1 || !line[0].Leading || string(line[0].Data) != "0" || line[0].Session != all[0].session.ID() || line[0].Node != all[0].Node() {
+					w.Errorf("%+v, %v", line, err)
+				}
+				all[0].Close()
+				expect("")
+				if _, known := o.Leader(); known {
+					w.Error("somebody leads")
+				}
+				s.Close()
+				<-o.Done()
+				if !errors.Is(o.Err(), session.ErrClosed) {
+					w.Error(o.Err())
+				}
+				if none, err := election.Candidates(w.soon(), all[0].session, "/nowhere", nil); err != nil || len(none) > 0 {
+					w.Error(none, err)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowReader: who comes late is told of the newest leader only.
+func TestSlowReader(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		s := w.open(0)
+		defer s.Close()
+		o, err := election.Observe(s, path, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for i := range 10 {
+			a := w.stand(w.open(i), nil)
+			await[election.Elected](a, 0)
+			a.Close()
+		}
+		last := w.stand(w.open(1), nil)
+		term, _ := await[election.Elected](last, 0)
+		<-time.After(time.Second)
+		if ev := <-o.Events(); ev.Term != term.Term || ev.Leader.Node != last.Node() {
+			w.Errorf("it is told of %v", ev)
+		}
+		o.Close()
+		if ev, ok := <-o.Events(); ok {
+			w.Errorf("and of %v", ev)
+		}
+		if o.Err() != nil {
+			w.Error(o.Err())
+		}
+	})
+}
+
+// TestForeignLayouts: names, data and terms are those of the others; there is nothing to
+// acknowledge with.
+func TestForeignLayouts(t *testing.T) {
+	for _, test := range []struct {
+		layout election.Layout
+		mark   string
+	}{{election.Curator, "-latch-"}, {election.Kazoo, "__lock__"}} {
+		t.Run(test.layout.String(), func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				opts := &election.Options{Layout: test.layout, Data: []byte("id-1")}
+				a, b := w.stand(w.open(0), opts), w.stand(w.open(1), opts)
+				leader, term := w.leader(0)
+				s := w.open(0)
+				defer s.Close()
+				data, stat, err := s.Get(w.soon(), leader.Node())
+				if err != nil || string(data) != "id-1" || stat.Czxid != term || stat.EphemeralOwner != leader.session.ID() {
+					w.Errorf("%q, %+v, %v", data, stat, err)
+				}
+				if dir, name := session.Split(leader.Node()); dir != path || !strings.Contains(name, test.mark) {
+					w.Errorf("it stands as %s", leader.Node())
+				}
+				for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {
+					if !errors.Is(err, election.ErrLayout) {
+						w.Error(err)
+					}
+				}
+				for range 10 {
+					if err := leader.Resign(w.soon()); err != nil {
+						w.Error(err)
+					}
+					leader, term = w.leader(term)
+				}
+				w.srv.Freeze(leader.session.ID(), zktest.Both)
+				leader, _ = w.leader(term)
+				w.srv.Thaw(0)
+				for _, p := range []*player{a, b} {
+					<-time.After(time.Second)
+					if now, known := p.Leader(); !known || now.Node != leader.Node() {
+						w.Errorf("%s is told of %s", p.Node(), now.Node)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestPermissions: what may not be read or written ends a candidate, and says so.
+func TestPermissions(t *testing.T) {
+	const all = session.PermRead | session.PermWrite | session.PermCreate | session.PermDelete
+	for _, test := range []struct {
+		name  string
+		perms session.Perms
+		left  bool
+	}{
+		{"nothing", 0, true},
+		{"no reading", all &^ session.PermRead, true},
+		{"no creating", all &^ session.PermCreate, true},
+		{"no writing", all &^ session.PermWrite, true},
+		{"no deleting", all &^ session.PermDelete, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, zktest.Config{}, func(w *world) {
+				s, err := session.Open(w.Context(), w.srv.Addrs(), &session.Options{
+					Timeout: 6 * time.Second, Dialer: w.srv.DialContext, ACL: []session.ACL{{Perms: test.perms | session.PermAdmin, Scheme: "world", ID: "anyone"}},
+				})
+				if err != nil {
+					w.Fatal(err)
+				}
+				if test.perms == 0 {
+					s.Close()
+					s = w.open(0)
+					defer s.Close()
+					a, err := election.New(s, "/zookeeper/election", nil)
+					if err != nil {
+						w.Fatal(err)
+					}
+					a.Close()
+					return
+				}
+				a := w.stand(s, nil)
+				if !test.left {
+					await[election.Elected](a, 0)
+					begun := time.Now()
+					a.Close()
+					if took := time.Since(begun); took > 13*time.Second {
+						w.Errorf("Close took %v", took)
+					}
+					s.Close()
+					return
+				}
+				if left, _ := await[election.Left](a, 0); !errors.Is(left.Err, session.ErrNoAuth) {
+					w.Error(left.Err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package election
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+const defaultLeadGrace = 10 * time.Second
+
+// Options are optional parameters for [New]. A nil *Options is equivalent to a zero
+// Options.
+type Options struct {
+	// Data is what everybody is told of this candidate when it leads: how to reach it, for
+	// example. The default is nothing.
+	Data []byte
+
+	// Layout is how nodes are named. The default is [Standard].
+	Layout Layout
+
+	// LeadGrace is for how long a function of [Candidate.Lead] may go on after its context
+	// has ended, before that is reported. The default is 10 s.
+	LeadGrace time.Duration
+}
+
+// ObserveOptions are optional parameters for [Observe] and [Candidates]. A nil
+// *ObserveOptions is equivalent to a zero ObserveOptions.
+type ObserveOptions struct {
+	// Layout is that of the candidates. The default is [Standard].
+	Layout Layout
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	v.Data = slices.Clone(v.Data)
+	if v.LeadGrace == 0 {
+		v.LeadGrace = defaultLeadGrace
+	}
+	return v
+}
+
+func (o *ObserveOptions) withDefaults() ObserveOptions {
+	if o == nil {
+		return ObserveOptions{}
+	}
+	return *o
+}
+
+// validate refuses what cannot be done, before any I/O.
+func validate(s *session.Session, path string, opts Options) error {
+	if s == nil {
+		return fmt.Errorf("election: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	if err := session.ValidatePath(path); err != nil {
+		errs = append(errs, fmt.Errorf("election: path: %w", err))
+	}
+	if opts.Layout < Standard || opts.Layout > Kazoo {
+		errs = append(errs, fmt.Errorf("election: Options.Layout: %w: there is no layout %d", session.ErrInvalidArgument, opts.Layout))
+	}
+	if opts.LeadGrace < 0 {
+		errs = append(errs, fmt.Errorf("election: Options.LeadGrace: %w: %v is negative", session.ErrInvalidArgument, opts.LeadGrace))
+	}
+	if err := fits(s, path, opts); err != nil {
+		errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		errs = append(errs, fmt.Errorf("election: %w", session.ErrClosed))
+	}
+	return errors.Join(errs...)
+}
+
+// fits reports why the largest transaction of a candidate cannot be sent.
+func fits(s *session.Session, path string, opts Options) error {
+	node := session.GUIDName(session.NewGUID(), "__lock__-2147483648")
+	r := record{node: node, acknowledged: true, successor: node, data: string(opts.Data)}.bytes()
+	own, leader := session.Join(session.Join(path, candidatesNode), node), session.Join(path, leaderNode)
+	return s.Fits(
+		session.CheckOp(own, 0), session.DeleteOp(own, 0), session.DeleteOp(leader, 0),
+		session.CreateOp(leader, r, session.Ephemeral), session.SetOp(leader, r, 0),
+	)
+}

@@ -1,0 +1,190 @@
+package election
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// How long to wait before what the server refuses for no passing reason is tried again, and
+// how often that is waited for.
+const (
+	firstPause = 20 * time.Millisecond
+	patience   = 5
+	rarest     = 8 // doublings of the pause
+)
+
+// A place is where an election is, and what one candidate knows of its claim.
+type place struct {
+	layout Layout
+	path   string
+	dir    string // of the candidates
+	leader string // the leader's node, in the standard layout
+	data   string // of the candidate
+
+	mu       sync.Mutex
+	handover handover // what was seen last
+	claim    claim
+}
+
+func newPlace(layout Layout, path, data string) *place {
+	p := &place{layout: layout, path: path, dir: path, data: data}
+	if layout == Standard {
+		p.dir, p.leader = session.Join(path, candidatesNode), session.Join(path, leaderNode)
+	}
+	return p
+}
+
+// recipe returns that of the place in line.
+func (p *place) recipe() *line.Recipe {
+	r := &line.Recipe{Name: "election", Path: p.path, Dir: p.dir, Data: []byte(p.data), Rule: p.layout.rule()}
+	if p.layout == Standard {
+		r.Ways = &line.Ways{
+			Claim:    p.claims,
+			Claimed:  func(*line.Recipe, string) string { return p.leader },
+			Withdraw: p.withdraws,
+		}
+	}
+	return r
+}
+
+// sighted takes note of who hands over to whom.
+func (p *place) sighted(r record, version int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handover = handover{}
+	if r.successor != "" {
+		p.handover = handover{to: r.successor, from: r.node, version: version}
+	}
+}
+
+// wrote takes note of the version of our leader's node.
+func (p *place) wrote(node string, version int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.claim.node == node {
+		p.claim.version = version
+	}
+}
+
+// claims implements [line.Ways] Claim.
+func (p *place) claims(_ *line.Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+	p.mu.Lock()
+	p.claim = claim{node: node}
+	e := claims(node, p.data, p.handover, again)
+	p.mu.Unlock()
+	p.run(requests, e, func(r result) {
+		p.mu.Lock()
+		switch {
+		case r.err != nil:
+		case r.taken: // and if it was handed over to us, no more
+			p.claim, p.handover = claim{}, handover{}
+		default:
+			p.claim.held, p.claim.version = true, r.version
+		}
+		p.mu.Unlock()
+		answer(r.zxid, r.taken, r.err)
+	})
+}
+
+// withdraws implements [line.Ways] Withdraw.
+func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+	p.mu.Lock()
+	c := p.claim
+	p.claim = claim{}
+	p.mu.Unlock()
+	p.run(requests, withdraws(node, prefix, c), func(result) { answer() })
+}
+
+// run does an errand. Of one that takes too long it tells the result before it has ended.
+func (p *place) run(requests session.Async, e errand, finish func(result)) {
+	p.perform(requests, e.ask(), func(r reply) {
+		next, res := e.next(r)
+		switch {
+		case res.done:
+			finish(res)
+			return
+		case next.step == resting && next.tries == patience:
+			finish(res)
+			finish = func(_ result) {}
+		}
+		p.run(requests, next, finish)
+	})
+}
+
+// perform asks for one thing.
+func (p *place) perform(requests session.Async, r request, answer func(reply)) {
+	switch r.kind {
+	case readLeader:
+		requests.Get(p.leader, func(data []byte, stat *session.Stat, err error) {
+			if err != nil {
+				answer(reply{err: err})
+				return
+			}
+			answer(reply{record: parseRecord(data), czxid: stat.Czxid, owner: stat.EphemeralOwner, version: stat.Version})
+		})
+	case transact:
+		p.transact(requests, r.ops, answer)
+	case deleteLeader:
+		requests.Delete(p.leader, r.version, func(err error) { answer(reply{err: err}) })
+	case withdrawNode:
+		requests.Withdraw(session.Join(p.dir, r.node), func() { answer(reply{}) })
+	case withdrawAll:
+		requests.WithdrawAll(p.dir, r.prefix, func() { answer(reply{}) })
+	case pause:
+		actors.After(firstPause<<min(r.tries, rarest), func() { answer(reply{}) })
+	}
+}
+
+func (p *place) transact(requests session.Async, ops []op, answer func(reply)) {
+	all := make([]session.Op, len(ops))
+	for i, o := range ops {
+		path := p.leader
+		if o.node != "" {
+			path = session.Join(p.dir, o.node)
+		}
+		switch o.kind {
+		case check:
+			all[i] = session.CheckOp(path, o.version)
+		case create:
+			all[i] = session.CreateOp(path, o.record.bytes(), session.Ephemeral)
+		case set:
+			all[i] = session.SetOp(path, o.record.bytes(), o.version)
+		case remove:
+			all[i] = session.DeleteOp(path, o.version)
+		}
+	}
+	requests.Multi(all, func(results []session.OpResult, err error) {
+		r := reply{err: err, failed: -1}
+		for i, done := range results {
+			switch {
+			case done.Err != nil && r.failed < 0:
+				r.failed = i
+			case done.Stat != nil:
+				r.zxid, r.version = done.Stat.Mzxid, done.Stat.Version
+			}
+		}
+		answer(r)
+	})
+}
+
+// write writes the record of a leader that still stands as the node, beside a check that
+// there are the others.
+func (p *place) write(requests session.Async, r record, others []string, answer func(reply)) {
+	var ops []op
+	for _, node := range append(others, r.node) {
+		ops = append(ops, op{kind: check, node: node, version: session.AnyVersion})
+	}
+	p.transact(requests, append(ops, op{kind: set, version: session.AnyVersion, record: r}), func(re reply) {
+		if re.err == nil {
+			p.wrote(r.node, re.version)
+		}
+		answer(re)
+	})
+}
+
+func isNoNode(err error) bool { return errors.Is(err, session.ErrNoNode) }

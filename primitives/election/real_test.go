@@ -1,0 +1,215 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const realTick = 100 * time.Millisecond
+
+// TestRealElection plays on three servers what the bubbles play in memory.
+func TestRealElection(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 3)
+	t.Run("commands", func(t *testing.T) {
+		for _, layout := range layouts {
+			t.Run(layout.String(), func(t *testing.T) { realCommands(t, ens, layout) })
+		}
+	})
+	t.Run("reconnects", func(t *testing.T) { realReconnects(t, ens) })
+	t.Run("frozen", func(t *testing.T) {
+		proxy := zktest.NewProxy(t, ens.Addrs()...)
+		realCutOff(t, ens, proxy.Addrs(), func() { proxy.Freeze(0, zktest.Both) })
+	})
+	t.Run("a server that is alone", func(t *testing.T) {
+		cut := ens.Followers()[0]
+		realCutOff(t, ens, []string{ens.Addr(cut)}, func() { ens.Isolate(cut) })
+		ens.Heal()
+	})
+}
+
+func realOpen(t *testing.T, addrs []string, timeout time.Duration) *session.Session {
+	t.Helper()
+	s, err := session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func realContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// realAwait reads events until one of type E comes.
+func realAwait[E election.Event](t *testing.T, c *election.Candidate) (ev E) {
+	t.Helper()
+	ctx := realContext(t)
+	for {
+		select {
+		case next, ok := <-c.Events():
+			if e, is := next.(E); is {
+				return e
+			}
+			if !ok {
+				t.Errorf("no %T came", ev)
+				return ev
+			}
+		case <-ctx.Done():
+			t.Errorf("no %T comes", ev)
+			return ev
+		}
+	}
+}
+
+func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
+	ctx, path := realContext(t), "/commands-"+layout.String()
+	all := make([]*election.Candidate, 3)
+	s := realOpen(t, ens.Addrs(), 10*time.Second)
+	for i := range all {
+		c, err := election.New(realOpen(t, ens.Addrs(), 10*time.Second), path, &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if all[i] = c; i == 0 {
+			realAwait[election.Elected](t, c)
+		} else {
+			for realAwait[election.LeaderChanged](t, c).Leader.Node == "" {
+			}
+		}
+	}
+	first, _ := all[0].Leading()
+	if _, err := s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-x", nil, session.Persistent)); err != nil {
+		t.Error(err)
+	}
+	if layout == election.Standard {
+		if err := all[0].Acknowledge(ctx); err != nil {
+			t.Error(err)
+		}
+		for !realAwait[election.LeaderChanged](t, all[1]).Acknowledged {
+		}
+		if err := all[0].Transfer(ctx, all[2].Node()); err != nil {
+			t.Error(err)
+		}
+	} else {
+		for _, c := range all[:2] {
+			if c != all[0] {
+				realAwait[election.Elected](t, c)
+			}
+			if err := c.Resign(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if ev := realAwait[election.Elected](t, all[2]); ev.Term <= first {
+		t.Errorf("term %d after %d", ev.Term, first)
+	}
+	if _, err := s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
+		t.Error(err)
+	}
+	for _, c := range all {
+		c.Close()
+	}
+	line, err := election.Candidates(ctx, s, path, &election.ObserveOptions{Layout: layout})
+	if err != nil || len(line) > 0 {
+		t.Errorf("%+v are left, %v", line, err)
+	}
+}
+
+func realReconnects(t *testing.T, ens *zktest.Ensemble) {
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	var both [2]*election.Candidate
+	for i := range both {
+		c, err := election.New(realOpen(t, proxy.Addrs(), 10*time.Second), "/reconnects", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if both[i] = c; i == 0 {
+			realAwait[election.Elected](t, c)
+		}
+	}
+	term, _ := both[0].Leading()
+	for range 20 {
+		proxy.Disconnect(0)
+		realAwait[election.Suspended](t, both[0])
+		realAwait[election.Resumed](t, both[0])
+	}
+	if now, leading := both[0].Leading(); !leading || now != term {
+		t.Errorf("term %d, %v", now, leading)
+	}
+	if _, leading := both[1].Leading(); leading {
+		t.Error("two leaders")
+	}
+}
+
+// realCutOff has twenty leaders cut off, and compares when they are deposed with when their
+// rivals are elected.
+func realCutOff(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func()) {
+	const runs = 20
+	calm := []string{ens.Addr(ens.Leader())}
+	type run struct{ leader, rival *election.Candidate }
+	all := make([]run, runs)
+	var setup sync.WaitGroup
+	for i := range all {
+		setup.Go(func() {
+			s := realOpen(t, addrs, 2*time.Second)
+			path := fmt.Sprintf("/cut-%x", s.ID())
+			var err error
+			if all[i].leader, err = election.New(s, path, nil); err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(all[i].leader.Close)
+			realAwait[election.Elected](t, all[i].leader)
+			if all[i].rival, err = election.New(realOpen(t, calm, 10*time.Second), path, nil); err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(all[i].rival.Close)
+			for realAwait[election.LeaderChanged](t, all[i].rival).Leader.Node == "" {
+			}
+		})
+	}
+	setup.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	happens()
+	var wg sync.WaitGroup
+	deposed, elected := make([]time.Time, runs), make([]time.Time, runs)
+	for i, a := range all {
+		wg.Go(func() {
+			realAwait[election.Deposed](t, a.leader)
+			deposed[i] = time.Now()
+		})
+		wg.Go(func() {
+			realAwait[election.Elected](t, a.rival)
+			elected[i] = time.Now()
+			if _, leading := a.leader.Leading(); leading {
+				t.Errorf("run %d: two leaders", i)
+			}
+		})
+	}
+	wg.Wait()
+	least := time.Hour
+	for i := range all {
+		least = min(least, elected[i].Sub(deposed[i]))
+		if elected[i].Before(deposed[i]) {
+			t.Errorf("run %d: deposed %v after the other was elected", i, deposed[i].Sub(elected[i]))
+		}
+	}
+	t.Logf("deposed %v before the other was elected, or earlier", least)
+}

@@ -1,0 +1,126 @@
+package election
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is what the leader's node says, and what those who read it make of it.
+//
+//	leader 1
+//	node _c_<uuid>-n_<number>
+//	acknowledged
+//	successor _c_<uuid>-n_<number>
+//
+//	data of the leader
+//
+// The first line is the format and its version, the second names the candidate; the others
+// are there if they apply. After an empty line come the leader's data as they are. Other
+// lines are for later versions, and ignored. The term is not written down: it is the
+// czxid of the node.
+const (
+	recordFormat       = "leader 1"
+	recordNode         = "node "
+	recordAcknowledged = "acknowledged"
+	recordSuccessor    = "successor "
+)
+
+// A record is what the leader's node says.
+type record struct {
+	node         string // the leader's among the candidates
+	acknowledged bool
+	successor    string // the candidate to whom the leader hands over, and then leads no more
+	data         string
+}
+
+func (r record) bytes() []byte {
+	var b bytes.Buffer
+	b.WriteString(recordFormat + "\n" + recordNode + r.node + "\n")
+	if r.acknowledged {
+		b.WriteString(recordAcknowledged + "\n")
+	}
+	if r.successor != "" {
+		b.WriteString(recordSuccessor + r.successor + "\n")
+	}
+	b.WriteString("\n" + r.data)
+	return b.Bytes()
+}
+
+// parseRecord returns the zero record for what it cannot read.
+func parseRecord(data []byte) record {
+	var r record
+	header, rest, whole := strings.Cut(string(data), "\n\n")
+	lines := strings.Split(header, "\n")
+	if !whole || lines[0] != recordFormat {
+		return r
+	}
+	r.data = rest
+	for _, line := range lines[1:] {
+		if node, ok := strings.CutPrefix(line, recordNode); ok {
+			r.node = node
+		} else if node, ok := strings.CutPrefix(line, recordSuccessor); ok {
+			r.successor = node
+		} else if line == recordAcknowledged {
+			r.acknowledged = true
+		}
+	}
+	if r.node == "" {
+		return record{}
+	}
+	return r
+}
+
+// A sighting is what was read of the leader at one moment.
+type sighting struct {
+	at   int64 // the zxid from which it has been so
+	term int64 // 0 if nobody leads
+	record
+}
+
+// A view is what is known of the leader. It never goes back.
+type view struct {
+	dir     string // of the candidates
+	known   bool
+	newest  int64 // term that was seen
+	deposed int64 // the newest term in which we have led, and do no more
+	sighting
+}
+
+// see takes note of what was read, and reports whether it is news.
+func (v view) see(s sighting) (view, bool) {
+	if v.known && s.at != 0 && s.at < v.at || s.term != 0 && s.term < v.newest {
+		return v, false // of a server that lags behind the last one
+	}
+	before := v
+	v.known, v.newest, v.at = true, max(v.newest, s.term), max(v.at, s.at)
+	v.term, v.record = s.term, s.record
+	return v, !before.known || v.leading() != before.leading()
+}
+
+// depose takes note of the end of a term of our own.
+func (v view) depose(term int64) (view, bool) {
+	before := v
+	v.deposed = term
+	return v, v.leading() != before.leading()
+}
+
+// leading returns what is to be told: who hands over leads no more, and neither do we after
+// we were told so.
+func (v view) leading() sighting {
+	if v.term <= v.deposed || v.node == "" || v.successor != "" {
+		return sighting{}
+	}
+	return sighting{term: v.term, record: v.record}
+}
+
+func (v view) event() LeaderChanged {
+	s := v.leading()
+	if s.term == 0 {
+		return LeaderChanged{Term: v.newest}
+	}
+	return LeaderChanged{
+		Leader: Leader{Node: session.Join(v.dir, s.node), Data: []byte(s.data)}, Term: s.term, Acknowledged: s.acknowledged,
+	}
+}
