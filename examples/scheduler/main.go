@@ -1,0 +1,114 @@
+// Scheduler runs a job at regular times, on one of several hosts: the leader. Each run is
+// written down in one transaction with a check that the host still leads, so that a leader
+// that was paused, and is no leader any more, cannot do the work of its successor again.
+//
+// Three hosts stand for election, and each that leads goes away after two runs, as a crash
+// would make it. The example starts a server in memory; -servers zk1:2181,zk2:2181 names an
+// ensemble of yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const (
+	path  = "/zkactors-scheduler/election"
+	last  = "/zkactors-scheduler/last-run" // its version counts the runs
+	every = 50 * time.Millisecond
+)
+
+func main() {
+	servers := flag.String("servers", "", "use these servers instead of one in memory")
+	flag.Parse()
+	if err := run(*servers); err != nil {
+		fmt.Fprintln(os.Stderr, "scheduler:", err)
+		os.Exit(1)
+	}
+}
+
+func run(servers string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	addrs := strings.Split(servers, ",")
+	if servers == "" {
+		server, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		addrs = server.Addrs()
+	}
+	var (
+		hosts sync.WaitGroup
+		errs  [3]error
+	)
+	for i := range errs {
+		hosts.Go(func() { errs[i] = host(ctx, addrs, fmt.Sprintf("host-%d", i+1)) })
+	}
+	hosts.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// errEnough ends a host that has had its turn.
+var errEnough = errors.New("two runs are enough")
+
+// host is what each of the machines runs.
+func host(ctx context.Context, addrs []string, name string) error {
+	s, err := session.Open(ctx, addrs, &session.Options{Timeout: 4 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c, err := election.New(s, path, &election.Options{Data: []byte(name)})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = c.Lead(ctx, func(ctx context.Context, term int64) error { return schedule(ctx, s, c, name) })
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// schedule runs the job while the host leads.
+func schedule(ctx context.Context, s *session.Session, c *election.Candidate, name string) error {
+	if _, err := s.Create(ctx, last, nil, session.Persistent); err != nil && !errors.Is(err, session.ErrNodeExists) {
+		return err
+	}
+	// Whoever led before may have stopped half-way: this is the place to clean up.
+	if err := c.Acknowledge(ctx); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for runs := 0; runs < 2; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done(): // deposed: somebody else goes on
+			return nil
+		}
+		if _, leading := c.Leading(); !leading {
+			continue // suspended: nothing is begun that needs leadership
+		}
+		// The job itself would be here. What it does elsewhere takes the term along.
+		results, err := s.Multi(ctx, c.Guard(), session.SetOp(last, []byte(name), session.AnyVersion))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		runs++
+		_, _ = fmt.Fprintf(os.Stdout, "run %d, by %s\n", results[1].Stat.Version, name)
+	}
+	return errEnough
+}
