@@ -3,13 +3,15 @@
 // # Lock
 //
 // Import github.com/zkactors/zkactors/primitives/lock for mutual exclusion
-// between processes, first come, first served. Its events are
+// between processes, first come, first served: exclusive locks, locks for readers and
+// writers, and locks with priorities. Any of them can be asked for, and taken by force. Their
+// events are
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// From Acquired until Done is closed no other client is granted the lock,
-// unless somebody else deletes its node; and every grant has a token that is
-// greater than those of all grants before it.
+// From Acquired until Done is closed no client is granted the lock that the holder
+// excludes, unless somebody else deletes its node; and every grant that excludes others has
+// a token that is greater than those of all such grants before it.
 //
 // # Semaphore
 //
