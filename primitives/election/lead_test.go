@@ -125,6 +125,7 @@ func TestLeadAgain(t *testing.T) {
 					}
 				}
 				w.leader(last)
+				<-time.After(time.Second) // it is at work
 				end()
 				<-time.After(20 * time.Second)
 				if works < 7 || working != 0 {

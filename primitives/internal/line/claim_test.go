@@ -120,7 +120,7 @@ func TestClaimExhaustion(t *testing.T) {
 					claims++
 				}
 			}
-			_, granted := in.(claimed)
+			granting, granted := in.(claimed)
 			complaint := inspectEnd(m)
 			switch {
 			case complaint != "":
@@ -128,7 +128,7 @@ func TestClaimExhaustion(t *testing.T) {
 				complaint = "breaks the grammar"
 			case m.Ended() && !m.said:
 				complaint = "ends in silence"
-			case m.Holding() && !p.Holding() && (!granted || m.token != 12):
+			case m.Holding() && !p.Holding() && (!granted || m.token != granting.zxid):
 				complaint = "holds without a claim"
 			case m.Holding() && (m.node == "" || m.target != (Target{m.node, Claim})):
 				complaint = "does not watch its claim"
