@@ -443,7 +443,6 @@ func TestInterleavings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an exploration")
 	}
-	const most = 60_000
 	for _, bounds := range []struct{ losses, deaths, hands int }{{2, 0, 0}, {1, 1, 0}, {0, 0, 2}, {1, 0, 1}, {0, 1, 1}} {
 		m := &model{t: t, index: make(map[string]int)}
 		start := modelWorld{losses: bounds.losses, deaths: bounds.deaths, hands: bounds.hands}
@@ -463,7 +462,7 @@ func TestInterleavings(t *testing.T) {
 			slices.Reverse(lines)
 			return strings.Join(lines, "\n")
 		}
-		for len(queue) > 0 && len(seen) < most {
+		for len(queue) > 0 && len(seen) < *modelStates {
 			w := queue[0]
 			queue = queue[1:]
 			if bad := m.settles(w); bad != "" {

@@ -2,6 +2,7 @@ package election
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 
@@ -87,13 +88,14 @@ func (s stage) next(ev Event) (stage, bool) {
 	return s, ok
 }
 
+var modelStates = flag.Int("model.states", 25_000, "states to go through, in each exploration")
+
 // TestExhaustion goes through the states that a candidate can reach, in two terms and two
 // places in line, and checks every step.
 func TestExhaustion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an exploration")
 	}
-	const most = 60_000
 	type position struct {
 		machine
 		stage
@@ -102,7 +104,7 @@ func TestExhaustion(t *testing.T) {
 	seen, queue := map[string]bool{}, []position{start}
 	key := func(p position) string { return fmt.Sprintf("%v %v %v %v", p.machine, p.view, p.handing, p.stage) }
 	steps := 0
-	for len(queue) > 0 && len(seen) < most {
+	for len(queue) > 0 && len(seen) < *modelStates {
 		p := queue[0]
 		queue = queue[1:]
 		for _, in := range alphabet(p.machine) {

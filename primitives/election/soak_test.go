@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,11 +18,13 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
+var storms = flag.Int("storms", 100, "storms to go through")
+
 // TestStorms plays random rounds of everything that can happen to four candidates on three
 // replicas. After each storm there is one leader, of whom all are told, and at the end
 // nothing is left. ZKACTORS_STORM names the one to play again.
 func TestStorms(t *testing.T) {
-	rounds := 300
+	rounds := *storms
 	if testing.Short() {
 		rounds = 12
 	}

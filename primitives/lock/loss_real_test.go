@@ -14,6 +14,7 @@ import (
 
 // TestRealFailover kills the leader of the servers, again and again.
 func TestRealFailover(t *testing.T) {
+	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3)
 	ctx := patient(t)
 	var sessions []*session.Session

@@ -792,6 +792,7 @@ func TestPriorityRandomWithLag(t *testing.T) {
 }
 
 func TestRealPriorities(t *testing.T) {
+	t.Parallel()
 	randomPriorities(t, onEnsemble(t, zktest.StartEnsemble(t, 3)), 60)
 }
 

@@ -19,7 +19,7 @@ import (
 // on their way for a while, a list is two requests, and watches fire once and are set
 // again by a read, as those of package session.
 
-var poolWalks = flag.Int("model.leases", 40_000, "random walks of leases, over all scenarios")
+var poolWalks = flag.Int("model.leases", 25_000, "random walks of leases, over all scenarios")
 
 type (
 	poolScenario struct {

@@ -21,8 +21,8 @@ import (
 // Machine.go takes for granted.
 
 var (
-	modelStates = flag.Int("model.states", 500_000, "states to explore, over all scenarios")
-	modelWalks  = flag.Int("model.walks", 15_000, "random walks, over all scenarios")
+	modelStates = flag.Int("model.states", 300_000, "states to explore, over all scenarios")
+	modelWalks  = flag.Int("model.walks", 9_000, "random walks, over all scenarios")
 )
 
 // A scenario is a start, and what may go wrong.

@@ -20,8 +20,8 @@ import (
 // recipes do in several requests is several steps here, too.
 
 var (
-	rankedStates = flag.Int("ranked.states", 160_000, "states of lines with priorities to explore, over all scenarios")
-	rankedWalks  = flag.Int("ranked.walks", 6_000, "random walks of lines with priorities, over all scenarios")
+	rankedStates = flag.Int("ranked.states", 90_000, "states of lines with priorities to explore, over all scenarios")
+	rankedWalks  = flag.Int("ranked.walks", 4_000, "random walks of lines with priorities, over all scenarios")
 )
 
 // A rankedScenario is a start, and what may go wrong, and how often.
