@@ -171,6 +171,7 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 				won = ev
 			case election.LeaderChanged:
 				told = ev
+			case election.Suspended, election.Resumed, election.Deposed, election.Overrun, election.Left:
 			}
 		case <-ctx.Done():
 			t.Fatalf("nothing happens after %v and %v", won, told)
@@ -301,7 +302,7 @@ func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.L
 func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kind, layout election.Layout) {
 	path := "/cut-off-" + string(kind.Library())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	c, err := election.New(realOpen(t, proxy.Addrs(), 2*time.Second), path, &election.Options{Layout: layout})
+	c, err := election.New(realOpen(t, proxy.Addrs(), 5*time.Second), path, &election.Options{Layout: layout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,10 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for len(children(t, s, path)) == others {
+		for names := []string(nil); len(names) <= others; {
+			if names, _, err = s.Children(ctx, path); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return claim
 	}
