@@ -2,7 +2,9 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +26,19 @@ var (
 	exclusive = acquirer{"exclusive", false, lock.Acquire}
 	reader    = acquirer{"reader", true, lock.AcquireRead}
 	writer    = acquirer{"writer", false, lock.AcquireWrite}
+
+	// downgrader is a reader that has come as a writer.
+	downgrader = acquirer{"downgrader", true, func(ctx context.Context, s *session.Session, path string, opts *lock.Options) (*lock.Lock, error) {
+		l, err := lock.AcquireWrite(ctx, s, path, opts)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.Downgrade(ctx); err != nil {
+			l.Close()
+			return nil, err
+		}
+		return l, nil
+	}}
 )
 
 // neighbours are who stand in one line with this library, and with each other.
@@ -62,16 +77,107 @@ func TestRealNeighbours(t *testing.T) {
 			company.Contend(t, operator, fmt.Sprintf("/neighbours-%d", i), 300, row)
 		})
 	}
+	t.Run("Curator, and who downgrades", func(t *testing.T) {
+		t.Parallel()
+		curator, opts := company.Peer(t, peers.Curator), &lock.Options{Layout: lock.Curator}
+		theirs := curator.Contender(peers.CuratorRead)
+		all := []peers.Contender{theirs, theirs, theirs, curator.Contender(peers.CuratorWrite)}
+		for _, s := range sessions {
+			all = append(all, downgrader.contender(s, opts))
+		}
+		room := peers.Mix(t, operator, "/downgraders", 300/len(all), all...)
+		t.Logf("at once, at most: %d", room.Most())
+	})
 	for name, play := range map[string]func(*testing.T, *peers.Peer, *session.Session){
-		"Curator asks us": curatorRevokes,
-		"we ask Curator":  curatorIsRevoked,
-		"we make Curator": curatorIsForced,
+		"Curator reads with us": curatorReads,
+		"Curator asks us":       curatorRevokes,
+		"we ask Curator":        curatorIsRevoked,
+		"we make Curator":       curatorIsForced,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			play(t, company.Peer(t, peers.Curator), operator)
 		})
 	}
+}
+
+// curatorReads: a downgrade of ours lets readers in, and no writers, whether they stand in line
+// already or come then.
+func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
+	const path = "/curator-reads"
+	ctx := patient(t)
+	ensure(t, s, path, nil)
+	l, err := lock.AcquireWrite(ctx, s, path, &lock.Options{Layout: lock.Curator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	join := func(kind peers.Kind, others int) *peers.Claim {
+		t.Helper()
+		claim, err := curator.Join(kind, path, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for names := []string(nil); len(names) <= others; {
+			if names, _, err = s.Children(ctx, path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return claim
+	}
+	release := func(claim *peers.Claim) {
+		t.Helper()
+		if err := claim.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits := func(claim *peers.Claim) { // while another writer tries, and gives up
+		t.Helper()
+		another, err := curator.Join(peers.CuratorWrite, path, 250*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitPeer(t, "the end of a try", another.Ended())
+		if !errors.Is(another.Err(), context.DeadlineExceeded) {
+			t.Errorf("another writer's try has ended with %v", another.Err())
+		}
+		select {
+		case <-claim.Acquired():
+			t.Errorf("%s does not wait", claim.ID())
+		default:
+		}
+	}
+
+	first := join(peers.CuratorRead, 1)
+	waits(first)
+	if err := l.Downgrade(ctx); err != nil {
+		t.Fatal(err)
+	}
+	awaitPeer(t, "the grant of who waits", first.Acquired())
+	second, err := curator.Acquire(ctx, peers.CuratorRead, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{l.Node(), first.Node(), second.Node()}
+	if line, err := curator.Line(ctx, peers.CuratorRead, path); err != nil || !slices.Equal(line, want) {
+		t.Errorf("Curator sees %q, %v, want %q", line, err, want)
+	}
+	third := join(peers.CuratorWrite, 3)
+	last := join(peers.CuratorRead, 4)
+	waits(third)
+	release(first)
+	release(second)
+	waits(third)
+	waits(last)
+	if err := l.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	awaitPeer(t, "the grant of the writer", third.Acquired())
+	waits(last)
+	release(third)
+	awaitPeer(t, "the grant of the last reader", last.Acquired())
+	release(last)
+	awaitEmpty(t, s, path)
 }
 
 // curatorRevokes: a holder of ours, and one that waits, are told of Curator's mark.

@@ -1,0 +1,346 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/internal/peers"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// neighbours are who stand for one election with this library, and with each other.
+var neighbours = []struct {
+	name   string
+	layout election.Layout
+	theirs []peers.Kind
+}{
+	{"Curator's latch", election.Curator, []peers.Kind{peers.CuratorLatch}},
+	{"kazoo's election", election.Kazoo, []peers.Kind{peers.KazooElection, peers.KazooLock}},
+}
+
+func TestRealNeighbours(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := peers.NewCompany(t, ens.Addrs())
+	operator := realOpen(t, ens.Addrs(), 20*time.Second)
+	sessions := []*session.Session{realOpen(t, ens.Addrs(), 20*time.Second), realOpen(t, ens.Addrs(), 20*time.Second)}
+	for i, n := range neighbours {
+		t.Run(n.name, func(t *testing.T) {
+			t.Parallel()
+			row := peers.Row{Theirs: n.theirs}
+			reigns := &reigns{newest: make(map[string]int64)}
+			for _, s := range sessions {
+				row.Ours = append(row.Ours, reigns.contender(s, n.layout))
+			}
+			company.Contend(t, operator, fmt.Sprintf("/neighbours-%d", i), 300, row)
+		})
+		for _, kind := range n.theirs {
+			t.Run("who sees "+string(kind), func(t *testing.T) {
+				t.Parallel()
+				seen(t, company.Peer(t, kind.Library()), operator, kind, n.layout)
+			})
+		}
+	}
+	for kind, layout := range map[peers.Kind]election.Layout{peers.CuratorLatch: election.Curator, peers.KazooElection: election.Kazoo} {
+		t.Run(string(kind)+" is gone", func(t *testing.T) {
+			t.Parallel()
+			gone(t, ens, kind, layout)
+		})
+		t.Run(string(kind)+" waits, and we are cut off", func(t *testing.T) {
+			t.Parallel()
+			cutOff(t, ens, company.Peer(t, kind.Library()), kind, layout)
+		})
+	}
+}
+
+// reigns are the terms of our leaders. Those of one path grow.
+type reigns struct {
+	mu     sync.Mutex
+	newest map[string]int64 // by path
+}
+
+func (r *reigns) begin(path string, term int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.newest[path]
+	r.newest[path] = max(last, term)
+	if term <= last {
+		return fmt.Errorf("term %d after %d", term, last)
+	}
+	return nil
+}
+
+func (r *reigns) contender(s *session.Session, layout election.Layout) peers.Contender {
+	return peers.Contender{
+		Name: "our candidate",
+		Join: func(ctx context.Context, path string, wait time.Duration) (peers.Tenancy, error) {
+			if wait > 0 {
+				limited, cancel := context.WithTimeout(ctx, wait)
+				defer cancel()
+				ctx = limited
+			}
+			c, err := election.New(s, path, &election.Options{Layout: layout})
+			if err != nil {
+				return nil, err
+			}
+			term, err := elected(ctx, c)
+			if err == nil {
+				err = r.begin(path, term)
+			}
+			if err != nil {
+				c.Close()
+				return nil, err
+			}
+			return tenancy{c, s, term}, nil
+		},
+	}
+}
+
+// elected returns when the candidate leads.
+func elected(ctx context.Context, c *election.Candidate) (term int64, err error) {
+	for {
+		select {
+		case ev, ok := <-c.Events():
+			if e, is := ev.(election.Elected); is {
+				return e.Term, nil
+			}
+			if !ok {
+				return 0, errors.Join(errors.New("it has left"), c.Err())
+			}
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// A tenancy is a term of ours.
+type tenancy struct {
+	*election.Candidate
+	session *session.Session
+	term    int64
+}
+
+func (h tenancy) Visit(ctx context.Context, path string) (int, error) {
+	version, err := peers.Visit(ctx, h.session, path)
+	if term, leading := h.Leading(); !leading || term != h.term {
+		err = errors.Join(err, fmt.Errorf("elected in term %d, and now it is %d, %v", h.term, term, leading))
+	}
+	return version, err
+}
+
+func (h tenancy) Release(ctx context.Context) error {
+	defer h.Close()
+	return h.Resign(ctx)
+}
+
+// seen: who leads is told by them of us, and by us of them.
+func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, layout election.Layout) {
+	const ours = "our-id"
+	ctx := realContext(t)
+	path := "/seen-" + strings.ReplaceAll(string(kind), "/", "-")
+	observer, err := election.Observe(s, path, &election.ObserveOptions{Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer observer.Close()
+	first, err := peer.Acquire(ctx, kind, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := election.New(s, path, &election.Options{Layout: layout, Data: []byte(ours)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var won election.Elected // the newest
+	var told election.LeaderChanged
+	next := func() {
+		t.Helper()
+		select {
+		case ev := <-c.Events():
+			switch ev := ev.(type) {
+			case election.Elected:
+				won = ev
+			case election.LeaderChanged:
+				told = ev
+			case election.Suspended, election.Resumed, election.Deposed, election.Overrun, election.Left:
+			}
+		case <-ctx.Done():
+			t.Fatalf("nothing happens after %v and %v", won, told)
+		}
+	}
+	leads := func(node, id string) (term int64) {
+		t.Helper()
+		for told.Leader.Node != node {
+			next()
+		}
+		for done := false; !done; {
+			select {
+			case ev := <-observer.Events():
+				term, done = ev.Term, ev.Leader.Node == node
+			case <-ctx.Done():
+				t.Fatalf("the observer is not told of %s", id)
+			}
+		}
+		mine, known := c.Leader()
+		other, knows := observer.Leader()
+		if !known || !knows || mine.Node != node || other.Node != node || string(mine.Data) != id || string(other.Data) != id {
+			t.Errorf("%s as %s leads; the candidate knows %v, the observer %v", id, node, mine, other)
+		}
+		if told.Term != term || string(told.Leader.Data) != id {
+			t.Errorf("the candidate is told of %v, the observer of term %d", told, term)
+		}
+		if stat, err := s.Exists(ctx, node); err != nil || stat == nil || stat.Czxid != term {
+			t.Errorf("term %d of %+v, %v", term, stat, err)
+		}
+		return term
+	}
+	line := func(want ...string) {
+		t.Helper()
+		if got, err := peer.Line(ctx, kind, path); err != nil || !slices.Equal(got, want) {
+			t.Errorf("they see %q, %v, want %q", got, err, want)
+		}
+		standing, err := election.Candidates(ctx, s, path, &election.ObserveOptions{Layout: layout})
+		var got []string
+		for i, who := range standing {
+			got = append(got, string(who.Data))
+			if who.Leading != (i == 0) {
+				t.Errorf("%s leads: %v", who.Data, who.Leading)
+			}
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("we see %q, %v, want %q", got, err, want)
+		}
+	}
+
+	inLine := func(n int) {
+		t.Helper()
+		for names := []string(nil); len(names) != n; {
+			if names, _, err = s.Children(ctx, path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	before := leads(first.Node(), first.ID())
+	inLine(2)
+	line(first.ID(), ours)
+	if err := first.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for won.Term == 0 {
+		next()
+	}
+	if term := leads(c.Node(), ours); term != won.Term || term <= before {
+		t.Errorf("elected in term %d, which is %d, after %d", won.Term, term, before)
+	}
+	line(ours)
+	second, err := peer.Join(kind, path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inLine(2)
+	line(ours, second.ID())
+	if err := c.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-second.Acquired():
+	case <-ctx.Done():
+		t.Fatal("they do not lead after us")
+	}
+	if after := leads(second.Node(), second.ID()); after <= won.Term {
+		t.Errorf("term %d after %d", after, won.Term)
+	}
+	inLine(2) // it stands again
+	line(second.ID(), ours)
+	if err := second.Release(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// gone: we lead when the session of a leader that has crashed is over, and not before.
+func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.Layout) {
+	path := "/gone-" + string(kind.Library())
+	ctx := realContext(t)
+	peer := peers.Start(t, kind.Library(), ens.Addrs(), &peers.Options{SessionTimeout: 2 * time.Second})
+	claim, err := peer.Acquire(ctx, kind, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := realOpen(t, ens.Addrs(), 20*time.Second)
+	c, err := election.New(s, path, &election.Options{Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for realAwait[election.LeaderChanged](t, c).Leader.Node != claim.Node() {
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	if err := peer.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := elected(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if stat, err := s.Exists(ctx, claim.Node()); err != nil || stat != nil {
+		t.Errorf("we lead, and there is still %s: %+v, %v", claim.Node(), stat, err)
+	}
+}
+
+// cutOff: our leader is deposed before another leads.
+func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kind, layout election.Layout) {
+	path := "/cut-off-" + string(kind.Library())
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	c, err := election.New(realOpen(t, proxy.Addrs(), 5*time.Second), path, &election.Options{Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	realAwait[election.Elected](t, c)
+	claim, err := peer.Join(kind, path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := realOpen(t, ens.Addrs(), 20*time.Second)
+	for line := []election.Standing(nil); len(line) < 2; {
+		if line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxy.Freeze(0, zktest.Both)
+	realAwait[election.Suspended](t, c)
+	realAwait[election.Deposed](t, c)
+	deposed := time.Now()
+	select {
+	case <-claim.Acquired():
+		t.Error("we are deposed, and another led already")
+	default:
+	}
+	select {
+	case <-claim.Acquired():
+	case <-realContext(t).Done():
+		t.Error("nobody leads after us")
+	}
+	t.Logf("deposed %v before another led", time.Since(deposed))
+	proxy.Thaw(0)
+	for realAwait[election.LeaderChanged](t, c).Leader.Node != claim.Node() {
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	if err := claim.Release(realContext(t)); err != nil {
+		t.Error(err)
+	}
+	realAwait[election.Elected](t, c)
+}
