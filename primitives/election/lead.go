@@ -28,33 +28,37 @@ import (
 // f's own context: with another one it would wait for itself.
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
 	for {
-		engaged, err := actors.Ask(ctx, c.actor, func(r actors.Reply[termOrError]) input { return lead{r} })
+		var us returned
+		engaged, err := actors.Ask(ctx, c.actor, func(r actors.Reply[termOrError]) input {
+			us.of = r
+			return lead{r}
+		})
 		if err != nil {
 			if ctx.Err() != nil {
-				c.tell(returned{}) // it may have been engaged all the same
+				c.tell(us) // it may have been engaged all the same
 			}
 			return c.refuse("lead", c.failure(err))
 		}
 		if engaged.err != nil {
 			return c.refuse("lead", engaged.err)
 		}
-		if again, err := c.work(ctx, engaged.term, f); !again {
+		if again, err := c.work(ctx, engaged.term, us, f); !again {
 			return err
 		}
 	}
 }
 
 // work calls f for one term.
-func (c *Candidate) work(ctx context.Context, term int64, f func(context.Context, int64) error) (again bool, err error) {
+func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(context.Context, int64) error) (again bool, err error) {
 	work, end := context.WithCancelCause(ctx)
 	defer end(context.Canceled)
 	if !c.engage(term, end) {
-		c.tell(returned{})
+		c.tell(us)
 		return true, nil
 	}
 	stop := context.AfterFunc(ctx, func() { c.tell(resign{term: term}) })
 	defer stop()
-	err = c.call(work, term, f)
+	err = c.call(work, term, us, f)
 	deposed := context.Cause(work)
 	c.mu.Lock()
 	c.end = nil
@@ -80,8 +84,8 @@ func (c *Candidate) work(ctx context.Context, term int64, f func(context.Context
 }
 
 // call calls f, and has the candidate know when it has returned, also if it panics.
-func (c *Candidate) call(ctx context.Context, term int64, f func(context.Context, int64) error) error {
-	defer c.tell(returned{})
+func (c *Candidate) call(ctx context.Context, term int64, us returned, f func(context.Context, int64) error) error {
+	defer c.tell(us)
 	return f(ctx, term)
 }
 

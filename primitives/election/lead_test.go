@@ -308,3 +308,39 @@ func TestLeadRefusals(t *testing.T) {
 		}
 	})
 }
+
+// TestLeadGivenUpBesideAnother: who gives up Lead says nothing about the function of
+// another call.
+func TestLeadGivenUpBesideAnother(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		end := make(chan struct{})
+		w.readers.Go(func() {
+			_ = a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
+				<-end
+				return ctx.Err()
+			})
+		})
+		await[election.Elected](a, 0)
+		b := w.stand(w.open(1), nil)
+		<-time.After(time.Second)
+		ended, cancel := context.WithCancel(w.Context())
+		cancel()
+		for range 10 {
+			err := a.Lead(ended, func(context.Context, int64) error { return errWork })
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, election.ErrBusy) {
+				w.Error(err)
+			}
+		}
+		ctx, over := context.WithTimeout(w.Context(), 5*time.Second)
+		defer over()
+		if err := a.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.Error(err)
+		}
+		if count[election.Elected](b) > 0 {
+			w.Error("another was elected while the function of the last leader was running")
+		}
+		close(end)
+		await[election.Elected](b, 0)
+	})
+}

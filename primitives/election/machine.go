@@ -52,8 +52,9 @@ type (
 	}
 	// lead is the command to say when there is a term to lead in.
 	lead struct{ reply actors.Reply[termOrError] }
-	// returned tells that the function that led has returned, or does not want to any more.
-	returned struct{}
+	// returned tells that the function that led has returned, or does not want to any more,
+	// on whose behalf lead was told.
+	returned struct{ of actors.Reply[termOrError] }
 
 	noted struct { // answers note
 		of   note
@@ -176,8 +177,8 @@ type machine struct {
 	handing handing
 	resigns actors.Reply[error] // who waits until the place is given up
 
-	wanted bool // somebody waits for a term to lead in
-	lead   actors.Reply[termOrError]
+	wanted bool                      // somebody waits for a term to lead in
+	lead   actors.Reply[termOrError] // whose, or whose function works
 	work   work
 
 	closing bool  // the place is given up for good
@@ -289,7 +290,9 @@ func (m machine) Step(in input) (machine, effects) {
 	case lead:
 		t.wait(in.reply)
 	case returned:
-		t.returned()
+		if in.of == t.lead {
+			t.returned()
+		}
 	case overdue:
 		if in.term == t.work.term && !t.work.overdue {
 			t.work.overdue = true
