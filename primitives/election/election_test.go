@@ -145,6 +145,33 @@ func TestTransfer(t *testing.T) {
 	})
 }
 
+// TestTransferToNoCandidate: not everything under the candidates is one.
+func TestTransferToNoCandidate(t *testing.T) {
+	for name, mode := range map[string]session.CreateMode{
+		"n_0000000007": session.Persistent, "else": session.Ephemeral,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				s := w.open(0)
+				defer s.Close()
+				a := w.stand(w.open(0), nil)
+				await[election.Elected](a, 0)
+				w.stand(w.open(1), nil)
+				node, err := s.Create(w.soon(), path+"/candidates/"+name, nil, mode)
+				if err != nil {
+					w.Fatal(err)
+				}
+				if err := a.Transfer(w.soon(), node); !errors.Is(err, election.ErrNoCandidate) {
+					w.Error(err)
+				}
+				if _, leading := a.Leading(); !leading {
+					w.Error("it was given up before")
+				}
+			})
+		})
+	}
+}
+
 // TestTransferToOneThatVanishes: somebody leads, whatever happens to the successor.
 func TestTransferToOneThatVanishes(t *testing.T) {
 	for delay := range 12 {
