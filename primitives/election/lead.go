@@ -3,8 +3,10 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
 )
 
 // Lead calls f whenever this candidate is elected, or leads already, one call after the
@@ -18,7 +20,7 @@ import (
 // called again after the next election. If it returns for another reason, the candidate
 // resigns, and Lead returns what f has returned, when the place is given up. If ctx ends,
 // Lead returns its cause when f has returned, and the candidate has resigned. The candidate
-// stands on in any case, until it is closed.
+// stands on in any case, until it is closed. If f panics, it resigns, and the panic goes on.
 //
 // If f goes on for longer than [Options.LeadGrace] after its context has ended, that is
 // told with [Overrun]; when f returns, Lead does with an error that wraps [ErrOverrun].
@@ -27,6 +29,9 @@ import (
 // another call of it. Only f may wait for [Candidate.Resign] or [Candidate.Transfer] in
 // f's own context: with another one it would wait for itself.
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
+	if f == nil {
+		return c.refuse("lead", fmt.Errorf("%w: there is no function", session.ErrInvalidArgument))
+	}
 	for {
 		var us returned
 		engaged, err := actors.Ask(ctx, c.actor, func(r actors.Reply[termOrError]) input {
@@ -68,7 +73,8 @@ func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(co
 	case overrun:
 		return false, c.refuse("lead", errors.Join(ErrOverrun, err))
 	case ctx.Err() != nil:
-		c.tell(resign{term: term}) // before what the caller does next
+		// Before what the caller does next.
+		_ = c.ask(context.WithoutCancel(ctx), "lead", func(r actors.Reply[error]) input { return resign{term, true, r} })
 		if own(work, err) {
 			return false, c.refuse("lead", context.Cause(ctx))
 		}
@@ -76,17 +82,26 @@ func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(co
 	case deposed != nil && own(work, err):
 		return true, nil
 	}
-	resigned := c.ask(ctx, "lead", func(r actors.Reply[error]) input { return resign{term, r} })
+	resigned := c.ask(ctx, "lead", func(r actors.Reply[error]) input { return resign{term: term, reply: r} })
 	if err == nil && !errors.Is(resigned, ErrNotLeading) && !errors.Is(resigned, ErrLeft) {
 		err = resigned
 	}
 	return false, err
 }
 
-// call calls f, and has the candidate know when it has returned, also if it panics.
-func (c *Candidate) call(ctx context.Context, term int64, us returned, f func(context.Context, int64) error) error {
-	defer c.tell(us)
-	return f(ctx, term)
+// call calls f, and has the candidate know when it has returned. If it panics, or ends its
+// goroutine, it has nothing more to do.
+func (c *Candidate) call(ctx context.Context, term int64, us returned, f func(context.Context, int64) error) (err error) {
+	ended := true
+	defer func() {
+		if ended {
+			c.tell(resign{term: term})
+		}
+		c.tell(us)
+	}()
+	err = f(ctx, term)
+	ended = false
+	return err
 }
 
 // engage has end called when the term ends, and reports whether it goes on.

@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -343,4 +344,54 @@ func TestLeadGivenUpBesideAnother(t *testing.T) {
 		close(end)
 		await[election.Elected](b, 0)
 	})
+}
+
+// TestLeadEnds: when Lead has returned because of its context, the candidate does not lead.
+func TestLeadEnds(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		for range 50 {
+			a := w.stand(w.open(0), nil)
+			ctx, end := context.WithCancel(w.Context())
+			err := a.Lead(ctx, func(ctx context.Context, _ int64) error {
+				end()
+				return ctx.Err()
+			})
+			if _, leading := a.Leading(); leading || !errors.Is(err, context.Canceled) {
+				w.Errorf("leads: %v, %v", leading, err)
+			}
+			a.Close()
+		}
+	})
+}
+
+// TestLeadNothing: what cannot be called is refused, before anybody is elected.
+func TestLeadNothing(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		if err := a.Lead(w.soon(), nil); !errors.Is(err, session.ErrInvalidArgument) {
+			w.Error(err)
+		}
+	})
+}
+
+// TestLeadPanic: nobody leads on behalf of a function that is gone, and has not returned.
+func TestLeadPanic(t *testing.T) {
+	for name, f := range map[string]func(){"panic": func() { panic(errWork) }, "exit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				a := w.stand(w.open(0), nil)
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(1), nil)
+				<-time.After(time.Second)
+				w.readers.Go(func() {
+					defer func() { _ = recover() }()
+					_ = a.Lead(w.Context(), func(context.Context, int64) error {
+						f()
+						return nil
+					})
+				})
+				await[election.Elected](b, 0)
+			})
+		})
+	}
 }

@@ -40,8 +40,9 @@ type (
 	leave struct{}
 	// resign is the command to give up the leadership of the term; 0 for any.
 	resign struct {
-		term  int64
-		reply actors.Reply[error]
+		term   int64
+		prompt bool // the reply does not wait until the place is given up
+		reply  actors.Reply[error]
 	}
 	// acknowledge is the command to write down that the leader has done its procedure.
 	acknowledge struct{ reply actors.Reply[error] }
@@ -473,7 +474,11 @@ func (t *turn) resign(in resign) {
 		t.do(answer{in.reply, ErrNotLeading})
 		return
 	}
-	t.resigns = in.reply
+	if in.prompt {
+		t.do(answer{reply: in.reply})
+	} else {
+		t.resigns = in.reply
+	}
 	t.depose(ErrResigned)
 	t.advance(line.Leave{})
 }
