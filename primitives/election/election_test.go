@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -475,6 +476,38 @@ func TestEveryReplyLost(t *testing.T) {
 				if skip > 100 {
 					t.Fatal("there is no end to it")
 				}
+			}
+		})
+	}
+}
+
+// TestZombie: what a lost creation has left is withdrawn beside a claim, which is known of
+// when it is to be given up a moment later.
+func TestZombie(t *testing.T) {
+	for delay := range 16 {
+		inBubble(t, lagging, func(w *world) {
+			operator := w.open(0)
+			defer operator.Close()
+			a := w.stand(w.open(0), nil)
+			await[election.Elected](a, 0)
+			b := w.stand(w.open(1), nil)
+			<-time.After(time.Second)
+			zombie := b.Node()[:strings.LastIndex(b.Node(), "_")+1] + "0000000099"
+			if _, err := operator.Create(w.soon(), zombie, nil, session.Persistent); err != nil {
+				w.Fatal(err)
+			}
+			w.srv.Freeze(b.session.ID(), zktest.Both)
+			a.Close()
+			w.srv.Thaw(0)
+			w.srv.Disconnect(b.session.ID())
+			for back := false; !back; _, back = b.session.State().(session.Resumed) {
+				<-time.After(time.Millisecond / 4)
+			}
+			<-time.After(time.Duration(delay) * time.Millisecond / 4)
+			b.Close()
+			<-time.After(time.Second)
+			if stat, err := operator.Exists(w.soon(), path+"/leader"); err != nil || stat != nil {
+				w.Errorf("the leader's node is left, %v", err)
 			}
 		})
 	}

@@ -79,11 +79,11 @@ func (p *place) claims(_ *line.Recipe, requests session.Async, node string, agai
 	p.mu.Unlock()
 	p.run(requests, e, func(r result) {
 		p.mu.Lock()
+		ours := r.err == nil && p.claim.node == node // it has not been given up meanwhile
 		switch {
-		case r.err != nil:
-		case r.taken: // and if it was handed over to us, no more
+		case ours && r.taken: // and if it was handed over to us, no more
 			p.claim, p.handover = claim{}, handover{}
-		default:
+		case ours:
 			p.claim.held, p.claim.version = true, r.version
 		}
 		p.mu.Unlock()
@@ -91,11 +91,14 @@ func (p *place) claims(_ *line.Recipe, requests session.Async, node string, agai
 	})
 }
 
-// withdraws implements [line.Ways] Withdraw.
+// withdraws implements [line.Ways] Withdraw. What a lost creation has left beside our node
+// has claimed nothing, and goes without our claim.
 func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+	var c claim
 	p.mu.Lock()
-	c := p.claim
-	p.claim = claim{}
+	if node == "" || node == p.claim.node {
+		c, p.claim = p.claim, c
+	}
 	p.mu.Unlock()
 	p.run(requests, withdraws(node, prefix, c), func(result) { answer() })
 }
