@@ -23,11 +23,12 @@ import (
 // stands on in any case, until it is closed. If f panics, it resigns, and the panic goes on.
 //
 // If f goes on for longer than [Options.LeadGrace] after its context has ended, that is
-// told with [Overrun]; when f returns, Lead does with an error that wraps [ErrOverrun].
+// told with [Overrun]; when f returns, Lead does with an error that wraps [ErrOverrun]. If
+// the candidate has been elected again by then, it resigns.
 //
 // Lead fails with [ErrLeft] when the candidate has left, and with [ErrBusy] if there is
-// another call of it. Only f may wait for [Candidate.Resign] or [Candidate.Transfer] in
-// f's own context: with another one it would wait for itself.
+// another call of it. f may wait for [Candidate.Resign] and [Candidate.Transfer] in its own
+// context only: in another one it would wait for itself.
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
 	if f == nil {
 		return c.refuse("lead", fmt.Errorf("%w: there is no function", session.ErrInvalidArgument))
@@ -69,12 +70,14 @@ func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(co
 	c.end = nil
 	overrun := c.overrun == term
 	c.mu.Unlock()
+	ended := ctx.Err() != nil
+	if overrun || ended { // before what the caller does next
+		_ = c.ask(context.WithoutCancel(ctx), "lead", func(r actors.Reply[error]) input { return resign{prompt: true, reply: r} })
+	}
 	switch {
 	case overrun:
 		return false, c.refuse("lead", errors.Join(ErrOverrun, err))
-	case ctx.Err() != nil:
-		// Before what the caller does next.
-		_ = c.ask(context.WithoutCancel(ctx), "lead", func(r actors.Reply[error]) input { return resign{term, true, r} })
+	case ended:
 		if own(work, err) {
 			return false, c.refuse("lead", context.Cause(ctx))
 		}
@@ -82,7 +85,7 @@ func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(co
 	case deposed != nil && own(work, err):
 		return true, nil
 	}
-	resigned := c.ask(ctx, "lead", func(r actors.Reply[error]) input { return resign{term: term, reply: r} })
+	resigned := c.ask(ctx, "lead", func(r actors.Reply[error]) input { return resign{reply: r} })
 	if err == nil && !errors.Is(resigned, ErrNotLeading) && !errors.Is(resigned, ErrLeft) {
 		err = resigned
 	}
@@ -95,7 +98,7 @@ func (c *Candidate) call(ctx context.Context, term int64, us returned, f func(co
 	ended := true
 	defer func() {
 		if ended {
-			c.tell(resign{term: term})
+			c.tell(resign{})
 		}
 		c.tell(us)
 	}()

@@ -395,3 +395,31 @@ func TestLeadPanic(t *testing.T) {
 		})
 	}
 }
+
+// TestLeadLate: when Lead returns for good, the candidate does not lead in a later term.
+func TestLeadLate(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"in time": time.Hour, "overrun": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				a := w.stand(w.open(0), &election.Options{LeadGrace: grace})
+				end, result := make(chan struct{}), make(chan error, 1)
+				w.readers.Go(func() {
+					result <- a.Lead(w.Context(), func(context.Context, int64) error {
+						<-end
+						return errWork
+					})
+				})
+				_, n := await[election.Elected](a, 0)
+				w.srv.Expire(a.session.ID())
+				_, n = await[election.Elected](a, n)
+				b := w.stand(w.open(1), nil)
+				<-time.After(5 * time.Second)
+				close(end)
+				if err := <-result; !errors.Is(err, errWork) {
+					w.Error(err)
+				}
+				await[election.Elected](b, 0)
+			})
+		})
+	}
+}
