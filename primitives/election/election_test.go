@@ -481,6 +481,30 @@ func TestEveryReplyLost(t *testing.T) {
 	}
 }
 
+// TestOverwritten: whatever somebody writes into the leader's node, it goes with its leader.
+func TestOverwritten(t *testing.T) {
+	for name, leave := range map[string]func(p *player){
+		"close":  func(p *player) { p.Close() },
+		"resign": func(p *player) { _ = p.Resign(p.world.soon()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				operator := w.open(0)
+				defer operator.Close()
+				a := w.stand(w.open(0), nil)
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(1), nil)
+				<-time.After(time.Second)
+				if _, err := operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion); err != nil {
+					w.Fatal(err)
+				}
+				leave(a)
+				await[election.Elected](b, 0)
+			})
+		})
+	}
+}
+
 // TestZombie: what a lost creation has left is withdrawn beside a claim, which is known of
 // when it is to be given up a moment later.
 func TestZombie(t *testing.T) {

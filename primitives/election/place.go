@@ -84,7 +84,7 @@ func (p *place) claims(_ *line.Recipe, requests session.Async, node string, agai
 		case ours && r.taken: // and if it was handed over to us, no more
 			p.claim, p.handover = claim{}, handover{}
 		case ours:
-			p.claim.held, p.claim.version = true, r.version
+			p.claim = claim{node: node, held: true, zxid: r.zxid, version: r.version}
 		}
 		p.mu.Unlock()
 		answer(r.zxid, r.taken, r.err)
