@@ -28,7 +28,8 @@ import (
 //
 // Lead fails with [ErrLeft] when the candidate has left, and with [ErrBusy] if there is
 // another call of it. f may wait for [Candidate.Resign] and [Candidate.Transfer] in its own
-// context only: in another one it would wait for itself.
+// context only: in another one it would wait for itself, as [Candidate.Close] would, for
+// [Options.LeadGrace].
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
 	if f == nil {
 		return c.refuse("lead", fmt.Errorf("%w: there is no function", session.ErrInvalidArgument))
