@@ -411,7 +411,7 @@ func TestLeadLate(t *testing.T) {
 				})
 				_, n := await[election.Elected](a, 0)
 				w.srv.Expire(a.session.ID())
-				_, n = await[election.Elected](a, n)
+				await[election.Elected](a, n)
 				b := w.stand(w.open(1), nil)
 				<-time.After(5 * time.Second)
 				close(end)
