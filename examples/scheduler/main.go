@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	path  = "/zkactors-scheduler/election"
-	last  = "/zkactors-scheduler/last-run" // its version counts the runs
+	root  = "/zkactors-scheduler"
+	path  = root + "/election"
+	last  = root + "/last-run" // its version counts the runs
 	every = 50 * time.Millisecond
 )
 
@@ -70,23 +71,26 @@ func host(ctx context.Context, addrs []string, name string) error {
 		return err
 	}
 	defer s.Close()
+	if err := s.EnsurePath(ctx, root); err != nil {
+		return err
+	}
+	if _, err := s.Create(ctx, last, nil, session.Persistent); err != nil && !errors.Is(err, session.ErrNodeExists) {
+		return err
+	}
 	c, err := election.New(s, path, &election.Options{Data: []byte(name)})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	err = c.Lead(ctx, func(ctx context.Context, term int64) error { return schedule(ctx, s, c, name) })
+	err = c.Lead(ctx, func(ctx context.Context, term int64) error { return schedule(ctx, s, c, name, term) })
 	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
 }
 
-// schedule runs the job while the host leads.
-func schedule(ctx context.Context, s *session.Session, c *election.Candidate, name string) error {
-	if _, err := s.Create(ctx, last, nil, session.Persistent); err != nil && !errors.Is(err, session.ErrNodeExists) {
-		return err
-	}
+// schedule runs the job while the host leads in that term.
+func schedule(ctx context.Context, s *session.Session, c *election.Candidate, name string, term int64) error {
 	// Whoever led before may have stopped half-way: this is the place to clean up.
 	if err := c.Acknowledge(ctx); err != nil {
 		return err
@@ -99,13 +103,14 @@ func schedule(ctx context.Context, s *session.Session, c *election.Candidate, na
 		case <-ctx.Done(): // deposed: somebody else goes on
 			return nil
 		}
-		if _, leading := c.Leading(); !leading {
+		if now, leading := c.Leading(); !leading || now != term {
 			continue // suspended: nothing is begun that needs leadership
 		}
 		// The job itself would be here. What it does elsewhere takes the term along.
 		results, err := s.Multi(ctx, c.Guard(), session.SetOp(last, []byte(name), session.AnyVersion))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err != nil { // lost on the way, or the guard knows already of what ctx is about to tell
+			_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			continue
 		}
 		runs++
 		_, _ = fmt.Fprintf(os.Stdout, "run %d, by %s\n", results[1].Stat.Version, name)

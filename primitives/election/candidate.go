@@ -168,7 +168,7 @@ func (c *Candidate) Transfer(ctx context.Context, node string) error {
 		return c.refuse("transfer", fmt.Errorf("node: %w", err))
 	}
 	dir, name := session.Split(node)
-	if dir != c.place.dir {
+	if dir != c.place.dir || len(c.opts.Layout.first().Line([]string{name})) == 0 {
 		return c.refuse("transfer", fmt.Errorf("%w: %s", ErrNoCandidate, node))
 	}
 	return c.ask(ctx, "transfer", func(r actors.Reply[error]) input { return transfer{name, r} })
@@ -302,7 +302,7 @@ func (c *Candidate) seek(e seek) {
 	requests := c.session.Async(e.epoch)
 	requests.Sync(c.place.dir, func(error) {}) // if it fails, so does what follows
 	requests.Exists(session.Join(c.place.dir, e.to), func(stat *session.Stat, err error) {
-		c.tell(sought{e, stat != nil, err})
+		c.tell(sought{e, stat != nil && stat.EphemeralOwner != 0, err})
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +144,33 @@ func TestTransfer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTransferToNoCandidate: not everything under the candidates is one.
+func TestTransferToNoCandidate(t *testing.T) {
+	for name, mode := range map[string]session.CreateMode{
+		"n_0000000007": session.Persistent, "else": session.Ephemeral,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				s := w.open(0)
+				defer s.Close()
+				a := w.stand(w.open(0), nil)
+				await[election.Elected](a, 0)
+				w.stand(w.open(1), nil)
+				node, err := s.Create(w.soon(), path+"/candidates/"+name, nil, mode)
+				if err != nil {
+					w.Fatal(err)
+				}
+				if err := a.Transfer(w.soon(), node); !errors.Is(err, election.ErrNoCandidate) {
+					w.Error(err)
+				}
+				if _, leading := a.Leading(); !leading {
+					w.Error("it was given up before")
+				}
+			})
+		})
+	}
 }
 
 // TestTransferToOneThatVanishes: somebody leads, whatever happens to the successor.
@@ -448,6 +476,62 @@ func TestEveryReplyLost(t *testing.T) {
 				if skip > 100 {
 					t.Fatal("there is no end to it")
 				}
+			}
+		})
+	}
+}
+
+// TestOverwritten: whatever somebody writes into the leader's node, it goes with its leader.
+func TestOverwritten(t *testing.T) {
+	for name, leave := range map[string]func(p *player){
+		"close":  func(p *player) { p.Close() },
+		"resign": func(p *player) { _ = p.Resign(p.world.soon()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				operator := w.open(0)
+				defer operator.Close()
+				a := w.stand(w.open(0), nil)
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(1), nil)
+				<-time.After(time.Second)
+				if _, err := operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion); err != nil {
+					w.Fatal(err)
+				}
+				leave(a)
+				await[election.Elected](b, 0)
+			})
+		})
+	}
+}
+
+// TestZombie: what a lost creation has left is withdrawn beside a claim, which is known of
+// when it is to be given up a moment later.
+func TestZombie(t *testing.T) {
+	for delay := range 16 {
+		inBubble(t, lagging, func(w *world) {
+			operator := w.open(0)
+			defer operator.Close()
+			a := w.stand(w.open(0), nil)
+			await[election.Elected](a, 0)
+			b := w.stand(w.open(1), nil)
+			<-time.After(time.Second)
+			zombie := b.Node()[:strings.LastIndex(b.Node(), "_")+1] + "0000000099"
+			if _, err := operator.Create(w.soon(), zombie, nil, session.Persistent); err != nil {
+				w.Fatal(err)
+			}
+			w.srv.Freeze(b.session.ID(), zktest.Both)
+			a.Close()
+			w.srv.Thaw(0)
+			w.srv.Disconnect(b.session.ID())
+			for back := false; !back; _, back = b.session.State().(session.Resumed) {
+				<-time.After(time.Millisecond / 4)
+			}
+			<-time.After(time.Duration(delay) * time.Millisecond / 4)
+			b.Close()
+			<-time.After(time.Second)
+			if stat, err := operator.Exists(w.soon(), path+"/leader"); err != nil || stat != nil {
+				w.Errorf("the leader's node is left, %v", err)
 			}
 		})
 	}

@@ -95,6 +95,7 @@ type errand struct {
 	record  record // to write
 	from    string // who hands over to us
 	version int32  // of the leader's node that is to be replaced or deleted
+	zxid    int64  // of the claim that is given up; 0 if it is not known
 	sure    bool   // there is no claim to give up
 	tries   int
 }
@@ -123,13 +124,14 @@ func claims(node, data string, h handover, again bool) errand {
 type claim struct {
 	node    string // that may have claimed; "" if there is none
 	held    bool   // it has
+	zxid    int64  // at that
 	version int32  // of the leader's node then
 }
 
 // withdraws returns the errand to give up a node, or all with the prefix, and what was
 // claimed.
 func withdraws(node, prefix string, c claim) errand {
-	e := errand{step: removing, node: node, prefix: prefix, version: c.version, sure: c == claim{}}
+	e := errand{step: removing, node: node, prefix: prefix, version: c.version, zxid: c.zxid, sure: c == claim{}}
 	if c.held && node != "" && node == c.node {
 		e.step = resigning
 	}
@@ -261,11 +263,14 @@ func (e errand) withdrawn(r reply) (errand, result) {
 	return e, result{}
 }
 
-// ours reports whether what was read says that the leader's node is that of the claim that
-// is given up.
+// ours reports whether the leader's node is that of the claim that is given up: where that
+// is known, whatever somebody has written into it; otherwise by what was read.
 func (e errand) ours(r reply) bool {
-	if r.owner == 0 {
+	switch {
+	case r.owner == 0:
 		return false
+	case e.zxid != 0:
+		return r.czxid == e.zxid
 	}
 	return r.record.node == e.node || e.node == "" && strings.HasPrefix(r.record.node, e.prefix)
 }

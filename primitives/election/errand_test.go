@@ -57,6 +57,8 @@ func TestErrands(t *testing.T) {
 		{"there is none", check, reply{err: session.ErrNoNode}, checking, result{done: true}},
 		{"the leader's node is ours", check, reply{record: record{node: "a"}, owner: 1, version: 5}, erasing, result{}},
 		{"it is of one of our nodes", errand{step: checking, prefix: clear.prefix}, reply{record: record{node: "pre-a"}, owner: 1, version: 5}, erasing, result{}},
+		{"it is ours, whatever it says", errand{step: checking, node: "a", zxid: 7}, reply{owner: 1, czxid: 7, version: 5}, erasing, result{}},
+		{"it is another's, whatever it says", errand{step: checking, node: "a", zxid: 7}, reply{record: record{node: "a"}, owner: 1, czxid: 8}, checking, result{done: true}},
 		{"it was deleted", errand{step: erasing, node: "a"}, reply{}, erasing, result{done: true}},
 		{"it is never deleted again without a look", errand{step: erasing, node: "a"}, reply{err: errUnknown}, checking, result{}},
 		{"it has changed", errand{step: erasing, node: "a"}, reply{err: session.ErrBadVersion}, checking, result{}},
@@ -236,7 +238,7 @@ func (w *modelWorld) withdraws(i int, node string) {
 	c := &w.who[i]
 	known := claim{}
 	if c.maybe {
-		known = claim{node: c.node, held: c.role == leading || c.role == handingOver, version: 1}
+		known = claim{node: c.node, held: c.role == leading || c.role == handingOver, zxid: c.term, version: 1}
 		if c.role == handingOver {
 			known.version = 2
 		}

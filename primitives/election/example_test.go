@@ -152,6 +152,6 @@ func ExampleObserve() {
 	// Output:
 	// no leader
 	// host-1 leads
-	// transfer election /elections/scheduler: no such candidate
+	// transfer election /elections/scheduler: no such candidate: /elections/scheduler/candidates/nobody
 	// 1 true <nil>
 }

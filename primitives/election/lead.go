@@ -3,8 +3,10 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
 )
 
 // Lead calls f whenever this candidate is elected, or leads already, one call after the
@@ -18,53 +20,65 @@ import (
 // called again after the next election. If it returns for another reason, the candidate
 // resigns, and Lead returns what f has returned, when the place is given up. If ctx ends,
 // Lead returns its cause when f has returned, and the candidate has resigned. The candidate
-// stands on in any case, until it is closed.
+// stands on in any case, until it is closed. If f panics, it resigns, and the panic goes on.
 //
 // If f goes on for longer than [Options.LeadGrace] after its context has ended, that is
-// told with [Overrun]; when f returns, Lead does with an error that wraps [ErrOverrun].
+// told with [Overrun]; when f returns, Lead does with an error that wraps [ErrOverrun]. If
+// the candidate has been elected again by then, it resigns.
 //
 // Lead fails with [ErrLeft] when the candidate has left, and with [ErrBusy] if there is
-// another call of it. Only f may wait for [Candidate.Resign] or [Candidate.Transfer] in
-// f's own context: with another one it would wait for itself.
+// another call of it. f may wait for [Candidate.Resign] and [Candidate.Transfer] in its own
+// context only: in another one it would wait for itself, as [Candidate.Close] would, for
+// [Options.LeadGrace].
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
+	if f == nil {
+		return c.refuse("lead", fmt.Errorf("%w: there is no function", session.ErrInvalidArgument))
+	}
 	for {
-		engaged, err := actors.Ask(ctx, c.actor, func(r actors.Reply[termOrError]) input { return lead{r} })
+		var us returned
+		engaged, err := actors.Ask(ctx, c.actor, func(r actors.Reply[termOrError]) input {
+			us.of = r
+			return lead{r}
+		})
 		if err != nil {
 			if ctx.Err() != nil {
-				c.tell(returned{}) // it may have been engaged all the same
+				c.tell(us) // it may have been engaged all the same
 			}
 			return c.refuse("lead", c.failure(err))
 		}
 		if engaged.err != nil {
 			return c.refuse("lead", engaged.err)
 		}
-		if again, err := c.work(ctx, engaged.term, f); !again {
+		if again, err := c.work(ctx, engaged.term, us, f); !again {
 			return err
 		}
 	}
 }
 
 // work calls f for one term.
-func (c *Candidate) work(ctx context.Context, term int64, f func(context.Context, int64) error) (again bool, err error) {
+func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(context.Context, int64) error) (again bool, err error) {
 	work, end := context.WithCancelCause(ctx)
 	defer end(context.Canceled)
 	if !c.engage(term, end) {
-		c.tell(returned{})
+		c.tell(us)
 		return true, nil
 	}
 	stop := context.AfterFunc(ctx, func() { c.tell(resign{term: term}) })
 	defer stop()
-	err = c.call(work, term, f)
+	err = c.call(work, term, us, f)
 	deposed := context.Cause(work)
 	c.mu.Lock()
 	c.end = nil
 	overrun := c.overrun == term
 	c.mu.Unlock()
+	ended := ctx.Err() != nil
+	if overrun || ended { // before what the caller does next
+		_ = c.ask(context.WithoutCancel(ctx), "lead", func(r actors.Reply[error]) input { return resign{prompt: true, reply: r} })
+	}
 	switch {
 	case overrun:
 		return false, c.refuse("lead", errors.Join(ErrOverrun, err))
-	case ctx.Err() != nil:
-		c.tell(resign{term: term}) // before what the caller does next
+	case ended:
 		if own(work, err) {
 			return false, c.refuse("lead", context.Cause(ctx))
 		}
@@ -72,17 +86,26 @@ func (c *Candidate) work(ctx context.Context, term int64, f func(context.Context
 	case deposed != nil && own(work, err):
 		return true, nil
 	}
-	resigned := c.ask(ctx, "lead", func(r actors.Reply[error]) input { return resign{term, r} })
+	resigned := c.ask(ctx, "lead", func(r actors.Reply[error]) input { return resign{reply: r} })
 	if err == nil && !errors.Is(resigned, ErrNotLeading) && !errors.Is(resigned, ErrLeft) {
 		err = resigned
 	}
 	return false, err
 }
 
-// call calls f, and has the candidate know when it has returned, also if it panics.
-func (c *Candidate) call(ctx context.Context, term int64, f func(context.Context, int64) error) error {
-	defer c.tell(returned{})
-	return f(ctx, term)
+// call calls f, and has the candidate know when it has returned. If it panics, or ends its
+// goroutine, it has nothing more to do.
+func (c *Candidate) call(ctx context.Context, term int64, us returned, f func(context.Context, int64) error) (err error) {
+	ended := true
+	defer func() {
+		if ended {
+			c.tell(resign{})
+		}
+		c.tell(us)
+	}()
+	err = f(ctx, term)
+	ended = false
+	return err
 }
 
 // engage has end called when the term ends, and reports whether it goes on.

@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -308,4 +309,118 @@ func TestLeadRefusals(t *testing.T) {
 			w.Error(err)
 		}
 	})
+}
+
+// TestLeadGivenUpBesideAnother: who gives up Lead says nothing about the function of
+// another call.
+func TestLeadGivenUpBesideAnother(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		end := make(chan struct{})
+		w.readers.Go(func() {
+			_ = a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
+				<-end
+				return ctx.Err()
+			})
+		})
+		await[election.Elected](a, 0)
+		b := w.stand(w.open(1), nil)
+		<-time.After(time.Second)
+		ended, cancel := context.WithCancel(w.Context())
+		cancel()
+		for range 10 {
+			err := a.Lead(ended, func(context.Context, int64) error { return errWork })
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, election.ErrBusy) {
+				w.Error(err)
+			}
+		}
+		ctx, over := context.WithTimeout(w.Context(), 5*time.Second)
+		defer over()
+		if err := a.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.Error(err)
+		}
+		if count[election.Elected](b) > 0 {
+			w.Error("another was elected while the function of the last leader was running")
+		}
+		close(end)
+		await[election.Elected](b, 0)
+	})
+}
+
+// TestLeadEnds: when Lead has returned because of its context, the candidate does not lead.
+func TestLeadEnds(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		for range 50 {
+			a := w.stand(w.open(0), nil)
+			ctx, end := context.WithCancel(w.Context())
+			err := a.Lead(ctx, func(ctx context.Context, _ int64) error {
+				end()
+				return ctx.Err()
+			})
+			if _, leading := a.Leading(); leading || !errors.Is(err, context.Canceled) {
+				w.Errorf("leads: %v, %v", leading, err)
+			}
+			a.Close()
+		}
+	})
+}
+
+// TestLeadNothing: what cannot be called is refused, before anybody is elected.
+func TestLeadNothing(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		if err := a.Lead(w.soon(), nil); !errors.Is(err, session.ErrInvalidArgument) {
+			w.Error(err)
+		}
+	})
+}
+
+// TestLeadPanic: nobody leads on behalf of a function that is gone, and has not returned.
+func TestLeadPanic(t *testing.T) {
+	for name, f := range map[string]func(){"panic": func() { panic(errWork) }, "exit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				a := w.stand(w.open(0), nil)
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(1), nil)
+				<-time.After(time.Second)
+				w.readers.Go(func() {
+					defer func() { _ = recover() }()
+					_ = a.Lead(w.Context(), func(context.Context, int64) error {
+						f()
+						return nil
+					})
+				})
+				await[election.Elected](b, 0)
+			})
+		})
+	}
+}
+
+// TestLeadLate: when Lead returns for good, the candidate does not lead in a later term.
+func TestLeadLate(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"in time": time.Hour, "overrun": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, lagging, func(w *world) {
+				a := w.stand(w.open(0), &election.Options{LeadGrace: grace})
+				end, result := make(chan struct{}), make(chan error, 1)
+				w.readers.Go(func() {
+					result <- a.Lead(w.Context(), func(context.Context, int64) error {
+						<-end
+						return errWork
+					})
+				})
+				_, n := await[election.Elected](a, 0)
+				w.srv.Expire(a.session.ID())
+				await[election.Elected](a, n)
+				b := w.stand(w.open(1), nil)
+				<-time.After(5 * time.Second)
+				close(end)
+				if err := <-result; !errors.Is(err, errWork) {
+					w.Error(err)
+				}
+				await[election.Elected](b, 0)
+			})
+		})
+	}
 }

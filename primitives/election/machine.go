@@ -40,8 +40,9 @@ type (
 	leave struct{}
 	// resign is the command to give up the leadership of the term; 0 for any.
 	resign struct {
-		term  int64
-		reply actors.Reply[error]
+		term   int64
+		prompt bool // the reply does not wait until the place is given up
+		reply  actors.Reply[error]
 	}
 	// acknowledge is the command to write down that the leader has done its procedure.
 	acknowledge struct{ reply actors.Reply[error] }
@@ -52,8 +53,9 @@ type (
 	}
 	// lead is the command to say when there is a term to lead in.
 	lead struct{ reply actors.Reply[termOrError] }
-	// returned tells that the function that led has returned, or does not want to any more.
-	returned struct{}
+	// returned tells that the function that led has returned, or does not want to any more,
+	// on whose behalf lead was told.
+	returned struct{ of actors.Reply[termOrError] }
 
 	noted struct { // answers note
 		of   note
@@ -176,8 +178,8 @@ type machine struct {
 	handing handing
 	resigns actors.Reply[error] // who waits until the place is given up
 
-	wanted bool // somebody waits for a term to lead in
-	lead   actors.Reply[termOrError]
+	wanted bool                      // somebody waits for a term to lead in
+	lead   actors.Reply[termOrError] // whose, or whose function works
 	work   work
 
 	closing bool  // the place is given up for good
@@ -289,7 +291,9 @@ func (m machine) Step(in input) (machine, effects) {
 	case lead:
 		t.wait(in.reply)
 	case returned:
-		t.returned()
+		if in.of == t.lead {
+			t.returned()
+		}
 	case overdue:
 		if in.term == t.work.term && !t.work.overdue {
 			t.work.overdue = true
@@ -470,7 +474,11 @@ func (t *turn) resign(in resign) {
 		t.do(answer{in.reply, ErrNotLeading})
 		return
 	}
-	t.resigns = in.reply
+	if in.prompt {
+		t.do(answer{reply: in.reply})
+	} else {
+		t.resigns = in.reply
+	}
 	t.depose(ErrResigned)
 	t.advance(line.Leave{})
 }

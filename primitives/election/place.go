@@ -79,23 +79,26 @@ func (p *place) claims(_ *line.Recipe, requests session.Async, node string, agai
 	p.mu.Unlock()
 	p.run(requests, e, func(r result) {
 		p.mu.Lock()
+		ours := r.err == nil && p.claim.node == node // it has not been given up meanwhile
 		switch {
-		case r.err != nil:
-		case r.taken: // and if it was handed over to us, no more
+		case ours && r.taken: // and if it was handed over to us, no more
 			p.claim, p.handover = claim{}, handover{}
-		default:
-			p.claim.held, p.claim.version = true, r.version
+		case ours:
+			p.claim = claim{node: node, held: true, zxid: r.zxid, version: r.version}
 		}
 		p.mu.Unlock()
 		answer(r.zxid, r.taken, r.err)
 	})
 }
 
-// withdraws implements [line.Ways] Withdraw.
+// withdraws implements [line.Ways] Withdraw. What a lost creation has left beside our node
+// has claimed nothing, and goes without our claim.
 func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+	var c claim
 	p.mu.Lock()
-	c := p.claim
-	p.claim = claim{}
+	if node == "" || node == p.claim.node {
+		c, p.claim = p.claim, c
+	}
 	p.mu.Unlock()
 	p.run(requests, withdraws(node, prefix, c), func(result) { answer() })
 }
