@@ -79,6 +79,16 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 			data, stat, err := s.Get(ctx, node)
 			a = readContender(node, c, data, stat, err)
 		}
+		if weaker, ok := o.Layout.weaker(c.Name); ok && errors.Is(a.err, session.ErrNoNode) { // it may have become that
+			held := holds[c.Name] || holds[weaker]
+			c.Name, c.Kind = weaker, line.Read
+			if holds != nil {
+				holds[weaker] = held
+			}
+			node := session.Join(path, weaker)
+			data, stat, err := s.Get(ctx, node)
+			a = readContender(node, c, data, stat, err)
+		}
 		switch {
 		case errors.Is(a.err, session.ErrNoNode):
 			continue

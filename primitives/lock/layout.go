@@ -2,6 +2,7 @@ package lock
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
@@ -87,4 +88,19 @@ var grammars = [...]*line.Grammar{
 // others may leave in other ways than by one deletion.
 func (l Layout) rule(kind Kind) line.Rule {
 	return line.First{Grammar: grammars[l], Kind: line.Kind(kind), EventGrants: l == Standard}
+}
+
+// weaker returns the name of the reader that a writer becomes by a downgrade.
+func (l Layout) weaker(name string) (reader string, ok bool) {
+	marks := grammars[l].Marks
+	text := func(kind line.Kind) string {
+		return marks[slices.IndexFunc(marks, func(m line.Mark) bool { return m.Kind == kind })].Text
+	}
+	i := strings.LastIndex(name, text(line.Write))
+	if i < 0 {
+		return "", false
+	}
+	reader = name[:i] + text(line.Read) + name[i+len(text(line.Write)):]
+	c, ok := grammars[l].Parse(reader)
+	return reader, ok && c.Kind == line.Read
 }

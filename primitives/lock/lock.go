@@ -43,7 +43,7 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 // another reason, the error wraps [ErrLost] and the reason.
 //
 // If ctx comes from [Lock.Context] of a read lock of the same session and path, or of a write
-// lock that was downgraded, the error is [ErrUpgrade], at once.
+// lock that was downgraded, and that is not over, the error is [ErrUpgrade], at once.
 func Acquire(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return acquire(ctx, s, path, Exclusive, opts)
 }
@@ -147,7 +147,7 @@ func (l *Lock) Err() error { return l.handle.Err() }
 // [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its
 // resources are freed by the cancel function, or with the lock.
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	return l.handle.Context(context.WithValue(parent, l.place, l))
+	return l.handle.Context(context.WithValue(parent, l.place, &stay{l, l.place.stay(parent)}))
 }
 
 // Token returns the fencing token of the grant, which grows with every exclusive grant of

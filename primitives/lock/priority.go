@@ -58,6 +58,7 @@ type prioritized struct {
 	tried string                   // the prefix of the names for which something was claimed
 	doubt string                   // the node for which a claim of unknown outcome was made
 	asked map[string]time.Duration // since when, by the age of the session
+	asker int                      // for which attempt
 
 	mu   sync.Mutex
 	seen struct {
@@ -513,7 +514,10 @@ func (p *prioritized) unclaim(requests session.Async, prefix string, answer func
 }
 
 // ask implements [line.Ways] Ask.
-func (p *prioritized) ask(_ *line.Recipe, requests session.Async, node string, answer func(overdue bool)) {
+func (p *prioritized) ask(_ *line.Recipe, requests session.Async, attempt int, node string, answer func(overdue bool)) {
+	if attempt != p.asker { // which has asked for nothing, and hears of nobody's time
+		p.asker, p.asked = attempt, nil
+	}
 	now := p.session.Age()
 	since, before := p.asked[node]
 	after := p.opts.PreemptAfter

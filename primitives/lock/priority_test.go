@@ -881,3 +881,58 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 	}
 	t.Logf("at most %d readers at a time; %d were asked to leave", most, asked)
 }
+
+// Who stands anew while those whom it has asked have time left asks again.
+func TestPreemptFromAnotherPlace(t *testing.T) {
+	const patience = 30 * time.Second
+	for _, expire := range []bool{false, true} {
+		inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			low := standsAt(t, lock.New, all[0], "/l", prior(0))
+			high := standsAt(t, lock.New, all[1], "/l", preempting(1, patience))
+			if !isClosed(low.Revoked()) {
+				t.Fatal("not asked")
+			}
+			<-time.After(patience / 2)
+			if expire {
+				srv.Expire(all[1].ID())
+			} else {
+				line, err := lock.Contenders(t.Context(), all[0], "/l", prior(0))
+				if err != nil || len(line) != 2 || line[1].Holding && line[0].Holding {
+					t.Fatalf("%+v, %v", line, err)
+				}
+				if err := all[0].Delete(t.Context(), line[0].Node, session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-time.After(2 * patience)
+			if !holds(high) || !errors.Is(low.Err(), lock.ErrRevoked) {
+				t.Errorf("expired %v: nobody was forced: %v", expire, low.Err())
+			}
+		})
+	}
+}
+
+// A mark that was not written is written by the next attempt.
+func TestPreemptBeforeExpiry(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpSetData} {
+		inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			low := standsAt(t, lock.New, all[0], "/l", prior(0))
+			srv.DropRequest(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()})
+			high := opened(t, lock.New, all[1], "/l", preempting(1, 0))
+			synctest.Wait()
+			if isClosed(low.Revoked()) {
+				t.Fatal("asked in spite of that")
+			}
+			srv.Expire(all[1].ID())
+			<-time.After(time.Minute)
+			if !isClosed(low.Revoked()) {
+				t.Errorf("%v: never asked", op)
+			}
+			release(t, low)
+			synctest.Wait()
+			if !holds(high) {
+				t.Error("not next")
+			}
+		})
+	}
+}

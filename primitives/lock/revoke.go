@@ -33,7 +33,7 @@ type RevokeOptions struct {
 //
 // Without [RevokeOptions.ForceAfter] it returns when all have been asked. With it, when all
 // have gone: those who have not by then lose the lock, with [ErrRevoked], by the deletion
-// of their nodes. A holder that cannot be reached learns of that only when its session's
+// of their nodes, also those who have downgraded it. A holder that cannot be reached learns of that only when its session's
 // deadline has passed; until then, only tokens and guards protect what it works on.
 //
 // The error is [ErrNotHeld] if nobody holds the lock. If ctx ends first it is the cause;
@@ -121,6 +121,10 @@ type tenancy struct {
 func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string) (tenancy, error) {
 	for {
 		data, stat, err := s.Get(ctx, node)
+		if reader, ok := o.downgraded(node); ok && errors.Is(err, session.ErrNoNode) {
+			node = reader
+			continue
+		}
 		if err != nil {
 			return tenancy{}, refused(node, err)
 		}
@@ -133,12 +137,20 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 		switch {
 		case err == nil:
 			return t, nil
-		case errors.Is(err, session.ErrBadVersion):
+		case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNoNode):
 		case errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired):
 		default:
 			return tenancy{}, refused(node, err)
 		}
 	}
+}
+
+// downgraded returns the node of the reader that the writer with the node becomes by a
+// downgrade.
+func (o RevokeOptions) downgraded(node string) (reader string, ok bool) {
+	path, name := session.Split(node)
+	reader, ok = o.Layout.weaker(name)
+	return session.Join(path, reader), ok
 }
 
 func refused(node string, err error) error {
@@ -155,7 +167,9 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 	}
 	patience, end := context.WithTimeoutCause(ctx, o.ForceAfter, errNotReleased)
 	defer end()
-	for _, t := range asked {
+	for len(asked) > 0 {
+		t := asked[0]
+		asked = asked[1:]
 		err := watch.UntilGone(patience, s, t.node)
 		if errors.Is(err, errNotReleased) {
 			err = o.evict(ctx, s, t)
@@ -165,6 +179,16 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 		}
 		if err != nil {
 			return refused(t.node, err)
+		}
+		reader, ok := o.downgraded(t.node)
+		if !ok {
+			continue
+		}
+		switch t, err := o.ask(ctx, s, reader); { // it may still share
+		case err == nil:
+			asked = append(asked, t)
+		case !errors.Is(err, ErrNotHeld):
+			return err
 		}
 	}
 	return nil

@@ -67,10 +67,21 @@ func (l *Lock) Upgrade(context.Context) error {
 }
 
 // A place is a lock of a session. It is the key under which the contexts of a lock carry
-// it, so that who would wait for itself is told.
+// a stay, so that who would wait for itself is told.
 type place struct {
 	session *session.Session
 	path    string
+}
+
+// A stay is a lock that has a context, within those of which that is derived.
+type stay struct {
+	lock  *Lock
+	outer *stay
+}
+
+func (p place) stay(ctx context.Context) *stay {
+	s, _ := ctx.Value(p).(*stay)
+	return s
 }
 
 // shares reports whether the lock is, or is to be, a reader's.
@@ -85,8 +96,17 @@ func (l *Lock) shares() bool {
 
 // reenters refuses to wait for a lock of which the caller shares already.
 func reenters(ctx context.Context, s *session.Session, path string, kind Kind) error {
-	if l, ok := ctx.Value(place{s, path}).(*Lock); ok && kind != Read && l.shares() {
-		return fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
+	if kind == Read {
+		return nil
+	}
+	for in := (place{s, path}).stay(ctx); in != nil; in = in.outer {
+		select {
+		case <-in.lock.Done(): // it shares no more
+		default:
+			if in.lock.shares() {
+				return fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
+			}
+		}
 	}
 	return nil
 }

@@ -867,3 +867,40 @@ func TestLostReplies(t *testing.T) {
 		})
 	}
 }
+
+// Who has released the lock of which it shared upgrades nothing.
+func TestNoUpgrade(t *testing.T) {
+	withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx, s := t.Context(), all[0]
+		for _, kind := range []lock.Kind{lock.Read, lock.Write} {
+			l := acquireAs(t, kind, s, "/l", nil)
+			work, cancel := l.Context(ctx)
+			defer cancel()
+			if kind == lock.Write {
+				if err := l.Downgrade(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			inner, err := lock.AcquireRead(work, s, "/l", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			within, cancel := inner.Context(work)
+			defer cancel()
+			mustRelease(t, inner)
+			if _, err := lock.AcquireWrite(context.WithoutCancel(within), s, "/l", nil); !errors.Is(err, lock.ErrUpgrade) {
+				t.Errorf("%v, an inner one released: %v", kind, err)
+			}
+			mustRelease(t, l)
+			if _, err := lock.AcquireWrite(work, s, "/l", nil); errors.Is(err, lock.ErrUpgrade) || !errors.Is(err, lock.ErrReleased) {
+				t.Errorf("%v, released: %v", kind, err)
+			}
+			w, err := lock.AcquireWrite(context.WithoutCancel(work), s, "/l", nil)
+			if err != nil {
+				t.Errorf("%v, released, but not to end: %v", kind, err)
+				continue
+			}
+			mustRelease(t, w)
+		}
+	})
+}

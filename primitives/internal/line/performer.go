@@ -52,8 +52,9 @@ type Ways struct {
 
 	// Ask asks the holder with the node to leave, and tells when it has had all the time
 	// that it has for that, or at once that there is no such time. Asked once more then, it
-	// makes it leave. It does not fail.
-	Ask func(r *Recipe, requests session.Async, node string, answer func(overdue bool))
+	// makes it leave. It does not fail. What was done for an earlier attempt to stand in
+	// line, which it may not have been told, is done again.
+	Ask func(r *Recipe, requests session.Async, attempt int, node string, answer func(overdue bool))
 
 	// Plain says that nobody writes to the parent to stand in line.
 	Plain bool
@@ -232,7 +233,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 			reply(announced{e.attempt}, err)
 		})
 	case ask:
-		p.Ask(p.Recipe, requests, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
 	case withdrawNode:
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
