@@ -56,6 +56,10 @@ func SetLimit(ctx context.Context, s *session.Session, path string, limit int) e
 
 // setLimit tries once, and tells whether the failure is one to try again after.
 func setLimit(ctx context.Context, s *session.Session, path string, limit int) (again bool, err error) {
+	// What a follower that lags still says may be what is to be set, and was replaced.
+	if err := s.Sync(ctx, path); err != nil {
+		return false, err
+	}
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, session.ErrNoNode):
