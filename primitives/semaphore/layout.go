@@ -50,7 +50,7 @@ func beside(r *line.Recipe, requests session.Async, answer func(data string, err
 
 // inspect looks whether there is a line, and whether its record suits us; it records what
 // is missing.
-func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+func inspect(r *line.Recipe, requests session.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
 		if errors.Is(err, session.ErrNoNode) {
 			answer(false, false, nil)
@@ -58,7 +58,7 @@ func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty b
 		}
 		suits := ""
 		if err == nil {
-			suits, err = suit(leases(r), data)
+			suits, err = suit(leases(r), data, isNew)
 		}
 		switch {
 		case err != nil:
@@ -66,7 +66,7 @@ func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty b
 		case suits != string(data):
 			requests.Set(r.Path, []byte(suits), stat.Version, func(_ *session.Stat, err error) {
 				if err == nil || errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode) {
-					inspect(r, requests, answer)
+					inspect(r, requests, isNew, answer)
 					return
 				}
 				answer(false, false, err)
@@ -80,13 +80,13 @@ func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty b
 }
 
 // suit returns what is to be recorded, given what is: the same if it will do.
-func suit(l line.Leases, data []byte) (string, error) {
+func suit(l line.Leases, data []byte, isNew bool) (string, error) {
 	if len(data) == 0 { // somebody made the node for something below it
 		return line.Record{Limit: l.Limit, Weighted: l.Weight > 1}.String(), nil
 	}
 	record, err := line.ParseRecord(string(data))
 	if err == nil {
-		err = l.Check(record, true)
+		err = l.Check(record, isNew)
 	}
 	if err != nil || l.Weight == 1 || record.Weighted {
 		return string(data), err

@@ -349,7 +349,7 @@ func (w *pool) serve(i int, r poolRequest) {
 			w.recorded()
 		}
 		n.in = inspected{e.attempt, true, true}
-		n.err = p.rule.Check(w.record, true)
+		n.err = p.rule.Check(w.record, e.isNew)
 	case createNode:
 		if r.second {
 			n.text = w.record.String()

@@ -178,7 +178,7 @@ func TestLeasesMachine(t *testing.T) {
 		t.Errorf("where others have counted it for one: %v, %v", m, out.Do)
 	}
 	m, out = m.Step(withdrawn{attempt: at})
-	if want := []Effect{inspectParent{attempt{1, 2}}}; m.state != preparing || !slices.Equal(out.Do, want) {
+	if want := []Effect{inspectParent{attempt{1, 2}, true}}; m.state != preparing || !slices.Equal(out.Do, want) {
 		t.Errorf("then: %v, %v", m, out.Do)
 	}
 }
