@@ -67,7 +67,7 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 		if err := s.EnsurePath(ctx, dir); err != nil {
 			return false, err
 		}
-		_, err = s.Create(ctx, path, []byte(line.Record{Limit: limit}.String()), session.Persistent)
+		_, err = s.Create(ctx, path, []byte(line.Record{Limit: limit, Unit: true}.String()), session.Persistent)
 		// If it was made by this very request, the next look will say so.
 		return passing(ctx, err) || errors.Is(err, session.ErrNodeExists) || errors.Is(err, session.ErrNoNode), err
 	case err != nil:

@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/semaphore"
@@ -19,7 +20,7 @@ func TestSetLimitBehindALaggingReplica(t *testing.T) {
 			setLimit(t, all[(i+1)%3], 7)
 			setLimit(t, s, 5)
 			<-time.After(2 * time.Second)
-			record(t, all[0], "5")
+			record(t, all[0], "5 unit")
 		}
 	}, zktest.Replicas(3, time.Second))
 }
@@ -45,6 +46,54 @@ func TestBackInLineAfterSetLimit(t *testing.T) {
 			expect(t, []*semaphore.Lease{waiter}, 0)
 			if err := waiter.Err(); err != nil {
 				t.Errorf("weight %d: %v", w, err)
+			}
+		})
+	}
+}
+
+// TestHandWritten: what an operator writes by hand, without the mark.
+func TestHandWritten(t *testing.T) {
+	for _, text := range []string{"many", "", "4"} {
+		t.Run(text, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				leases := []*semaphore.Lease{acquire(t, all[0], 4, weight(3))}
+				if _, err := all[2].Set(t.Context(), path, []byte(text), session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				if text != "4" {
+					setLimit(t, all[2], 4)
+				}
+				leases = append(leases, join(t, all[1], 4, nil), join(t, all[1], 4, nil), join(t, all[2], 4, nil))
+				synctest.Wait()
+				n := 0
+				for _, l := range leases {
+					if held(l) {
+						n++
+					}
+				}
+				if n != 2 {
+					t.Errorf("%d hold leases of 4, one of them 3", n)
+				}
+			})
+		})
+	}
+}
+
+// TestHandWrittenWhileWaiting: a limit written by hand moves who waits as any other.
+func TestHandWrittenWhileWaiting(t *testing.T) {
+	for _, w := range []int{1, 2} {
+		inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			leases := []*semaphore.Lease{acquire(t, all[0], 2, nil), join(t, all[1], 2, weight(2)), join(t, all[1], 2, weight(w))}
+			synctest.Wait()
+			if _, err := all[2].Set(t.Context(), path, []byte("9"), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+			expect(t, leases, 0, 1, 2)
+			for _, l := range leases {
+				if err := l.Err(); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
