@@ -1,6 +1,7 @@
 package semaphore_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,4 +98,25 @@ func TestHandWrittenWhileWaiting(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSetLimitDoesNotUndo: somebody else sets the limit between the lost reply to its
+// creation and the next look.
+func TestSetLimitDoesNotUndo(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		if err := all[0].EnsurePath(t.Context(), "/limits"); err != nil {
+			t.Fatal(err)
+		}
+		srv.DropReply(zktest.Match{Session: all[0].ID(), Path: path, Skip: 1})
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID(), Skip: 1}, time.Second)
+		first := make(chan error)
+		go func() { first <- semaphore.SetLimit(t.Context(), all[0], path, 6) }()
+		<-time.After(500 * time.Millisecond)
+		record(t, all[1], "6 unit")
+		setLimit(t, all[1], 7)
+		if err := <-first; !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("it was set before, or not: %v", err)
+		}
+		record(t, all[0], "7 unit")
+	})
 }
