@@ -92,7 +92,7 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 var foreigners = grammars[Standard:Prioritized] //nolint:gochecknoglobals // it is constant
 
 // inspectOrdinary is how other layouts look at a path before they stand in line there.
-func inspectOrdinary(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+func inspectOrdinary(r *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
 		if err != nil || stat == nil || stat.DataLength != int32(len(priorityMark)) {
 			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
@@ -117,7 +117,7 @@ func (p *prioritized) hint() string { return p.path + "//" + priorityMark }
 
 // inspect implements [line.Ways] Inspect. What the session has seen is seen again when we
 // stand in line.
-func (p *prioritized) inspect(_ *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+func (p *prioritized) inspect(_ *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
 	if p.session.Warm(p.hint()) {
 		answer(true, false, nil)
 		return

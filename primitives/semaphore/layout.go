@@ -10,11 +10,12 @@ import (
 // This file is what is beside the line: where the limit is recorded, and how it comes to
 // be.
 //
-//	<path>         persistent: "<limit>", or "<limit> weighted"
+//	<path>         persistent: "<limit> unit", or "<limit>"
 //	<path>/leases  the line, a container
 //
-// Where all leases have the weight 1, a count tells whether there is room. So it is
-// recorded, before anybody else joins the line, that they do not, and never taken back.
+// Where all leases have the weight 1, a count tells whether there is room. So that they do
+// is recorded when the semaphore is made, and taken back for good before anybody else joins
+// the line. A limit without that word is safe, whoever wrote it.
 
 func leasesOf(path string) string { return session.Join(path, "leases") }
 
@@ -32,7 +33,7 @@ var (
 		Beside:  beside,
 		Depends: func(r *line.Recipe) string { return r.Path },
 		Warmth: func(r *line.Recipe) string {
-			if leases(r).Weight > 1 { // it is recorded that there are such
+			if leases(r).Weight > 1 { // it is not recorded any more that there are none
 				return r.Dir + " weighted"
 			}
 			return r.Dir
@@ -50,7 +51,7 @@ func beside(r *line.Recipe, requests session.Async, answer func(data string, err
 
 // inspect looks whether there is a line, and whether its record suits us; it records what
 // is missing.
-func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty bool, err error)) {
+func inspect(r *line.Recipe, requests session.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
 		if errors.Is(err, session.ErrNoNode) {
 			answer(false, false, nil)
@@ -58,7 +59,7 @@ func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty b
 		}
 		suits := ""
 		if err == nil {
-			suits, err = suit(leases(r), data)
+			suits, err = suit(leases(r), data, stat, isNew)
 		}
 		switch {
 		case err != nil:
@@ -66,7 +67,7 @@ func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty b
 		case suits != string(data):
 			requests.Set(r.Path, []byte(suits), stat.Version, func(_ *session.Stat, err error) {
 				if err == nil || errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode) {
-					inspect(r, requests, answer)
+					inspect(r, requests, isNew, answer)
 					return
 				}
 				answer(false, false, err)
@@ -80,25 +81,25 @@ func inspect(r *line.Recipe, requests session.Async, answer func(exists, empty b
 }
 
 // suit returns what is to be recorded, given what is: the same if it will do.
-func suit(l line.Leases, data []byte) (string, error) {
+func suit(l line.Leases, data []byte, stat *session.Stat, isNew bool) (string, error) {
 	if len(data) == 0 { // somebody made the node for something below it
-		return line.Record{Limit: l.Limit, Weighted: l.Weight > 1}.String(), nil
+		return line.Record{Limit: l.Limit, Unit: l.Weight == 1 && stat.NumChildren == 0}.String(), nil
 	}
 	record, err := line.ParseRecord(string(data))
 	if err == nil {
-		err = l.Check(record, true)
+		err = l.Check(record, isNew)
 	}
-	if err != nil || l.Weight == 1 || record.Weighted {
+	if err != nil || l.Weight == 1 || !record.Unit {
 		return string(data), err
 	}
-	record.Weighted = true
+	record.Unit = false
 	return record.String(), nil
 }
 
 // make_ makes what is missing. Only what it made all of need not be inspected.
 func make_(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
 	l := leases(r)
-	record := line.Record{Limit: l.Limit, Weighted: l.Weight > 1}
+	record := line.Record{Limit: l.Limit, Unit: l.Weight == 1}
 	makeRecord(requests, r.Path, record, func(mine bool, err error) {
 		if err != nil {
 			answer(false, err)

@@ -31,10 +31,12 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // there is one yet. It returns when that is done: waiters that have room now proceed by
 // themselves. Holders keep what they hold, so after the limit was lowered more may be held
 // for a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit].
-// All who stand in line look at it then, so it is not for every second.
+// All who stand in line look at it then, so it is not for every second. Who comes later
+// and still asks for the old limit is refused, unless with [Options.AnyLimit].
 //
-// If ctx ends first, or the session expires, while the reply is outstanding, the error
-// wraps [session.ErrUnknownOutcome].
+// If ctx ends first, or the session expires, while the reply is outstanding, or the reply
+// is lost and somebody else has set another limit meanwhile, the error wraps
+// [session.ErrUnknownOutcome].
 func SetLimit(ctx context.Context, s *session.Session, path string, limit int) error {
 	err := validatePlace(s, path)
 	if err == nil {
@@ -56,6 +58,10 @@ func SetLimit(ctx context.Context, s *session.Session, path string, limit int) e
 
 // setLimit tries once, and tells whether the failure is one to try again after.
 func setLimit(ctx context.Context, s *session.Session, path string, limit int) (again bool, err error) {
+	// What a follower that lags still says may be what is to be set, and was replaced.
+	if err := s.Sync(ctx, path); err != nil {
+		return false, err
+	}
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, session.ErrNoNode):
@@ -63,9 +69,11 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 		if err := s.EnsurePath(ctx, dir); err != nil {
 			return false, err
 		}
-		_, err = s.Create(ctx, path, []byte(line.Record{Limit: limit}.String()), session.Persistent)
-		// If it was made by this very request, the next look will say so.
-		return passing(ctx, err) || errors.Is(err, session.ErrNodeExists) || errors.Is(err, session.ErrNoNode), err
+		_, err = s.Create(ctx, path, []byte(line.Record{Limit: limit, Unit: true}.String()), session.Persistent)
+		if passing(ctx, err) { // of unknown outcome
+			return reconsider(ctx, s, path, limit, err, func(now *session.Stat) bool { return now.Version > 0 })
+		}
+		return errors.Is(err, session.ErrNodeExists) || errors.Is(err, session.ErrNoNode), err
 	case err != nil:
 		return false, err
 	}
@@ -76,21 +84,32 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	}
 	_, err = s.Set(ctx, path, []byte(record.String()), stat.Version)
 	if passing(ctx, err) { // of unknown outcome
-		_, now, readErr := s.Get(ctx, path)
-		if readErr != nil {
-			return false, err
-		}
-		// Another version is ours, or was set after it, or instead of it; to set ours
-		// once more might undo what somebody else wants.
-		if now.Czxid == stat.Czxid && now.Version != stat.Version {
-			if set, _ := Limit(ctx, s, path); set == limit {
-				return false, nil
-			}
-			return false, err
-		}
-		return true, err
+		return reconsider(ctx, s, path, limit, err, func(now *session.Stat) bool {
+			return now.Czxid == stat.Czxid && now.Version != stat.Version
+		})
 	}
 	return errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode), err
+}
+
+// reconsider looks what has become of a write of unknown outcome. What somebody has set
+// since is ours, or was set after it, or instead of it; to set ours once more might undo
+// what somebody else wants.
+func reconsider(ctx context.Context, s *session.Session, path string, limit int, err error, since func(now *session.Stat) bool) (again bool, _ error) {
+	data, now, readErr := s.Get(ctx, path)
+	switch {
+	case errors.Is(readErr, session.ErrNoNode):
+		return true, err
+	case readErr != nil:
+		return false, err
+	}
+	record, _ := line.ParseRecord(string(data))
+	switch {
+	case record.Limit == limit:
+		return false, nil
+	case since(now):
+		return false, err
+	}
+	return true, err
 }
 
 // passing reports whether a write failed with its connection only.

@@ -138,7 +138,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		expect(t, leases, 3)
 		release(t, leases[3])
 		expect(t, leases, 5)
-		record(t, all[0], "3 weighted")
+		record(t, all[0], "3")
 	})
 }
 
@@ -265,7 +265,7 @@ func TestSetLimit(t *testing.T) {
 		expect(t, leases, 3, 4)
 		setLimit(t, operator, 10)
 		expect(t, leases, 3, 4, 5)
-		record(t, operator, "10")
+		record(t, operator, "10 unit")
 	})
 }
 
@@ -321,7 +321,7 @@ func TestDisagreement(t *testing.T) {
 		if _, err := semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrLimit) {
 			t.Errorf("a weight over the limit: %v", err)
 		}
-		record(t, all[0], "2")
+		record(t, all[0], "2 unit")
 		setLimit(t, all[0], 3)
 		acquire(t, all[2], 3, nil).Close()
 		if _, err := semaphore.Acquire(t.Context(), all[2], path, 2, nil); !errors.Is(err, semaphore.ErrLimit) {
@@ -377,7 +377,7 @@ func TestNodeWithoutALimit(t *testing.T) {
 					t.Fatal(err)
 				}
 				acquire(t, all[0], 3, weight(w)).Close()
-				record(t, all[0], map[int]string{1: "3", 2: "3 weighted"}[w])
+				record(t, all[0], "3")
 				acquire(t, all[1], 3, nil).Close()
 			})
 		})
@@ -389,17 +389,17 @@ func TestTheFirstWeightedOne(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		leases := []*semaphore.Lease{join(t, all[0], 3, nil)}
 		synctest.Wait()
-		record(t, all[0], "3")
+		record(t, all[0], "3 unit")
 		leases = append(leases, join(t, all[1], 3, weight(2)))
 		synctest.Wait()
-		record(t, all[0], "3 weighted")
+		record(t, all[0], "3")
 		leases = append(leases, join(t, all[2], 3, nil), join(t, all[0], 3, nil))
 		expect(t, leases, 0, 1)
 		for _, l := range leases {
 			l.Close()
 		}
 		setLimit(t, all[0], 4)
-		record(t, all[0], "4 weighted")
+		record(t, all[0], "4")
 
 		// An operator begins anew, and a session knows of the past only.
 		for _, node := range []string{path + "/leases", path} {
@@ -408,9 +408,9 @@ func TestTheFirstWeightedOne(t *testing.T) {
 			}
 		}
 		one := acquire(t, all[3], 4, nil)
-		record(t, all[0], "4")
+		record(t, all[0], "4 unit")
 		acquire(t, all[1], 4, weight(3)).Close()
-		record(t, all[0], "4 weighted")
+		record(t, all[0], "4")
 		one.Close()
 		if names := children(t, all[0]); len(names) != 0 {
 			t.Errorf("%q are left", names)
@@ -430,25 +430,25 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 			if n := srv.Requests()[zktest.OpMulti]; n != want {
 				t.Errorf("it joins %d times, want %d", n, want)
 			}
-			record(t, all[0], "4 weighted")
+			record(t, all[0], "4")
 		}
 		acquire(t, all[0], 4, nil).Close()
 		joins(1)
 		if err := all[1].Delete(t.Context(), path+"/leases", session.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := all[1].Set(t.Context(), path, []byte("4"), session.AnyVersion); err != nil {
+		if _, err := all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		joins(2) // once where there is no line
 		for _, code := range []int32{-101, -103} {
 			all[1].SetWarm(path+"/leases", false)
-			if _, err := all[1].Set(t.Context(), path, []byte("4"), session.AnyVersion); err != nil {
+			if _, err := all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion); err != nil {
 				t.Fatal(err)
 			}
 			srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[1].ID()}, code)
 			acquire(t, all[1], 4, weight(2)).Close()
-			record(t, all[0], "4 weighted")
+			record(t, all[0], "4")
 			all[1].SetWarm(path+"/leases weighted", false)
 		}
 	})
@@ -739,7 +739,7 @@ func TestOperator(t *testing.T) {
 		remove(path + "/leases")
 		remove(path)
 		acquire(t, all[0], 7, nil).Close() // the next to come says what the limit is
-		record(t, operator, "7")
+		record(t, operator, "7 unit")
 	})
 }
 
@@ -754,7 +754,7 @@ func TestReaped(t *testing.T) {
 				t.Error("it is not reaped")
 			}
 		}
-		record(t, all[0], "2 weighted")
+		record(t, all[0], "2")
 	})
 }
 
@@ -860,7 +860,7 @@ func TestSetLimitFaults(t *testing.T) {
 					setLimit(t, all[0], 5)
 					setLimit(t, all[0], 6)
 					setLimit(t, all[0], 6)
-					record(t, all[0], "6")
+					record(t, all[0], "6 unit")
 					hit = srv.AwaitFault(0) == nil
 					srv.ClearFaults()
 				})
@@ -879,7 +879,7 @@ func TestSetLimitFaults(t *testing.T) {
 		if err := <-first; !errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("it may have been set before, or not: %v", err)
 		}
-		record(t, all[0], "7")
+		record(t, all[0], "7 unit")
 	})
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		why := errors.New("because")

@@ -87,27 +87,27 @@ const MaxLimit = 1_000_000_000
 
 // A Record is what is recorded of a line of leases.
 type Record struct {
-	Limit    int
-	Weighted bool // some contenders have had other weights than 1; it is never taken back
+	Limit int
+	Unit  bool // no contender has had another weight than 1 since it was made; once taken back, for good
 }
 
-const weightedMark = " weighted"
+const unitMark = " unit"
 
 func (r Record) String() string {
-	if r.Weighted {
-		return strconv.Itoa(r.Limit) + weightedMark
+	if r.Unit {
+		return strconv.Itoa(r.Limit) + unitMark
 	}
 	return strconv.Itoa(r.Limit)
 }
 
 // ParseRecord reads a record.
 func ParseRecord(data string) (r Record, err error) {
-	text, weighted := strings.CutSuffix(strings.TrimSpace(data), weightedMark)
+	text, unit := strings.CutSuffix(strings.TrimSpace(data), unitMark)
 	limit, ok := parsePositive(text)
 	if !ok {
 		return Record{}, fmt.Errorf("%w: what is recorded is none: %.40q", ErrLimit, data)
 	}
-	return Record{limit, weighted}, nil
+	return Record{limit, unit}, nil
 }
 
 // Check reports why a contender has no place in a line with this record. Only one that
@@ -122,11 +122,11 @@ func (l Leases) Check(r Record, isNew bool) error {
 	return nil
 }
 
-// Room implements [Rule]. To count contenders is enough where none has another weight
-// than 1, nor will before it is recorded.
+// Room implements [Rule]. To count contenders is enough where it is recorded that none
+// has another weight than 1, nor will before that is taken back.
 func (l Leases) Room(contenders int, data string) bool {
 	r, err := ParseRecord(data)
-	return err == nil && l.Check(r, true) == nil && l.Weight == 1 && !r.Weighted && contenders <= r.Limit
+	return err == nil && l.Check(r, true) == nil && l.Weight == 1 && r.Unit && contenders <= r.Limit
 }
 
 // Lists implements [Rule].
@@ -179,7 +179,7 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 	case !p.Present:
 	case err != nil:
 		p.Err = err
-	case l.Weight > 1 && !r.Weighted:
+	case l.Weight > 1 && r.Unit:
 		p.Invalid = true // others have counted it for one
 	case ahead+weight <= r.Limit:
 		p.Ahead = 0

@@ -120,16 +120,16 @@ const (
 )
 
 var poolScenarios = []poolScenario{
-	{name: "units", record: Record{Limit: 2}, rules: units(2, 4), cuts: 1, ends: 1, strikes: 1},
-	{name: "units, limits", record: Record{Limit: 2}, rules: units(2, 4), limits: []int{1, 2, 3}, sets: 3},
-	{name: "units, everything", record: Record{Limit: 2}, rules: units(2, 4), limits: []int{1, 2, 3}, sets: 3, cuts: 3, lates: 2, ends: 1, strikes: 1},
-	{name: "two of two", record: Record{2, true}, rules: []Leases{{Limit: 2, Weight: 2}, {Limit: 2, Weight: 2}, {Limit: 2, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
-	{name: "weights", record: Record{3, true}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
-	{name: "weights, limits", record: Record{3, true}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4},
-	{name: "weights, everything", record: Record{3, true}, rules: []Leases{{Any: true, Limit: 1, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4, cuts: 3, lates: 2, ends: 1, strikes: 1},
-	{name: "the first weighted one", record: Record{Limit: 3}, cold: true, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
-	{name: "a weighted one that is wrong about the record", record: Record{Limit: 3}, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
-	{name: "disagreement", record: Record{Limit: 2}, rules: []Leases{{Limit: 2, Weight: 1}, {Limit: 3, Weight: 1}, {Limit: 1, Any: true, Weight: 1}, {Limit: 2, Weight: 1}}, limits: []int{2, 3}, sets: 2, cuts: 1},
+	{name: "units", record: Record{2, true}, rules: units(2, 4), cuts: 1, ends: 1, strikes: 1},
+	{name: "units, limits", record: Record{2, true}, rules: units(2, 4), limits: []int{1, 2, 3}, sets: 3},
+	{name: "units, everything", record: Record{2, true}, rules: units(2, 4), limits: []int{1, 2, 3}, sets: 3, cuts: 3, lates: 2, ends: 1, strikes: 1},
+	{name: "two of two", record: Record{Limit: 2}, rules: []Leases{{Limit: 2, Weight: 2}, {Limit: 2, Weight: 2}, {Limit: 2, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
+	{name: "weights", record: Record{Limit: 3}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
+	{name: "weights, limits", record: Record{Limit: 3}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4},
+	{name: "weights, everything", record: Record{Limit: 3}, rules: []Leases{{Any: true, Limit: 1, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4, cuts: 3, lates: 2, ends: 1, strikes: 1},
+	{name: "the first weighted one", record: Record{3, true}, cold: true, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
+	{name: "a weighted one that is wrong about the record", record: Record{3, true}, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
+	{name: "disagreement", record: Record{2, true}, rules: []Leases{{Limit: 2, Weight: 1}, {Limit: 3, Weight: 1}, {Limit: 1, Any: true, Weight: 1}, {Limit: 2, Weight: 1}}, limits: []int{2, 3}, sets: 2, cuts: 1},
 }
 
 func units(limit, n int) []Leases {
@@ -344,12 +344,12 @@ func (w *pool) serve(i int, r poolRequest) {
 			p.armed[r.key] = true
 		}
 	case inspectParent: // in one go
-		if p.rule.Weight > 1 && !w.record.Weighted {
-			w.record.Weighted = true
+		if p.rule.Weight > 1 && w.record.Unit {
+			w.record.Unit = false
 			w.recorded()
 		}
 		n.in = inspected{e.attempt, true, true}
-		n.err = p.rule.Check(w.record, true)
+		n.err = p.rule.Check(w.record, e.isNew)
 	case createNode:
 		if r.second {
 			n.text = w.record.String()

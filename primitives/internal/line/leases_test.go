@@ -53,8 +53,8 @@ func TestLeaseNames(t *testing.T) {
 
 func TestRecords(t *testing.T) {
 	for data, want := range map[string]Record{
-		"10": {10, false}, "10 weighted": {10, true}, "1\n": {1, false}, " 7 weighted \n": {7, true}, "1000000000": {MaxLimit, false},
-		"": {}, "0": {}, "-1": {}, "+1": {}, "01": {}, "1.5": {}, "ten": {}, "10 heavy": {}, "weighted": {}, " weighted": {}, "1000000001": {}, "99999999999999999999": {},
+		"10": {10, false}, "10 unit": {10, true}, "1\n": {1, false}, " 7 unit \n": {7, true}, "1000000000": {MaxLimit, false},
+		"": {}, "0": {}, "-1": {}, "+1": {}, "01": {}, "1.5": {}, "ten": {}, "10 heavy": {}, "unit": {}, " unit": {}, "1000000001": {}, "99999999999999999999": {},
 	} {
 		r, err := ParseRecord(data)
 		if r != want || (err == nil) != (want.Limit > 0) || err != nil && !errors.Is(err, ErrLimit) {
@@ -85,30 +85,30 @@ func TestLeasesLocate(t *testing.T) {
 		want  Position
 		limit bool // want.Err is ErrLimit
 	}{
-		{what: "alone", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "3", isNew: true, want: Position{Present: true}},
-		{what: "not in line", rule: unit, own: ownUnit, names: []string{a}, data: "3", want: Position{Ahead: 1}},
-		{what: "not in line, and of another mind", rule: unit, own: ownUnit, names: nil, data: "4", isNew: true},
-		{what: "the last that fits", rule: unit, own: ownUnit, names: []string{b, ownUnit, a}, data: "3", want: Position{Present: true}},
-		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3", want: Position{Present: true, Announce: true}},
-		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3", want: Position{Present: true, Ahead: 3, Watch: members}},
-		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3", want: Position{Present: true, Ahead: 3, Watch: changed(heavy)}},
-		{what: "weights count", rule: unit, own: ownUnit, names: []string{heavy, a, ownUnit}, data: "3", want: Position{Present: true, Ahead: 2, Watch: members}},
-		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4", want: Position{Present: true, Ahead: 2, Watch: changed(heavy)}},
-		{what: "all or nothing", rule: two, own: ownTwo, names: []string{a, b, ownTwo}, data: "3 weighted", want: Position{Present: true, Ahead: 2, Watch: members}},
-		{what: "two fit", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 weighted", want: Position{Present: true}},
-		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3", want: Position{Present: true, Ahead: 1, Invalid: true}},
-		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "lock-0000000001", "lease-x", c, b, ownUnit}, data: "3", want: Position{Present: true}},
-		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3", want: Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
-		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2", want: Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
-		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1", want: Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648")}},
-		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000 weighted", want: Position{Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003")}},
+		{what: "alone", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "3 unit", isNew: true, want: Position{Present: true}},
+		{what: "not in line", rule: unit, own: ownUnit, names: []string{a}, data: "3 unit", want: Position{Ahead: 1}},
+		{what: "not in line, and of another mind", rule: unit, own: ownUnit, names: nil, data: "4 unit", isNew: true},
+		{what: "the last that fits", rule: unit, own: ownUnit, names: []string{b, ownUnit, a}, data: "3 unit", want: Position{Present: true}},
+		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3 unit", want: Position{Present: true, Announce: true}},
+		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3 unit", want: Position{Present: true, Ahead: 3, Watch: members}},
+		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: Position{Present: true, Ahead: 3, Watch: changed(heavy)}},
+		{what: "weights count", rule: unit, own: ownUnit, names: []string{heavy, a, ownUnit}, data: "3 unit", want: Position{Present: true, Ahead: 2, Watch: members}},
+		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4 unit", want: Position{Present: true, Ahead: 2, Watch: changed(heavy)}},
+		{what: "all or nothing", rule: two, own: ownTwo, names: []string{a, b, ownTwo}, data: "3", want: Position{Present: true, Ahead: 2, Watch: members}},
+		{what: "two fit", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3", want: Position{Present: true}},
+		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 unit", want: Position{Present: true, Ahead: 1, Invalid: true}},
+		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "lock-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: Position{Present: true}},
+		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3 unit", want: Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
+		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
+		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648")}},
+		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000", want: Position{Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003")}},
 
-		{what: "another limit is recorded", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "4", isNew: true, want: Position{Present: true}, limit: true},
-		{what: "another limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a, b, c}, data: "4", want: Position{Present: true}},
-		{what: "a smaller limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a}, data: "1", want: Position{Present: true, Ahead: 1, Watch: members}},
-		{what: "any limit", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "5 weighted", isNew: true, want: Position{Present: true}},
-		{what: "any limit, but less than the weight", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "4 weighted", isNew: true, want: Position{Present: true}, limit: true},
-		{what: "less than the weight since", rule: two, own: ownTwo, names: []string{ownTwo, a}, data: "1 weighted", want: Position{Present: true, Ahead: 1}, limit: true},
+		{what: "another limit is recorded", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "4 unit", isNew: true, want: Position{Present: true}, limit: true},
+		{what: "another limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a, b, c}, data: "4 unit", want: Position{Present: true}},
+		{what: "a smaller limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a}, data: "1 unit", want: Position{Present: true, Ahead: 1, Watch: members}},
+		{what: "any limit", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "5", isNew: true, want: Position{Present: true}},
+		{what: "any limit, but less than the weight", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "4", isNew: true, want: Position{Present: true}, limit: true},
+		{what: "less than the weight since", rule: two, own: ownTwo, names: []string{ownTwo, a}, data: "1", want: Position{Present: true, Ahead: 1}, limit: true},
 		{what: "no limit", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "many", want: Position{Present: true}, limit: true},
 	} {
 		got := row.rule.Locate(Sight{row.names, row.data, row.isNew}, row.own, guid)
@@ -126,14 +126,14 @@ func TestLeasesLocate(t *testing.T) {
 		data       string
 		want       bool
 	}{
-		{unit, 3, "3", true},
-		{unit, 4, "3", false},
-		{unit, 1, "3 weighted", false},
-		{unit, 1, "4", false},
+		{unit, 3, "3 unit", true},
+		{unit, 4, "3 unit", false},
+		{unit, 1, "3", false},
+		{unit, 1, "4 unit", false},
 		{unit, 1, "", false},
+		{two, 1, "3 unit", false},
 		{two, 1, "3", false},
-		{two, 1, "3 weighted", false},
-		{Leases{Limit: 1, Weight: 1, Any: true}, 3, "4", true},
+		{Leases{Limit: 1, Weight: 1, Any: true}, 3, "4 unit", true},
 	} {
 		if got := row.rule.Room(row.contenders, row.data); got != row.want {
 			t.Errorf("room for %+v among %d of %q: %v", row.rule, row.contenders, row.data, got)
@@ -147,8 +147,8 @@ func TestLeasesMachine(t *testing.T) {
 	own, at := Published(attemptGUID(id, 1))+"lease-0000000005", attempt{1, 1}
 	const a = "a-lease-0000000001"
 	hello := connected{1, 9}
-	waits := []Input{hello, joined{at, own, 7, 2, "1"}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}}
-	holds := []Input{hello, joined{at, own, 7, 1, "1"}}
+	waits := []Input{hello, joined{at, own, 7, 2, "1 unit"}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}}
+	holds := []Input{hello, joined{at, own, 7, 1, "1 unit"}}
 	for _, row := range []struct {
 		danger string
 		before []Input
@@ -173,12 +173,12 @@ func TestLeasesMachine(t *testing.T) {
 
 	heavy := Leases{Limit: 2, Weight: 2}
 	own = heavy.Name(attemptGUID(id, 1)) + "0000000005"
-	m, out := script(New(id, heavy, true, false), hello, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}, Data: "2"}})
+	m, out := script(New(id, heavy, true, false), hello, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}, Data: "2 unit"}})
 	if want := []Effect{withdrawAll{at, attemptGUID(id, 1)}}; m.state != clearing || !slices.Equal(out.Do, want) {
 		t.Errorf("where others have counted it for one: %v, %v", m, out.Do)
 	}
 	m, out = m.Step(withdrawn{attempt: at})
-	if want := []Effect{inspectParent{attempt{1, 2}}}; m.state != preparing || !slices.Equal(out.Do, want) {
+	if want := []Effect{inspectParent{attempt{1, 2}, true}}; m.state != preparing || !slices.Equal(out.Do, want) {
 		t.Errorf("then: %v, %v", m, out.Do)
 	}
 }

@@ -170,9 +170,12 @@ type Effect interface {
 }
 
 type (
-	inspectParent struct{ attempt }
-	makeParent    struct{ attempt } // with all its ancestors
-	createNode    struct {          // ephemeral and sequential
+	inspectParent struct {
+		attempt
+		isNew bool // as in [Sight]
+	}
+	makeParent struct{ attempt } // with all its ancestors
+	createNode struct {          // ephemeral and sequential
 		attempt
 		guid  string
 		plain bool // not in one transaction with a write to the parent
@@ -486,9 +489,12 @@ func (m Machine) enter() (Machine, Effects) {
 	return m.join()
 }
 
+// isNew reports whether nobody has been told of a place in line.
+func (m Machine) isNew() bool { return m.ahead < 0 }
+
 func (m Machine) inspect() (Machine, Effects) {
 	m.state = preparing
-	return m, do(inspectParent{m.attempt})
+	return m, do(inspectParent{m.attempt, m.isNew()})
 }
 
 func (m Machine) inspected(exists, empty bool) (Machine, Effects) {
@@ -582,7 +588,7 @@ func (m Machine) recovered(s Sight) (Machine, Effects) {
 
 // rank decides, from the names of the children, whether it is our turn.
 func (m Machine) rank(s Sight) (Machine, Effects) {
-	s.New = m.ahead < 0
+	s.New = m.isNew()
 	p := m.rule.Locate(s, m.node, m.guid())
 	var out Effects
 	switch {

@@ -174,7 +174,7 @@ func alphabet(m Machine) []Input {
 	lists := [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}}
 	nodes := []Target{deletion(own), deletion(twin), {a, ahead}, {b, ahead}}
 	effects := []Effect{
-		inspectParent{at},
+		inspectParent{at, true},
 		makeParent{at},
 		createNode{at, m.guid(), false},
 		createNode{at, m.guid(), true},
@@ -554,19 +554,19 @@ func TestDangers(t *testing.T) {
 		{danger: "nothing is asked without a session", in: resumed{}, state: outside},
 		{danger: "leaving before there is a session needs nobody", in: Leave{}, state: ended, emit: "released"},
 		{danger: "a warm parent costs no question", in: hello, state: joining, do: []Effect{create}},
-		{danger: "a cold parent is looked at", cold: true, in: hello, state: preparing, do: []Effect{inspectParent{at}}},
+		{danger: "a cold parent is looked at", cold: true, in: hello, state: preparing, do: []Effect{inspectParent{at, true}}},
 		{danger: "a missing parent is made", cold: true, before: []Input{hello}, in: inspected{at, false, false}, state: preparing, do: []Effect{makeParent{at}}},
 		{danger: "an empty parent is written to", cold: true, before: []Input{hello}, in: inspected{at, true, true}, state: joining, do: []Effect{create}},
 		{danger: "data in the parent is left alone", cold: true, before: []Input{hello}, in: inspected{at, true, false}, state: joining, do: []Effect{createNode{at, attemptGUID(id, 1), true}}},
-		{danger: "a parent made by somebody else may carry data", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNodeExists}, state: preparing, do: []Effect{inspectParent{at}}},
+		{danger: "a parent made by somebody else may carry data", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNodeExists}, state: preparing, do: []Effect{inspectParent{at, true}}},
 		{danger: "a parent made or not is made again", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, unknown}, state: preparing, do: []Effect{makeParent{at}}},
 		{danger: "a parent made or not for another reason", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrUnknownOutcome}, state: preparing, do: []Effect{makeParent{at}}},
 		{danger: "a parent that we made is ours to write", cold: true, before: []Input{hello, inspected{at, true, false}, failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}}, in: made{at}, state: joining, do: []Effect{create}},
 		{danger: "a parent that was made anew is written to again", cold: true, before: []Input{hello, inspected{at, true, false}, failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}, failed{makeParent{at}, session.ErrNodeExists}}, in: inspected{at, true, true}, state: joining, do: []Effect{create}},
 		{danger: "a parent whose making was not sent is made", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrDisconnected}, state: preparing, do: []Effect{makeParent{at}}},
 		{danger: "a parent that cannot be made is the end", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNoAuth}, state: ended, emit: "lost"},
-		{danger: "an inspection is repeated", cold: true, before: []Input{hello}, in: failed{inspectParent{at}, session.ErrDisconnected}, state: preparing, do: []Effect{inspectParent{at}}},
-		{danger: "a parent that cannot be seen is the end", cold: true, before: []Input{hello}, in: failed{inspectParent{at}, session.ErrInvalidPath}, state: ended, emit: "lost"},
+		{danger: "an inspection is repeated", cold: true, before: []Input{hello}, in: failed{inspectParent{at, true}, session.ErrDisconnected}, state: preparing, do: []Effect{inspectParent{at, true}}},
+		{danger: "a parent that cannot be seen is the end", cold: true, before: []Input{hello}, in: failed{inspectParent{at, true}, session.ErrInvalidPath}, state: ended, emit: "lost"},
 		{danger: "leaving while the parent is looked at leaves nothing behind", cold: true, before: []Input{hello}, in: Leave{}, state: ended, emit: "released"},
 
 		{danger: "the parent was reaped", before: []Input{hello}, in: failed{create, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
@@ -1116,7 +1116,7 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 			target = parseTarget(m, words[2])
 		}
 		e := map[string]Effect{
-			"inspect": inspectParent{at}, "make": makeParent{at}, "create": createNode{at, m.guid(), false}, "create-plainly": createNode{at, m.guid(), true},
+			"inspect": inspectParent{at, true}, "make": makeParent{at}, "create": createNode{at, m.guid(), false}, "create-plainly": createNode{at, m.guid(), true},
 			"list": listParent{at}, "watch": watchTarget{at, target}, "change": changeNode{at, m.node, m.to},
 			"claim": claim{at, m.node, false}, "claim-again": claim{at, m.node, true},
 		}[words[0]]

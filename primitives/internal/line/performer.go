@@ -26,9 +26,9 @@ type Recipe struct {
 // recipe is followed.
 type Ways struct {
 	// Inspect looks at the parent: whether there is one, and whether it is empty and
-	// ours to write. Make makes it, and says whether it has; ErrNodeExists has it
+	// ours to write; isNew is as in [Sight]. Make makes it, and says whether it has; ErrNodeExists has it
 	// inspected again.
-	Inspect func(r *Recipe, requests session.Async, answer func(exists, empty bool, err error))
+	Inspect func(r *Recipe, requests session.Async, isNew bool, answer func(exists, empty bool, err error))
 	Make    func(r *Recipe, requests session.Async, answer func(made bool, err error))
 
 	// Beside reads what the rule depends on beside the names. Depends returns the path of
@@ -195,7 +195,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	}
 	switch e := e.(type) {
 	case inspectParent:
-		p.inspect(requests, func(exists, empty bool, err error) { reply(inspected{e.attempt, exists, empty}, err) })
+		p.inspect(requests, e.isNew, func(exists, empty bool, err error) { reply(inspected{e.attempt, exists, empty}, err) })
 	case makeParent:
 		p.make(requests, func(made_ bool, err error) {
 			if err == nil && !made_ {
@@ -243,9 +243,9 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	}
 }
 
-func (p *Performer) inspect(requests session.Async, answer func(exists, empty bool, err error)) {
+func (p *Performer) inspect(requests session.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	if p.Inspect != nil {
-		p.Inspect(p.Recipe, requests, answer)
+		p.Inspect(p.Recipe, requests, isNew, answer)
 		return
 	}
 	requests.Exists(p.Dir, func(stat *session.Stat, err error) {

@@ -1,0 +1,122 @@
+package semaphore_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestSetLimitBehindALaggingReplica: a limit that was set before, by somebody else, is not
+// what a follower that lags still says.
+func TestSetLimitBehindALaggingReplica(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		setLimit(t, all[0], 5)
+		<-time.After(2 * time.Second)
+		for i, s := range all {
+			setLimit(t, all[(i+1)%3], 7)
+			setLimit(t, s, 5)
+			<-time.After(2 * time.Second)
+			record(t, all[0], "5 unit")
+		}
+	}, zktest.Replicas(3, time.Second))
+}
+
+// TestBackInLineAfterSetLimit: who comes back to the line, and finds that it is gone, has
+// been in line, and takes the limit that has been set meanwhile.
+func TestBackInLineAfterSetLimit(t *testing.T) {
+	for _, w := range []int{1, 2} {
+		inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			operator := all[2]
+			held := acquire(t, all[0], 2, weight(2))
+			waiter := join(t, all[1], 2, weight(w))
+			next[semaphore.Waiting](t, waiter)
+			srv.Refuse(true)
+			srv.Disconnect(all[1].ID())
+			<-time.After(10 * time.Second)
+			held.Close()
+			srv.Reap()
+			srv.Reap()
+			setLimit(t, operator, 3)
+			srv.Refuse(false)
+			<-time.After(10 * time.Second)
+			expect(t, []*semaphore.Lease{waiter}, 0)
+			if err := waiter.Err(); err != nil {
+				t.Errorf("weight %d: %v", w, err)
+			}
+		})
+	}
+}
+
+// TestHandWritten: what an operator writes by hand, without the mark.
+func TestHandWritten(t *testing.T) {
+	for _, text := range []string{"many", "", "4"} {
+		t.Run(text, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				leases := []*semaphore.Lease{acquire(t, all[0], 4, weight(3))}
+				if _, err := all[2].Set(t.Context(), path, []byte(text), session.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				if text != "4" {
+					setLimit(t, all[2], 4)
+				}
+				leases = append(leases, join(t, all[1], 4, nil), join(t, all[1], 4, nil), join(t, all[2], 4, nil))
+				synctest.Wait()
+				n := 0
+				for _, l := range leases {
+					if held(l) {
+						n++
+					}
+				}
+				if n != 2 {
+					t.Errorf("%d hold leases of 4, one of them 3", n)
+				}
+			})
+		})
+	}
+}
+
+// TestHandWrittenWhileWaiting: a limit written by hand moves who waits as any other.
+func TestHandWrittenWhileWaiting(t *testing.T) {
+	for _, w := range []int{1, 2} {
+		inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			leases := []*semaphore.Lease{acquire(t, all[0], 2, nil), join(t, all[1], 2, weight(2)), join(t, all[1], 2, weight(w))}
+			synctest.Wait()
+			if _, err := all[2].Set(t.Context(), path, []byte("9"), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+			expect(t, leases, 0, 1, 2)
+			for _, l := range leases {
+				if err := l.Err(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestSetLimitDoesNotUndo: somebody else sets the limit between the lost reply to its
+// creation and the next look.
+func TestSetLimitDoesNotUndo(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		if err := all[0].EnsurePath(t.Context(), "/limits"); err != nil {
+			t.Fatal(err)
+		}
+		srv.DropReply(zktest.Match{Session: all[0].ID(), Path: path, Skip: 1})
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID(), Skip: 1}, time.Second)
+		first := make(chan error)
+		go func() { first <- semaphore.SetLimit(t.Context(), all[0], path, 6) }()
+		<-time.After(500 * time.Millisecond)
+		record(t, all[1], "6 unit")
+		setLimit(t, all[1], 7)
+		if err := <-first; !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("it was set before, or not: %v", err)
+		}
+		record(t, all[0], "7 unit")
+	})
+}
