@@ -30,13 +30,12 @@ type Handle[Ev any] struct {
 	actor     *actors.Actor[Input, Ev]
 	begun     time.Duration // since the session's beginning
 
-	queued   chan struct{} // closed when another was seen ahead
-	acquired chan struct{} // closed when it is held
-	done     chan struct{} // closed when it is held no more, or never will be
+	done chan struct{} // closed when it is held no more, or never will be
 
 	mu       sync.Mutex
-	revoked  chan struct{} // closed when somebody asks for it; nil while nobody wants to know
-	asked    bool          // somebody does
+	queued   signal // another was seen ahead
+	acquired signal // it is held, or was
+	revoked  signal // somebody asks for it
 	token    int64
 	node     string
 	err      error         // why it was lost
@@ -70,7 +69,7 @@ func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
 	h := &Handle[Ev]{
 		manner: manner, begun: s.Age(),
-		queued: make(chan struct{}), acquired: make(chan struct{}), done: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 	h.performer.begin(s, r)
 	h.actor = actors.Start(
@@ -99,20 +98,21 @@ func (h *Handle[Ev]) Acquire(ctx context.Context) error {
 // TryAcquire waits until it is held, or fails with taken when somebody else is ahead. Then
 // the place has been given up, unless ctx has ended before that was confirmed.
 func (h *Handle[Ev]) TryAcquire(ctx context.Context, taken error) error {
-	return h.acquire(ctx, "try", h.queued, taken)
+	return h.acquire(ctx, "try", h.when(&h.queued), taken)
 }
 
 func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
 	var err error
+	acquired := h.when(&h.acquired)
 	select {
-	case <-h.acquired:
+	case <-acquired:
 		return nil
 	case <-queued:
 		_ = h.Release(ctx) // it goes on
 		err = taken
 	case <-h.done:
 		select {
-		case <-h.acquired: // and lost since: that is for its holder to see
+		case <-acquired: // and lost since: that is for its holder to see
 			return nil
 		default:
 			return fmt.Errorf("%s %w", op, h.Err())
@@ -146,17 +146,7 @@ func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
 func (h *Handle[Ev]) Done() <-chan struct{} { return h.done }
 
 // Revoked returns a channel that is closed when somebody asks the holder for it.
-func (h *Handle[Ev]) Revoked() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.revoked == nil {
-		h.revoked = make(chan struct{})
-		if h.asked {
-			close(h.revoked)
-		}
-	}
-	return h.revoked
-}
+func (h *Handle[Ev]) Revoked() <-chan struct{} { return h.when(&h.revoked) }
 
 // Err returns why it was lost; nil while it is not, and after a release.
 func (h *Handle[Ev]) Err() error {
@@ -262,16 +252,13 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 		switch ev := ev.(type) {
 		case Waiting:
 			if h.token == 0 {
-				closeOnce(h.queued)
+				h.queued.raise()
 			}
 		case Acquired:
 			h.token, h.since = ev.Token, now
-			close(h.acquired)
+			h.acquired.raise()
 		case Revoked:
-			h.asked = true
-			if h.revoked != nil {
-				close(h.revoked)
-			}
+			h.revoked.raise()
 		case Lost:
 			h.err = fmt.Errorf("%s %s: %w: %w", h.performer.Name, h.performer.Path, h.manner.Lost, ev.Err)
 		case Suspended, Resumed, Released:
@@ -317,10 +304,31 @@ func (h *Handle[Ev]) report(events []Event, over bool, now time.Duration) {
 	}
 }
 
-func closeOnce(ch chan struct{}) {
-	select {
-	case <-ch:
-	default:
-		close(ch)
+// when returns a channel that is closed when the signal is raised.
+func (h *Handle[Ev]) when(f *signal) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f.ch == nil {
+		f.ch = make(chan struct{})
+		if f.up {
+			close(f.ch)
+		}
+	}
+	return f.ch
+}
+
+// A signal is raised at most once. There is no channel while nobody waits for that.
+type signal struct {
+	ch chan struct{}
+	up bool
+}
+
+func (f *signal) raise() {
+	if f.up {
+		return
+	}
+	f.up = true
+	if f.ch != nil {
+		close(f.ch)
 	}
 }
