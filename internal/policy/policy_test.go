@@ -191,12 +191,13 @@ func TestRequirements(t *testing.T) {
 // These packages are for tests, and are imported by nothing else.
 const (
 	conformance = "primitives/internal/conformance"
+	exploration = "primitives/internal/exploration"
 	peers       = "primitives/internal/peers"
 )
 
 func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {
-		for _, dir := range []string{conformance, peers} {
+		for _, dir := range []string{conformance, exploration, peers} {
 			if !s.test && slices.Contains(s.imports(), module+"/"+dir) {
 				t.Errorf("%s imports %s", s.path(), dir)
 			}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -180,7 +180,7 @@ type (
 		variant int
 		node    string
 	}
-	violation string
+	violation = exploration.ViolationError
 )
 
 const (
@@ -210,8 +210,6 @@ func (s *scenario) rule(actor int) First {
 // kind returns what a contender wants now.
 func (c contender) kind() Kind { return c.rule.(First).Kind }
 
-func (v violation) Error() string { return string(v) }
-
 func (a action) String() string {
 	s := fmt.Sprintf("%s %d", a.kind, a.i)
 	if a.variant != 0 {
@@ -237,7 +235,7 @@ func newWorld(s *scenario) *world {
 	return w
 }
 
-func (w *world) clone() *world {
+func (w *world) Clone() *world {
 	c := *w
 	c.nodes, c.struck, c.asked, c.zombies = slices.Clone(w.nodes), slices.Clone(w.struck), slices.Clone(w.asked), slices.Clone(w.zombies)
 	c.links, c.actors, c.dying = slices.Clone(w.links), slices.Clone(w.actors), slices.Clone(w.dying)
@@ -260,7 +258,7 @@ func (w *world) clone() *world {
 
 // --- what can happen
 
-func (w *world) actions() (normal, faulty []action) {
+func (w *world) Actions() (normal, faulty []action) {
 	add := func(kind string, i int, variants int) {
 		for v := range variants {
 			normal = append(normal, action{kind: kind, i: i, variant: v})
@@ -371,8 +369,8 @@ func (w *world) crashed(link int) bool {
 	return true
 }
 
-// apply does one thing. It panics with a violation if something is wrong then.
-func (w *world) apply(a action) {
+// Apply does one thing. It panics with a violation if something is wrong then.
+func (w *world) Apply(a action) {
 	switch a.kind {
 	case "step":
 		w.step(a.i)
@@ -1318,63 +1316,11 @@ func (e *encoder) world(w *world) {
 
 // --- exploration
 
-// try applies an action to a copy of w.
-func (w *world) try(a action) (next *world, err error) {
-	next = w.clone()
-	defer func() {
-		if r := recover(); r != nil {
-			v, ok := r.(violation)
-			if !ok {
-				panic(fmt.Sprintf("%v, after %v", r, a))
-			}
-			err = v
-		}
-	}()
-	next.apply(a)
-	return next, nil
-}
-
-// explore goes through the states of a scenario, breadth first. It returns how many
-// it has seen, whether that is all there are, and the shortest way to a violation.
-func explore(s *scenario, limit int) (states int, all bool, trace []action, err error) {
-	type edge struct {
-		from int32
-		by   action
-	}
-	seed := maphash.MakeSeed()
-	seen := map[uint64]struct{}{}
-	edges := []edge{{from: -1}}
-	queue := []*world{newWorld(s)}
-	var e encoder
-	for at := 0; at < len(queue); at++ {
-		w := queue[at]
-		queue[at] = nil
-		normal, faulty := w.actions()
-		for _, a := range append(normal, faulty...) {
-			next, err := w.try(a)
-			if err != nil {
-				trace := []action{a}
-				for i := int32(at); i > 0; i = edges[i].from {
-					trace = append(trace, edges[i].by)
-				}
-				slices.Reverse(trace)
-				return len(seen), false, trace, err
-			}
-			e = e[:0]
-			e.world(next)
-			h := maphash.Bytes(seed, e)
-			if _, ok := seen[h]; ok {
-				continue
-			}
-			if len(seen) == limit {
-				return len(seen), false, nil, nil
-			}
-			seen[h] = struct{}{}
-			edges = append(edges, edge{int32(at), a})
-			queue = append(queue, next)
-		}
-	}
-	return len(seen), true, nil, nil
+// Key implements [exploration.World].
+func (w *world) Key(to []byte) []byte {
+	e := encoder(to)
+	e.world(w)
+	return e
 }
 
 // walk goes at random until everything is over.
@@ -1384,7 +1330,7 @@ func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
 	patience := 20 * r.Float64()
 	calm := 0 // for how many more steps nobody meddles, if positive
 	for range 5000 {
-		normal, faulty := w.actions()
+		normal, faulty := w.Actions()
 		own := slices.DeleteFunc(slices.Clone(normal), func(a action) bool { return a.kind == "leave" })
 		switch {
 		case len(own) == 0:
@@ -1413,41 +1359,11 @@ func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
 		}
 		a := choice[r.IntN(len(choice))]
 		trace = append(trace, a)
-		if w, err = w.try(a); err != nil {
+		if w, err = exploration.Try(w, a); err != nil {
 			return trace, err
 		}
 	}
 	return trace, errors.New("no end in 5000 steps")
-}
-
-// shorten leaves out of a trace what is not needed for the violation.
-func shorten(s *scenario, trace []action) []action {
-	fails := func(trace []action) ([]action, bool) {
-		w := newWorld(s)
-		var done []action
-		for _, a := range trace {
-			normal, faulty := w.actions()
-			if !slices.Contains(normal, a) && !slices.Contains(faulty, a) {
-				continue
-			}
-			done = append(done, a)
-			var err error
-			if w, err = w.try(a); err != nil {
-				return done, true
-			}
-		}
-		return nil, false
-	}
-	for again := true; again; {
-		again = false
-		for i := 0; i < len(trace); i++ {
-			if short, ok := fails(slices.Delete(slices.Clone(trace), i, i+1)); ok {
-				trace, again = short, true
-				i--
-			}
-		}
-	}
-	return trace
 }
 
 // tellStory prints a trace with what it does to the machines.
@@ -1462,7 +1378,7 @@ func tellStory(t *testing.T, s *scenario, trace []action) {
 		if a.kind == "serve" {
 			what += fmt.Sprintf(": %T%v", w.links[a.i].out[0].do, w.links[a.i].out[0].do)
 		}
-		next, err := w.try(a)
+		next, err := exploration.Try(w, a)
 		if a.kind == "step" && next != nil {
 			what += fmt.Sprintf("\n\t-> %v", next.actors[a.i].Machine)
 		}
@@ -1482,7 +1398,7 @@ func TestModel(t *testing.T) {
 	for i := range scenarios {
 		s := &scenarios[i]
 		t.Run(s.name, func(t *testing.T) {
-			states, all, trace, err := explore(s, min(*modelStates-total, (*modelStates-total)/(len(scenarios)-i)*max(1, s.deep)))
+			states, all, trace, err := exploration.Explore(newWorld(s), min(*modelStates-total, (*modelStates-total)/(len(scenarios)-i)*max(1, s.deep)))
 			if err != nil {
 				tellStory(t, s, trace)
 				t.Fatalf("%v, %d states", err, states)
@@ -1494,7 +1410,7 @@ func TestModel(t *testing.T) {
 				trace, err := walk(s, r)
 				if err != nil {
 					if v := violation(""); errors.As(err, &v) {
-						trace = shorten(s, trace)
+						trace = exploration.Shorten(newWorld(s), trace)
 					}
 					tellStory(t, s, trace)
 					t.Fatalf("%v, in a random walk", err)

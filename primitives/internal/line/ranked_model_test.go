@@ -1,10 +1,10 @@
 package line
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -141,7 +142,7 @@ func newRankedWorld(s *rankedScenario) *rankedWorld {
 	return w
 }
 
-func (w *rankedWorld) clone() *rankedWorld {
+func (w *rankedWorld) Clone() *rankedWorld {
 	c := *w
 	c.nodes, c.lates, c.struck = slices.Clone(w.nodes), slices.Clone(w.lates), slices.Clone(w.struck)
 	c.links, c.actors, c.dying = slices.Clone(w.links), slices.Clone(w.actors), slices.Clone(w.dying)
@@ -159,18 +160,18 @@ func (w *rankedWorld) clone() *rankedWorld {
 	return &c
 }
 
-// key is the canonical form of a state.
-func (w *rankedWorld) key() string {
-	var b strings.Builder
-	fmt.Fprint(&b, w.nodes, w.zxid, w.number, w.writes, w.tokens, w.last, w.struck, w.left)
+// Key is the canonical form of a state.
+func (w *rankedWorld) Key(to []byte) []byte {
+	b := bytes.NewBuffer(to)
+	fmt.Fprint(b, w.nodes, w.zxid, w.number, w.writes, w.tokens, w.last, w.struck, w.left)
 	requests := func(all []rankedRequest) {
 		for _, r := range all {
-			fmt.Fprintf(&b, "%d %T%+v %d %s %d;", r.actor, r.do, r.do, r.step, r.names, r.session)
+			fmt.Fprintf(b, "%d %T%+v %d %s %d;", r.actor, r.do, r.do, r.step, r.names, r.session)
 		}
 		b.WriteByte('|')
 	}
 	for _, l := range append(slices.Clone(w.links), w.dying...) {
-		fmt.Fprint(&b, l.state, l.epoch, l.count, l.id, l.watches)
+		fmt.Fprint(b, l.state, l.epoch, l.count, l.id, l.watches)
 		requests(l.out)
 		requests(l.lost)
 		requests(l.held)
@@ -178,25 +179,25 @@ func (w *rankedWorld) key() string {
 	requests(w.lates)
 	for _, a := range w.actors {
 		m := a.Machine
-		fmt.Fprint(&b, m, m.session, m.kin, m.listing, m.said, a.asked, a.overdue, a.leaving, a.dead, a.grammar)
+		fmt.Fprint(b, m, m.session, m.kin, m.listing, m.said, a.asked, a.overdue, a.leaving, a.dead, a.grammar)
 		for _, in := range a.mail {
 			switch in := in.(type) {
 			case failed:
-				fmt.Fprintf(&b, "failed %T%+v %s;", in.what, in.what, in.err)
+				fmt.Fprintf(b, "failed %T%+v %s;", in.what, in.what, in.err)
 			case Downgrade:
 				b.WriteString("downgrade;")
 			case Leave, Look, Take, announced, asked, changed, claimed, closed, connected, expired, gone, inspected, joined, listed, made,
 				marked, occupied, resumed, suspended, watched, withdrawn:
-				fmt.Fprintf(&b, "%T%+v;", in, in)
+				fmt.Fprintf(b, "%T%+v;", in, in)
 			}
 		}
 	}
-	return b.String()
+	return b.Bytes()
 }
 
 // --- what can happen
 
-func (w *rankedWorld) actions() (normal, faulty []action) {
+func (w *rankedWorld) Actions() (normal, faulty []action) {
 	add := func(all *[]action, kind string, i, variants int) {
 		for v := range variants {
 			*all = append(*all, action{kind: kind, i: i, variant: v})
@@ -302,7 +303,7 @@ func (w *rankedWorld) crashed(link int) bool {
 	return true
 }
 
-func (w *rankedWorld) apply(a action) {
+func (w *rankedWorld) Apply(a action) {
 	switch a.kind {
 	case "step":
 		w.step(a.i)
@@ -874,65 +875,12 @@ func (w *rankedWorld) checkQuiet() {
 
 // --- exploration
 
-func (w *rankedWorld) try(a action) (next *rankedWorld, err error) {
-	next = w.clone()
-	defer func() {
-		if r := recover(); r != nil {
-			v, ok := r.(violation)
-			if !ok {
-				panic(fmt.Sprintf("%v, after %v", r, a))
-			}
-			err = v
-		}
-	}()
-	next.apply(a)
-	return next, nil
-}
-
-func exploreRanked(s *rankedScenario, limit int) (states int, all bool, trace []action, err error) {
-	type edge struct {
-		from int32
-		by   action
-	}
-	seed := maphash.MakeSeed()
-	seen := map[uint64]struct{}{}
-	edges := []edge{{from: -1}}
-	queue := []*rankedWorld{newRankedWorld(s)}
-	for at := 0; at < len(queue); at++ {
-		w := queue[at]
-		queue[at] = nil
-		normal, faulty := w.actions()
-		for _, a := range append(normal, faulty...) {
-			next, err := w.try(a)
-			if err != nil {
-				trace := []action{a}
-				for i := int32(at); i > 0; i = edges[i].from {
-					trace = append(trace, edges[i].by)
-				}
-				slices.Reverse(trace)
-				return len(seen), false, trace, err
-			}
-			h := maphash.String(seed, next.key())
-			if _, ok := seen[h]; ok {
-				continue
-			}
-			if len(seen) == limit {
-				return len(seen), false, nil, nil
-			}
-			seen[h] = struct{}{}
-			edges = append(edges, edge{int32(at), a})
-			queue = append(queue, next)
-		}
-	}
-	return len(seen), true, nil, nil
-}
-
 // walkRanked goes at random until everything is over.
 func walkRanked(s *rankedScenario, r *rand.Rand) (trace []action, err error) {
 	w := newRankedWorld(s)
 	faultiness, impatience, calm := r.Float64()/4, r.Float64()/5, 0
 	for range 5000 {
-		normal, faulty := w.actions()
+		normal, faulty := w.Actions()
 		own := slices.DeleteFunc(slices.Clone(normal), func(a action) bool { return a.kind == "leave" })
 		switch {
 		case len(own) == 0:
@@ -961,41 +909,11 @@ func walkRanked(s *rankedScenario, r *rand.Rand) (trace []action, err error) {
 		}
 		a := choice[r.IntN(len(choice))]
 		trace = append(trace, a)
-		if w, err = w.try(a); err != nil {
+		if w, err = exploration.Try(w, a); err != nil {
 			return trace, err
 		}
 	}
 	return trace, errors.New("no end in 5000 steps")
-}
-
-// shortenRanked leaves out of a trace what is not needed for the violation.
-func shortenRanked(s *rankedScenario, trace []action) []action {
-	fails := func(trace []action) ([]action, bool) {
-		w := newRankedWorld(s)
-		var done []action
-		for _, a := range trace {
-			normal, faulty := w.actions()
-			if !slices.Contains(normal, a) && !slices.Contains(faulty, a) {
-				continue
-			}
-			done = append(done, a)
-			var err error
-			if w, err = w.try(a); err != nil {
-				return done, true
-			}
-		}
-		return nil, false
-	}
-	for again := true; again; {
-		again = false
-		for i := 0; i < len(trace); i++ {
-			if short, ok := fails(slices.Delete(slices.Clone(trace), i, i+1)); ok {
-				trace, again = short, true
-				i--
-			}
-		}
-	}
-	return trace
 }
 
 func tellRankedStory(t *testing.T, s *rankedScenario, trace []action) {
@@ -1009,7 +927,7 @@ func tellRankedStory(t *testing.T, s *rankedScenario, trace []action) {
 		if a.kind == "serve" {
 			what += fmt.Sprintf(": %T%v", w.links[a.i].out[0].do, w.links[a.i].out[0].do)
 		}
-		next, err := w.try(a)
+		next, err := exploration.Try(w, a)
 		if a.kind == "step" && next != nil {
 			what += fmt.Sprintf("\n\t-> %v", next.actors[a.i].Machine)
 		}
@@ -1029,7 +947,7 @@ func TestRankedModel(t *testing.T) {
 	for i := range all {
 		s := &all[i]
 		t.Run(s.name, func(t *testing.T) {
-			states, complete, trace, err := exploreRanked(s, (*rankedStates-total)/(len(all)-i))
+			states, complete, trace, err := exploration.Explore(newRankedWorld(s), (*rankedStates-total)/(len(all)-i))
 			if err != nil {
 				tellRankedStory(t, s, trace)
 				t.Fatalf("%v, %d states", err, states)
@@ -1041,7 +959,7 @@ func TestRankedModel(t *testing.T) {
 				trace, err := walkRanked(s, r)
 				if err != nil {
 					if v := violation(""); errors.As(err, &v) {
-						trace = shortenRanked(s, trace)
+						trace = exploration.Shorten(newRankedWorld(s), trace)
 					}
 					tellRankedStory(t, s, trace)
 					t.Fatalf("%v, in a random walk", err)

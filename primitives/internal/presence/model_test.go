@@ -1,17 +1,17 @@
 package presence
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -116,7 +116,7 @@ type (
 		kind       string
 		i, variant int
 	}
-	violation string
+	violation = exploration.ViolationError
 )
 
 const (
@@ -124,8 +124,6 @@ const (
 	cut
 	down
 )
-
-func (v violation) Error() string { return string(v) }
 
 func newWorld(s *scenario) *world {
 	w := &world{s: s, zxid: 100, left: s.faults}
@@ -146,7 +144,7 @@ func newWorld(s *scenario) *world {
 	return w
 }
 
-func (w *world) clone() *world {
+func (w *world) Clone() *world {
 	c := *w
 	c.all, c.old = slices.Clone(w.all), slices.Clone(w.old)
 	for i := range c.all {
@@ -169,7 +167,7 @@ func (a *contender) id() int64 {
 
 // --- what can happen
 
-func (w *world) actions() (normal, faulty []action) {
+func (w *world) Actions() (normal, faulty []action) {
 	for i := range w.all {
 		a := &w.all[i]
 		add := func(ok bool, kind string, variants int) {
@@ -213,8 +211,8 @@ func (w *world) actions() (normal, faulty []action) {
 	return normal, faulty
 }
 
-// apply does one thing. It panics with a violation if something is wrong then.
-func (w *world) apply(by action) {
+// Apply does one thing. It panics with a violation if something is wrong then.
+func (w *world) Apply(by action) {
 	a := &w.all[min(by.i, len(w.all)-1)]
 	switch by.kind {
 	case "step":
@@ -542,7 +540,7 @@ func isResumed(in Input) bool { _, ok := in.(resumed); return ok }
 // check holds in every state: when all is quiet, everybody is where it should be, and
 // nothing is left behind.
 func (w *world) check() {
-	normal, _ := w.actions()
+	normal, _ := w.Actions()
 	if len(normal) > 0 {
 		return
 	}
@@ -567,22 +565,6 @@ func (w *world) check() {
 
 // --- exploration
 
-// try applies an action to a copy of w.
-func (w *world) try(by action) (next *world, err error) {
-	next = w.clone()
-	defer func() {
-		if r := recover(); r != nil {
-			v, ok := r.(violation)
-			if !ok {
-				panic(fmt.Sprintf("%v, after %v", r, by))
-			}
-			err = v
-		}
-	}()
-	next.apply(by)
-	return next, nil
-}
-
 // What follows is printed as it is.
 type (
 	bare  Machine
@@ -597,8 +579,8 @@ type (
 	}
 )
 
-func (w *world) key(b *strings.Builder) string {
-	b.Reset()
+func (w *world) Key(to []byte) []byte {
+	b := bytes.NewBuffer(to)
 	fmt.Fprintf(b, "%v %d %v %v\n", w.node, w.zxid, w.old, w.left)
 	for _, a := range w.all {
 		a.waits = min(a.waits, 3)
@@ -608,48 +590,7 @@ func (w *world) key(b *strings.Builder) string {
 			int(a.state), a.epoch, a.count, a.timer, a.updates, a.best,
 		}, [...]bool{a.killed, a.follows, a.news, a.ever, a.stood, a.asked, a.crashed}, a.timed, a.passed})
 	}
-	return b.String()
-}
-
-// explore goes through the states of a scenario, breadth first. It returns how many it has
-// seen, whether that is all there are, and the shortest way to a violation.
-func explore(s *scenario, limit int) (states int, all bool, trace []action, err error) {
-	type edge struct {
-		from int
-		by   action
-	}
-	seed := maphash.MakeSeed()
-	seen := map[uint64]struct{}{}
-	edges := []edge{{from: -1}}
-	queue := []*world{newWorld(s)}
-	var b strings.Builder
-	for at := 0; at < len(queue); at++ {
-		w := queue[at]
-		queue[at] = nil
-		normal, faulty := w.actions()
-		for _, by := range append(normal, faulty...) {
-			next, err := w.try(by)
-			if err != nil {
-				trace := []action{by}
-				for i := at; i > 0; i = edges[i].from {
-					trace = append(trace, edges[i].by)
-				}
-				slices.Reverse(trace)
-				return len(seen), false, trace, err
-			}
-			h := maphash.String(seed, next.key(&b))
-			if _, ok := seen[h]; ok {
-				continue
-			}
-			if len(seen) == limit {
-				return len(seen), false, nil, nil
-			}
-			seen[h] = struct{}{}
-			edges = append(edges, edge{at, by})
-			queue = append(queue, next)
-		}
-	}
-	return len(seen), true, nil, nil
+	return b.Bytes()
 }
 
 // walk goes at random until nothing can happen any more.
@@ -658,7 +599,7 @@ func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
 	faultiness := r.Float64() / 4
 	calm := 0 // for how many more steps nobody meddles
 	for range 4000 {
-		normal, faulty := w.actions()
+		normal, faulty := w.Actions()
 		switch {
 		case len(normal) == 0:
 			calm = 0
@@ -678,41 +619,11 @@ func walk(s *scenario, r *rand.Rand) (trace []action, err error) {
 		}
 		by := choice[r.IntN(len(choice))]
 		trace = append(trace, by)
-		if w, err = w.try(by); err != nil {
+		if w, err = exploration.Try(w, by); err != nil {
 			return trace, err
 		}
 	}
 	return trace, errors.New("no end in 4000 steps")
-}
-
-// shorten leaves out of a trace what is not needed for the violation.
-func shorten(s *scenario, trace []action) []action {
-	fails := func(trace []action) ([]action, bool) {
-		w := newWorld(s)
-		var done []action
-		for _, by := range trace {
-			normal, faulty := w.actions()
-			if !slices.Contains(normal, by) && !slices.Contains(faulty, by) {
-				continue
-			}
-			done = append(done, by)
-			var err error
-			if w, err = w.try(by); err != nil {
-				return done, true
-			}
-		}
-		return nil, false
-	}
-	for again := true; again; {
-		again = false
-		for i := 0; i < len(trace); i++ {
-			if short, ok := fails(slices.Delete(slices.Clone(trace), i, i+1)); ok {
-				trace, again = short, true
-				i--
-			}
-		}
-	}
-	return trace
 }
 
 // tellStory prints a trace with what it does to the machines.
@@ -727,7 +638,7 @@ func tellStory(t *testing.T, s *scenario, trace []action) {
 		case "serve":
 			what += fmt.Sprintf(": %T%v", w.all[by.i].out[0], w.all[by.i].out[0])
 		}
-		next, err := w.try(by)
+		next, err := exploration.Try(w, by)
 		if by.kind == "step" && next != nil {
 			what += fmt.Sprintf("\n\t-> %v", next.all[by.i].Machine)
 		}
@@ -751,7 +662,7 @@ func TestModel(t *testing.T) {
 	for i := range scenarios {
 		s := &scenarios[i]
 		t.Run(s.name, func(t *testing.T) {
-			states, all, trace, err := explore(s, (*modelStates-total)/(len(scenarios)-i))
+			states, all, trace, err := exploration.Explore(newWorld(s), (*modelStates-total)/(len(scenarios)-i))
 			if err != nil {
 				tellStory(t, s, trace)
 				t.Fatalf("%v, %d states", err, states)
@@ -763,7 +674,7 @@ func TestModel(t *testing.T) {
 				trace, err := walk(s, r)
 				if err != nil {
 					if v := violation(""); errors.As(err, &v) {
-						trace = shorten(s, trace)
+						trace = exploration.Shorten(newWorld(s), trace)
 					}
 					tellStory(t, s, trace)
 					t.Fatalf("%v, in a random walk", err)
