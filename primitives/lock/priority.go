@@ -606,10 +606,7 @@ func evictHolder(ctx context.Context, s *session.Session, node string) error {
 			return without(err, session.ErrNoNode)
 		}
 		_, err = s.Multi(ctx, session.CheckOp(path, stat.Version), session.DeleteOp(p.holder(), session.AnyVersion))
-		switch {
-		case errors.Is(err, session.ErrBadVersion):
-		case errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired):
-		default:
+		if !overtaken(ctx, err) {
 			return without(err, session.ErrNoNode)
 		}
 	}

@@ -137,8 +137,7 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 		switch {
 		case err == nil:
 			return t, nil
-		case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNoNode):
-		case errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired):
+		case errors.Is(err, session.ErrNoNode), overtaken(ctx, err):
 		default:
 			return tenancy{}, refused(node, err)
 		}
@@ -209,10 +208,16 @@ func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy)
 		switch {
 		case err == nil, errors.Is(err, session.ErrNoNode):
 			return nil
-		case errors.Is(err, session.ErrBadVersion):
-		case errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired):
+		case overtaken(ctx, err):
 		default:
 			return err
 		}
 	}
+}
+
+// overtaken reports whether a write on the condition of a version is to be tried again, after
+// another look: somebody came before it, or it may have been done.
+func overtaken(ctx context.Context, err error) bool {
+	return errors.Is(err, session.ErrBadVersion) ||
+		errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired)
 }
