@@ -38,14 +38,7 @@ func (l Leases) Name(guid string) string {
 func (l Leases) Prefix(guid string) string { return Published(guid) }
 
 // Line implements [Rule].
-func (l Leases) Line(names []string) []string {
-	line := SortLeases(names)
-	all := make([]string, len(line))
-	for i, c := range line {
-		all[i] = c.Name
-	}
-	return all
-}
+func (l Leases) Line(names []string) []string { return namesOf(SortLeases(names)) }
 
 // SortLeases returns the contenders among the children, in the order in which they stand
 // in line.

@@ -376,9 +376,6 @@ func (m Machine) Epoch() int { return m.attempt.epoch }
 // Node returns the name of our node; "" while there is none.
 func (m Machine) Node() string { return m.node }
 
-// Rule returns the rule by which we stand.
-func (m Machine) Rule() Rule { return m.rule }
-
 // guid is the GUID of the present attempt.
 func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
 

@@ -87,6 +87,15 @@ func (g *Grammar) Line(children []string) []Contender {
 	return all
 }
 
+// namesOf returns the names of contenders.
+func namesOf(all []Contender) []string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.Name
+	}
+	return names
+}
+
 // order sorts contenders as they stand in line.
 func order(all []Contender) {
 	if len(all) > 0 {

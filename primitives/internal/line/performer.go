@@ -26,8 +26,8 @@ type Recipe struct {
 // recipe is followed.
 type Ways struct {
 	// Inspect looks at the parent: whether there is one, and whether it is empty and
-	// ours to write; isNew is as in [Sight]. Make makes it, and says whether it has; ErrNodeExists has it
-	// inspected again.
+	// ours to write; isNew is as New of [Sight]. Make makes it, and says whether it has;
+	// ErrNodeExists has it inspected again.
 	Inspect func(r *Recipe, requests session.Async, isNew bool, answer func(exists, empty bool, err error))
 	Make    func(r *Recipe, requests session.Async, answer func(made bool, err error))
 
@@ -162,7 +162,7 @@ func (p *Performer) keep(w watch) {
 
 // warmth returns under which name the session keeps what it knows of the parent.
 func (r *Recipe) warmth() string {
-	if r.Ways == nil || r.Warmth == nil {
+	if r.Warmth == nil {
 		return r.Dir
 	}
 	return r.Warmth(r)

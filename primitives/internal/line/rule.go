@@ -110,14 +110,7 @@ func (f First) Room(contenders int, _ string) bool { return contenders == 1 }
 func (f First) Lists() bool { return f.Kind == Read }
 
 // Line implements [Rule].
-func (f First) Line(names []string) []string {
-	all := f.Grammar.Line(names)
-	line := make([]string, len(all))
-	for i, c := range all {
-		line[i] = c.Name
-	}
-	return line
-}
+func (f First) Line(names []string) []string { return namesOf(f.Grammar.Line(names)) }
 
 // Announces implements [Rule].
 func (f First) Announces() bool { return false }
