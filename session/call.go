@@ -78,14 +78,17 @@ func (c *call) abandon() bool {
 
 // run gives the answer. It is a step of the session's order.
 func (c *call) run() {
+	e := c.epoch.Load()
+	e.ephemerals.release(c.ephemeral)
+	if c.state.Load() == callAbandoned {
+		return
+	}
 	err := c.err
 	if err != nil {
 		if _, named := err.(*OpError); !named { //nolint:errorlint // only an error that is one itself needs no name
 			err = &OpError{Op: c.op, Path: c.path, Err: err}
 		}
 	}
-	e := c.epoch.Load()
-	e.ephemerals.release(c.ephemeral)
 	s := e.session
 	s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
 	c.typed.answer(err)
@@ -125,18 +128,20 @@ func (c *call) lost(why error) error {
 
 // vouches returns who had a part in the reply.
 func (c *call) vouches(code wire.Code) vouch {
-	switch c.opcode {
-	case wire.OpSync:
-		if code == wire.CodeOK {
-			return byLeader
-		}
-	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete, wire.OpSetData, wire.OpMulti:
-		switch code {
+	if c.opcode == wire.OpSync && code == wire.CodeOK {
+		return byLeader
+	}
+	if isWrite(c.opcode) {
+		switch code { //nolint:exhaustive // the others may be the server's alone
 		case wire.CodeOK, wire.CodeNoNode, wire.CodeBadVersion, wire.CodeNoChildrenForEphemerals, wire.CodeNodeExists, wire.CodeNotEmpty:
 			return byQuorum // a transaction that fails is proposed, too
 		}
 	}
 	return byServer
+}
+
+func isWrite(op wire.Op) bool {
+	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpMulti
 }
 
 // A request is a call with a result.
@@ -154,10 +159,18 @@ func (r *request[T]) take(reply *wire.Reply) (err error) {
 
 func (r *request[T]) answer(err error) { r.tell(r.result, err) }
 
-// start encodes a request and submits it, or refuses it in its turn.
-func start[T any](a Async, r *request[T], w *wire.Request) *call {
+func newRequest[T any](op, path string, convert func(*call, *wire.Reply) (T, error), tell func(T, error)) *request[T] {
+	r := &request[T]{convert: convert, tell: tell}
+	r.op, r.path = op, path
+	return r
+}
+
+// issue encodes a request and submits it, or refuses it in its turn.
+func issue[T any](a Async, r *request[T], w *wire.Request) *call {
 	s, c := a.session, &r.call
 	c.typed, c.opcode, c.target, c.ops, c.number, c.began = r, w.Op, w.Path, w.Ops, a.epoch, s.clock.now()
+	c.write, c.plants = isWrite(w.Op), w.Watch
+	c.absent = w.Op == wire.OpExists && !w.Watch
 	c.frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
 	if err := s.fits(len(c.frame) - 4); err != nil {
 		return refuse(a, r, err)
@@ -174,6 +187,11 @@ func frameSize(w *wire.Request) int {
 	}
 	for i := range w.Ops {
 		n += frameSize(&w.Ops[i])
+	}
+	for _, paths := range w.Watches {
+		for _, path := range paths {
+			n += 4 + len(path)
+		}
 	}
 	return n
 }
