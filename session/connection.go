@@ -30,7 +30,7 @@ type connection struct {
 	phase     phase
 	proven    bool          // it was open for a while
 	why       error         // it failed
-	greeted   time.Duration // when the connect request was sent
+	greeted   time.Duration // when the connect request was sent; -1 before
 	lease     lease
 	xid       int32         // the newest that was used
 	pending   fifo[*call]   // sent, and not answered
@@ -40,6 +40,7 @@ type connection struct {
 	restored  time.Duration // when such an answer came last
 	parting   bool          // the request to close the session has gone out
 	asked     time.Duration // when the newest request was sent that keeps the session alive
+	commits   bool          // the newest heartbeat is a transaction
 
 	// These belong to the goroutine that reads.
 	reader frameReader
@@ -58,7 +59,7 @@ const (
 
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
 	return &connection{
-		epoch: e, server: server, socket: socket, made: e.session.clock.now(),
+		epoch: e, server: server, socket: socket, made: e.session.clock.now(), greeted: -1,
 		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
 		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
 	}
@@ -201,20 +202,16 @@ func (l *connection) openIfRestored() {
 	}
 }
 
-// heartbeat has the leader hear from the session. If somebody relies on the session, it
-// is followed by a transaction that changes nothing: only that proves that a quorum
-// follows the leader. Locked.
+// heartbeat has the leader hear from the session. While somebody relies on the session, every
+// second heartbeat is a transaction that changes nothing: only that proves that a
+// quorum follows the leader. Locked.
 func (l *connection) heartbeat() {
 	l.asked = l.epoch.session.clock.now()
-	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(wire.Code) error {
-		l.epoch.mu.Lock()
-		defer l.epoch.mu.Unlock()
-		if l.phase != failed && !l.parting && l.epoch.session.strict() {
-			l.ask(&wire.Request{Op: wire.OpMulti, Ops: []wire.Request{{Op: wire.OpCheck, Path: "/", Version: AnyVersion}}},
-				func(wire.Code) error { return nil })
-		}
-		return nil
-	})
+	r := &wire.Request{Op: wire.OpSync, Path: "/"}
+	if l.commits = !l.commits && l.epoch.session.strict(); l.commits {
+		r = &wire.Request{Op: wire.OpMulti, Ops: []wire.Request{{Op: wire.OpCheck, Path: "/", Version: AnyVersion}}}
+	}
+	l.ask(r, func(wire.Code) error { return nil })
 }
 
 // part tells the server that the session ends. Locked.

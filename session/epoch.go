@@ -66,7 +66,7 @@ func termsOf(timeout, tick time.Duration) terms {
 	t := terms{
 		timeout:   timeout - min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond),
 		report:    tick * 5 / 8, // half a tick, and what a server needs for it
-		heartbeat: timeout / 6,
+		heartbeat: timeout / 9,
 	}
 	// The newest sign of life that is proven to have been reported is that many
 	// heartbeats older than the one that is overdue.
@@ -176,7 +176,7 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	switch {
 	case l.phase != greeting:
 		return l.why
-	case l.greeted == 0:
+	case l.greeted < 0:
 		return wire.ErrMalformed // nobody has asked
 	case h.Session == 0 && e.id == 0:
 		return errors.New("the server refused a new session")
