@@ -223,7 +223,7 @@ func answers(op Op, ops []Request, results []Result) bool {
 		case got == OpError && (failed || op == OpMultiRead):
 		case failed:
 			return false
-		case sent != got && !(sent.IsCreate() && got.IsCreate()):
+		case sent != got && (!sent.IsCreate() || !got.IsCreate()):
 			return false
 		}
 	}
