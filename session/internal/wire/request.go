@@ -45,6 +45,13 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 // SetXid changes the transaction id of a frame that AppendRequest has made.
 func SetXid(frame []byte, xid int32) { binary.BigEndian.PutUint32(frame[4:], uint32(xid)) }
 
+// ParseRequestHeader reads how the body of a request begins.
+func ParseRequestHeader(body []byte) (xid int32, op Op, err error) {
+	d := decoder{rest: body}
+	xid, op = d.int32(), Op(d.int32())
+	return xid, op, d.err()
+}
+
 // ParseRequest reads the body of a request. As ZooKeeper does, it ignores what
 // follows. If the body is malformed, what could be read of it is returned beside the
 // error, xid and operation first.
