@@ -41,45 +41,73 @@ const (
 	CodeThrottledOp                  Code = -127
 )
 
-var codeNames = map[Code]string{
-	CodeOK:                           "OK",
-	CodeSystemError:                  "SystemError",
-	CodeRuntimeInconsistency:         "RuntimeInconsistency",
-	CodeDataInconsistency:            "DataInconsistency",
-	CodeConnectionLoss:               "ConnectionLoss",
-	CodeMarshalling:                  "MarshallingError",
-	CodeUnimplemented:                "Unimplemented",
-	CodeOperationTimeout:             "OperationTimeout",
-	CodeBadArguments:                 "BadArguments",
-	CodeUnknownSession:               "UnknownSession",
-	CodeNewConfigNoQuorum:            "NewConfigNoQuorum",
-	CodeReconfigInProgress:           "ReconfigInProgress",
-	CodeAPIError:                     "APIError",
-	CodeNoNode:                       "NoNode",
-	CodeNoAuth:                       "NoAuth",
-	CodeBadVersion:                   "BadVersion",
-	CodeNoChildrenForEphemerals:      "NoChildrenForEphemerals",
-	CodeNodeExists:                   "NodeExists",
-	CodeNotEmpty:                     "NotEmpty",
-	CodeSessionExpired:               "SessionExpired",
-	CodeInvalidCallback:              "InvalidCallback",
-	CodeInvalidACL:                   "InvalidACL",
-	CodeAuthFailed:                   "AuthFailed",
-	CodeSessionMoved:                 "SessionMoved",
-	CodeNotReadOnly:                  "NotReadOnly",
-	CodeEphemeralOnLocalSession:      "EphemeralOnLocalSession",
-	CodeNoWatcher:                    "NoWatcher",
-	CodeRequestTimeout:               "RequestTimeout",
-	CodeReconfigDisabled:             "ReconfigDisabled",
-	CodeSessionClosedRequireSASLAuth: "SessionClosedRequireSASLAuth",
-	CodeQuotaExceeded:                "QuotaExceeded",
-	CodeThrottledOp:                  "ThrottledOp",
-}
-
 // String returns the code's name in ZooKeeper.
 func (c Code) String() string {
-	if name, ok := codeNames[c]; ok {
-		return name
+	switch c {
+	case CodeOK:
+		return "OK"
+	case CodeSystemError:
+		return "SystemError"
+	case CodeRuntimeInconsistency:
+		return "RuntimeInconsistency"
+	case CodeDataInconsistency:
+		return "DataInconsistency"
+	case CodeConnectionLoss:
+		return "ConnectionLoss"
+	case CodeMarshalling:
+		return "MarshallingError"
+	case CodeUnimplemented:
+		return "Unimplemented"
+	case CodeOperationTimeout:
+		return "OperationTimeout"
+	case CodeBadArguments:
+		return "BadArguments"
+	case CodeUnknownSession:
+		return "UnknownSession"
+	case CodeNewConfigNoQuorum:
+		return "NewConfigNoQuorum"
+	case CodeReconfigInProgress:
+		return "ReconfigInProgress"
+	case CodeAPIError:
+		return "APIError"
+	case CodeNoNode:
+		return "NoNode"
+	case CodeNoAuth:
+		return "NoAuth"
+	case CodeBadVersion:
+		return "BadVersion"
+	case CodeNoChildrenForEphemerals:
+		return "NoChildrenForEphemerals"
+	case CodeNodeExists:
+		return "NodeExists"
+	case CodeNotEmpty:
+		return "NotEmpty"
+	case CodeSessionExpired:
+		return "SessionExpired"
+	case CodeInvalidCallback:
+		return "InvalidCallback"
+	case CodeInvalidACL:
+		return "InvalidACL"
+	case CodeAuthFailed:
+		return "AuthFailed"
+	case CodeSessionMoved:
+		return "SessionMoved"
+	case CodeNotReadOnly:
+		return "NotReadOnly"
+	case CodeEphemeralOnLocalSession:
+		return "EphemeralOnLocalSession"
+	case CodeNoWatcher:
+		return "NoWatcher"
+	case CodeRequestTimeout:
+		return "RequestTimeout"
+	case CodeReconfigDisabled:
+		return "ReconfigDisabled"
+	case CodeSessionClosedRequireSASLAuth:
+		return "SessionClosedRequireSASLAuth"
+	case CodeQuotaExceeded:
+		return "QuotaExceeded"
+	case CodeThrottledOp:
+		return "ThrottledOp"
 	}
 	return "error " + strconv.Itoa(int(c))
 }

@@ -7,7 +7,8 @@ type ConnectRequest struct {
 	Timeout  int32 // in ms
 	Session  int64 // 0 for a new one
 	Password []byte
-	ReadOnly bool // old clients do not send it
+	ReadOnly bool
+	Old      bool // ReadOnly is not sent, nor wanted in the response
 }
 
 // A ConnectResponse is the first frame of a server. It has no header.
@@ -16,7 +17,8 @@ type ConnectResponse struct {
 	Timeout  int32 // in ms
 	Session  int64 // 0 if the session is over
 	Password []byte
-	ReadOnly bool // old servers do not send it
+	ReadOnly bool
+	Old      bool // ReadOnly is not sent
 }
 
 // AppendConnectRequest appends a frame.
@@ -28,7 +30,9 @@ func AppendConnectRequest(b []byte, r *ConnectRequest) []byte {
 	b = appendInt32(b, r.Timeout)
 	b = appendInt64(b, r.Session)
 	b = appendBuffer(b, r.Password)
-	b = appendBool(b, r.ReadOnly)
+	if !r.Old {
+		b = appendBool(b, r.ReadOnly)
+	}
 	setLength(b[at:])
 	return b
 }
@@ -44,9 +48,7 @@ func ParseConnectRequest(body []byte) (ConnectRequest, error) {
 		Session:  d.int64(),
 		Password: d.buffer(),
 	}
-	if len(d.rest) > 0 {
-		r.ReadOnly = d.bool()
-	}
+	r.ReadOnly, r.Old = d.readOnly()
 	return r, d.err()
 }
 
@@ -58,7 +60,9 @@ func AppendConnectResponse(b []byte, r *ConnectResponse) []byte {
 	b = appendInt32(b, r.Timeout)
 	b = appendInt64(b, r.Session)
 	b = appendBuffer(b, r.Password)
-	b = appendBool(b, r.ReadOnly)
+	if !r.Old {
+		b = appendBool(b, r.ReadOnly)
+	}
 	setLength(b[at:])
 	return b
 }
@@ -72,8 +76,13 @@ func ParseConnectResponse(body []byte) (ConnectResponse, error) {
 		Session:  d.int64(),
 		Password: d.buffer(),
 	}
-	if len(d.rest) > 0 {
-		r.ReadOnly = d.bool()
-	}
+	r.ReadOnly, r.Old = d.readOnly()
 	return r, d.end()
+}
+
+func (d *decoder) readOnly() (is, old bool) {
+	if len(d.rest) == 0 {
+		return false, true
+	}
+	return d.bool(), false
 }

@@ -1,5 +1,7 @@
 package wire
 
+import "encoding/binary"
+
 // A Header begins every reply.
 type Header struct {
 	Xid  int32
@@ -55,6 +57,9 @@ func AppendReply(b []byte, h Header, op Op, r *Reply) []byte {
 	setLength(b[at:])
 	return b
 }
+
+// SetCode changes the error of a frame that AppendReply has made.
+func SetCode(frame []byte, c Code) { binary.BigEndian.PutUint32(frame[4+4+8:], uint32(c)) }
 
 func appendReply(b []byte, op Op, r *Reply) []byte {
 	switch op { //nolint:exhaustive // the others have no record
@@ -223,7 +228,7 @@ func answers(op Op, ops []Request, results []Result) bool {
 		case got == OpError && (failed || op == OpMultiRead):
 		case failed:
 			return false
-		case sent != got && !(sent.IsCreate() && got.IsCreate()):
+		case sent != got && (!sent.IsCreate() || !got.IsCreate()):
 			return false
 		}
 	}

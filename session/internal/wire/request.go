@@ -3,12 +3,13 @@ package wire
 import "encoding/binary"
 
 // A Request is a request of any kind, or an operation of a multi. Each operation uses
-// the fields that its record has in ZooKeeper.
+// the fields that its record has in ZooKeeper. The records of reconfig and of what only
+// servers send are not looked into.
 type Request struct {
 	Op      Op
 	Path    string
 	NoPath  bool   // the path is null
-	Data    []byte // of a node, a secret of auth, a token of sasl; the body of unknown operations
+	Data    []byte // of a node, the secret of auth, the token of sasl; for others the whole record
 	ACL     []ACL
 	Flags   int32 // of a create
 	TTL     int64 // in ms
@@ -17,9 +18,8 @@ type Request struct {
 	Kind    int32  // of checkWatches and removeWatches, the mode of addWatch, the type of auth
 	Scheme  string // of auth
 	Ops     []Request
-	Zxid    int64       // the last seen, of setWatches; the version of a reconfig
+	Zxid    int64       // of setWatches: the last seen
 	Watches [5][]string // data, exist, child; of setWatches2 also persistent, recursive
-	Servers [3]string   // of a reconfig: joining, leaving, members
 }
 
 // AppendRequest appends a frame.
@@ -44,6 +44,13 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 
 // SetXid changes the transaction id of a frame that AppendRequest has made.
 func SetXid(frame []byte, xid int32) { binary.BigEndian.PutUint32(frame[4:], uint32(xid)) }
+
+// ParseRequestHeader reads how the body of a request begins.
+func ParseRequestHeader(body []byte) (xid int32, op Op, err error) {
+	d := decoder{rest: body}
+	xid, op = d.int32(), Op(d.int32())
+	return xid, op, d.err()
+}
 
 // ParseRequest reads the body of a request. As ZooKeeper does, it ignores what
 // follows. If the body is malformed, what could be read of it is returned beside the
@@ -113,11 +120,6 @@ func appendBody(b []byte, r *Request) []byte {
 		b = appendBuffer(appendString(appendInt32(b, r.Kind), r.Scheme), r.Data)
 	case OpSASL:
 		b = appendBuffer(b, r.Data)
-	case OpReconfig:
-		for _, s := range r.Servers {
-			b = appendString(b, s)
-		}
-		b = appendInt64(b, r.Zxid)
 	case OpPing, OpCloseSession, OpWhoAmI, OpMulti, OpMultiRead:
 	default:
 		b = append(b, r.Data...)
@@ -162,11 +164,6 @@ func (d *decoder) body(r *Request) {
 		r.Data = d.buffer()
 	case OpSASL:
 		r.Data = d.buffer()
-	case OpReconfig:
-		for i := range r.Servers {
-			r.Servers[i], _ = d.string()
-		}
-		r.Zxid = d.int64()
 	case OpPing, OpCloseSession, OpWhoAmI, OpMulti, OpMultiRead:
 	default:
 		r.Data = d.take(len(d.rest))
