@@ -100,6 +100,9 @@ func (e *ServerError) Is(target error) bool {
 // Over reports whether a request failed because its session is over.
 func Over(err error) bool { return isAny(err, ErrExpired, ErrClosed) }
 
+// Busy reports whether a request is to be repeated after a pause.
+func Busy(err error) bool { return errors.Is(err, ErrBusy) }
+
 // Passing reports whether a request that failed may succeed if it is made again: the connection
 // was lost, the server was busy, or the request belonged to no epoch and its session
 // expired. If [InDoubt], look first whether it was done.
