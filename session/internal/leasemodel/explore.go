@@ -41,8 +41,8 @@ func (v Variant) Explore(schedules int) Result {
 		if w.firm {
 			e.Committed++
 		}
-		if w.now < e.at {
-			e.schedule, e.at = s, w.now
+		if w.failedAt < e.at {
+			e.schedule, e.at = s, w.failedAt
 		}
 	}
 	return r
@@ -51,7 +51,7 @@ func (v Variant) Explore(schedules int) Result {
 // Trace returns what happened in the example, without the faults that do not matter.
 func (e *Example) Trace() string {
 	way := e.schedule.run(e.variant, new(Tally), nil).failed
-	for i := 0; i < len(e.schedule.faults); {
+	for i := 0; i < len(e.schedule.faults)-1; {
 		less := e.schedule
 		less.faults = slices.Delete(slices.Clone(less.faults), i, i+1)
 		if less.run(e.variant, new(Tally), nil).failed == way {

@@ -73,7 +73,7 @@ type faultKind int
 
 const (
 	holdLink     faultKind = iota // one direction between two servers
-	lateReport                    // leader to follower is held, then follower to leader
+	ambush                        // what a client depends on is held for a moment, then follower to leader is cut
 	desert                        // followers leave their leader, which does not notice
 	restart                       // a server leaves its leader, or its lead
 	breakClient                   // the connection of a client ends
@@ -117,8 +117,9 @@ type world struct {
 	clients               []*client
 	held                  map[[2]int]time.Duration // server links, by sender and receiver, and until when
 
-	failed Failure
-	firm   bool // the expiry was committed, not only possible
+	failed   Failure
+	failedAt time.Duration
+	firm     bool // the expiry was committed, not only possible
 }
 
 // An occurrence is something that is to happen.
@@ -273,8 +274,8 @@ type member struct {
 type count struct {
 	from, timeout time.Duration
 	known         bool
-	closing       bool // its expiry was proposed
-	timed         bool // a timer runs until it is due
+	closing       bool          // its expiry was proposed
+	timed         time.Duration // when it is looked at; 0 if never
 }
 
 func (r *reign) due(session int) time.Duration {
@@ -296,12 +297,16 @@ func (r *reign) touch(session int, timeout time.Duration) bool {
 // time has a look at a session when it is due.
 func (r *reign) time(session int) {
 	c, w := &r.counts[session], r.leader.w
-	if c.timed {
+	due := r.due(session)
+	if c.timed != 0 && c.timed <= due {
 		return
 	}
-	c.timed = true
-	w.after(r.due(session)-w.now, func() {
-		c.timed = false
+	c.timed = due
+	w.after(max(due-w.now, 0), func() {
+		if c.timed != due {
+			return // it has become due earlier
+		}
+		c.timed = 0
 		if r.over || !c.known || c.closing {
 			return
 		}
@@ -611,9 +616,12 @@ type client struct {
 
 	conn   *conn
 	lease  Rule             // of the newest connection that was greeted
+	leader *reign           // of that connection
 	former [2]time.Duration // deadlines that earlier ones proved: not trusting, trusting
 	owed   time.Duration    // credit for the next connection
 	owes   bool
+
+	shut time.Duration // no connection begins before
 
 	contenders [2]contender
 	numbers    int
@@ -634,6 +642,8 @@ type conn struct {
 	closed   bool
 	timeout  time.Duration // as granted
 	shorter  bool          // the leader agreed to a shorter one
+	answers  int           // after so many more, then is called
+	then     func()
 }
 
 // A request waits for its answer.
@@ -713,18 +723,14 @@ func (w *world) judge(c *client) {
 		return
 	}
 	newest := w.reigns[len(w.reigns)-1]
-	var own *reign
-	if c.conn != nil {
-		own = c.conn.server.reign
-	}
 	late := func(r *reign) bool {
 		return r != nil && !r.over && r.counts[c.id].known && (r.counts[c.id].closing || r.due(c.id) <= w.now)
 	}
 	switch {
 	case c.holding() && late(newest):
-		w.fail(newest, c, false)
-	case !c.contending() && late(own):
-		w.failed = Idle
+		w.fail(newest, c)
+	case !c.contending() && late(c.leader):
+		w.failed, w.failedAt = Idle, w.now
 	}
 }
 
@@ -735,18 +741,20 @@ func (w *world) expired(r *reign, session int) {
 		w.logf("the expiry of session %d is committed by leader %d", session, r.leader.id)
 	}
 	if c := w.clients[session]; c.believes() && c.holding() {
-		w.failed = None // it is worse
-		w.fail(r, c, true)
+		w.fail(r, c)
+		w.firm = true
 	}
 }
 
-func (w *world) fail(r *reign, c *client, firm bool) {
-	w.failed, w.firm = Deposed, firm
-	if c.conn != nil && c.conn.server.reign == r {
-		w.failed = Report
+func (w *world) fail(r *reign, c *client) {
+	if w.failed == None {
+		w.failed, w.failedAt = Deposed, w.now
+		if c.leader == r {
+			w.failed = Report
+		}
 	}
 	if w.trace != nil {
-		w.logf("client %d holds, and counts on itself until %v", c.id, time.Duration(float64(c.until(false))/c.rate))
+		w.logf("client %d holds, and counts on itself until %.3f", c.id, c.until(false).Seconds()/c.rate)
 	}
 }
 
@@ -757,7 +765,7 @@ func (c *client) dial() {
 		return
 	}
 	s := w.servers[w.rng.IntN(len(w.servers))]
-	if s.reign == nil {
+	if s.reign == nil || c.shut > w.now {
 		w.after(w.upTo(Timeout/50), c.dial)
 		return
 	}
@@ -771,8 +779,8 @@ func (c *client) dial() {
 
 // watch closes a connection on which nothing is answered.
 func (n *conn) watch() {
-	patience := n.c.timeout / 4
-	n.c.w.after(patience/4, func() {
+	patience := n.c.timeout / 3
+	n.c.w.after(patience/8, func() {
 		switch {
 		case n.closed:
 		case len(n.waiting) > 0 && n.c.w.now-n.waiting[0].real > patience:
@@ -781,6 +789,14 @@ func (n *conn) watch() {
 			n.watch()
 		}
 	})
+}
+
+// hold lets messages of one direction wait.
+func (n *conn) hold(p *pipe, d time.Duration) {
+	if w := n.c.w; w.trace != nil {
+		w.logf("client %d and server %d: replies held %v, for %v", n.c.id, n.server.id, p == n.down, d)
+	}
+	p.heldTo = max(p.heldTo, n.c.w.now+d)
 }
 
 // close ends a connection. The client notices at once, and dials again.
@@ -913,6 +929,9 @@ func (c *client) answered(q *request) {
 		return
 	}
 	n.waiting = n.waiting[1:]
+	if n.answers--; n.answers == 0 {
+		n.then()
+	}
 	if q.refused {
 		c.end()
 		return
@@ -978,6 +997,7 @@ func (c *client) accepted(q *request) {
 		}
 	}
 	n.open, n.shorter, c.greeted = true, false, true
+	c.leader = n.server.reign
 	c.lease = w.variant.Rule(w.tick, q.sent, created)
 	if c.owes || w.variant.CreditsAll && c.contending() {
 		c.lease.Credit(c.owed)
@@ -1042,8 +1062,12 @@ func (c *client) contend(t *contender) {
 		if w.trace != nil {
 			w.logf("client %d has a contender more, %d", c.id, c.numbers)
 		}
-		if c.conn != nil && c.conn.open {
-			c.conn.send(create, ByQuorum, t.number)
+		if n := c.conn; n != nil && n.open {
+			w.after(w.upTo(w.delay)*time.Duration(w.rng.IntN(3)), func() {
+				if t.active == 1 && t.number == c.numbers {
+					n.send(create, ByQuorum, t.number)
+				}
+			})
 		}
 	}
 	pause := w.upTo(Timeout / 4)
@@ -1073,21 +1097,37 @@ func (w *world) strike(f fault) {
 			a, b = b, a
 		}
 		hold(a.id, b.id, f.lasts)
-	case lateReport:
-		if c.conn != nil {
-			a = c.conn.server
-		}
-		if a.m == nil {
+	case ambush:
+		n := c.conn
+		if n == nil || n.server.m == nil {
 			return
 		}
-		leader := a.reign.leader
-		short := f.lasts / 4
-		hold(leader.id, a.id, short)
-		w.after(short+w.upTo(4*w.delay)-min(short, 2*w.delay), func() { hold(a.id, leader.id, 2*f.lasts) })
+		c.shut = w.now + w.upTo(3*Timeout)
+		follower, leader, short := n.server.id, n.server.reign.leader.id, f.lasts/8
+		switch w.rng.IntN(4) {
+		case 0:
+			n.hold(n.up, short)
+		case 1:
+			n.hold(n.down, short)
+		default:
+			hold(leader, follower, short)
+		}
+		cut := func() { hold(follower, leader, 2*Timeout) }
+		switch w.rng.IntN(3) {
+		case 0:
+			w.after(w.upTo(short), cut)
+		case 1:
+			w.after(short+w.upTo(w.tick/2), cut)
+		default:
+			w.after(max(short-w.delay, 0), func() { n.answers, n.then = 1+w.rng.IntN(6), cut })
+		}
 	case desert:
 		r := w.reigns[len(w.reigns)-1]
 		if r.over {
 			return
+		}
+		if w.oneIn(2) {
+			c.shut = w.now + w.upTo(3*Timeout)
 		}
 		leave := len(r.members) - w.rng.IntN(2)
 		for _, m := range slices.Clone(r.members[:max(leave, 0)]) {
@@ -1114,11 +1154,11 @@ func (w *world) strike(f fault) {
 		}
 	case holdRequests:
 		if c.conn != nil {
-			c.conn.up.heldTo = w.now + f.lasts/2
+			c.conn.hold(c.conn.up, f.lasts/4)
 		}
 	case holdReplies:
 		if c.conn != nil {
-			c.conn.down.heldTo = w.now + f.lasts/2
+			c.conn.hold(c.conn.down, f.lasts/4)
 		}
 	case faultKinds:
 	}
@@ -1133,12 +1173,15 @@ type schedule struct {
 func newSchedule(seed uint64) schedule {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := schedule{seed: seed}
-	at := time.Duration(0)
+	at, pace := time.Duration(0), Timeout/time.Duration(2+rng.IntN(20))
 	for range 2 + rng.IntN(8) {
-		at += time.Duration(rng.Int64N(int64(Timeout / 2)))
+		at += time.Duration(rng.Int64N(int64(pace)))
+		if rng.IntN(8) == 0 {
+			at += time.Duration(rng.Int64N(int64(Timeout)))
+		}
 		s.faults = append(s.faults, fault{
 			at: at, kind: faultKind(rng.IntN(int(faultKinds))), x: rng.IntN(1 << 16),
-			lasts: Timeout * time.Duration(1+rng.IntN(40)) / 20,
+			lasts: Timeout * time.Duration(1+rng.IntN(40)) / time.Duration(20+rng.IntN(2)*180),
 		})
 	}
 	return s
@@ -1160,11 +1203,14 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 		if unequal {
 			most = pick(Timeout, Timeout*2/3, Timeout/3)
 		}
-		n := &server{w: w, id: id, least: most / 4, most: most}
+		n := &server{w: w, id: id, most: most}
+		if unequal && w.oneIn(2) {
+			n.least = most
+		}
 		w.servers = append(w.servers, n)
 	}
 	for id := range 1 + rng.IntN(2) {
-		c := &client{w: w, id: id, rate: w.clock(), timeout: Timeout, busy: pick(0, Timeout/10, Timeout/40)}
+		c := &client{w: w, id: id, rate: w.clock(), timeout: Timeout, busy: pick(0, 0, Timeout/10, Timeout/40)}
 		w.clients = append(w.clients, c)
 		w.after(w.upTo(w.tick), c.dial)
 		w.after(w.upTo(w.tick), c.live)
@@ -1183,7 +1229,8 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 	for _, f := range s.faults {
 		w.after(2*w.tick+f.at, func() { w.strike(f) })
 	}
-	for w.now < 6*Timeout && w.failed == None && slices.ContainsFunc(w.clients, func(c *client) bool { return !c.lost }) {
+	end := 2*w.tick + 2*Timeout + s.faults[len(s.faults)-1].at
+	for w.now < end && !w.firm && (w.failed == None || w.now < w.failedAt+Timeout) && slices.ContainsFunc(w.clients, func(c *client) bool { return !c.lost }) {
 		w.step()
 	}
 	return w
