@@ -22,7 +22,8 @@ type Example struct {
 	at       time.Duration
 }
 
-// Explore plays the schedules of the seeds from 0 up.
+// Explore plays the schedules of the seeds from 0 up. It stops early when it has found
+// every failure that the variant must have.
 func (v Variant) Explore(schedules int) Result {
 	r := Result{Failures: make(map[Failure]*Example)}
 	r.Tally.Tightest = time.Hour
@@ -43,6 +44,9 @@ func (v Variant) Explore(schedules int) Result {
 		}
 		if w.failedAt < e.at {
 			e.schedule, e.at = s, w.failedAt
+		}
+		if !slices.ContainsFunc(v.Fails, func(f Failure) bool { return r.Failures[f] == nil }) && len(v.Fails) > 0 {
+			break
 		}
 	}
 	return r

@@ -1,3 +1,5 @@
+// Package leasemodel is a model of what the lease of a session depends on, for the tests
+// of that lease.
 package leasemodel
 
 import (
@@ -13,7 +15,8 @@ import (
 // delay messages and be cut in one direction. The clocks of clients and leaders run at
 // different rates. Everything is a function of a seed. The rule is given.
 
-const Timeout = 6 * time.Second // that clients ask for
+// Timeout is the session timeout that clients ask for.
+const Timeout = 6 * time.Second
 
 // A Party is a part of the system that an answer rests on.
 type Party int
@@ -29,8 +32,6 @@ const (
 type Rule interface {
 	// Answered follows the answer to a request.
 	Answered(sent, now time.Duration, by Party)
-	// Credit follows the beginning of the first hold.
-	Credit(now time.Duration)
 	// Since returns from when on the session has a whole timeout.
 	Since(trusting bool) time.Duration
 }
@@ -42,10 +43,11 @@ type Variant struct {
 	// Rule begins with an accepted handshake that was sent at the given time.
 	Rule func(tick, sent time.Duration, created bool) Rule
 
-	CreditsAll bool // connections that open while something is held are credited, too
-	LastTerm   bool // the timeout of the newest handshake counts, not the shortest
+	Relies   bool // each connection that opens while something is held is relied on like the first
+	LastTerm bool // the timeout of the newest handshake counts, not the shortest
 
-	// Fails are the ways in which some deadline must be too late.
+	// Fails are the ways in which some deadline must be too late; none for a rule that is
+	// sound.
 	Fails []Failure
 }
 
@@ -614,12 +616,11 @@ type client struct {
 	greeted bool // the session was made
 	lost    bool
 
-	conn   *conn
-	lease  Rule             // of the newest connection that was greeted
-	leader *reign           // of that connection
-	former [2]time.Duration // deadlines that earlier ones proved: not trusting, trusting
-	owed   time.Duration    // credit for the next connection
-	owes   bool
+	conn    *conn
+	lease   Rule          // of the newest connection that was greeted
+	leader  *reign        // of that connection
+	trusted time.Duration // as in the session
+	proved  time.Duration
 
 	shut time.Duration // no connection begins before
 
@@ -640,6 +641,7 @@ type conn struct {
 	waiting  []*request // at the client, in order
 	open     bool
 	closed   bool
+	commits  bool          // the last heartbeat was a transaction
 	timeout  time.Duration // as granted
 	shorter  bool          // the leader agreed to a shorter one
 	answers  int           // after so many more, then is called
@@ -670,6 +672,10 @@ const (
 	create
 )
 
+func (k requestKind) String() string {
+	return [...]string{"greet", "read", "list", "sync", "heartbeat", "create"}[k]
+}
+
 func (c *client) time() time.Duration { return time.Duration(float64(c.w.now) * c.rate) }
 
 func margin(timeout time.Duration) time.Duration {
@@ -679,20 +685,30 @@ func margin(timeout time.Duration) time.Duration {
 func (c *client) contending() bool { return c.contenders[0].active+c.contenders[1].active > 0 }
 func (c *client) holding() bool    { return c.contenders[0].granted+c.contenders[1].granted > 0 }
 
-func (c *client) until(trusting bool) time.Duration {
-	i := 0
-	if trusting {
-		i = 1
+// until returns the deadline.
+func (c *client) until() time.Duration {
+	since := c.trusted
+	if c.contending() {
+		since = c.proved
 	}
-	return max(c.former[i], c.lease.Since(trusting)+c.timeout-margin(c.timeout))
+	return since + c.timeout - margin(c.timeout)
 }
+
+// prove counts what the newest connection has proved.
+func (c *client) prove() {
+	c.trusted = max(c.trusted, c.lease.Since(true))
+	c.proved = max(c.proved, c.lease.Since(false))
+}
+
+// rely is called when the client begins to hold something.
+func (c *client) rely() { c.proved = max(c.proved, c.trusted) }
 
 // believes reports whether the session still counts on itself.
 func (c *client) believes() bool {
 	if !c.greeted || c.lost {
 		return false
 	}
-	if c.time() >= c.until(!c.contending()) {
+	if c.time() >= c.until() {
 		c.end()
 	}
 	return !c.lost
@@ -706,7 +722,7 @@ func (c *client) end() {
 	}
 	if c.holding() {
 		c.w.tally.LostHolding++
-		dead := time.Duration(float64(c.until(!c.contending())) / c.rate)
+		dead := time.Duration(float64(c.until()) / c.rate)
 		r := c.w.reigns[len(c.w.reigns)-1]
 		if n := &r.counts[c.id]; !r.over && n.known && !n.closing {
 			c.w.tally.Tightest = min(c.w.tally.Tightest, r.due(c.id)-dead)
@@ -721,6 +737,9 @@ func (c *client) end() {
 func (w *world) judge(c *client) {
 	if w.failed != None || !c.believes() {
 		return
+	}
+	if c.conn != nil && c.conn.shorter {
+		return // nothing is promised until the answer is there
 	}
 	newest := w.reigns[len(w.reigns)-1]
 	late := func(r *reign) bool {
@@ -740,7 +759,7 @@ func (w *world) expired(r *reign, session int) {
 	if w.trace != nil {
 		w.logf("the expiry of session %d is committed by leader %d", session, r.leader.id)
 	}
-	if c := w.clients[session]; c.believes() && c.holding() {
+	if c := w.clients[session]; c.believes() && c.holding() && (c.conn == nil || !c.conn.shorter) {
 		w.fail(r, c)
 		w.firm = true
 	}
@@ -754,7 +773,7 @@ func (w *world) fail(r *reign, c *client) {
 		}
 	}
 	if w.trace != nil {
-		w.logf("client %d holds, and counts on itself until %.3f", c.id, c.until(false).Seconds()/c.rate)
+		w.logf("client %d holds, and counts on itself until %.3f", c.id, c.until().Seconds()/c.rate)
 	}
 }
 
@@ -810,7 +829,7 @@ func (n *conn) close() {
 	if len(n.waiting) > 0 && n.waiting[0].kind == greet {
 		w.tally.AnswerLost++
 		if n.shorter && !c.lost {
-			w.tally.Excluded++ // see doc.go
+			w.tally.Excluded++
 			c.lost = true
 		}
 	}
@@ -943,15 +962,10 @@ func (c *client) answered(q *request) {
 		c.accepted(q)
 	} else {
 		c.lease.Answered(q.sent, c.time(), q.by)
+		c.prove()
 	}
-	switch q.kind {
-	case sync:
-		if c.contending() {
-			n.send(heartbeat, ByQuorum, 0)
-		}
-	case create, list:
+	if q.kind == create || q.kind == list {
 		c.looked(q)
-	case greet, read, heartbeat:
 	}
 	w.judge(c)
 }
@@ -982,28 +996,26 @@ func (c *client) looked(q *request) {
 func (c *client) accepted(q *request) {
 	n, w := q.conn, c.w
 	created := !c.greeted
-	if c.lease != nil {
-		for i := range c.former {
-			c.former[i] = c.until(i == 1)
-		}
-	}
-	if n.timeout != c.timeout && (created || n.timeout < c.timeout || w.variant.LastTerm) {
-		if !created {
+	switch {
+	case created:
+		c.timeout = n.timeout
+	case n.timeout < c.timeout || w.variant.LastTerm:
+		if n.timeout != c.timeout {
 			w.tally.Shortened++
 		}
+		// The leader may count a shorter timeout from now on, and not from earlier.
+		shift := c.timeout - margin(c.timeout) - n.timeout + margin(n.timeout)
+		c.trusted, c.proved = min(c.trusted+shift, q.sent), min(c.proved+shift, q.sent)
 		c.timeout = n.timeout
-		for i := range c.former {
-			c.former[i] = min(c.former[i], q.sent+c.timeout-margin(c.timeout))
-		}
 	}
 	n.open, n.shorter, c.greeted = true, false, true
 	c.leader = n.server.reign
 	c.lease = w.variant.Rule(w.tick, q.sent, created)
-	if c.owes || w.variant.CreditsAll && c.contending() {
-		c.lease.Credit(c.owed)
-		c.owes = false
+	c.prove()
+	if w.variant.Relies && c.contending() {
+		c.rely()
 	}
-	n.send(sync, ByLeader, 0)
+	n.beat()
 	for i := range c.contenders {
 		if t := &c.contenders[i]; t.active == 1 && t.granted == 0 {
 			n.send(list, ByServer, t.number)
@@ -1014,11 +1026,20 @@ func (c *client) accepted(q *request) {
 // live sends heartbeats.
 func (c *client) live() {
 	if c.conn != nil && c.conn.open && c.believes() {
-		c.conn.send(sync, ByLeader, 0)
+		c.conn.beat()
 	}
 	if !c.lost {
-		c.w.after(time.Duration(float64(c.timeout/6)/c.rate), c.live)
+		c.w.after(time.Duration(float64(c.timeout/9)/c.rate), c.live)
 	}
+}
+
+// beat sends a heartbeat. While something is held, every second one is a transaction.
+func (n *conn) beat() {
+	if n.commits = !n.commits && n.c.contending(); n.commits {
+		n.send(heartbeat, ByQuorum, 0)
+		return
+	}
+	n.send(sync, ByLeader, 0)
 }
 
 // chat sends requests that nobody needs.
@@ -1048,14 +1069,9 @@ func (c *client) contend(t *contender) {
 		if w.trace != nil {
 			w.logf("client %d has a contender less", c.id)
 		}
-		if !c.contending() {
-			c.owes = false
-		}
 	default:
 		if !c.contending() {
-			c.lease.Credit(c.time())
-			c.owed = c.time()
-			c.owes = c.conn == nil || !c.conn.open
+			c.rely()
 		}
 		c.numbers++
 		*t = contender{active: 1, number: c.numbers}
