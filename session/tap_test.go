@@ -35,10 +35,14 @@ type strike struct {
 	request  func(frame []byte) ([]byte, error)
 	reply    func(c *tapped, frame []byte) ([]byte, error)
 	greeting func(frame []byte) []byte // instead of the server's handshake
+	auth     int32                     // the error with which credentials are answered
 	always   bool                      // not only once
 }
 
-const target = "/target"
+const (
+	target   = "/target"
+	patience = 5 * time.Minute // with a request, by the clock of the bubble
+)
 
 // Operations and transaction ids of the protocol.
 const (
@@ -212,6 +216,8 @@ func (c *tapped) reply(frame []byte) error {
 		if strike.greeting != nil {
 			frame = strike.greeting(frame)
 		}
+	} else if len(frame) >= replyHeader && int32At(frame, 0) == xidAuth {
+		frame = withInt32(frame, 12, strike.auth)
 	} else if struck && strike.reply != nil {
 		var err error
 		if frame, err = strike.reply(c, frame); err != nil {
