@@ -110,7 +110,7 @@ func (a Async) later(e *errand, path string, why error, do func()) {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			s.do(do)
+			s.order.put(do)
 		case <-s.closing:
 		}
 	})

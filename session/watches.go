@@ -1,12 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // How many watches are kept that nobody wants at the moment, unless there is much to
@@ -154,7 +154,7 @@ func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Readin
 		err = s.enlist(a, key, sub)
 	}
 	if err != nil {
-		s.do(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
+		s.order.put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
 	}
 	return sub
 }
@@ -288,31 +288,25 @@ func (s *Session) drop(e *watchEntry) []*Subscription {
 // arm reads a node, which plants the watch.
 func (s *Session) arm(e *watchEntry) {
 	e.armed = false
-	key, probing := e.key, e.key.kind == watchData && e.absent
-	c := &call{op: "watch", path: s.relative(key.path), number: e.epoch.number, watch: key.path, began: time.Now()}
-	r := Reading{}
-	c.do = func(conn *zk.Conn) (err error) {
-		r, err = readAspect(conn, key, probing)
-		return err
+	probing := e.key.kind == watchData && e.absent
+	w := wire.Request{Op: wire.OpGetData, Path: e.key.path, Watch: true}
+	switch {
+	case e.key.kind == watchChildren:
+		w.Op = wire.OpGetChildren2
+	case probing:
+		w.Op = wire.OpExists
 	}
-	c.answer = func(err error) {
-		r.Zxid = c.zxid
-		s.answered(e, r, probing, err)
+	r := newRequest[Reading]("watch", s.relative(e.key.path), readingIn, nil)
+	r.tell = func(found Reading, err error) {
+		found.Zxid = r.zxid
+		s.answered(e, found, probing, err)
 	}
-	s.submit(c)
+	issue(s.Async(e.epoch.number), r, &w)
 }
 
-func readAspect(conn *zk.Conn, key watchKey, probing bool) (Reading, error) {
-	switch {
-	case key.kind == watchChildren:
-		names, stat, err := conn.Children(key.path)
-		return Reading{Names: names, Stat: statOf(stat)}, err
-	case probing:
-		_, stat, err := conn.Exists(key.path) // the link sees whether there is none
-		return Reading{Stat: statOf(stat)}, err
-	}
-	data, stat, err := conn.Get(key.path)
-	return Reading{Data: data, Stat: statOf(stat)}, err
+func readingIn(c *call, r *wire.Reply) (Reading, error) {
+	reading := Reading{Stat: statOf(&r.Stat), Data: bytes.Clone(r.Data), Names: r.Names}
+	return reading, nil
 }
 
 // answered follows the answer to a read. It is called in the session's order, and locks
@@ -470,20 +464,20 @@ func (s *Session) originTold(e *watchEntry, origin *Subscription, r Reading, err
 
 // notified acts on a watch that has fired. It is called in the session's order, and
 // locks the table.
-func (s *Session) notified(e *epoch, ev nodeEvent) {
+func (s *Session) notified(e *epoch, ev wire.Event) {
 	if e != s.epoch {
 		return
 	}
-	data, children := watchKey{ev.path, watchData}, watchKey{ev.path, watchChildren}
+	data, children := watchKey{ev.Path, watchData}, watchKey{ev.Path, watchChildren}
 	var tell []func()
 	s.watches.mu.Lock()
-	switch ev.kind {
-	case nodeDeleted:
-		e.ephemerals.disown(ev.path)
+	switch ev.Kind {
+	case wire.EventDeleted:
+		e.ephemerals.disown(ev.Path)
 		tell = append(tell, s.fired(e, data, true), s.fired(e, children, true))
-	case nodeCreated, nodeDataChanged:
+	case wire.EventCreated, wire.EventDataChanged:
 		tell = append(tell, s.fired(e, data, false))
-	case nodeChildrenChanged:
+	case wire.EventChildrenChanged:
 		tell = append(tell, s.fired(e, children, false))
 	}
 	s.watches.mu.Unlock()

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A conn is the server's side of a connection: a goroutine that reads requests
@@ -410,37 +412,22 @@ func (o *outbound) reuse(b []byte) {
 func (c *conn) notify(event eventType, path string) {
 	s := c.server
 	late := s.lateness(c, path)
-	frame := framed(nil, func(b []byte) []byte {
-		b = appendInt32(b, xidNotification)
-		b = appendInt64(b, -1)
-		b = appendInt32(b, 0)
-		b = appendInt32(b, int32(event))
-		b = appendInt32(b, 3) // connected
-		return appendString(b, path)
-	})
-	c.send(true, frame, late)
+	c.send(true, wire.AppendEvent(nil, -1, wire.Event{Kind: event, State: 3, Path: path}), late)
 	c.flush()
 }
 
 // reply answers a request. The server's lock is held.
-func (c *conn) reply(xid int32, zxid int64, err code, body func([]byte) []byte) {
+func (c *conn) reply(h wire.Header, op Op, r *wire.Reply) {
 	s := c.server
-	s.scratch = framed(s.scratch[:0], func(b []byte) []byte {
-		b = appendInt32(b, xid)
-		b = appendInt64(b, zxid)
-		b = appendInt32(b, int32(err))
-		if body != nil {
-			b = body(b)
-		}
-		return b
-	})
+	if begun := op == OpMultiRead && r != nil; begun && h.Code != codeOK {
+		// The server notices too late, when it has begun to answer.
+		s.scratch = wire.AppendReply(s.scratch[:0], wire.Header{Xid: h.Xid, Zxid: h.Zxid}, op, r)
+		wire.SetCode(s.scratch, h.Code)
+	} else {
+		s.scratch = wire.AppendReply(s.scratch[:0], h, op, r)
+	}
 	c.send(false, s.scratch, 0)
 	if cap(s.scratch) > 1<<20 {
 		s.scratch = nil
 	}
-}
-
-// raw queues a frame without a reply header.
-func (c *conn) raw(body func([]byte) []byte) {
-	c.send(false, framed(nil, body), 0)
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A session is a client as the leader knows it.
@@ -22,35 +24,18 @@ func (s *Server) password(id int64) []byte {
 	return sum[:16]
 }
 
-// A handshake is a client's first request.
-type handshake struct {
-	zxid     int64
-	timeout  int32
-	session  int64
-	password []byte
-	modern   bool // it knows of servers that are read-only
-}
-
-func parseHandshake(frame []byte) (handshake, bool) {
-	d := decoder{rest: frame}
-	d.int32() // version
-	h := handshake{zxid: d.int64(), timeout: d.int32(), session: d.int64(), password: d.buffer()}
-	h.modern = !d.failed && len(d.rest) > 0
-	return h, !d.failed
-}
-
 // connect opens a session, or connects one that exists. It returns false if
 // the connection is to be closed without an answer.
 func (s *Server) connect(c *conn, frame []byte) bool {
-	h, ok := parseHandshake(frame)
+	h, err := wire.ParseConnectRequest(frame)
 	r := c.replica
-	if !ok || h.zxid > r.tree.zxid {
+	if err != nil || h.LastZxid > r.tree.zxid {
 		return false
 	}
 	least, most := s.config.MinTimeout.Milliseconds(), s.config.MaxTimeout.Milliseconds()
-	c.timeout = int32(max(min(int64(h.timeout), most), least))
-	sess := s.sessions[h.session]
-	if h.session == 0 {
+	c.timeout = int32(max(min(int64(h.Timeout), most), least))
+	sess := s.sessions[h.Session]
+	if h.Session == 0 {
 		sess = &session{id: s.nextSession}
 		s.nextSession++
 		s.sessions[sess.id] = sess
@@ -59,10 +44,10 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 	} else {
 		// The newest connection is the one that counts, even before its
 		// password has been looked at.
-		if old := r.conns[h.session]; old != nil {
+		if old := r.conns[h.Session]; old != nil {
 			s.dismiss(old)
 		}
-		if sess == nil || !bytes.Equal(h.password, s.password(h.session)) {
+		if sess == nil || !bytes.Equal(h.Password, s.password(h.Session)) {
 			s.answerHandshake(c, h, nil)
 			s.dismiss(c)
 			return true
@@ -77,23 +62,12 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 	return true
 }
 
-func (s *Server) answerHandshake(c *conn, h handshake, sess *session) {
-	c.raw(func(b []byte) []byte {
-		b = appendInt32(b, 0)
-		if sess != nil {
-			b = appendInt32(b, c.timeout)
-			b = appendInt64(b, sess.id)
-			b = appendBuffer(b, s.password(sess.id))
-		} else {
-			b = appendInt32(b, 0)
-			b = appendInt64(b, 0)
-			b = appendBuffer(b, make([]byte, 16))
-		}
-		if h.modern {
-			b = appendBool(b, false)
-		}
-		return b
-	})
+func (s *Server) answerHandshake(c *conn, h wire.ConnectRequest, sess *session) {
+	r := wire.ConnectResponse{Password: make([]byte, 16), Old: h.Old}
+	if sess != nil {
+		r.Timeout, r.Session, r.Password = c.timeout, sess.id, s.password(sess.id)
+	}
+	c.send(false, wire.AppendConnectResponse(nil, &r), 0)
 }
 
 // touch notes a sign of life. What an isolated replica hears, the leader does

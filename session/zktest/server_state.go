@@ -51,10 +51,10 @@ func (s *Server) SetCversion(path string, cversion int32) error {
 	if n == nil {
 		return fmt.Errorf("zktest: no node at %s", path)
 	}
-	n.cversion = cversion
+	n.Cversion = cversion
 	for _, r := range s.replicas {
 		if n := r.tree.node(path); n != nil {
-			n.cversion = cversion
+			n.Cversion = cversion
 		}
 	}
 	return nil
