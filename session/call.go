@@ -97,6 +97,9 @@ func (c *call) run() {
 // settle records the outcome that the header of a reply tells, and takes its body.
 func (c *call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 	c.zxid = h.Zxid
+	if h.Code == wire.CodeNoNode && !c.opcode.IsCreate() {
+		c.epoch.Load().ephemerals.disown(c.target)
+	}
 	switch {
 	case h.Code == codeTooLarge && c.write:
 		c.err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
@@ -225,7 +228,7 @@ func childrenIn(_ *call, r *wire.Reply) (childrenResult, error) {
 func createdIn(c *call, r *wire.Reply) (string, error) {
 	e := c.epoch.Load()
 	if c.ephemeral > 0 {
-		e.ephemerals.own(r.Path)
+		c.owns(r.Path)
 	}
 	return e.session.relative(r.Path), nil
 }

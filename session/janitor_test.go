@@ -1,9 +1,9 @@
 package session_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,14 +14,20 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestWithdrawLeavesLaterNodes: a delete whose reply was lost is not repeated on a node that
-// the session has made again meanwhile.
-func TestWithdrawLeavesLaterNodes(t *testing.T) {
+// removed begins a removal, and waits for its answer.
+func removed(s *session.Session, r session.Removal) error {
+	answer := make(chan error, 1)
+	r.Begin(s.Async(0), func(err error) { answer <- err })
+	return <-answer
+}
+
+// TestLaterNodeStays: a removal whose reply was lost does not delete a node that was made at
+// the path since then.
+func TestLaterNodeStays(t *testing.T) {
 	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
 		defer s.Close()
-		ctx := t.Context()
-		if _, err := s.Create(ctx, "/me", []byte("first"), session.Ephemeral); err != nil {
+		if _, err := s.Create(t.Context(), "/me", []byte("first"), session.Ephemeral); err != nil {
 			t.Fatal(err)
 		}
 		second := make(chan error, 1)
@@ -39,15 +45,225 @@ func TestWithdrawLeavesLaterNodes(t *testing.T) {
 			t.Fatalf("the second: %v", err)
 		}
 		<-withdrawn
-		if data, _, err := s.Get(ctx, "/me"); err != nil || string(data) != "second" {
-			t.Errorf("of the second node there is %q, %v", data, err)
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
+			t.Errorf("the second node is gone (%v)", err)
 		}
 	})
 }
 
-// TestTwoInDoubtMakeOneNode: two creates of the same ephemeral node wait for their replies,
-// and both replies are lost. One of them has made it.
-func TestTwoInDoubtMakeOneNode(t *testing.T) {
+// TestWithdrawBeforeItsCreateIsConfirmed: a node whose create and first deletion were lost
+// together is deleted all the same.
+func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+		srv.DropRequest(zktest.Match{Op: zktest.OpDelete})
+		withdrawn := make(chan struct{})
+		s.Async(0).Create("/me", nil, session.Ephemeral, func(_ string, err error) {
+			if !session.InDoubt(err) {
+				t.Errorf("create: %v", err)
+			}
+			s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+		})
+		<-withdrawn
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
+			t.Errorf("the node stands: %v", err)
+		}
+	})
+}
+
+// TestRemovalOfAnother: a contested node that was replaced after the look by one of the same
+// version, of another session, stays.
+func TestRemovalOfAnother(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		other := mustOpen(t, srv.Addrs(), opts)
+		defer other.Close()
+		if _, err := s.Create(t.Context(), "/me", []byte("same"), session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		looks := 0
+		err := removed(s, session.Removal{Path: "/me", Contested: true, Is: func(stat *session.Stat) bool {
+			if looks++; looks == 1 {
+				other.Async(0).Multi([]session.Op{
+					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral),
+				}, func(_ []session.OpResult, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				srv.Delay(zktest.Match{Op: zktest.OpSetData}, time.Second)
+			}
+			return stat.EphemeralOwner == s.ID()
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil || stat.EphemeralOwner != other.ID() {
+			t.Errorf("the other's node: %+v, %v", stat, err)
+		}
+	})
+}
+
+// TestRemovalConditions: a removal deletes the node that its conditions are about, and no
+// other.
+func TestRemovalConditions(t *testing.T) {
+	no := func(*session.Stat) bool { return false }
+	says := func(text string) func([]byte) bool {
+		return func(data []byte) bool { return bytes.Equal(data, []byte(text)) }
+	}
+	for _, row := range []struct {
+		name string
+		r    session.Removal
+		gone bool
+	}{
+		{"none", session.Removal{}, true},
+		{"another stat", session.Removal{Is: no}, false},
+		{"its data", session.Removal{Says: says("data")}, true},
+		{"other data", session.Removal{Says: says("more")}, false},
+		{"contested", session.Removal{Says: says("data"), Contested: true}, true},
+		{"guarded", session.Removal{Says: says("data"), Guard: "/guard"}, true},
+		{"guarded by nothing", session.Removal{Guard: "/nothing"}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				s := mustOpen(t, srv.Addrs(), opts)
+				defer s.Close()
+				for _, path := range []string{"/guard", "/node"} {
+					if _, err := s.Create(t.Context(), path, []byte("data"), session.Persistent); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 2 { // a server that is busy is no reason to end
+					srv.AnswerError(zktest.Match{Path: "/node"}, -127)
+				}
+				row.r.Path = "/node"
+				if err := removed(s, row.r); err != nil {
+					t.Error(err)
+				}
+				srv.ClearFaults()
+				if stat, err := s.Exists(t.Context(), "/node"); err != nil || (stat == nil) != row.gone {
+					t.Errorf("%+v, %v", stat, err)
+				}
+			})
+		})
+	}
+}
+
+// TestGuardedRemovalIsOvertaken: a node that has taken the place since the guard was read
+// stays.
+func TestGuardedRemovalIsOvertaken(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		for _, path := range []string{"/guard", "/node"} {
+			if _, err := s.Create(t.Context(), path, []byte("first"), session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		looks := 0
+		err := removed(s, session.Removal{Path: "/node", Guard: "/guard", Says: func(data []byte) bool {
+			if looks++; looks == 1 {
+				s.Async(0).Multi([]session.Op{
+					session.SetOp("/guard", nil, session.AnyVersion),
+					session.DeleteOp("/node", session.AnyVersion), session.CreateOp("/node", []byte("second"), session.Persistent),
+				}, func([]session.OpResult, error) {})
+			}
+			return string(data) == "first"
+		}})
+		if stat, missing := s.Exists(t.Context(), "/node"); err != nil || missing != nil || stat == nil || looks != 2 {
+			t.Errorf("after %d looks: %+v; %v, %v", looks, stat, err, missing)
+		}
+	})
+}
+
+// TestRefusedRemoval: an impatient removal ends with the refusal. Another is answered with it after
+// a session timeout, and goes on, until it is cancelled.
+func TestRefusedRemoval(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		refuse := func(n int) {
+			for range n {
+				srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, -102)
+			}
+		}
+		refuse(1)
+		began := time.Now()
+		if err := removed(s, session.Removal{Path: "/node", Impatient: true}); !errors.Is(err, session.ErrNoAuth) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		refuse(1000)
+		answer := make(chan error, 1)
+		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { answer <- err })
+		if err := <-answer; !errors.Is(err, session.ErrNoAuth) {
+			t.Error(err)
+		}
+		cancel()
+		srv.ClearFaults()
+		pass(time.Minute)
+		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat == nil {
+			t.Errorf("deleted after it was cancelled: %v", err)
+		}
+	})
+}
+
+// TestCancelledWhileSuspended: what is cancelled before it was sent is never sent.
+func TestCancelledWhileSuspended(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		srv.Refuse(true)
+		srv.Disconnect(s.ID())
+		synctest.Wait()
+		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { t.Errorf("answered: %v", err) })
+		cancel()
+		srv.Refuse(false)
+		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat == nil {
+			t.Errorf("deleted: %v", err)
+		}
+	})
+}
+
+// TestWithdrawAllFollowsReplacements: a node that is replaced while it is being deleted, by another
+// with the prefix, leaves none.
+func TestWithdrawAllFollowsReplacements(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		ctx := t.Context()
+		if err := s.EnsurePath(ctx, "/dir"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create(ctx, "/dir/pre-a", nil, session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		s.Async(0).WithdrawAll("/dir", "pre-", func() { close(done) })
+		s.Async(0).Multi([]session.Op{
+			session.DeleteOp("/dir/pre-a", session.AnyVersion), session.CreateOp("/dir/pre-b", nil, session.Ephemeral),
+		}, func(_ []session.OpResult, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-done
+		if names, _, err := s.Children(ctx, "/dir"); err != nil || len(names) > 0 {
+			t.Errorf("%q, %v", names, err)
+		}
+	})
+}
+
+// TestOneOfTwoInDoubt: of two creates of one node whose replies were lost, one has made it.
+func TestOneOfTwoInDoubt(t *testing.T) {
 	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
 		defer s.Close()
@@ -59,43 +275,42 @@ func TestTwoInDoubtMakeOneNode(t *testing.T) {
 				switch _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); {
 				case err == nil:
 					made.Add(1)
-				case !errors.Is(err, session.ErrNodeExists) && !errors.Is(err, session.ErrUnknownOutcome):
+				case !errors.Is(err, session.ErrNodeExists):
 					t.Error(err)
 				}
 			})
 		}
 		synctest.Wait()
-		pass(10 * time.Millisecond)
 		srv.Disconnect(s.ID())
 		srv.Thaw(0)
 		wg.Wait()
-		if n := made.Load(); n > 1 {
-			t.Errorf("%d callers have made the one node", n)
-		}
-		if stat, err := s.Exists(t.Context(), "/me"); err != nil || (stat == nil) != (made.Load() == 0) {
-			t.Errorf("%d have made it, and there is %v, %v", made.Load(), stat, err)
+		if n := made.Load(); n != 1 {
+			t.Errorf("%d callers were told that they have created the node", n)
 		}
 	})
 }
 
-// TestEphemeralsThatAreGoneDoNotCount: towards what a session may own, whoever deleted them,
-// and whether or not the reply came.
-func TestEphemeralsThatAreGoneDoNotCount(t *testing.T) {
-	const perNode, most = 64 << 10, 1 << 20
-	for name, remove := range map[string]func(t *testing.T, srv *zktest.Server, s, other *session.Session, path string){
-		"deleted": func(t *testing.T, _ *zktest.Server, s, _ *session.Session, path string) {
-			if err := s.Delete(t.Context(), path, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"withdrawn, the reply lost": func(_ *testing.T, srv *zktest.Server, s, _ *session.Session, path string) {
+// TestGoneNodesAreNotCounted: neither those whose deletion was confirmed by the second attempt, nor
+// those that another client has deleted, count against the limit of a session.
+func TestGoneNodesAreNotCounted(t *testing.T) {
+	long := bytes.Repeat([]byte("x"), 64<<10)
+	for name, del := range map[string]func(t *testing.T, srv *zktest.Server, s, other *session.Session, node string){
+		"lost reply": func(_ *testing.T, srv *zktest.Server, s, _ *session.Session, node string) {
 			srv.DropReply(zktest.Match{Op: zktest.OpDelete})
 			gone := make(chan struct{})
-			s.Async(0).Withdraw(path, func() { close(gone) })
+			s.Async(0).Withdraw(node, func() { close(gone) })
 			<-gone
 		},
-		"deleted by another session": func(t *testing.T, _ *zktest.Server, _, other *session.Session, path string) {
-			if err := other.Delete(t.Context(), path, session.AnyVersion); err != nil {
+		"another client": func(t *testing.T, _ *zktest.Server, _, other *session.Session, node string) {
+			if err := other.Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"found missing": func(t *testing.T, _ *zktest.Server, s, other *session.Session, node string) {
+			if err := other.Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Delete(t.Context(), node, session.AnyVersion); !errors.Is(err, session.ErrNoNode) {
 				t.Fatal(err)
 			}
 		},
@@ -106,81 +321,12 @@ func TestEphemeralsThatAreGoneDoNotCount(t *testing.T) {
 				defer s.Close()
 				other := mustOpen(t, srv.Addrs(), opts)
 				defer other.Close()
-				for i := range 3 * most / perNode {
-					path := fmt.Sprintf("/%0*d", perNode, i)
-					if _, err := s.Create(t.Context(), path, nil, session.Ephemeral); err != nil {
-						t.Fatalf("node %d, when there are none: %v", i, err)
+				for i := range 40 {
+					node, err := s.Create(t.Context(), fmt.Sprintf("/%s%02d", long, i), nil, session.Ephemeral)
+					if err != nil {
+						t.Fatalf("node %d, when there are none: %v", i, errors.Unwrap(err))
 					}
-					remove(t, srv, s, other, path)
-				}
-			})
-		})
-	}
-}
-
-// TestSessionsAreFull: with nodes that are there.
-func TestSessionsAreFull(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		name := strings.Repeat("x", 64<<10)
-		for i := range 20 {
-			_, err := s.Create(t.Context(), fmt.Sprint("/", i, name), nil, session.Ephemeral)
-			if full := errors.Is(err, session.ErrSessionFull); full != (i > 14) || err != nil && !full {
-				t.Fatalf("node %d: %v", i, err)
-			}
-		}
-	})
-}
-
-// TestRemadeNodesAreGone: a node that was deleted, and made again before the session looked,
-// is told as gone to those who watch it until then.
-func TestRemadeNodesAreGone(t *testing.T) {
-	for name, remake := range map[string]func(t *testing.T, srv *zktest.Server, s, other *session.Session){
-		"while suspended": func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-			srv.Refuse(true)
-			srv.Disconnect(s.ID())
-			synctest.Wait()
-			if err := other.Delete(t.Context(), "/me", session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := other.Create(t.Context(), "/me", []byte("another"), session.Ephemeral); err != nil {
-				t.Fatal(err)
-			}
-			srv.Refuse(false)
-		},
-		"in one transaction": func(t *testing.T, _ *zktest.Server, _, other *session.Session) {
-			if _, err := other.Multi(t.Context(), session.SetOp("/me", nil, session.AnyVersion),
-				session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("another"), session.Ephemeral)); err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
-				other := mustOpen(t, srv.Addrs(), opts)
-				defer other.Close()
-				if _, err := s.Create(t.Context(), "/me", []byte("mine"), session.Ephemeral); err != nil {
-					t.Fatal(err)
-				}
-				var told []string
-				read := make(chan struct{})
-				s.Async(0).Watch("/me", func([]byte, *session.Stat, error) { close(read) }, func(data []byte, _ *session.Stat, err error) {
-					if errors.Is(err, session.ErrNoNode) {
-						data = []byte("gone")
-					}
-					told = append(told, string(data))
-				})
-				<-read
-				remake(t, srv, s, other)
-				if err := exists(t, s); err != nil {
-					t.Fatal(err)
-				}
-				pass(time.Minute)
-				if len(told) == 0 || told[len(told)-1] != "gone" {
-					t.Errorf("told %q", told)
+					del(t, srv, s, other, node)
 				}
 			})
 		})

@@ -196,7 +196,7 @@ func resultsIn(c *call, ops []Op, replies []wire.Result) ([]OpResult, error) {
 		}
 		switch {
 		case ops[i].kind == opKindCreate && ops[i].mode.IsEphemeral():
-			e.ephemerals.own(r.Path)
+			c.owns(r.Path)
 		case ops[i].kind == opKindDelete:
 			e.ephemerals.disown(c.ops[i].Path)
 		}
