@@ -57,7 +57,7 @@ func (s *scripted) serve(conn net.Conn) {
 	}
 }
 
-func receive(conn net.Conn) ([]byte, error) {
+func receive(conn io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
 		return nil, err
