@@ -62,6 +62,7 @@ func tapping(t *testing.T, config zktest.Config, f func(t *testing.T, srv *zktes
 	bubble(t, config, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		tp := &tap{dial: srv.DialContext}
 		opts.Dialer = tp.dialContext
+		opts.CloseTimeout = time.Second // there is no heartbeat until then
 		f(t, srv, tp, opts)
 	})
 }
