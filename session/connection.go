@@ -36,7 +36,7 @@ type connection struct {
 	pending   fifo[*call]   // sent, and not answered
 	unwritten int           // how many of pending, the newest, the writer has not taken yet
 	out       [][]byte      // frames that the writer has not taken yet
-	missing   int           // watches and credentials without an answer: it opens when there is none
+	missing   int           // sync, watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
 	parting   bool          // the request to close the session has gone out
 	asked     time.Duration // when the newest request was sent that keeps the session alive
@@ -52,7 +52,7 @@ type phase int
 
 const (
 	greeting  phase = iota // waiting for the server to accept the session
-	restoring              // watches and credentials are being set again
+	restoring              // the server catches up; watches and credentials are being set again
 	open
 	failed
 )
@@ -168,7 +168,9 @@ func (l *connection) restore(watches []watchKey) {
 		l.part()
 		return
 	}
-	l.heartbeat()
+	l.asked = l.restored
+	l.missing++
+	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(wire.Code) error { return l.answeredMissing() })
 	for _, r := range setWatches(l.epoch.told, watches) {
 		l.missing++
 		l.ask(r, func(code wire.Code) error {

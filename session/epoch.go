@@ -75,19 +75,13 @@ func termsOf(timeout, tick time.Duration) terms {
 	return t
 }
 
-// newEpoch starts the client below, which begins to dial.
-func newEpoch(s *Session, number int) (*epoch, error) {
-	ctx, cancel := context.WithCancel(context.Background())
+// newEpoch returns an epoch whose client is not started.
+func newEpoch(s *Session, number int) *epoch {
 	parted := make(chan struct{})
-	e := &epoch{
-		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
+	return &epoch{
+		session: s, number: number, watches: make(map[watchKey]struct{}),
 		parted: parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
-	if err := e.startClient(ctx); err != nil {
-		cancel()
-		return nil, err
-	}
-	return e, nil
 }
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then
@@ -239,6 +233,9 @@ func (e *epoch) rely() {
 
 // settle computes the deadline.
 func (e *epoch) settle() {
+	if e.id == 0 {
+		return // there is no session yet
+	}
 	since := e.trusted
 	if e.session.strict() {
 		since = e.proved

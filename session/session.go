@@ -342,15 +342,17 @@ func (s *Session) step(in input) {
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e, err := newEpoch(s, number)
-	if err != nil {
+	e := newEpoch(s, number)
+	ctx, cancel := context.WithCancel(context.Background())
+	e.retire = cancel
+	s.epoch = e
+	s.mu.Lock()
+	s.newest = e
+	s.mu.Unlock()
+	if err := e.startClient(ctx); err != nil {
 		// The client below fails only for arguments that are constants here.
 		panic(err)
 	}
-	s.epoch = e
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.newest = e
 }
 
 // retire ends the present epoch, and returns what tells those who follow nodes in it.
