@@ -14,7 +14,8 @@ import (
 )
 
 // outcomes says what becomes of every request under every fault, and how many requests
-// the server has received. A question mark stands for [session.ErrUnknownOutcome].
+// the server has received. A question mark stands for [session.ErrUnknownOutcome]. The
+// session looks whether the node is there before it withdraws it a second time.
 const outcomes = `
             |none|queued|unwritten|cut    |late|malformed|refused  |ended, queued|ended, sent|expired, queued|expired, sent|closed, queued|closed, sent
 write       |ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|ended 0      |?ended 1   |expired 0      |?lost 1      |closed 0      |?closed 1
@@ -27,7 +28,8 @@ ensure,async|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|            
 read        |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|ended 0      |ended 1    |ok 1           |ok 2         |closed 0      |closed 1
 read, async |ok 1|ok 1  |lost 0   |lost 1 |ok 1|lost 1   |refused 1|             |           |expired 0      |lost 1       |closed 0      |closed 1
 watch       |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|             |           |expired 0      |expired 1    |closed 0      |closed 1
-withdraw    |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |ok 2     |             |           |ok 0           |ok 1         |ok 0          |ok 1
+withdraw    |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |ok 2     |             |           |ok 0           |ok 1         |ok 0          |ok 1
+withdraw all|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |ok 2     |             |           |ok 0           |ok 1         |ok 0          |ok 1
 `
 
 // A faultCase is a request that meets a fault.
@@ -101,7 +103,7 @@ func TestFaults(t *testing.T) {
 				continue
 			}
 			for n, f := range faults[columns[i]] {
-				t.Run(fmt.Sprintf("%s/%s/%d", v.name, columns[i], n), func(t *testing.T) { v.meets(t, f, want) })
+				t.Run(fmt.Sprintf("%s/%s/%d", v.name, columns[i], n), func(t *testing.T) { v.meets(t, f, columns[i], want) })
 			}
 		}
 	}
@@ -116,7 +118,7 @@ func cells(line string) []string {
 }
 
 // meets makes the request in a session that is otherwise sound.
-func (v verb) meets(t *testing.T, f fault, want string) {
+func (v verb) meets(t *testing.T, f fault, column, want string) {
 	tapping(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		plant(t, srv)
 		s := mustOpen(t, srv.Addrs(), opts)
@@ -149,7 +151,7 @@ func (v verb) meets(t *testing.T, f fault, want string) {
 		if got := fmt.Sprint(outcome(answers[0]), " ", reached); got != want || len(answers) > 1 {
 			t.Errorf("%s, want %s: %v", got, want, answers)
 		}
-		if made, known := v.leaves(want); known {
+		if made, known := v.leaves(column, want); known {
 			other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
 			defer other.Close()
 			if names, _, err := other.Children(t.Context(), target); err != nil || len(names) != 1+made {
@@ -162,11 +164,13 @@ func (v verb) meets(t *testing.T, f fault, want string) {
 	})
 }
 
-// leaves returns how many nodes there are after an outcome, if that is determined.
-func (v verb) leaves(outcome string) (nodes int, known bool) {
+// leaves returns how many nodes there are beside the child, if that is determined.
+func (v verb) leaves(column, outcome string) (nodes int, known bool) {
 	word, reached, _ := strings.Cut(outcome, " ")
 	settles := strings.HasPrefix(v.class, "create") // what is in doubt, and not wanted any more, is removed
 	switch {
+	case v.class == "withdraw" && !strings.HasPrefix(column, "expired") && !strings.HasPrefix(column, "closed"):
+		return -1, true // the child is gone
 	case !v.isCreate():
 		return 0, false
 	case word == "ok":

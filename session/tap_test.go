@@ -337,7 +337,7 @@ func verbs() []verb {
 			a.EnsurePath(fresh, func(_ bool, err error) { answer(err) })
 		})},
 		{"Async.Withdraw", "withdraw", async(func(a session.Async, answer func(error)) { a.Withdraw(node, func() { answer(nil) }) })},
-		{"Async.WithdrawAll", "withdraw", async(func(a session.Async, answer func(error)) { a.WithdrawAll(target, "none", func() { answer(nil) }) })},
+		{"Async.WithdrawAll", "withdraw all", async(func(a session.Async, answer func(error)) { a.WithdrawAll(target, "none", func() { answer(nil) }) })},
 		{"Async.Watch", "watch", async(func(a session.Async, answer func(error)) {
 			a.Watch(node, func(data []byte, stat *session.Stat, err error) {
 				answer(consistent(err, stat != nil && string(data) == "data"))
