@@ -2,7 +2,7 @@ package zktest
 
 import "github.com/zkactors/zkactors/session/internal/wire"
 
-// The server's words for those of the protocol.
+// Short names for those of package wire.
 type (
 	code      = wire.Code
 	eventType = wire.EventKind
@@ -50,9 +50,9 @@ func wireACL(list []acl) []wire.ACL {
 	return all
 }
 
-// pathsOf returns the paths that a request names.
+// pathsOf returns the paths in a request.
 func pathsOf(frame []byte) []string {
-	_, q, _ := wire.ParseRequest(frame) // of what is malformed, those that come first
+	_, q, _ := wire.ParseRequest(frame) // a malformed request has the paths before the malformed field
 	switch q.Op {                       //nolint:exhaustive // the others have a path
 	case OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpSASL, OpReconfig, OpWhoAmI, OpCreateSession, OpCloseSession:
 		return nil

@@ -13,7 +13,7 @@ func FuzzFrames(f *testing.F) {
 	steps := table()
 	for i := 0; i < len(steps); i += 7 {
 		if st := steps[i]; st.do == nil {
-			f.Add(true, requestFrame(1, st.op, st.arg)[4:])
+			f.Add(true, appendRequest(nil, 1, st.op, st.arg)[4:])
 		}
 	}
 	f.Add(false, []byte{0, 0, 0, 0})
@@ -58,7 +58,7 @@ func FuzzFrames(f *testing.F) {
 
 // FuzzPaths looks for paths in anything.
 func FuzzPaths(f *testing.F) {
-	f.Add(requestFrame(1, OpMulti, argMulti(part{OpCreate, argCreate("/a", nil, 0)}))[4:])
+	f.Add(appendRequest(nil, 1, OpMulti, argMulti(part{OpCreate, argCreate("/a", nil, 0)}))[4:])
 	f.Add([]byte("/a/./b"))
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		pathsOf(b)

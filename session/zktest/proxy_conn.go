@@ -357,12 +357,12 @@ func (c *proxyConn) request(data []byte, first bool) (proxyPacket, bool) {
 	var xid int32
 	op := OpCreateSession
 	if first {
-		// What is malformed is for the server to refuse.
+		// The server refuses a malformed request.
 		hello, _ := wire.ParseConnectRequest(data[4:])
 		c.session = hello.Session
 		p.thawOrFreeze(c)
 	} else {
-		xid, op, _ = wire.ParseRequestHeader(data[4:]) // what is malformed is for the server to refuse
+		xid, op, _ = wire.ParseRequestHeader(data[4:]) // the server refuses a malformed one
 	}
 	if op != OpPing && op != OpCreateSession && op != OpCloseSession {
 		p.counts[op]++
@@ -447,7 +447,7 @@ func (c *proxyConn) reply(data []byte, first bool) []proxyPacket {
 		request = c.answered(0)
 		c.opened(data)
 	} else {
-		h, rest, _ := wire.ParseHeader(data[4:]) // what is malformed is for the client to refuse
+		h, rest, _ := wire.ParseHeader(data[4:]) // the client refuses a malformed one
 		record.Xid, record.Zxid, record.Err = h.Xid, h.Zxid, int32(h.Code)
 		k.event = h.Xid == xidNotification
 		if !k.event {
@@ -476,7 +476,7 @@ func (c *proxyConn) reply(data []byte, first bool) []proxyPacket {
 // opened learns of a session from the answer to the handshake.
 func (c *proxyConn) opened(data []byte) {
 	p := c.proxy
-	r, _ := wire.ParseConnectResponse(data[4:]) // what is malformed is for the client to refuse
+	r, _ := wire.ParseConnectResponse(data[4:]) // the client refuses a malformed one
 	if r.Session == 0 {                         // it has expired
 		delete(p.sessions, c.session)
 		return

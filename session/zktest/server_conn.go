@@ -420,7 +420,7 @@ func (c *conn) notify(event eventType, path string) {
 func (c *conn) reply(h wire.Header, op Op, r *wire.Reply) {
 	s := c.server
 	if begun := op == OpMultiRead && r != nil; begun && h.Code != codeOK {
-		// The server notices too late, when it has begun to answer.
+		// The server notices the error after it has begun to answer.
 		s.scratch = wire.AppendReply(s.scratch[:0], wire.Header{Xid: h.Xid, Zxid: h.Zxid}, op, r)
 		wire.SetCode(s.scratch, h.Code)
 	} else {

@@ -31,7 +31,7 @@ type verdict struct {
 func (s *Server) judge(c *conn, frame []byte) verdict {
 	op := OpCreateSession
 	if c.session != nil {
-		_, op, _ = wire.ParseRequestHeader(frame) // a malformed one has no number
+		_, op, _ = wire.ParseRequestHeader(frame) // a malformed one is counted as 0
 	}
 	switch op { //nolint:exhaustive // all others are requests
 	case OpPing, OpCreateSession, OpCloseSession:

@@ -44,7 +44,7 @@ func pipelined(tb testing.TB, w *rawClient, n int, request func(i int) (Op, body
 		for i := range burst {
 			op, arg := request(sent + i)
 			w.xid++
-			batch = append(batch, requestFrame(w.xid, op, arg)...)
+			batch = appendRequest(batch, w.xid, op, arg)
 		}
 		sent += burst
 		_ = w.SetWriteDeadline(time.Now().Add(wirePatience))

@@ -102,7 +102,7 @@ func (w *rawClient) send(op Op, arg body) int32 {
 	return w.xid
 }
 
-func (w *rawClient) sendAs(xid int32, op Op, arg body) { w.write(requestFrame(xid, op, arg)) }
+func (w *rawClient) sendAs(xid int32, op Op, arg body) { w.write(appendRequest(nil, xid, op, arg)) }
 
 // receive returns the next answer, and keeps the events before it.
 func (w *rawClient) receive() (answer, error) {
@@ -160,15 +160,15 @@ func (w *rawClient) settle() error {
 // A body appends what follows the header of a request.
 type body func([]byte) []byte
 
-// requestFrame has any body.
-func requestFrame(xid int32, op Op, arg body) []byte {
-	r := wire.Request{Op: OpCreateSession} // whatever its Data is
+// appendRequest appends a frame with any body.
+func appendRequest(b []byte, xid int32, op Op, arg body) []byte {
+	at := len(b)
+	b = appendInt32(appendInt32(appendInt32(b, 0), xid), int32(op))
 	if arg != nil {
-		r.Data = arg(nil)
+		b = arg(b)
 	}
-	frame := wire.AppendRequest(nil, xid, &r)
-	binary.BigEndian.PutUint32(frame[8:], uint32(op))
-	return frame
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
 }
 
 // argOf returns the body of a request.

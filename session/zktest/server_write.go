@@ -15,13 +15,13 @@ const (
 	flagTTL       = flagContainer | 1
 )
 
-// hasTTL reports whether what is created has a TTL, by its flags.
+// hasTTL reports whether the flags are those of a node with a TTL.
 func hasTTL(q *wire.Request) bool {
 	return q.Op.IsCreate() && (q.Flags == flagTTL || q.Flags == flagTTL+1)
 }
 
-// isReadable reports whether ZooKeeper can read a request that is well-formed. A path
-// that is null is as good as an empty one to some operations only.
+// isReadable reports whether ZooKeeper can read a well-formed request. Some operations
+// take a null path for an empty one, the others fail.
 func isReadable(q *wire.Request) bool {
 	switch q.Op { //nolint:exhaustive // the others have no path, or need none
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpExists, OpGetData, OpGetChildren, OpGetChildren2,
@@ -86,7 +86,7 @@ func (s *Server) multi(c *conn, ops []wire.Request, t txn) ([]change, []wire.Res
 	for i := range ops {
 		o := &ops[i]
 		if o.Op.IsCreate() && !hasTTL(o) {
-			// What it is called does not matter, its flags do.
+			// The flags decide, not the operation.
 			o.Op = OpCreate
 			if o.Flags == flagContainer {
 				o.Op = OpCreateContainer
@@ -108,7 +108,7 @@ func (s *Server) multi(c *conn, ops []wire.Request, t txn) ([]change, []wire.Res
 	return changes, results, codeOK
 }
 
-// failedResults are those of n operations, the one of which at has failed.
+// failedResults returns the results of n operations, if the one at the index failed.
 func failedResults(n, at int, err code) []wire.Result {
 	results := make([]wire.Result, n)
 	for i := range results {
@@ -123,7 +123,7 @@ func failedResults(n, at int, err code) []wire.Result {
 	return results
 }
 
-// result returns what an operation that has just been applied answers in a multi.
+// result returns the result of an operation of a multi that has been applied.
 func (s *Server) result(op Op, ch change) wire.Result {
 	r := wire.Result{Op: op, Path: ch.path}
 	switch op { //nolint:exhaustive // the others have no stat
@@ -136,7 +136,7 @@ func (s *Server) result(op Op, ch change) wire.Result {
 	return r
 }
 
-// kindsOf reports which kinds of operations there are in a multi.
+// kindsOf reports whether a multi contains reads, and writes.
 func kindsOf(ops []wire.Request) (reads, writes bool) {
 	for i := range ops {
 		if ops[i].Op == OpGetData || ops[i].Op == OpGetChildren {

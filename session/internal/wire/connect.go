@@ -3,22 +3,22 @@ package wire
 // A ConnectRequest is the first frame of a client. It has no header.
 type ConnectRequest struct {
 	Protocol int32
-	LastZxid int64 // the last that the client has seen
+	LastZxid int64 // the newest that the client has seen
 	Timeout  int32 // in ms
-	Session  int64 // 0 for a new one
+	Session  int64 // 0 for a new session
 	Password []byte
 	ReadOnly bool
-	Old      bool // ReadOnly is not sent, nor wanted in the response
+	Old      bool // set if the frame ends before ReadOnly; so does the response then
 }
 
 // A ConnectResponse is the first frame of a server. It has no header.
 type ConnectResponse struct {
 	Protocol int32
 	Timeout  int32 // in ms
-	Session  int64 // 0 if the session is over
+	Session  int64 // 0 if the session has expired
 	Password []byte
 	ReadOnly bool
-	Old      bool // ReadOnly is not sent
+	Old      bool // set if the frame ends before ReadOnly
 }
 
 // AppendConnectRequest appends a frame.
@@ -37,8 +37,8 @@ func AppendConnectRequest(b []byte, r *ConnectRequest) []byte {
 	return b
 }
 
-// ParseConnectRequest reads the body of a client's first frame. As ZooKeeper does, it
-// ignores what follows.
+// ParseConnectRequest reads the body of a client's first frame. Like ZooKeeper, it
+// ignores trailing bytes.
 func ParseConnectRequest(body []byte) (ConnectRequest, error) {
 	d := decoder{rest: body}
 	r := ConnectRequest{

@@ -2,7 +2,7 @@ package wire
 
 import "strconv"
 
-// An Op is an operation that clients ask for.
+// An Op is the operation of a request.
 type Op int32
 
 // The operations, by their numbers in the protocol.

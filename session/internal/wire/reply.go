@@ -9,23 +9,23 @@ type Header struct {
 	Code Code
 }
 
-// A Reply is what follows the header of a reply of any kind without an error. Each
-// operation uses the fields that its record has in ZooKeeper.
+// A Reply is the record of a reply of any kind without an error. Each operation uses
+// the fields that its record has in ZooKeeper.
 type Reply struct {
 	Path    string
-	NoPath  bool // the path is null, of sync
+	NoPath  bool // of sync: set if the path is null
 	Data    []byte
 	Stat    Stat
 	Names   []string
-	ACL     []ACL // the identities of whoAmI have no permissions
-	Count   int32 // of getAllChildrenNumber; of addWatch, an error
+	ACL     []ACL // the identities of whoAmI have no Perms
+	Count   int32 // of getAllChildrenNumber; the error of addWatch
 	Results []Result
 }
 
-// A Result is that of an operation of a multi, or a multiRead.
+// A Result belongs to an operation of a multi or a multiRead.
 type Result struct {
-	Op      Op   // OpError, or that of the result
-	Code    Code // of OpError: CodeOK if another operation has failed later
+	Op      Op   // OpError, or the type of the result
+	Code    Code // of OpError: CodeOK if a later operation failed
 	Path    string
 	Stat    Stat
 	HasStat bool
@@ -33,7 +33,7 @@ type Result struct {
 	Names   []string
 }
 
-// ParseHeader reads the header of a reply, and returns what follows.
+// ParseHeader reads the header of a reply or a notification, and returns its record.
 func ParseHeader(body []byte) (h Header, rest []byte, err error) {
 	d := decoder{rest: body}
 	h = Header{Xid: d.int32(), Zxid: d.int64(), Code: Code(d.int32())}
@@ -46,8 +46,8 @@ func appendHeader(b []byte, h Header) []byte {
 	return appendInt32(b, int32(h.Code))
 }
 
-// AppendReply appends a frame. One with an error has nothing but its header; r may
-// be nil where nothing follows it.
+// AppendReply appends a frame. A reply with an error has no record. If r is nil, so has
+// any other reply.
 func AppendReply(b []byte, h Header, op Op, r *Reply) []byte {
 	at := len(b)
 	b = appendHeader(appendInt32(b, 0), h)
@@ -121,9 +121,12 @@ func appendResult(b []byte, r *Result) []byte {
 	return b
 }
 
-// ParseReply reads what follows the header of a reply without an error to a request
-// for op. Its result must match ops, the operations that the multi had, unless that is
-// nil. Anything behind the reply is malformed.
+// ParseReply reads the record of a reply without an error into r. The reply answers a
+// request for op. If that was a multi, ops are its operations, and the results must
+// match them; nil matches all. Trailing bytes are malformed.
+//
+// ZooKeeper answers a creation in a multi by the flags of the node: with a path and a
+// stat for containers and TTLs, with a path alone for others, even to a create2.
 func ParseReply(op Op, ops []Request, rest []byte, r *Reply) error {
 	*r = Reply{}
 	d := decoder{rest: rest}
@@ -178,12 +181,12 @@ func (d *decoder) identities() []ACL {
 	return all
 }
 
-// resultSize is the least size of a result, which is its header.
+// resultSize is the size of the smallest result, a header.
 const resultSize = 4 + 1 + 4
 
-// results reads the results of a multi, of which some number is expected.
-func (d *decoder) results(r *Reply, expected int) {
-	if n := min(expected, len(d.rest)/resultSize); n > 0 {
+// results reads the results of a multi with that many operations.
+func (d *decoder) results(r *Reply, ops int) {
+	if n := min(ops, len(d.rest)/resultSize); n > 0 {
 		r.Results = make([]Result, 0, n)
 	}
 	for op, ok := d.next(); ok; op, ok = d.next() {
@@ -215,8 +218,8 @@ func (d *decoder) result(r *Result) {
 	}
 }
 
-// answers reports whether the results are those of the operations. A multi fails as a
-// whole, an operation of a multiRead alone.
+// answers reports whether the results match the operations. A multi fails as a whole,
+// the operations of a multiRead fail separately.
 func answers(op Op, ops []Request, results []Result) bool {
 	if len(results) != len(ops) {
 		return false
@@ -235,10 +238,10 @@ func answers(op Op, ops []Request, results []Result) bool {
 	return true
 }
 
-// An EventKind is what has happened to a node.
+// An EventKind is a change of a node.
 type EventKind int32
 
-// The kinds of events that watches tell of.
+// The kinds of events.
 const (
 	EventCreated         EventKind = 1
 	EventDeleted         EventKind = 2
@@ -246,10 +249,10 @@ const (
 	EventChildrenChanged EventKind = 4
 )
 
-// An Event is what a server tells of a watch.
+// An Event is a notification of a watch.
 type Event struct {
 	Kind  EventKind
-	State int32 // of the session, as the server sees it: 3 is connected
+	State int32 // of the session: 3 is connected
 	Path  string
 }
 
@@ -264,7 +267,7 @@ func AppendEvent(b []byte, zxid int64, e Event) []byte {
 	return b
 }
 
-// ParseEvent reads what follows the header of a notification.
+// ParseEvent reads the record of a notification.
 func ParseEvent(rest []byte) (Event, error) {
 	d := decoder{rest: rest}
 	e := Event{Kind: EventKind(d.int32()), State: d.int32(), Path: d.text()}

@@ -3,13 +3,13 @@ package wire
 import "encoding/binary"
 
 // A Request is a request of any kind, or an operation of a multi. Each operation uses
-// the fields that its record has in ZooKeeper. The records of reconfig and of what only
-// servers send are not looked into.
+// the fields that its record has in ZooKeeper. Records of reconfig, of requests between
+// servers and of unknown operations are not parsed: Data contains them.
 type Request struct {
 	Op      Op
 	Path    string
-	NoPath  bool   // the path is null
-	Data    []byte // of a node, the secret of auth, the token of sasl; for others the whole record
+	NoPath  bool   // set if the path is null
+	Data    []byte // of a node; the secret of auth; the token of sasl; a record that is not parsed
 	ACL     []ACL
 	Flags   int32 // of a create
 	TTL     int64 // in ms
@@ -18,7 +18,7 @@ type Request struct {
 	Kind    int32  // of checkWatches and removeWatches, the mode of addWatch, the type of auth
 	Scheme  string // of auth
 	Ops     []Request
-	Zxid    int64       // of setWatches: the last seen
+	Zxid    int64       // of setWatches: the newest seen
 	Watches [5][]string // data, exist, child; of setWatches2 also persistent, recursive
 }
 
@@ -45,16 +45,15 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 // SetXid changes the transaction id of a frame that AppendRequest has made.
 func SetXid(frame []byte, xid int32) { binary.BigEndian.PutUint32(frame[4:], uint32(xid)) }
 
-// ParseRequestHeader reads how the body of a request begins.
+// ParseRequestHeader reads the first two fields of the body of a request.
 func ParseRequestHeader(body []byte) (xid int32, op Op, err error) {
 	d := decoder{rest: body}
 	xid, op = d.int32(), Op(d.int32())
 	return xid, op, d.err()
 }
 
-// ParseRequest reads the body of a request. As ZooKeeper does, it ignores what
-// follows. If the body is malformed, what could be read of it is returned beside the
-// error, xid and operation first.
+// ParseRequest reads the body of a request. Like ZooKeeper, it ignores trailing bytes.
+// Beside an error it returns the fields before the malformed one.
 func ParseRequest(body []byte) (xid int32, r Request, err error) {
 	d := decoder{rest: body}
 	xid, r.Op = d.int32(), Op(d.int32())
@@ -176,7 +175,7 @@ func (d *decoder) path(r *Request) {
 	r.NoPath = !ok && !d.failed
 }
 
-// lists returns how many lists of watches a request has.
+// lists returns the number of lists of a setWatches or setWatches2.
 func lists(op Op) int {
 	if op == OpSetWatches2 {
 		return 5

@@ -1,14 +1,14 @@
-// Package wire reads and writes ZooKeeper's protocol: what clients send, what
-// servers answer, and what they tell of watches.
+// Package wire reads and writes ZooKeeper's protocol: requests, replies, and the
+// notifications of watches.
 //
-// A frame is a body behind its length, four bytes. The functions that append append
-// whole frames, and allocate nothing but what the destination lacks. The functions
-// that parse take a body. They never panic, and allocate in proportion to the body,
-// whatever counts and lengths are in it. What they return as []byte lies in the body.
+// A frame is a body behind its length, four bytes. Functions named Append append a
+// frame, and allocate only if the destination is too small. Functions named Parse take
+// a body. They never panic, and allocate in proportion to the body, whatever counts
+// and lengths it contains. Byte slices that they return lie in the body.
 //
-// ZooKeeper's strings are Java's: one that is not UTF-8 is read with U+FFFD in the
-// place of what is wrong. Servers write characters beyond U+FFFF as two surrogates,
-// which replies are read and written with.
+// Strings are read as Java reads them: U+FFFD replaces invalid bytes. Like a server,
+// AppendReply and AppendEvent write a character beyond U+FFFF as two surrogates;
+// parsing joins them.
 package wire
 
 import (
@@ -18,7 +18,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed means that a body is none of ZooKeeper's protocol.
+// ErrMalformed reports a body that does not follow the protocol.
 var ErrMalformed = errors.New("malformed frame")
 
 // Transaction ids with a meaning of their own.
@@ -29,11 +29,11 @@ const (
 	XidSetWatches   int32 = -8
 )
 
-// A Stat is what ZooKeeper knows of a node beside its data.
+// A Stat describes a node, beside its data. The names are ZooKeeper's.
 type Stat struct {
 	Czxid          int64 // of the transaction that created the node
-	Mzxid          int64 // of the last that changed its data
-	Pzxid          int64 // of the last that changed its children
+	Mzxid          int64 // of the last transaction that changed its data
+	Pzxid          int64 // of the last transaction that changed its children
 	Ctime          int64 // of its creation, in ms since 1970
 	Mtime          int64 // of the last change of its data
 	Version        int32 // counts changes of its data
@@ -51,13 +51,13 @@ type ACL struct {
 	ID     string
 }
 
-// A decoder reads a record. What lies beyond the end reads as zero, and sets failed.
+// A decoder reads a record. A field beyond the end reads as zero.
 type decoder struct {
-	rest   []byte
-	failed bool
+	rest   []byte // nil once failed is set
+	failed bool   // set when the record ends too early, or contains an impossible length or count; stays set
 }
 
-// err returns ErrMalformed if the record ended too early, or had an impossible count.
+// err returns ErrMalformed if the decoder has failed.
 func (d *decoder) err() error {
 	if d.failed {
 		return ErrMalformed
@@ -65,7 +65,7 @@ func (d *decoder) err() error {
 	return nil
 }
 
-// end is err for records behind which nothing may follow.
+// end is err for a record that must end the body.
 func (d *decoder) end() error {
 	if len(d.rest) > 0 {
 		return ErrMalformed
@@ -106,7 +106,7 @@ func (d *decoder) bool() bool {
 	return b != nil && b[0] != 0
 }
 
-// buffer returns nil for a buffer that is null.
+// buffer returns nil for a null buffer.
 func (d *decoder) buffer() []byte {
 	n := d.int32()
 	if n == -1 {
@@ -115,7 +115,7 @@ func (d *decoder) buffer() []byte {
 	return d.take(int(n))
 }
 
-// string returns a string, and whether it is there: it may be null.
+// string returns a string, and false if it is null.
 func (d *decoder) string() (s string, ok bool) {
 	b := d.buffer()
 	if !utf8.Valid(b) {
@@ -124,7 +124,7 @@ func (d *decoder) string() (s string, ok bool) {
 	return string(b), b != nil
 }
 
-// text returns a string that must be there.
+// text returns a string that must not be null.
 func (d *decoder) text() string {
 	s, ok := d.string()
 	if !ok {
@@ -133,10 +133,10 @@ func (d *decoder) text() string {
 	return s
 }
 
-// count returns how many elements follow, none of which is smaller than least.
-func (d *decoder) count(least int) int {
+// count returns the number of the elements that follow, each of at least that size.
+func (d *decoder) count(size int) int {
 	n := int(d.int32())
-	if n > len(d.rest)/least {
+	if n > len(d.rest)/size {
 		d.fail()
 		return 0
 	}
@@ -179,8 +179,7 @@ func (d *decoder) stat(s *Stat) {
 	s.Pzxid = d.int64()
 }
 
-// repaired returns what is wrong in b replaced, and surrogates as the character that
-// they stand for.
+// repaired replaces invalid bytes, and joins pairs of surrogates.
 func repaired(b []byte) string {
 	s := make([]byte, 0, len(b))
 	for len(b) > 0 {
@@ -197,7 +196,7 @@ func repaired(b []byte) string {
 	return string(s)
 }
 
-// surrogate returns the half of a character with which b begins, or 0.
+// surrogate returns the surrogate at the beginning of b, or 0.
 func surrogate(b []byte) rune {
 	if len(b) < 3 || b[0] != 0xed || b[1]&0xe0 != 0xa0 || b[2]&0xc0 != 0x80 {
 		return 0
@@ -227,8 +226,7 @@ func appendString(b []byte, s string) []byte {
 	return append(appendCount(b, len(s)), s...)
 }
 
-// appendJavaString writes a character beyond U+FFFF as two surrogates, each in what
-// would be its UTF-8.
+// appendJavaString writes a character beyond U+FFFF as two surrogates of three bytes.
 func appendJavaString(b []byte, s string) []byte {
 	at := len(b)
 	b = appendInt32(b, 0)
@@ -281,11 +279,10 @@ func appendStat(b []byte, s *Stat) []byte {
 	return appendInt64(b, s.Pzxid)
 }
 
-// setLength writes before what follows it how long that is.
+// setLength writes the length of a frame into its first four bytes.
 func setLength(b []byte) { binary.BigEndian.PutUint32(b, uint32(len(b)-4)) }
 
-// The operations of a multi and their results each begin with a header. The last
-// header ends them.
+// appendMultiHeader begins an operation of a multi, or a result, or ends the list.
 func appendMultiHeader(b []byte, op Op, done bool, err int32) []byte {
 	b = appendInt32(b, int32(op))
 	b = appendBool(b, done)
@@ -294,7 +291,7 @@ func appendMultiHeader(b []byte, op Op, done bool, err int32) []byte {
 
 func appendMultiEnd(b []byte) []byte { return appendMultiHeader(b, OpError, true, -1) }
 
-// next returns the next operation of a multi, or false behind the last.
+// next reads the header of the next operation of a multi. It returns false at the end.
 func (d *decoder) next() (op Op, ok bool) {
 	op = Op(d.int32())
 	done := d.bool()
