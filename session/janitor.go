@@ -30,7 +30,8 @@ type Removal struct {
 	// new node has the version that it has after that (docs/adr/0009).
 	Contested bool
 
-	// Impatient gives up at the first error that does not pass.
+	// Impatient gives up at the first error that does not pass, the end of the session
+	// included.
 	Impatient bool
 }
 
@@ -181,6 +182,8 @@ func (j *job) delete(version int32) {
 // again ends the job, or goes on with try.
 func (j *job) again(err error, try func()) {
 	switch {
+	case j.Impatient && j.requests.over(err):
+		j.errand.end(err)
 	case err == nil, isNoNode(err), j.requests.over(err):
 		j.errand.end(nil)
 	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion):
