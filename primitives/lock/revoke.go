@@ -185,9 +185,6 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 		err := watch.UntilGone(patience, s, t.node)
 		if errors.Is(err, errNotReleased) {
 			err = o.evict(ctx, s, t)
-			if err == nil && o.Layout == Prioritized {
-				err = evictHolder(ctx, s, t.node)
-			}
 		}
 		if err != nil {
 			return refused(t.node, err)
@@ -206,15 +203,15 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 	return nil
 }
 
-// evict deletes the node if it is still that of the tenancy.
+// evict deletes the node if it is still that of the tenancy, and what it has claimed. It returns the
+// error if that is refused, and the cause if ctx ends first.
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
-	return remove(ctx, s, session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }})
-}
-
-// remove removes a node, and returns when it is gone. It returns the error if that is
-// refused, and the cause if ctx ends first.
-func remove(ctx context.Context, s *session.Session, r session.Removal) error {
-	r.Impatient = true
+	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }, Impatient: true}
+	if o.Layout == Prioritized {
+		path, name := session.Split(t.node)
+		r.Then = prioritize(s, path, Options{}).unclaim(name)
+		r.Then.Impatient = true
+	}
 	answer := make(chan error, 1)
 	cancel := r.Begin(s.Async(0), func(err error) { answer <- err })
 	select {
