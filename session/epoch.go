@@ -330,7 +330,7 @@ func (e *epoch) severed(l *connection) {
 	s.tell(severed{e.number, e.until()})
 	for _, c := range lost {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
-			c.err = fmt.Errorf("%w (%w)", c.err, errAlone)
+			c.err = fmt.Errorf("%w (%w)", c.err, errBlamed)
 		}
 		s.order.add(c)
 	}
@@ -353,10 +353,6 @@ func (e *epoch) severed(l *connection) {
 func users(calls []*call) []*call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.own != nil })
 }
-
-// errAlone is part of the error of a call that was the only one on a connection which
-// broke before its reply. If that happens again and again, the call may be the reason.
-var errAlone = errors.New("it was the only request")
 
 // end retires the epoch: from now on nothing of it reaches a server. The epoch must not
 // be locked.

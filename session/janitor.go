@@ -184,7 +184,7 @@ func (j *job) again(err error, try func()) {
 	switch {
 	case err == nil, isNoNode(err), j.requests.over(err):
 		j.errand.end(nil)
-	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, errAlone):
+	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, errBlamed):
 		try()
 	case j.Impatient && !Passing(err):
 		j.errand.end(err)
@@ -216,7 +216,7 @@ func (a Async) withdrawAll(dir, prefix string, e *errand) {
 		case isNoNode(err), a.over(err):
 			e.end(nil)
 			return
-		case isAny(err, ErrDisconnected, ErrExpired):
+		case isAny(err, ErrDisconnected, ErrExpired) && !errors.Is(err, errBlamed):
 			again()
 			return
 		case err != nil:

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,7 @@ type watchEntry struct {
 	subs    []*Subscription
 	origin  *Subscription // to the data of a node that has no children because there is none
 	pause   *errand       // between reads that fail for no passing reason; nil at first
+	blamed  int           // how many connections in a row its reads have broken
 }
 
 // A Subscription is to one aspect of one node. See [Async.Follow].
@@ -325,7 +327,7 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 		s.arm(e)
 	case err == nil:
 		tell = s.found(e, r)
-	case lasting || len(e.subs) == 0:
+	case lasting || e.blames(err) || len(e.subs) == 0:
 		tell = ending(s.drop(e), Reading{}, err)
 	case isAny(err, ErrDisconnected):
 		s.arm(e)
@@ -348,9 +350,17 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	}
 }
 
+// blames reports whether the read of a watch is the reason that it fails.
+func (e *watchEntry) blames(err error) bool {
+	if e.blamed++; !errors.Is(err, errBlamed) {
+		e.blamed = 0
+	}
+	return e.blamed == maxBlamed
+}
+
 // found returns what tells of what a read has found.
 func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
-	e.armed, e.absent, e.reading, e.pause = true, false, r, nil
+	e.armed, e.absent, e.reading, e.pause, e.blamed = true, false, r, nil, 0
 	if origin := e.origin; origin != nil {
 		e.origin = nil
 		s.unfollow(origin)
