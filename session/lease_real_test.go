@@ -77,11 +77,8 @@ func (w ward) toldInTime(t *testing.T) time.Duration {
 
 // believes reports whether the session does not count itself as lost.
 func (w ward) believes() bool {
-	switch w.State().(type) {
-	case session.Connected, session.Suspended, session.Resumed:
-		return true
-	}
-	return false
+	_, expired := w.State().(session.Expired)
+	return !expired
 }
 
 // heal repairs the ensemble, and waits until every server serves.

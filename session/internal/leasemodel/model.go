@@ -269,7 +269,6 @@ type member struct {
 	up, down *pipe
 	heard    time.Duration
 	acked    int
-	synced   bool
 }
 
 // A count is what a leader knows of a session.
