@@ -117,6 +117,7 @@ const (
 	OpCheckWatches    Op = 17
 	OpRemoveWatches   Op = 18
 	OpCreateContainer Op = 19
+	OpDeleteContainer Op = 20
 	OpCreateTTL       Op = 21
 	OpMultiRead       Op = 22
 	OpAuth            Op = 100

@@ -50,7 +50,7 @@ func (s *Server) judge(c *conn, frame []byte) verdict {
 		return verdict{}
 	}
 	session := c.sessionID()
-	if op == OpCreateSession {
+	if c.session == nil {
 		h, _ := parseHandshake(frame)
 		session = h.session
 	}

@@ -36,13 +36,15 @@ func (s *Server) read(c *conn, op Op, d *decoder) (code, body) {
 				paths = append(paths, p)
 			}
 		}
+		c.weigh(paths)
 		return codeOK, func(b []byte) []byte { return appendStrings(b, paths) }
 	case OpMultiRead:
 		return r.multiRead(c, d)
 	case OpWhoAmI:
+		who := c.who
 		return codeOK, func(b []byte) []byte {
-			b = appendInt32(b, int32(len(c.who)))
-			for _, id := range c.who {
+			b = appendInt32(b, int32(len(who)))
+			for _, id := range who {
 				b = appendString(appendString(b, id.scheme), userOf(id))
 			}
 			return b
@@ -66,6 +68,13 @@ func (s *Server) read(c *conn, op Op, d *decoder) (code, body) {
 		return r.endWatches(c, path, kind, op == OpRemoveWatches), nil
 	}
 	return codeUnimplemented, nil
+}
+
+// weigh adds names to the size of the reply.
+func (c *conn) weigh(names []string) {
+	for _, name := range names {
+		c.weight += 4 + len(name)
+	}
 }
 
 // readable returns the node at path if the client may read it.
@@ -95,7 +104,8 @@ func (r *replica) exists(c *conn, d *decoder) (code, body) {
 	if n == nil {
 		return codeNoNode, nil
 	}
-	return codeOK, func(b []byte) []byte { return appendStat(b, n.status()) }
+	st := n.status()
+	return codeOK, func(b []byte) []byte { return appendStat(b, st) }
 }
 
 func (r *replica) getData(c *conn, path string, watch bool) (code, body) {
@@ -106,7 +116,9 @@ func (r *replica) getData(c *conn, path string, watch bool) (code, body) {
 	if watch {
 		r.data.add(path, c, watchOnce)
 	}
-	return codeOK, func(b []byte) []byte { return appendStat(appendBuffer(b, n.data), n.status()) }
+	data, st := n.data, n.status()
+	c.weight += len(data)
+	return codeOK, func(b []byte) []byte { return appendStat(appendBuffer(b, data), st) }
 }
 
 func (r *replica) getChildren(c *conn, path string, watch, withStat bool) (code, body) {
@@ -117,10 +129,12 @@ func (r *replica) getChildren(c *conn, path string, watch, withStat bool) (code,
 	if watch {
 		r.child.add(path, c, watchOnce)
 	}
+	names, st := n.children(), n.status()
+	c.weigh(names)
 	return codeOK, func(b []byte) []byte {
-		b = appendStrings(b, n.children())
+		b = appendStrings(b, names)
 		if withStat {
-			b = appendStat(b, n.status())
+			b = appendStat(b, st)
 		}
 		return b
 	}
@@ -135,7 +149,8 @@ func (r *replica) getACL(c *conn, path string) (code, body) {
 	if !allowed(n.acl, permAdmin, c.who) {
 		list = masked(list)
 	}
-	return codeOK, func(b []byte) []byte { return appendStat(appendACLs(b, list), n.status()) }
+	st := n.status()
+	return codeOK, func(b []byte) []byte { return appendStat(appendACLs(b, list), st) }
 }
 
 func (r *replica) multiRead(c *conn, d *decoder) (code, body) {
@@ -147,7 +162,7 @@ func (r *replica) multiRead(c *conn, d *decoder) (code, body) {
 		// The server notices too late, when it has begun to answer.
 		return codeMarshalling, func(b []byte) []byte { return appendMultiHeader(b, opError, true, -1) }
 	}
-	var out []byte
+	var results []body
 	for _, o := range all {
 		var err code
 		var result body
@@ -156,13 +171,19 @@ func (r *replica) multiRead(c *conn, d *decoder) (code, body) {
 		} else {
 			err, result = r.getChildren(c, o.path, false, false)
 		}
-		if err != codeOK {
-			out = appendMultiError(out, err)
-		} else {
-			out = result(appendMultiHeader(out, o.op, false, 0))
-		}
+		results = append(results, func(b []byte) []byte {
+			if err != codeOK {
+				return appendMultiError(b, err)
+			}
+			return result(appendMultiHeader(b, o.op, false, 0))
+		})
 	}
-	return codeOK, func(b []byte) []byte { return appendMultiHeader(append(b, out...), opError, true, -1) }
+	return codeOK, func(b []byte) []byte {
+		for _, result := range results {
+			b = result(b)
+		}
+		return appendMultiHeader(b, opError, true, -1)
+	}
 }
 
 func (r *replica) setWatches(c *conn, d *decoder, persistent bool) code {

@@ -11,6 +11,7 @@ import (
 type session struct {
 	id       int64
 	replica  *replica // where it is connected
+	timeout  int32    // as the last connection negotiated it
 	deadline int64    // in milliseconds since the start
 }
 
@@ -63,25 +64,29 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 			s.dismiss(old)
 		}
 		if sess == nil || !bytes.Equal(h.password, s.password(h.session)) {
-			s.answerHandshake(c, h, nil)
+			c.modern = h.modern
+			s.answerHandshake(c, nil)
 			s.dismiss(c)
 			return true
 		}
 	}
-	sess.replica = r
-	c.session = sess
+	sess.replica, sess.timeout = r, c.timeout
+	c.session, c.modern = sess, h.modern
+	c.stopGreeting()
 	r.conns[sess.id] = c
 	s.touch(c)
 	c.setFrozen(s.frozen[everySession].or(s.frozen[sess.id]))
-	s.answerHandshake(c, h, sess)
+	s.answerHandshake(c, sess)
 	return true
 }
 
-func (s *Server) answerHandshake(c *conn, h handshake, sess *session) {
+// answerHandshake accepts a client for a session, or tells it that there is none.
+func (s *Server) answerHandshake(c *conn, sess *session) {
+	timeout, modern := c.timeout, c.modern
 	c.raw(func(b []byte) []byte {
 		b = appendInt32(b, 0)
 		if sess != nil {
-			b = appendInt32(b, c.timeout)
+			b = appendInt32(b, timeout)
 			b = appendInt64(b, sess.id)
 			b = appendBuffer(b, s.password(sess.id))
 		} else {
@@ -89,7 +94,7 @@ func (s *Server) answerHandshake(c *conn, h handshake, sess *session) {
 			b = appendInt64(b, 0)
 			b = appendBuffer(b, make([]byte, 16))
 		}
-		if h.modern {
+		if modern {
 			b = appendBool(b, false)
 		}
 		return b
@@ -102,10 +107,14 @@ func (s *Server) touch(c *conn) {
 	if c.replica.isolated {
 		return
 	}
-	tick := s.config.Tick.Milliseconds()
-	c.session.deadline = ((s.elapsed()+int64(c.timeout))/tick + 1) * tick
-	if s.expiryAt == 0 || c.session.deadline < s.expiryAt {
-		s.scheduleExpiry(c.session.deadline)
+	s.extend(c.session, c.timeout)
+}
+
+// extend has a session expire after the timeout.
+func (s *Server) extend(sess *session, timeout int32) {
+	sess.deadline = s.roundUp(time.Duration(timeout)*time.Millisecond, s.config.Tick)
+	if s.expiryAt == 0 || sess.deadline < s.expiryAt {
+		s.scheduleExpiry(sess.deadline)
 	}
 }
 
@@ -173,6 +182,7 @@ func (s *Server) retire(c *conn) {
 		delete(c.replica.conns, c.session.id)
 	}
 	c.waiting = nil
+	c.stopGreeting()
 }
 
 // now returns the time as nodes record it.

@@ -68,6 +68,20 @@ func (s *Server) write(c *conn, xid int32, op Op, d *decoder) {
 		t.changes, err, result = s.multi(c, d, t)
 	case OpReconfig:
 		err = codeReconfigDisabled
+	case OpDeleteContainer:
+		// ZooKeeper takes the whole frame for the path, which is never one.
+		err = codeBadArguments
+	case OpCreateSession:
+		timeout := d.int32()
+		if d.failed {
+			err = codeMarshalling
+			break
+		}
+		s.extend(c.session, timeout)
+		s.commit(t)
+		c.replica.catchUp()
+		s.answerHandshake(c, c.session)
+		return
 	default:
 		o := parseOperation(op, d)
 		if d.failed {
