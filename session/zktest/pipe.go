@@ -27,6 +27,7 @@ type stream struct {
 	mu              sync.Mutex
 	changed         sync.Cond
 	buf             []byte
+	begin           int  // of what is unread in buf
 	closed          bool // by the writer: what is there can still be read
 	broken          bool // by the reader
 	readBy, writeBy time.Time
@@ -49,22 +50,35 @@ func (s *stream) read(p []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		case len(p) == 0:
 			return 0, nil
-		case len(s.buf) > 0:
-			n := copy(p, s.buf)
-			if len(s.buf) >= streamSize {
+		case s.unread() > 0:
+			if s.unread() >= streamSize {
 				s.changed.Broadcast()
 			}
-			s.buf = s.buf[n:]
-			// An idle connection keeps nothing.
-			if len(s.buf) == 0 && cap(s.buf) > 1<<10 {
-				s.buf = nil
-			}
+			n := copy(p, s.buf[s.begin:])
+			s.begin += n
+			s.tidy()
 			return n, nil
 		case s.closed:
 			return 0, io.EOF
 		}
 		s.wait(s.readBy)
 	}
+}
+
+func (s *stream) unread() int { return len(s.buf) - s.begin }
+
+// tidy frees the room of what has been read. An idle stream keeps next to
+// nothing.
+func (s *stream) tidy() {
+	switch {
+	case s.unread() > 0 && s.begin < len(s.buf)/2:
+		return
+	case s.unread() == 0 && cap(s.buf) > 1<<10:
+		s.buf = nil
+	default:
+		s.buf = s.buf[:copy(s.buf, s.buf[s.begin:])]
+	}
+	s.begin = 0
 }
 
 func isPast(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
@@ -93,7 +107,7 @@ func (s *stream) write(p []byte) (int, error) {
 			return 0, net.ErrClosed
 		case s.broken:
 			return 0, io.ErrClosedPipe
-		case len(s.buf) < streamSize:
+		case s.unread() < streamSize:
 			s.buf = append(s.buf, p...)
 			s.changed.Broadcast()
 			return len(p), nil
@@ -119,7 +133,7 @@ func (e *pipeEnd) Write(p []byte) (int, error) { return e.out.write(p) }
 
 func (e *pipeEnd) Close() error {
 	e.out.update(func() { e.out.closed = true })
-	e.in.update(func() { e.in.broken, e.in.buf = true, nil })
+	e.in.update(func() { e.in.broken, e.in.buf, e.in.begin = true, nil, 0 })
 	return nil
 }
 

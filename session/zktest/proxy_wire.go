@@ -143,7 +143,7 @@ func sniffPaths(op Op, data []byte) []string {
 		return nil
 	case OpCreate, OpDelete, OpExists, OpGetData, OpSetData, OpGetACL, OpSetACL,
 		OpGetChildren, OpSync, OpGetChildren2, OpCheck, OpCreate2, OpCheckWatches,
-		OpRemoveWatches, OpCreateContainer, OpCreateTTL, OpGetEphemerals,
+		OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL, OpGetEphemerals,
 		OpGetAllChildren, OpAddWatch:
 	}
 	return []string{string(r.bytes())}
@@ -287,6 +287,8 @@ func (o Op) String() string {
 		return "removeWatches"
 	case OpCreateContainer:
 		return "createContainer"
+	case OpDeleteContainer:
+		return "deleteContainer"
 	case OpCreateTTL:
 		return "createTTL"
 	case OpMultiRead:

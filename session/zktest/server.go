@@ -166,6 +166,7 @@ type Server struct {
 	listeners []net.Listener
 	conns     sync.WaitGroup // goroutines
 	done      chan struct{}  // closed by Close
+	batches   sync.Pool      // of *batch
 
 	// refusing is guarded by dialMu, because a dial must not wait for mu.
 	dialMu   sync.Mutex

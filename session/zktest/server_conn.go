@@ -3,6 +3,7 @@ package zktest
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -121,8 +122,17 @@ func (c *conn) read() {
 	if err != nil {
 		return
 	}
-	if word := string(head); isWord(word) {
-		c.answerWord(word, r)
+	if reply, ok := c.server.fourLetterWord(string(head), c); ok {
+		if string(head) == "stmk" {
+			// The mask of what a real server logs follows. It has no effect.
+			var request [12]byte
+			if _, err := io.ReadFull(r, request[:]); err != nil {
+				return
+			}
+			reply = fmt.Sprint(int64(binary.BigEndian.Uint64(request[4:])))
+		}
+		c.out.put(parcel{size: len(reply), build: func(b []byte) []byte { return append(b, reply...) }})
+		c.end()
 		return
 	}
 	for {

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -30,13 +31,12 @@ func openInside(t *testing.T, srv *Server) *wire {
 	return w
 }
 
-func (w *wire) mustCall(t *testing.T, op Op, arg body) answer {
+func (w *wire) mustCall(t *testing.T, op Op, arg body) {
 	t.Helper()
 	a, err := w.call(op, arg)
 	if err != nil || a.err != codeOK || a.gone {
 		t.Fatal(a, err)
 	}
-	return a
 }
 
 // owed returns what a session is owed, and how many requests were read from it.
@@ -181,7 +181,7 @@ func TestServerCutsWhoDoesNotGreet(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range []*wire{silent, half} {
-			if _, err := w.Read(make([]byte, 1)); err != io.EOF || time.Since(begin) != 20*time.Second {
+			if _, err := w.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(begin) != 20*time.Second {
 				t.Fatal(err, time.Since(begin))
 			}
 		}

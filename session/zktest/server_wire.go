@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -105,15 +106,13 @@ func (o *outbound) begin() bool {
 	return true
 }
 
-// A batch is what is written at once.
+// A batch is what is written at once. The connections of a server share some: an
+// idle connection has none.
 type batch struct {
 	parcels []parcel
 	size    int
 	bytes   []byte
 }
-
-// batches are kept for all connections together: an idle one has none.
-var batches = sync.Pool{New: func() any { return new(batch) }}
 
 func (w *batch) clear() {
 	clear(w.parcels)
@@ -183,11 +182,11 @@ func (c *conn) drain() bool {
 
 // write writes what may be written now. The caller began it.
 func (c *conn) write() {
-	w, ok := batches.Get().(*batch)
+	w, ok := c.server.batches.Get().(*batch)
 	if !ok {
-		return
+		w = new(batch)
 	}
-	defer batches.Put(w)
+	defer c.server.batches.Put(w)
 	for c.fill(w) {
 		for _, p := range w.parcels {
 			w.bytes = p.build(w.bytes)
@@ -317,7 +316,7 @@ func accept(l net.Listener, serve func(net.Conn)) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			time.Sleep(acceptPause)
+			_ = pause(context.Background(), acceptPause) // nothing ends it
 		}
 	}
 }

@@ -1,79 +1,80 @@
 package zktest
 
 import (
-	"bufio"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// This file answers the four letter words, in the formats of ZooKeeper 3.8.0 with
-// all of them on its list. What is different in memory, such as the time that
-// requests take, is zero.
+// This file answers the four letter words in the formats of ZooKeeper 3.8.0, all
+// of which are on its whitelist. What the server in memory does not measure is
+// zero.
 
 const (
 	wordVersion = "3.8.0-zktest, built on 2022-02-25 08:49 UTC"
+	wordFirst   = "Zookeeper version: " + wordVersion + "\n"
 	traceMask   = 306 // of what a real server writes into its log
 )
 
-// fourLetterWords says how to answer. They come in the place of a length.
-var fourLetterWords = map[string]func(s *Server, c *conn) string{
-	"conf": (*Server).wordConfig,
-	"cons": (*Server).wordConnections,
-	"crst": (*Server).wordResetConnections,
-	"dirs": func(*Server, *conn) string { return "datadir_size: 0\nlogdir_size: 0\n" },
-	"dump": (*Server).wordDump,
-	"envi": (*Server).wordEnvironment,
-	"gtmk": func(*Server, *conn) string { return fmt.Sprint(traceMask) },
-	"isro": func(*Server, *conn) string { return "rw" },
-	"mntr": (*Server).wordMonitor,
-	"ruok": func(*Server, *conn) string { return "imok" },
-	"srst": (*Server).wordResetServer,
-	"srvr": func(s *Server, c *conn) string { return s.wordVersion() + s.wordServer(c.replica) },
-	"stat": (*Server).wordStatus,
-	"stmk": nil, // a number follows
-	"wchc": (*Server).wordWatchesByClient,
-	"wchp": (*Server).wordWatchesByPath,
-	"wchs": (*Server).wordWatches,
-}
-
-func isWord(word string) bool {
-	_, ok := fourLetterWords[word]
-	return ok
-}
-
-// answerWord answers a word and ends the connection.
-func (c *conn) answerWord(word string, r *bufio.Reader) {
-	var text string
-	if word == "stmk" {
-		// The mask has no effect.
-		var mask [12]byte
-		if _, err := io.ReadFull(r, mask[:]); err != nil {
-			return
-		}
-		text = fmt.Sprint(int64(binary.BigEndian.Uint64(mask[4:])))
-	} else {
-		text = c.server.fourLetterWord(word, c)
+// fourLetterWord answers a word that comes in the place of a length. Those that
+// the server does not know are no words.
+func (s *Server) fourLetterWord(word string, c *conn) (string, bool) {
+	if !isFourLetterWord([]byte(word)) {
+		return "", false
 	}
-	c.out.put(parcel{size: len(text), build: func(b []byte) []byte { return append(b, text...) }})
-	c.end()
-}
-
-func (s *Server) fourLetterWord(word string, c *conn) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.received++
 	s.stats.received++
-	text := fourLetterWords[word](s, c)
+	reply, ok := s.answerWord(word, c)
 	c.sent++
 	s.stats.sent++
-	return text
+	return reply, ok
+}
+
+func (s *Server) answerWord(word string, c *conn) (string, bool) {
+	switch word {
+	case "conf":
+		return s.wordConfig(c.replica), true
+	case "cons":
+		return s.wordConnections(c), true
+	case "crst":
+		return s.wordResetConnections(c.replica), true
+	case "dirs":
+		return "datadir_size: 0\nlogdir_size: 0\n", true
+	case "dump":
+		return s.wordDump(c.replica), true
+	case "envi":
+		return wordEnvironment(), true
+	case "gtmk":
+		return strconv.Itoa(traceMask), true
+	case "isro":
+		return "rw", true
+	case "mntr":
+		return s.wordMonitor(c.replica), true
+	case "ruok":
+		return "imok", true
+	case "srst":
+		return s.wordResetServer(), true
+	case "srvr":
+		return wordFirst + s.wordServer(c.replica), true
+	case "stat":
+		return s.wordStatus(c), true
+	case "stmk": // see the caller
+		return "", true
+	case "wchc":
+		return wordWatchesByClient(&c.replica.data), true
+	case "wchp":
+		return wordWatchesByPath(&c.replica.data), true
+	case "wchs":
+		return wordWatches(&c.replica.data), true
+	}
+	return "", false
 }
 
 func (s *Server) mode(r *replica) string {
@@ -96,10 +97,11 @@ func (s *Server) leader() *replica {
 	return nil
 }
 
+// connected returns the connections of a replica but those that end.
 func (s *Server) connected(r *replica) []*conn {
 	var all []*conn
 	for c := range s.clients {
-		if c.replica == r {
+		if c.replica == r && !c.ending.Load() {
 			all = append(all, c)
 		}
 	}
@@ -108,8 +110,6 @@ func (s *Server) connected(r *replica) []*conn {
 	})
 	return all
 }
-
-func (s *Server) wordVersion() string { return "Zookeeper version: " + wordVersion + "\n" }
 
 func (s *Server) wordServer(r *replica) string {
 	var b strings.Builder
@@ -130,27 +130,27 @@ func (s *Server) wordServer(r *replica) string {
 
 func (s *Server) wordStatus(c *conn) string {
 	var b strings.Builder
-	b.WriteString(s.wordVersion() + "Clients:\n")
+	b.WriteString(wordFirst + "Clients:\n")
 	for _, other := range s.connected(c.replica) {
 		b.WriteString(other.line(c) + ")\n")
 	}
 	return b.String() + "\n" + s.wordServer(c.replica)
 }
 
-func (s *Server) wordResetServer(*conn) string {
+func (s *Server) wordResetServer() string {
 	s.stats = statistics{}
 	return "Server stats reset.\n"
 }
 
-func (s *Server) wordResetConnections(c *conn) string {
-	for _, other := range s.connected(c.replica) {
+func (s *Server) wordResetConnections(r *replica) string {
+	for _, other := range s.connected(r) {
 		other.received, other.sent, other.lastOp, other.lastXid = 0, 0, -1, -1
 	}
 	return "Connection stats reset.\n"
 }
 
-func (s *Server) wordConfig(c *conn) string {
-	host, port, _ := net.SplitHostPort(s.addrs[c.replica.index])
+func (s *Server) wordConfig(replica *replica) string {
+	host, port, _ := net.SplitHostPort(s.addrs[replica.index])
 	var b strings.Builder
 	fmt.Fprintf(&b, "clientPort=%s\nsecureClientPort=-1\n", port)
 	fmt.Fprintf(&b, "dataDir=memory\ndataDirSize=0\ndataLogDir=memory\ndataLogSize=0\n")
@@ -160,7 +160,7 @@ func (s *Server) wordConfig(c *conn) string {
 	if len(s.replicas) == 1 {
 		return b.String() + "serverId=0\n"
 	}
-	fmt.Fprintf(&b, "serverId=%d\ninitLimit=10\nsyncLimit=5\n", c.replica.index+1)
+	fmt.Fprintf(&b, "serverId=%d\ninitLimit=10\nsyncLimit=5\n", replica.index+1)
 	fmt.Fprintf(&b, "electionAlg=3\nelectionPort=0\nquorumPort=0\npeerType=0\nmembership: \n")
 	for _, r := range s.replicas {
 		fmt.Fprintf(&b, "server.%d=%s:0:0:participant\n", r.index+1, host)
@@ -168,7 +168,7 @@ func (s *Server) wordConfig(c *conn) string {
 	return b.String() + "version=0"
 }
 
-func (s *Server) wordEnvironment(*conn) string {
+func wordEnvironment() string {
 	var b strings.Builder
 	b.WriteString("Environment:\n")
 	for _, pair := range [][2]string{
@@ -196,8 +196,7 @@ func (s *Server) wordEnvironment(*conn) string {
 	return b.String()
 }
 
-func (s *Server) wordMonitor(c *conn) string {
-	r := c.replica
+func (s *Server) wordMonitor(r *replica) string {
 	ephemerals := 0
 	for _, own := range r.tree.ephemerals {
 		ephemerals += len(own)
@@ -245,14 +244,13 @@ func (s *Server) wordMonitor(c *conn) string {
 }
 
 // wordWatches is of the watches on data only, as the server's is.
-func (s *Server) wordWatches(c *conn) string {
-	data := &c.replica.data
+func wordWatches(data *watchTable) string {
 	return fmt.Sprintf("%d connections watching %d paths\nTotal watches:%d\n", len(data.byConn), len(data.byPath), data.total())
 }
 
-func (s *Server) wordWatchesByClient(c *conn) string {
+func wordWatchesByClient(data *watchTable) string {
 	paths := make(map[int64][]string)
-	for watcher, all := range c.replica.data.byConn {
+	for watcher, all := range data.byConn {
 		paths[watcher.sessionID()] = sortedKeys(all)
 	}
 	var b strings.Builder
@@ -262,11 +260,11 @@ func (s *Server) wordWatchesByClient(c *conn) string {
 	return b.String() + "\n"
 }
 
-func (s *Server) wordWatchesByPath(c *conn) string {
+func wordWatchesByPath(data *watchTable) string {
 	var b strings.Builder
-	for _, path := range sortedKeys(c.replica.data.byPath) {
+	for _, path := range sortedKeys(data.byPath) {
 		var ids []int64
-		for watcher := range c.replica.data.byPath[path] {
+		for watcher := range data.byPath[path] {
 			ids = append(ids, watcher.sessionID())
 		}
 		slices.Sort(ids)
@@ -278,8 +276,7 @@ func (s *Server) wordWatchesByPath(c *conn) string {
 	return b.String() + "\n"
 }
 
-func (s *Server) wordDump(c *conn) string {
-	r := c.replica
+func (s *Server) wordDump(r *replica) string {
 	var b strings.Builder
 	b.WriteString("SessionTracker dump:\n")
 	if s.mode(r) == "follower" {
