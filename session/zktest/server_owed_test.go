@@ -105,7 +105,7 @@ func TestServerOwesASlowClientLittle(t *testing.T) {
 					srv.Freeze(slow.session, ToClient)
 				}
 				askMuch(slow)
-				time.Sleep(time.Second) // of the bubble: until nothing happens any more
+				<-time.After(time.Second) // of the bubble: until nothing happens any more
 				synctest.Wait()
 				bytes, requests := owed(srv, slow.session)
 				if most := srv.config.MaxOwed + frameSize + bigReply; bytes > most {
@@ -229,7 +229,7 @@ func TestServerCutsWhoDoesNotGreet(t *testing.T) {
 		srv := Start(t, InProcess(), Timeouts(time.Second, time.Minute))
 		begin := time.Now()
 		greeted := openInside(t, srv)
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		silent, half := dialInside(t, srv), dialInside(t, srv)
 		if _, err := half.Write([]byte{0, 0, 0, 45, 0, 0}); err != nil {
 			t.Fatal(err)
