@@ -1,8 +1,10 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -202,42 +204,60 @@ func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
 // EnsurePath makes sure that there is a node at path, and makes it and what is missing
 // above it as containers, or as persistent nodes where the server has no containers.
 // The answer tells whether the node was made now, and is empty.
-func (a Async) EnsurePath(path string, answer func(made bool, err error)) { a.ensurePath(path, answer) }
-
-func (a Async) ensurePath(path string, answer func(bool, error)) *call {
-	full, err := a.session.target(path)
-	if err != nil {
-		return refuse(a, newRequest("ensure", path, nil, answer), err)
-	}
-	return a.ensure(full, Container, answer)
+func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
+	(&ensuring{requests: a}).begin(path, answer)
 }
 
-// ensure works on absolute paths: the chroot itself may be missing. Doing it twice does
-// no harm, so a lost reply is no reason to fail.
-func (a Async) ensure(full string, mode CreateMode, answer func(bool, error)) *call {
+// ensuring makes sure that there is a node. Doing it twice does no harm, so a lost reply is
+// no reason to fail.
+type ensuring struct {
+	requests Async
+	over     atomic.Bool // set when nobody waits for the answer: nothing is repeated any more
+	doubt    error       // of the newest create whose reply was lost
+	blamed   int         // how many connections in a row its creates have broken
+}
+
+func (e *ensuring) begin(path string, answer func(bool, error)) *call {
+	full, err := e.requests.session.target(path)
+	if err != nil {
+		return refuse(e.requests, newRequest("ensure", path, nil, answer), err)
+	}
+	return e.ensure(full, Container, answer)
+}
+
+// ensure works on absolute paths: the chroot itself may be missing.
+func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)) *call {
+	a := e.requests
 	w := wire.Request{Op: wire.OpCreate, Path: full, ACL: a.session.acl}
 	if mode == Container {
 		w.Op, w.Flags = wire.OpCreateContainer, int32(Container)
 	}
 	return issue(a, newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
+		again := func() { e.ensure(full, mode, answer) }
+		if e.blamed++; !errors.Is(err, errBlamed) {
+			e.blamed = 0
+		}
 		switch {
 		case err == nil:
 			answer(true, nil)
 		case isAny(err, ErrNodeExists):
 			answer(false, nil)
+		case e.over.Load():
+			answer(false, err)
 		case mode == Container && isAny(err, ErrUnimplemented, ErrInvalidArgument):
-			a.ensure(full, Persistent, answer)
+			e.ensure(full, Persistent, answer)
 		case isNoNode(err) && full != "/":
 			dir, _ := Split(full)
-			a.ensure(dir, mode, func(_ bool, err error) {
+			e.ensure(dir, mode, func(_ bool, err error) {
 				if err != nil {
 					answer(false, err)
 					return
 				}
-				a.ensure(full, mode, answer)
+				again()
 			})
-		case isAny(err, ErrDisconnected):
-			a.ensure(full, mode, answer)
+		case isAny(err, ErrDisconnected) && e.blamed < maxBlamed:
+			e.doubt = err
+			again()
 		case isAny(err, ErrNoAuth):
 			// The server looks at the parent's ACL before it looks for the node.
 			a.Exists(a.session.relative(full), func(stat *Stat, existsErr error) {
@@ -246,6 +266,10 @@ func (a Async) ensure(full string, mode CreateMode, answer func(bool, error)) *c
 				}
 				answer(false, err)
 			})
+		case e.blamed == maxBlamed:
+			answer(false, fmt.Errorf("%w; %w", err, errHopeless))
+		case e.doubt != nil && Over(err) && !InDoubt(err):
+			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 		default:
 			answer(false, err)
 		}

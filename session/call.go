@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -109,7 +110,7 @@ func (c *call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 	default:
 		*reply = wire.Reply{}
 		if err := wire.ParseReply(c.opcode, c.ops, rest, reply); err != nil {
-			c.err = c.lost(nil)
+			c.err = fmt.Errorf("%w (%w: %w)", c.lost(nil), errBlamed, err)
 			return err
 		}
 		c.err = c.typed.take(reply)
@@ -146,6 +147,17 @@ func (c *call) vouches(code wire.Code) vouch {
 func isWrite(op wire.Op) bool {
 	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpMulti
 }
+
+// errBlamed is part of the error of a call whose connection broke while it was the only one
+// that was sent, or whose reply was malformed. If that happens again and again, the call is
+// the reason, and repeating it keeps the session from working.
+var errBlamed = errors.New("the request may be the reason")
+
+// maxBlamed is how many connections in a row a request may break before it fails for good, with
+// an error that wraps errHopeless.
+const maxBlamed = 5
+
+var errHopeless = errors.New("given up after five connections")
 
 // A request is a call with a result.
 type request[T any] struct {

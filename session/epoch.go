@@ -188,9 +188,15 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	if created {
 		e.id, e.timeout = h.Session, timeout
 	}
-	// A shorter timeout holds from now on, whatever was proved with the longer one.
+	// The leader counts a shorter timeout from this handshake, not from what was proved
+	// before it. A longer timeout counts for nothing: reports with the shorter one may be
+	// on their way.
+	before := e.terms()
 	e.timeout = min(e.timeout, timeout)
 	terms := e.terms()
+	if shorter := before.timeout - terms.timeout; shorter > 0 {
+		e.trusted, e.proved = min(e.trusted+shorter, l.greeted), min(e.proved+shorter, l.greeted)
+	}
 	l.lease = newLease(terms.report, terms.heartbeat/16, l.greeted, created)
 	if created {
 		e.prove(l)
@@ -324,7 +330,7 @@ func (e *epoch) severed(l *connection) {
 	s.tell(severed{e.number, e.until()})
 	for _, c := range lost {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
-			c.err = fmt.Errorf("%w (%w)", c.err, errAlone)
+			c.err = fmt.Errorf("%w (%w)", c.err, errBlamed)
 		}
 		s.order.add(c)
 	}
@@ -347,10 +353,6 @@ func (e *epoch) severed(l *connection) {
 func users(calls []*call) []*call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.own != nil })
 }
-
-// errAlone is part of the error of a call that was the only one on a connection which
-// broke before its reply. If that happens again and again, the call may be the reason.
-var errAlone = errors.New("it was the only request")
 
 // end retires the epoch: from now on nothing of it reaches a server. The epoch must not
 // be locked.

@@ -119,7 +119,7 @@ func cells(line string) []string {
 
 // meets makes the request in a session that is otherwise sound.
 func (v verb) meets(t *testing.T, f fault, column, want string) {
-	tapping(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		plant(t, srv)
 		s := mustOpen(t, srv.Addrs(), opts)
 		defer s.Close()
@@ -147,7 +147,7 @@ func (v verb) meets(t *testing.T, f fault, column, want string) {
 		}
 		pass(time.Minute) // for what follows from it
 		c.heal()
-		_, reached := tp.counts()
+		reached := tp.arrived()
 		if got := fmt.Sprint(outcome(answers[0]), " ", reached); got != want || len(answers) > 1 {
 			t.Errorf("%s, want %s: %v", got, want, answers)
 		}

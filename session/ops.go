@@ -26,16 +26,20 @@ const (
 	modeTTL           CreateMode = 5
 	modeSequentialTTL CreateMode = 6
 
-	modeBits = 3
+	// A mode with a TTL has the TTL between this bit and those of the kind.
+	hasTTL   CreateMode = 1 << 62
+	modeBits            = 3
 )
 
 // TTL is the mode of a persistent node that the server deletes when it has had no
 // children and no change for that long. The server must have extendedTypesEnabled.
-func TTL(ttl time.Duration) CreateMode { return CreateMode(ttl.Milliseconds())<<modeBits | modeTTL }
+func TTL(ttl time.Duration) CreateMode {
+	return hasTTL | CreateMode(ttl.Milliseconds())<<modeBits | modeTTL
+}
 
 // SequentialTTL is the mode of a sequential node with a [TTL].
 func SequentialTTL(ttl time.Duration) CreateMode {
-	return CreateMode(ttl.Milliseconds())<<modeBits | modeSequentialTTL
+	return hasTTL | CreateMode(ttl.Milliseconds())<<modeBits | modeSequentialTTL
 }
 
 // IsSequential reports whether the server appends a number to the name.
@@ -47,18 +51,27 @@ func (m CreateMode) IsSequential() bool {
 // IsEphemeral reports whether the node goes with its session.
 func (m CreateMode) IsEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
-func (m CreateMode) kind() CreateMode   { return m & (1<<modeBits - 1) }
-func (m CreateMode) ttl() time.Duration { return time.Duration(m>>modeBits) * time.Millisecond }
+// kind returns a mode without its TTL.
+func (m CreateMode) kind() CreateMode {
+	if m&hasTTL == 0 {
+		return m
+	}
+	return m & (1<<modeBits - 1)
+}
+
+func (m CreateMode) ttl() time.Duration {
+	return time.Duration(m&^hasTTL>>modeBits) * time.Millisecond
+}
 
 func (m CreateMode) validate() error {
 	const longest = 1<<40 - 1 // ms, ZooKeeper's limit
 	switch m.kind() {
 	case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
-		if m>>modeBits == 0 {
+		if m&hasTTL == 0 {
 			return nil
 		}
 	case modeTTL, modeSequentialTTL:
-		if ms := m >> modeBits; ms > 0 && ms <= longest {
+		if ms := m &^ hasTTL >> modeBits; m&hasTTL != 0 && ms > 0 && ms <= longest {
 			return nil
 		}
 		return fmt.Errorf("%w: mode: a TTL must be positive, and at most 34 years", ErrInvalidArgument)

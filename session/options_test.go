@@ -84,12 +84,12 @@ func TestAuthIsSecret(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		writers[verb] = func(v any) string { return fmt.Sprintf(verb, v) }
 	}
-	secret := []byte("password")
+	const secret = "password"
 	for name, write := range writers {
 		for _, v := range []any{a, &a, []Auth{a}, map[string]Auth{"a": a}, struct{ A Auth }{a}, opts, &opts} {
 			text := write(v)
 			for _, leak := range []string{
-				string(secret), fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprint(secret), "[]"),
+				secret, fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]"),
 				base64.StdEncoding.EncodeToString(a.Secret)[4:12],
 			} {
 				if strings.Contains(text, leak) {

@@ -93,18 +93,24 @@ func (s *Session) waitedInVain(why error) error {
 // again repeats what does no harm when repeated, until it succeeds, fails for a
 // reason that does not pass, or ctx ends.
 func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
-	pause := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(5*time.Millisecond),
-		backoff.WithMaxInterval(time.Second),
-		backoff.WithMaxElapsedTime(0),
-	)
-	for alone := 0; ; {
+	var pause *backoff.ExponentialBackOff
+	for blamed := 0; ; {
 		result, err := try()
-		if alone++; !errors.Is(err, errAlone) {
-			alone = 0
+		if err == nil || errors.Is(err, errHopeless) {
+			return result, err
 		}
-		if alone == maxAlone {
-			return result, fmt.Errorf("%w, %d times in a row", err, alone)
+		if blamed++; !errors.Is(err, errBlamed) {
+			blamed = 0
+		}
+		if blamed == maxBlamed {
+			return result, fmt.Errorf("%w; %w", err, errHopeless)
+		}
+		if pause == nil {
+			pause = backoff.NewExponentialBackOff(
+				backoff.WithInitialInterval(5*time.Millisecond),
+				backoff.WithMaxInterval(time.Second),
+				backoff.WithMaxElapsedTime(0),
+			)
 		}
 		if !Passing(err) || of.over(err) || ctx.Err() != nil {
 			return result, err
@@ -118,9 +124,6 @@ func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, erro
 		}
 	}
 }
-
-// maxAlone is how many connections a request may break that is the only one on each.
-const maxAlone = 5
 
 func (s *Session) anyEpoch() Async { return s.Async(0) }
 
@@ -182,8 +185,10 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 		}
 		found, findErr := s.find(ctx, of, dir, guid)
 		switch {
-		case isNoNode(findErr), of.over(findErr):
+		case isNoNode(findErr), of.over(findErr) && mode.IsEphemeral():
 			return "", findErr
+		case of.over(findErr):
+			return "", &OpError{Op: "create", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, findErr)}
 		case findErr != nil:
 			of.WithdrawAll(dir, GUIDName(guid, ""), func() {})
 			return "", err
@@ -314,7 +319,9 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 // deletes some time after their last child, where the server knows them.
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	_, err := again(ctx, s.anyEpoch(), func() (bool, error) {
-		return await(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return s.anyEpoch().ensurePath(path, answer) })
+		e := &ensuring{requests: s.anyEpoch()}
+		defer e.over.Store(true)
+		return await(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
 	})
 	return err
 }

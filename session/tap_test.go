@@ -23,7 +23,6 @@ type tap struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mu      sync.Mutex
-	conns   int
 	newest  *tapped
 	strike  strike
 	op      int32 // of the requests that are struck at; 0 until there was one
@@ -57,9 +56,9 @@ var errCut = errors.New("cut by the tap")
 func int32At(b []byte, at int) int32 { return int32(binary.BigEndian.Uint32(b[at:])) }
 
 // tapping runs f beside a server in memory, with a tap on the session's connections.
-func tapping(t *testing.T, config zktest.Config, f func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options)) {
-	config.Tick = time.Second
-	bubble(t, config, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+func tapping(t *testing.T, f func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options)) {
+	t.Helper()
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		tp := &tap{dial: srv.DialContext}
 		opts.Dialer = tp.dialContext
 		opts.CloseTimeout = time.Second // there is no heartbeat until then
@@ -74,7 +73,6 @@ func (tp *tap) dialContext(ctx context.Context, network, addr string) (net.Conn,
 	}
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
-	tp.conns++
 	tp.newest = &tapped{Conn: conn, tap: tp, struck: make(map[int32]bool), closed: make(chan struct{})}
 	return tp.newest, nil
 }
@@ -86,10 +84,11 @@ func (tp *tap) strikeWith(s strike) {
 	tp.strike, tp.op, tp.reached = s, 0, 0
 }
 
-func (tp *tap) counts() (conns, reached int) {
+// arrived returns how many requests that are struck at have reached the server.
+func (tp *tap) arrived() int {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
-	return tp.conns, tp.reached
+	return tp.reached
 }
 
 // inject has the client receive bytes that it did not ask for, before whatever comes next.

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,11 +29,10 @@ func (h slowHandler) Handle(context.Context, slog.Record) error {
 // TestHolderIsResumed: a reconnect that is faster than the news of the loss does not leave
 // the holder suspended.
 func TestHolderIsResumed(t *testing.T) {
-	var frozen func()
+	var frozen atomic.Pointer[func()]
 	opts := session.Options{Timeout: 8 * time.Second, Logger: slog.New(slowHandler{slog.DiscardHandler, func() {
-		if thaw := frozen; thaw != nil {
-			frozen = nil
-			thaw()
+		if thaw := frozen.Swap(nil); thaw != nil {
+			(*thaw)()
 			<-time.After(10 * time.Millisecond) // that a reconnect needs
 		}
 	}})}
@@ -47,7 +47,8 @@ func TestHolderIsResumed(t *testing.T) {
 		}()
 		<-time.After(10 * time.Second)
 		srv.Freeze(a.ID(), zktest.Both)
-		frozen = func() { srv.Thaw(0) }
+		thaw := func() { srv.Thaw(0) }
+		frozen.Store(&thaw)
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if _, ok := told[len(told)-1].(lock.Suspended); ok {
