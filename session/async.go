@@ -266,6 +266,8 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 				}
 				answer(false, err)
 			})
+		case e.blamed == maxBlamed:
+			answer(false, fmt.Errorf("%w; %w", err, errHopeless))
 		case e.doubt != nil && Over(err) && !InDoubt(err):
 			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 		default:

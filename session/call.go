@@ -153,8 +153,11 @@ func isWrite(op wire.Op) bool {
 // the reason, and repeating it keeps the session from working.
 var errBlamed = errors.New("the request may be the reason")
 
-// maxBlamed is how many connections in a row a request may break before it fails for good.
+// maxBlamed is how many connections in a row a request may break before it fails for good, with
+// an error that wraps errHopeless.
 const maxBlamed = 5
+
+var errHopeless = errors.New("given up after five connections")
 
 // A request is a call with a result.
 type request[T any] struct {

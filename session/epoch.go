@@ -188,9 +188,15 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	if created {
 		e.id, e.timeout = h.Session, timeout
 	}
-	// A shorter timeout holds from now on, whatever was proved with the longer one.
+	// The leader counts a shorter timeout from this handshake, not from what was proved
+	// before it. A longer timeout counts for nothing: reports with the shorter one may be
+	// on their way.
+	before := e.terms()
 	e.timeout = min(e.timeout, timeout)
 	terms := e.terms()
+	if shorter := before.timeout - terms.timeout; shorter > 0 {
+		e.trusted, e.proved = min(e.trusted+shorter, l.greeted), min(e.proved+shorter, l.greeted)
+	}
 	l.lease = newLease(terms.report, terms.heartbeat/16, l.greeted, created)
 	if created {
 		e.prove(l)

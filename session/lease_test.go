@@ -30,11 +30,13 @@ func TestLease(t *testing.T) {
 		{"the newest of several signs", true, []answer{
 			{100, 110, byServer},
 			{150, 160, byServer},
-			{195, 205, byServer}, {300, 310, byLeader}, {310, 320, byQuorum},
+			{195, 205, byServer},
+			{300, 310, byLeader}, {310, 320, byQuorum},
 		}, 150, 150},
 		{"signs that are close together are one", true, []answer{
 			{100, 110, byServer},
-			{104, 114, byServer}, {300, 310, byLeader}, {310, 320, byQuorum},
+			{104, 114, byServer},
+			{300, 310, byLeader}, {310, 320, byQuorum},
 		}, 100, 100},
 		{"two are under way", true, []answer{
 			{100, 110, byServer},

@@ -96,14 +96,14 @@ func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, erro
 	var pause *backoff.ExponentialBackOff
 	for blamed := 0; ; {
 		result, err := try()
-		if err == nil {
-			return result, nil
+		if err == nil || errors.Is(err, errHopeless) {
+			return result, err
 		}
 		if blamed++; !errors.Is(err, errBlamed) {
 			blamed = 0
 		}
 		if blamed == maxBlamed {
-			return result, fmt.Errorf("%w, %d times in a row", err, blamed)
+			return result, fmt.Errorf("%w; %w", err, errHopeless)
 		}
 		if pause == nil {
 			pause = backoff.NewExponentialBackOff(

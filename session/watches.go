@@ -71,7 +71,7 @@ type Subscription struct {
 	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
 	lasting bool        // goes on while there is no node
-	told    bool        // this belongs to the order
+	told    int64       // Czxid of the node that it was told of last; -1 if there was none, 0 at first. This belongs to the order.
 	over    atomic.Bool // told for the last time, or cancelled
 }
 
@@ -104,7 +104,9 @@ func (sub *Subscription) Unsettled() bool {
 
 func (sub *Subscription) read(r Reading) {
 	if !sub.over.Load() {
-		sub.told = true
+		if sub.told = -1; r.Stat != nil {
+			sub.told = r.Stat.Czxid
+		}
 		sub.tell(r, nil)
 	}
 }
@@ -212,7 +214,7 @@ func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription) {
 			s.watches.mu.Lock()
 			r, armed := e.reading, e.armed
 			s.watches.mu.Unlock()
-			if armed && !sub.told {
+			if armed && sub.told == 0 {
 				sub.read(r)
 			}
 		})
@@ -368,7 +370,9 @@ func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
 	if e.key.kind == watchData && r.Stat.EphemeralOwner == s.connected.ID {
 		e.epoch.ephemerals.own(e.key.path, r.Stat.Czxid, nil)
 	}
-	return e.settled(s)
+	// A node that was deleted, and another created in its place, is gone.
+	tell = s.abandon(e, Reading{Zxid: r.Zxid}, func(sub *Subscription) bool { return sub.told > 0 && sub.told != r.Stat.Czxid })
+	return both(tell, e.settled(s))
 }
 
 // settled returns what tells everybody what has been read.
@@ -401,7 +405,7 @@ func both(first, then func()) func() {
 // missing goes on where there is no node. Only who wants to outlast that plants a
 // watch on one that does not exist.
 func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func()) {
-	tell = s.abandon(e, Reading{Zxid: zxid})
+	tell = s.abandon(e, Reading{Zxid: zxid}, anySubscription)
 	e.pause = nil
 	switch {
 	case watched:
@@ -418,11 +422,16 @@ func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func())
 	return tell
 }
 
-// abandon ends the subscriptions that do not last.
-func (s *Session) abandon(e *watchEntry, r Reading) (tell func()) {
+func anySubscription(*Subscription) bool { return true }
+
+// abandon ends the subscriptions, of those given, that do not last.
+func (s *Session) abandon(e *watchEntry, r Reading, given func(*Subscription) bool) (tell func()) {
 	var ended, rest []*Subscription
+	if !slices.ContainsFunc(e.subs, func(sub *Subscription) bool { return !sub.lasting && given(sub) }) {
+		return func() {}
+	}
 	for _, sub := range e.subs {
-		if sub.lasting {
+		if sub.lasting || !given(sub) {
 			rest = append(rest, sub)
 		} else {
 			ended = append(ended, sub)
@@ -503,7 +512,7 @@ func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (tell func()) {
 		return tell // news for nobody, or older than the read under way
 	}
 	if gone && e.reading.Stat != nil {
-		tell = s.abandon(e, Reading{})
+		tell = s.abandon(e, Reading{}, anySubscription)
 	}
 	switch {
 	case len(e.subs) == 0:

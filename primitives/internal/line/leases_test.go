@@ -161,6 +161,7 @@ func TestLeasesMachine(t *testing.T) {
 		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
 		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},
+		{"and again if the server was busy", append(slices.Clone(holds), Look{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
 		{"and again if that is lost", append(slices.Clone(holds), Look{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
 		{"before there is anything to look at", []Input{hello}, Look{}, joining, nil},
 	} {

@@ -594,8 +594,8 @@ func (m Machine) rank(s Sight) (Machine, Effects) {
 		return m.start()
 	case p.Ahead > 0:
 		m, out = m.wait(p)
-	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token
-		m, out = m.look()
+	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token: it comes with the watch on our node
+		m, out.Do = m.unwatch()
 	default:
 		m, out = m.first()
 		if p.Announce {
@@ -688,6 +688,9 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 			return m.gone(in.target) // a node of that name, but not ours
 		}
 		m.czxid, m.owned = in.czxid, true
+		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
+			return m.look()
+		}
 	case in.target != m.target || !m.standing():
 	case in.target.Until == Claim:
 		if m.Holding() && in.czxid != m.token && !m.lessened {
@@ -850,10 +853,10 @@ func (m Machine) notChanged(err error) (Machine, Effects) {
 	switch {
 	case errors.Is(err, session.ErrNoNode) && !m.suspect && !m.rule.Claims(): // nor has an earlier one been done
 		return m.vanish()
-	case m.without, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+	case m.without, session.InDoubt(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		m.unclear = true
 		return m.look()
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m, do(changeNode{m.attempt, m.node, m.to})
 	}
 	e := answer{m.attempt, m.reply, err}
@@ -862,9 +865,10 @@ func (m Machine) notChanged(err error) (Machine, Effects) {
 }
 
 // failed follows the failure of e. What ended with its session is forgotten:
-// the session tells us of its end.
+// the session tells us of its end. What passes is done again at once: if the server was busy,
+// the answer has come after a pause.
 func (m Machine) failed(e Effect, err error) (Machine, Effects) {
-	if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed) {
+	if session.Over(err) {
 		return m, Effects{}
 	}
 	switch e := e.(type) {
@@ -896,8 +900,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 			return m.notChanged(err)
 		}
 	case announce:
-		lost := errors.Is(err, session.ErrUnknownOutcome) || errors.Is(err, session.ErrDisconnected)
-		if lost && m.Holding() && e.node == m.node {
+		if session.Passing(err) && m.Holding() && e.node == m.node {
 			return m, do(e)
 		}
 	case ask, unwatchTarget, withdrawNode, withdrawAll, answer: // do not fail
@@ -906,7 +909,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 }
 
 func (m Machine) notInspected(err error) (Machine, Effects) {
-	if errors.Is(err, session.ErrDisconnected) {
+	if session.Passing(err) {
 		return m.inspect()
 	}
 	return m.fail(err)
@@ -916,7 +919,7 @@ func (m Machine) notMade(err error) (Machine, Effects) {
 	switch {
 	case errors.Is(err, session.ErrNodeExists): // by somebody else, who may have put data in it
 		return m.inspect()
-	case errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m.make()
 	}
 	return m.fail(err)
@@ -924,10 +927,10 @@ func (m Machine) notMade(err error) (Machine, Effects) {
 
 func (m Machine) notJoined(plain bool, err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome):
+	case session.InDoubt(err):
 		m.state = recovering
 		return m.look()
-	case errors.Is(err, session.ErrDisconnected): // never sent
+	case session.Passing(err): // never sent
 		return m.join()
 	case errors.Is(err, session.ErrNoNode):
 		return m.make()
@@ -943,7 +946,7 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 	switch {
 	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
 		return m, Effects{}
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m.look()
 	case !errors.Is(err, session.ErrNoNode):
 		return m.fail(err)
@@ -967,9 +970,9 @@ func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
 
 func (m Machine) notClaimed(e claim, err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome):
+	case session.InDoubt(err):
 		return m, do(claim{e.attempt, e.node, true})
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m, do(e)
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists),
 		errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):

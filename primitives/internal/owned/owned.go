@@ -3,6 +3,7 @@
 package owned
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -127,6 +128,18 @@ func (s *Set) Answer(err error, f func()) {
 		return
 	}
 	f()
+}
+
+// Wait pauses after an error as [Set.Answer] does. It returns the cause if ctx ends first.
+func (s *Set) Wait(ctx context.Context, err error) error {
+	over := make(chan struct{})
+	s.Answer(err, func() { close(over) })
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (s *Set) rest(err error) time.Duration {

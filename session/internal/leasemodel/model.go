@@ -269,7 +269,6 @@ type member struct {
 	up, down *pipe
 	heard    time.Duration
 	acked    int
-	synced   bool
 }
 
 // A count is what a leader knows of a session.
@@ -643,7 +642,6 @@ type conn struct {
 	closed   bool
 	commits  bool          // the last heartbeat was a transaction
 	timeout  time.Duration // as granted
-	shorter  bool          // the leader agreed to a shorter one
 	answers  int           // after so many more, then is called
 	then     func()
 }
@@ -738,7 +736,7 @@ func (w *world) judge(c *client) {
 	if w.failed != None || !c.believes() {
 		return
 	}
-	if c.conn != nil && c.conn.shorter {
+	if c.conn != nil && c.conn.shortens() {
 		return // nothing is promised until the answer is there
 	}
 	newest := w.reigns[len(w.reigns)-1]
@@ -759,7 +757,7 @@ func (w *world) expired(r *reign, session int) {
 	if w.trace != nil {
 		w.logf("the expiry of session %d is committed by leader %d", session, r.leader.id)
 	}
-	if c := w.clients[session]; c.believes() && c.holding() && (c.conn == nil || !c.conn.shorter) {
+	if c := w.clients[session]; c.believes() && c.holding() && (c.conn == nil || !c.conn.shortens()) {
 		w.fail(r, c)
 		w.firm = true
 	}
@@ -810,6 +808,10 @@ func (n *conn) watch() {
 	})
 }
 
+// shortens reports whether the leader may have agreed to a shorter timeout, which the
+// client does not know yet.
+func (n *conn) shortens() bool { return n.c.greeted && !n.open && n.timeout < n.c.timeout }
+
 // hold lets messages of one direction wait.
 func (n *conn) hold(p *pipe, d time.Duration) {
 	if w := n.c.w; w.trace != nil {
@@ -823,15 +825,17 @@ func (n *conn) close() {
 	if n.closed {
 		return
 	}
+	lost := len(n.waiting) > 0 && n.waiting[0].kind == greet
+	excluded := lost && n.shortens()
 	n.closed, n.open, n.up.closed, n.down.closed = true, false, true, true
 	n.server.conns = slices.DeleteFunc(n.server.conns, func(o *conn) bool { return o == n })
 	c, w := n.c, n.c.w
-	if len(n.waiting) > 0 && n.waiting[0].kind == greet {
+	if lost {
 		w.tally.AnswerLost++
-		if n.shorter && !c.lost {
-			w.tally.Excluded++
-			c.lost = true
-		}
+	}
+	if excluded && !c.lost {
+		w.tally.Excluded++
+		c.lost = true
 	}
 	c.conn = nil
 	if w.trace != nil {
@@ -888,7 +892,6 @@ func (s *server) receive(q *request) {
 		}
 		forward(func(r *reign) {
 			ok := r.touch(session, n.timeout)
-			n.shorter = n.timeout < n.c.timeout
 			if ok && r != w.reigns[len(w.reigns)-1] {
 				w.tally.DeposedGreeting++
 			}
@@ -1008,7 +1011,7 @@ func (c *client) accepted(q *request) {
 		c.trusted, c.proved = min(c.trusted+shift, q.sent), min(c.proved+shift, q.sent)
 		c.timeout = n.timeout
 	}
-	n.open, n.shorter, c.greeted = true, false, true
+	n.open, c.greeted = true, true
 	c.leader = n.server.reign
 	c.lease = w.variant.Rule(w.tick, q.sent, created)
 	c.prove()

@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 import "encoding/binary"
 
 // A Header begins every reply.
@@ -225,6 +227,9 @@ func answers(op Op, ops []Request, results []Result) bool {
 		return false
 	}
 	failed := op == OpMulti && len(results) > 0 && results[0].Op == OpError
+	if failed && !slices.ContainsFunc(results, func(r Result) bool { return r.Code != CodeOK && r.Code != CodeRuntimeInconsistency }) {
+		return false // nothing has failed
+	}
 	for i := range ops {
 		sent, got := ops[i].Op, results[i].Op
 		switch {
