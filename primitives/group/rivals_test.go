@@ -497,6 +497,7 @@ func TestLaterMemberStays(t *testing.T) {
 				second = w.join(s, "host-1", "two", nil)
 				await[group.Joined](w, second)
 			}
+			before, _ := s.Exists(w.Context(), workers+"/host-1")
 			w.ClearFaults()
 			pass(time.Minute)
 			if !joins {
@@ -505,13 +506,10 @@ func TestLaterMemberStays(t *testing.T) {
 				}
 				return
 			}
-			w.expectOwner(s)
-			second.Close()
-			for ev := range second.Events() {
-				if gone, ok := ev.(group.Gone); ok {
-					w.Error(gone)
-				}
+			if after, err := s.Exists(w.Context(), workers+"/host-1"); err != nil || after == nil || after.Czxid != before.Czxid {
+				w.Errorf("%+v stood, and now %+v, %v", before, after, err)
 			}
+			second.Close()
 		})
 	}
 }
