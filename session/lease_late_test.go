@@ -48,7 +48,7 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 			if since := time.Since(begun); since >= holdAt && since < holdAt+held {
 				arrives = begun.Add(holdAt + held)
 			}
-			time.Sleep(time.Until(arrives))
+			<-time.After(time.Until(arrives))
 		}
 		var mu sync.Mutex
 		heard := false        // by the follower, since its last report
@@ -56,11 +56,11 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 		ctx, cancel := context.WithCancel(t.Context())
 		defer func() {
 			cancel()
-			time.Sleep(10 * time.Second) // until the model's goroutines are gone
+			<-time.After(10 * time.Second) // until the model's goroutines are gone
 		}()
 		go func() { // the leader
 			for {
-				time.Sleep(tick / 2)
+				<-time.After(tick / 2)
 				if ctx.Err() != nil {
 					return
 				}
@@ -70,7 +70,7 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 					report := heard && !cut()
 					heard = false
 					mu.Unlock()
-					time.Sleep(delay)
+					<-time.After(delay)
 					if report {
 						mu.Lock()
 						counted = time.Now()
@@ -95,7 +95,7 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 				if cut() {
 					return
 				}
-				time.Sleep(delay)
+				<-time.After(delay)
 				down()
 				reply(j.conn, j.xid, j.op, 0)
 			}
@@ -109,7 +109,7 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 			jobs <- job{conn, xid, op}
 			return true
 		}
-		time.Sleep(phase + 50*time.Millisecond)
+		<-time.After(phase + 50*time.Millisecond)
 		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Dialer: server.dial})
 		defer s.Close()
 		if relied {
@@ -118,7 +118,7 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 		go func() {
 			for ctx.Err() == nil {
 				s.Async(0).Exists("/a", func(*session.Stat, error) {})
-				time.Sleep(100 * time.Millisecond)
+				<-time.After(100 * time.Millisecond)
 			}
 		}()
 		await[session.Expired](t, s.Events(ctx))
