@@ -522,6 +522,63 @@ func TestWakeUps(t *testing.T) {
 	})
 }
 
+// TestAdmittedTogether: a lease that makes room for fifty lets them in at once, and wakes one
+// client more.
+func TestAdmittedTogether(t *testing.T) {
+	const many = 50
+	const trip = 10 * time.Millisecond
+	inBubble(t, many+4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		heavy := acquire(t, all[0], many, weight(many))
+		var waiters []*semaphore.Lease
+		for _, s := range all[1:] {
+			waiters = append(waiters, join(t, s, many, nil))
+			<-time.After(time.Second)
+		}
+		srv.ResetRequests()
+		began := time.Now()
+		release(t, heavy)
+		for _, l := range waiters[:many] {
+			for !held(l) {
+				<-time.After(time.Millisecond)
+			}
+		}
+		if took := time.Since(began); took > 5*trip {
+			t.Errorf("the last is let in after %v", took)
+		}
+		<-time.After(time.Second)
+		woken := 0
+		for _, s := range all[1:] {
+			if requests := withoutSyncs(srv.RequestsOf(s.ID())); requests.Total() > 0 {
+				woken++
+			}
+		}
+		if woken > many+1 {
+			t.Errorf("%d are woken", woken)
+		}
+		if total := withoutSyncs(srv.Requests()).Total(); total > 4*many+10 {
+			t.Errorf("that takes %d requests: %v", total, srv.Requests())
+		}
+	}, func(c *zktest.Config) { c.Latency = trip / 2 })
+}
+
+// TestFrozenWaiter: one that has room and does not notice holds up nobody who has room too.
+func TestFrozenWaiter(t *testing.T) {
+	const limit = 50
+	inBubble(t, 5, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		heavy := acquire(t, all[0], limit, weight(limit))
+		var waiters []*semaphore.Lease
+		for _, s := range all[1:] {
+			waiters = append(waiters, join(t, s, limit, nil))
+			synctest.Wait()
+		}
+		srv.Freeze(all[1].ID(), zktest.Both)
+		release(t, heavy)
+		expect(t, waiters, 1, 2, 3)
+		srv.Thaw(all[1].ID())
+		expect(t, waiters, 0, 1, 2, 3)
+	})
+}
+
 func TestTryAcquire(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		a, err := semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2))

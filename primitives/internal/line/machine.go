@@ -284,6 +284,7 @@ type place struct {
 	stale    bool   // something has happened meanwhile that it may not show
 	target   Target // what is watched beside our node; zero if nothing
 	instead  Target // of this: it has announced itself; zero if of nothing
+	beside   string // names of nodes that are watched as well until they are gone, each with a slash behind it
 	heir     bool   // target is all that is ahead, so that its deletion is the grant
 	kin      bool   // target is of our own session, whose end would delete it and our node at once
 	marked   bool   // we are asked to leave
@@ -340,6 +341,7 @@ func (m Machine) String() string {
 		{m.listing, "listing"},
 		{m.stale, "stale"},
 		{m.target != Target{}, "target=" + m.target.String()},
+		{m.beside != "", "beside=" + m.beside},
 		{m.heir, "heir"},
 		{m.kin, "kin"},
 		{m.marked, "marked"},
@@ -619,11 +621,14 @@ func (m Machine) wait(p Position) (Machine, Effects) {
 	var out Effects
 	// Who was found to have announced itself says nothing more before it goes: so all
 	// are watched, until somebody else is nearest.
+	m, more := m.accompany(p.Beside, &out)
 	if p.Watch != m.target && p.Watch != m.instead {
-		m, out.Do = m.unwatch()
+		var e []Effect
+		m, e = m.unwatchTarget()
 		m.target = p.Watch
-		out.Do = append(out.Do, watchTarget{m.attempt, m.target})
+		out.Do = append(append(out.Do, e...), watchTarget{m.attempt, m.target})
 	}
+	out.Do = append(out.Do, more...)
 	m.heir = p.Heir
 	m, out.Emit = m.behind(p.Ahead)
 	return m, out
@@ -638,7 +643,39 @@ func (m Machine) behind(ahead int) (Machine, []Event) {
 	return m, []Event{Waiting{ahead}}
 }
 
+// accompany has the nodes watched beside the target, and no others: what ends is added to out,
+// what begins is returned.
+func (m Machine) accompany(nodes []string, out *Effects) (Machine, []Effect) {
+	var begin []Effect
+	before := m.beside
+	m.beside = ""
+	for node := range strings.SplitSeq(before, "/") {
+		if node != "" && !slices.Contains(nodes, node) {
+			out.Do = append(out.Do, unwatchTarget{m.attempt, Target{Node: node}})
+		}
+	}
+	for _, node := range nodes {
+		if m.beside += node + "/"; !strings.Contains("/"+before, "/"+node+"/") {
+			begin = append(begin, watchTarget{m.attempt, Target{Node: node}})
+		}
+	}
+	return m, begin
+}
+
+// accompanied reports whether the target is watched beside another.
+func (m Machine) accompanied(t Target) bool {
+	return t.Until == Gone && strings.Contains("/"+m.beside, "/"+t.Node+"/")
+}
+
+// unwatch ends what is watched beside our node.
 func (m Machine) unwatch() (Machine, []Effect) {
+	var out Effects
+	m, _ = m.accompany(nil, &out)
+	m, e := m.unwatchTarget()
+	return m, append(out.Do, e...)
+}
+
+func (m Machine) unwatchTarget() (Machine, []Effect) {
 	if m.target == (Target{}) {
 		return m, nil
 	}
@@ -699,7 +736,7 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 	case in.target.Until == Members: // what has changed before is not told
 		return m.look()
 	case in.announced:
-		m, e := m.unwatch()
+		m, e := m.unwatchTarget()
 		m.target, m.instead = Target{Until: Members}, in.target
 		return m, do(append(e, watchTarget{m.attempt, m.target})...)
 	default:
@@ -715,6 +752,9 @@ func (m Machine) gone(target Target) (Machine, Effects) {
 		m.without = true // by ourselves, or not: the answer will tell
 	case target == Target{Node: m.node}:
 		return m.vanish()
+	case m.accompanied(target):
+		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.Node+"/", "/", 1), "/")
+		return m.look()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched
 		return m.fail(m.deleted())
@@ -959,7 +999,7 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 
 func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
 	switch {
-	case !m.standing() || target != Target{Node: m.node} && target != m.target:
+	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
 		return m, Effects{}
 	case !errors.Is(err, session.ErrNoNode):
 		return m.fail(err)
