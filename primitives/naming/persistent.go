@@ -136,8 +136,18 @@ func mark(ctx context.Context, s *session.Session, node string, data []byte, see
 // unregister removes a persistent name.
 func unregister(ctx context.Context, s *session.Session, node string) error {
 	tried := int64(0) // czxid of the node whose deletion is in doubt
+	synced := false   // the server knows what had been done before
 	for {
 		data, stat, err := look(ctx, s, node)
+		refused := err == nil && tried == 0 && (stat == nil || stat.EphemeralOwner != 0)
+		if refused && !synced {
+			if err := s.Sync(ctx, node); err != nil && !passing(ctx, err) {
+				return err
+			} else if err == nil {
+				synced = true
+			}
+			continue
+		}
 		switch {
 		case err != nil && tried != 0:
 			return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
