@@ -589,3 +589,18 @@ func TestDataAtTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestNodeAfterClose: a candidate that has left stands with no node, and knows no leader.
+func TestNodeAfterClose(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		await[election.Elected](a, 0)
+		a.Close()
+		if node := a.Node(); node != "" {
+			w.Errorf("after Close it stands with %s", node)
+		}
+		if leader, known := a.Leader(); known {
+			w.Errorf("after Close it knows of %v", leader)
+		}
+	})
+}

@@ -1,7 +1,10 @@
 package lock_test
 
 import (
+	"bytes"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +157,148 @@ func TestDataAtTheLimit(t *testing.T) {
 		}
 		if refused == 0 {
 			t.Error("everything is accepted")
+		}
+	})
+}
+
+// A server that lags knows the former holder only. Revoke asks the present one.
+func TestRevokeBehindALaggingReplica(t *testing.T) {
+	withSessions(t, 3, zktest.Config{Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		first := acquire(t, all[0], "/l")
+		second := join(t, all[2], "/l", nil)
+		<-time.After(5 * time.Second) // every server knows that
+		release(t, first)
+		await[lock.Acquired](t, second)
+		if err := lock.Revoke(t.Context(), all[1], "/l", nil); err != nil {
+			t.Error(err)
+		}
+		<-second.Revoked()
+	})
+}
+
+// The lock is handed over between the list of the holders and the request to the one found.
+func TestRevokeDuringAHandOver(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		first := standsAt(t, lock.New, all[0], "/l", nil)
+		second := standsAt(t, lock.New, all[1], "/l", nil)
+		srv.Delay(zktest.Match{Session: all[2].ID(), Op: zktest.OpSetData}, time.Second)
+		var revoked error
+		var wg sync.WaitGroup
+		wg.Go(func() { revoked = lock.Revoke(t.Context(), all[2], "/l", nil) })
+		synctest.Wait()
+		release(t, first)
+		wg.Wait()
+		if synctest.Wait(); revoked != nil || !isClosed(second.Revoked()) {
+			t.Errorf("the present holder was asked: %v; %v", isClosed(second.Revoked()), revoked)
+		}
+		release(t, second)
+		if err := lock.Revoke(t.Context(), all[2], "/l", nil); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("nobody holds it: %v", err)
+		}
+	})
+}
+
+// A contender that does not wait has no holder asked to leave.
+func TestTryAcquireDoesNotPreempt(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		low := standsAt(t, lock.New, all[0], "/l", prior(0))
+		if _, err := lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)); !errors.Is(err, lock.ErrHeld) {
+			t.Error(err)
+		}
+		<-time.After(time.Hour)
+		if isClosed(low.Revoked()) || isClosed(low.Done()) {
+			t.Errorf("the holder was asked to leave: %v", low.Err())
+		}
+	})
+}
+
+// To hear of the end of a node needs no permission to read it, and no room for its data.
+func TestUnreadableNeighbour(t *testing.T) {
+	for name, theirs := range map[string]session.Options{
+		"ACL":  {ACL: session.CreatorAll(), Auth: []session.Auth{{Scheme: "digest", Secret: []byte("a:a")}}},
+		"size": {MaxRequest: 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer srv.Close()
+				connect := func(opts session.Options) (s *session.Session) {
+					opts.Dialer = srv.DialContext
+					s, err := session.Open(t.Context(), srv.Addrs(), &opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				a, b := connect(theirs), connect(session.Options{MaxReply: 512 << 10})
+				defer a.Close()
+				defer b.Close()
+				ensure(t, b, "/l", nil)
+				var waiters []*lock.Lock
+				for i, s := range []*session.Session{a, a, b, b} {
+					opts := &lock.Options{}
+					if name == "size" && s == a {
+						opts.Data = bytes.Repeat([]byte("x"), 700_000)
+					}
+					waiters = append(waiters, standsAt(t, lock.New, s, "/l", opts))
+					if i > 1 && isClosed(waiters[i].Done()) {
+						t.Fatalf("a neighbour of what cannot be read: %v", waiters[i].Err())
+					}
+				}
+				for i, l := range waiters {
+					if !holds(l) {
+						t.Errorf("%d does not hold: %v", i, l.Err())
+					}
+					release(t, l)
+				}
+			})
+		})
+	}
+}
+
+// A line may be longer than a reply. Only contenders that have to list it leave.
+func TestLineOverTheLimitOfReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext, MaxReply: 4 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		held := standsAt(t, lock.New, s, "/l", nil)
+		next := standsAt(t, lock.New, s, "/l", nil)
+		var more []string
+		for i := range 100 {
+			node, err := s.Create(t.Context(), "/l/"+strings.Repeat("x", i)+"-lock-", nil, session.EphemeralSequential)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more = append(more, node)
+		}
+		last := standsAt(t, lock.New, s, "/l", nil)
+		if !errors.Is(last.Err(), session.ErrTooLarge) {
+			t.Errorf("one that cannot list the line: %v", last.Err())
+		}
+		srv.Disconnect(s.ID())
+		<-time.After(time.Second)
+		if isClosed(next.Done()) || !holds(held) {
+			t.Fatalf("after a reconnect: %v, %v", held.Err(), next.Err())
+		}
+		for _, node := range more {
+			if err := s.Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		release(t, held)
+		if !holds(next) {
+			t.Errorf("then: %v", next.Err())
 		}
 	})
 }

@@ -283,7 +283,7 @@ type place struct {
 	listing  bool   // a list is under way
 	stale    bool   // something has happened meanwhile that it may not show
 	target   Target // what is watched beside our node; zero if nothing
-	instead  Target // of this: it has announced itself; zero if of nothing
+	instead  Target // of this: it has announced itself, or cannot be read; zero if of nothing
 	beside   string // names of nodes that are watched as well until they are gone, each with a slash behind it
 	heir     bool   // target is all that is ahead, so that its deletion is the grant
 	kin      bool   // target is of our own session, whose end would delete it and our node at once
@@ -376,7 +376,12 @@ func (m Machine) Leaving() bool { return m.state == leaving }
 func (m Machine) Epoch() int { return m.attempt.epoch }
 
 // Node returns the name of our node; "" while there is none.
-func (m Machine) Node() string { return m.node }
+func (m Machine) Node() string {
+	if m.Ended() {
+		return ""
+	}
+	return m.node
+}
 
 // guid is the GUID of the present attempt.
 func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
@@ -736,13 +741,18 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 	case in.target.Until == Members: // what has changed before is not told
 		return m.look()
 	case in.announced:
-		m, e := m.unwatchTarget()
-		m.target, m.instead = Target{Until: Members}, in.target
-		return m, do(append(e, watchTarget{m.attempt, m.target})...)
+		return m.watchMembers(in.target)
 	default:
 		m.kin = in.owner == m.session
 	}
 	return m, Effects{}
+}
+
+// watchMembers has the machine told of all members, in the place of one that says no more.
+func (m Machine) watchMembers(of Target) (Machine, Effects) {
+	m, e := m.unwatchTarget()
+	m.target, m.instead = Target{Until: Members}, of
+	return m, do(append(e, watchTarget{m.attempt, m.target})...)
 }
 
 func (m Machine) gone(target Target) (Machine, Effects) {
@@ -988,6 +998,8 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 		return m, Effects{}
 	case errors.Is(err, session.ErrDisconnected):
 		return m.look()
+	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
+		return m, Effects{} // until what is awaited has happened
 	case !errors.Is(err, session.ErrNoNode):
 		return m.fail(err)
 	case m.state == recovering:
@@ -1001,8 +1013,13 @@ func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
 	switch {
 	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
 		return m, Effects{}
-	case !errors.Is(err, session.ErrNoNode):
+	case errors.Is(err, session.ErrNoNode):
+	case target == Target{Node: m.node}, target.Until == Members, target.Until == Claim:
 		return m.fail(err)
+	case m.accompanied(target): // the predecessor's news will do
+		return m, Effects{}
+	default: // another's node that may not be read, or is too large: the names of the members tell when it is gone
+		return m.watchMembers(target)
 	}
 	m.heir = false // it was gone before it was watched: no event, no grant
 	return m.gone(target)
