@@ -114,7 +114,12 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 	if err := reenters(ctx, s, path, kind); err != nil {
 		return nil, err
 	}
-	l, err := open(s, path, kind, opts)
+	o := opts.withDefaults()
+	if err := validate(s, path, o); err != nil {
+		return nil, err
+	}
+	o.Preempt, o.PreemptAfter = false, 0 // nobody is asked to leave for one that does not wait
+	l, err := open(s, path, kind, &o)
 	if err != nil {
 		return nil, err
 	}
