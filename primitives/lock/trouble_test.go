@@ -302,3 +302,52 @@ func TestLineOverTheLimitOfReplies(t *testing.T) {
 		}
 	})
 }
+
+// A mark that is written while the holder downgrades is carried to the node of the reader.
+func TestMarkIsNotLostInADowngrade(t *testing.T) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Prioritized} {
+		t.Run(layout.String(), func(t *testing.T) {
+			inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				l := standsAt(t, lock.NewWrite, all[0], "/l", &lock.Options{Layout: layout, Data: []byte("who")})
+				srv.Freeze(all[0].ID(), zktest.ToClient)
+				if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}); err != nil {
+					t.Fatal(err)
+				}
+				var failed error
+				var wg sync.WaitGroup
+				wg.Go(func() { failed = l.Downgrade(t.Context()) })
+				synctest.Wait()
+				srv.Thaw(all[0].ID())
+				wg.Wait()
+				if synctest.Wait(); failed != nil || !isClosed(l.Revoked()) {
+					t.Errorf("downgrade: %v; asked: %v", failed, isClosed(l.Revoked()))
+				}
+				line, err := lock.Contenders(t.Context(), all[1], "/l", &lock.Options{Layout: layout})
+				if err != nil || len(line) != 1 || line[0].Kind != lock.Read || !line[0].Revoked || layout != lock.Curator && string(line[0].Data) != "who" {
+					t.Errorf("%+v, %v", line, err)
+				}
+			})
+		})
+	}
+}
+
+// An operator deletes what the holder has claimed, and not the holder's node. Nobody else is
+// granted the lock before the holder has heard of that.
+func TestHolderDeletedAlone(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		low := standsAt(t, lock.New, all[0], "/l", prior(0))
+		high := standsAt(t, lock.New, all[1], "/l", prior(5))
+		srv.Freeze(all[0].ID(), zktest.ToClient)
+		if err := all[2].Delete(t.Context(), "/l/holder", session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		highest := standsAt(t, lock.New, all[2], "/l", prior(9))
+		if holds(high) || holds(highest) || !holds(low) {
+			t.Errorf("held by %v, %v, %v", holds(low), holds(high), holds(highest))
+		}
+		srv.Thaw(all[0].ID())
+		if synctest.Wait(); !holds(highest) || !errors.Is(low.Err(), lock.ErrNodeDeleted) {
+			t.Errorf("then: %v, %v", highest.Err(), low.Err())
+		}
+	})
+}

@@ -36,17 +36,25 @@ type Ranked struct {
 // A Standing is who holds: what a [Ranked] reads beside the names.
 type Standing struct {
 	Holder  string   // who excludes everybody; "" if there is none
+	Former  string   // who has excluded everybody last
 	Readers []string // who share
 }
 
 // String returns what is to be the Data of a [Sight].
 func (s Standing) String() string {
-	return strings.Join(append([]string{s.Holder}, s.Readers...), "\n")
+	return strings.Join(append([]string{s.Holder, s.Former}, s.Readers...), "\n")
 }
 
 func parseStanding(data string) Standing {
-	all := strings.Split(data, "\n")
-	return Standing{Holder: all[0], Readers: all[1:]}
+	all := strings.SplitN(data, "\n", 3)
+	s := Standing{Holder: all[0]}
+	if len(all) > 1 {
+		s.Former = all[1]
+	}
+	if len(all) > 2 {
+		s.Readers = strings.Split(all[2], "\n")
+	}
+	return s
 }
 
 // A Rank is the name of a contender in a line with priorities.
@@ -195,8 +203,11 @@ func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
 			p.Ask = append(p.Ask, holder)
 		}
 	}
-	if standing.Holder != "" && standing.Holder != me.Name {
+	switch {
+	case standing.Holder != "" && standing.Holder != me.Name:
 		mind(standing.Holder, HolderNode)
+	case standing.Holder == "" && standing.Former != me.Name && slices.Contains(names, standing.Former):
+		mind(standing.Former, standing.Former) // an operator has deleted what it claimed, which it may not have heard yet
 	}
 	if r.Kind == Read {
 		return

@@ -93,6 +93,7 @@ func TestRankedLocate(t *testing.T) {
 		others  []string
 		holder  string
 		readers []string
+		former  string
 		preempt bool
 		ahead   int
 		watch   string
@@ -114,6 +115,11 @@ func TestRankedLocate(t *testing.T) {
 		{danger: "who holds and is nobody", own: "me 0 w5", holder: "rubbish", preempt: true, ahead: 1, watch: "holder"},
 		{danger: "our own claim does not stop us", own: "me 0 w5", holder: "me 0 w5"},
 		{danger: "nor that of a reader", own: "me 0 r5", readers: []string{"me 0 r5"}},
+		{danger: "what it has claimed was deleted, and it does not know yet", own: "me 0 w5", others: []string{"c -1 w1"}, former: "c -1 w1", ahead: 1, watch: "c -1 w1"},
+		{danger: "a reader minds that, too", own: "me 0 r5", others: []string{"c -1 w1"}, former: "c -1 w1", ahead: 1, watch: "c -1 w1"},
+		{danger: "who has held is gone", own: "me 0 w5", others: []string{"d -1 w2"}, former: "c -1 w1"},
+		{danger: "another holds since", own: "me 0 w5", others: []string{"c -1 w1", "d -1 w2"}, holder: "d -1 w2", former: "c -1 w1", ahead: 1, watch: "holder"},
+		{danger: "we have held", own: "me 0 w5", former: "me 0 w5"},
 		{danger: "foreign children", own: "me 0 w5", others: []string{"holder", "readers", "config"}},
 
 		{danger: "asked: who is worth less", own: "me 0 w5", others: []string{"c -1 w1"}, holder: "c -1 w1", preempt: true, ahead: 1, watch: "holder", ask: []string{"c -1 w1"}},
@@ -133,7 +139,7 @@ func TestRankedLocate(t *testing.T) {
 		}
 		p := r.Locate(Sight{
 			Names: append(rankedAll(row.others...), own),
-			Data:  Standing{ranked(row.holder), rankedAll(row.readers...)}.String(),
+			Data:  Standing{Holder: ranked(row.holder), Former: ranked(row.former), Readers: rankedAll(row.readers...)}.String(),
 		}, own, rankedGUID("me"))
 		if !p.Present || p.Ahead != row.ahead || p.Watch != (Target{Node: watch}) || !slices.Equal(p.Ask, rankedAll(row.ask...)) && len(row.ask) > 0 || len(row.ask) != len(p.Ask) || p.Err != nil {
 			t.Errorf("%s: %+v", row.danger, p)
