@@ -277,6 +277,9 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 	case note:
 		r := record{node: e.node, acknowledged: true, data: c.place.data}
 		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.tell(noted{e, re.zxid, re.err}) })
+	case restore:
+		r := record{node: e.node, acknowledged: e.acknowledged, data: c.place.data}
+		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.tell(restored{e, re.err}) })
 	case seek:
 		c.seek(e)
 	case hand:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -601,6 +602,42 @@ func TestNodeAfterClose(t *testing.T) {
 		}
 		if leader, known := a.Leader(); known {
 			w.Errorf("after Close it knows of %v", leader)
+		}
+	})
+}
+
+// TestFormerLeaderAcknowledges: an operator deletes "leader" while one that does not stand first
+// acknowledges, into the record of the next. That leader writes its record again.
+func TestFormerLeaderAcknowledges(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		w.operated = true
+		var all []*player
+		for range 3 {
+			all = append(all, w.stand(w.open(0), nil))
+			<-time.After(time.Second)
+		}
+		a, b, c := all[0], all[1], all[2]
+		if err := a.Transfer(w.Context(), c.Node()); err != nil {
+			w.Fatal(err)
+		}
+		await[election.Elected](c, 0)
+		w.srv.Delay(zktest.Match{Session: c.session.ID(), Op: zktest.OpMulti}, 4*time.Second)
+		var late sync.WaitGroup
+		late.Go(func() { _ = c.Acknowledge(w.Context()) })
+		<-time.After(time.Second)
+		s := w.open(0)
+		defer s.Close()
+		if err := s.Delete(w.Context(), path+"/leader", session.AnyVersion); err != nil {
+			w.Fatal(err)
+		}
+		await[election.Elected](b, 0)
+		late.Wait()
+		<-time.After(5 * time.Second)
+		if leader, known := a.Leader(); !known || leader.Node != b.Node() {
+			w.Errorf("%s leads, and others take %s for the leader", b.Node(), leader.Node)
+		}
+		if data, _, err := s.Get(w.Context(), path+"/leader"); err != nil || !strings.Contains(string(data), b.Node()[len(path+"/candidates/"):]) || strings.Contains(string(data), "acknowledged") {
+			w.Errorf("it says %q, %v", data, err)
 		}
 	})
 }
