@@ -22,9 +22,9 @@ var (
 	// ErrTransferred means that the leader hands over, with [Candidate.Transfer].
 	ErrTransferred = errors.New("leadership transferred")
 
-	// ErrNodeDeleted means that somebody else deleted the node that stood for the
-	// leadership, or the candidate: an operator, or the server, with a session that it has
-	// ended.
+	// ErrNodeDeleted means that the node that stood for the leadership, or the candidate, was
+	// deleted: by another client, or by the server with the session, whose end is not known
+	// yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted
 )
 

@@ -22,8 +22,8 @@ var (
 	// been released.
 	ErrLost = errors.New("lease lost")
 
-	// ErrNodeDeleted means that somebody else deleted the node that stood for the lease:
-	// an operator, or the server, with a session that it has ended.
+	// ErrNodeDeleted means that the node that stood for the lease was deleted: by another
+	// client, or by the server with the session, whose end is not known yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrReleased is the cause with which the contexts of a lease end when it is released.
@@ -97,7 +97,7 @@ func tell(ev line.Event) Event {
 	case line.Released:
 		return Released(ev)
 	case line.Lost:
-		return Lost{fmt.Errorf("%w: %w", ErrLost, ev.Err)}
+		return Lost{line.Because(ErrLost, ev.Err)}
 	case line.Revoked: // leases are not asked for
 	}
 	panic(fmt.Sprintf("semaphore: %T is no event of a lease", ev))

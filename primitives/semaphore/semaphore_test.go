@@ -300,14 +300,14 @@ func TestDisagreement(t *testing.T) {
 				s = all[0]
 			}
 			_, err := semaphore.Acquire(t.Context(), s, path, 10, nil)
-			if !errors.Is(err, semaphore.ErrLimit) || !strings.Contains(err.Error(), "limit is 2, not 10") || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, semaphore.ErrLimit) || !strings.Contains(err.Error(), "limit is 2, not 10") || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "lost") {
 				t.Errorf("%s: %v", what, err)
 			}
 			if _, err := semaphore.TryAcquire(t.Context(), s, path, 1, nil); !errors.Is(err, semaphore.ErrLimit) {
 				t.Errorf("%s: try: %v", what, err)
 			}
 			l := join(t, s, 10, nil)
-			if ev := next[semaphore.Lost](t, l); !errors.Is(ev.Err, semaphore.ErrLimit) || !errors.Is(ev.Err, semaphore.ErrLost) {
+			if ev := next[semaphore.Lost](t, l); !errors.Is(ev.Err, semaphore.ErrLimit) || !errors.Is(ev.Err, semaphore.ErrLost) || strings.Contains(ev.String(), "lost") {
 				t.Errorf("%s: %v", what, ev)
 			}
 		}

@@ -260,7 +260,7 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 		case Revoked:
 			h.revoked.raise()
 		case Lost:
-			h.err = fmt.Errorf("%s %s: %w: %w", h.performer.Name, h.performer.Path, h.manner.Lost, ev.Err)
+			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(h.manner.Lost, ev.Err))
 		case Suspended, Resumed, Released:
 		}
 	}
@@ -295,7 +295,7 @@ func (h *Handle[Ev]) report(events []Event, over bool, now time.Duration) {
 		case Acquired:
 			observer.Waited(h.performer.Name, h.performer.Path, now-h.begun)
 		case Lost:
-			observer.Lost(h.performer.Name, h.performer.Path, fmt.Errorf("%w: %w", h.manner.Lost, ev.Err))
+			observer.Lost(h.performer.Name, h.performer.Path, Because(h.manner.Lost, ev.Err))
 		case Waiting, Suspended, Resumed, Revoked, Released:
 		}
 	}

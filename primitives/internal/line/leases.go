@@ -100,7 +100,7 @@ func ParseRecord(data string) (r Record, err error) {
 	text, unit := strings.CutSuffix(strings.TrimSpace(data), unitMark)
 	limit, ok := parsePositive(text)
 	if !ok {
-		return Record{}, fmt.Errorf("%w: what is recorded is none: %.40q", ErrLimit, data)
+		return Record{}, fmt.Errorf("%w: the record %.40q is not a number; set it with SetLimit", ErrLimit, data)
 	}
 	return Record{limit, unit}, nil
 }
