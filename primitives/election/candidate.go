@@ -135,7 +135,7 @@ func (c *Candidate) Guard() session.Op {
 // lead, or no more, and with [ErrLayout] in other layouts than [Standard].
 func (c *Candidate) Acknowledge(ctx context.Context) error {
 	if c.opts.Layout != Standard {
-		return c.refuse("acknowledge", ErrLayout)
+		return c.refuse("acknowledge", c.opts.Layout.without("acknowledgement"))
 	}
 	return c.ask(ctx, "acknowledge", func(r actors.Reply[error]) input { return acknowledge{r} })
 }
@@ -162,7 +162,7 @@ func (c *Candidate) Resign(ctx context.Context) error {
 // under way, and with [ErrLayout] in other layouts than [Standard].
 func (c *Candidate) Transfer(ctx context.Context, node string) error {
 	if c.opts.Layout != Standard {
-		return c.refuse("transfer", ErrLayout)
+		return c.refuse("transfer", c.opts.Layout.without("transfer"))
 	}
 	if err := session.ValidatePath(node); err != nil {
 		return c.refuse("transfer", fmt.Errorf("node: %w", err))

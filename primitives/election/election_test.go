@@ -641,3 +641,53 @@ func TestFormerLeaderAcknowledges(t *testing.T) {
 		}
 	})
 }
+
+// TestOtherLayouts: a candidate does not stand where others do by a layout that knows nothing of
+// its own, nor goes on waiting there.
+func TestOtherLayouts(t *testing.T) {
+	for node, layout := range map[string]election.Layout{
+		"/0123456789abcdef0123456789abcdef__lock__":       election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-": election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-":  election.Standard, // Curator's LeaderSelector
+		"/n_": election.Standard, // ZooKeeper's
+		"/candidates/0123456789abcdef0123456789abcdef__lock__":      election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001/": election.Curator,
+		"/0123456789abcdef0123456789abcdef__lock__0000000001/":      election.Curator,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-0/":         election.Kazoo,
+		"/leader/": election.Kazoo,
+	} {
+		t.Run(node, func(t *testing.T) {
+			inBubble(t, zktest.Config{}, func(w *world) {
+				opts := &election.Options{Layout: layout}
+				s := w.open(0)
+				defer s.Close()
+				a := w.stand(w.open(0), opts)
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(0), opts)
+				<-time.After(time.Second)
+				name, whole := strings.CutSuffix(node, "/")
+				mode := session.EphemeralSequential
+				if whole {
+					mode = session.Ephemeral
+				}
+				if strings.HasSuffix(name, "latch-0") {
+					name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
+				}
+				if _, err := s.Create(w.Context(), path+name, nil, mode); err != nil {
+					w.Fatal(err)
+				}
+				c := w.stand(w.open(0), opts)
+				if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
+					w.Errorf("a newcomer has left: %v", left.Err)
+				}
+				w.srv.Disconnect(b.session.ID())
+				if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
+					w.Errorf("one that has waited has left: %v", left.Err)
+				}
+				if _, leading := a.Leading(); !leading {
+					w.Errorf("the leader does not lead: %v", a.Err())
+				}
+			})
+		})
+	}
+}

@@ -42,8 +42,9 @@ var (
 	// ErrBusy means that there is another such command under way.
 	ErrBusy = errors.New("already under way")
 
-	// ErrLayout means that the layout has no place to write that down.
-	ErrLayout = errors.New("not in this layout")
+	// ErrLayout means that others stand for the same election in another layout, or that the
+	// layout has no place to write that down.
+	ErrLayout = line.ErrLayout
 
 	// ErrLeft means that the candidate stands for election no more.
 	ErrLeft = errors.New("candidate left")

@@ -264,7 +264,7 @@ func TestRows(t *testing.T) {
 		{"restored", leader, restored{restore{tenure: own}, nil}, "", "", nil},
 		{"nothing to restore any more", newMachine(), restored{restore{tenure: own}, errUnknown}, "", "", nil},
 		{"no work that needs leadership while suspended", leader.tell(suspends), lead{}, "", "", func(m machine) bool { return m.wanted }},
-		{"it begins when the connection is back", first(leader.tell(suspends).Step(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.engage ", "election.Resumed ", nil},
+		{"it begins when the connection is back", first(leader.tell(suspends).Step(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.inPlace election.engage ", "election.Resumed ", nil},
 		{"a lost session stands again in the next", leader.tell(expires), placed{line.Alphabet(leader.tell(expires).place, 0)[connects]}, "election.inPlace ", "", nil},
 		{"two functions", worker, lead{}, "election.engage ", "", nil},
 		{"overrun is told once", first(first(worker.Step(resign{})).Step(overdue{own.term})), overdue{own.term}, "", "", nil},

@@ -80,7 +80,7 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 	return &line.Recipe{
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
 		Rule: line.Ranked{
-			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt, Foreign: &foreigners,
+			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt,
 		},
 		Ways: &line.Ways{
 			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.claim, Claimed: p.claimed,
@@ -88,9 +88,6 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 		},
 	}
 }
-
-// foreigners are the grammars of all other layouts.
-var foreigners = grammars[Standard:Prioritized] //nolint:gochecknoglobals // it is constant
 
 // inspectOrdinary is how other layouts look at a path before they stand in line there.
 func inspectOrdinary(r *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
@@ -182,11 +179,8 @@ func checkMark(data []byte) error {
 }
 
 func isForeign(name string) bool {
-	return slices.ContainsFunc(foreigners, func(g *line.Grammar) bool {
-		_, ok := g.Parse(name)
-		_, ranked := line.ParseRank(name)
-		return ok && !ranked
-	})
+	_, ranked := line.ParseRank(name)
+	return !ranked && line.IsContender(name)
 }
 
 // without returns nil for an error that is no failure.

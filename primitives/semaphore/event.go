@@ -18,6 +18,10 @@ var (
 	// what is recorded is none, or it is less than the weight that is asked for.
 	ErrLimit = line.ErrLimit
 
+	// ErrLayout means that others have leases of the semaphore, or contend at its path, in
+	// another layout.
+	ErrLayout = line.ErrLayout
+
 	// ErrLost means that the lease, or the place in line for it, is gone without having
 	// been released.
 	ErrLost = errors.New("lease lost")

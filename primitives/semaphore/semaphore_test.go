@@ -969,3 +969,45 @@ func TestEvents(t *testing.T) {
 		}
 	})
 }
+
+// TestOtherLayouts: leases of others at the path, or contenders in the line, that are not
+// excluded. Curator's are, where they are counted as they are here: see TestRealNeighbours.
+func TestOtherLayouts(t *testing.T) {
+	for node, weights := range map[string][]int{
+		"/0123456789abcdef0123456789abcdef":                          {1, 2}, // kazoo's lease
+		"/0123456789abcdef0123456789abcdef__lock__0000000001":        {1, 2},
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001":   {1, 2},
+		"/leases/0123456789abcdef0123456789abcdef__lock__0000000001": {1, 2},
+		"/locks": {2}, // Curator's, which counts nodes
+	} {
+		for _, before := range []bool{false, true} { // it is known that the line is there
+			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				ctx := t.Context()
+				if before {
+					acquire(t, all[0], 3, nil).Close()
+				} else if err := all[0].EnsurePath(ctx, path+"/leases"); err != nil {
+					t.Fatal(err)
+				}
+				held := acquire(t, all[1], 3, &semaphore.Options{AnyLimit: true})
+				waiter := join(t, all[1], 3, weight(3))
+				synctest.Wait()
+				if _, err := all[0].Create(ctx, path+node, nil, session.Persistent); err != nil {
+					t.Fatal(err)
+				}
+				for n := range 3 {
+					_, err := semaphore.TryAcquire(ctx, all[0], path, 3, &semaphore.Options{Weight: n + 1})
+					if refused := slices.Contains(weights, n+1) || n == 2; refused != errors.Is(err, semaphore.ErrLayout) {
+						t.Errorf("%s: weight %d: %v", node, n+1, err)
+					}
+				}
+				release(t, held)
+				if synctest.Wait(); !errors.Is(waiter.Err(), semaphore.ErrLayout) {
+					t.Errorf("%s: one that has waited: %v", node, waiter.Err())
+				}
+				if names := children(t, all[0]); len(names) > 1 {
+					t.Errorf("%s: there are %q", node, names)
+				}
+			})
+		}
+	}
+}

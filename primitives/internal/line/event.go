@@ -19,7 +19,7 @@ var (
 
 // ErrLayout means that others contend for the same in another way, so that neither would
 // respect the other.
-var ErrLayout = errors.New("contended for in another layout")
+var ErrLayout = errors.New("another layout")
 
 // A refusal is why there is no place in line for a contender. It wraps what every loss wraps,
 // and does not say that anything was lost.

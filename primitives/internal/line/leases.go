@@ -163,6 +163,8 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 		}
 		c, w, ok := ParseLease(name)
 		switch {
+		case !ok && IsContender(name):
+			p.Err = OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
@@ -184,7 +186,7 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 		err = l.Check(r, s.New)
 	}
 	switch {
-	case !p.Present:
+	case !p.Present, p.Err != nil:
 	case err != nil:
 		p.Err = err
 	case l.Weight > 1 && r.Unit:

@@ -101,7 +101,7 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "all or nothing", rule: two, own: ownTwo, names: []string{a, b, ownTwo}, data: "3", want: Position{Present: true, Ahead: 2, Watch: members}},
 		{what: "two fit", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3", want: Position{Present: true}},
 		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 unit", want: Position{Present: true, Ahead: 1, Invalid: true}},
-		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "lock-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: Position{Present: true}},
+		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "log-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: Position{Present: true}},
 		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3 unit", want: Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
 		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
 		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648")}},

@@ -160,7 +160,7 @@ func (withdrawn) input() {}
 func (failed) input()    {}
 
 // An Effect is something to do about it. It belongs to the epoch of its attempt,
-// must not be done in another, and is answered by exactly one input; unwatchTarget and
+// must not be done in another, and is answered by exactly one input; unwatchTarget, complain and
 // answer by none.
 //
 //sumtype:decl
@@ -206,6 +206,10 @@ type (
 		attempt
 		node string
 	}
+	complain struct { // to people
+		attempt
+		reason string
+	}
 	withdrawNode struct { // until it is confirmed, or the epoch has ended; first what it claims
 		attempt
 		node string
@@ -231,6 +235,7 @@ func (claim) effect()         {}
 func (changeNode) effect()    {}
 func (announce) effect()      {}
 func (ask) effect()           {}
+func (complain) effect()      {}
 func (withdrawNode) effect()  {}
 func (withdrawAll) effect()   {}
 func (answer) effect()        {}
@@ -243,7 +248,7 @@ func Withdraws(e Effect) bool {
 	switch e.(type) {
 	case withdrawNode, withdrawAll:
 		return true
-	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, answer:
+	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, complain, answer:
 	}
 	return false
 }
@@ -572,6 +577,10 @@ func (m Machine) listed(s Sight, stale bool) (Machine, Effects) {
 		return m, out
 	case m.unclear:
 		return m.compared(s)
+	case m.Holding():
+		if p := m.rule.Locate(s, m.node, m.guid()); errors.Is(p.Err, ErrLayout) {
+			return m, do(complain{m.attempt, p.Err.Error()})
+		}
 	}
 	return m, Effects{}
 }
@@ -840,7 +849,9 @@ func (m Machine) resume() (Machine, Effects) {
 		return m.look()
 	case m.Holding() && m.suspended:
 		m.suspended = false
-		return m, Effects{Emit: []Event{Resumed{}}}
+		m, out := m.look() // others may stand there by another layout since
+		out.Emit = []Event{Resumed{}}
+		return m, out
 	}
 	return m, Effects{}
 }
@@ -953,7 +964,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 		if lost && m.Holding() && e.node == m.node {
 			return m, do(e)
 		}
-	case ask, unwatchTarget, withdrawNode, withdrawAll, answer: // do not fail
+	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 	return m, Effects{}
 }

@@ -231,6 +231,8 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		})
 	case ask:
 		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+	case complain:
+		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:

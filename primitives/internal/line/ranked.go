@@ -28,9 +28,6 @@ type Ranked struct {
 	Kind     Kind
 	Priority int
 	Preempt  bool // ask holders of lower priority to leave
-
-	// Foreign, if not nil, are the grammars of others who must not contend for the same.
-	Foreign *[]*Grammar
 }
 
 // A Standing is who holds: what a [Ranked] reads beside the names.
@@ -170,8 +167,8 @@ func (r Ranked) Locate(s Sight, own, guid string) Position {
 		c, ok := ParseRank(name)
 		switch {
 		case !ok:
-			if r.foreign(name) {
-				p.Err = fmt.Errorf("%w: there is %s", ErrLayout, name)
+			if IsContender(name) {
+				p.Err = OtherLayout(name)
 			}
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
@@ -228,10 +225,3 @@ const (
 
 // shares reports whether we need not wait for a contender at all.
 func (r Ranked) shares(c Rank) bool { return r.Kind == Read && c.Kind == Read }
-
-func (r Ranked) foreign(name string) bool {
-	return r.Foreign != nil && slices.ContainsFunc(*r.Foreign, func(g *Grammar) bool {
-		_, ok := g.Parse(name)
-		return ok
-	})
-}

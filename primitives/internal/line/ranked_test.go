@@ -86,7 +86,6 @@ func TestRankedOrder(t *testing.T) {
 }
 
 func TestRankedLocate(t *testing.T) {
-	others := []*Grammar{exclusive.Grammar}
 	for _, row := range []struct {
 		danger  string
 		own     string
@@ -132,7 +131,7 @@ func TestRankedLocate(t *testing.T) {
 	} {
 		own := ranked(row.own)
 		me, _ := ParseRank(own)
-		r := Ranked{Kind: me.Kind, Priority: me.Priority, Preempt: row.preempt, Foreign: &others}
+		r := Ranked{Kind: me.Kind, Priority: me.Priority, Preempt: row.preempt}
 		watch := ranked(strings.TrimPrefix(row.watch, "readers/"))
 		if watch != row.watch && strings.HasPrefix(row.watch, "readers/") {
 			watch = "readers/" + watch
@@ -150,9 +149,9 @@ func TestRankedLocate(t *testing.T) {
 // Who stands in line in one layout refuses those of others, and takes back what a create of
 // unknown outcome has left.
 func TestRankedRefuses(t *testing.T) {
-	others, own := []*Grammar{exclusive.Grammar}, ranked("me 0 w5")
+	own := ranked("me 0 w5")
 	theirs := Published(actorID(3)) + "lock-0000000001"
-	r := Ranked{Kind: Write, Foreign: &others}
+	r := Ranked{Kind: Write}
 	if p := r.Locate(Sight{Names: []string{own, theirs}}, own, rankedGUID("me")); !errors.Is(p.Err, ErrLayout) {
 		t.Errorf("%+v", p)
 	}

@@ -1,9 +1,6 @@
 package line
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // A Rule says how the contenders of one path are named, and who of them has to wait for
 // whom. Its values are compared.
@@ -145,8 +142,8 @@ func (f First) Locate(s Sight, own, guid string) Position {
 		}
 		c, ok := f.Parse(name)
 		switch _, ranked := ParseRank(name); {
-		case ranked:
-			p.Err = fmt.Errorf("%w: there is %s", ErrLayout, name)
+		case ranked, !ok && IsContender(name):
+			p.Err = OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
