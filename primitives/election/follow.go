@@ -100,7 +100,7 @@ func (f *follower) followLine(requests session.Async, r session.Reading, tell fu
 		switch {
 		case err == nil:
 			tell(sighting{at: stat.Czxid, term: stat.Czxid, record: record{node: first, data: string(data)}})
-		case lost(err), over(err), isNoNode(err): // the children tell more
+		case session.Passing(err), session.Over(err), isNoNode(err): // the children tell more
 		default:
 			fail(err)
 		}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -44,9 +44,6 @@ const (
 // our claim, holder is ours: that is what a release checks.
 const (
 	priorityMark = "priority 1"
-
-	removalPause = 500 * time.Millisecond
-	removalTries = 20 // before somebody who waits for it is told that it goes on
 )
 
 // prioritized is what one handle knows of a line with priorities.
@@ -56,13 +53,13 @@ type prioritized struct {
 	opts    Options
 
 	// Of the handle's own goroutine.
-	tried string                   // the prefix of the names for which something was claimed
-	doubt string                   // the node for which a claim of unknown outcome was made
-	asked map[string]time.Duration // since when, by the age of the session
-	asker int                      // for which attempt
+	tried string // the prefix of the names for which something was claimed
+	doubt string // the node for which a claim of unknown outcome was made
 
-	mu   sync.Mutex
-	seen struct {
+	mu    sync.Mutex
+	asked map[string]time.Duration // since when, by the age of the session; asking, if that is under way
+	asker int                      // for which attempt
+	seen  struct {
 		version int32 // of the path
 		readers bool  // there is a node for them
 	}
@@ -149,7 +146,7 @@ func (p *prioritized) settle(requests session.Async, answer func(exists, empty b
 			answer(false, false, fmt.Errorf("%w: there are contenders", ErrLayout))
 		default:
 			p.mark(requests, version, func(err error) {
-				if errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrUnknownOutcome) {
+				if errors.Is(err, session.ErrBadVersion) {
 					p.settle(requests, answer)
 					return
 				}
@@ -311,7 +308,7 @@ func (p *prioritized) claim(r *line.Recipe, requests session.Async, node string,
 			case err == nil:
 				zxid := p.hold(node, results)
 				answer(zxid, false, nil)
-			case doubted && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrDisconnected):
+			case doubted && !session.Passing(err):
 				p.find(requests, node, func(zxid int64, missing error) {
 					if missing != nil {
 						err = missing
@@ -477,110 +474,110 @@ func (p *prioritized) remove(requests session.Async, node string, answer func())
 			requests.Withdraw(session.Join(p.readers(), node), answer)
 			return
 		}
-		p.unclaim(requests, node, answer, 0)
+		p.unclaim(requests, node, answer)
 	})
 }
 
 // removeAll does that for all nodes of an attempt.
 func (p *prioritized) removeAll(requests session.Async, prefix string, answer func()) {
 	requests.WithdrawAll(p.path, prefix, func() {
-		requests.WithdrawAll(p.readers(), prefix, func() { p.unclaim(requests, prefix, answer, 0) })
+		requests.WithdrawAll(p.readers(), prefix, func() { p.unclaim(requests, prefix, answer) })
 	})
 }
 
 // unclaim removes the holder if it belongs to a contender whose name begins so. Nobody else
 // claims unless the version of the path has grown.
-func (p *prioritized) unclaim(requests session.Async, prefix string, answer func(), tries int) {
-	var version int32
-	var failed error
-	again := func(err error) {
-		switch {
-		case err == nil, errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrClosed),
-			errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrDisconnected):
-			answer()
-		case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrDisconnected), errors.Is(err, session.ErrUnknownOutcome):
-			p.unclaim(requests, prefix, answer, tries)
-		default: // it may be allowed later
-			if tries == removalTries {
-				answer()
-				answer = func() {}
-			}
-			actors.After(removalPause, func() { p.unclaim(requests, prefix, answer, tries+1) })
-		}
-	}
-	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
-		if failed = err; err == nil {
-			version = stat.Version
-		}
-	})
-	requests.Get(p.holder(), func(data []byte, _ *session.Stat, err error) {
-		if err == nil {
-			err = failed
-		}
-		if err != nil || !strings.HasPrefix(string(data), prefix) {
-			again(err)
-			return
-		}
-		requests.Multi([]session.Op{session.CheckOp(p.path, version), session.DeleteOp(p.holder(), session.AnyVersion)},
-			func(_ []session.OpResult, err error) { again(err) })
-	})
+func (p *prioritized) unclaim(requests session.Async, prefix string, answer func()) {
+	session.Removal{Path: p.holder(), Guard: p.path, Says: begins(prefix)}.Begin(requests, func(error) { answer() })
 }
 
+func begins(prefix string) func(data []byte) bool {
+	return func(data []byte) bool { return strings.HasPrefix(string(data), prefix) }
+}
+
+// asking is when a holder has been asked whose node is not marked yet.
+const asking = math.MaxInt64
+
 // ask implements [line.Ways] Ask.
-func (p *prioritized) ask(_ *line.Recipe, requests session.Async, attempt int, node string, answer func(overdue bool)) {
-	if attempt != p.asker { // which has asked for nothing, and hears of nobody's time
-		p.asker, p.asked = attempt, nil
-	}
-	now := p.session.Age()
-	since, before := p.asked[node]
+func (p *prioritized) ask(r *line.Recipe, requests session.Async, attempt int, node string, answer func(overdue bool)) {
 	after := p.opts.PreemptAfter
+	since, before := p.request(attempt, node)
 	switch {
 	case !before:
-		p.remember(node, now)
-		p.demand(requests, node, func() {
-			if after == 0 {
+		p.demand(r, requests, node, func(marked bool) {
+			p.asks(attempt, node, marked)
+			if !marked || after == 0 {
 				answer(false)
 				return
 			}
-			actors.After(after, func() { answer(true) })
+			r.Owned().After(overdue{attempt, node}, after, func() { answer(true) })
 		})
-	case after > 0 && now-since >= after:
+	case after > 0 && since < asking && p.session.Age()-since >= after:
 		p.remove(requests, node, func() { answer(false) })
 	default:
 		answer(false)
 	}
 }
 
-// remember keeps whom we have asked: who has gone long ago is not asked again.
-func (p *prioritized) remember(node string, now time.Duration) {
-	const many = 64
-	if p.asked == nil {
-		p.asked = make(map[string]time.Duration)
-	}
-	if len(p.asked) >= many {
-		maps.DeleteFunc(p.asked, func(_ string, since time.Duration) bool { return now-since > p.opts.PreemptAfter })
-	}
-	p.asked[node] = now
+// overdue is the key of a timer.
+type overdue struct {
+	attempt int
+	node    string
 }
 
-// demand writes the mark of revocation, unless it is there, and does not fail: who is not
-// there need not leave.
-func (p *prioritized) demand(requests session.Async, node string, answer func()) {
+// request returns since when a holder has been asked in the attempt. If it has not been, it is
+// from now on.
+func (p *prioritized) request(attempt int, node string) (since time.Duration, before bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if attempt != p.asker || p.asked == nil { // it has asked for nothing, and hears of nobody's time
+		p.asker, p.asked = attempt, make(map[string]time.Duration)
+	}
+	since, before = p.asked[node]
+	if !before {
+		p.asked[node] = asking
+	}
+	return since, before
+}
+
+// asks keeps since when a holder has been asked: who has gone long ago is not asked again. One
+// that could not be asked may be later, and does not lose the lock.
+func (p *prioritized) asks(attempt int, node string, marked bool) {
+	const many = 64
+	now := p.session.Age()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case attempt != p.asker:
+	case !marked:
+		delete(p.asked, node)
+	default:
+		if len(p.asked) >= many {
+			maps.DeleteFunc(p.asked, func(_ string, since time.Duration) bool { return now-since > p.opts.PreemptAfter })
+		}
+		p.asked[node] = now
+	}
+}
+
+// demand writes the mark of revocation, unless it is there. It is not marked if there is no node,
+// or it may not be written.
+func (p *prioritized) demand(r *line.Recipe, requests session.Async, node string, answer func(marked bool)) {
 	path := p.node(node)
+	again := func(err error) { r.Owned().Answer(err, func() { p.demand(r, requests, node, answer) }) }
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
 		own, marked, _ := unmark(data)
 		switch {
-		case errors.Is(err, session.ErrDisconnected):
-			p.demand(requests, node, answer)
+		case session.Passing(err) && !session.Over(err):
+			again(err)
 		case err != nil || marked:
-			answer()
+			answer(err == nil)
 		default:
 			requests.Set(path, Prioritized.mark(own, p.opts.PreemptAfter), stat.Version, func(_ *session.Stat, err error) {
-				if errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrDisconnected) || errors.Is(err, session.ErrUnknownOutcome) {
-					p.demand(requests, node, answer)
+				if errors.Is(err, session.ErrBadVersion) || session.Passing(err) && !session.Over(err) {
+					again(err)
 					return
 				}
-				answer()
+				answer(err == nil)
 			})
 		}
 	})
@@ -607,20 +604,9 @@ func evictHolder(ctx context.Context, s *session.Session, node string) error {
 	path, name := session.Split(node)
 	p := prioritize(s, path, Options{})
 	if isReader(name) {
-		return without(s.Delete(ctx, p.claimed(nil, name), session.AnyVersion), session.ErrNoNode)
+		return remove(ctx, s, session.Removal{Path: p.claimed(nil, name)})
 	}
-	for {
-		_, stat, err := s.Get(ctx, path)
-		if err != nil {
-			return without(err, session.ErrNoNode)
-		}
-		data, _, err := s.Get(ctx, p.holder())
-		if err != nil || string(data) != name {
-			return without(err, session.ErrNoNode)
-		}
-		_, err = s.Multi(ctx, session.CheckOp(path, stat.Version), session.DeleteOp(p.holder(), session.AnyVersion))
-		if !overtaken(ctx, err) {
-			return without(err, session.ErrNoNode)
-		}
-	}
+	return remove(ctx, s, session.Removal{
+		Path: p.holder(), Guard: path, Says: func(data []byte) bool { return string(data) == name },
+	})
 }

@@ -31,8 +31,13 @@ func preempting(priority int, after time.Duration) *lock.Options {
 // inRoom runs f in a bubble with a server and some sessions.
 func inRoom(t *testing.T, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
+	inRoomWith(t, zktest.Config{InProcess: true}, sessions, f)
+}
+
+func inRoomWith(t *testing.T, config zktest.Config, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+		srv, err := zktest.NewServer(config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -137,13 +138,20 @@ type tenancy struct {
 	czxid int64
 }
 
-// ask writes the mark, unless it is there.
+// ask writes the mark, unless it is there. A holder that may have been asked, and is gone, has
+// been asked.
 func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string) (tenancy, error) {
+	var pauses owned.Set
+	defer pauses.End()
+	var doubted tenancy
 	for {
 		data, stat, err := s.Get(ctx, node)
 		if reader, ok := o.downgraded(node); ok && errors.Is(err, session.ErrNoNode) {
 			node = reader
 			continue
+		}
+		if errors.Is(err, session.ErrNoNode) && doubted.node != "" {
+			return doubted, nil
 		}
 		if err != nil {
 			return tenancy{}, refused(node, err)
@@ -154,11 +162,16 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 			return t, nil
 		}
 		_, err = s.Set(ctx, node, o.Layout.mark(own, o.ForceAfter), stat.Version)
+		if session.InDoubt(err) {
+			doubted = t
+		}
 		switch {
 		case err == nil:
 			return t, nil
-		case errors.Is(err, session.ErrNoNode), overtaken(ctx, err):
-		default:
+		case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrBadVersion), session.Passing(err) && ctx.Err() == nil:
+			err = pauses.Wait(ctx, err)
+		}
+		if err != nil {
 			return tenancy{}, refused(node, err)
 		}
 	}
@@ -215,29 +228,20 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 
 // evict deletes the node if it is still that of the tenancy.
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
-	for {
-		stat, err := s.Exists(ctx, t.node)
-		if err != nil {
-			return err
-		}
-		if stat == nil || stat.Czxid != t.czxid {
-			return nil
-		}
-		// A node that was made since has another version: it is not marked yet.
-		err = s.Delete(ctx, t.node, stat.Version)
-		switch {
-		case err == nil, errors.Is(err, session.ErrNoNode):
-			return nil
-		case overtaken(ctx, err):
-		default:
-			return err
-		}
-	}
+	return remove(ctx, s, session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }})
 }
 
-// overtaken reports whether a write on the condition of a version is to be tried again, after
-// another look: somebody came before it, or it may have been done.
-func overtaken(ctx context.Context, err error) bool {
-	return errors.Is(err, session.ErrBadVersion) ||
-		errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired)
+// remove removes a node, and returns when it is gone. It returns the error if that is
+// refused, and the cause if ctx ends first.
+func remove(ctx context.Context, s *session.Session, r session.Removal) error {
+	r.Impatient = true
+	answer := make(chan error, 1)
+	cancel := r.Begin(s.Async(0), func(err error) { answer <- err })
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		cancel()
+		return context.Cause(ctx)
+	}
 }

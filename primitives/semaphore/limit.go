@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -45,14 +46,17 @@ func SetLimit(ctx context.Context, s *session.Session, path string, limit int) e
 	if err != nil {
 		return err
 	}
+	var pauses owned.Set
+	defer pauses.End()
 	for {
 		again, err := setLimit(ctx, s, path, limit)
-		if err != nil && !again {
+		if again && err != nil && pauses.Wait(ctx, err) == nil {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("set limit of semaphore %s: %w", path, err)
 		}
-		if err == nil {
-			return nil
-		}
+		return nil
 	}
 }
 
@@ -112,9 +116,9 @@ func reconsider(ctx context.Context, s *session.Session, path string, limit int,
 	return true, err
 }
 
-// passing reports whether a write failed with its connection only.
+// passing reports whether a write may be tried again in the same session.
 func passing(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && errors.Is(err, session.ErrDisconnected) && !errors.Is(err, session.ErrExpired)
+	return ctx.Err() == nil && session.Passing(err) && !session.Over(err)
 }
 
 // A Holder holds a lease.
@@ -162,7 +166,7 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		case <-ctx.Done():
 			return nil, fmt.Errorf("holders of semaphore %s: %w", path, context.Cause(ctx))
 		}
-		if errors.Is(r.err, session.ErrDisconnected) { // nothing is lost by reading again
+		if session.Passing(r.err) { // nothing is lost by reading again
 			r.data, r.stat, r.err = s.Get(ctx, node)
 		}
 		switch {

@@ -454,23 +454,71 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 	})
 }
 
-// TestThrottled: the read of the record fails, and the contenders are listed.
+// TestThrottled: a server that is busy with the read of the record holds an acquisition up. One
+// that refuses it ends the acquisition.
 func TestThrottled(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		acquire(t, all[0], 2, nil).Close()
-		synctest.Wait()
-		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
-		acquire(t, all[0], 2, nil).Close()
-		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
-		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
-		if _, err := semaphore.Acquire(t.Context(), all[0], path, 2, nil); !errors.Is(err, semaphore.ErrLost) {
-			t.Errorf("nobody may read the limit: %v", err)
+	for code, want := range map[int32]error{-127: nil, -102: semaphore.ErrLost} {
+		inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			acquire(t, all[0], 2, nil).Close()
+			synctest.Wait()
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, code)
+			acquire(t, all[0], 2, nil).Close() // the contenders are listed, and it is read again
+			for range 2 {
+				srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, code)
+			}
+			l, err := semaphore.Acquire(t.Context(), all[0], path, 2, nil)
+			if !errors.Is(err, want) {
+				t.Errorf("code %d: %v, want %v", code, err, want)
+			}
+			if err == nil {
+				l.Close()
+			}
+			srv.ClearFaults()
+			if names := children(t, all[0]); len(names) != 0 {
+				t.Errorf("%q are left", names)
+			}
+		})
+	}
+}
+
+// TestThrottledAnnouncement: a holder announces itself again where that was throttled. The next waiter
+// would wait for ever otherwise.
+func TestThrottledAnnouncement(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for _, s := range all {
+			leases = append(leases, join(t, s, 2, nil))
+			synctest.Wait()
 		}
-		srv.ClearFaults()
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("%q are left", names)
+		expect(t, leases, 0, 1)
+		srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[2].ID()}, -127)
+		release(t, leases[0])
+		expect(t, leases, 1, 2)
+		<-time.After(time.Second)
+		if err := srv.AwaitFault(0); err != nil {
+			t.Fatal(err)
 		}
+		release(t, leases[1])
+		expect(t, leases, 2, 3)
 	})
+}
+
+// TestThrottledLimit: a limit is set, however busy the server is.
+func TestThrottledLimit(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpSetData, zktest.OpGetData} {
+		inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			if op != zktest.OpCreate {
+				acquire(t, all[0], 2, nil).Close()
+			}
+			for range 3 {
+				srv.AnswerError(zktest.Match{Op: op, Path: path}, -127)
+			}
+			if err := semaphore.SetLimit(t.Context(), all[0], path, 3); err != nil {
+				t.Errorf("%v: %v", op, err)
+			}
+			record(t, all[0], "3 unit")
+		})
+	}
 }
 
 // TestWakeUps: a release wakes those who can proceed, and one more.

@@ -161,7 +161,7 @@ func TestLeasesMachine(t *testing.T) {
 	id := actorID(1)
 	own, at := Published(attemptGUID(id, 1))+"lease-0000000005", attempt{1, 1}
 	const a = "a-lease-0000000001"
-	hello := connected{1, 9}
+	hello := heard{session.Connected{Epoch: 1, ID: 9}}
 	waits := []Input{hello, joined{at, own, 7, 2, "1 unit"}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}}
 	holds := []Input{hello, joined{at, own, 7, 1, "1 unit"}}
 	for _, row := range []struct {
@@ -176,6 +176,7 @@ func TestLeasesMachine(t *testing.T) {
 		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
 		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},
+		{"and again if the server was busy", append(slices.Clone(holds), Look{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
 		{"and again if that is lost", append(slices.Clone(holds), Look{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
 		{"before there is anything to look at", []Input{hello}, Look{}, joining, nil},
 	} {

@@ -70,15 +70,8 @@ type (
 	Look struct{}
 	// Take says that what the line is for is handed to us, whoever is ahead.
 	Take      struct{}
-	connected struct { // a session has been established
-		epoch   int
-		session int64
-	}
-	suspended struct{ deadline time.Time } // its connection is lost
-	resumed   struct{}                     // its connection is back
-	expired   struct{ epoch int }          // it is gone, with all its nodes
-	closed    struct{}                     // there will not be another
-	inspected struct {                     // answers inspectParent
+	heard     struct{ session.Event } // what became of the session
+	inspected struct {                // answers inspectParent
 		attempt
 		exists, empty bool
 	}
@@ -139,11 +132,7 @@ func (Leave) input()     {}
 func (Downgrade) input() {}
 func (Look) input()      {}
 func (Take) input()      {}
-func (connected) input() {}
-func (suspended) input() {}
-func (resumed) input()   {}
-func (expired) input()   {}
-func (closed) input()    {}
+func (heard) input()     {}
 func (inspected) input() {}
 func (made) input()      {}
 func (joined) input()    {}
@@ -255,8 +244,7 @@ func Withdraws(e Effect) bool {
 
 // Closes reports whether the input says that there will not be another session.
 func Closes(in Input) bool {
-	_, yes := in.(closed)
-	return yes
+	return in == Input(heard{session.Closed{}})
 }
 
 func do(e ...Effect) Effects { return Effects{Do: e} }
@@ -414,21 +402,8 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 		if m.state == waiting && m.rule.Claims() {
 			return m.first()
 		}
-	case connected:
-		if m.state == outside {
-			m.session, m.attempt.epoch = in.session, in.epoch
-			return m.enter()
-		}
-	case suspended:
-		return m.suspend(in.deadline)
-	case resumed:
-		return m.resume()
-	case expired:
-		if in.epoch == m.attempt.epoch {
-			return m.expire()
-		}
-	case closed:
-		return m.end(Lost{session.ErrClosed})
+	case heard:
+		return m.heard(in.Event)
 	case inspected:
 		if m.state == preparing {
 			return m.inspected(in.exists, in.empty)
@@ -479,6 +454,28 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 	case failed:
 		return m.failed(in.what, in.err)
 	case Downgrade, announced: // above; nothing to do
+	}
+	return m, Effects{}
+}
+
+// heard follows what became of the session.
+func (m Machine) heard(ev session.Event) (Machine, Effects) {
+	switch ev := ev.(type) {
+	case session.Connected:
+		if m.state == outside {
+			m.session, m.attempt.epoch = ev.ID, ev.Epoch
+			return m.enter()
+		}
+	case session.Suspended:
+		return m.suspend(ev.Deadline)
+	case session.Resumed:
+		return m.resume()
+	case session.Expired:
+		if ev.Epoch == m.attempt.epoch {
+			return m.expire()
+		}
+	case session.Closed:
+		return m.end(Lost{session.ErrClosed})
 	}
 	return m, Effects{}
 }
@@ -613,8 +610,8 @@ func (m Machine) rank(s Sight) (Machine, Effects) {
 		return m.start()
 	case p.Ahead > 0:
 		m, out = m.wait(p)
-	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token
-		m, out = m.look()
+	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token: it comes with the watch on our node
+		m, out.Do = m.unwatch()
 	default:
 		m, out = m.first()
 		if p.Announce {
@@ -742,6 +739,9 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 			return m.gone(in.target) // a node of that name, but not ours
 		}
 		m.czxid, m.owned = in.czxid, true
+		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
+			return m.look()
+		}
 	case in.target != m.target || !m.standing():
 	case in.target.Until == Claim:
 		if m.Holding() && in.czxid != m.token && !m.lessened {
@@ -914,10 +914,10 @@ func (m Machine) notChanged(err error) (Machine, Effects) {
 	switch {
 	case errors.Is(err, session.ErrNoNode) && !m.suspect && !m.rule.Claims(): // nor has an earlier one been done
 		return m.vanish()
-	case m.without, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+	case m.without, session.InDoubt(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		m.unclear = true
 		return m.look()
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m, do(changeNode{m.attempt, m.node, m.to})
 	}
 	e := answer{m.attempt, m.reply, err}
@@ -926,9 +926,10 @@ func (m Machine) notChanged(err error) (Machine, Effects) {
 }
 
 // failed follows the failure of e. What ended with its session is forgotten:
-// the session tells us of its end.
+// the session tells us of its end. What passes is done again at once: if the server was busy,
+// the answer has come after a pause.
 func (m Machine) failed(e Effect, err error) (Machine, Effects) {
-	if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed) {
+	if session.Over(err) {
 		return m, Effects{}
 	}
 	switch e := e.(type) {
@@ -960,8 +961,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 			return m.notChanged(err)
 		}
 	case announce:
-		lost := errors.Is(err, session.ErrUnknownOutcome) || errors.Is(err, session.ErrDisconnected)
-		if lost && m.Holding() && e.node == m.node {
+		if session.Passing(err) && m.Holding() && e.node == m.node {
 			return m, do(e)
 		}
 	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
@@ -970,7 +970,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 }
 
 func (m Machine) notInspected(err error) (Machine, Effects) {
-	if errors.Is(err, session.ErrDisconnected) {
+	if session.Passing(err) {
 		return m.inspect()
 	}
 	return m.fail(err)
@@ -980,7 +980,7 @@ func (m Machine) notMade(err error) (Machine, Effects) {
 	switch {
 	case errors.Is(err, session.ErrNodeExists): // by somebody else, who may have put data in it
 		return m.inspect()
-	case errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m.make()
 	}
 	return m.fail(err)
@@ -988,10 +988,10 @@ func (m Machine) notMade(err error) (Machine, Effects) {
 
 func (m Machine) notJoined(plain bool, err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome):
+	case session.InDoubt(err):
 		m.state = recovering
 		return m.look()
-	case errors.Is(err, session.ErrDisconnected): // never sent
+	case session.Passing(err): // never sent
 		return m.join()
 	case errors.Is(err, session.ErrNoNode):
 		return m.make()
@@ -1007,7 +1007,7 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 	switch {
 	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
 		return m, Effects{}
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m.look()
 	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
 		return m, Effects{} // until what is awaited has happened
@@ -1038,9 +1038,9 @@ func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
 
 func (m Machine) notClaimed(e claim, err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome):
+	case session.InDoubt(err):
 		return m, do(claim{e.attempt, e.node, true})
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m, do(e)
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists),
 		errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):
