@@ -77,6 +77,7 @@ type Op struct {
 	data    []byte
 	mode    CreateMode
 	version int32
+	guards  error // why it fails, if it does: see GuardOp; nil of any other
 }
 
 type opKind int
@@ -179,7 +180,7 @@ func resultsOf(s *Session, ops []Op, replies []zk.MultiResponse, err error) ([]O
 			}
 		case r.Error.Error() == errInconsistent:
 		default:
-			results[i].Err = translate(r.Error)
+			results[i].Err = ops[i].refused(translate(r.Error))
 			if failed == nil {
 				failed = &OpError{Op: "multi", Path: ops[i].path, Err: results[i].Err}
 			}
