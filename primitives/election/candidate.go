@@ -120,7 +120,7 @@ func (c *Candidate) Node() string {
 }
 
 // Guard returns an operation for [session.Session.Multi] that makes the server refuse the
-// transaction, with [session.ErrNoNode], unless this candidate still leads, in the same
+// transaction, with [ErrNotLeading] and [session.ErrNoNode], unless this candidate still leads, in the same
 // term. While it does not lead, all transactions are refused.
 func (c *Candidate) Guard() session.Op {
 	c.mu.Lock()
@@ -129,7 +129,7 @@ func (c *Candidate) Guard() session.Op {
 	if node == "" {
 		node = session.GUIDName(session.NewGUID(), "not-leading")
 	}
-	return session.CheckOp(session.Join(c.place.dir, node), session.AnyVersion)
+	return session.GuardOp(session.Join(c.place.dir, node), ErrNotLeading)
 }
 
 // Acknowledge has everybody's [LeaderChanged] say that the leader has done what it had to

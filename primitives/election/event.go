@@ -30,7 +30,8 @@ var (
 
 // Why a command was refused.
 var (
-	// ErrNotLeading means that only a leader can do that.
+	// ErrNotLeading means that only a leader can do that, or that a [Candidate.Guard] has
+	// refused a transaction.
 	ErrNotLeading = errors.New("not leading")
 
 	// ErrNoCandidate means that nobody stands for election under the name of that node.

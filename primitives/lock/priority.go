@@ -196,7 +196,7 @@ func (p *prioritized) mark(requests session.Async, version int32, answer func(er
 // make makes the path. It is inspected again in any case: others may write to it.
 func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
-	container(requests, p.path, priorityMark, func(err error) {
+	line.MakeContainer(requests, p.path, priorityMark, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
 			answer(false, without(err, session.ErrNodeExists))
 			return
@@ -209,17 +209,6 @@ func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(m
 			}
 			p.make(r, requests, answer)
 		})
-	})
-}
-
-// container makes a container, where the server has them.
-func container(requests session.Async, path, data string, answer func(error)) {
-	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
-		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
-			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
-			return
-		}
-		answer(err)
 	})
 }
 
@@ -324,7 +313,7 @@ func (p *prioritized) claim(r *line.Recipe, requests session.Async, node string,
 		try()
 		return
 	}
-	container(requests, p.readers(), "", func(err error) {
+	line.MakeContainer(requests, p.readers(), "", func(err error) {
 		if err != nil && !errors.Is(err, session.ErrNodeExists) && !errors.Is(err, session.ErrUnknownOutcome) {
 			answer(0, false, err)
 			return
@@ -405,7 +394,7 @@ func (p *prioritized) change(r *line.Recipe, requests session.Async, from, to st
 	held := p.held
 	p.mu.Unlock()
 	mine := session.Join(p.readers(), to)
-	container(requests, p.readers(), "", func(error) { // it will be missed if it is missing
+	line.MakeContainer(requests, p.readers(), "", func(error) { // it will be missed if it is missing
 		r.Carry(requests, from, func(data []byte, version int32, written func()) {
 			requests.Multi([]session.Op{
 				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.version),

@@ -12,7 +12,8 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// ErrNotHeld means that there is nothing to downgrade, or to revoke.
+// ErrNotHeld means that there is nothing to downgrade, or to revoke, or that a [Lock.Guard] has
+// refused a transaction.
 var ErrNotHeld = line.ErrNotHeld
 
 // errNotReleased is why a revocation turns to force.

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -348,6 +349,95 @@ func TestHolderDeletedAlone(t *testing.T) {
 		srv.Thaw(all[0].ID())
 		if synctest.Wait(); !holds(highest) || !errors.Is(low.Err(), lock.ErrNodeDeleted) {
 			t.Errorf("then: %v, %v", highest.Err(), low.Err())
+		}
+	})
+}
+
+// A lock that is asked for within its own context would wait for itself.
+func TestReentered(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		s := all[0]
+		for what, acquire := range map[string]func(context.Context, *session.Session, string, *lock.Options) (*lock.Lock, error){
+			"exclusive": lock.Acquire, "write": lock.AcquireWrite,
+		} {
+			l, err := acquire(t.Context(), s, "/l", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			work, cancel := l.Context(t.Context())
+			for kind, open := range opens {
+				again, err := open.acquire(work, s, "/l", nil)
+				if !errors.Is(err, lock.ErrReentered) || again != nil || !strings.Contains(err.Error(), "/l") {
+					t.Errorf("%s, then %v: %v", what, kind, err)
+				}
+				if _, err := open.try(work, s, "/l", nil); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("%s, then a try of %v: %v", what, kind, err)
+				}
+			}
+			if err := lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }); !errors.Is(err, lock.ErrReentered) {
+				t.Errorf("%s, then Do: %v", what, err)
+			}
+			other, err := lock.Acquire(work, s, "/other", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other.Close()
+			release(t, l)
+			l, err = acquire(context.WithoutCancel(work), s, "/l", nil)
+			if err != nil {
+				t.Fatalf("%s: when it is released: %v", what, err)
+			}
+			release(t, l)
+			cancel()
+		}
+	})
+}
+
+// A release that is not confirmed holds up nobody whose context has ended.
+func TestDoReturnsWithItsContext(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		err := lock.Do(ctx, all[0], "/l", nil, func(ctx context.Context, _ int64) error {
+			srv.Delay(zktest.Match{Op: zktest.OpDelete}, 2*time.Second)
+			cancel()
+			<-ctx.Done()
+			return nil
+		})
+		if took := time.Since(began); err != nil || took > 0 {
+			t.Errorf("%v after %v", err, took)
+		}
+		if <-time.After(5 * time.Second); len(children(t, all[0], "/l")) > 0 {
+			t.Error("it is not released")
+		}
+	})
+}
+
+// A guard that refuses is told from a node that is missing.
+func TestRefusedGuard(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		s := all[0]
+		l := standsAt(t, lock.New, s, "/l", nil)
+		waits := standsAt(t, lock.New, s, "/l", nil)
+		for what, row := range map[string]struct {
+			guard session.Op
+			path  string
+			want  error
+		}{
+			"held":                   {l.Guard(), "/l", nil},
+			"held, and nothing else": {l.Guard(), "/missing", session.ErrNoNode},
+			"not acquired":           {waits.Guard(), "/l", lock.ErrNotHeld},
+			"neither":                {waits.Guard(), "/missing", lock.ErrNotHeld},
+		} {
+			_, err := s.Multi(t.Context(), row.guard, session.SetOp(row.path, nil, session.AnyVersion))
+			if !errors.Is(err, row.want) || row.want != nil && !errors.Is(err, session.ErrNoNode) || errors.Is(row.want, session.ErrNoNode) && errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		guard := l.Guard()
+		release(t, l)
+		if _, err := s.Multi(t.Context(), guard); !errors.Is(err, lock.ErrNotHeld) || !errors.Is(err, lock.ErrLost) || strings.Contains(err.Error(), "lost") {
+			t.Errorf("released: %v", err)
 		}
 	})
 }

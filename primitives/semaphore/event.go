@@ -30,6 +30,13 @@ var (
 	// client, or by the server with the session, whose end is not known yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
+	// ErrNotHeld means that a [Lease.Guard] has refused a transaction.
+	ErrNotHeld = line.ErrNotHeld
+
+	// ErrReentered means that a lease was asked for within the context of leases with which
+	// there cannot be room for it: it would wait for itself.
+	ErrReentered = errors.New("held in the same context: it would wait for itself")
+
 	// ErrReleased is the cause with which the contexts of a lease end when it is released.
 	ErrReleased = errors.New("lease released")
 )

@@ -10,7 +10,7 @@ import (
 // This file is what is beside the line: where the limit is recorded, and how it comes to
 // be.
 //
-//	<path>         persistent: "<limit> unit", or "<limit>"
+//	<path>         a container: "<limit> unit", or "<limit>"; persistent if SetLimit made it
 //	<path>/leases  the line, a container
 //
 // Where all leases have the weight 1, a count tells whether there is room. So that they do
@@ -133,7 +133,7 @@ func make_(r *line.Recipe, requests session.Async, answer func(made bool, err er
 
 // makeRecord makes the node at path, and what is missing above it, unless there is one.
 func makeRecord(requests session.Async, path string, record line.Record, answer func(made bool, err error)) {
-	requests.Create(path, []byte(record.String()), session.Persistent, func(_ string, err error) {
+	line.MakeContainer(requests, path, record.String(), func(err error) {
 		switch {
 		case err == nil:
 			answer(true, nil)

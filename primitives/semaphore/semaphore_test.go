@@ -743,14 +743,14 @@ func TestGuardAndContext(t *testing.T) {
 		if err := write(a); err != nil {
 			t.Error(err)
 		}
-		if err := write(b); !errors.Is(err, session.ErrNoNode) {
+		if err := write(b); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) {
 			t.Errorf("a waiter: %v", err)
 		}
 		release(t, a)
 		if err := context.Cause(work); !errors.Is(err, semaphore.ErrReleased) {
 			t.Errorf("the work is told %v", err)
 		}
-		if err := write(a); !errors.Is(err, session.ErrNoNode) {
+		if err := write(a); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) || strings.Contains(err.Error(), "lost") {
 			t.Errorf("one that has released: %v", err)
 		}
 		release(t, a) // again
@@ -855,11 +855,81 @@ func TestReaped(t *testing.T) {
 			acquire(t, all[0], 2, weight(w)).Close()
 			srv.Reap()
 			srv.Reap()
-			if slices.Contains(srv.Paths(), path+"/leases") {
+			if slices.Contains(srv.Paths(), path) {
 				t.Error("it is not reaped")
 			}
 		}
+	})
+}
+
+// TestSetLimitStays: the path of a limit that was set before anybody came is nobody's container.
+func TestSetLimitStays(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		setLimit(t, all[0], 2)
+		acquire(t, all[0], 2, weight(2)).Close()
+		srv.Reap()
+		srv.Reap()
 		record(t, all[0], "2")
+	})
+}
+
+// TestReentered: leases that cannot be had within the context of others are refused at once.
+func TestReentered(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx, s := t.Context(), all[0]
+		first := acquire(t, s, 3, weight(2))
+		work, cancel := first.Context(ctx)
+		defer cancel()
+		if l, err := semaphore.Acquire(work, s, path, 3, weight(2)); !errors.Is(err, semaphore.ErrReentered) || l != nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("two and two of three: %v", err)
+		}
+		if err := semaphore.Do(work, s, path, 3, weight(2), func(context.Context) error { return nil }); !errors.Is(err, semaphore.ErrReentered) {
+			t.Errorf("to do something: %v", err)
+		}
+		second, err := semaphore.Acquire(work, s, path, 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, cancelInner := second.Context(work)
+		defer cancelInner()
+		if _, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, nil); !errors.Is(err, semaphore.ErrReentered) {
+			t.Errorf("a fourth of three: %v", err)
+		}
+		if _, err := semaphore.TryAcquire(inner, s, path, 3, nil); !errors.Is(err, semaphore.ErrFull) {
+			t.Errorf("a try: %v", err)
+		}
+		elsewhere, err := semaphore.Acquire(inner, s, path+"-2", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere.Close()
+		release(t, first)
+		again, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, weight(2))
+		if err != nil {
+			t.Fatalf("in the place of one that was released: %v", err)
+		}
+		again.Close()
+		second.Close()
+	})
+}
+
+// TestDoReturnsWithItsContext: the release goes on in the background.
+func TestDoReturnsWithItsContext(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		err := semaphore.Do(ctx, all[0], path, 1, nil, func(ctx context.Context) error {
+			srv.Delay(zktest.Match{Op: zktest.OpDelete}, 2*time.Second)
+			cancel()
+			<-ctx.Done()
+			return nil
+		})
+		if took := time.Since(began); err != nil || took > 0 {
+			t.Errorf("%v after %v", err, took)
+		}
+		if <-time.After(5 * time.Second); len(children(t, all[0])) > 0 {
+			t.Error("it is not released")
+		}
 	})
 }
 

@@ -410,3 +410,14 @@ func (p *Performer) withdraw(requests session.Async, node, prefix string, answer
 		requests.WithdrawAll(p.Dir, prefix, answer)
 	}
 }
+
+// MakeContainer makes a container, where the server has them.
+func MakeContainer(requests session.Async, path, data string, answer func(error)) {
+	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
+		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
+			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
+			return
+		}
+		answer(err)
+	})
+}
