@@ -75,13 +75,15 @@ func termsOf(timeout, tick time.Duration) terms {
 	return t
 }
 
-// newEpoch returns an epoch whose client is not started.
-func newEpoch(s *Session, number int) *epoch {
+// newEpoch returns an epoch, and what starts the client below, which begins to dial.
+func newEpoch(s *Session, number int) (e *epoch, dial func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
 	parted := make(chan struct{})
-	return &epoch{
-		session: s, number: number, watches: make(map[watchKey]struct{}),
+	e = &epoch{
+		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
 		parted: parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
+	return e, func() error { return e.startClient(ctx) }
 }
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then

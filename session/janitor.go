@@ -39,8 +39,8 @@ type Removal struct {
 	// Then, if not nil, is removed afterwards, within the same session timeout.
 	Then *Removal
 
-	// Impatient gives up at the first error that does not pass, the end of the session
-	// included.
+	// Impatient gives up, also what comes then, at the first error that does not pass, the end
+	// of the session included.
 	Impatient bool
 }
 
@@ -101,7 +101,9 @@ func (j *job) end(err error) {
 		j.done(err)
 		return
 	}
-	j.Then.begin(j.requests, j.errand, j.done)
+	then := *j.Then
+	then.Impatient = j.Impatient
+	then.begin(j.requests, j.errand, j.done)
 }
 
 // list removes the children with the prefix.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +113,60 @@ func chat(t *testing.T, s *session.Session) (stop func()) {
 	return func() {
 		cancel()
 		<-done
+	}
+}
+
+// TestRealLeaseWhatIsProposed counts what the quorum is asked: a sync is not, a transaction
+// that changes nothing is, and so are half the heartbeats of a session that is relied on.
+func TestRealLeaseWhatIsProposed(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	s := open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
+	zxid := func() int64 {
+		t.Helper()
+		text, err := ens.FourLetterWord(0, "srvr")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ = strings.Cut(text, "Zxid: ")
+		text, _, _ = strings.Cut(text, "\n")
+		n, err := strconv.ParseInt(text, 0, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	count := func(what string, want int64, ask func() error) {
+		t.Helper()
+		before := zxid()
+		for range 10 {
+			if err := ask(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := zxid() - before; n != want {
+			t.Errorf("10 of %s are %d transactions, want %d", what, n, want)
+		}
+	}
+	count("sync", 0, func() error { return s.Sync(ctx, "/") })
+	count("a check", 10, func() error {
+		_, err := s.Multi(ctx, session.CheckOp("/", session.AnyVersion))
+		return err
+	})
+	count("a check that fails", 10, func() error {
+		if _, err := s.Multi(ctx, session.CheckOp("/", 1000)); !errors.Is(err, session.ErrBadVersion) {
+			return err
+		}
+		return nil
+	})
+	relied := open(t, ens.Addrs(), &session.Options{Timeout: time.Second, ServerTick: 100 * time.Millisecond})
+	before := zxid()
+	defer relied.Rely()()
+	for zxid() < before+3 {
+		if ctx.Err() != nil {
+			t.Fatal("the heartbeats are not proposed")
+		}
 	}
 }
 

@@ -27,8 +27,8 @@ const (
 	modeSequentialTTL CreateMode = 6
 
 	// A mode with a TTL has the TTL between this bit and those of the kind.
-	hasTTL   CreateMode = 1 << 62
-	modeBits            = 3
+	hasTTL   = 1 << 62
+	modeBits = 3
 )
 
 // TTL is the mode of a persistent node that the server deletes when it has had no

@@ -342,14 +342,12 @@ func (s *Session) step(in input) {
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e := newEpoch(s, number)
-	ctx, cancel := context.WithCancel(context.Background())
-	e.retire = cancel
+	e, dial := newEpoch(s, number)
 	s.epoch = e
 	s.mu.Lock()
 	s.newest = e
 	s.mu.Unlock()
-	if err := e.startClient(ctx); err != nil {
+	if err := dial(); err != nil {
 		// The client below fails only for arguments that are constants here.
 		panic(err)
 	}

@@ -203,22 +203,12 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 	return nil
 }
 
-// evict deletes the node if it is still that of the tenancy, and what it has claimed. It returns the
-// error if that is refused, and the cause if ctx ends first.
+// evict deletes the node if it is still that of the tenancy, and what it has claimed.
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
-	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }, Impatient: true}
+	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
 	if o.Layout == Prioritized {
 		path, name := session.Split(t.node)
 		r.Then = prioritize(s, path, Options{}).unclaim(name)
-		r.Then.Impatient = true
 	}
-	answer := make(chan error, 1)
-	cancel := r.Begin(s.Async(0), func(err error) { answer <- err })
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		cancel()
-		return context.Cause(ctx)
-	}
+	return owned.Remove(ctx, s, r)
 }

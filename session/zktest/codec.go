@@ -50,11 +50,20 @@ func wireACL(list []acl) []wire.ACL {
 	return all
 }
 
+// opOf returns the operation of a request, as it is counted and matched.
+func opOf(frame []byte) Op {
+	if wire.OnlyChecks(frame) {
+		return OpCheck
+	}
+	_, op, _ := wire.ParseRequestHeader(frame) // a malformed one is counted as 0
+	return op
+}
+
 // pathsOf returns the paths in a request.
 func pathsOf(frame []byte) []string {
 	_, q, _ := wire.ParseRequest(frame) // a malformed request has the paths before the malformed field
 	switch q.Op {                       //nolint:exhaustive // the others have a path
-	case OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpSASL, OpReconfig, OpWhoAmI, OpCreateSession, OpCloseSession:
+	case OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpSASL, OpReconfig, OpDeleteContainer, OpWhoAmI, OpCreateSession, OpCloseSession:
 		return nil
 	case OpMulti, OpMultiRead:
 		var paths []string

@@ -558,6 +558,7 @@ func table() []step {
 		add(st)
 	}
 
+	add(requestsOfServers()...)
 	add(whoami(), children2("/", false), children2("/", false).by("b"))
 	return steps
 }

@@ -3,7 +3,6 @@ package zktest
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -68,7 +67,11 @@ func newLink(quorum, election string) (*link, error) {
 			return nil, err
 		}
 		l.listeners = append(l.listeners, listener)
-		l.done.Go(func() { l.accept(listener, target, target == election) })
+		l.done.Go(func() {
+			accept(listener, func(near net.Conn) {
+				l.done.Go(func() { l.serve(near, target, target == election) })
+			})
+		})
 	}
 	return l, nil
 }
@@ -80,19 +83,6 @@ func (l *link) addrs() []string {
 		addrs = append(addrs, listener.Addr().String())
 	}
 	return addrs
-}
-
-func (l *link) accept(listener net.Listener, target string, election bool) {
-	for {
-		near, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // the caller of this one gave up
-		}
-		l.done.Go(func() { l.serve(near, target, election) })
-	}
 }
 
 // serve carries one connection.

@@ -71,9 +71,9 @@ const (
 )
 
 // A Match selects requests. The zero Match selects the next request of any
-// session but pings, syncs, and the opening and closing of sessions.
+// session but pings, syncs, checks, and the opening and closing of sessions.
 type Match struct {
-	// Op selects by operation; 0 selects any but sync.
+	// Op selects by operation; 0 selects any but sync and check.
 	Op Op
 
 	// Path selects by path, as [path.Match] does; "" selects any. A multi
@@ -112,13 +112,14 @@ const (
 	OpSync            = wire.OpSync
 	OpPing            = wire.OpPing
 	OpGetChildren2    = wire.OpGetChildren2
-	OpCheck           = wire.OpCheck
+	OpCheck           = wire.OpCheck // also a transaction of nothing but checks, as sessions send for heartbeats
 	OpMulti           = wire.OpMulti
 	OpCreate2         = wire.OpCreate2
 	OpReconfig        = wire.OpReconfig
 	OpCheckWatches    = wire.OpCheckWatches
 	OpRemoveWatches   = wire.OpRemoveWatches
 	OpCreateContainer = wire.OpCreateContainer
+	OpDeleteContainer = wire.OpDeleteContainer
 	OpCreateTTL       = wire.OpCreateTTL
 	OpMultiRead       = wire.OpMultiRead
 	OpAuth            = wire.OpAuth

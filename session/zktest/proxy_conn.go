@@ -362,7 +362,8 @@ func (c *proxyConn) request(data []byte, first bool) (proxyPacket, bool) {
 		c.session = hello.Session
 		p.thawOrFreeze(c)
 	} else {
-		xid, op, _ = wire.ParseRequestHeader(data[4:]) // the server refuses a malformed one
+		xid, _, _ = wire.ParseRequestHeader(data[4:]) // the server refuses a malformed one
+		op = opOf(data[4:])
 	}
 	if op != OpPing && op != OpCreateSession && op != OpCloseSession {
 		p.counts[op]++

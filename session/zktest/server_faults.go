@@ -31,7 +31,7 @@ type verdict struct {
 func (s *Server) judge(c *conn, frame []byte) verdict {
 	op := OpCreateSession
 	if c.session != nil {
-		_, op, _ = wire.ParseRequestHeader(frame) // a malformed one is counted as 0
+		op = opOf(frame)
 	}
 	switch op { //nolint:exhaustive // all others are requests
 	case OpPing, OpCreateSession, OpCloseSession:
@@ -50,7 +50,7 @@ func (s *Server) judge(c *conn, frame []byte) verdict {
 		return verdict{}
 	}
 	session := c.sessionID()
-	if op == OpCreateSession {
+	if c.session == nil {
 		h, _ := wire.ParseConnectRequest(frame) // a malformed one is of no session
 		session = h.Session
 	}
@@ -72,14 +72,8 @@ func (m Match) selects(op Op, session int64, frame []byte) bool {
 	if m.Session != everySession && m.Session != session {
 		return false
 	}
-	if m.Op != op {
-		switch op { //nolint:exhaustive // the others are selected by the zero Match
-		case OpPing, OpSync, OpCreateSession, OpCloseSession:
-			return false
-		}
-		if m.Op != 0 {
-			return false
-		}
+	if m.Op != op && (m.Op != 0 || hasNoPlainMatch(op)) {
+		return false
 	}
 	return m.Path == "" || op != OpCreateSession && slices.ContainsFunc(pathsOf(frame), m.matchPath)
 }

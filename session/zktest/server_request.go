@@ -85,7 +85,8 @@ func needsLeader(c *conn, frame []byte) bool {
 
 func isWrite(op Op) bool {
 	switch op { //nolint:exhaustive // the others are not
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti, OpReconfig:
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti, OpReconfig,
+		OpDeleteContainer, OpCreateSession:
 		return true
 	}
 	return false

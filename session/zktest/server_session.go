@@ -13,6 +13,7 @@ import (
 type session struct {
 	id       int64
 	replica  *replica // where it is connected
+	timeout  int32    // as the last connection negotiated it
 	deadline int64    // in milliseconds since the start
 }
 
@@ -48,26 +49,29 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 			s.dismiss(old)
 		}
 		if sess == nil || !bytes.Equal(h.Password, s.password(h.Session)) {
-			s.answerHandshake(c, h, nil)
+			c.old = h.Old
+			s.answerHandshake(c, nil)
 			s.dismiss(c)
 			return true
 		}
 	}
-	sess.replica = r
-	c.session = sess
+	sess.replica, sess.timeout = r, c.timeout
+	c.session, c.old = sess, h.Old
+	c.stopGreeting()
 	r.conns[sess.id] = c
 	s.touch(c)
 	c.setFrozen(s.frozen[everySession].or(s.frozen[sess.id]))
-	s.answerHandshake(c, h, sess)
+	s.answerHandshake(c, sess)
 	return true
 }
 
-func (s *Server) answerHandshake(c *conn, h wire.ConnectRequest, sess *session) {
-	r := wire.ConnectResponse{Password: make([]byte, 16), Old: h.Old}
+// answerHandshake accepts a client for a session, or tells it that there is none.
+func (s *Server) answerHandshake(c *conn, sess *session) {
+	r := wire.ConnectResponse{Password: make([]byte, 16), Old: c.old}
 	if sess != nil {
 		r.Timeout, r.Session, r.Password = c.timeout, sess.id, s.password(sess.id)
 	}
-	c.send(false, wire.AppendConnectResponse(nil, &r), 0)
+	c.send(0, parcel{size: frameSize, bytes: wire.AppendConnectResponse(nil, &r)})
 }
 
 // touch notes a sign of life. What an isolated replica hears, the leader does
@@ -76,10 +80,14 @@ func (s *Server) touch(c *conn) {
 	if c.replica.isolated {
 		return
 	}
-	tick := s.config.Tick.Milliseconds()
-	c.session.deadline = ((s.elapsed()+int64(c.timeout))/tick + 1) * tick
-	if s.expiryAt == 0 || c.session.deadline < s.expiryAt {
-		s.scheduleExpiry(c.session.deadline)
+	s.extend(c.session, c.timeout)
+}
+
+// extend has a session expire after the timeout.
+func (s *Server) extend(sess *session, timeout int32) {
+	sess.deadline = s.roundUp(time.Duration(timeout)*time.Millisecond, s.config.Tick)
+	if s.expiryAt == 0 || sess.deadline < s.expiryAt {
+		s.scheduleExpiry(sess.deadline)
 	}
 }
 
@@ -147,6 +155,7 @@ func (s *Server) retire(c *conn) {
 		delete(c.replica.conns, c.session.id)
 	}
 	c.waiting = nil
+	c.stopGreeting()
 }
 
 // now returns the time as nodes record it.

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -47,8 +48,17 @@ func (s *Server) write(c *conn, xid int32, q *wire.Request, readable bool) {
 	switch {
 	case q.Op == OpReconfig:
 		err = codeReconfigDisabled
-	case !readable:
+	case q.Op == OpDeleteContainer:
+		// ZooKeeper takes the whole frame for the path, which is never one.
+		err = codeBadArguments
+	case !readable, q.Op == OpCreateSession && len(q.Data) < 4:
 		err = codeMarshalling
+	case q.Op == OpCreateSession:
+		s.extend(c.session, int32(binary.BigEndian.Uint32(q.Data)))
+		s.commit(t)
+		c.replica.catchUp()
+		s.answerHandshake(c, c.session)
+		return
 	case q.Op == OpMulti:
 		t.changes, reply.Results, err = s.multi(c, q.Ops, t)
 	default:

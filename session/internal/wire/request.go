@@ -73,6 +73,24 @@ func ParseRequest(body []byte) (xid int32, r Request, err error) {
 	return xid, r, d.err()
 }
 
+// OnlyChecks reports whether the body of a request is that of a multi of nothing but
+// checks. It reads no further than the first other operation.
+func OnlyChecks(body []byte) bool {
+	d := decoder{rest: body}
+	d.int32()
+	if Op(d.int32()) != OpMulti {
+		return false
+	}
+	checks := 0
+	op, ok := d.next()
+	for ; ok && op == OpCheck; op, ok = d.next() {
+		d.buffer()
+		d.int32()
+		checks++
+	}
+	return checks > 0 && !ok && !d.failed
+}
+
 // isPart reports whether the operation may stand in a multi or a multiRead.
 func isPart(op Op) bool {
 	switch op { //nolint:exhaustive // the others may not

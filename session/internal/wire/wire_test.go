@@ -112,6 +112,10 @@ func requests() []requestRow {
 				part(5, str("/a"), null(), i32(7)), part(13, str("/a"), i32(7)), done()),
 		},
 		{
+			wire.Request{Op: wire.OpMulti, Ops: []wire.Request{{Op: wire.OpCheck, Path: "/", Version: -1}, {Op: wire.OpCheck, NoPath: true}}},
+			record(part(13, str("/"), i32(-1)), part(13, null(), i32(0)), done()),
+		},
+		{
 			wire.Request{Op: wire.OpMultiRead, Ops: []wire.Request{
 				{Op: wire.OpGetData, Path: "/a"}, {Op: wire.OpGetChildren, NoPath: true, Watch: true},
 			}},
@@ -165,6 +169,34 @@ func TestRequests(t *testing.T) {
 				t.Errorf("%v: %d of %d bytes are accepted", tt.r.Op, n, len(want))
 			}
 		}
+	}
+}
+
+// compareOnlyChecks compares it with what ParseRequest returns for a body.
+func compareOnlyChecks(t *testing.T, body []byte) (only bool) {
+	t.Helper()
+	_, r, err := wire.ParseRequest(body)
+	other := func(o wire.Request) bool { return o.Op != wire.OpCheck }
+	only = err == nil && r.Op == wire.OpMulti && len(r.Ops) > 0 && !slices.ContainsFunc(r.Ops, other)
+	if wire.OnlyChecks(body) != only {
+		t.Errorf("only checks: %v, want %v of %x", !only, only, body)
+	}
+	return only
+}
+
+func TestOnlyChecks(t *testing.T) {
+	only := 0
+	for _, tt := range requests() {
+		body := wire.AppendRequest(nil, 17, &tt.r)[4:]
+		for n := range body {
+			compareOnlyChecks(t, body[:n])
+		}
+		if compareOnlyChecks(t, body) {
+			only++
+		}
+	}
+	if only != 1 {
+		t.Errorf("%d requests of checks only, want 1", only)
 	}
 }
 
