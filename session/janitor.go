@@ -217,7 +217,9 @@ func (j *job) delete(version int32) {
 			case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
 				try = func() { j.delete(version) }
 			default:
+				j.errand.mu.Lock() // which is held until c is set
 				j.first = c
+				j.errand.mu.Unlock()
 			}
 			j.again(err, try)
 		})
