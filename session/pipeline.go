@@ -283,6 +283,6 @@ func (c *call) finish(err error) {
 		return
 	}
 	s := c.epoch.session
-	s.opts.Observer.Request(c.op, time.Since(c.began), err)
+	s.opts.Observer.Request(c.op, time.Since(c.began), c.failure(err))
 	c.answer(err)
 }

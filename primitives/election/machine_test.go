@@ -58,17 +58,21 @@ func alphabet(m machine) []input {
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with LeaderChanged and Overrun anywhere before Left.
+// with Standing, LeaderChanged and Overrun anywhere before Left.
 type stage struct {
 	leads, suspended, left bool
 	newest                 int64
+	stands                 string
 }
 
 func (s stage) next(ev Event) (stage, bool) {
 	ok := !s.left
 	switch ev := ev.(type) {
+	case Standing:
+		ok = ok && !s.leads && ev.Node != s.stands
+		s.stands = ev.Node
 	case Elected:
-		ok = ok && !s.leads
+		ok = ok && !s.leads && s.stands != ""
 		s.leads = true
 	case Suspended:
 		ok = ok && s.leads && !s.suspended
