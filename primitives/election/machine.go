@@ -181,7 +181,7 @@ type machine struct {
 	data   string // of our node
 	follow int    // the epoch in which we follow the leader
 	stood  string // the node as which Standing was told last
-	heard  int64  // the sighting of a leader that hands over to us, upon which we have acted
+	heard  int64  // the sighting of a leader that hands over to us, upon which we have acted; it named our node
 
 	tenure       // zero while we do not lead
 	acknowledged bool
@@ -384,7 +384,7 @@ func (t *turn) settle() {
 		t.advance(line.Take{})
 	}
 	if epoch := t.place.Epoch(); epoch != 0 && epoch != t.follow {
-		t.follow, t.heard = epoch, 0
+		t.follow = epoch
 		t.do(follow{epoch})
 	}
 	if _, yes := t.leading(); yes && t.wanted {
