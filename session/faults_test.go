@@ -17,19 +17,19 @@ import (
 // the server has received. A question mark stands for [session.ErrUnknownOutcome]. The
 // session looks whether the node is there before it withdraws it a second time.
 const outcomes = `
-            |none|queued|unwritten|cut    |late|malformed|refused  |ended, queued|ended, sent|expired, queued|expired, sent|closed, queued|closed, sent
-write       |ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|ended 0      |?ended 1   |expired 0      |?lost 1      |closed 0      |?closed 1
-write, async|ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|             |           |expired 0      |?lost 1      |closed 0      |?closed 1
-create, e.  |ok 1|ok 1  |lost 0   |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |expired 0      |expired 1    |closed 0      |closed 1
-create, s.  |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |expired 0      |ok 1         |closed 0      |?closed 1
-create, e.s.|ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |expired 0      |expired 1    |closed 0      |closed 1
-ensure      |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|ended 0      |?ended 1   |ok 1           |ok 2         |closed 0      |?closed 1
-ensure,async|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|             |           |expired 0      |?expired 1   |closed 0      |?closed 1
-read        |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|ended 0      |ended 1    |ok 1           |ok 2         |closed 0      |closed 1
-read, async |ok 1|ok 1  |lost 0   |lost 1 |ok 1|lost 1   |refused 1|             |           |expired 0      |lost 1       |closed 0      |closed 1
-watch       |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|             |           |expired 0      |expired 1    |closed 0      |closed 1
-withdraw    |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |ok 2     |             |           |ok 0           |ok 1         |ok 0          |ok 1
-withdraw all|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |ok 2     |             |           |ok 0           |ok 1         |ok 0          |ok 1
+            |none|queued|unwritten|cut    |late|malformed|refused  |ended, queued|ended, sent|ended, late|expired, queued|expired, sent|closed, queued|closed, sent
+write       |ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |?lost 1      |closed 0      |?closed 1
+write, async|ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|             |           |           |expired 0      |?lost 1      |closed 0      |?closed 1
+create, e.  |ok 1|ok 1  |lost 0   |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |expired 1    |closed 0      |closed 1
+create, s.  |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |ok 1         |closed 0      |?closed 1
+create, e.s.|ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |expired 1    |closed 0      |closed 1
+ensure      |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|ended 0      |?ended 1   |?ended 1   |ok 1           |ok 2         |closed 0      |?closed 1
+ensure,async|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|             |           |           |expired 0      |?expired 1   |closed 0      |?closed 1
+read        |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|ended 0      |ended 1    |ended 1    |ok 1           |ok 2         |closed 0      |closed 1
+read, async |ok 1|ok 1  |lost 0   |lost 1 |ok 1|lost 1   |refused 1|             |           |           |expired 0      |lost 1       |closed 0      |closed 1
+watch       |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|             |           |           |expired 0      |expired 1    |closed 0      |closed 1
+withdraw    |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |ok 2     |             |           |           |ok 0           |ok 1         |ok 0          |ok 1
+withdraw all|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |ok 2     |             |           |           |ok 0           |ok 1         |ok 0          |ok 1
 `
 
 // A faultCase is a request that meets a fault.
@@ -81,6 +81,7 @@ var faults = map[string][]fault{
 		c.heal()
 	}}},
 	"ended, sent": {{strike: held, after: func(c faultCase) { c.end() }}},
+	"ended, late": {{strike: strike{reply: hold(2 * time.Second)}, after: func(c faultCase) { c.end() }}},
 	"expired, queued": {{before: faultCase.sever, after: func(c faultCase) {
 		pass(time.Minute)
 		c.heal()

@@ -88,6 +88,13 @@ func (j *job) ask(request func() *call) {
 	}
 }
 
+// last returns the newest request. An answer may come before [job.ask] has noted its call.
+func (e *errand) last() *call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.call
+}
+
 // end goes on with what is to be removed afterwards.
 func (j *job) end(err error) {
 	if err != nil || j.Then == nil {
@@ -210,19 +217,17 @@ func (j *job) mark(r dataResult) {
 
 func (j *job) delete(version int32) {
 	j.ask(func() *call {
-		var c *call
-		c = j.requests.delete(j.Path, version, func(_ struct{}, err error) {
+		return j.requests.delete(j.Path, version, func(_ struct{}, err error) {
 			try := j.look
 			switch {
 			case version != AnyVersion:
 			case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
 				try = func() { j.delete(version) }
 			default:
-				j.first = c
+				j.first = j.errand.last()
 			}
 			j.again(err, try)
 		})
-		return c
 	})
 }
 

@@ -89,6 +89,7 @@ type Op struct {
 	data    []byte
 	mode    CreateMode
 	version int32
+	guards  error // why it fails, if it does: see GuardOp; nil of any other
 }
 
 type opKind int
@@ -195,7 +196,7 @@ func resultsIn(c *call, ops []Op, replies []wire.Result) ([]OpResult, error) {
 		case r.Op == wire.OpError:
 			// What another's failure undid, or kept from being tried, has not failed.
 			if r.Code != wire.CodeOK && r.Code != wire.CodeRuntimeInconsistency {
-				results[i].Err = errOf(r.Code)
+				results[i].Err = ops[i].refused(errOf(r.Code))
 				if failed == nil {
 					failed = &OpError{Op: "multi", Path: ops[i].path, Err: results[i].Err}
 				}

@@ -179,20 +179,23 @@ func TestStuckHeartbeat(t *testing.T) {
 func TestTimeoutShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const before, after = 30 * time.Second, 4 * time.Second
-		silent := false
-		server := &scripted{timeout: before, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
-			if !silent {
-				reply(conn, xid, op, 0)
-			}
-			return true
-		}}
-		var first net.Conn
+		var dialled atomic.Int32
+		var silent atomic.Bool // the network is cut for good
+		first := make(chan net.Conn, 1)
 		opts := &session.Options{Timeout: before, ServerTick: time.Second}
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := server.dial(ctx, network, addr)
-			if first == nil {
-				first = conn
+			server := &scripted{timeout: before, refuse: silent.Load(), answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+				if !silent.Load() {
+					reply(conn, xid, op, 0)
+				}
+				return true
+			}}
+			if dialled.Add(1) > 1 {
+				server.timeout = after
+				return server.dial(ctx, network, addr)
 			}
+			conn, err := server.dial(ctx, network, addr)
+			first <- conn
 			return conn, err
 		}
 		s := mustOpen(t, []string{"scripted:1"}, opts)
@@ -201,13 +204,12 @@ func TestTimeoutShrinks(t *testing.T) {
 		defer cancel()
 		events := s.Events(ctx)
 		pass(time.Minute)
-		server.timeout = after // of the next handshake
-		_ = first.Close()      // a pipe does not fail to
+		_ = (<-first).Close() // a pipe does not fail to
 		var taken time.Time
 		for ev := range events {
 			if _, ok := ev.(session.Resumed); ok {
 				taken = time.Now()
-				silent, server.refuse = true, true // the network is cut for good
+				silent.Store(true)
 			}
 			if _, ok := ev.(session.Expired); ok {
 				break

@@ -250,7 +250,11 @@ func (c *call) made(stat *Stat) bool {
 	e.mu.Lock()
 	id := e.id
 	e.mu.Unlock()
-	return stat.EphemeralOwner == id && !c.knew(stat) && e.ephemerals.own(e.session.absolute(c.path), stat.Czxid, c)
+	if stat.EphemeralOwner != id || c.knew(stat) {
+		return false
+	}
+	told := c.err == nil && c.zxid == stat.Czxid // the reply came when the caller had left
+	return told || e.ephemerals.own(e.session.absolute(c.path), stat.Czxid, c)
 }
 
 // knew reports whether there was the node already when the call went out, as far as the

@@ -1,10 +1,12 @@
 package election_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -650,4 +652,150 @@ func TestThrottledCommands(t *testing.T) {
 			w.srv.ClearFaults()
 		})
 	}
+}
+
+// TestNodeAfterClose: a candidate that has left stands with no node, and knows no leader.
+func TestNodeAfterClose(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		await[election.Elected](a, 0)
+		a.Close()
+		if node := a.Node(); node != "" {
+			w.Errorf("after Close it stands with %s", node)
+		}
+		if leader, known := a.Leader(); known {
+			w.Errorf("after Close it knows of %v", leader)
+		}
+	})
+}
+
+// TestFormerLeaderAcknowledges: an operator deletes "leader" while one that does not stand first
+// acknowledges, into the record of the next. That leader writes its record again.
+func TestFormerLeaderAcknowledges(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		w.operated = true
+		var all []*player
+		for range 3 {
+			all = append(all, w.stand(w.open(0), nil))
+			<-time.After(time.Second)
+		}
+		a, b, c := all[0], all[1], all[2]
+		if err := a.Transfer(w.Context(), c.Node()); err != nil {
+			w.Fatal(err)
+		}
+		await[election.Elected](c, 0)
+		w.srv.Delay(zktest.Match{Session: c.session.ID(), Op: zktest.OpMulti}, 4*time.Second)
+		var late sync.WaitGroup
+		late.Go(func() { _ = c.Acknowledge(w.Context()) })
+		<-time.After(time.Second)
+		s := w.open(0)
+		defer s.Close()
+		if err := s.Delete(w.Context(), path+"/leader", session.AnyVersion); err != nil {
+			w.Fatal(err)
+		}
+		await[election.Elected](b, 0)
+		late.Wait()
+		<-time.After(5 * time.Second)
+		if leader, known := a.Leader(); !known || leader.Node != b.Node() {
+			w.Errorf("%s leads, and others take %s for the leader", b.Node(), leader.Node)
+		}
+		if data, _, err := s.Get(w.Context(), path+"/leader"); err != nil || !strings.Contains(string(data), b.Node()[len(path+"/candidates/"):]) || strings.Contains(string(data), "acknowledged") {
+			w.Errorf("it says %q, %v", data, err)
+		}
+	})
+}
+
+// TestOtherLayouts: a candidate does not stand where others do by a layout that knows nothing of
+// its own, nor goes on waiting there.
+func TestOtherLayouts(t *testing.T) {
+	for node, layout := range map[string]election.Layout{
+		"/0123456789abcdef0123456789abcdef__lock__":       election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-": election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-":  election.Standard, // Curator's LeaderSelector
+		"/n_": election.Standard, // ZooKeeper's
+		"/candidates/0123456789abcdef0123456789abcdef__lock__":      election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001/": election.Curator,
+		"/0123456789abcdef0123456789abcdef__lock__0000000001/":      election.Curator,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-0/":         election.Kazoo,
+		"/leader/": election.Kazoo,
+	} {
+		t.Run(node, func(t *testing.T) {
+			inBubble(t, zktest.Config{}, func(w *world) {
+				opts := &election.Options{Layout: layout}
+				s := w.open(0)
+				defer s.Close()
+				a := w.stand(w.open(0), opts)
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(0), opts)
+				<-time.After(time.Second)
+				name, whole := strings.CutSuffix(node, "/")
+				mode := session.EphemeralSequential
+				if whole {
+					mode = session.Ephemeral
+				}
+				if strings.HasSuffix(name, "latch-0") {
+					name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
+				}
+				if _, err := s.Create(w.Context(), path+name, nil, mode); err != nil {
+					w.Fatal(err)
+				}
+				c := w.stand(w.open(0), opts)
+				if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
+					w.Errorf("a newcomer has left: %v", left.Err)
+				}
+				w.srv.Disconnect(b.session.ID())
+				if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
+					w.Errorf("one that has waited has left: %v", left.Err)
+				}
+				if _, leading := a.Leading(); !leading {
+					w.Errorf("the leader does not lead: %v", a.Err())
+				}
+			})
+		})
+	}
+}
+
+// TestStand: it returns when the candidate is in line, and not before, and leaves nothing behind
+// if that is not waited for.
+func TestStand(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		s := w.open(0)
+		defer s.Close()
+		a, err := election.Stand(w.Context(), s, path, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		b := w.stand(w.open(0), nil)
+		<-time.After(time.Second)
+		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 2 || line[0].Node != a.Node() || line[1].Node != b.Node() {
+			w.Errorf("%v, %v", line, err)
+		}
+		if ev, _ := await[election.Standing](b, 0); ev.Node != b.Node() {
+			w.Errorf("%v, and it stands with %s", ev, b.Node())
+		}
+		a.Close()
+		await[election.Elected](b, 0)
+
+		w.srv.Freeze(s.ID(), zktest.ToServer)
+		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Millisecond)
+		defer cancel()
+		if c, err := election.Stand(ctx, s, path, nil); c != nil || !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("%v, %v", c, err)
+		}
+		w.srv.Thaw(s.ID())
+		<-time.After(5 * time.Second)
+		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 1 {
+			w.Errorf("%v, %v", line, err)
+		}
+		if _, err := election.Stand(w.Context(), s, path, &election.Options{Layout: election.Kazoo}); !errors.Is(err, election.ErrLeft) || !errors.Is(err, election.ErrLayout) {
+			w.Error(err)
+		}
+		guard := b.Guard()
+		if err := b.Resign(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := s.Multi(w.Context(), guard); !errors.Is(err, election.ErrNotLeading) || !errors.Is(err, session.ErrNoNode) {
+			w.Errorf("a guard of a term that is over: %v", err)
+		}
+	})
 }

@@ -22,15 +22,16 @@ var (
 	// ErrTransferred means that the leader hands over, with [Candidate.Transfer].
 	ErrTransferred = errors.New("leadership transferred")
 
-	// ErrNodeDeleted means that somebody else deleted the node that stood for the
-	// leadership, or the candidate: an operator, or the server, with a session that it has
-	// ended.
+	// ErrNodeDeleted means that the node that stood for the leadership, or the candidate, was
+	// deleted: by another client, or by the server with the session, whose end is not known
+	// yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted
 )
 
 // Why a command was refused.
 var (
-	// ErrNotLeading means that only a leader can do that.
+	// ErrNotLeading means that only a leader can do that, or that a [Candidate.Guard] has
+	// refused a transaction.
 	ErrNotLeading = errors.New("not leading")
 
 	// ErrNoCandidate means that nobody stands for election under the name of that node.
@@ -42,8 +43,9 @@ var (
 	// ErrBusy means that there is another such command under way.
 	ErrBusy = errors.New("already under way")
 
-	// ErrLayout means that the layout has no place to write that down.
-	ErrLayout = errors.New("not in this layout")
+	// ErrLayout means that others stand for the same election in another layout, or that the
+	// layout has no place to write that down.
+	ErrLayout = line.ErrLayout
 
 	// ErrLeft means that the candidate stands for election no more.
 	ErrLeft = errors.New("candidate left")
@@ -57,7 +59,7 @@ var (
 	ErrOverrun = errors.New("still working after the end of its leadership")
 )
 
-// An Event reports what becomes of a candidate. It is one of [Elected],
+// An Event reports what becomes of a candidate. It is one of [Standing], [Elected],
 // [LeaderChanged], [Suspended], [Resumed], [Deposed], [Overrun] and [Left]; no other type
 // implements it.
 //
@@ -68,6 +70,13 @@ type Event interface {
 }
 
 type (
+	// Standing means that this candidate is in line: whoever comes later is behind it. It is
+	// told each time that it stands anew, before it is elected.
+	Standing struct {
+		// Node is the path of the node with which it stands.
+		Node string
+	}
+
 	// Elected means that this candidate leads.
 	Elected struct {
 		// Term is a fencing token: it grows with every leader of the path.
@@ -112,6 +121,7 @@ type Leader struct {
 	Data []byte // its [Options.Data]
 }
 
+func (Standing) event()      {}
 func (Elected) event()       {}
 func (LeaderChanged) event() {}
 func (Suspended) event()     {}
@@ -119,6 +129,8 @@ func (Resumed) event()       {}
 func (Deposed) event()       {}
 func (Overrun) event()       {}
 func (Left) event()          {}
+
+func (e Standing) String() string { return "standing as " + e.Node }
 
 func (e Elected) String() string { return fmt.Sprintf("elected term=%d", e.Term) }
 

@@ -62,6 +62,10 @@ type (
 		zxid int64
 		err  error
 	}
+	restored struct { // answers restore
+		of  restore
+		err error
+	}
 	sought struct { // answers seek
 		of     seek
 		exists bool
@@ -88,6 +92,7 @@ func (transfer) input()    {}
 func (lead) input()        {}
 func (returned) input()    {}
 func (noted) input()       {}
+func (restored) input()    {}
 func (sought) input()      {}
 func (handed) input()      {}
 func (refused) input()     {}
@@ -113,6 +118,11 @@ type (
 	note struct {
 		tenure
 		reply actors.Reply[error]
+	}
+	// restore writes down who leads, where somebody else has written that he does.
+	restore struct {
+		tenure
+		acknowledged bool
 	}
 	// seek asks whether there is a candidate.
 	seek struct {
@@ -147,6 +157,7 @@ type (
 func (inPlace) effect() {}
 func (follow) effect()  {}
 func (note) effect()    {}
+func (restore) effect() {}
 func (seek) effect()    {}
 func (hand) effect()    {}
 func (expect) effect()  {}
@@ -169,7 +180,8 @@ type machine struct {
 	view   view
 	data   string // of our node
 	follow int    // the epoch in which we follow the leader
-	heard  int64  // the sighting of a leader that hands over to us, upon which we have acted
+	stood  string // the node as which Standing was told last
+	heard  int64  // the sighting of a leader that hands over to us, upon which we have acted; it named our node
 
 	tenure       // zero while we do not lead
 	acknowledged bool
@@ -278,6 +290,10 @@ func (m machine) Step(in input) (machine, effects) {
 		t.acknowledge(in.reply)
 	case noted:
 		t.noted(in)
+	case restored:
+		if ours := t.term != 0 && t.tenure == in.of.tenure; ours && !session.Over(in.err) && (session.Passing(in.err) || t.acknowledged && !in.of.acknowledged) {
+			t.do(restore{t.tenure, t.acknowledged})
+		}
 	case transfer:
 		t.transfer(in)
 	case sought:
@@ -310,6 +326,10 @@ func (t *turn) advance(in line.Input) {
 	held := t.place.Holding()
 	place, did := t.place.Step(in)
 	t.place = place
+	if node := place.Node(); place.Standing() && node != t.stood {
+		t.stood = node
+		t.emit(Standing{session.Join(t.view.dir, node)})
+	}
 	for _, ev := range did.Emit {
 		switch ev := ev.(type) {
 		case line.Acquired:
@@ -364,7 +384,7 @@ func (t *turn) settle() {
 		t.advance(line.Take{})
 	}
 	if epoch := t.place.Epoch(); epoch != 0 && epoch != t.follow {
-		t.follow, t.heard = epoch, 0
+		t.follow = epoch
 		t.do(follow{epoch})
 	}
 	if _, yes := t.leading(); yes && t.wanted {
@@ -423,6 +443,11 @@ func (t *turn) depose(why error) {
 
 // see takes note of who leads.
 func (t *turn) see(s sighting) {
+	if s.term != 0 && s.term == t.term && s.node != "" && s.node != t.node {
+		// An operator has deleted the node of a former leader, which has acknowledged into ours.
+		t.do(restore{t.tenure, t.acknowledged})
+		return
+	}
 	if s.term > t.term { // an operator has made room for it, and our place will be told of that
 		t.depose(ErrNodeDeleted)
 	}

@@ -31,6 +31,7 @@ func alphabet(m machine) []input {
 	ins = append(ins,
 		sighted{m.follow, sighting{at: newest + 1}},
 		sighted{m.follow, sighting{at: newest, term: newest, record: record{node: other}}},
+		sighted{m.follow, sighting{at: newest, term: m.term, record: record{node: other}}},
 		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
 		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other, successor: m.place.Node()}}},
 		sighted{m.follow + 1, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
@@ -41,6 +42,7 @@ func alphabet(m machine) []input {
 	for _, err := range []error{nil, session.ErrNoNode, errUnknown, session.ErrExpired, session.ErrNoAuth} {
 		ins = append(ins,
 			noted{of: note{tenure: of}, zxid: newest + 1, err: err},
+			restored{restore{tenure: of}, err},
 			sought{of: seek{h.tenure, h.to}, exists: true, err: err},
 			sought{of: seek{h.tenure, h.to}, err: err},
 			handed{of: hand{tenure: h.tenure, to: h.to}, err: err},
@@ -56,17 +58,21 @@ func alphabet(m machine) []input {
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with LeaderChanged and Overrun anywhere before Left.
+// with Standing, LeaderChanged and Overrun anywhere before Left.
 type stage struct {
 	leads, suspended, left bool
 	newest                 int64
+	stands                 string
 }
 
 func (s stage) next(ev Event) (stage, bool) {
 	ok := !s.left
 	switch ev := ev.(type) {
+	case Standing:
+		ok = ok && !s.leads && ev.Node != s.stands
+		s.stands = ev.Node
 	case Elected:
-		ok = ok && !s.leads
+		ok = ok && !s.leads && s.stands != ""
 		s.leads = true
 	case Suspended:
 		ok = ok && s.leads && !s.suspended
@@ -211,9 +217,9 @@ func (m machine) tell(i ...int) machine {
 
 // What [line.Alphabet] tells.
 const (
-	connects, suspends, resumes, expires, closes = 0, 1, 2, 3, 4
-	joinsAlone, joinsBehind                      = 5, 6
-	nodeGone, claimGone, claims_, withdrawn_     = 11, 12, 13, 15
+	connects, suspends, resumes, expires, closes    = 0, 1, 2, 3, 4
+	joinsAlone, joinsBehind                         = 5, 6
+	nodeGone, claimGone, claims_, taken, withdrawn_ = 11, 12, 13, 14, 15
 )
 
 func kinds[T any](all []T) string {
@@ -228,6 +234,8 @@ func TestRows(t *testing.T) {
 	leader := newMachine().tell(connects, joinsAlone, claims_)
 	worker, _ := leader.Step(lead{})
 	own := leader.tenure
+	heir := newMachine().tell(connects, joinsBehind)
+	successor := sighting{at: 50, term: 50, record: record{node: other, successor: heir.place.Node()}}
 	handing, _ := script(leader, transfer{node: other}, sought{of: seek{own, other}, exists: true})
 	for _, row := range []struct {
 		danger string
@@ -255,8 +263,20 @@ func TestRows(t *testing.T) {
 		{"a leader of another epoch", leader, sighted{2, sighting{at: 99, term: 99, record: record{node: other}}}, "", "", nil},
 		{"an acknowledgement of unknown outcome is repeated", leader, noted{of: note{tenure: own}, err: errUnknown}, "election.note ", "", nil},
 		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
+		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.node == other }},
+		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
+		{"a leader that is deposed while it seeks", first(leader.Step(transfer{node: other})), placed{line.Alphabet(leader.place, 0)[claimGone]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
+		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).Step(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
+		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace ", "election.LeaderChanged ", nil},
+		{"and has been taken by another: once is enough", first(heir.Step(sighted{1, successor})), placed{line.Alphabet(heir.place, 0)[taken]}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
+		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: other, acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.node == own.node && !m.acknowledged }},
+		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: own.node, acknowledged: true}}}, "", "election.LeaderChanged ", nil},
+		{"what is restored is, once more if that was lost", leader, restored{restore{tenure: own}, errUnknown}, "election.restore ", "", nil},
+		{"acknowledged while it was restored", first(leader.Step(noted{of: note{tenure: own}, zxid: 99})), restored{restore{tenure: own}, nil}, "election.restore ", "", nil},
+		{"restored", leader, restored{restore{tenure: own}, nil}, "", "", nil},
+		{"nothing to restore any more", newMachine(), restored{restore{tenure: own}, errUnknown}, "", "", nil},
 		{"no work that needs leadership while suspended", leader.tell(suspends), lead{}, "", "", func(m machine) bool { return m.wanted }},
-		{"it begins when the connection is back", first(leader.tell(suspends).Step(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.engage ", "election.Resumed ", nil},
+		{"it begins when the connection is back", first(leader.tell(suspends).Step(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.inPlace election.engage ", "election.Resumed ", nil},
 		{"a lost session stands again in the next", leader.tell(expires), placed{line.Alphabet(leader.tell(expires).place, 0)[connects]}, "election.inPlace ", "", nil},
 		{"two functions", worker, lead{}, "election.engage ", "", nil},
 		{"overrun is told once", first(first(worker.Step(resign{})).Step(overdue{own.term})), overdue{own.term}, "", "", nil},

@@ -32,14 +32,59 @@ func newPlace(layout Layout, path, data string) *place {
 // recipe returns that of the place in line.
 func (p *place) recipe() *line.Recipe {
 	r := &line.Recipe{Name: "election", Path: p.path, Dir: p.dir, Data: []byte(p.data), Rule: p.layout.rule()}
+	r.Ways = &line.Ways{Inspect: inspectGuests}
 	if p.layout == Standard {
 		r.Ways = &line.Ways{
+			Inspect:  p.inspects,
+			Beside:   p.beside,
 			Claim:    p.claims,
 			Claimed:  func(*line.Recipe, string) string { return p.leader },
 			Withdraw: p.withdraws,
 		}
 	}
 	return r
+}
+
+// inspects implements [line.Ways] Inspect.
+func (p *place) inspects(_ *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+	var taken error
+	p.vacant(requests, func(err error) { taken = err })
+	requests.Exists(p.dir, func(stat *session.Stat, err error) {
+		if err == nil {
+			err = taken
+		}
+		answer(stat != nil, stat != nil && stat.DataLength == 0, err)
+	})
+}
+
+// inspectGuests is [line.Ways] Inspect in the layouts of others: who stands there already by
+// another one is no reason to stand there for a moment.
+func inspectGuests(r *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+	requests.Children(r.Dir, func(names []string, stat *session.Stat, err error) {
+		if isNoNode(err) {
+			answer(false, false, nil)
+			return
+		}
+		if err == nil {
+			err = r.Rule.Locate(line.Sight{Names: names}, "", session.NewGUID()).Err
+		}
+		answer(true, err == nil && stat.DataLength == 0, err)
+	})
+}
+
+// beside implements [line.Ways] Beside: nothing, but others may stand above the candidates by
+// another layout.
+func (p *place) beside(_ *line.Recipe, requests session.Async, answer func(data string, err error)) {
+	p.vacant(requests, func(err error) { answer("", err) })
+}
+
+func (p *place) vacant(requests session.Async, answer func(error)) {
+	line.Vacant(requests, p.path, func(string) bool { return false }, func(err error) {
+		if isNoNode(err) {
+			err = nil
+		}
+		answer(err)
+	})
 }
 
 // sighted takes note of who hands over to whom.

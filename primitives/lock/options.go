@@ -26,10 +26,12 @@ type Options struct {
 
 	// Preempt has those of a lower priority who hold the lock asked to release it, as by
 	// [Revoke], as soon as nobody else is to go before. It needs the layout [Prioritized].
+	// [TryAcquire] asks nobody.
 	Preempt bool
 
 	// PreemptAfter is how long they have for that before the lock is taken away from
-	// them, with [ErrRevoked]. Zero, the default, leaves it to them.
+	// them, with [ErrRevoked]. Zero, the default, leaves it to them. A holder whose node
+	// may not be written cannot be asked, and keeps the lock.
 	PreemptAfter time.Duration
 
 	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once:

@@ -26,7 +26,8 @@ const (
 )
 
 // This file is how the [Prioritized] layout departs from the published recipe. Below the
-// path, which carries the data "priority 1", there are
+// path, which carries the data "priority 1" and in a second line the name of the writer that
+// has held last, there are
 //
 //	_c_<uuid>-p<priority + 1000>-read-<number>     contenders, as long as they wait or hold
 //	_c_<uuid>-p<priority + 1000>-write-<number>
@@ -76,7 +77,7 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 	return &line.Recipe{
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
 		Rule: line.Ranked{
-			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt, Foreign: &foreigners,
+			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt,
 		},
 		Ways: &line.Ways{
 			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.claim, Claimed: p.claimed,
@@ -85,13 +86,10 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 	}
 }
 
-// foreigners are the grammars of all other layouts.
-var foreigners = grammars[Standard:Prioritized] //nolint:gochecknoglobals // it is constant
-
 // inspectOrdinary is how other layouts look at a path before they stand in line there.
 func inspectOrdinary(r *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
-		if err != nil || stat == nil || stat.DataLength != int32(len(priorityMark)) {
+		if err != nil || stat == nil || !mayBePriority(int(stat.DataLength)) {
 			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
 			return
 		}
@@ -99,10 +97,10 @@ func inspectOrdinary(r *line.Recipe, requests session.Async, _ bool, answer func
 			switch {
 			case errors.Is(err, session.ErrNoNode):
 				answer(false, false, nil)
-			case err == nil && string(data) == priorityMark:
+			case err == nil && isPriority(data):
 				answer(false, false, fmt.Errorf("%w: that of locks with priorities", ErrLayout))
 			default:
-				answer(true, false, err)
+				answer(true, len(data) == 0, err)
 			}
 		})
 	})
@@ -158,19 +156,28 @@ func (p *prioritized) settle(requests session.Async, answer func(exists, empty b
 	})
 }
 
+// isPriority reports whether the data of a path are those of a lock with priorities.
+func isPriority(data []byte) bool {
+	first, _, _ := strings.Cut(string(data), "\n")
+	return first == priorityMark
+}
+
+// mayBePriority reports whether they may be, by their length.
+func mayBePriority(length int) bool {
+	const named = len(priorityMark) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
+	return length == len(priorityMark) || length >= named
+}
+
 func checkMark(data []byte) error {
-	if string(data) != priorityMark {
+	if !isPriority(data) {
 		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", ErrLayout)
 	}
 	return nil
 }
 
 func isForeign(name string) bool {
-	return slices.ContainsFunc(foreigners, func(g *line.Grammar) bool {
-		_, ok := g.Parse(name)
-		_, ranked := line.ParseRank(name)
-		return ok && !ranked
-	})
+	_, ranked := line.ParseRank(name)
+	return !ranked && line.IsContender(name)
 }
 
 // without returns nil for an error that is no failure.
@@ -189,7 +196,7 @@ func (p *prioritized) mark(requests session.Async, version int32, answer func(er
 // make makes the path. It is inspected again in any case: others may write to it.
 func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
-	container(requests, p.path, priorityMark, func(err error) {
+	line.MakeContainer(requests, p.path, priorityMark, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
 			answer(false, without(err, session.ErrNodeExists))
 			return
@@ -202,17 +209,6 @@ func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(m
 			}
 			p.make(r, requests, answer)
 		})
-	})
-}
-
-// container makes a container, where the server has them.
-func container(requests session.Async, path, data string, answer func(error)) {
-	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
-		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
-			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
-			return
-		}
-		answer(err)
 	})
 }
 
@@ -258,6 +254,7 @@ func (p *prioritized) beside(r *line.Recipe, requests session.Async, answer func
 			failed = checkMark(data)
 			p.session.SetWarm(p.hint(), failed == nil)
 		}
+		_, standing.Former, _ = strings.Cut(string(data), "\n")
 		p.mu.Lock()
 		p.seen.version, p.seen.readers = version, err == nil
 		p.mu.Unlock()
@@ -316,7 +313,7 @@ func (p *prioritized) claim(r *line.Recipe, requests session.Async, node string,
 		try()
 		return
 	}
-	container(requests, p.readers(), "", func(err error) {
+	line.MakeContainer(requests, p.readers(), "", func(err error) {
 		if err != nil && !errors.Is(err, session.ErrNodeExists) && !errors.Is(err, session.ErrUnknownOutcome) {
 			answer(0, false, err)
 			return
@@ -347,7 +344,7 @@ func (p *prioritized) claimOps(node string, version int32, readers bool) []sessi
 			session.CreateOp(mine, nil, session.Ephemeral), session.SetOp(mine, nil, session.AnyVersion),
 		}
 	}
-	ops := []session.Op{own, session.SetOp(p.path, []byte(priorityMark), version)}
+	ops := []session.Op{own, session.SetOp(p.path, []byte(priorityMark+"\n"+node), version)}
 	if !readers {
 		ops = append(ops, session.CreateOp(p.readers(), nil, session.Persistent))
 	}
@@ -397,32 +394,37 @@ func (p *prioritized) change(r *line.Recipe, requests session.Async, from, to st
 	held := p.held
 	p.mu.Unlock()
 	mine := session.Join(p.readers(), to)
-	container(requests, p.readers(), "", func(error) { // it will be missed if it is missing
-		requests.Multi([]session.Op{
-			session.CheckOp(p.path, held.version),
-			session.CreateOp(p.node(to), r.Data, session.Ephemeral), session.DeleteOp(p.node(from), session.AnyVersion),
-			session.DeleteOp(p.holder(), session.AnyVersion), session.CreateOp(mine, nil, session.Ephemeral),
-		}, func(_ []session.OpResult, err error) {
-			switch {
-			case errors.Is(err, session.ErrBadVersion): // somebody has written to the path
-				p.find(requests, from, func(zxid int64, missing error) {
-					switch {
-					case zxid != 0:
-						p.change(r, requests, from, to, answer)
-					case missing != nil:
-						answer(missing)
-					default:
-						answer(session.ErrNoNode)
-					}
-				})
-				return
-			case err == nil:
-				p.mu.Lock()
-				p.held.node = to
-				p.mu.Unlock()
-			}
-			answer(err)
-		})
+	line.MakeContainer(requests, p.readers(), "", func(error) { // it will be missed if it is missing
+		r.Carry(requests, from, func(data []byte, version int32, written func()) {
+			requests.Multi([]session.Op{
+				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.version),
+				session.CreateOp(p.node(to), data, session.Ephemeral),
+				session.DeleteOp(p.holder(), session.AnyVersion), session.CreateOp(mine, nil, session.Ephemeral),
+			}, func(results []session.OpResult, err error) {
+				switch {
+				case errors.Is(err, session.ErrBadVersion) && len(results) > 0 && results[0].Err != nil:
+					written()
+					return
+				case errors.Is(err, session.ErrBadVersion): // somebody has written to the path
+					p.find(requests, from, func(zxid int64, missing error) {
+						switch {
+						case zxid != 0:
+							p.change(r, requests, from, to, answer)
+						case missing != nil:
+							answer(missing)
+						default:
+							answer(session.ErrNoNode)
+						}
+					})
+					return
+				case err == nil:
+					p.mu.Lock()
+					p.held.node = to
+					p.mu.Unlock()
+				}
+				answer(err)
+			})
+		}, answer)
 	})
 }
 

@@ -283,8 +283,9 @@ func TestPriorityRefusesOthers(t *testing.T) {
 		if !holds(l) {
 			t.Error("an empty path is no priority's")
 		}
+		node := l.Node()
 		l.Close()
-		if data, _, err := all[0].Get(t.Context(), "/empty"); err != nil || string(data) != "priority 1" {
+		if data, _, err := all[0].Get(t.Context(), "/empty"); err != nil || string(data) != "priority 1\n"+strings.TrimPrefix(node, "/empty/") {
 			t.Errorf("%q, %v", data, err)
 		}
 	})

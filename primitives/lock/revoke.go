@@ -12,7 +12,8 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// ErrNotHeld means that there is nothing to downgrade, or to revoke.
+// ErrNotHeld means that there is nothing to downgrade, or to revoke, or that a [Lock.Guard] has
+// refused a transaction.
 var ErrNotHeld = line.ErrNotHeld
 
 // errNotReleased is why a revocation turns to force.
@@ -41,30 +42,50 @@ type RevokeOptions struct {
 // who has been asked by then remains so, and nobody is forced.
 func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOptions) error {
 	o := orDefaults(opts)
-	if err := o.validate(); err != nil {
+	err := o.validate()
+	if err == nil {
+		err = validate(s, path, Options{Layout: o.Layout})
+	}
+	if err != nil {
 		return err
+	}
+	for {
+		asked, held, err := o.askHolders(ctx, s, path)
+		switch {
+		case err != nil:
+			return err
+		case len(asked) > 0:
+			return o.enforce(ctx, s, asked)
+		case !held:
+			return fmt.Errorf("revoke lock %s: %w", path, ErrNotHeld)
+		}
+	}
+}
+
+// askHolders asks the contenders that hold the lock. Those found to hold it may all have left
+// before they were asked: then the lock may have been granted again.
+func (o RevokeOptions) askHolders(ctx context.Context, s *session.Session, path string) (asked []tenancy, held bool, err error) {
+	if err := s.Sync(ctx, path); err != nil { // a server that lags knows former holders
+		return nil, false, fmt.Errorf("revoke: %w", err)
 	}
 	all, err := Contenders(ctx, s, path, &Options{Layout: o.Layout})
 	if err != nil {
-		return fmt.Errorf("revoke: %w", err)
+		return nil, false, fmt.Errorf("revoke: %w", err)
 	}
-	var asked []tenancy
 	for _, c := range all {
 		if !c.Holding {
 			continue
 		}
+		held = true
 		t, err := o.ask(ctx, s, c.Node)
-		if err != nil && !errors.Is(err, ErrNotHeld) { // it may have gone meanwhile
-			return err
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			asked = append(asked, t)
+		case !errors.Is(err, ErrNotHeld):
+			return nil, true, err
 		}
 	}
-	if len(asked) == 0 {
-		return fmt.Errorf("revoke lock %s: %w", path, ErrNotHeld)
-	}
-	return o.enforce(ctx, s, asked)
+	return asked, held, nil
 }
 
 // RevokeNode is [Revoke] for the one contender with the node, of which [Contender] has

@@ -32,6 +32,8 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // there is one yet. It returns when that is done: waiters that have room now proceed by
 // themselves. Holders keep what they hold, so after the limit was lowered more may be held
 // for a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit].
+// If there is no such semaphore yet, the path is made to stay; otherwise it goes with its last
+// leases, some time after them, and the limit with it.
 // All who stand in line look at it then, so it is not for every second. Who comes later
 // and still asks for the old limit is refused, unless with [Options.AnyLimit].
 //

@@ -126,6 +126,8 @@ var poolScenarios = []poolScenario{
 	{name: "weights", record: Record{Limit: 3}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
 	{name: "weights, limits", record: Record{Limit: 3}, rules: []Leases{{Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4},
 	{name: "weights, everything", record: Record{Limit: 3}, rules: []Leases{{Any: true, Limit: 1, Weight: 2}, {Limit: 3, Weight: 1}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, limits: []int{1, 2, 3, 4}, sets: 4, cuts: 3, lates: 2, ends: 1, strikes: 1},
+	{name: "one before many", record: Record{Limit: 4}, rules: []Leases{{Limit: 4, Weight: 4}, {Limit: 4, Weight: 1}, {Limit: 4, Weight: 2}, {Limit: 4, Weight: 1}, {Limit: 4, Weight: 1}}, cuts: 1, ends: 1, strikes: 1},
+	{name: "one before many, limits", record: Record{Limit: 4}, rules: []Leases{{Limit: 4, Weight: 3}, {Limit: 4, Weight: 1}, {Limit: 4, Weight: 1}, {Limit: 4, Weight: 1}, {Limit: 4, Weight: 1}}, limits: []int{3, 4, 5}, sets: 3, cuts: 2, lates: 1, ends: 1, strikes: 1},
 	{name: "the first weighted one", record: Record{3, true}, cold: true, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 2}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
 	{name: "a weighted one that is wrong about the record", record: Record{3, true}, rules: []Leases{{Limit: 3, Weight: 1}, {Limit: 3, Weight: 3}, {Limit: 3, Weight: 1}}, cuts: 1, strikes: 1},
 	{name: "disagreement", record: Record{2, true}, rules: []Leases{{Limit: 2, Weight: 1}, {Limit: 3, Weight: 1}, {Limit: 1, Any: true, Weight: 1}, {Limit: 2, Weight: 1}}, limits: []int{2, 3}, sets: 2, cuts: 1},
@@ -316,9 +318,23 @@ func (w *pool) delete(name string) {
 	owner := w.nodes[i].owner
 	w.nodes = slices.Delete(w.nodes, i, i+1)
 	w.members++
-	if woken := w.fire(name, true, owner) + w.fire(membersKey, false, owner); woken > 2 {
-		panic(violation(fmt.Sprintf("herd: the deletion of %s wakes %d", name, woken)))
+	woken := w.fire(name, true, owner) + w.fire(membersKey, false, owner)
+	if woken > 2 && woken > w.fitting()+1 {
+		panic(violation(fmt.Sprintf("herd: the deletion of %s wakes %d, of whom %d fit", name, woken, w.fitting())))
 	}
+}
+
+// fitting returns how many have not been let in and are within the limit: the greatest that
+// anybody may have heard of.
+func (w *pool) fitting() (n int) {
+	sum, limit := 0, slices.Max(append(slices.Clone(w.s.limits), w.s.record.Limit))
+	for _, node := range w.nodes {
+		_, weight, _ := ParseLease(node.name)
+		if sum += weight; sum <= limit && w.waits(node.name) {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *pool) serve(i int, r poolRequest) {
@@ -417,7 +433,7 @@ func (w *pool) send(i int, r poolRequest) {
 		if e.target.Until == Members {
 			key = membersKey
 		}
-		if entry, ok := p.entries[key]; ok {
+		if entry, ok := p.entries[key]; ok && entry.sub.target == e.target {
 			entry.sub = watchTarget{}
 			p.entries[key] = entry
 		}
@@ -698,6 +714,7 @@ func (w *pool) checkQuiet() {
 		if p.state == waiting && sums[p.node] <= w.record.Limit {
 			panic(violation(fmt.Sprintf("contender %d could go on: %v", i, p.Machine)))
 		}
+		w.checkWoken(p)
 		if ahead := w.find(p.node) - 1; p.state == waiting && p.target.Until == Members && w.waits(w.nodes[ahead].name) {
 			panic(violation(fmt.Sprintf("contender %d watches all, and is not next: %v", i, p.Machine)))
 		}
@@ -708,6 +725,27 @@ func (w *pool) checkQuiet() {
 			return !p.Ended() && p.suspect && strings.HasPrefix(n.name, Published(p.guid()))
 		}) {
 			panic(violation(n.name + " is a ghost"))
+		}
+	}
+}
+
+// checkWoken holds for a contender that knows its place: the departure of one that makes room
+// for it wakes it, whatever others do.
+func (w *pool) checkWoken(p *poolPart) {
+	at := w.find(p.node)
+	if p.state != waiting || p.ahead != at {
+		return
+	}
+	sum := p.rule.Weight
+	for _, n := range w.nodes[:at] {
+		_, weight, _ := ParseLease(n.name)
+		sum += weight
+	}
+	for _, n := range w.nodes[:at] {
+		_, weight, _ := ParseLease(n.name)
+		awaited := p.target.Until == Members || p.target.Node == n.name || p.accompanied(Target{Node: n.name})
+		if sum-weight <= w.record.Limit && !awaited {
+			panic(violation(fmt.Sprintf("nobody would wake %v when %s leaves", p.Machine, n.name)))
 		}
 	}
 }

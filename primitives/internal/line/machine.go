@@ -149,7 +149,7 @@ func (withdrawn) input() {}
 func (failed) input()    {}
 
 // An Effect is something to do about it. It belongs to the epoch of its attempt,
-// must not be done in another, and is answered by exactly one input; unwatchTarget and
+// must not be done in another, and is answered by exactly one input; unwatchTarget, complain and
 // answer by none.
 //
 //sumtype:decl
@@ -195,6 +195,10 @@ type (
 		attempt
 		node string
 	}
+	complain struct { // to people
+		attempt
+		reason string
+	}
 	withdrawNode struct { // until it is confirmed, or the epoch has ended; first what it claims
 		attempt
 		node string
@@ -220,6 +224,7 @@ func (claim) effect()         {}
 func (changeNode) effect()    {}
 func (announce) effect()      {}
 func (ask) effect()           {}
+func (complain) effect()      {}
 func (withdrawNode) effect()  {}
 func (withdrawAll) effect()   {}
 func (answer) effect()        {}
@@ -232,7 +237,7 @@ func Withdraws(e Effect) bool {
 	switch e.(type) {
 	case withdrawNode, withdrawAll:
 		return true
-	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, answer:
+	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, complain, answer:
 	}
 	return false
 }
@@ -271,7 +276,8 @@ type place struct {
 	listing  bool   // a list is under way
 	stale    bool   // something has happened meanwhile that it may not show
 	target   Target // what is watched beside our node; zero if nothing
-	instead  Target // of this: it has announced itself; zero if of nothing
+	instead  Target // of this: it has announced itself, or cannot be read; zero if of nothing
+	beside   string // names of nodes that are watched as well until they are gone, each with a slash behind it
 	heir     bool   // target is all that is ahead, so that its deletion is the grant
 	kin      bool   // target is of our own session, whose end would delete it and our node at once
 	marked   bool   // we are asked to leave
@@ -328,6 +334,7 @@ func (m Machine) String() string {
 		{m.listing, "listing"},
 		{m.stale, "stale"},
 		{m.target != Target{}, "target=" + m.target.String()},
+		{m.beside != "", "beside=" + m.beside},
 		{m.heir, "heir"},
 		{m.kin, "kin"},
 		{m.marked, "marked"},
@@ -355,6 +362,9 @@ func (m Machine) Holding() bool { return m.state == held }
 // Waiting reports whether our node stands in line, and others are ahead as far as we know.
 func (m Machine) Waiting() bool { return m.state == waiting }
 
+// Standing reports whether our node stands in line, as far as we know.
+func (m Machine) Standing() bool { return m.standing() }
+
 // Leaving reports whether it is given up, and that is not confirmed.
 func (m Machine) Leaving() bool { return m.state == leaving }
 
@@ -362,7 +372,12 @@ func (m Machine) Leaving() bool { return m.state == leaving }
 func (m Machine) Epoch() int { return m.attempt.epoch }
 
 // Node returns the name of our node; "" while there is none.
-func (m Machine) Node() string { return m.node }
+func (m Machine) Node() string {
+	if m.Ended() {
+		return ""
+	}
+	return m.node
+}
 
 // guid is the GUID of the present attempt.
 func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
@@ -562,6 +577,10 @@ func (m Machine) listed(s Sight, stale bool) (Machine, Effects) {
 		return m, out
 	case m.unclear:
 		return m.compared(s)
+	case m.Holding():
+		if p := m.rule.Locate(s, m.node, m.guid()); errors.Is(p.Err, ErrLayout) {
+			return m, do(complain{m.attempt, p.Err.Error()})
+		}
 	}
 	return m, Effects{}
 }
@@ -616,11 +635,14 @@ func (m Machine) wait(p Position) (Machine, Effects) {
 	var out Effects
 	// Who was found to have announced itself says nothing more before it goes: so all
 	// are watched, until somebody else is nearest.
+	m, more := m.accompany(p.Beside, &out)
 	if p.Watch != m.target && p.Watch != m.instead {
-		m, out.Do = m.unwatch()
+		var e []Effect
+		m, e = m.unwatchTarget()
 		m.target = p.Watch
-		out.Do = append(out.Do, watchTarget{m.attempt, m.target})
+		out.Do = append(append(out.Do, e...), watchTarget{m.attempt, m.target})
 	}
+	out.Do = append(out.Do, more...)
 	m.heir = p.Heir
 	m, out.Emit = m.behind(p.Ahead)
 	return m, out
@@ -635,7 +657,39 @@ func (m Machine) behind(ahead int) (Machine, []Event) {
 	return m, []Event{Waiting{ahead}}
 }
 
+// accompany has the nodes watched beside the target, and no others: what ends is added to out,
+// what begins is returned.
+func (m Machine) accompany(nodes []string, out *Effects) (Machine, []Effect) {
+	var begin []Effect
+	before := m.beside
+	m.beside = ""
+	for node := range strings.SplitSeq(before, "/") {
+		if node != "" && !slices.Contains(nodes, node) {
+			out.Do = append(out.Do, unwatchTarget{m.attempt, Target{Node: node}})
+		}
+	}
+	for _, node := range nodes {
+		if m.beside += node + "/"; !strings.Contains("/"+before, "/"+node+"/") {
+			begin = append(begin, watchTarget{m.attempt, Target{Node: node}})
+		}
+	}
+	return m, begin
+}
+
+// accompanied reports whether the target is watched beside another.
+func (m Machine) accompanied(t Target) bool {
+	return t.Until == Gone && strings.Contains("/"+m.beside, "/"+t.Node+"/")
+}
+
+// unwatch ends what is watched beside our node.
 func (m Machine) unwatch() (Machine, []Effect) {
+	var out Effects
+	m, _ = m.accompany(nil, &out)
+	m, e := m.unwatchTarget()
+	return m, append(out.Do, e...)
+}
+
+func (m Machine) unwatchTarget() (Machine, []Effect) {
 	if m.target == (Target{}) {
 		return m, nil
 	}
@@ -699,13 +753,18 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 	case in.target.Until == Members: // what has changed before is not told
 		return m.look()
 	case in.announced:
-		m, e := m.unwatch()
-		m.target, m.instead = Target{Until: Members}, in.target
-		return m, do(append(e, watchTarget{m.attempt, m.target})...)
+		return m.watchMembers(in.target)
 	default:
 		m.kin = in.owner == m.session
 	}
 	return m, Effects{}
+}
+
+// watchMembers has the machine told of all members, in the place of one that says no more.
+func (m Machine) watchMembers(of Target) (Machine, Effects) {
+	m, e := m.unwatchTarget()
+	m.target, m.instead = Target{Until: Members}, of
+	return m, do(append(e, watchTarget{m.attempt, m.target})...)
 }
 
 func (m Machine) gone(target Target) (Machine, Effects) {
@@ -715,6 +774,9 @@ func (m Machine) gone(target Target) (Machine, Effects) {
 		m.without = true // by ourselves, or not: the answer will tell
 	case target == Target{Node: m.node}:
 		return m.vanish()
+	case m.accompanied(target):
+		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.Node+"/", "/", 1), "/")
+		return m.look()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched
 		return m.fail(m.deleted())
@@ -790,7 +852,9 @@ func (m Machine) resume() (Machine, Effects) {
 		return m.look()
 	case m.Holding() && m.suspended:
 		m.suspended = false
-		return m, Effects{Emit: []Event{Resumed{}}}
+		m, out := m.look() // others may stand there by another layout since
+		out.Emit = []Event{Resumed{}}
+		return m, out
 	}
 	return m, Effects{}
 }
@@ -903,7 +967,7 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 		if session.Passing(err) && m.Holding() && e.node == m.node {
 			return m, do(e)
 		}
-	case ask, unwatchTarget, withdrawNode, withdrawAll, answer: // do not fail
+	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 	return m, Effects{}
 }
@@ -948,6 +1012,8 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 		return m, Effects{}
 	case session.Passing(err):
 		return m.look()
+	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
+		return m, Effects{} // until what is awaited has happened
 	case !errors.Is(err, session.ErrNoNode):
 		return m.fail(err)
 	case m.state == recovering:
@@ -959,10 +1025,15 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 
 func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
 	switch {
-	case !m.standing() || target != Target{Node: m.node} && target != m.target:
+	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
 		return m, Effects{}
-	case !errors.Is(err, session.ErrNoNode):
+	case errors.Is(err, session.ErrNoNode):
+	case target == Target{Node: m.node}, target.Until == Members, target.Until == Claim:
 		return m.fail(err)
+	case m.accompanied(target): // the predecessor's news will do
+		return m, Effects{}
+	default: // another's node that may not be read, or is too large: the names of the members tell when it is gone
+		return m.watchMembers(target)
 	}
 	m.heir = false // it was gone before it was watched: no event, no grant
 	return m.gone(target)

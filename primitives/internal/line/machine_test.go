@@ -318,11 +318,11 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "holds in secret"
 	case next.state == waiting && next.node == "":
 		return "waits without a node"
-	case next.state == waiting && next.target == (Target{}) && !next.listing:
+	case next.state == waiting && next.target == (Target{}) && !next.listing && (next.czxid != 0 || next.rule.Claims()): // or for its czxid
 		return "waits for nothing"
 	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
-	case next.listing && next.state != waiting && next.state != recovering && !next.unclear && !next.rule.Lists() && !next.Ended():
+	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.unclear && !next.rule.Lists() && !next.Ended():
 		return "forgot that it asked for a list"
 	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.standing() && !withdraws(out) && !ends(in):
 		return "leaves its claim behind"
@@ -630,7 +630,12 @@ func TestDangers(t *testing.T) {
 		{danger: "a list that nobody asked for", before: heir, in: listed{at, Sight{Names: nil}}, state: waiting},
 		{danger: "the parent is gone and our node with it", before: behind, in: failed{listParent{at}, session.ErrNoNode}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
 		{danger: "we may not look", before: behind, in: failed{listParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
-		{danger: "we may not watch the one ahead", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "we may not watch the one ahead", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, Target{Until: Members}}}},
+		{danger: "nor who else is there", before: append(slices.Clone(heir), failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}), in: failed{watchTarget{at, Target{Until: Members}}, session.ErrNoAuth}, state: leaving, do: []Effect{unwatchTarget{at, Target{Until: Members}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "a list is too long, and what is awaited may still happen", before: append(slices.Clone(heir), heard{session.Resumed{}}), in: failed{listParent{at}, session.ErrTooLarge}, state: waiting},
+		{danger: "a list is too long, and nothing else is awaited", before: behind, in: failed{listParent{at}, session.ErrTooLarge}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "a contender of another layout", before: behind, in: listed{at, Sight{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "and complains of one of another layout", before: append(slices.Clone(holder), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: held, do: []Effect{complain{at, OtherLayout("0123456789abcdef0123456789abcdef__lock__0000000001").Error()}}},
 		{danger: "the failure of a watch that was given up", before: heir, in: failed{watchTarget{at, deletion(b)}, session.ErrNoAuth}, state: waiting},
 
 		{danger: "a waiter whose node was deleted stands in line again", before: heir, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
@@ -659,7 +664,7 @@ func TestDangers(t *testing.T) {
 		{danger: "the holder's session is closed", before: holder, in: heard{session.Closed{}}, state: ended, emit: "lost"},
 		{danger: "the holder is cut off", before: holder, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
 		{danger: "and cut off again", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Suspended{}}, state: held},
-		{danger: "and back", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: held, emit: "resumed"},
+		{danger: "and back", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: held, do: []Effect{listParent{at}}, emit: "resumed"},
 		{danger: "back without having been away", before: holder, in: heard{session.Resumed{}}, state: held},
 
 		{danger: "a waiter leaves", before: heir, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}},

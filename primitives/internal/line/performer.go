@@ -174,20 +174,19 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 			reply(claimed{e.attempt, zxid}, err)
 		})
 	case changeNode:
-		if p.Change != nil {
-			p.Change(p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
-			return
+		change := p.Change
+		if change == nil {
+			change = exchange
 		}
-		requests.Multi([]session.Op{
-			session.CreateOp(session.Join(p.Dir, e.to), p.Data, session.Ephemeral),
-			session.DeleteOp(session.Join(p.Dir, e.from), session.AnyVersion),
-		}, func(_ []session.OpResult, err error) { reply(changed{e.attempt}, err) })
+		change(p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
 	case announce:
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
 	case ask:
 		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+	case complain:
+		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
@@ -195,6 +194,39 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case answer:
 		e.reply.Give(e.err)
 	}
+}
+
+// exchange makes the node to in place of the node from.
+func exchange(r *Recipe, requests session.Async, from, to string, answer func(error)) {
+	r.Carry(requests, from, func(data []byte, version int32, written func()) {
+		requests.Multi([]session.Op{
+			session.CreateOp(session.Join(r.Dir, to), data, session.Ephemeral),
+			session.DeleteOp(session.Join(r.Dir, from), version),
+		}, func(_ []session.OpResult, err error) {
+			if errors.Is(err, session.ErrBadVersion) {
+				written()
+				return
+			}
+			answer(err)
+		})
+	}, answer)
+}
+
+// Carry calls try with the data and the version that the contender's node was created with, and
+// when that says that the node was written to, with those that it has now: so a mark of
+// revocation that a node carries is carried on. It answers if the node cannot be read.
+func (r *Recipe) Carry(requests session.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
+	var again func()
+	again = func() {
+		requests.Get(session.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
+			if err != nil {
+				answer(err)
+				return
+			}
+			try(data, stat.Version, again)
+		})
+	}
+	try(r.Data, 0, again)
 }
 
 func (p *Performer) inspect(requests session.Async, isNew bool, answer func(exists, empty bool, err error)) {
@@ -381,4 +413,15 @@ func (p *Performer) withdraw(requests session.Async, node, prefix string, answer
 	default:
 		requests.WithdrawAll(p.Dir, prefix, answer)
 	}
+}
+
+// MakeContainer makes a container, where the server has them.
+func MakeContainer(requests session.Async, path, data string, answer func(error)) {
+	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
+		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
+			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
+			return
+		}
+		answer(err)
+	})
 }

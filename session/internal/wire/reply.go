@@ -1,8 +1,9 @@
 package wire
 
-import "slices"
-
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // A Header begins every reply.
 type Header struct {
