@@ -36,7 +36,8 @@ type connection struct {
 	pending   fifo[*call]   // sent, and not answered
 	unwritten int           // how many of pending, the newest, the writer has not taken yet
 	out       [][]byte      // frames that the writer has not taken yet
-	missing   int           // sync, watches and credentials without an answer: it opens when there is none
+	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
+	missing   int           // watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
 	parting   bool          // the request to close the session has gone out
 	asked     time.Duration // when the newest request was sent that keeps the session alive
@@ -52,7 +53,7 @@ type phase int
 
 const (
 	greeting  phase = iota // waiting for the server to accept the session
-	restoring              // the server catches up; watches and credentials are being set again
+	restoring              // watches and credentials are being set again
 	open
 	failed
 )
@@ -169,8 +170,13 @@ func (l *connection) restore(watches []watchKey) {
 		return
 	}
 	l.asked = l.restored
-	l.missing++
-	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(wire.Code) error { return l.answeredMissing() })
+	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(wire.Code) error {
+		l.epoch.mu.Lock()
+		defer l.epoch.mu.Unlock()
+		l.synced = true
+		l.epoch.advance()
+		return nil
+	})
 	for _, r := range setWatches(l.epoch.told, watches) {
 		l.missing++
 		l.ask(r, func(code wire.Code) error {

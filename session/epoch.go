@@ -132,9 +132,13 @@ func (e *epoch) submit(c *call) error {
 	return nil
 }
 
-// advance sends the next calls, if that can be done now. The epoch is locked.
+// advance sends the next calls, if that can be done now. A write waits until it is known
+// what was there before it: see [call.knew]. The epoch is locked.
 func (e *epoch) advance() {
 	for e.open != nil && e.over == nil && e.queue.len() > 0 && e.open.pending.len() < maxInFlight {
+		if e.queue.all()[0].write && !e.open.synced {
+			return
+		}
 		c := e.queue.pop()
 		if c.state.CompareAndSwap(callQueued, callSent) {
 			e.open.send(c)

@@ -78,6 +78,10 @@ func reply(conn net.Conn, xid, op, code int32) {
 	if op == opSync && code == 0 {
 		frame = append(frame, 0, 0, 0, 1, '/')
 	}
+	if op == opMulti && code == 0 {
+		frame = append(frame, 0, 0, 0, 13, 0, 0, 0, 0, 0)                // of a check
+		frame = append(frame, 255, 255, 255, 255, 1, 255, 255, 255, 255) // the end
+	}
 	send(conn, frame)
 }
 
