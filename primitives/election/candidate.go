@@ -67,7 +67,7 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		return nil, err
 	}
 	c := &Candidate{stands: make(chan struct{}), session: s, opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
-	c.follow.place = c.place
+	c.follow = follower{place: c.place, owned: &c.owned}
 	recipe := c.place.recipe()
 	c.line = line.NewPerformer(s, recipe)
 	c.now = machine{
@@ -271,7 +271,6 @@ func (c *Candidate) observe(m machine, events []Event) {
 	}
 	if m.Ended() {
 		c.line.End()
-		c.follow.close()
 		c.owned.End()
 	}
 	c.report(events, begun, since, now)

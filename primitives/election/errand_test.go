@@ -18,8 +18,7 @@ func TestErrands(t *testing.T) {
 	look := claims("a", "data", handover{}, true)
 	take := claims("a", "data", handover{to: "a", from: "b", version: 3}, false)
 	held := claim{node: "a", held: true, version: 2}
-	resign, clear := withdraws("a", "", held), withdraws("", "pre-", claim{node: "pre-a"})
-	check := errand{step: checking, node: "a"}
+	resign := withdraws("a", "", held)
 	for _, row := range []struct {
 		danger string
 		errand errand
@@ -50,25 +49,36 @@ func TestErrands(t *testing.T) {
 		{"all is given up at once", resign, reply{}, resigning, result{done: true}},
 		{"it may have been given up", resign, reply{err: errUnknown}, removing, result{}},
 		{"somebody has deleted our node, and not the leader's", resign, reply{err: session.ErrNoNode}, removing, result{}},
-		{"who has claimed nothing has only a node", withdraws("a", "", claim{}), reply{}, removing, result{done: true}},
-		{"who may have claimed looks", withdraws("a", "", claim{node: "a"}), reply{}, checking, result{}},
-		{"the leader's node is another's", check, reply{record: record{node: "b"}, owner: 1, version: 5}, checking, result{done: true}},
-		{"the leader's node is nobody's", check, reply{record: record{node: "a"}, version: 5}, checking, result{done: true}},
-		{"there is none", check, reply{err: session.ErrNoNode}, checking, result{done: true}},
-		{"the leader's node is ours", check, reply{record: record{node: "a"}, owner: 1, version: 5}, erasing, result{}},
-		{"it is of one of our nodes", errand{step: checking, prefix: clear.prefix}, reply{record: record{node: "pre-a"}, owner: 1, version: 5}, erasing, result{}},
-		{"it is ours, whatever it says", errand{step: checking, node: "a", zxid: 7}, reply{owner: 1, czxid: 7, version: 5}, erasing, result{}},
-		{"it is another's, whatever it says", errand{step: checking, node: "a", zxid: 7}, reply{record: record{node: "a"}, owner: 1, czxid: 8}, checking, result{done: true}},
-		{"it was deleted", errand{step: erasing, node: "a"}, reply{}, erasing, result{done: true}},
-		{"it is never deleted again without a look", errand{step: erasing, node: "a"}, reply{err: errUnknown}, checking, result{}},
-		{"it has changed", errand{step: erasing, node: "a"}, reply{err: session.ErrBadVersion}, checking, result{}},
-		{"it may not be deleted", errand{step: erasing, node: "a"}, reply{err: session.ErrNoAuth}, resting, result{}},
-		{"after a rest it is looked at", errand{step: resting, node: "a"}, reply{}, checking, result{}},
-		{"the session is over", check, reply{err: session.ErrExpired}, checking, result{done: true}},
+		{"what could not be given up at once is, one after the other", errand{step: removing, node: "a"}, reply{}, removing, result{done: true}},
+		{"the session is over", resign, reply{err: session.ErrExpired}, resigning, result{done: true}},
 	} {
 		next, res := row.errand.next(row.reply)
 		if next.step != row.step || res.done != row.result.done || res.zxid != row.result.zxid || res.version != row.result.version || res.taken != row.result.taken || !errors.Is(res.err, row.result.err) {
 			t.Errorf("%s: step %v, %+v", row.danger, next.step, res)
+		}
+	}
+}
+
+// TestOurs has rows for which node of a leader is given up.
+func TestOurs(t *testing.T) {
+	says := func(node string) []byte { return record{node: node}.bytes() }
+	for _, row := range []struct {
+		danger string
+		errand errand
+		data   []byte
+		stat   session.Stat
+		ours   bool
+	}{
+		{"another's", errand{node: "a"}, says("b"), session.Stat{EphemeralOwner: 1}, false},
+		{"nobody's", errand{node: "a"}, says("a"), session.Stat{}, false},
+		{"ours", errand{node: "a"}, says("a"), session.Stat{EphemeralOwner: 1}, true},
+		{"of one of our nodes", errand{prefix: "pre-"}, says("pre-a"), session.Stat{EphemeralOwner: 1}, true},
+		{"of none of our nodes", errand{prefix: "pre-"}, nil, session.Stat{EphemeralOwner: 1}, false},
+		{"ours, whatever it says", errand{node: "a", zxid: 7}, nil, session.Stat{EphemeralOwner: 1, Czxid: 7}, true},
+		{"another's, whatever it says", errand{node: "a", zxid: 7}, says("a"), session.Stat{EphemeralOwner: 1, Czxid: 8}, false},
+	} {
+		if ours := row.errand.is(&row.stat) && row.errand.says(row.data); ours != row.ours {
+			t.Errorf("%s: %v", row.danger, ours)
 		}
 	}
 }
@@ -99,8 +109,16 @@ type modelled struct {
 	term   int64
 	errand errand
 	served bool // the request of the errand was answered
-	reply  int  // with that, in the table of the model
-	gens   int
+	janitor
+	reply int // with that, in the table of the model
+	gens  int
+}
+
+// A janitor is what the session does for a candidate that gives up.
+type janitor struct {
+	removed bool  // the candidate's nodes are
+	looked  bool  // the leader's node was the candidate's,
+	saw     int32 // and had this version
 }
 
 // A tree is what the server has.
@@ -151,27 +169,32 @@ func (w *modelWorld) exists(node string) bool {
 	return w.alive[i] && w.who[i].node == node
 }
 
-// serve executes what candidate i asks for.
-func (w *modelWorld) serve(i int) reply {
-	q := w.who[i].errand.ask()
+// serve executes what candidate i asks for, or a part of it that is not answered.
+func (w *modelWorld) serve(i int) (_ reply, done bool) {
+	c := &w.who[i]
+	q := c.errand.ask()
 	switch q.kind {
 	case readLeader:
 		if !w.leader {
-			return reply{err: session.ErrNoNode}
+			return reply{err: session.ErrNoNode}, true
 		}
-		return reply{record: w.record, czxid: w.term, owner: int64(w.owner), version: w.version}
-	case withdrawNode, withdrawAll:
-		w.alive[i] = false
-		return reply{}
-	case deleteLeader:
+		return reply{record: w.record, czxid: w.term, owner: int64(w.owner), version: w.version}, true
+	case withdraw:
+		ours := w.leader && c.errand.is(&session.Stat{EphemeralOwner: int64(w.owner), Czxid: w.term}) && c.errand.says(w.record.bytes())
 		switch {
-		case !w.leader:
-			return reply{err: session.ErrNoNode}
-		case w.version != q.version:
-			return reply{err: session.ErrBadVersion}
+		case !c.removed:
+			w.alive[i] = false
+			if !c.errand.sure {
+				c.removed = true
+				return reply{}, false
+			}
+		case c.looked && w.leader && w.version == c.saw: // whosever it is by now
+			w.leader, w.record, w.owner = false, record{}, 0
+		case ours:
+			c.looked, c.saw = true, w.version
+			return reply{}, false
 		}
-		w.leader, w.record, w.owner = false, record{}, 0
-		return reply{}
+		c.removed, c.looked, c.saw = false, false, 0
 	case transact:
 		next := *w
 		if q.ops[len(q.ops)-1].kind == set { // only terms matter
@@ -179,15 +202,17 @@ func (w *modelWorld) serve(i int) reply {
 		}
 		for n, o := range q.ops {
 			if err := next.do(i, o); err != nil {
-				return reply{err: err, failed: n}
+				return reply{err: err, failed: n}, true
 			}
 		}
 		*w = next
-		return reply{zxid: w.zxid, version: w.version}
-	case pause:
+		return reply{zxid: w.zxid, version: w.version}, true
 	}
-	return reply{}
+	return reply{}, true
 }
+
+// answer has candidate i told of a reply.
+func (w *modelWorld) answer(i int, r int) { w.who[i].reply, w.who[i].served = r, true }
 
 func (w *modelWorld) do(i int, o op) error {
 	switch {
@@ -316,8 +341,20 @@ func (m *model) moves(w modelWorld, calm bool) []move {
 		asks := c.errand != errand{} && !c.served
 		switch {
 		case asks:
-			add("served", i, well(func(w *modelWorld) { w.who[i].reply = m.keep(w.serve(i)); w.who[i].served = true }))
-			if kind := c.errand.ask().kind; !calm && w.losses > 0 && (kind == transact || kind == readLeader || kind == deleteLeader) {
+			add("served", i, well(func(w *modelWorld) {
+				if r, done := w.serve(i); done {
+					w.answer(i, m.keep(r))
+				}
+			}))
+			kind := c.errand.ask().kind
+			if !calm && w.losses > 0 && kind == withdraw { // the janitor looks again
+				add("reply lost", i, well(func(w *modelWorld) {
+					w.losses--
+					w.serve(i)
+					w.who[i].looked, w.who[i].saw = false, 0
+				}))
+			}
+			if !calm && w.losses > 0 && (kind == transact || kind == readLeader) {
 				lost := reply{err: errUnknown, failed: -1}
 				if kind == readLeader {
 					lost.err = session.ErrDisconnected
@@ -325,9 +362,9 @@ func (m *model) moves(w modelWorld, calm bool) []move {
 				add("reply lost", i, well(func(w *modelWorld) {
 					w.losses--
 					w.serve(i)
-					w.who[i].reply, w.who[i].served = m.keep(lost), true
+					w.answer(i, m.keep(lost))
 				}))
-				add("request lost", i, well(func(w *modelWorld) { w.losses--; w.who[i].reply, w.who[i].served = m.keep(lost), true }))
+				add("request lost", i, well(func(w *modelWorld) { w.losses--; w.answer(i, m.keep(lost)) }))
 			}
 		case c.served:
 			add("told", i, func(w *modelWorld) string { return w.deliver(i, m.replies[c.reply]) })

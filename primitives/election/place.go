@@ -3,19 +3,9 @@ package election
 import (
 	"errors"
 	"sync"
-	"time"
 
-	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
-)
-
-// How long to wait before what the server refuses for no passing reason is tried again, and
-// how often that is waited for.
-const (
-	firstPause = 20 * time.Millisecond
-	patience   = 5
-	rarest     = 8 // doublings of the pause
 )
 
 // A place is where an election is, and what one candidate knows of its claim.
@@ -148,25 +138,21 @@ func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix s
 	p.run(requests, withdraws(node, prefix, c), func(result) { answer() })
 }
 
-// run does an errand. Of one that takes too long it tells the result before it has ended.
+// run does an errand.
 func (p *place) run(requests session.Async, e errand, finish func(result)) {
-	p.perform(requests, e.ask(), func(r reply) {
+	p.perform(requests, e, func(r reply) {
 		next, res := e.next(r)
-		switch {
-		case res.done:
+		if res.done {
 			finish(res)
 			return
-		case next.step == resting && next.tries == patience:
-			finish(res)
-			finish = func(_ result) {}
 		}
 		p.run(requests, next, finish)
 	})
 }
 
-// perform asks for one thing.
-func (p *place) perform(requests session.Async, r request, answer func(reply)) {
-	switch r.kind {
+// perform asks for the next thing.
+func (p *place) perform(requests session.Async, e errand, answer func(reply)) {
+	switch r := e.ask(); r.kind {
 	case readLeader:
 		requests.Get(p.leader, func(data []byte, stat *session.Stat, err error) {
 			if err != nil {
@@ -177,14 +163,15 @@ func (p *place) perform(requests session.Async, r request, answer func(reply)) {
 		})
 	case transact:
 		p.transact(requests, r.ops, answer)
-	case deleteLeader:
-		requests.Delete(p.leader, r.version, func(err error) { answer(reply{err: err}) })
-	case withdrawNode:
-		requests.Withdraw(session.Join(p.dir, r.node), func() { answer(reply{}) })
-	case withdrawAll:
-		requests.WithdrawAll(p.dir, r.prefix, func() { answer(reply{}) })
-	case pause:
-		actors.After(firstPause<<min(r.tries, rarest), func() { answer(reply{}) })
+	case withdraw:
+		nodes := session.Removal{Path: session.Join(p.dir, e.node)}
+		if e.node == "" {
+			nodes = session.Removal{Path: p.dir, Prefix: e.prefix}
+		}
+		if !e.sure {
+			nodes.Then = &session.Removal{Path: p.leader, Is: e.is, Says: e.says}
+		}
+		nodes.Begin(requests, func(error) { answer(reply{}) })
 	}
 }
 

@@ -435,7 +435,9 @@ func (p *prioritized) withdraw(_ *line.Recipe, requests session.Async, node, pre
 	p.mu.Unlock()
 	switch {
 	case node == "":
-		p.removeAll(requests, prefix, answer)
+		session.Removal{Path: p.path, Prefix: prefix, Then: &session.Removal{
+			Path: p.readers(), Prefix: prefix, Then: p.unclaim(prefix),
+		}}.Begin(requests, func(error) { answer() })
 	case prefixOf(node) != p.tried:
 		requests.Withdraw(p.node(node), answer)
 	case held.node != node:
@@ -458,30 +460,18 @@ func (p *prioritized) withdraw(_ *line.Recipe, requests session.Async, node, pre
 // remove removes a contender, and then what it may have claimed: nobody can claim for it
 // any more.
 func (p *prioritized) remove(requests session.Async, node string, answer func()) {
-	requests.Withdraw(p.node(node), func() {
-		if isReader(node) {
-			requests.Withdraw(session.Join(p.readers(), node), answer)
-			return
-		}
-		p.unclaim(requests, node, answer)
-	})
+	session.Removal{Path: p.node(node), Then: p.unclaim(node)}.Begin(requests, func(error) { answer() })
 }
 
-// removeAll does that for all nodes of an attempt.
-func (p *prioritized) removeAll(requests session.Async, prefix string, answer func()) {
-	requests.WithdrawAll(p.path, prefix, func() {
-		requests.WithdrawAll(p.readers(), prefix, func() { p.unclaim(requests, prefix, answer) })
-	})
-}
-
-// unclaim removes the holder if it belongs to a contender whose name begins so. Nobody else
-// claims unless the version of the path has grown.
-func (p *prioritized) unclaim(requests session.Async, prefix string, answer func()) {
-	session.Removal{Path: p.holder(), Guard: p.path, Says: begins(prefix)}.Begin(requests, func(error) { answer() })
-}
-
-func begins(prefix string) func(data []byte) bool {
-	return func(data []byte) bool { return strings.HasPrefix(string(data), prefix) }
+// unclaim returns the removal of what is claimed by a contender whose name begins so. Of the
+// holder, nobody else claims unless the version of the path has grown.
+func (p *prioritized) unclaim(node string) *session.Removal {
+	if isReader(node) {
+		return &session.Removal{Path: p.claimed(nil, node)}
+	}
+	return &session.Removal{
+		Path: p.holder(), Guard: p.path, Says: func(data []byte) bool { return strings.HasPrefix(string(data), node) },
+	}
 }
 
 // asking is when a holder has been asked whose node is not marked yet.
@@ -586,16 +576,4 @@ func holders(ctx context.Context, s *session.Session, path string) (map[string]b
 		all[name] = true
 	}
 	return all, without(err, session.ErrNoNode)
-}
-
-// evictHolder removes what a contender has claimed whose node is gone.
-func evictHolder(ctx context.Context, s *session.Session, node string) error {
-	path, name := session.Split(node)
-	p := prioritize(s, path, Options{})
-	if isReader(name) {
-		return remove(ctx, s, session.Removal{Path: p.claimed(nil, name)})
-	}
-	return remove(ctx, s, session.Removal{
-		Path: p.holder(), Guard: path, Says: func(data []byte) bool { return string(data) == name },
-	})
 }

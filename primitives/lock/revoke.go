@@ -206,9 +206,6 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 		err := watch.UntilGone(patience, s, t.node)
 		if errors.Is(err, errNotReleased) {
 			err = o.evict(ctx, s, t)
-			if err == nil && o.Layout == Prioritized {
-				err = evictHolder(ctx, s, t.node)
-			}
 		}
 		if err != nil {
 			return refused(t.node, err)
@@ -227,22 +224,12 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 	return nil
 }
 
-// evict deletes the node if it is still that of the tenancy.
+// evict deletes the node if it is still that of the tenancy, and what it has claimed.
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
-	return remove(ctx, s, session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }})
-}
-
-// remove removes a node, and returns when it is gone. It returns the error if that is
-// refused, and the cause if ctx ends first.
-func remove(ctx context.Context, s *session.Session, r session.Removal) error {
-	r.Impatient = true
-	answer := make(chan error, 1)
-	cancel := r.Begin(s.Async(0), func(err error) { answer <- err })
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		cancel()
-		return context.Cause(ctx)
+	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
+	if o.Layout == Prioritized {
+		path, name := session.Split(t.node)
+		r.Then = prioritize(s, path, Options{}).unclaim(name)
 	}
+	return owned.Remove(ctx, s, r)
 }

@@ -163,3 +163,21 @@ func (s *Set) End() {
 		i.thing.Cancel()
 	}
 }
+
+// Remove removes nodes, and returns nil when they are gone. It returns the error if that is
+// refused, and the cause if ctx ends first, after which nothing more is removed.
+func Remove(ctx context.Context, s *session.Session, r session.Removal) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	answer := make(chan error, 1)
+	r.Impatient = true
+	cancel := r.Begin(s.Async(0), func(err error) { answer <- err })
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		cancel()
+		return context.Cause(ctx)
+	}
+}

@@ -270,6 +270,7 @@ func TestRows(t *testing.T) {
 		"a busy server":             {Machine{}, inputs{busy}, "[look] []"},
 		"is asked again":            {Machine{}, inputs{ok, cut, back, busy}, "[look] []"},
 		"but not for ever":          {Machine{}, inputs{ok, leave, busy}, "[withdraw] []"},
+		"nor is a create forgotten": {Machine{}, inputs{leave, busy}, "[look] []"},
 		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{}]"},
 		"a ghost of ours":           {Machine{}, inputs{exists, looks(past)}, "[store] []"},
 		"is ours still":             {Machine{}, inputs{exists, looks(past), stores(past)}, "[takeOver] []"},
