@@ -295,16 +295,16 @@ func (s *Session) addRelied(n int32) {
 	defer s.mu.Unlock()
 	e := s.newest
 	if e == nil {
+		s.relied.Add(n)
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	was := s.relied.Add(n) - n
-	switch {
-	case was == 0:
-		e.rely()
-	case was+n == 0:
+	switch now := s.relied.Add(n); {
+	case now == 0:
 		e.settle()
+	case now == n:
+		e.rely()
 	}
 }
 
