@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -234,7 +235,7 @@ func (j *job) again(err error, try func()) {
 		j.end(err)
 	case err == nil, isNoNode(err), j.requests.over(err):
 		j.end(nil)
-	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion):
+	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, errBlamed):
 		try()
 	case j.Impatient && !Passing(err):
 		j.end(err)
@@ -321,7 +322,7 @@ func (a Async) later(e *errand, path string, why error, do func()) {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			s.do(do)
+			s.order.put(do)
 		case <-s.closing:
 		}
 	})

@@ -9,9 +9,8 @@ import "time"
 // Recipes are named as their packages are, and paths as they were given. Each Waiting is followed
 // by one Waited or GaveUp: so the difference is how many wait now.
 type Observer interface {
-	// Request is told of every request that was answered: its operation, how long it took since
-	// it was asked for, and its error. A read that finds no node has none. A request whose
-	// caller has left is not told.
+	// Request is told of every request that was answered or given up: its operation, how long it
+	// took since it was asked for, and its error. A read that finds no node has none.
 	Request(op string, took time.Duration, err error)
 
 	// State is told of every event of the session.

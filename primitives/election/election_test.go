@@ -240,7 +240,8 @@ func TestHundred(t *testing.T) {
 				reads := c[zktest.OpGetData] + c[zktest.OpExists]
 				delete(c, zktest.OpGetData)
 				delete(c, zktest.OpExists)
-				delete(c, zktest.OpSync)
+				delete(c, zktest.OpSync) // heartbeats, as the next
+				delete(c, zktest.OpCheck)
 				switch {
 				case p == killed:
 				case c.Total() > 0:
@@ -556,7 +557,7 @@ func TestBadInput(t *testing.T) {
 			"a layout":         {s, path, election.Options{Layout: 3}, session.ErrInvalidArgument},
 			"no layout":        {s, path, election.Options{Layout: -1}, session.ErrInvalidArgument},
 			"negative grace":   {s, path, election.Options{LeadGrace: -1}, session.ErrInvalidArgument},
-			"too much of data": {s, path, election.Options{Data: make([]byte, 300<<10)}, session.ErrTooLarge},
+			"too much of data": {s, path, election.Options{Data: make([]byte, 600<<10)}, session.ErrTooLarge},
 		} {
 			if _, err := election.New(test.s, test.path, &test.opts); !errors.Is(err, test.want) {
 				w.Errorf("%s: %v", name, err)
@@ -577,8 +578,8 @@ func TestBadInput(t *testing.T) {
 // TestDataAtTheLimit: what New accepts can be sent, in every transaction.
 func TestDataAtTheLimit(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
-		for n := 260<<10 - 200; ; n += 10 {
-			if n > 270<<10 {
+		for n := 512<<10 - 1500; ; n += 10 {
+			if n > 520<<10 {
 				w.Fatal("nothing is refused")
 			}
 			s := w.open(0)

@@ -100,6 +100,7 @@ func (p *Performer) begin(s *session.Session, r *Recipe) {
 // Begin has the machine told what becomes of the session, which waits for ended before
 // it ends itself.
 func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
+	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
 	p.owned.Follow(p.session, func(ev session.Event) {
 		if c, ok := ev.(session.Connected); ok {
 			p.depend(c.Epoch, tell)
@@ -107,6 +108,9 @@ func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
 		tell(heard{ev})
 	}, ended)
 }
+
+// reliance is the key of what [session.Session.Rely] returns.
+type reliance struct{}
 
 // depend has the machine told of changes of what its rule depends on: before it asks for
 // anything, so that it has heard of whatever happens after what it reads.
