@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -15,7 +16,7 @@ import (
 // A Candidate stands for election until it is closed: it may lead any number of times.
 // Create it with [New]. It is safe for concurrent use, and must be closed.
 type Candidate struct {
-	session *session.Session
+	session client.Session
 	opts    Options
 	place   *place
 	line    *line.Performer
@@ -43,10 +44,10 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	c := &Candidate{session: s, opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
+	c := &Candidate{session: client.Of(s), opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
 	c.follow.place = c.place
 	recipe := c.place.recipe()
-	c.line = line.NewPerformer(s, recipe)
+	c.line = line.NewPerformer(c.session, recipe)
 	c.now = machine{
 		place: line.New(session.NewGUID(), recipe.Rule, s.Warm(recipe.Dir), false),
 		view:  view{dir: c.place.dir}, data: c.place.data,
@@ -268,27 +269,27 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 }
 
 // perform starts one thing that the machine asked for.
-func (c *Candidate) perform(e effect, _ func(input)) {
+func (c *Candidate) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case inPlace:
-		c.line.Perform(e.Effect, func(in line.Input) { c.tell(placed{in}) })
+		c.line.Perform(e.Effect, func(in line.Input) { tell(placed{in}) })
 	case follow:
-		c.follow.begin(c.session.Async(e.epoch), func(s sighting) { c.tell(sighted{e.epoch, s}) }, func(err error) { c.tell(blinded{e.epoch, err}) })
+		c.follow.begin(c.session.Async(e.epoch), func(s sighting) { tell(sighted{e.epoch, s}) }, func(err error) { tell(blinded{e.epoch, err}) })
 	case note:
 		r := record{node: e.node, acknowledged: true, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.tell(noted{e, re.zxid, re.err}) })
+		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { tell(noted{e, re.zxid, re.err}) })
 	case seek:
-		c.seek(e)
+		c.seek(e, tell)
 	case hand:
 		r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
 		c.place.write(c.session.Async(e.epoch), r, []string{e.to}, func(re reply) {
 			missing := isNoNode(re.err)
-			c.tell(handed{of: e, err: re.err, nobody: missing && re.failed == 0, gone: missing && re.failed > 0})
+			tell(handed{of: e, err: re.err, nobody: missing && re.failed == 0, gone: missing && re.failed > 0})
 		})
 	case expect:
-		c.expect(e)
+		c.expect(e, tell)
 	case bear:
-		c.keep(&c.unbearing, actors.After(c.opts.LeadGrace, func() { c.tell(overdue(e)) }))
+		c.keep(&c.unbearing, c.session.Async(0).After(c.opts.LeadGrace, func() { tell(overdue(e)) }))
 	case answer:
 		e.reply.Give(e.err)
 	case engage:
@@ -298,18 +299,18 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 
 // seek asks the server that the session is connected to, when it knows all that the leader
 // does.
-func (c *Candidate) seek(e seek) {
+func (c *Candidate) seek(e seek, tell func(input)) {
 	requests := c.session.Async(e.epoch)
 	requests.Sync(c.place.dir, func(error) {}) // if it fails, so does what follows
 	requests.Exists(session.Join(c.place.dir, e.to), func(stat *session.Stat, err error) {
-		c.tell(sought{e, stat != nil && stat.EphemeralOwner != 0, err})
+		tell(sought{e, stat != nil && stat.EphemeralOwner != 0, err})
 	})
 }
 
-func (c *Candidate) expect(e expect) {
+func (c *Candidate) expect(e expect, tell func(input)) {
 	gone := func(_ []byte, _ *session.Stat, err error) {
 		if err != nil {
-			c.tell(refused{e})
+			tell(refused{e})
 		}
 	}
 	c.keep(&c.unexpect, c.session.Async(e.epoch).Watch(session.Join(c.place.dir, e.to), gone, gone))

@@ -3,6 +3,7 @@ package election
 import (
 	"sync"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -13,14 +14,14 @@ type follower struct {
 
 	mu      sync.Mutex
 	over    bool
-	sub     *session.Subscription
+	sub     client.Subscription
 	first   string // who is watched, where there is no leader's node
 	unwatch func()
 }
 
 // begin follows in another epoch: the last one has ended. tell is called in the session's
 // order.
-func (f *follower) begin(requests session.Async, tell func(sighting), fail func(error)) {
+func (f *follower) begin(requests client.Async, tell func(sighting), fail func(error)) {
 	f.end()
 	follow := f.followLeader
 	path, aspect := f.place.leader, session.AspectData
@@ -63,7 +64,7 @@ func (f *follower) close() {
 }
 
 // followLeader reads the leader's node. One that no session owns is not a leader's.
-func (f *follower) followLeader(_ session.Async, r session.Reading, tell func(sighting), _ func(error)) {
+func (f *follower) followLeader(_ client.Async, r session.Reading, tell func(sighting), _ func(error)) {
 	s := sighting{at: r.Zxid}
 	if r.Stat != nil {
 		s.at = r.Stat.Mzxid
@@ -76,7 +77,7 @@ func (f *follower) followLeader(_ session.Async, r session.Reading, tell func(si
 }
 
 // followLine finds out who is first. Its term begins with its node.
-func (f *follower) followLine(requests session.Async, r session.Reading, tell func(sighting), fail func(error)) {
+func (f *follower) followLine(requests client.Async, r session.Reading, tell func(sighting), fail func(error)) {
 	first := ""
 	if names := f.place.layout.first().Line(r.Names); len(names) > 0 {
 		first = names[0]

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -47,7 +48,7 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 		case session.Connected:
 			epoch := ev.Epoch
 			tell(entered{epoch})
-			o.follow.begin(s.Async(epoch), func(s sighting) { tell(sighted{epoch, s}) }, func(err error) { tell(blinded{epoch, err}) })
+			o.follow.begin(client.Of(s).Async(epoch), func(s sighting) { tell(sighted{epoch, s}) }, func(err error) { tell(blinded{epoch, err}) })
 		case session.Closed:
 			tell(blinded{err: session.ErrClosed})
 		case session.Suspended, session.Resumed, session.Expired:

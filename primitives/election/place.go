@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -72,7 +72,7 @@ func (p *place) wrote(node string, version int32) {
 }
 
 // claims implements [line.Ways] Claim.
-func (p *place) claims(_ *line.Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+func (p *place) claims(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	p.mu.Lock()
 	p.claim = claim{node: node}
 	e := claims(node, p.data, p.handover, again)
@@ -93,7 +93,7 @@ func (p *place) claims(_ *line.Recipe, requests session.Async, node string, agai
 
 // withdraws implements [line.Ways] Withdraw. What a lost creation has left beside our node
 // has claimed nothing, and goes without our claim.
-func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+func (p *place) withdraws(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	var c claim
 	p.mu.Lock()
 	if node == "" || node == p.claim.node {
@@ -104,7 +104,7 @@ func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix s
 }
 
 // run does an errand. Of one that takes too long it tells the result before it has ended.
-func (p *place) run(requests session.Async, e errand, finish func(result)) {
+func (p *place) run(requests client.Async, e errand, finish func(result)) {
 	p.perform(requests, e.ask(), func(r reply) {
 		next, res := e.next(r)
 		switch {
@@ -120,7 +120,7 @@ func (p *place) run(requests session.Async, e errand, finish func(result)) {
 }
 
 // perform asks for one thing.
-func (p *place) perform(requests session.Async, r request, answer func(reply)) {
+func (p *place) perform(requests client.Async, r request, answer func(reply)) {
 	switch r.kind {
 	case readLeader:
 		requests.Get(p.leader, func(data []byte, stat *session.Stat, err error) {
@@ -139,11 +139,11 @@ func (p *place) perform(requests session.Async, r request, answer func(reply)) {
 	case withdrawAll:
 		requests.WithdrawAll(p.dir, r.prefix, func() { answer(reply{}) })
 	case pause:
-		actors.After(firstPause<<min(r.tries, rarest), func() { answer(reply{}) })
+		requests.After(firstPause<<min(r.tries, rarest), func() { answer(reply{}) })
 	}
 }
 
-func (p *place) transact(requests session.Async, ops []op, answer func(reply)) {
+func (p *place) transact(requests client.Async, ops []op, answer func(reply)) {
 	all := make([]session.Op, len(ops))
 	for i, o := range ops {
 		path := p.leader
@@ -177,7 +177,7 @@ func (p *place) transact(requests session.Async, ops []op, answer func(reply)) {
 
 // write writes the record of a leader that still stands as the node, beside a check that
 // there are the others.
-func (p *place) write(requests session.Async, r record, others []string, answer func(reply)) {
+func (p *place) write(requests client.Async, r record, others []string, answer func(reply)) {
 	var ops []op
 	for _, node := range append(others, r.node) {
 		ops = append(ops, op{kind: check, node: node, version: session.AnyVersion})

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -50,7 +50,7 @@ const (
 
 // prioritized is what one handle knows of a line with priorities.
 type prioritized struct {
-	session *session.Session
+	session client.Session
 	path    string
 	opts    Options
 
@@ -71,7 +71,7 @@ type prioritized struct {
 	}
 }
 
-func prioritize(s *session.Session, path string, opts Options) *prioritized {
+func prioritize(s client.Session, path string, opts Options) *prioritized {
 	return &prioritized{session: s, path: path, opts: opts}
 }
 
@@ -92,7 +92,7 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 var foreigners = grammars[Standard:Prioritized] //nolint:gochecknoglobals // it is constant
 
 // inspectOrdinary is how other layouts look at a path before they stand in line there.
-func inspectOrdinary(r *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+func inspectOrdinary(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
 		if err != nil || stat == nil || stat.DataLength != int32(len(priorityMark)) {
 			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
@@ -117,7 +117,7 @@ func (p *prioritized) hint() string { return p.path + "//" + priorityMark }
 
 // inspect implements [line.Ways] Inspect. What the session has seen is seen again when we
 // stand in line.
-func (p *prioritized) inspect(_ *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+func (p *prioritized) inspect(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	if p.session.Warm(p.hint()) {
 		answer(true, false, nil)
 		return
@@ -127,7 +127,7 @@ func (p *prioritized) inspect(_ *line.Recipe, requests session.Async, _ bool, an
 
 // settle looks whether the path is that of a lock with priorities, and has it so if nobody
 // else uses it.
-func (p *prioritized) settle(requests session.Async, answer func(exists, empty bool, err error)) {
+func (p *prioritized) settle(requests client.Async, answer func(exists, empty bool, err error)) {
 	var data []byte
 	var version int32
 	var failed error
@@ -185,12 +185,12 @@ func without(err, expected error) error {
 }
 
 // mark writes the kind of the lock to a path that is empty.
-func (p *prioritized) mark(requests session.Async, version int32, answer func(error)) {
+func (p *prioritized) mark(requests client.Async, version int32, answer func(error)) {
 	requests.Set(p.path, []byte(priorityMark), version, func(_ *session.Stat, err error) { answer(err) })
 }
 
 // make makes the path. It is inspected again in any case: others may write to it.
-func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
+func (p *prioritized) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
 	container(requests, p.path, priorityMark, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
@@ -209,7 +209,7 @@ func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(m
 }
 
 // container makes a container, where the server has them.
-func container(requests session.Async, path, data string, answer func(error)) {
+func container(requests client.Async, path, data string, answer func(error)) {
 	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
 		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
 			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
@@ -220,7 +220,7 @@ func container(requests session.Async, path, data string, answer func(error)) {
 }
 
 // beside reads who holds, and whether the path is still what it was.
-func (p *prioritized) beside(r *line.Recipe, requests session.Async, answer func(data string, err error)) {
+func (p *prioritized) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	var data []byte
 	var version int32
 	var failed error
@@ -288,7 +288,7 @@ func isReader(node string) bool {
 
 // claim implements [line.Ways] Claim. Repeating it is safe: what has been done makes it
 // fail.
-func (p *prioritized) claim(r *line.Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+func (p *prioritized) claim(r *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	p.tried = prefixOf(node)
 	if again {
 		p.doubt = node
@@ -371,7 +371,7 @@ func (p *prioritized) hold(node string, results []session.OpResult) (zxid int64)
 }
 
 // find looks whether the node has claimed already; zxid is 0 if not.
-func (p *prioritized) find(requests session.Async, node string, answer func(zxid int64, err error)) {
+func (p *prioritized) find(requests client.Async, node string, answer func(zxid int64, err error)) {
 	var version int32
 	var failed error
 	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
@@ -395,7 +395,7 @@ func (p *prioritized) find(requests session.Async, node string, answer func(zxid
 }
 
 // change implements [line.Ways] Change: the writer that holds becomes a reader that holds.
-func (p *prioritized) change(r *line.Recipe, requests session.Async, from, to string, answer func(error)) {
+func (p *prioritized) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
 	p.mu.Lock()
 	held := p.held
 	p.mu.Unlock()
@@ -430,7 +430,7 @@ func (p *prioritized) change(r *line.Recipe, requests session.Async, from, to st
 }
 
 // withdraw implements [line.Ways] Withdraw.
-func (p *prioritized) withdraw(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+func (p *prioritized) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	p.mu.Lock()
 	held := p.held
 	p.mu.Unlock()
@@ -458,7 +458,7 @@ func (p *prioritized) withdraw(_ *line.Recipe, requests session.Async, node, pre
 
 // remove removes a contender, and then what it may have claimed: nobody can claim for it
 // any more.
-func (p *prioritized) remove(requests session.Async, node string, answer func()) {
+func (p *prioritized) remove(requests client.Async, node string, answer func()) {
 	requests.Withdraw(p.node(node), func() {
 		if isReader(node) {
 			requests.Withdraw(session.Join(p.readers(), node), answer)
@@ -469,7 +469,7 @@ func (p *prioritized) remove(requests session.Async, node string, answer func())
 }
 
 // removeAll does that for all nodes of an attempt.
-func (p *prioritized) removeAll(requests session.Async, prefix string, answer func()) {
+func (p *prioritized) removeAll(requests client.Async, prefix string, answer func()) {
 	requests.WithdrawAll(p.path, prefix, func() {
 		requests.WithdrawAll(p.readers(), prefix, func() { p.unclaim(requests, prefix, answer, 0) })
 	})
@@ -477,7 +477,7 @@ func (p *prioritized) removeAll(requests session.Async, prefix string, answer fu
 
 // unclaim removes the holder if it belongs to a contender whose name begins so. Nobody else
 // claims unless the version of the path has grown.
-func (p *prioritized) unclaim(requests session.Async, prefix string, answer func(), tries int) {
+func (p *prioritized) unclaim(requests client.Async, prefix string, answer func(), tries int) {
 	var version int32
 	var failed error
 	again := func(err error) {
@@ -492,7 +492,7 @@ func (p *prioritized) unclaim(requests session.Async, prefix string, answer func
 				answer()
 				answer = func() {}
 			}
-			actors.After(removalPause, func() { p.unclaim(requests, prefix, answer, tries+1) })
+			requests.After(removalPause, func() { p.unclaim(requests, prefix, answer, tries+1) })
 		}
 	}
 	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
@@ -514,7 +514,7 @@ func (p *prioritized) unclaim(requests session.Async, prefix string, answer func
 }
 
 // ask implements [line.Ways] Ask.
-func (p *prioritized) ask(_ *line.Recipe, requests session.Async, attempt int, node string, answer func(overdue bool)) {
+func (p *prioritized) ask(_ *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
 	if attempt != p.asker { // which has asked for nothing, and hears of nobody's time
 		p.asker, p.asked = attempt, nil
 	}
@@ -529,7 +529,7 @@ func (p *prioritized) ask(_ *line.Recipe, requests session.Async, attempt int, n
 				answer(false)
 				return
 			}
-			actors.After(after, func() { answer(true) })
+			requests.After(after, func() { answer(true) })
 		})
 	case after > 0 && now-since >= after:
 		p.remove(requests, node, func() { answer(false) })
@@ -552,7 +552,7 @@ func (p *prioritized) remember(node string, now time.Duration) {
 
 // demand writes the mark of revocation, unless it is there, and does not fail: who is not
 // there need not leave.
-func (p *prioritized) demand(requests session.Async, node string, answer func()) {
+func (p *prioritized) demand(requests client.Async, node string, answer func()) {
 	path := p.node(node)
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
 		own, marked, _ := unmark(data)
@@ -592,7 +592,7 @@ func holders(ctx context.Context, s *session.Session, path string) (map[string]b
 // evictHolder removes what a contender has claimed whose node is gone.
 func evictHolder(ctx context.Context, s *session.Session, node string) error {
 	path, name := session.Split(node)
-	p := prioritize(s, path, Options{})
+	p := prioritize(client.Of(s), path, Options{})
 	if isReader(name) {
 		return without(s.Delete(ctx, p.claimed(nil, name), session.AnyVersion), session.ErrNoNode)
 	}

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"errors"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -45,13 +46,13 @@ var (
 func leases(r *line.Recipe) line.Leases { return r.Rule.(line.Leases) }
 
 // beside reads the record.
-func beside(r *line.Recipe, requests session.Async, answer func(data string, err error)) {
+func beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	requests.Get(r.Path, func(data []byte, _ *session.Stat, err error) { answer(string(data), err) })
 }
 
 // inspect looks whether there is a line, and whether its record suits us; it records what
 // is missing.
-func inspect(r *line.Recipe, requests session.Async, isNew bool, answer func(exists, empty bool, err error)) {
+func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
 		if errors.Is(err, session.ErrNoNode) {
 			answer(false, false, nil)
@@ -97,7 +98,7 @@ func suit(l line.Leases, data []byte, stat *session.Stat, isNew bool) (string, e
 }
 
 // make_ makes what is missing. Only what it made all of need not be inspected.
-func make_(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
+func make_(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	l := leases(r)
 	record := line.Record{Limit: l.Limit, Unit: l.Weight == 1}
 	makeRecord(requests, r.Path, record, func(mine bool, err error) {
@@ -110,7 +111,7 @@ func make_(r *line.Recipe, requests session.Async, answer func(made bool, err er
 }
 
 // makeRecord makes the node at path, and what is missing above it, unless there is one.
-func makeRecord(requests session.Async, path string, record line.Record, answer func(made bool, err error)) {
+func makeRecord(requests client.Async, path string, record line.Record, answer func(made bool, err error)) {
 	requests.Create(path, []byte(record.String()), session.Persistent, func(_ string, err error) {
 		switch {
 		case err == nil:

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -44,7 +45,7 @@ type Kept[In, Ev any] struct {
 // Keep keeps a node at path with the data. It fails with [ErrDuplicate] if the path is
 // kept through this session already.
 func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data []byte, config Config, role Role[M, In, Ev]) (*Kept[In, Ev], error) {
-	n := &Node{session: s, path: path, registry: registryOf(s)}
+	n := newNode(client.Of(s), path)
 	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{})}
 	if err := n.claim(k); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data
 
 // Find returns the handle of what is kept at path through the session, nil if nothing is.
 func Find(s *session.Session, path string) any {
-	r := registryOf(s)
+	r := registryOf(client.Of(s))
 	r.mu.Lock()
 	n := r.claims[path]
 	r.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -20,7 +20,7 @@ type Config struct {
 
 // A Node performs the effects of a [Machine].
 type Node struct {
-	session  *session.Session
+	session  client.Session
 	path     string
 	registry *registry
 	end      sync.Once
@@ -33,7 +33,7 @@ type Node struct {
 	stopWaiting func()
 	following   int           // the epoch
 	pause       time.Duration // after the last answer
-	sub         *session.Subscription
+	sub         client.Subscription
 }
 
 // How long to wait before what a server did not do is tried again.
@@ -49,7 +49,7 @@ type registry struct {
 type registryKey struct{}
 
 // registryOf returns that of the session.
-func registryOf(s *session.Session) *registry {
+func registryOf(s client.Session) *registry {
 	fresh := false
 	v := s.Local(registryKey{}, func() any {
 		fresh = true
@@ -81,6 +81,10 @@ func newMachine(data []byte, config Config) Machine {
 		conflictAfter: config.ConflictAfter, takeOver: config.TakeOver, atOnce: config.AtOnce,
 		data: string(data), rev: 1,
 	}
+}
+
+func newNode(s client.Session, path string) *Node {
+	return &Node{session: s, path: path, registry: registryOf(s)}
 }
 
 // Begin has the machine told what becomes of the session, which waits for ended before
@@ -142,7 +146,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 			in = failed{t, err}
 		}
 		if pause := n.rest(err); pause > 0 {
-			actors.After(pause, func() { tell(in) })
+			n.in(t).After(pause, func() { tell(in) })
 			return
 		}
 		tell(in)
@@ -172,7 +176,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
-		stop := actors.After(e.long, func() { tell(patient{e.n}) })
+		stop := n.session.Async(0).After(e.long, func() { tell(patient{e.n}) })
 		n.mu.Lock()
 		n.stopWaiting, stop = stop, n.stopWaiting
 		n.mu.Unlock()
@@ -198,7 +202,7 @@ func (n *Node) rest(err error) time.Duration {
 	return n.pause
 }
 
-func (n *Node) in(t turn) session.Async { return n.session.Async(t.epoch) }
+func (n *Node) in(t turn) client.Async { return n.session.Async(t.epoch) }
 
 // create creates the node after first is done, and changes it at once to give it its
 // version. That is left out where it cannot be: for data that is too large to be sent
@@ -300,7 +304,7 @@ func (n *Node) withdraw(e withdraw, answer func(error)) {
 				once.Do(func() { answer(err) })
 			}
 			pause = min(2*pause, longest)
-			actors.After(pause, try)
+			requests.After(pause, try)
 		}
 	}
 	try = func() {
