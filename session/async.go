@@ -165,8 +165,8 @@ func (a Async) create(path string, data []byte, mode CreateMode, answer func(str
 			return
 		}
 		if c.ephemeral > 0 {
-			c.epoch.ephemerals.own(node)
 			c.epoch.ephemerals.release(c.ephemeral)
+			c.owns(node)
 		}
 		answer(s.relative(node), nil)
 	})
@@ -186,7 +186,7 @@ func (a Async) delete(path string, version int32, answer func(struct{}, error)) 
 	return request(a, c, func(conn *zk.Conn) (struct{}, error) {
 		return struct{}{}, conn.Delete(full, version)
 	}, func(_ struct{}, err error) {
-		if err == nil {
+		if err == nil || isNoNode(err) {
 			c.epoch.ephemerals.disown(full)
 		}
 		answer(struct{}{}, err)
@@ -216,8 +216,12 @@ func read[T any](a Async, op, path string, do func(*zk.Conn, string) (T, error),
 	if err != nil {
 		return refuse(a, op, path, err, answer)
 	}
-	return request(a, &call{op: op, path: path}, func(conn *zk.Conn) (T, error) { return do(conn, full) },
+	c := &call{op: op, path: path}
+	return request(a, c, func(conn *zk.Conn) (T, error) { return do(conn, full) },
 		func(result T, err error) {
+			if isNoNode(err) {
+				c.epoch.ephemerals.disown(full)
+			}
 			if err != nil {
 				var none T
 				result = none
@@ -339,16 +343,16 @@ func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
 			return
 		}
 		results, err := resultsOf(s, ops, r.all, nil)
+		c.epoch.ephemerals.release(c.ephemeral)
 		for i, op := range ops {
 			switch {
 			case err != nil:
 			case op.kind == opKindCreate && op.mode.IsEphemeral():
-				c.epoch.ephemerals.own(s.absolute(results[i].Path))
+				c.owns(s.absolute(results[i].Path))
 			case op.kind == opKindDelete:
 				c.epoch.ephemerals.disown(s.absolute(op.path))
 			}
 		}
-		c.epoch.ephemerals.release(c.ephemeral)
 		answer(results, err)
 	})
 }

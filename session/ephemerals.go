@@ -9,10 +9,21 @@ const maxEphemeralBytes = 1 << 20
 // ephemerals counts the path bytes of the ephemeral nodes of one session.
 type ephemerals struct {
 	mu       sync.Mutex
-	owned    map[string]struct{}
-	bytes    int // of owned
-	reserved int // for creates without an answer
+	owned    map[string]ephemeral
+	bytes    int  // of owned
+	reserved int  // for creates without an answer
+	auditing bool // set while the nodes are looked for, see [epoch.audit]
+	audited  int  // bytes after the last audit
 }
+
+// An ephemeral is a node that the session owns.
+type ephemeral struct {
+	czxid int64
+	by    *call // whose caller has been told, or will be, that it made the node; nil if that is not known
+}
+
+// confirmed stands for a call that was answered, which need not be kept.
+var confirmed = new(call) //nolint:gochecknoglobals // it is compared by its address
 
 // reserve makes room for creates of so many bytes, or reports that there is none.
 func (e *ephemerals) reserve(n int) bool {
@@ -38,18 +49,23 @@ func (e *ephemerals) release(n int) {
 	e.reserved -= n
 }
 
-// own notes a node that the session owns.
-func (e *ephemerals) own(path string) {
+// own notes a node that the session owns, and that the call has created if it is not nil. It
+// reports false if another call has.
+func (e *ephemerals) own(path string, czxid int64, by *call) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, known := e.owned[path]; known {
-		return
+	known, ok := e.owned[path]
+	if ok && known.czxid == czxid && known.by != nil {
+		return known.by == by
 	}
-	if e.owned == nil {
-		e.owned = make(map[string]struct{})
+	if !ok {
+		if e.owned == nil {
+			e.owned = make(map[string]ephemeral)
+		}
+		e.bytes += len(path)
 	}
-	e.owned[path] = struct{}{}
-	e.bytes += len(path)
+	e.owned[path] = ephemeral{czxid, by}
+	return true
 }
 
 // disown notes that a node is gone.
@@ -60,4 +76,55 @@ func (e *ephemerals) disown(path string) {
 		delete(e.owned, path)
 		e.bytes -= len(path)
 	}
+}
+
+// due returns the nodes to look for, if there are many more than when that was done last.
+func (e *ephemerals) due() (paths []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.auditing || e.bytes < max(maxEphemeralBytes/2, e.audited+maxEphemeralBytes/8) {
+		return nil
+	}
+	e.auditing = true
+	for path := range e.owned {
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// settled notes the end of an audit.
+func (e *ephemerals) settled() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.auditing, e.audited = false, e.bytes
+}
+
+// audit looks for the nodes that are counted, when they are many: other clients may have
+// deleted them, and nobody is told of a node that is not watched. A read that finds no node
+// corrects the count. It is called in the session's order.
+func (e *epoch) audit() {
+	const window = 64
+	paths := e.ephemerals.due()
+	under := min(window, len(paths))
+	var next func()
+	next = func() {
+		if len(paths) == 0 {
+			if under--; under == 0 {
+				e.ephemerals.settled()
+			}
+			return
+		}
+		path := paths[0]
+		paths = paths[1:]
+		e.session.Async(e.number).Exists(e.session.relative(path), func(*Stat, error) { next() })
+	}
+	for range under {
+		next()
+	}
+}
+
+// owns notes what the call has created.
+func (c *call) owns(path string) {
+	c.epoch.ephemerals.own(path, c.zxid, confirmed)
+	c.epoch.audit()
 }

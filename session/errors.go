@@ -48,6 +48,10 @@ var (
 	// wraps [ErrUnknownOutcome] unless it was never sent.
 	ErrDisconnected = errors.New("connection lost")
 
+	// ErrBusy means that the server could not do the request now, and may do it later.
+	// It may have begun to do a write.
+	ErrBusy = errors.New("server busy")
+
 	// ErrUnknownOutcome means that a write may or may not have been done.
 	ErrUnknownOutcome = errors.New("outcome unknown")
 
@@ -86,6 +90,28 @@ type ServerError struct {
 
 // Error implements the error interface.
 func (e *ServerError) Error() string { return fmt.Sprintf("server error %d", e.Code) }
+
+// Is reports whether the target is [ErrBusy], and the error one of those that pass.
+func (e *ServerError) Is(target error) bool {
+	const operationTimeout, requestTimeout, throttled = -7, -122, -127
+	return target == ErrBusy && (e.Code == operationTimeout || e.Code == requestTimeout || e.Code == throttled)
+}
+
+// Over reports whether a request failed because its session is over.
+func Over(err error) bool { return isAny(err, ErrExpired, ErrClosed) }
+
+// Busy reports whether a request is to be repeated after a pause.
+func Busy(err error) bool { return errors.Is(err, ErrBusy) }
+
+// Passing reports whether a request that failed may succeed if it is made again: the connection
+// was lost, the server was busy, or the request belonged to no epoch and its session
+// expired. If [InDoubt], look first whether it was done.
+func Passing(err error) bool {
+	return isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrBusy, ErrExpired) && !isAny(err, ErrClosed)
+}
+
+// InDoubt reports whether a write that failed may have been done all the same.
+func InDoubt(err error) bool { return isAny(err, ErrUnknownOutcome, ErrBusy) }
 
 func isAny(err error, targets ...error) bool {
 	for _, t := range targets {

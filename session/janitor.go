@@ -2,67 +2,248 @@ package session
 
 import (
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 )
 
-// The janitor removes what nobody wants any more, and does not give up before it is
-// gone: every create whose outcome is not known, and whose caller has left, is its
-// business.
+// The janitor removes nodes. It repeats what fails after a pause, until a server confirms
+// that the node is gone, or the epoch is over.
 
-// Withdraw deletes the node, and tries until that is confirmed, also across
-// reconnects. It answers when the node is gone, or the epoch over. Where the server
-// refuses the deletion, for want of a permission for one, it answers when it has tried
-// for a session timeout, and goes on trying.
-func (a Async) Withdraw(path string, answer func()) { a.withdraw(path, a.newErrand(answer)) }
+// A Removal names a node that [Removal.Begin] removes.
+type Removal struct {
+	Path string
 
-func (a Async) withdraw(path string, e *errand) {
-	a.Delete(path, AnyVersion, func(err error) {
-		switch {
-		case err == nil, isNoNode(err), a.over(err):
-			e.end()
-		case isAny(err, ErrDisconnected):
-			a.withdraw(path, e)
-		default:
-			a.later(e, path, err, func() { a.withdraw(path, e) })
-		}
+	// Is and Says, if not nil, report from its Stat and its data whether the node at the path
+	// is the one to remove; another node stays. They are asked before every attempt. If both are
+	// nil, any node is removed that was there when the first attempt reached the server.
+	Is   func(*Stat) bool
+	Says func(data []byte) bool
+
+	// Guard, if not "", is the path of a node whose version grows before another node can take
+	// the place. It is read first, and the deletion is a transaction that checks its version.
+	Guard string
+
+	// Contested says that other clients create nodes at the path, which may have the same version.
+	// The node is then written to before it is deleted: the reply identifies it, and no
+	// new node has the version that it has after that (docs/adr/0009).
+	Contested bool
+
+	// Impatient gives up at the first error that does not pass.
+	Impatient bool
+}
+
+// youngest is the highest version of a new node: see package presence.
+const youngest = 1
+
+// Begin removes the node. The answer is nil when it is gone, or the epoch over. While the server
+// refuses the deletion, for want of a permission for one, the answer is its error after a session
+// timeout, and the attempts go on; an impatient removal has ended with its answer. After
+// cancel nothing more is sent, and there is no answer.
+func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
+	j := &job{Removal: r, requests: requests, errand: requests.newErrand(answer)}
+	if r.Is == nil && r.Says == nil && r.Guard == "" {
+		j.delete(AnyVersion)
+	} else {
+		j.look()
+	}
+	return j.cancel
+}
+
+// A job is a removal under way.
+type job struct {
+	Removal
+	requests Async
+	errand   *errand
+	first    *call // set when the first deletion of any node has failed
+
+	mu        sync.Mutex
+	call      *call // the newest
+	cancelled bool
+}
+
+func (j *job) cancel() {
+	j.mu.Lock()
+	c := j.call
+	j.cancelled = true
+	j.mu.Unlock()
+	if c != nil {
+		c.abandon()
+	}
+}
+
+// ask makes a request, unless the job is cancelled.
+func (j *job) ask(request func() *call) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.cancelled {
+		j.call = request()
+	}
+}
+
+// look reads what is at the path, and the guard before that.
+func (j *job) look() {
+	if j.Guard == "" {
+		j.read(nil)
+		return
+	}
+	j.ask(func() *call {
+		return j.requests.exists(j.Guard, func(guard *Stat, err error) {
+			if err == nil && guard == nil {
+				err = ErrNoNode
+			}
+			if err != nil {
+				j.again(err, j.look)
+				return
+			}
+			j.read(guard)
+		})
 	})
+}
+
+func (j *job) read(guard *Stat) {
+	j.ask(func() *call {
+		if !j.Contested && j.Says == nil {
+			return j.requests.exists(j.Path, func(stat *Stat, err error) {
+				if err == nil && stat == nil {
+					err = ErrNoNode
+				}
+				j.found(dataResult{stat: stat}, guard, err)
+			})
+		}
+		return j.requests.get(j.Path, func(r dataResult, err error) {
+			if j.Says == nil && isAny(err, ErrNoAuth, ErrTooLarge) {
+				j.Contested = false // its data cannot be written back
+				err = ErrDisconnected
+			}
+			j.found(r, guard, err)
+		})
+	})
+}
+
+// found decides on the node that was read.
+func (j *job) found(r dataResult, guard *Stat, err error) {
+	switch {
+	case err != nil:
+		j.again(err, j.look)
+	case j.Is != nil && !j.Is(r.stat), j.Says != nil && !j.Says(r.data), j.first != nil && !j.first.knew(r.stat):
+		j.errand.end(nil)
+	case guard != nil:
+		j.ask(func() *call {
+			return j.requests.multi([]Op{CheckOp(j.Guard, guard.Version), DeleteOp(j.Path, AnyVersion)}, func(_ []OpResult, err error) {
+				j.again(err, j.look)
+			})
+		})
+	case j.Contested && r.stat.Version <= youngest:
+		j.mark(r)
+	default:
+		j.delete(r.stat.Version)
+	}
+}
+
+// mark writes to the node the data that it has.
+func (j *job) mark(r dataResult) {
+	j.ask(func() *call {
+		return j.requests.set(j.Path, r.data, r.stat.Version, func(stat *Stat, err error) {
+			switch {
+			case isAny(err, ErrNoAuth, ErrTooLarge): // a client that may delete need not be allowed to write
+				j.delete(r.stat.Version)
+			case err != nil:
+				j.again(err, j.look)
+			case stat.Czxid != r.stat.Czxid: // the node is gone, and this is another
+				j.errand.end(nil)
+			default:
+				j.found(dataResult{r.data, stat}, nil, nil)
+			}
+		})
+	})
+}
+
+func (j *job) delete(version int32) {
+	j.ask(func() *call {
+		var c *call
+		c = j.requests.delete(j.Path, version, func(_ struct{}, err error) {
+			try := j.look
+			switch {
+			case version != AnyVersion:
+			case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
+				try = func() { j.delete(version) }
+			default:
+				j.first = c
+			}
+			j.again(err, try)
+		})
+		return c
+	})
+}
+
+// again ends the job, or goes on with try.
+func (j *job) again(err error, try func()) {
+	switch {
+	case err == nil, isNoNode(err), j.requests.over(err):
+		j.errand.end(nil)
+	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion):
+		try()
+	case j.Impatient && !Passing(err):
+		j.errand.end(err)
+	default:
+		j.requests.later(j.errand, j.Path, err, try)
+	}
+}
+
+// Withdraw deletes the node, and tries until that is confirmed, also across reconnects. It
+// answers when the node is gone, or the epoch over. Where the server refuses the deletion, for
+// want of a permission for one, it answers when it has tried for a session timeout, and goes on
+// trying.
+func (a Async) Withdraw(path string, answer func()) {
+	Removal{Path: path}.Begin(a, func(error) { answer() })
 }
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
 // contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
-// It is to be asked for after the create.
+// It is to be asked for after the create. It lists the children until none is found: a node
+// may be replaced by another with the prefix until it is deleted.
 func (a Async) WithdrawAll(dir, prefix string, answer func()) {
-	a.withdrawAll(dir, prefix, a.newErrand(answer))
+	a.withdrawAll(dir, prefix, a.newErrand(func(error) { answer() }))
 }
 
 func (a Async) withdrawAll(dir, prefix string, e *errand) {
 	a.Children(dir, func(names []string, _ *Stat, err error) {
+		again := func() { a.withdrawAll(dir, prefix, e) }
 		switch {
 		case isNoNode(err), a.over(err):
-			e.end()
+			e.end(nil)
 			return
-		case isAny(err, ErrDisconnected):
-			a.withdrawAll(dir, prefix, e)
+		case isAny(err, ErrDisconnected, ErrExpired):
+			again()
 			return
 		case err != nil:
-			a.later(e, dir, err, func() { a.withdrawAll(dir, prefix, e) })
+			a.later(e, dir, err, again)
 			return
 		}
-		left := 1
-		gone := func() {
-			if left--; left == 0 {
-				e.end()
+		left, found := 1, false
+		gone := func(err error) {
+			if err != nil {
+				e.end(err) // and the removal of that node goes on
 			}
+			if left--; left > 0 {
+				return
+			}
+			if !found || e.ended {
+				e.end(nil)
+				return
+			}
+			again()
 		}
 		for _, name := range names {
 			if strings.HasPrefix(name, prefix) {
 				left++
-				a.Withdraw(Join(dir, name), gone)
+				found = true
+				Removal{Path: Join(dir, name)}.Begin(a, gone)
 			}
 		}
-		gone()
+		gone(nil)
 	})
 }
 
@@ -74,13 +255,13 @@ func (a Async) over(err error) bool {
 
 // An errand is something that the session does until it succeeds.
 type errand struct {
-	answer func()
+	answer func(error)
 	ended  bool          // answer was called
 	until  time.Duration // by [Session.Age]: answer then, in any case
 	pause  *backoff.ExponentialBackOff
 }
 
-func (a Async) newErrand(answer func()) *errand {
+func (a Async) newErrand(answer func(error)) *errand {
 	s := a.session
 	return &errand{answer: answer, until: s.Age() + s.opts.Timeout, pause: backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(20*time.Millisecond),
@@ -89,20 +270,19 @@ func (a Async) newErrand(answer func()) *errand {
 	)}
 }
 
-func (e *errand) end() {
+func (e *errand) end(err error) {
 	if !e.ended {
 		e.ended = true
-		e.answer()
+		e.answer(err)
 	}
 }
 
-// later tries again after a pause what failed for no passing reason, such as an ACL
-// that somebody has changed; not when the session is being closed.
+// later tries again after a pause, unless the session is being closed.
 func (a Async) later(e *errand, path string, why error, do func()) {
 	s := a.session
 	s.opts.Logger.Warn("trying again", "path", path, "reason", why)
 	if s.Age() > e.until {
-		e.end()
+		e.end(why)
 	}
 	pause := e.pause.NextBackOff()
 	s.workers.Go(func() {

@@ -58,7 +58,7 @@ func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, erro
 	)
 	for {
 		result, err := try()
-		if !isAny(err, ErrDisconnected, ErrExpired) || of.over(err) || ctx.Err() != nil {
+		if !Passing(err) || of.over(err) || ctx.Err() != nil {
 			return result, err
 		}
 		timer := time.NewTimer(pause.NextBackOff())
@@ -138,7 +138,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 			return "", err
 		case found != "":
 			if mode.IsEphemeral() {
-				c.epoch.ephemerals.own(s.absolute(found))
+				c.epoch.ephemerals.own(s.absolute(found), 0, nil)
 			}
 			return found, nil
 		}
@@ -183,28 +183,27 @@ func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (st
 	case !c.made(stat):
 		return "", &OpError{Op: "create", Path: c.path, Err: ErrNodeExists}
 	}
-	c.epoch.ephemerals.own(s.absolute(c.path))
 	return c.path, nil
 }
 
-// made reports whether an ephemeral node is the one that the call was to create, and not
-// one that the session had before.
+// made reports whether an ephemeral node is the one that the call was to create: not one
+// that the session had before, nor one that another call has made. If so, no other call has
+// from now on.
 func (c *call) made(stat *Stat) bool {
-	c.epoch.mu.Lock()
-	defer c.epoch.mu.Unlock()
-	return stat.EphemeralOwner == c.epoch.id && stat.Czxid > c.since
+	e := c.epoch
+	e.mu.Lock()
+	id := e.id
+	e.mu.Unlock()
+	return stat.EphemeralOwner == id && !c.knew(stat) && e.ephemerals.own(e.session.absolute(c.path), stat.Czxid, c)
 }
+
+// knew reports whether there was the node already when the call went out, as far as the
+// session had been told.
+func (c *call) knew(stat *Stat) bool { return stat.Czxid <= c.since }
 
 // removeMade deletes the node that the call was to create, if it did.
 func (a Async) removeMade(c *call) {
-	a.Exists(c.path, func(stat *Stat, err error) {
-		switch {
-		case err == nil && stat != nil && c.made(stat):
-			a.Withdraw(c.path, func() {})
-		case isAny(err, ErrDisconnected):
-			a.removeMade(c)
-		}
-	})
+	Removal{Path: c.path, Is: c.made, Contested: true}.Begin(a, func(error) {})
 }
 
 // Get returns the data of a node. A missing node is [ErrNoNode].

@@ -338,7 +338,7 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	default:
 		a := s.Async(e.epoch.number)
 		if e.pause == nil {
-			e.pause = a.newErrand(func() {})
+			e.pause = a.newErrand(func(error) {})
 		}
 		a.later(e.pause, s.relative(e.key.path), err, func() {
 			s.watches.mu.Lock()
@@ -362,7 +362,7 @@ func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
 		s.unfollow(origin)
 	}
 	if e.key.kind == watchData && r.Stat.EphemeralOwner == s.connected.ID {
-		e.epoch.ephemerals.own(e.key.path)
+		e.epoch.ephemerals.own(e.key.path, r.Stat.Czxid, nil)
 	}
 	return e.settled(s)
 }

@@ -62,8 +62,8 @@ func TestEphemeralsAreCounted(t *testing.T) {
 	if !e.reserve(maxEphemeralBytes) || e.reserve(1) {
 		t.Fatal("the limit is not where it is said to be")
 	}
-	e.own("/a")
-	e.own("/a")
+	e.own("/a", 1, nil)
+	e.own("/a", 1, nil)
 	e.release(maxEphemeralBytes)
 	if e.reserve(maxEphemeralBytes) || !e.reserve(maxEphemeralBytes-2) {
 		t.Fatal("a node that is owned does not count once")

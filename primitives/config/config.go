@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -25,13 +26,14 @@ type Value[T any] struct {
 	actor   *actors.Actor[input, Event]
 	sub     client.Subscription // belongs to the actor
 
+	owned owned.Set
+
 	mu      sync.Mutex
 	good    bool
 	value   T
 	version int32
 	err     error
-	ended   bool   // the machine has
-	cancel  func() // of the subscription to the session's events
+	ended   bool // the machine has
 }
 
 // Open begins to watch the value at path, and returns at once: [Value.Events] tells
@@ -57,14 +59,7 @@ func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *O
 		Stop:    leave{},
 		Merge:   merge,
 	})
-	cancel := s.Subscribe(v.follow)
-	v.mu.Lock()
-	v.cancel = cancel
-	ended := v.ended
-	v.mu.Unlock()
-	if ended {
-		cancel()
-	}
+	v.owned.Follow(s, func(ev session.Event) { _ = v.actor.Tell(heard{ev}) }, v.actor.Ended()) // an ended machine needs no news
 	return v, nil
 }
 
@@ -246,39 +241,18 @@ func (v *Value[T]) Err() error {
 // called any number of times.
 func (v *Value[T]) Close() { v.actor.Close() }
 
-// follow tells the machine what becomes of the session.
-func (v *Value[T]) follow(ev session.Event) (settled <-chan struct{}) {
-	var in input
-	switch ev := ev.(type) {
-	case session.Connected:
-		in = connected{ev.Epoch}
-	case session.Expired:
-		in = expired{ev.Epoch}
-	case session.Closed:
-		in, settled = closed{}, v.actor.Ended()
-	case session.Suspended:
-		in = suspended{}
-	case session.Resumed:
-		in = resumed{}
-	}
-	_ = v.actor.Tell(in) // an ended machine needs no news
-	return settled
-}
-
 // observe keeps what the accessors return up to date with the machine.
 func (v *Value[T]) observe(m machine[T], _ []Event) {
 	v.mu.Lock()
 	v.good, v.value, v.version = m.good, m.value, m.version
-	cancel := func() {}
 	if m.Ended() {
 		v.ended = true
 		v.err = v.explain(m.err)
-		if v.cancel != nil {
-			cancel = v.cancel
-		}
 	}
 	v.mu.Unlock()
-	cancel()
+	if m.Ended() {
+		v.owned.End()
+	}
 }
 
 // perform starts one thing that the machine asked for.
@@ -296,7 +270,7 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 		v.sub.Cancel()
 	case mark:
 		v.client.Async(e.epoch).Create(v.marker(e.epoch), []byte("0"), session.Ephemeral, func(_ string, err error) {
-			tell(marked{e.attempt, err})
+			v.owned.Answer(err, func() { tell(marked{e.attempt, err}) })
 		})
 	case put:
 		v.put(e, tell)
@@ -310,14 +284,16 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 			case errors.Is(err, session.ErrNoNode):
 				in.err = nil
 			}
-			tell(in)
+			v.owned.Answer(in.err, func() { tell(in) })
 		})
 	case ensure:
 		dir := v.opts.Markers
 		if !e.markers {
 			dir, _ = session.Split(v.path)
 		}
-		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) { tell(ensured{e.attempt, err}) })
+		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {
+			v.owned.Answer(err, func() { tell(ensured{e.attempt, err}) })
+		})
 	case withdraw:
 		v.client.Async(e.epoch).Withdraw(v.marker(e.epoch), func() { tell(withdrawn(e)) })
 	case answer:
@@ -356,6 +332,6 @@ func (v *Value[T]) put(e put, tell func(input)) {
 		} else {
 			in.marker = len(results) > 0 && results[0].Err != nil
 		}
-		tell(in)
+		v.owned.Answer(err, func() { tell(in) })
 	})
 }

@@ -71,11 +71,7 @@ type input interface{ input() }
 
 type (
 	leave      struct{}                  // commanded, or the actor was stopped
-	connected  struct{ epoch int }       // a session has been established
-	suspended  struct{}                  // it has no connection
-	resumed    struct{}                  // it has one again
-	expired    struct{ epoch int }       // it is gone, with our marker
-	closed     struct{}                  // there will not be another
+	heard      struct{ session.Event }   // what became of the session
 	read       struct{ session.Reading } // answers follow, any number of times
 	unfollowed struct{ err error }       // its last answer
 	submit     struct{ write }           // commanded; its reply gets one answer
@@ -108,11 +104,7 @@ type (
 )
 
 func (leave) input()      {}
-func (connected) input()  {}
-func (suspended) input()  {}
-func (resumed) input()    {}
-func (expired) input()    {}
-func (closed) input()     {}
+func (heard) input()      {}
 func (read) input()       {}
 func (unfollowed) input() {}
 func (submit) input()     {}
@@ -269,20 +261,8 @@ func (m *turn[T]) take(in input) {
 	switch in := in.(type) {
 	case leave:
 		m.end(nil)
-	case closed:
-		m.over = true
-		m.enter(0)
-		m.end(session.ErrClosed)
-	case connected:
-		m.enter(in.epoch)
-	case suspended:
-		m.up = false
-	case resumed:
-		m.up = m.epoch != 0
-	case expired:
-		if in.epoch == m.epoch {
-			m.enter(0)
-		}
+	case heard:
+		m.heard(in.Event)
 	case read:
 		if m.phase == open {
 			m.read(in.Reading)
@@ -290,7 +270,7 @@ func (m *turn[T]) take(in input) {
 	case unfollowed:
 		switch {
 		case m.phase != open:
-		case passing(in.err):
+		case session.Passing(in.err):
 			m.do(follow{})
 		default:
 			m.end(in.err)
@@ -324,6 +304,26 @@ func (m *turn[T]) take(in input) {
 	}
 }
 
+// heard follows what became of the session.
+func (m *turn[T]) heard(ev session.Event) {
+	switch ev := ev.(type) {
+	case session.Connected:
+		m.enter(ev.Epoch)
+	case session.Suspended:
+		m.up = false
+	case session.Resumed:
+		m.up = m.epoch != 0
+	case session.Expired:
+		if ev.Epoch == m.epoch {
+			m.enter(0)
+		}
+	case session.Closed:
+		m.over = true
+		m.enter(0)
+		m.end(session.ErrClosed)
+	}
+}
+
 // enter begins an epoch, in which we have no marker yet.
 func (m *turn[T]) enter(epoch int) {
 	m.epoch, m.up = epoch, epoch != 0
@@ -336,11 +336,6 @@ func (m *turn[T]) do(e effect) { m.out.Do = append(m.out.Do, e) }
 // may be over meanwhile, but not forgotten: the queue stands still until it comes.
 func (m *turn[T]) awaits(s step, a attempt) bool {
 	return m.step == s && m.asked == a
-}
-
-// passing reports whether the node can be followed in the next epoch.
-func passing(err error) bool {
-	return (errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrDisconnected)) && !errors.Is(err, session.ErrClosed)
 }
 
 // --- the view
@@ -446,10 +441,8 @@ func (m *turn[T]) marked(in marked) {
 			m.touched, m.stands, m.seen = true, true, 0
 		}
 		m.again()
-	case errors.Is(err, session.ErrUnknownOutcome):
-		m.touched = m.touched || present
-		m.again()
-	case errors.Is(err, session.ErrExpired), errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
+		m.touched = m.touched || present && session.InDoubt(err)
 		m.again()
 	case errors.Is(err, session.ErrNoNode):
 		m.step = ensuring
@@ -467,10 +460,13 @@ func (m *turn[T]) wrote(in wrote) {
 	switch err := in.err; {
 	case err == nil:
 		m.settle(nil)
-	case errors.Is(err, session.ErrUnknownOutcome):
+	case session.InDoubt(err):
+		if !errors.Is(err, session.ErrUnknownOutcome) {
+			err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+		}
 		m.doubted = true
 		m.doubt(in.attempt, err)
-	case errors.Is(err, session.ErrExpired), errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		m.again() // it was never sent
 	case in.marker:
 		m.moved(in)
@@ -506,7 +502,7 @@ func (m *turn[T]) moved(in wrote) {
 
 // doubt looks what became of a write whose reply was lost, if that can be known.
 func (m *turn[T]) doubt(at attempt, err error) {
-	if at.epoch != m.epoch || errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed) {
+	if at.epoch != m.epoch || session.Over(err) {
 		m.settle(err)
 		return
 	}
@@ -525,7 +521,7 @@ func (m *turn[T]) looked(in looked) {
 		m.settle(nil)
 	case in.epoch != m.epoch:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
-	case errors.Is(in.err, session.ErrDisconnected):
+	case session.Passing(in.err) && !session.Over(in.err):
 		m.do(look{in.attempt})
 	case in.err != nil:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))
@@ -538,7 +534,7 @@ func (m *turn[T]) looked(in looked) {
 }
 
 func (m *turn[T]) ensured(err error) {
-	if err != nil && !passing(err) {
+	if err != nil && !session.Passing(err) {
 		m.give(m.asked, err)
 		return
 	}

@@ -71,18 +71,18 @@ func TestRows(t *testing.T) {
 	set := submit{write{always: true, version: session.AnyVersion}}
 	update := submit{write{version: 5}}
 	plus := func(before []input, more ...input) []input { return slices.Concat(before, more) }
-	marking := []input{connected{1}, update}
-	begun := plus(marking, marked{at, nil})                                 // #1 is under way
-	lost := plus(begun, wrote{attempt: at, err: errLost})                   // and its reply is lost
-	setting := []input{connected{1}, set, marked{at, nil}}                  // #1 is under way
-	done := plus(setting, wrote{attempt: at, seen: 1})                      // a marker with version 1
-	next := plus(done, update)                                              // #2 is under way
-	nextLost := plus(next, wrote{attempt: second, err: errLost})            // and its reply is lost
-	twice := plus(lost, looked{attempt: at, exists: true})                  // #1 is under way again
-	closing := plus(begun, leave{}, wrote{attempt: at, seen: 1})            // the marker is being removed
-	across := plus(begun, expired{1}, connected{2})                         // the answer is of the past
-	unmarked := plus(marking, marked{at, session.ErrNoNode})                // there is no directory for it
-	parentless := plus(setting, wrote{attempt: at, err: session.ErrNoNode}) // the node is to be made
+	marking := []input{heard{session.Connected{Epoch: 1}}, update}
+	begun := plus(marking, marked{at, nil})                                                     // #1 is under way
+	lost := plus(begun, wrote{attempt: at, err: errLost})                                       // and its reply is lost
+	setting := []input{heard{session.Connected{Epoch: 1}}, set, marked{at, nil}}                // #1 is under way
+	done := plus(setting, wrote{attempt: at, seen: 1})                                          // a marker with version 1
+	next := plus(done, update)                                                                  // #2 is under way
+	nextLost := plus(next, wrote{attempt: second, err: errLost})                                // and its reply is lost
+	twice := plus(lost, looked{attempt: at, exists: true})                                      // #1 is under way again
+	closing := plus(begun, leave{}, wrote{attempt: at, seen: 1})                                // the marker is being removed
+	across := plus(begun, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}) // the answer is of the past
+	unmarked := plus(marking, marked{at, session.ErrNoNode})                                    // there is no directory for it
+	parentless := plus(setting, wrote{attempt: at, err: session.ErrNoNode})                     // the node is to be made
 	for _, row := range []struct {
 		danger string
 		before []input
@@ -90,7 +90,7 @@ func TestRows(t *testing.T) {
 		want   string
 	}{
 		{"wait for a session", nil, set, ""},
-		{"the marker is made before the first write", []input{set}, connected{1}, "mark@1 #1"},
+		{"the marker is made before the first write", []input{set}, heard{session.Connected{Epoch: 1}}, "mark@1 #1"},
 		{"which follows when it stands", marking, marked{at, nil}, "put@1 update=5#1 marker=0"},
 		{"the second writes to the same", done, update, "put@1 update=5#2 marker=1"},
 		{"a marker whose reply is lost is made again", marking, marked{at, errLost}, "mark@1 #1"},
@@ -112,7 +112,7 @@ func TestRows(t *testing.T) {
 		{"look again when the answer is lost", lost, looked{attempt: at, err: session.ErrDisconnected}, "look@1 #1"},
 		{"do not look in another epoch", across, wrote{attempt: at, err: errLost}, "answer outcome unknown: connection lost"},
 		{"what was never sent is sent in the next epoch", across, wrote{attempt: at, err: session.ErrExpired}, "mark@2 #1"},
-		{"but not before that has begun", plus(begun, expired{1}), wrote{attempt: at, err: session.ErrExpired}, ""},
+		{"but not before that has begun", plus(begun, heard{session.Expired{Epoch: 1}}), wrote{attempt: at, err: session.ErrExpired}, ""},
 		{"one that was thought lost has come", twice, wrote{attempt: at, err: session.ErrBadVersion, marker: true}, "look@1 #1"},
 		{"and then somebody deleted the marker", twice, wrote{attempt: at, err: session.ErrNoNode, marker: true}, "look@1 #1"},
 		{"there is no directory for markers", marking, marked{at, session.ErrNoNode}, "ensure@1 markers=true"},
@@ -122,28 +122,28 @@ func TestRows(t *testing.T) {
 		{"an update of what is gone is not the creation of it", begun, wrote{attempt: at, err: session.ErrNoNode}, "answer " + errConflict.Error()},
 		{"somebody was faster", begun, wrote{attempt: at, err: session.ErrBadVersion}, "answer " + errConflict.Error()},
 		{"what is known of one write is not doubted of the next", plus(twice, wrote{attempt: at, err: session.ErrBadVersion}, set), wrote{attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
-		{"nor of what was taken back", plus(lost, suspended{}, looked{attempt: at, exists: true}, forget{}, set, resumed{}), wrote{attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
+		{"nor of what was taken back", plus(lost, heard{session.Suspended{}}, looked{attempt: at, exists: true}, forget{}, set, heard{session.Resumed{}}), wrote{attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
 		{"set makes the node", setting, wrote{attempt: at, err: session.ErrNoNode}, "put@1 set+#1 marker=0"},
 		{"and what is above it", parentless, wrote{attempt: at, err: session.ErrNoNode}, "ensure@1 markers=false"},
 		{"unless somebody else did", parentless, wrote{attempt: at, err: session.ErrNodeExists}, "put@1 set#1 marker=0"},
 		{"one write at a time", begun, set, ""},
-		{"what waits for a connection can be taken back", []input{connected{1}, suspended{}}, set, ""},
-		{"it goes on with it", []input{connected{1}, suspended{}, set}, resumed{}, "mark@1 #1"},
-		{"also in the next epoch", []input{connected{1}, suspended{}, set, expired{1}}, connected{2}, "mark@2 #1"},
-		{"a session that is gone is not resumed", []input{connected{1}, set, marked{at, nil}, expired{1}, wrote{attempt: at, err: session.ErrExpired}}, resumed{}, ""},
+		{"what waits for a connection can be taken back", []input{heard{session.Connected{Epoch: 1}}, heard{session.Suspended{}}}, set, ""},
+		{"it goes on with it", []input{heard{session.Connected{Epoch: 1}}, heard{session.Suspended{}}, set}, heard{session.Resumed{}}, "mark@1 #1"},
+		{"also in the next epoch", []input{heard{session.Connected{Epoch: 1}}, heard{session.Suspended{}}, set, heard{session.Expired{Epoch: 1}}}, heard{session.Connected{Epoch: 2}}, "mark@2 #1"},
+		{"a session that is gone is not resumed", []input{heard{session.Connected{Epoch: 1}}, set, marked{at, nil}, heard{session.Expired{Epoch: 1}}, wrote{attempt: at, err: session.ErrExpired}}, heard{session.Resumed{}}, ""},
 		{"the marker of a write under way is removed after it", begun, leave{}, "unfollow"},
 		{"which is still answered", plus(begun, leave{}), wrote{attempt: at, seen: 1}, "answer <nil>; withdraw@1"},
 		{"also when its reply is lost", plus(begun, leave{}), wrote{attempt: at, err: errLost}, "look@1 #1"},
 		{"but it is not repeated", plus(lost, leave{}), looked{attempt: at, exists: true}, "answer config handle closed; withdraw@1"},
 		{"the end comes after the marker's", closing, withdrawn{1}, "* closed"},
-		{"who has not written leaves at once", []input{connected{1}}, leave{}, "unfollow; * closed"},
-		{"a closed session has no markers", done, closed{}, "unfollow; * closed: session closed"},
-		{"nor has an expired one", plus(done, expired{1}), leave{}, "unfollow; * closed"},
+		{"who has not written leaves at once", []input{heard{session.Connected{Epoch: 1}}}, leave{}, "unfollow; * closed"},
+		{"a closed session has no markers", done, heard{session.Closed{}}, "unfollow; * closed: session closed"},
+		{"nor has an expired one", plus(done, heard{session.Expired{Epoch: 1}}), leave{}, "unfollow; * closed"},
 		{"what a closed session has not done is told as such", begun, wrote{attempt: at, err: session.ErrClosed}, "answer config handle closed: session closed"},
 		{"an answer from the past", plus(begun, wrote{attempt: at, err: session.ErrBadVersion}, update), wrote{attempt: at}, ""},
 		{"what may have been sent is not taken back", begun, forget{}, "confirm false"},
 		{"nor what is in doubt", lost, forget{}, "confirm false"},
-		{"what was not sent is", plus(begun, expired{1}, wrote{attempt: at, err: session.ErrExpired}), forget{}, "confirm true"},
+		{"what was not sent is", plus(begun, heard{session.Expired{Epoch: 1}}, wrote{attempt: at, err: session.ErrExpired}), forget{}, "confirm true"},
 		{"and what waits for a session", []input{set}, forget{}, "confirm true"},
 		{"or for its marker", marking, forget{}, "confirm true"},
 		{"which the next one then has", plus(marking, forget{}, set), marked{at, nil}, "put@1 set#2 marker=0"},
@@ -151,14 +151,14 @@ func TestRows(t *testing.T) {
 		{"an error about what was taken back", plus(marking, set, forget{}), marked{at, session.ErrNoAuth}, "mark@1 #2"},
 		{"likewise", plus(unmarked, set, forget{}), ensured{at, session.ErrNoAuth}, "mark@1 #2"},
 		{"an error about a marker of the past", across, wrote{attempt: at, err: session.ErrNoNode, marker: true}, "mark@2 #1"},
-		{"a marker of the past that is gone proves nothing", plus(lost, expired{1}, connected{2}), looked{attempt: at}, "answer outcome unknown: session expired"},
+		{"a marker of the past that is gone proves nothing", plus(lost, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), looked{attempt: at}, "answer outcome unknown: session expired"},
 		{"a marker of the past is not that of the present", plus(across, wrote{attempt: at}), update, "mark@2 #2"},
-		{"nor one that was made in it", plus(marking, expired{1}, connected{2}), marked{at, nil}, "mark@2 #1"},
-		{"old news of an expiry", []input{connected{2}, set, marked{attempt{2, 1}, nil}, wrote{attempt: attempt{2, 1}, seen: 1}, expired{1}}, update, "put@2 update=5#2 marker=1"},
-		{"the epoch ended before the directory was made", plus(unmarked, expired{1}, connected{2}), ensured{at, session.ErrExpired}, "mark@2 #1"},
+		{"nor one that was made in it", plus(marking, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), marked{at, nil}, "mark@2 #1"},
+		{"old news of an expiry", []input{heard{session.Connected{Epoch: 2}}, set, marked{attempt{2, 1}, nil}, wrote{attempt: attempt{2, 1}, seen: 1}, heard{session.Expired{Epoch: 1}}}, update, "put@2 update=5#2 marker=1"},
+		{"the epoch ended before the directory was made", plus(unmarked, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), ensured{at, session.ErrExpired}, "mark@2 #1"},
 		{"it cannot be made", unmarked, ensured{at, session.ErrNoAuth}, "answer not authorized"},
 		{"nor can the marker", marking, marked{at, session.ErrSessionFull}, "answer " + session.ErrSessionFull.Error()},
-		{"the session is closed while the marker is removed", closing, closed{}, "* closed"},
+		{"the session is closed while the marker is removed", closing, heard{session.Closed{}}, "* closed"},
 		{"an older reading", []input{reading(9, 1, 9, 3, "new")}, reading(8, 1, 8, 2, "old"), ""},
 		{"the same once more", []input{reading(9, 1, 9, 3, "new")}, reading(10, 1, 9, 3, "new"), ""},
 		{"made again, with the same version", []input{reading(9, 1, 1, 0, "a")}, reading(12, 11, 11, 0, "a"), "* changed version=0"},
@@ -189,7 +189,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 	}
 	var inputs []input
 	for epoch := 1; epoch <= 2; epoch++ {
-		inputs = append(inputs, connected{epoch}, expired{epoch}, withdrawn{epoch})
+		inputs = append(inputs, heard{session.Connected{Epoch: epoch}}, heard{session.Expired{Epoch: epoch}}, withdrawn{epoch})
 		for n := 1; n <= 2; n++ {
 			at := attempt{epoch, n}
 			for _, err := range []error{
@@ -200,7 +200,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 			inputs = append(inputs, looked{attempt: at, exists: true, n: 1}, looked{attempt: at, exists: true, n: 2})
 		}
 	}
-	inputs = append(inputs, leave{}, closed{}, suspended{}, resumed{}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
+	inputs = append(inputs, leave{}, heard{session.Closed{}}, heard{session.Suspended{}}, heard{session.Resumed{}}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
 		submit{write{always: true}}, submit{write{version: 1}})
 	todo := []node{{m: fresh()}}
 	seen := map[string]bool{}
@@ -274,7 +274,7 @@ func isAnswer(in input) bool {
 	switch in.(type) {
 	case marked, wrote, looked, ensured:
 		return true
-	case leave, connected, suspended, resumed, expired, closed, read, unfollowed, submit, forget, withdrawn:
+	case leave, heard, read, unfollowed, submit, forget, withdrawn:
 		return false
 	}
 	return false

@@ -242,7 +242,7 @@ func (s model) next() []model {
 		if s.m.phase == leaving {
 			add(s.step(withdrawn{old}))
 		} else {
-			add(s.step(expired{old}).step(connected{s.alive}))
+			add(s.step(heard{session.Expired{Epoch: old}}).step(heard{session.Connected{Epoch: s.alive}}))
 		}
 	}
 	if s.removing {
@@ -297,7 +297,7 @@ func TestOnceOrNotAtAll(t *testing.T) {
 	}
 	for _, exists := range []bool{false, true} {
 		begin := model{m: fresh(), alive: 1, exists: exists, parents: exists, markersDir: exists, faults: 2, others: 1, epochs: 1, forgets: 1}
-		begin.m, _ = begin.m.Step(connected{1})
+		begin.m, _ = begin.m.Step(heard{session.Connected{Epoch: 1}})
 		todo := []model{begin}
 		seen := map[string]bool{}
 		outcomes := map[verdict]int{}

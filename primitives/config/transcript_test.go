@@ -79,15 +79,15 @@ func parseInput(t *testing.T, m machine[string], d *datadriven.TestData) input {
 	case "leave":
 		return leave{}
 	case "connected":
-		return connected{at.epoch}
+		return heard{session.Connected{Epoch: at.epoch}}
 	case "suspended":
-		return suspended{}
+		return heard{session.Suspended{}}
 	case "resumed":
-		return resumed{}
+		return heard{session.Resumed{}}
 	case "expired":
-		return expired{at.epoch}
+		return heard{session.Expired{Epoch: at.epoch}}
 	case "closed":
-		return closed{}
+		return heard{session.Closed{}}
 	case "read":
 		if word["absent"] {
 			return nothing(val["zxid"])

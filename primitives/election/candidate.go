@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -21,17 +22,17 @@ type Candidate struct {
 	place   *place
 	line    *line.Performer
 	actor   *actors.Actor[input, Event]
+	tell    func(input) // hands the actor an input
 	follow  follower
+	owned   owned.Set
 	begun   time.Duration // since the session's beginning, when it began to wait
 
-	mu        sync.Mutex
-	now       machine       // what the accessors tell of
-	since     time.Duration // it leads
-	err       error         // why it has left
-	end       func(error)   // of the context in which the function of Lead works; nil if there is none
-	overrun   int64         // the newest term whose function has overrun
-	unexpect  func()        // of the watch on a successor's node
-	unbearing func()        // of the timer of a function
+	mu      sync.Mutex
+	now     machine       // what the accessors tell of
+	since   time.Duration // it leads
+	err     error         // why it has left
+	end     func(error)   // of the context in which the function of Lead works; nil if there is none
+	overrun int64         // the newest term whose function has overrun
 }
 
 // New stands for election at path, and returns at once: [Candidate.Events] tells what
@@ -52,6 +53,7 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		place: line.New(session.NewGUID(), recipe.Rule, s.Warm(recipe.Dir), false),
 		view:  view{dir: c.place.dir}, data: c.place.data,
 	}
+	c.tell = func(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
 	c.actor = actors.Start(c.now, actors.Role[machine, input, effect, Event]{
 		Name:    "election " + path,
 		Perform: c.perform,
@@ -64,7 +66,8 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	return c, nil
 }
 
-func (c *Candidate) tell(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
+// answer tells the machine of an answer, after a pause if the server was busy.
+func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c.tell(in) }) }
 
 // Events returns the channel of events, which is always the same one:
 //
@@ -232,7 +235,6 @@ func (c *Candidate) observe(m machine, events []Event) {
 		case LeaderChanged, Suspended, Resumed:
 		}
 	}
-	unexpect, unbearing := c.unexpect, c.unbearing
 	c.mu.Unlock()
 
 	// What follows is somebody else's code, or takes somebody else's locks.
@@ -242,11 +244,7 @@ func (c *Candidate) observe(m machine, events []Event) {
 	if m.Ended() {
 		c.line.End()
 		c.follow.close()
-		for _, cancel := range []func(){unexpect, unbearing} {
-			if cancel != nil {
-				cancel()
-			}
-		}
+		c.owned.End()
 	}
 	c.report(events, begun, since, now)
 }
@@ -269,27 +267,27 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 }
 
 // perform starts one thing that the machine asked for.
-func (c *Candidate) perform(e effect, tell func(input)) {
+func (c *Candidate) perform(e effect, _ func(input)) {
 	switch e := e.(type) {
 	case inPlace:
-		c.line.Perform(e.Effect, func(in line.Input) { tell(placed{in}) })
+		c.line.Perform(e.Effect, func(in line.Input) { c.tell(placed{in}) })
 	case follow:
-		c.follow.begin(c.session.Async(e.epoch), func(s sighting) { tell(sighted{e.epoch, s}) }, func(err error) { tell(blinded{e.epoch, err}) })
+		c.follow.begin(c.session.Async(e.epoch), func(s sighting) { c.tell(sighted{e.epoch, s}) }, func(err error) { c.tell(blinded{e.epoch, err}) })
 	case note:
 		r := record{node: e.node, acknowledged: true, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { tell(noted{e, re.zxid, re.err}) })
+		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.answer(re.err, noted{e, re.zxid, re.err}) })
 	case seek:
-		c.seek(e, tell)
+		c.seek(e)
 	case hand:
 		r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
 		c.place.write(c.session.Async(e.epoch), r, []string{e.to}, func(re reply) {
 			missing := isNoNode(re.err)
-			tell(handed{of: e, err: re.err, nobody: missing && re.failed == 0, gone: missing && re.failed > 0})
+			c.answer(re.err, handed{of: e, err: re.err, nobody: missing && re.failed == 0, gone: missing && re.failed > 0})
 		})
 	case expect:
-		c.expect(e, tell)
+		c.expect(e)
 	case bear:
-		c.keep(&c.unbearing, c.session.Async(0).After(c.opts.LeadGrace, func() { tell(overdue(e)) }))
+		c.owned.After(bear{}, c.opts.LeadGrace, func() { c.tell(overdue(e)) })
 	case answer:
 		e.reply.Give(e.err)
 	case engage:
@@ -299,30 +297,19 @@ func (c *Candidate) perform(e effect, tell func(input)) {
 
 // seek asks the server that the session is connected to, when it knows all that the leader
 // does.
-func (c *Candidate) seek(e seek, tell func(input)) {
+func (c *Candidate) seek(e seek) {
 	requests := c.session.Async(e.epoch)
 	requests.Sync(c.place.dir, func(error) {}) // if it fails, so does what follows
 	requests.Exists(session.Join(c.place.dir, e.to), func(stat *session.Stat, err error) {
-		tell(sought{e, stat != nil && stat.EphemeralOwner != 0, err})
+		c.answer(err, sought{e, stat != nil && stat.EphemeralOwner != 0, err})
 	})
 }
 
-func (c *Candidate) expect(e expect, tell func(input)) {
+func (c *Candidate) expect(e expect) {
 	gone := func(_ []byte, _ *session.Stat, err error) {
 		if err != nil {
-			tell(refused{e})
+			c.tell(refused{e})
 		}
 	}
-	c.keep(&c.unexpect, c.session.Async(e.epoch).Watch(session.Join(c.place.dir, e.to), gone, gone))
-}
-
-// keep remembers how to cancel what goes on, in the place of an earlier one.
-func (c *Candidate) keep(in *func(), cancel func()) {
-	c.mu.Lock()
-	earlier := *in
-	*in = cancel
-	c.mu.Unlock()
-	if earlier != nil {
-		earlier()
-	}
+	c.owned.Keep(expect{}, owned.Func(c.session.Async(e.epoch).Watch(session.Join(c.place.dir, e.to), gone, gone)))
 }

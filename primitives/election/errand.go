@@ -238,7 +238,7 @@ func (e errand) looked(r reply) (errand, result) {
 // withdrawn follows a step of giving up.
 func (e errand) withdrawn(r reply) (errand, result) {
 	switch {
-	case over(r.err): // with the session
+	case session.Over(r.err): // with the session
 		return e, result{done: true}
 	case e.step == resigning && r.err == nil:
 		return e, result{done: true}

@@ -101,7 +101,7 @@ func (f *follower) followLine(requests client.Async, r session.Reading, tell fun
 		switch {
 		case err == nil:
 			tell(sighting{at: stat.Czxid, term: stat.Czxid, record: record{node: first, data: string(data)}})
-		case lost(err), over(err), isNoNode(err): // the children tell more
+		case session.Passing(err), session.Over(err), isNoNode(err): // the children tell more
 		default:
 			fail(err)
 		}

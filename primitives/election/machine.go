@@ -33,8 +33,8 @@ type (
 		err   error
 	}
 
-	// entered tells an observer of a new epoch.
-	entered struct{ epoch int }
+	// heard tells an observer what became of the session.
+	heard struct{ session.Event }
 
 	// leave is the command to end.
 	leave struct{}
@@ -80,7 +80,7 @@ type (
 func (placed) input()      {}
 func (sighted) input()     {}
 func (blinded) input()     {}
-func (entered) input()     {}
+func (heard) input()       {}
 func (leave) input()       {}
 func (resign) input()      {}
 func (acknowledge) input() {}
@@ -267,7 +267,7 @@ func (m machine) Step(in input) (machine, effects) {
 			t.see(in.sighting)
 		}
 	case blinded:
-		if in.epoch == t.follow && !over(in.err) {
+		if in.epoch == t.follow && !session.Over(in.err) {
 			t.end(in.err)
 		}
 	case leave:
@@ -299,7 +299,7 @@ func (m machine) Step(in input) (machine, effects) {
 			t.work.overdue = true
 			t.emit(Overrun{in.term})
 		}
-	case entered: // it is told with its place
+	case heard: // it is told with its place
 	}
 	t.settle()
 	return t.machine, t.out
@@ -503,9 +503,9 @@ func (t *turn) noted(in noted) {
 			t.acknowledged = true
 			t.see(sighting{at: in.zxid, term: in.of.term, record: record{node: in.of.node, data: t.data, acknowledged: true}})
 		}
-	case !ours, over(err), errors.Is(err, session.ErrNoNode):
+	case !ours, session.Over(err), errors.Is(err, session.ErrNoNode):
 		err = ErrNotLeading
-	case lost(err): // to do it twice does no harm
+	case session.Passing(err): // to do it twice does no harm
 		t.do(in.of)
 		return
 	}
@@ -535,8 +535,8 @@ func (t *turn) hands(of tenure, p phase) bool {
 func (t *turn) sought(in sought) {
 	switch {
 	case !t.hands(in.of.tenure, seeking):
-	case over(in.err): // we shall be deposed
-	case lost(in.err):
+	case session.Over(in.err): // we shall be deposed
+	case session.Passing(in.err):
 		t.do(in.of)
 	case in.err != nil || !in.exists:
 		err := in.err
@@ -553,12 +553,12 @@ func (t *turn) sought(in sought) {
 
 func (t *turn) handed(in handed) {
 	switch {
-	case !t.hands(in.of.tenure, offered), !t.place.Holding(), over(in.err), in.gone: // the place is told of its end
+	case !t.hands(in.of.tenure, offered), !t.place.Holding(), session.Over(in.err), in.gone: // the place is told of its end
 	case in.err == nil:
 		t.do(expect{in.of.tenure, in.of.to})
 	case in.nobody:
 		t.fallBack(ErrNoCandidate)
-	case lost(in.err): // to do it twice does no harm
+	case session.Passing(in.err): // to do it twice does no harm
 		t.do(in.of)
 	default:
 		t.fallBack(in.err)
@@ -592,14 +592,4 @@ func (t *turn) returned() {
 		t.do(inPlace{t.work.then})
 	}
 	t.wanted, t.work = false, work{}
-}
-
-// over reports whether an error means that the session is over: that is told otherwise.
-func over(err error) bool {
-	return errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed)
-}
-
-// lost reports whether a request, or its reply, was lost.
-func lost(err error) bool {
-	return errors.Is(err, session.ErrUnknownOutcome) || errors.Is(err, session.ErrDisconnected)
 }

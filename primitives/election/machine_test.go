@@ -36,7 +36,7 @@ func alphabet(m machine) []input {
 		sighted{m.follow + 1, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
 		blinded{m.follow, session.ErrNoAuth}, blinded{m.follow, session.ErrExpired},
 		leave{}, resign{}, resign{term: m.term}, acknowledge{}, transfer{node: other}, transfer{node: m.node},
-		lead{}, returned{}, overdue{m.work.term}, overdue{9}, refused{expect{h.tenure, h.to}}, entered{1},
+		lead{}, returned{}, overdue{m.work.term}, overdue{9}, refused{expect{h.tenure, h.to}}, heard{session.Connected{Epoch: 1}},
 	)
 	for _, err := range []error{nil, session.ErrNoNode, errUnknown, session.ErrExpired, session.ErrNoAuth} {
 		ins = append(ins,

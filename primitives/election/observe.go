@@ -1,12 +1,12 @@
 package election
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -16,7 +16,7 @@ type Observer struct {
 	place  *place
 	actor  *actors.Actor[input, LeaderChanged]
 	follow follower
-	cancel func() // of the subscription to the session's events
+	owned  owned.Set
 
 	mu   sync.Mutex
 	view view
@@ -43,18 +43,12 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 		Merge:   func(_, next LeaderChanged) (LeaderChanged, bool) { return next, true },
 	})
 	tell := func(in input) { _ = o.actor.Tell(in) }
-	o.cancel = s.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
-		switch ev := ev.(type) {
-		case session.Connected:
-			epoch := ev.Epoch
-			tell(entered{epoch})
-			o.follow.begin(client.Of(s).Async(epoch), func(s sighting) { tell(sighted{epoch, s}) }, func(err error) { tell(blinded{epoch, err}) })
-		case session.Closed:
-			tell(blinded{err: session.ErrClosed})
-		case session.Suspended, session.Resumed, session.Expired:
+	o.owned.Follow(s, func(ev session.Event) {
+		tell(heard{ev})
+		if c, ok := ev.(session.Connected); ok {
+			o.follow.begin(client.Of(s).Async(c.Epoch), func(s sighting) { tell(sighted{c.Epoch, s}) }, func(err error) { tell(blinded{c.Epoch, err}) })
 		}
-		return nil
-	})
+	}, nil)
 	return o, nil
 }
 
@@ -86,7 +80,7 @@ func (o *Observer) Err() error {
 // Close ends it. Changes that have not been received are discarded, but for the last one.
 // It may be called any number of times.
 func (o *Observer) Close() {
-	o.cancel()
+	o.owned.End()
 	o.actor.Close()
 	o.follow.close()
 }
@@ -118,8 +112,14 @@ func (w watcher) Step(in input) (watcher, actors.Effects[effect, LeaderChanged])
 		return w, out
 	}
 	switch in := in.(type) {
-	case entered:
-		w.epoch = in.epoch
+	case heard:
+		switch ev := in.Event.(type) {
+		case session.Connected:
+			w.epoch = ev.Epoch
+		case session.Closed:
+			w.ended, w.err = true, session.ErrClosed
+		case session.Suspended, session.Resumed, session.Expired:
+		}
 	case sighted:
 		var news bool
 		if in.epoch != w.epoch {
@@ -129,7 +129,7 @@ func (w watcher) Step(in input) (watcher, actors.Effects[effect, LeaderChanged])
 			out.Emit = append(out.Emit, w.view.event())
 		}
 	case blinded:
-		if in.epoch == 0 || in.epoch == w.epoch && !errors.Is(in.err, session.ErrExpired) {
+		if in.epoch == w.epoch && !session.Over(in.err) {
 			w.ended, w.err = true, in.err
 		}
 	case leave:

@@ -20,7 +20,8 @@ type Session interface {
 	Observer() session.Observer
 	Age() time.Duration
 
-	// Deadline is [actors.Deadline].
+	// After is [actors.After], Deadline is [actors.Deadline].
+	After(d time.Duration, f func()) (stop func())
 	Deadline(after time.Duration) time.Time
 }
 
@@ -37,6 +38,7 @@ type Async interface {
 	EnsurePath(path string, answer func(made bool, err error))
 	Withdraw(path string, answer func())
 	WithdrawAll(dir, prefix string, answer func())
+	Remove(r session.Removal, answer func(error)) (cancel func())
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
 
@@ -58,12 +60,17 @@ type live struct{ *session.Session }
 
 func (l live) Async(epoch int) Async { return requests{l.Session.Async(epoch)} }
 
-func (live) Deadline(after time.Duration) time.Time { return actors.Deadline(after) }
+func (live) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
+func (live) Deadline(after time.Duration) time.Time        { return actors.Deadline(after) }
 
 type requests struct{ session.Async }
 
 func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription {
 	return r.Async.Follow(path, aspect, lasting, tell)
+}
+
+func (r requests) Remove(what session.Removal, answer func(error)) (cancel func()) {
+	return what.Begin(r.Async, answer)
 }
 
 func (requests) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }

@@ -12,11 +12,11 @@ func Alphabet(m Machine, zxid int64) []Input {
 	at, own, ahead := m.attempt, m.rule.Name(m.guid())+"0000000005", m.rule.Name("ahead")+"0000000001"
 	mine, theirs, held := Target{Node: own}, Target{Node: ahead}, Target{own, Claim}
 	return []Input{
-		connected{1, 9},
-		suspended{},
-		resumed{},
-		expired{at.epoch},
-		closed{},
+		heard{session.Connected{Epoch: 1, ID: 9}},
+		heard{session.Suspended{}},
+		heard{session.Resumed{}},
+		heard{session.Expired{Epoch: at.epoch}},
+		heard{session.Closed{}},
 		joined{attempt: at, node: own, czxid: 7, children: 1},
 		joined{attempt: at, node: own, czxid: 7, children: 2},
 		watched{attempt: at, target: mine, czxid: 7, owner: m.session},

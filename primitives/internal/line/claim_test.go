@@ -29,7 +29,7 @@ func TestClaims(t *testing.T) {
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		ask     = claim{at, own, false}
 
-		hello    = connected{1, 9}
+		hello    = heard{session.Connected{Epoch: 1, ID: 9}}
 		sole     = []Input{hello, joined{at, own, 7, 1, ""}, mine} // claims at once
 		behind   = []Input{hello, joined{at, own, 7, 2, ""}, mine, listed{at, Sight{Names: []string{a, own}}}}
 		occupied = append(slices.Clone(sole), occupied{at})

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -247,7 +246,7 @@ func (w *pool) apply(a action) {
 	case "expire":
 		w.ends--
 		p := &w.parts[a.i]
-		p.mail = append(p.mail, expired{p.epoch})
+		p.mail = append(p.mail, heard{session.Expired{Epoch: p.epoch}})
 		w.dying = append(w.dying, p.id)
 		w.late = slices.DeleteFunc(w.late, func(l poolLate) bool { return l.session == p.id })
 		for _, r := range p.out { // withdrawals, which are answered
@@ -401,7 +400,7 @@ func (w *pool) connect(i int) {
 	p.up, p.epoch, p.id = true, p.count, w.ids
 	p.entries, p.armed, p.wire = map[string]poolEntry{}, map[string]bool{}, nil
 	w.follow(i, recordKey, watchTarget{attempt: attempt{p.epoch, -1}, target: Target{Until: Dependence}})
-	p.mail = append(p.mail, connected{p.epoch, p.id})
+	p.mail = append(p.mail, heard{session.Connected{Epoch: p.epoch, ID: p.id}})
 }
 
 func (w *pool) send(i int, r poolRequest) {
@@ -551,7 +550,7 @@ func (w *pool) fail(i int, r poolRequest, err error) {
 func (w *pool) cut(i int) {
 	p := &w.parts[i]
 	p.up = false
-	p.mail = append(p.mail, suspended{time.Time{}})
+	p.mail = append(p.mail, heard{session.Suspended{}})
 	var lost []poolRequest
 	for _, n := range p.wire {
 		if n.fired == "" {
@@ -580,7 +579,7 @@ func (w *pool) cut(i int) {
 func (w *pool) reconnect(i int) {
 	p := &w.parts[i]
 	p.up = true
-	p.mail = append(p.mail, resumed{})
+	p.mail = append(p.mail, heard{session.Resumed{}})
 	held := p.out
 	p.out = nil
 	for _, key := range slices.Sorted(maps.Keys(p.entries)) {
@@ -647,7 +646,7 @@ func (w *pool) step(i int) {
 
 // doomed reports whether a holder has yet to hear of its loss.
 func (w *pool) doomed(p *poolPart) bool {
-	return w.struck[p.node] || slices.ContainsFunc(p.mail, func(in Input) bool { _, ok := in.(expired); return ok })
+	return w.struck[p.node] || slices.ContainsFunc(p.mail, expires)
 }
 
 // check holds in every state: what is held is within the limit that was in force when

@@ -146,7 +146,7 @@ func TestLeasesMachine(t *testing.T) {
 	id := actorID(1)
 	own, at := Published(attemptGUID(id, 1))+"lease-0000000005", attempt{1, 1}
 	const a = "a-lease-0000000001"
-	hello := connected{1, 9}
+	hello := heard{session.Connected{Epoch: 1, ID: 9}}
 	waits := []Input{hello, joined{at, own, 7, 2, "1 unit"}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}}
 	holds := []Input{hello, joined{at, own, 7, 1, "1 unit"}}
 	for _, row := range []struct {

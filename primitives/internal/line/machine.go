@@ -70,15 +70,8 @@ type (
 	Look struct{}
 	// Take says that what the line is for is handed to us, whoever is ahead.
 	Take      struct{}
-	connected struct { // a session has been established
-		epoch   int
-		session int64
-	}
-	suspended struct{ deadline time.Time } // its connection is lost
-	resumed   struct{}                     // its connection is back
-	expired   struct{ epoch int }          // it is gone, with all its nodes
-	closed    struct{}                     // there will not be another
-	inspected struct {                     // answers inspectParent
+	heard     struct{ session.Event } // what became of the session
+	inspected struct {                // answers inspectParent
 		attempt
 		exists, empty bool
 	}
@@ -139,11 +132,7 @@ func (Leave) input()     {}
 func (Downgrade) input() {}
 func (Look) input()      {}
 func (Take) input()      {}
-func (connected) input() {}
-func (suspended) input() {}
-func (resumed) input()   {}
-func (expired) input()   {}
-func (closed) input()    {}
+func (heard) input()     {}
 func (inspected) input() {}
 func (made) input()      {}
 func (joined) input()    {}
@@ -250,8 +239,7 @@ func Withdraws(e Effect) bool {
 
 // Closes reports whether the input says that there will not be another session.
 func Closes(in Input) bool {
-	_, yes := in.(closed)
-	return yes
+	return in == Input(heard{session.Closed{}})
 }
 
 func do(e ...Effect) Effects { return Effects{Do: e} }
@@ -402,21 +390,8 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 		if m.state == waiting && m.rule.Claims() {
 			return m.first()
 		}
-	case connected:
-		if m.state == outside {
-			m.session, m.attempt.epoch = in.session, in.epoch
-			return m.enter()
-		}
-	case suspended:
-		return m.suspend(in.deadline)
-	case resumed:
-		return m.resume()
-	case expired:
-		if in.epoch == m.attempt.epoch {
-			return m.expire()
-		}
-	case closed:
-		return m.end(Lost{session.ErrClosed})
+	case heard:
+		return m.heard(in.Event)
 	case inspected:
 		if m.state == preparing {
 			return m.inspected(in.exists, in.empty)
@@ -467,6 +442,28 @@ func (m Machine) Step(in Input) (Machine, Effects) {
 	case failed:
 		return m.failed(in.what, in.err)
 	case Downgrade, announced: // above; nothing to do
+	}
+	return m, Effects{}
+}
+
+// heard follows what became of the session.
+func (m Machine) heard(ev session.Event) (Machine, Effects) {
+	switch ev := ev.(type) {
+	case session.Connected:
+		if m.state == outside {
+			m.session, m.attempt.epoch = ev.ID, ev.Epoch
+			return m.enter()
+		}
+	case session.Suspended:
+		return m.suspend(ev.Deadline)
+	case session.Resumed:
+		return m.resume()
+	case session.Expired:
+		if ev.Epoch == m.attempt.epoch {
+			return m.expire()
+		}
+	case session.Closed:
+		return m.end(Lost{session.ErrClosed})
 	}
 	return m, Effects{}
 }

@@ -160,7 +160,7 @@ func alphabet(m Machine) []Input {
 		ahead = Changed
 	}
 	later := time.Unix(1, 0)
-	ins := []Input{Leave{}, Downgrade{}, Look{}, connected{1, 1}, suspended{}, resumed{}, closed{}, expired{m.attempt.epoch}, expired{m.attempt.epoch + 1}}
+	ins := []Input{Leave{}, Downgrade{}, Look{}, heard{session.Connected{Epoch: 1, ID: 1}}, heard{session.Suspended{}}, heard{session.Resumed{}}, heard{session.Closed{}}, heard{session.Expired{Epoch: m.attempt.epoch}}, heard{session.Expired{Epoch: m.attempt.epoch + 1}}}
 	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
 		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
 			watched{at, deletion(own), 7, 1, false}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
@@ -462,8 +462,14 @@ func withdraws(out Effects) bool {
 
 // ends reports whether the session ends.
 func ends(in Input) bool {
-	_, gone := in.(expired)
-	return gone || in == Input(closed{})
+	return expires(in) || Closes(in)
+}
+
+// expires reports whether the session expires.
+func expires(in Input) bool {
+	h, ok := in.(heard)
+	_, expired := h.Event.(session.Expired)
+	return ok && expired
 }
 
 // denied reports whether it is certain that a claim has not been done.
@@ -478,7 +484,7 @@ func denied(in Input) bool {
 
 // inspectEnd returns in which way a Machine would not end, or "".
 func inspectEnd(m Machine) string {
-	if end, _ := m.Step(closed{}); !end.Ended() {
+	if end, _ := m.Step(heard{session.Closed{}}); !end.Ended() {
 		return "outlives its session"
 	}
 	left, out := m.Step(Leave{})
@@ -491,7 +497,7 @@ func inspectEnd(m Machine) string {
 	if m.state == leaving && len(out.Do) > 0 {
 		return "leaves twice"
 	}
-	end, _ := left.Step(expired{m.attempt.epoch})
+	end, _ := left.Step(heard{session.Expired{Epoch: m.attempt.epoch}})
 	if !end.Ended() {
 		return "leaves, and stands in line again after an expiry"
 	}
@@ -535,7 +541,7 @@ func TestDangers(t *testing.T) {
 		again   = attempt{1, 2}
 		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
 		zombie  = Published(attemptGUID(id, 1)) + "lock-0000000004"
-		hello   = connected{1, 9}
+		hello   = heard{session.Connected{Epoch: 1, ID: 9}}
 		create  = createNode{at, attemptGUID(id, 1), false}
 		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		mine    = watched{at, deletion(own), 7, 9, false}
@@ -551,7 +557,7 @@ func TestDangers(t *testing.T) {
 		failing = append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}) // leaving, and has said so
 	)
 	for _, row := range []dangerRow{
-		{danger: "nothing is asked without a session", in: resumed{}, state: outside},
+		{danger: "nothing is asked without a session", in: heard{session.Resumed{}}, state: outside},
 		{danger: "leaving before there is a session needs nobody", in: Leave{}, state: ended, emit: "released"},
 		{danger: "a warm parent costs no question", in: hello, state: joining, do: []Effect{create}},
 		{danger: "a cold parent is looked at", cold: true, in: hello, state: preparing, do: []Effect{inspectParent{at, true}}},
@@ -598,20 +604,20 @@ func TestDangers(t *testing.T) {
 		{danger: "first in line", before: behind, in: listed{at, Sight{Names: []string{own, "x-lock-0000000006", "config"}}}, state: held, emit: "acquired"},
 		{danger: "second in line", before: behind, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
 		{danger: "third in line watches the one ahead of the one ahead", before: behind, in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
-		{danger: "a second Waiting of the same position", before: append(slices.Clone(heir), suspended{}, resumed{}), in: listed{at, Sight{Names: []string{a, own}}}, state: waiting},
-		{danger: "a watch is moved, not multiplied", before: append(slices.Clone(third), suspended{}, resumed{}), in: listed{at, Sight{Names: []string{b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, deletion(b)}}, emit: "waiting"},
+		{danger: "a second Waiting of the same position", before: append(slices.Clone(heir), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{a, own}}}, state: waiting},
+		{danger: "a watch is moved, not multiplied", before: append(slices.Clone(third), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, deletion(b)}}, emit: "waiting"},
 		{danger: "own zombies are removed and do not count", before: doubt, in: listed{at, Sight{Names: []string{zombie, own}}}, state: held, do: []Effect{withdrawNode{at, zombie}}, emit: "acquired"},
 		{danger: "own zombies are removed while others are ahead", before: doubt, in: listed{at, Sight{Names: []string{zombie, a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}, withdrawNode{at, zombie}}, emit: "waiting"},
 
 		{danger: "the event is the grant", before: heir, in: gone{at, deletion(a)}, state: held, emit: "acquired"},
 		{danger: "no grant while the own watch is not confirmed", before: []Input{hello, joined{at, own, 7, 2, ""}, listed{at, Sight{Names: []string{a, own}}}}, in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "no grant by event after a suspension", before: append(slices.Clone(heir), suspended{}), in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "no grant by event while a list is under way", before: append(slices.Clone(heir), suspended{}, resumed{}), in: gone{at, deletion(a)}, state: waiting},
+		{danger: "no grant by event after a suspension", before: append(slices.Clone(heir), heard{session.Suspended{}}), in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "no grant by event while a list is under way", before: append(slices.Clone(heir), heard{session.Suspended{}}, heard{session.Resumed{}}), in: gone{at, deletion(a)}, state: waiting},
 		{danger: "the third is not the heir", before: third, in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "the one ahead is gone before it is watched", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "a node that was not watched at last", before: third, in: gone{at, deletion(b)}, state: waiting},
-		{danger: "what happened meanwhile?", before: heir, in: resumed{}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "one list at a time", before: behind, in: resumed{}, state: waiting},
+		{danger: "what happened meanwhile?", before: heir, in: heard{session.Resumed{}}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "one list at a time", before: behind, in: heard{session.Resumed{}}, state: waiting},
 		{danger: "a lost list is asked for again", before: behind, in: failed{listParent{at}, session.ErrDisconnected}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "a list that nobody asked for", before: heir, in: listed{at, Sight{Names: nil}}, state: waiting},
 		{danger: "the parent is gone and our node with it", before: behind, in: failed{listParent{at}, session.ErrNoNode}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
@@ -626,11 +632,11 @@ func TestDangers(t *testing.T) {
 		{danger: "leaving while clearing asks for nothing twice", before: cleared, in: Leave{}, state: leaving},
 		{danger: "and ends with it", before: append(slices.Clone(cleared), Leave{}), in: withdrawn{at, ""}, state: ended, emit: "released"},
 		{danger: "a zombie's end is not ours", before: append(slices.Clone(doubt), Leave{}), in: withdrawn{at, zombie}, state: leaving},
-		{danger: "a waiter's session expires", before: heir, in: expired{1}, state: outside},
-		{danger: "the expiry of another session", before: heir, in: expired{2}, state: waiting},
-		{danger: "an answer from the last session", before: append(slices.Clone(heir), expired{1}, connected{2, 10}), in: joined{at, own, 7, 1, ""}, state: joining},
+		{danger: "a waiter's session expires", before: heir, in: heard{session.Expired{Epoch: 1}}, state: outside},
+		{danger: "the expiry of another session", before: heir, in: heard{session.Expired{Epoch: 2}}, state: waiting},
+		{danger: "an answer from the last session", before: append(slices.Clone(heir), heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2, ID: 10}}), in: joined{at, own, 7, 1, ""}, state: joining},
 		{danger: "an event from the last attempt", before: append(slices.Clone(heir), gone{at, deletion(own)}), in: gone{at, deletion(a)}, state: joining},
-		{danger: "a second Connected", before: heir, in: connected{2, 10}, state: waiting},
+		{danger: "a second Connected", before: heir, in: heard{session.Connected{Epoch: 2, ID: 10}}, state: waiting},
 
 		{danger: "the holder's node is deleted", before: holder, in: gone{at, deletion(own)}, state: ended, emit: "lost"},
 		{danger: "the holder's node is gone before it is watched", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: ended, emit: "lost"},
@@ -638,15 +644,15 @@ func TestDangers(t *testing.T) {
 		{danger: "the holder's node is another one of that name", before: holder, in: watched{at, deletion(own), 8, 9, false}, state: ended, emit: "lost"},
 		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
 		{danger: "one last event", before: failing, in: withdrawn{at, own}, state: ended},
-		{danger: "one last event at the end of the session", before: failing, in: closed{}, state: ended},
+		{danger: "one last event at the end of the session", before: failing, in: heard{session.Closed{}}, state: ended},
 		{danger: "a watch that ended with its session is no loss of its own", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrClosed}, state: held},
 		{danger: "the holder's node is deleted, and there may be another", before: sole, in: gone{at, deletion(own)}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "the holder's session expires", before: holder, in: expired{1}, state: ended, emit: "lost"},
-		{danger: "the holder's session is closed", before: holder, in: closed{}, state: ended, emit: "lost"},
-		{danger: "the holder is cut off", before: holder, in: suspended{}, state: held, emit: "suspended"},
-		{danger: "and cut off again", before: append(slices.Clone(holder), suspended{}), in: suspended{}, state: held},
-		{danger: "and back", before: append(slices.Clone(holder), suspended{}), in: resumed{}, state: held, emit: "resumed"},
-		{danger: "back without having been away", before: holder, in: resumed{}, state: held},
+		{danger: "the holder's session expires", before: holder, in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
+		{danger: "the holder's session is closed", before: holder, in: heard{session.Closed{}}, state: ended, emit: "lost"},
+		{danger: "the holder is cut off", before: holder, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
+		{danger: "and cut off again", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Suspended{}}, state: held},
+		{danger: "and back", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: held, emit: "resumed"},
+		{danger: "back without having been away", before: holder, in: heard{session.Resumed{}}, state: held},
 
 		{danger: "a waiter leaves", before: heir, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}},
 		{danger: "the holder leaves", before: holder, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
@@ -658,8 +664,8 @@ func TestDangers(t *testing.T) {
 		{danger: "nor what it said before", before: append(slices.Clone(holder), Leave{}), in: watched{at, deletion(own), 8, 9, false}, state: leaving},
 		{danger: "a late list does not make it stay", before: append(slices.Clone(behind), Leave{}), in: listed{at, Sight{Names: []string{own}}}, state: leaving},
 		{danger: "the deletion is confirmed", before: append(slices.Clone(holder), Leave{}), in: withdrawn{at, own}, state: ended, emit: "released"},
-		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: expired{1}, state: ended, emit: "released"},
-		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: closed{}, state: ended, emit: "released"},
+		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "released"},
+		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: heard{session.Closed{}}, state: ended, emit: "released"},
 	} {
 		row.check(t, exclusive)
 	}
@@ -696,7 +702,7 @@ func TestDangersOfReaders(t *testing.T) {
 		guid    = attemptGUID(actorID(1), 1)
 		at      = attempt{1, 1}
 		own     = Published(guid) + "read-0000000005"
-		hello   = connected{1, 9}
+		hello   = heard{session.Connected{Epoch: 1, ID: 9}}
 		create  = createNode{at, guid, false}
 		plainly = createNode{at, guid, true}
 		list    = listParent{at}
@@ -752,7 +758,7 @@ func TestDangersOfDowngrades(t *testing.T) {
 		gives   = func(err error) answer { return answer{attempt: at, err: err} }
 		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
-		joins   = []Input{connected{1, 9}}
+		joins   = []Input{heard{session.Connected{Epoch: 1, ID: 9}}}
 		held_   = then(joins, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false})
 		heir    = then(joins, joined{at, own, 7, 2, ""}, watched{at, deletion(own), 7, 9, false}, seen(e, own))
 		under   = then(held_, Downgrade{})
@@ -797,14 +803,14 @@ func TestDangersOfDowngrades(t *testing.T) {
 		{danger: "and the answer comes too late", before: then(under, Leave{}), in: changed{at}, state: leaving},
 		{danger: "its end", before: then(under, Leave{}), in: withdrawn{at, ""}, state: ended, emit: "released"},
 		{danger: "leaving meanwhile in the background", background: true, before: under, in: Leave{}, state: ended, do: leaves, emit: "released"},
-		{danger: "the session expires meanwhile", before: under, in: expired{1}, state: ended, emit: "lost"},
-		{danger: "the session is closed meanwhile", before: under, in: closed{}, state: ended, emit: "lost"},
+		{danger: "the session expires meanwhile", before: under, in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
+		{danger: "the session is closed meanwhile", before: under, in: heard{session.Closed{}}, state: ended, emit: "lost"},
 		{danger: "the answer of a session that has ended", before: under, in: failed{change, session.ErrExpired}, state: held},
-		{danger: "cut off meanwhile", before: under, in: suspended{}, state: held, emit: "suspended"},
+		{danger: "cut off meanwhile", before: under, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
 	} {
 		row.check(t, writer)
 	}
-	row := dangerRow{danger: "nothing to downgrade", before: []Input{connected{1, 9}, joined{at, own, 7, 1, ""}}, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}}
+	row := dangerRow{danger: "nothing to downgrade", before: []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}}
 	row.check(t, exclusive)
 	row.check(t, reader)
 }
@@ -822,8 +828,8 @@ func TestDangersOfRevocation(t *testing.T) {
 		seen  = func(names ...string) listed { return listed{at, Sight{Names: names}} }
 		then  = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
-		holder = []Input{connected{1, 9}, joined{at, own, 7, 1, ""}}
-		waits  = []Input{connected{1, 9}, joined{at, own, 7, 2, ""}, mine, seen(a, own), mark}
+		holder = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}
+		waits  = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 2, ""}, mine, seen(a, own), mark}
 	)
 	for _, row := range []dangerRow{
 		{danger: "a mark while it is held", before: then(holder, mine), in: mark, state: held, emit: "revoked"},
@@ -833,7 +839,7 @@ func TestDangersOfRevocation(t *testing.T) {
 		{danger: "is told when it is held", before: then(waits[:2], mark, mine), in: seen(own), state: held, emit: "acquiredrevoked"},
 		{danger: "a mark while it waits: granted by event", before: waits, in: gone{at, deletion(a)}, state: held, emit: "acquiredrevoked"},
 		{danger: "a mark on the one ahead", before: waits[:4], in: marked{attempt: at, target: deletion(a)}, state: waiting},
-		{danger: "a mark while suspended", before: then(holder, mine, suspended{}), in: mark, state: held, emit: "revoked"},
+		{danger: "a mark while suspended", before: then(holder, mine, heard{session.Suspended{}}), in: mark, state: held, emit: "revoked"},
 		{danger: "forced while it waits: at the end of the line", before: waits, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
 		{danger: "and not revoked there", before: then(waits, gone{at, deletion(own)}), in: joined{again, other, 8, 1, ""}, state: held, do: []Effect{watchTarget{again, deletion(other)}}, emit: "acquired"},
 		{danger: "a mark from the last attempt", before: then(waits, gone{at, deletion(own)}, joined{again, other, 8, 1, ""}), in: mark, state: held},
@@ -843,7 +849,7 @@ func TestDangersOfRevocation(t *testing.T) {
 	}
 	number := Published(attemptGUID(id, 1)) + "write-0000000005"
 	reads := Published(attemptGUID(id, 1)) + "read-0000000005"
-	asked := []Input{connected{1, 9}, joined{at, number, 7, 1, ""}, watched{at, deletion(number), 7, 9, false}, marked{attempt: at, target: deletion(number)}}
+	asked := []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, number, 7, 1, ""}, watched{at, deletion(number), 7, 9, false}, marked{attempt: at, target: deletion(number)}}
 	for _, row := range []struct {
 		danger string
 		rule   Rule
@@ -855,7 +861,7 @@ func TestDangersOfRevocation(t *testing.T) {
 		{"forced before it is watched", exclusive, then(holder, mark), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, ErrRevoked},
 		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}), gone{at, deletion(own)}, ErrRevoked},
 		{"deleted, and nobody has asked", exclusive, then(holder, mine), gone{at, deletion(own)}, ErrNodeDeleted},
-		{"expired after it was asked for", exclusive, then(holder, mine, mark), expired{1}, session.ErrExpired},
+		{"expired after it was asked for", exclusive, then(holder, mine, mark), heard{session.Expired{Epoch: 1}}, session.ErrExpired},
 		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}), failed{changeNode{at, number, reads}, session.ErrNoNode}, ErrRevoked},
 		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}), gone{at, deletion(reads)}, ErrNodeDeleted},
 		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}), gone{at, deletion(reads)}, ErrRevoked},
@@ -882,7 +888,7 @@ func TestDangersOfClaims(t *testing.T) {
 		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
 		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
-		claims = []Input{connected{1, 9}, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false}}
+		claims = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false}}
 		holds  = then(claims, claimed{at, 20}, watched{at, theirs, 20, 9, false})
 		yields = then(claims, occupied{at})
 	)
@@ -908,7 +914,7 @@ func TestDangersOfClaims(t *testing.T) {
 		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
 		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}},
 		{danger: "a mark while claiming", before: then(claims, marked{attempt: at, target: deletion(own)}), in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquiredrevoked"},
-		{danger: "the session expires while claiming", before: claims, in: expired{1}, state: outside},
+		{danger: "the session expires while claiming", before: claims, in: heard{session.Expired{Epoch: 1}}, state: outside},
 	} {
 		row.check(t, claimant{exclusive})
 	}
@@ -921,12 +927,12 @@ func TestReasons(t *testing.T) {
 		in   Input
 		want error
 	}{
-		{expired{1}, session.ErrExpired},
-		{closed{}, session.ErrClosed},
+		{heard{session.Expired{Epoch: 1}}, session.ErrExpired},
+		{heard{session.Closed{}}, session.ErrClosed},
 		{gone{at, deletion(own)}, ErrNodeDeleted},
 		{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}, session.ErrNoAuth},
 	} {
-		_, out := script(New(actorID(1), exclusive, true, false), connected{1, 9}, joined{at, own, 7, 1, ""}, row.in)
+		_, out := script(New(actorID(1), exclusive, true, false), heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, row.in)
 		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) {
 			t.Errorf("%T: %v", row.in, out.Emit)
 		}
@@ -1064,15 +1070,15 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 	case "leave":
 		return Leave{}, nil
 	case "connected":
-		return connected{at.epoch, int64(val["session"])}, nil
+		return heard{session.Connected{Epoch: at.epoch, ID: int64(val["session"])}}, nil
 	case "suspended":
-		return suspended{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, nil
+		return heard{session.Suspended{Deadline: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}, nil
 	case "resumed":
-		return resumed{}, nil
+		return heard{session.Resumed{}}, nil
 	case "expired":
-		return expired{at.epoch}, nil
+		return heard{session.Expired{Epoch: at.epoch}}, nil
 	case "closed":
-		return closed{}, nil
+		return heard{session.Closed{}}, nil
 	case "inspected":
 		return inspected{at, !has("missing"), has("empty")}, nil
 	case "made":

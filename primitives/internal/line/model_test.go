@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
@@ -405,10 +404,10 @@ func (w *world) Apply(a action) {
 		w.reconnect(a.i)
 	case "expire":
 		w.left.ends--
-		w.finish(a.i, a.variant == 1, expired{w.links[a.i].epoch})
+		w.finish(a.i, a.variant == 1, heard{session.Expired{Epoch: w.links[a.i].epoch}})
 	case "close":
 		w.left.closes--
-		w.finish(a.i, a.variant == 1, closed{})
+		w.finish(a.i, a.variant == 1, heard{session.Closed{}})
 		for i, s := range w.s.sessions {
 			w.actors[i].asked = w.actors[i].asked || s == a.i
 		}
@@ -771,7 +770,7 @@ func (w *world) connect(i int) {
 	l := &w.links[i]
 	w.last++
 	*l = link{epoch: l.count + 1, count: l.count + 1, id: w.last}
-	w.tell(i, connected{l.epoch, l.id})
+	w.tell(i, heard{session.Connected{Epoch: l.epoch, ID: l.id}})
 }
 
 // submit takes a request from a Machine.
@@ -833,7 +832,7 @@ func (w *world) notice(i, variant int) {
 	l := &w.links[i]
 	l.state = down
 	if variant&1 == 1 {
-		w.tell(i, suspended{time.Time{}})
+		w.tell(i, heard{session.Suspended{}})
 	}
 	unknown := errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
 	again := []request{}
@@ -863,14 +862,14 @@ func (w *world) notice(i, variant int) {
 	}
 	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
 	if variant&1 == 0 {
-		w.tell(i, suspended{time.Time{}})
+		w.tell(i, heard{session.Suspended{}})
 	}
 }
 
 func (w *world) reconnect(i int) {
 	l := &w.links[i]
 	l.state = up
-	w.tell(i, resumed{})
+	w.tell(i, heard{session.Resumed{}})
 	var pending []request
 	for _, e := range slices.Clone(l.watches) {
 		n := w.find(e.node)
@@ -896,7 +895,7 @@ func (w *world) reconnect(i int) {
 func (w *world) finish(i int, told bool, in Input) {
 	l := &w.links[i]
 	err := session.ErrExpired
-	if _, ok := in.(closed); ok {
+	if Closes(in) {
 		err = session.ErrClosed
 	}
 	if told {
@@ -1014,11 +1013,7 @@ func (w *world) granted(i int) {
 func (w *world) doomed(i int) bool {
 	a := w.actors[i]
 	_, weaker, _ := a.rule.Downgrade(a.node, a.guid())
-	return a.dead || slices.Contains(w.struck, a.node) || slices.Contains(w.struck, weaker) || slices.ContainsFunc(a.mail, func(in Input) bool {
-		_, e := in.(expired)
-		_, c := in.(closed)
-		return e || c
-	})
+	return a.dead || slices.Contains(w.struck, a.node) || slices.Contains(w.struck, weaker) || slices.ContainsFunc(a.mail, ends)
 }
 
 // check holds in every state.
@@ -1209,6 +1204,21 @@ func (e *encoder) effect(do Effect) {
 	}
 }
 
+func (e *encoder) event(ev session.Event) {
+	switch ev := ev.(type) {
+	case session.Connected:
+		e.num(2, int64(ev.Epoch), ev.ID)
+	case session.Suspended:
+		e.num(3)
+	case session.Resumed:
+		e.num(4)
+	case session.Expired:
+		e.num(5, int64(ev.Epoch))
+	case session.Closed:
+		e.num(6)
+	}
+}
+
 func (e *encoder) input(in Input) {
 	if a, ok := in.(interface{ of() attempt }); ok {
 		e.attempt(a.of())
@@ -1216,16 +1226,8 @@ func (e *encoder) input(in Input) {
 	switch in := in.(type) {
 	case Leave:
 		e.num(1)
-	case connected:
-		e.num(2, int64(in.epoch), in.session)
-	case suspended:
-		e.num(3)
-	case resumed:
-		e.num(4)
-	case expired:
-		e.num(5, int64(in.epoch))
-	case closed:
-		e.num(6)
+	case heard:
+		e.event(in.Event)
 	case inspected:
 		e.num(7)
 		e.flag(in.exists, in.empty)

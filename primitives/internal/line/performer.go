@@ -2,11 +2,10 @@ package line
 
 import (
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -20,7 +19,12 @@ type Recipe struct {
 
 	// Ways, if not nil, are those in which the recipe departs from the published one.
 	*Ways
+
+	owned *owned.Set // of the handle
 }
+
+// Owned returns what the handle owns: for timers that end with it.
+func (r *Recipe) Owned() *owned.Set { return r.owned }
 
 // Ways are how a recipe does what it does its own way. Where one is nil, the published
 // recipe is followed.
@@ -75,17 +79,7 @@ var published Ways //nolint:gochecknoglobals // it is constant
 type Performer struct {
 	*Recipe
 	session client.Session
-
-	mu      sync.Mutex
-	watches []watch
-	over    bool
-	cancel  func() // of the subscription to the session's events
-}
-
-// A watch is one that the machine has asked for.
-type watch struct {
-	target Target
-	sub    client.Subscription
+	owned   owned.Set // watches by their targets, among others
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -99,36 +93,19 @@ func (p *Performer) begin(s client.Session, r *Recipe) {
 	if r.Ways == nil {
 		r.Ways = &published
 	}
-	p.Recipe, p.session = r, s
+	p.Recipe, p.session, p.owned.Clock = r, s, s.After
+	r.owned = &p.owned
 }
 
 // Begin has the machine told what becomes of the session, which waits for ended before
 // it ends itself.
 func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
-	cancel := p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
-		switch ev := ev.(type) {
-		case session.Connected:
-			p.depend(ev.Epoch, tell)
-			tell(connected{epoch: ev.Epoch, session: ev.ID})
-		case session.Suspended:
-			tell(suspended{deadline: ev.Deadline})
-		case session.Resumed:
-			tell(resumed{})
-		case session.Expired:
-			tell(expired{epoch: ev.Epoch})
-		case session.Closed:
-			tell(closed{})
-			settled = ended
+	p.owned.Follow(p.session, func(ev session.Event) {
+		if c, ok := ev.(session.Connected); ok {
+			p.depend(c.Epoch, tell)
 		}
-		return settled
-	})
-	p.mu.Lock()
-	p.cancel = cancel
-	over := p.over
-	p.mu.Unlock()
-	if over {
-		cancel()
-	}
+		tell(heard{ev})
+	}, ended)
 }
 
 // depend has the machine told of changes of what its rule depends on: before it asks for
@@ -138,26 +115,11 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 		return
 	}
 	sub := p.session.Async(epoch).Follow(p.Depends(p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
-		if !errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrClosed) {
+		if !session.Over(err) {
 			tell(Look{})
 		}
 	})
-	p.keep(watch{Target{Until: Dependence}, sub})
-}
-
-// keep keeps what ends a watch in place of that of an earlier one.
-func (p *Performer) keep(w watch) {
-	p.unwatch(w.target)
-	p.mu.Lock()
-	over := p.over
-	if !over {
-		p.watches = slices.DeleteFunc(p.watches, func(w watch) bool { return w.sub.Over() })
-		p.watches = append(p.watches, w)
-	}
-	p.mu.Unlock()
-	if over {
-		w.sub.Cancel()
-	}
+	p.owned.Keep(Target{Until: Dependence}, sub)
 }
 
 // warmth returns under which name the session keeps what it knows of the parent.
@@ -168,21 +130,9 @@ func (r *Recipe) warmth() string {
 	return r.Warmth(r)
 }
 
-// End cancels what the performer listens to, when the machine has ended. It must not be
+// End cancels what the performer owns, when the machine has ended. It must not be
 // called with locks held that answers take.
-func (p *Performer) End() {
-	p.mu.Lock()
-	p.over = true
-	cancel, watches := p.cancel, p.watches
-	p.cancel, p.watches = nil, nil
-	p.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-	for _, w := range watches {
-		w.sub.Cancel()
-	}
-}
+func (p *Performer) End() { p.owned.End() }
 
 // Perform starts one thing that the machine asked for.
 func (p *Performer) Perform(e Effect, tell func(Input)) {
@@ -191,7 +141,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		if err != nil {
 			in = failed{e, err}
 		}
-		tell(in)
+		p.owned.Answer(err, func() { tell(in) })
 	}
 	switch e := e.(type) {
 	case inspectParent:
@@ -210,7 +160,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case watchTarget:
 		p.watch(requests, e, tell)
 	case unwatchTarget:
-		p.unwatch(e.target)
+		p.owned.Cancel(e.target)
 	case claim:
 		p.Claim(p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
 			if taken {
@@ -352,7 +302,7 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	case Gone, Changed:
 		sub = requests.Follow(path, session.AspectData, false, p.node(e, tell))
 	}
-	p.keep(watch{e.target, sub})
+	p.owned.Keep(e.target, sub)
 }
 
 // members returns what tells the machine of the names of the children.
@@ -397,9 +347,10 @@ func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, 
 // settled reports whether all that has happened to other nodes that are watched before the
 // target's end has been told.
 func (p *Performer) settled(target Target) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !slices.ContainsFunc(p.watches, func(w watch) bool { return w.target != target && w.sub.Unsettled() })
+	return !p.owned.Any(target, func(t owned.Thing) bool {
+		sub, ok := t.(client.Subscription)
+		return ok && sub.Unsettled()
+	})
 }
 
 // mark tells the machine of a mark of revocation. That of another's node is told too, and
@@ -414,20 +365,6 @@ func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 			in.deadline = p.session.Deadline(force)
 		}
 		tell(in)
-	}
-}
-
-func (p *Performer) unwatch(target Target) {
-	p.mu.Lock()
-	i := slices.IndexFunc(p.watches, func(w watch) bool { return w.target == target })
-	var sub client.Subscription
-	if i >= 0 {
-		sub = p.watches[i].sub
-		p.watches = slices.Delete(p.watches, i, i+1)
-	}
-	p.mu.Unlock()
-	if sub != nil {
-		sub.Cancel()
 	}
 }
 

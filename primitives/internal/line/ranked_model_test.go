@@ -186,8 +186,8 @@ func (w *rankedWorld) Key(to []byte) []byte {
 				fmt.Fprintf(b, "failed %T%+v %s;", in.what, in.what, in.err)
 			case Downgrade:
 				b.WriteString("downgrade;")
-			case Leave, Look, Take, announced, asked, changed, claimed, closed, connected, expired, gone, inspected, joined, listed, made,
-				marked, occupied, resumed, suspended, watched, withdrawn:
+			case Leave, Look, Take, announced, asked, changed, claimed, gone, heard, inspected, joined, listed, made,
+				marked, occupied, watched, withdrawn:
 				fmt.Fprintf(b, "%T%+v;", in, in)
 			}
 		}
@@ -626,7 +626,7 @@ func (w *rankedWorld) connect(i int) {
 	l := &w.links[i]
 	w.last++
 	*l = rankedLink{epoch: l.count + 1, count: l.count + 1, id: w.last}
-	w.tell(i, connected{l.epoch, l.id})
+	w.tell(i, heard{session.Connected{Epoch: l.epoch, ID: l.id}})
 }
 
 func (w *rankedWorld) submit(actor int, do Effect) {
@@ -668,7 +668,7 @@ func (w *rankedWorld) refuse(r rankedRequest, err error) {
 func (w *rankedWorld) notice(i int, late bool) {
 	l := &w.links[i]
 	l.state = down
-	w.tell(i, suspended{time.Time{}})
+	w.tell(i, heard{session.Suspended{}})
 	unknown := errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
 	again := []rankedRequest{}
 	for n, r := range append(l.lost, l.out...) {
@@ -693,7 +693,7 @@ func (w *rankedWorld) notice(i int, late bool) {
 func (w *rankedWorld) reconnect(i int) {
 	l := &w.links[i]
 	l.state = up
-	w.tell(i, resumed{})
+	w.tell(i, heard{session.Resumed{}})
 	var pending []rankedRequest
 	for _, e := range slices.Clone(l.watches) {
 		switch n := w.find(e.path()); {
@@ -711,7 +711,7 @@ func (w *rankedWorld) reconnect(i int) {
 // expire ends a session on the side of the client.
 func (w *rankedWorld) expire(i int) {
 	l := &w.links[i]
-	w.tell(i, expired{l.epoch})
+	w.tell(i, heard{session.Expired{Epoch: l.epoch}})
 	pending := slices.Concat(l.lost, l.out, l.held)
 	w.bereave(i)
 	for _, r := range pending {
@@ -726,8 +726,7 @@ func (w *rankedWorld) step(i int) {
 	in := a.mail[0]
 	a.mail = a.mail[1:]
 	before := a.attempt
-	_, ended := in.(expired)
-	doomed := ended || w.struckAny(i)
+	doomed := expires(in) || w.struckAny(i)
 	var out Effects
 	a.Machine, out = a.Step(in)
 	if a.Ended() {
@@ -784,10 +783,7 @@ func (w *rankedWorld) struckAny(i int) bool {
 // doomed reports whether a contender's claim is over, and it has yet to hear of it.
 func (w *rankedWorld) doomed(i int) bool {
 	a := w.actors[i]
-	return a.dead || slices.Contains(w.struck, a.node) || a.to != "" && slices.Contains(w.struck, a.to) || slices.ContainsFunc(a.mail, func(in Input) bool {
-		_, e := in.(expired)
-		return e
-	})
+	return a.dead || slices.Contains(w.struck, a.node) || a.to != "" && slices.Contains(w.struck, a.to) || slices.ContainsFunc(a.mail, expires)
 }
 
 func (w *rankedWorld) check() {

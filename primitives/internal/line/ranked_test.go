@@ -182,7 +182,7 @@ func TestRankedDangers(t *testing.T) {
 		free    = listed{at, Sight{Names: []string{own}}}
 		taken   = listed{at, Sight{Names: []string{own, rival}, Data: Standing{Holder: rival}.String()}}
 
-		enters    = []Input{connected{1, 9}, inspected{at, true, false}}
+		enters    = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, inspected{at, true, false}}
 		stands    = append(slices.Clone(enters), joined{attempt: at, node: own})
 		behind    = append(slices.Clone(stands), taken, mine)
 		first     = append(slices.Clone(stands), free, mine)

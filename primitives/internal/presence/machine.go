@@ -83,17 +83,10 @@ type (
 	}
 	// Insist is the command to replace at once what stands there, unless the node was told
 	// to stand.
-	Insist    struct{}
-	connected struct {
-		epoch   int
-		session int64
-		timeout time.Duration
-	}
-	suspended struct{ deadline time.Time }
-	resumed   struct{}
-	expired   struct{ epoch int }
-	closed    struct{}
-	saw       struct { // told at any time after follow
+	Insist struct{}
+	// heard tells what became of the session.
+	heard struct{ session.Event }
+	saw   struct { // told at any time after follow
 		epoch int
 		Sight
 	}
@@ -125,22 +118,18 @@ type (
 	patient struct{ n int } // answers wait
 )
 
-func (Leave) input()     {}
-func (Update) input()    {}
-func (Insist) input()    {}
-func (connected) input() {}
-func (suspended) input() {}
-func (resumed) input()   {}
-func (expired) input()   {}
-func (closed) input()    {}
-func (saw) input()       {}
-func (blind) input()     {}
-func (created) input()   {}
-func (done) input()      {}
-func (looked) input()    {}
-func (stored) input()    {}
-func (failed) input()    {}
-func (patient) input()   {}
+func (Leave) input()   {}
+func (Update) input()  {}
+func (Insist) input()  {}
+func (heard) input()   {}
+func (saw) input()     {}
+func (blind) input()   {}
+func (created) input() {}
+func (done) input()    {}
+func (looked) input()  {}
+func (stored) input()  {}
+func (failed) input()  {}
+func (patient) input() {}
 
 // An Effect is something to do about it.
 //
@@ -172,10 +161,9 @@ type (
 		turn
 		version int32
 	}
-	withdraw struct { // what is of the session, for at least so long
+	withdraw struct { // what is of the session, until it is gone
 		turn
 		session int64
-		long    time.Duration
 	}
 	follow struct{ epoch int } // answered by any number of saw, and blind
 	wait   struct {            // replaces an earlier one
@@ -317,35 +305,14 @@ func (m *stepper) take(in Input) {
 		if !m.joined {
 			m.takeOver, m.atOnce = true, true
 		}
-	case connected:
-		if m.turn.epoch == 0 {
-			m.turn.epoch, m.session, m.timeout = in.epoch, in.session, in.timeout
-			m.stalled = false
-		}
-	case suspended:
-		m.offline = true
-		if m.joined && !m.suspended {
-			m.suspended = true
-			m.emit(Suspended{in.deadline})
-		}
-	case resumed:
-		m.offline, m.doubt = false, true
-		m.waiting, m.impatient = 0, false // ghosts live longer while the servers cannot be reached
-	case expired:
-		if in.epoch == m.turn.epoch {
-			m.expire()
-		}
-	case closed:
-		if !m.leaving {
-			m.why = session.ErrClosed
-		}
-		m.end()
+	case heard:
+		m.heard(in.Event)
 	case saw:
 		if in.epoch == m.turn.epoch {
 			m.seen = in.Sight
 		}
 	case blind:
-		if in.epoch == m.turn.epoch && !over(in.err) {
+		if in.epoch == m.turn.epoch && !session.Over(in.err) {
 			m.leave(in.err)
 		}
 	case patient:
@@ -374,6 +341,35 @@ func (m *stepper) take(in Input) {
 		if m.answered(in.turn) {
 			m.fail(in.err)
 		}
+	}
+}
+
+// heard follows what became of the session.
+func (m *stepper) heard(ev session.Event) {
+	switch ev := ev.(type) {
+	case session.Connected:
+		if m.turn.epoch == 0 {
+			m.turn.epoch, m.session, m.timeout = ev.Epoch, ev.ID, ev.Timeout
+			m.stalled = false
+		}
+	case session.Suspended:
+		m.offline = true
+		if m.joined && !m.suspended {
+			m.suspended = true
+			m.emit(Suspended{ev.Deadline})
+		}
+	case session.Resumed:
+		m.offline, m.doubt = false, true
+		m.waiting, m.impatient = 0, false // ghosts live longer while the servers cannot be reached
+	case session.Expired:
+		if ev.Epoch == m.turn.epoch {
+			m.expire()
+		}
+	case session.Closed:
+		if !m.leaving {
+			m.why = session.ErrClosed
+		}
+		m.end()
 	}
 }
 
@@ -467,11 +463,6 @@ func (m *stepper) give(rev int, err error) {
 	}
 }
 
-// over reports whether a request failed with its session.
-func over(err error) bool {
-	return errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed)
-}
-
 func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
@@ -481,7 +472,7 @@ func (m *stepper) fail(err error) {
 	was := m.asked
 	m.asked, m.orphan = nothing, false
 	switch {
-	case over(err):
+	case session.Over(err):
 		m.stalled = true
 	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
 		m.doubt = true
@@ -493,14 +484,14 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
-	case busy(err) && !m.leaving:
+	case session.Busy(err) && !m.leaving:
 		m.doubt = true
 	case was == withdrawing:
 		m.undeleted = err
 		m.end()
 	case m.leaving && (was == looking || was == marking && m.aim.Owner == m.session || was == deleting):
 		m.ask(withdrawing)
-		m.do(withdraw{m.turn, m.session, m.timeout})
+		m.do(withdraw{m.turn, m.session})
 	case m.leaving:
 		m.end()
 	case was == marking, was == taking && isAny(err, session.ErrNoAuth):
@@ -508,14 +499,6 @@ func (m *stepper) fail(err error) {
 	default:
 		m.leave(err)
 	}
-}
-
-// busy reports whether a server could not do a request that it may do later. The answer comes
-// after a pause.
-func busy(err error) bool {
-	const operationTimeout, throttled = -7, -127
-	var e *session.ServerError
-	return errors.As(err, &e) && (e.Code == operationTimeout || e.Code == throttled)
 }
 
 // refuse gives up to store what the server does not accept.

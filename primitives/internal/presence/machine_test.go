@@ -16,11 +16,11 @@ import (
 func alphabet(m Machine) []Input {
 	ins := []Input{
 		Leave{},
-		connected{m.turn.epoch + 1, 1, time.Second},
-		suspended{},
-		resumed{},
-		expired{m.turn.epoch},
-		closed{},
+		heard{session.Connected{Epoch: m.turn.epoch + 1, ID: 1, Timeout: time.Second}},
+		heard{session.Suspended{}},
+		heard{session.Resumed{}},
+		heard{session.Expired{Epoch: m.turn.epoch}},
+		heard{session.Closed{}},
 		blind{m.turn.epoch, session.ErrNoAuth},
 		blind{m.turn.epoch, session.ErrExpired},
 		patient{m.waits},
@@ -224,15 +224,17 @@ func TestRows(t *testing.T) {
 		leave   = func(Machine) Input { return Leave{} }
 		late    = func(m Machine) Input { return patient{m.waits} }
 		early   = func(m Machine) Input { return patient{m.waits - 1} }
-		cut     = func(Machine) Input { return suspended{} }
-		back    = func(Machine) Input { return resumed{} }
-		expires = func(m Machine) Input { return expired{m.turn.epoch} }
-		anew    = func(m Machine) Input { return connected{m.turn.n + 1, 1, time.Second} }
-		ok      = func(m Machine) Input { return created{m.turn, 50, birth} }
-		did     = func(m Machine) Input { return done{m.turn} }
-		update  = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
-		insist  = func(Machine) Input { return Insist{} }
-		same    = func(Machine) Input { return Update{"a", actors.Reply[error]{}} }
+		cut     = func(Machine) Input { return heard{session.Suspended{}} }
+		back    = func(Machine) Input { return heard{session.Resumed{}} }
+		expires = func(m Machine) Input { return heard{session.Expired{Epoch: m.turn.epoch}} }
+		anew    = func(m Machine) Input {
+			return heard{session.Connected{Epoch: m.turn.n + 1, ID: 1, Timeout: time.Second}}
+		}
+		ok     = func(m Machine) Input { return created{m.turn, 50, birth} }
+		did    = func(m Machine) Input { return done{m.turn} }
+		update = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
+		insist = func(Machine) Input { return Insist{} }
+		same   = func(Machine) Input { return Update{"a", actors.Reply[error]{}} }
 	)
 	fails := func(err error) func(Machine) Input { return func(m Machine) Input { return failed{m.turn, err} } }
 	looks := func(s Sight) func(Machine) Input { return func(m Machine) Input { return looked{m.turn, s} } }
@@ -342,7 +344,7 @@ func TestRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.data, c.config.rev = "a", 1
-			m, _ := c.config.Step(connected{1, 1, time.Second})
+			m, _ := c.config.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 			var out Effects
 			for _, in := range c.ins {
 				m, out = m.Step(in(m))
@@ -362,7 +364,7 @@ func TestRows(t *testing.T) {
 
 // Looks of one who leaves ask for no permission.
 func TestLeavingLooksWithoutPermission(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(connected{1, 1, time.Second})
+	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 	m, _ = m.Step(failed{m.turn, session.ErrUnknownOutcome})
 	m, out := m.Step(failed{m.turn, session.ErrNoAuth})
 	if want := (look{m.turn, false, true}); len(out.Do) != 1 || out.Do[0] != want {
@@ -372,7 +374,7 @@ func TestLeavingLooksWithoutPermission(t *testing.T) {
 
 // Whether a node stood is what it was when it was to be given up.
 func TestStood(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(connected{1, 1, time.Second})
+	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 	early, _ := m.Step(Leave{})
 	early, _ = early.Step(created{m.turn, 7, birth})
 	m, _ = m.Step(created{m.turn, 7, birth})
@@ -388,7 +390,7 @@ func TestStood(t *testing.T) {
 	if !successor.Stood() || !successor.Ended() {
 		t.Errorf("%v", successor)
 	}
-	m, _ = m.Step(expired{1})
+	m, _ = m.Step(heard{session.Expired{Epoch: 1}})
 	if early.Stood() || !m.Stood() || !m.Ended() || m.Err() != nil || !errors.Is(m.Reason(), ErrLeft) {
 		t.Errorf("%v, %v", early, m)
 	}
@@ -396,7 +398,7 @@ func TestStood(t *testing.T) {
 
 // What the server does not accept is no reason to drop what was asked for later.
 func TestRefusal(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(connected{1, 1, time.Second})
+	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 	m, _ = m.Step(created{m.turn, 7, birth})
 	m, _ = m.Step(Update{"b", actors.Reply[error]{}})
 	m, _ = m.Step(Update{"c", actors.Reply[error]{}})

@@ -244,7 +244,7 @@ func (w *world) Apply(by action) {
 			break
 		}
 		a.state, a.news, a.stood = up, true, w.node.owner == a.id()
-		a.mail = append(a.mail, resumed{})
+		a.mail = append(a.mail, heard{session.Resumed{}})
 		a.out, a.held = a.held, nil
 	case "leave":
 		a.asked = true
@@ -401,14 +401,14 @@ func (w *world) connect(i int) {
 	a.count++
 	a.epoch, a.state, a.killed, a.follows, a.stood, a.passed = a.count, up, false, false, false, ghost{}
 	a.ids = append(a.ids, w.last)
-	a.mail = append(a.mail, connected{a.epoch, w.last, time.Second})
+	a.mail = append(a.mail, heard{session.Connected{Epoch: a.epoch, ID: w.last, Timeout: time.Second}})
 }
 
 func (w *world) expire(a *contender) {
 	for _, e := range slices.Concat(a.lost, a.out, a.held) {
 		a.mail = append(a.mail, failed{turnOf(e), session.ErrExpired})
 	}
-	a.mail = append(a.mail, expired{a.epoch})
+	a.mail = append(a.mail, heard{session.Expired{Epoch: a.epoch}})
 	a.epoch, a.state, a.out, a.lost, a.held = 0, down, nil, nil, nil
 }
 
@@ -416,7 +416,7 @@ func (w *world) expire(a *contender) {
 func (w *world) notice(a *contender, first bool) {
 	a.state = down
 	if first {
-		a.mail = append(a.mail, suspended{})
+		a.mail = append(a.mail, heard{session.Suspended{}})
 	}
 	for _, e := range slices.Concat(a.lost, a.out) {
 		err := errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
@@ -431,7 +431,7 @@ func (w *world) notice(a *contender, first bool) {
 	}
 	a.out, a.lost = nil, nil
 	if !first {
-		a.mail = append(a.mail, suspended{})
+		a.mail = append(a.mail, heard{session.Suspended{}})
 	}
 }
 
@@ -506,8 +506,10 @@ func (w *world) step(i int) {
 		if in.n == a.waiting {
 			a.passed = a.timed
 		}
-	case resumed:
-		a.passed = ghost{}
+	case heard:
+		if isResumed(in) {
+			a.passed = ghost{}
+		}
 	}
 	was := a.Machine
 	next, out := a.Step(in)
@@ -535,7 +537,7 @@ func (w *world) step(i int) {
 	}
 }
 
-func isResumed(in Input) bool { _, ok := in.(resumed); return ok }
+func isResumed(in Input) bool { return in == Input(heard{session.Resumed{}}) }
 
 // check holds in every state: when all is quiet, everybody is where it should be, and
 // nothing is left behind.

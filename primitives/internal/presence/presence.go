@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -23,21 +24,13 @@ type Node struct {
 	session  client.Session
 	path     string
 	registry *registry
-	end      sync.Once
 	kept     any           // its handle
 	started  chan struct{} // closed when that is complete
 
-	mu          sync.Mutex
-	over        bool
-	unsubscribe func()
-	stopWaiting func()
-	following   int           // the epoch
-	pause       time.Duration // after the last answer
-	sub         client.Subscription
-}
+	owned owned.Set
 
-// How long to wait before what a server did not do is tried again.
-const shortest, longest = 20 * time.Millisecond, 5 * time.Second
+	following int // the epoch; of the goroutine of the actor
+}
 
 // A registry is what is known of a session by those who keep nodes in it.
 type registry struct {
@@ -84,35 +77,15 @@ func newMachine(data []byte, config Config) Machine {
 }
 
 func newNode(s client.Session, path string) *Node {
-	return &Node{session: s, path: path, registry: registryOf(s)}
+	n := &Node{session: s, path: path, registry: registryOf(s)}
+	n.owned.Clock = s.After
+	return n
 }
 
 // Begin has the machine told what becomes of the session, which waits for ended before
 // it ends itself.
 func (n *Node) Begin(tell func(Input), ended <-chan struct{}) {
-	cancel := n.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
-		switch ev := ev.(type) {
-		case session.Connected:
-			tell(connected{ev.Epoch, ev.ID, ev.Timeout})
-		case session.Suspended:
-			tell(suspended{ev.Deadline})
-		case session.Resumed:
-			tell(resumed{})
-		case session.Expired:
-			tell(expired{ev.Epoch})
-		case session.Closed:
-			tell(closed{})
-			settled = ended
-		}
-		return settled
-	})
-	n.mu.Lock()
-	n.unsubscribe = cancel
-	over := n.over
-	n.mu.Unlock()
-	if over {
-		cancel()
-	}
+	n.owned.Follow(n.session, func(ev session.Event) { tell(heard{ev}) }, ended)
 }
 
 // End gives up the claim to the path, when the machine has ended.
@@ -122,21 +95,7 @@ func (n *Node) End() {
 		delete(n.registry.claims, n.path)
 	}
 	n.registry.mu.Unlock()
-	n.mu.Lock()
-	n.over = true
-	cancel, stop, sub := n.unsubscribe, n.stopWaiting, n.sub
-	n.mu.Unlock()
-	n.end.Do(func() {
-		if cancel != nil {
-			cancel()
-		}
-		if stop != nil {
-			stop()
-		}
-		if sub != nil {
-			sub.Cancel()
-		}
-	})
+	n.owned.End()
 }
 
 // Perform starts one thing that the machine asked for.
@@ -145,11 +104,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		if err != nil {
 			in = failed{t, err}
 		}
-		if pause := n.rest(err); pause > 0 {
-			n.in(t).After(pause, func() { tell(in) })
-			return
-		}
-		tell(in)
+		n.owned.Answer(err, func() { tell(in) })
 	}
 	switch e := e.(type) {
 	case create:
@@ -176,30 +131,12 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
-		stop := n.session.Async(0).After(e.long, func() { tell(patient{e.n}) })
-		n.mu.Lock()
-		n.stopWaiting, stop = stop, n.stopWaiting
-		n.mu.Unlock()
-		if stop != nil {
-			stop()
-		}
+		n.owned.After(wait{}, e.long, func() { tell(patient{e.n}) })
 	case answer:
 		for _, r := range e.replies {
 			r.Give(e.err)
 		}
 	}
-}
-
-// rest returns how long to wait before the machine may try again, which is longer each time.
-func (n *Node) rest(err error) time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !busy(err) {
-		n.pause = 0
-		return 0
-	}
-	n.pause = min(max(2*n.pause, shortest), longest)
-	return n.pause
 }
 
 func (n *Node) in(t turn) client.Async { return n.session.Async(t.epoch) }
@@ -267,13 +204,10 @@ func (n *Node) sight(data []byte, stat *session.Stat) Sight {
 
 // follow watches the node, once in each epoch.
 func (n *Node) follow(epoch int, tell func(Input)) {
-	n.mu.Lock()
-	begun := n.following == epoch
-	n.following = epoch
-	n.mu.Unlock()
-	if begun {
+	if n.following == epoch {
 		return
 	}
+	n.following = epoch
 	sub := n.session.Async(epoch).Follow(n.path, session.AspectData, true, func(r session.Reading, err error) {
 		if err != nil {
 			tell(blind{epoch, err})
@@ -281,40 +215,21 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 		}
 		tell(saw{epoch, n.sight(r.Data, r.Stat)})
 	})
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.sub = sub
+	n.owned.Keep(follow{}, sub)
 }
 
-// withdraw deletes the node if it is of the session, and tries until that is done, or
-// the epoch over: [session.Async.Withdraw] would delete whatever stands there. It answers
-// then, or when it has tried for long enough, with the error.
+// withdraw deletes the node if it is of the session, also after the end, until a later handle
+// keeps the path: it may have taken over this very node.
 func (n *Node) withdraw(e withdraw, answer func(error)) {
-	requests, until, pause := n.in(e.turn), n.session.Age()+e.long, shortest
-	var once sync.Once
-	var try func()
-	again := func(err error) {
-		switch {
-		case err == nil, over(err):
-			once.Do(func() { answer(nil) })
-		case isAny(err, session.ErrDisconnected, session.ErrUnknownOutcome, session.ErrBadVersion, session.ErrNoNode):
-			try()
-		default: // until somebody has changed an ACL
-			if n.session.Age() > until {
-				once.Do(func() { answer(err) })
-			}
-			pause = min(2*pause, longest)
-			requests.After(pause, try)
-		}
-	}
-	try = func() {
-		requests.Exists(n.path, func(stat *session.Stat, err error) {
-			if err != nil || stat == nil || stat.EphemeralOwner != e.session {
-				again(err)
-				return
-			}
-			requests.Delete(n.path, stat.Version, again)
-		})
-	}
-	try()
+	n.in(e.turn).Remove(session.Removal{Path: n.path, Contested: true, Is: func(stat *session.Stat) bool {
+		return stat.EphemeralOwner == e.session && !n.replaced()
+	}}, answer)
+}
+
+// replaced reports whether a later handle keeps the path.
+func (n *Node) replaced() bool {
+	n.registry.mu.Lock()
+	defer n.registry.mu.Unlock()
+	later := n.registry.claims[n.path]
+	return later != nil && later != n
 }

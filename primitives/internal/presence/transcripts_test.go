@@ -93,15 +93,15 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 	case "update":
 		return Update{s.Data, actors.Reply[error]{}}, nil
 	case "connected":
-		return connected{int(val["epoch"]), val["session"], 10 * time.Second}, nil
+		return heard{session.Connected{Epoch: int(val["epoch"]), ID: val["session"], Timeout: 10 * time.Second}}, nil
 	case "suspended":
-		return suspended{}, nil
+		return heard{session.Suspended{}}, nil
 	case "resumed":
-		return resumed{}, nil
+		return heard{session.Resumed{}}, nil
 	case "expired":
-		return expired{m.turn.epoch}, nil
+		return heard{session.Expired{Epoch: m.turn.epoch}}, nil
 	case "closed":
-		return closed{}, nil
+		return heard{session.Closed{}}, nil
 	case "saw":
 		return saw{m.turn.epoch, s}, nil
 	case "looked":

@@ -1,0 +1,163 @@
+// Package owned keeps what a handle of a recipe has beside its machine: the events of the
+// session, watches and timers. All of it ends with the handle, once.
+package owned
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Thing is something that goes on until it is cancelled, like a [session.Subscription].
+type Thing interface{ Cancel() }
+
+// A Func is a Thing that the function cancels.
+type Func func()
+
+// Cancel implements [Thing].
+func (f Func) Cancel() { f() }
+
+// A Set is what one handle owns. The zero Set is ready for use. A Set is safe for concurrent
+// use; its methods must not be called with locks held that the things take.
+type Set struct {
+	// Clock, if not nil, is asked for timers instead of [actors.After].
+	Clock func(d time.Duration, f func()) (stop func())
+
+	mu    sync.Mutex
+	items []item
+	over  bool          // set by End. While set, nothing is kept.
+	pause time.Duration // after the last answer, see [Set.Answer]
+}
+
+type item struct {
+	key   any
+	thing Thing
+}
+
+// A Session is a [session.Session].
+type Session interface {
+	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
+}
+
+// events is the key of the subscription to the events of the session.
+type events struct{}
+
+// Follow has tell told of every event of the session, beginning with its present state. The
+// session waits for ended, if it is not nil, before it ends itself on the server.
+func (s *Set) Follow(of Session, tell func(session.Event), ended <-chan struct{}) {
+	s.Keep(events{}, Func(of.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
+		tell(ev)
+		if _, closed := ev.(session.Closed); closed {
+			return ended
+		}
+		return nil
+	})))
+}
+
+// Keep keeps a thing until the end, in place of the one with the same key, which is
+// cancelled.
+func (s *Set) Keep(key any, thing Thing) {
+	s.mu.Lock()
+	last := s.remove(key)
+	if s.over {
+		last = thing
+	} else {
+		s.items = append(s.items, item{key, thing})
+	}
+	s.mu.Unlock()
+	if last != nil {
+		last.Cancel()
+	}
+}
+
+// Cancel cancels the thing with the key, if there is one.
+func (s *Set) Cancel(key any) {
+	s.mu.Lock()
+	last := s.remove(key)
+	s.mu.Unlock()
+	if last != nil {
+		last.Cancel()
+	}
+}
+
+// remove takes out the thing with the key, and things that are over by themselves.
+func (s *Set) remove(key any) (last Thing) {
+	s.items = slices.DeleteFunc(s.items, func(i item) bool {
+		if i.key == key {
+			last = i.thing
+			return true
+		}
+		t, ends := i.thing.(interface{ Over() bool })
+		return ends && t.Over()
+	})
+	return last
+}
+
+// Any reports whether a thing with another key has the property.
+func (s *Set) Any(except any, property func(Thing) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.items, func(i item) bool { return i.key != except && property(i.thing) })
+}
+
+// After calls f when d has passed, unless the set ends first, or another timer with the key
+// is started.
+func (s *Set) After(key any, d time.Duration, f func()) {
+	t, after := new(timer), s.Clock
+	if after == nil {
+		after = actors.After
+	}
+	t.stop = after(d, func() {
+		t.fired.Store(true)
+		f()
+	})
+	s.Keep(key, t)
+}
+
+type timer struct {
+	stop  func()
+	fired atomic.Bool
+}
+
+func (t *timer) Cancel()    { t.stop() }
+func (t *timer) Over() bool { return t.fired.Load() }
+
+// How long to pause before a request is repeated.
+const shortest, longest = 20 * time.Millisecond, 5 * time.Second
+
+// Answer calls f, which answers the machine with an error of a request, or nil: after a pause if
+// the server was busy, so that the machine may repeat the request at once. The pause grows
+// from one busy answer to the next.
+func (s *Set) Answer(err error, f func()) {
+	if pause := s.rest(err); pause > 0 {
+		s.After(new(int), pause, f)
+		return
+	}
+	f()
+}
+
+func (s *Set) rest(err error) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !session.Busy(err) {
+		s.pause = 0
+		return 0
+	}
+	s.pause = min(max(2*s.pause, shortest), longest)
+	return s.pause
+}
+
+// End cancels everything.
+func (s *Set) End() {
+	s.mu.Lock()
+	items := s.items
+	s.items, s.over = nil, true
+	s.mu.Unlock()
+	for _, i := range items {
+		i.thing.Cancel()
+	}
+}

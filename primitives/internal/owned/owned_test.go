@@ -1,0 +1,107 @@
+package owned
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A thing counts how often it was cancelled.
+type thing struct {
+	cancelled int
+	over      bool
+}
+
+func (t *thing) Cancel()    { t.cancelled++ }
+func (t *thing) Over() bool { return t.over }
+
+func TestThingsEndOnce(t *testing.T) {
+	var s Set
+	var first, second, third, late thing
+	s.Keep("a", &first)
+	s.Keep("a", &second)
+	s.Keep("b", &third)
+	if !s.Any("a", func(x Thing) bool { return x == &third }) || s.Any("b", func(x Thing) bool { return x == &third }) {
+		t.Error("Any looks at the wrong things")
+	}
+	s.Cancel("b")
+	s.Cancel("b")
+	s.End()
+	s.End()
+	s.Keep("c", &late)
+	for i, x := range []thing{first, second, third, late} {
+		if x.cancelled != 1 {
+			t.Errorf("thing %d was cancelled %d times", i, x.cancelled)
+		}
+	}
+}
+
+func TestWhatIsOverIsNotKept(t *testing.T) {
+	var s Set
+	for range 100 {
+		s.Keep(new(int), &thing{over: true})
+	}
+	if len(s.items) > 1 {
+		t.Errorf("%d things that are over", len(s.items))
+	}
+}
+
+func TestTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Set
+		fired := make(map[string]int)
+		for _, key := range []string{"replaced", "replaced", "fires", "cancelled"} {
+			s.After(key, time.Second, func() { fired[key]++ })
+		}
+		s.Cancel("cancelled")
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		s.Cancel("those that have fired")
+		if fired["replaced"] != 1 || fired["fires"] != 1 || fired["cancelled"] != 0 || len(s.items) > 0 {
+			t.Errorf("%v, and %d are left", fired, len(s.items))
+		}
+		s.After("late", time.Second, func() { t.Error("it fired after the end") })
+		s.End()
+		<-time.After(2 * time.Second)
+	})
+}
+
+// TestPauses: answers of a busy server come after pauses that grow, all others at once, and none
+// after the end.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Set
+		busy := &session.ServerError{Code: -127}
+		after := func(err error) time.Duration {
+			answered, began := make(chan struct{}), time.Now()
+			s.Answer(err, func() { close(answered) })
+			<-answered
+			return time.Since(began)
+		}
+		for i, want := range []time.Duration{shortest, 2 * shortest, 4 * shortest} {
+			if got := after(busy); got != want {
+				t.Errorf("pause %d: %v, want %v", i, got, want)
+			}
+		}
+		for range 20 {
+			if got := after(busy); got > longest {
+				t.Errorf("%v", got)
+			}
+		}
+		if got := after(session.ErrNoNode); got != 0 {
+			t.Errorf("%v", got)
+		}
+		if got := after(busy); got != shortest {
+			t.Errorf("after another answer: %v", got)
+		}
+		s.Answer(busy, func() { t.Error("an answer after the end") })
+		s.End()
+		<-time.After(time.Minute)
+	})
+}

@@ -1,0 +1,334 @@
+package session_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// removed begins a removal, and waits for its answer.
+func removed(s *session.Session, r session.Removal) error {
+	answer := make(chan error, 1)
+	r.Begin(s.Async(0), func(err error) { answer <- err })
+	return <-answer
+}
+
+// TestLaterNodeStays: a removal whose reply was lost does not delete a node that was made at
+// the path since then.
+func TestLaterNodeStays(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/me", []byte("first"), session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		second := make(chan error, 1)
+		cancel := s.Subscribe(func(ev session.Event) <-chan struct{} {
+			if _, ok := ev.(session.Suspended); ok {
+				s.Async(0).Create("/me", []byte("second"), session.Ephemeral, func(_ string, err error) { second <- err })
+			}
+			return nil
+		})
+		defer cancel()
+		srv.DropReply(zktest.Match{Op: zktest.OpDelete})
+		withdrawn := make(chan struct{})
+		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+		if err := <-second; err != nil {
+			t.Fatalf("the second: %v", err)
+		}
+		<-withdrawn
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
+			t.Errorf("the second node is gone (%v)", err)
+		}
+	})
+}
+
+// TestWithdrawBeforeItsCreateIsConfirmed: a node whose create and first deletion were lost
+// together is deleted all the same.
+func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+		srv.DropRequest(zktest.Match{Op: zktest.OpDelete})
+		withdrawn := make(chan struct{})
+		s.Async(0).Create("/me", nil, session.Ephemeral, func(_ string, err error) {
+			if !session.InDoubt(err) {
+				t.Errorf("create: %v", err)
+			}
+			s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+		})
+		<-withdrawn
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
+			t.Errorf("the node stands: %v", err)
+		}
+	})
+}
+
+// TestRemovalOfAnother: a contested node that was replaced after the look by one of the same
+// version, of another session, stays.
+func TestRemovalOfAnother(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		other := mustOpen(t, srv.Addrs(), opts)
+		defer other.Close()
+		if _, err := s.Create(t.Context(), "/me", []byte("same"), session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		looks := 0
+		err := removed(s, session.Removal{Path: "/me", Contested: true, Is: func(stat *session.Stat) bool {
+			if looks++; looks == 1 {
+				other.Async(0).Multi([]session.Op{
+					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral),
+				}, func(_ []session.OpResult, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				srv.Delay(zktest.Match{Op: zktest.OpSetData}, time.Second)
+			}
+			return stat.EphemeralOwner == s.ID()
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil || stat.EphemeralOwner != other.ID() {
+			t.Errorf("the other's node: %+v, %v", stat, err)
+		}
+	})
+}
+
+// TestRemovalConditions: a removal deletes the node that its conditions are about, and no
+// other.
+func TestRemovalConditions(t *testing.T) {
+	no := func(*session.Stat) bool { return false }
+	says := func(text string) func([]byte) bool {
+		return func(data []byte) bool { return bytes.Equal(data, []byte(text)) }
+	}
+	for _, row := range []struct {
+		name string
+		r    session.Removal
+		gone bool
+	}{
+		{"none", session.Removal{}, true},
+		{"another stat", session.Removal{Is: no}, false},
+		{"its data", session.Removal{Says: says("data")}, true},
+		{"other data", session.Removal{Says: says("more")}, false},
+		{"contested", session.Removal{Says: says("data"), Contested: true}, true},
+		{"guarded", session.Removal{Says: says("data"), Guard: "/guard"}, true},
+		{"guarded by nothing", session.Removal{Guard: "/nothing"}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				s := mustOpen(t, srv.Addrs(), opts)
+				defer s.Close()
+				for _, path := range []string{"/guard", "/node"} {
+					if _, err := s.Create(t.Context(), path, []byte("data"), session.Persistent); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 2 { // a server that is busy is no reason to end
+					srv.AnswerError(zktest.Match{Path: "/node"}, -127)
+				}
+				row.r.Path = "/node"
+				if err := removed(s, row.r); err != nil {
+					t.Error(err)
+				}
+				srv.ClearFaults()
+				if stat, err := s.Exists(t.Context(), "/node"); err != nil || (stat == nil) != row.gone {
+					t.Errorf("%+v, %v", stat, err)
+				}
+			})
+		})
+	}
+}
+
+// TestGuardedRemovalIsOvertaken: a node that has taken the place since the guard was read
+// stays.
+func TestGuardedRemovalIsOvertaken(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		for _, path := range []string{"/guard", "/node"} {
+			if _, err := s.Create(t.Context(), path, []byte("first"), session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		looks := 0
+		err := removed(s, session.Removal{Path: "/node", Guard: "/guard", Says: func(data []byte) bool {
+			if looks++; looks == 1 {
+				s.Async(0).Multi([]session.Op{
+					session.SetOp("/guard", nil, session.AnyVersion),
+					session.DeleteOp("/node", session.AnyVersion), session.CreateOp("/node", []byte("second"), session.Persistent),
+				}, func([]session.OpResult, error) {})
+			}
+			return string(data) == "first"
+		}})
+		if stat, missing := s.Exists(t.Context(), "/node"); err != nil || missing != nil || stat == nil || looks != 2 {
+			t.Errorf("after %d looks: %+v; %v, %v", looks, stat, err, missing)
+		}
+	})
+}
+
+// TestRefusedRemoval: an impatient removal ends with the refusal. Another is answered with it after
+// a session timeout, and goes on, until it is cancelled.
+func TestRefusedRemoval(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		refuse := func(n int) {
+			for range n {
+				srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, -102)
+			}
+		}
+		refuse(1)
+		began := time.Now()
+		if err := removed(s, session.Removal{Path: "/node", Impatient: true}); !errors.Is(err, session.ErrNoAuth) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		refuse(1000)
+		answer := make(chan error, 1)
+		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { answer <- err })
+		if err := <-answer; !errors.Is(err, session.ErrNoAuth) {
+			t.Error(err)
+		}
+		cancel()
+		srv.ClearFaults()
+		pass(time.Minute)
+		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat == nil {
+			t.Errorf("deleted after it was cancelled: %v", err)
+		}
+	})
+}
+
+// TestCancelledWhileSuspended: what is cancelled before it was sent is never sent.
+func TestCancelledWhileSuspended(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		srv.Refuse(true)
+		srv.Disconnect(s.ID())
+		synctest.Wait()
+		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { t.Errorf("answered: %v", err) })
+		cancel()
+		srv.Refuse(false)
+		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat == nil {
+			t.Errorf("deleted: %v", err)
+		}
+	})
+}
+
+// TestWithdrawAllFollowsReplacements: a node that is replaced while it is being deleted, by another
+// with the prefix, leaves none.
+func TestWithdrawAllFollowsReplacements(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		ctx := t.Context()
+		if err := s.EnsurePath(ctx, "/dir"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create(ctx, "/dir/pre-a", nil, session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		s.Async(0).WithdrawAll("/dir", "pre-", func() { close(done) })
+		s.Async(0).Multi([]session.Op{
+			session.DeleteOp("/dir/pre-a", session.AnyVersion), session.CreateOp("/dir/pre-b", nil, session.Ephemeral),
+		}, func(_ []session.OpResult, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-done
+		if names, _, err := s.Children(ctx, "/dir"); err != nil || len(names) > 0 {
+			t.Errorf("%q, %v", names, err)
+		}
+	})
+}
+
+// TestOneOfTwoInDoubt: of two creates of one node whose replies were lost, one has made it.
+func TestOneOfTwoInDoubt(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		srv.Freeze(s.ID(), zktest.ToClient)
+		var wg sync.WaitGroup
+		var made atomic.Int32
+		for range 2 {
+			wg.Go(func() {
+				switch _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); {
+				case err == nil:
+					made.Add(1)
+				case !errors.Is(err, session.ErrNodeExists):
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		srv.Disconnect(s.ID())
+		srv.Thaw(0)
+		wg.Wait()
+		if n := made.Load(); n != 1 {
+			t.Errorf("%d callers were told that they have created the node", n)
+		}
+	})
+}
+
+// TestGoneNodesAreNotCounted: neither those whose deletion was confirmed by the second attempt, nor
+// those that another client has deleted, count against the limit of a session.
+func TestGoneNodesAreNotCounted(t *testing.T) {
+	long := bytes.Repeat([]byte("x"), 64<<10)
+	for name, del := range map[string]func(t *testing.T, srv *zktest.Server, s, other *session.Session, node string){
+		"lost reply": func(_ *testing.T, srv *zktest.Server, s, _ *session.Session, node string) {
+			srv.DropReply(zktest.Match{Op: zktest.OpDelete})
+			gone := make(chan struct{})
+			s.Async(0).Withdraw(node, func() { close(gone) })
+			<-gone
+		},
+		"another client": func(t *testing.T, _ *zktest.Server, _, other *session.Session, node string) {
+			if err := other.Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"found missing": func(t *testing.T, _ *zktest.Server, s, other *session.Session, node string) {
+			if err := other.Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Delete(t.Context(), node, session.AnyVersion); !errors.Is(err, session.ErrNoNode) {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				s := mustOpen(t, srv.Addrs(), opts)
+				defer s.Close()
+				other := mustOpen(t, srv.Addrs(), opts)
+				defer other.Close()
+				for i := range 40 {
+					node, err := s.Create(t.Context(), fmt.Sprintf("/%s%02d", long, i), nil, session.Ephemeral)
+					if err != nil {
+						t.Fatalf("node %d, when there are none: %v", i, errors.Unwrap(err))
+					}
+					del(t, srv, s, other, node)
+				}
+			})
+		})
+	}
+}

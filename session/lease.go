@@ -1,0 +1,94 @@
+package session
+
+import "time"
+
+// This file says until when a session may believe in itself, as a pure function of
+// what was sent and answered. The argument stands in doc.go.
+
+// A vouch is who had a part in an answer.
+type vouch int
+
+const (
+	byServer vouch = iota // the server alone: a read, a ping
+	byLeader              // whoever the server takes for the leader: a sync
+	byQuorum              // a leader that a quorum follows: a transaction
+)
+
+// A lease is what one connection proves about the leader that its server follows. All
+// times are on the clock of the session.
+type lease struct {
+	report time.Duration // a server in touch with its leader reports at least so often whom it has heard
+	grain  time.Duration // signs that are closer together count as one
+
+	// signs are requests that were answered and that no report is known to contain.
+	// They are ordered by both times.
+	signs []sign
+
+	// claims are signs that a report contains which was on its way to the leader when
+	// an answer came back. They are ordered by both times.
+	claims []claim
+
+	touched   time.Duration // the leader of this connection has counted from then, or later
+	committed time.Duration // no later leader had begun by then
+}
+
+// A sign is a request that the server has heard by the time that it was answered.
+type sign struct{ sent, answered time.Duration }
+
+// A claim says that a report with a sign left the server before the given time.
+type claim struct{ sent, left time.Duration }
+
+// newLease begins with an accepted handshake, which the leader has agreed to. One that
+// made a new session was committed by a quorum, too.
+func newLease(report, grain, sent time.Duration, created bool) lease {
+	l := lease{report: report, grain: grain, touched: sent}
+	if created {
+		l.committed = sent
+	}
+	return l
+}
+
+// answered follows an answer that came at the given time.
+//
+// What the server hears from its leader comes in order: the pings, each of which it
+// answers with a report of whom it has heard, and the answers in which the leader had a
+// part. Between what was heard by the end of one answer and an answer to what was sent
+// half a tick later lies a ping, so that a report with the first has left the server when
+// the second is there. What the leader hears from the server comes in order, too: it has
+// the report when it answers what was sent after that.
+func (l *lease) answered(sent, now time.Duration, by vouch) {
+	if by != byServer {
+		n := 0
+		for ; n < len(l.claims) && l.claims[n].left <= sent; n++ {
+			l.touched = max(l.touched, l.claims[n].sent)
+		}
+		l.claims = l.claims[n:]
+		n = 0
+		for n < len(l.signs) && l.signs[n].answered <= sent-l.report {
+			n++
+		}
+		if n > 0 {
+			l.claims = append(l.claims, claim{sent: l.signs[n-1].sent, left: now})
+			l.signs = l.signs[n:]
+		}
+	}
+	if by == byQuorum {
+		l.committed = max(l.committed, sent)
+	}
+	if n := len(l.signs); n == 0 || sent-l.signs[n-1].sent > l.grain {
+		l.signs = append(l.signs, sign{sent: sent, answered: now})
+	}
+}
+
+// credit counts the beginning of something that will rest on a transaction which is sent
+// after the given time: when that is done, no later leader can have begun before.
+func (l *lease) credit(now time.Duration) { l.committed = max(l.committed, now) }
+
+// since returns from when on the session has a whole timeout: for who trusts whoever says
+// that it leads, or only what a quorum has committed.
+func (l *lease) since(trusting bool) time.Duration {
+	if trusting {
+		return l.touched
+	}
+	return min(l.touched, l.committed)
+}
