@@ -121,7 +121,7 @@ func (s *Session) SetWarm(path string, warm bool) {
 func (*Session) Fits(...session.Op) error { return nil }
 
 // Observer implements [client.Session].
-func (*Session) Observer() session.Observer { return nil }
+func (*Session) Observer() session.Observer { return session.NopObserver{} }
 
 // Age implements [client.Session].
 func (s *Session) Age() time.Duration { return s.w.clock }
