@@ -350,6 +350,9 @@ func is(err error, any ...error) bool {
 func (s *Session) serve() {
 	r := s.out[0]
 	s.out = s.out[1:]
+	if s.w.Prompt {
+		s.w.lates = slices.DeleteFunc(s.w.lates, func(l late) bool { return l.id == s.id })
+	}
 	switch {
 	case s.state == up:
 		s.w.deliver(r, s.execute(r))
@@ -492,7 +495,7 @@ func (s *Session) finish(first bool, why error) {
 		ev = session.Closed{}
 	}
 	s.w.bereave(s)
-	pending, entries := slices.Concat(s.lost, s.out, s.held), s.entries
+	sent, pending, entries := len(s.lost)+len(s.out), slices.Concat(s.lost, s.out, s.held), s.entries
 	s.lost, s.out, s.held, s.entries = nil, nil, nil, nil
 	s.epoch, s.id, s.state = 0, 0, down
 	s.closed = is(why, session.ErrClosed)
@@ -506,8 +509,12 @@ func (s *Session) finish(first bool, why error) {
 			sub.end(session.Reading{}, why)
 		}
 	}
-	for _, r := range pending {
-		if r.entry == nil {
+	for i, r := range pending {
+		switch {
+		case r.entry != nil:
+		case r.kind == write && i < sent:
+			s.w.deliver(r, result{err: errors.Join(session.ErrUnknownOutcome, why)})
+		default:
 			s.w.deliver(r, result{err: why})
 		}
 	}

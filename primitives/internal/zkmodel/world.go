@@ -61,6 +61,7 @@ type Actor interface {
 type World struct {
 	Left     Faults
 	Weak     bool                   // see the package
+	Prompt   bool                   // nothing is done late once something later of the session is served
 	Root     string                 // of what operators delete
 	Strikes  func(path string) bool // whether they delete this; nil for all
 	Sessions []*Session
