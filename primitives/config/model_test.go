@@ -3,9 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/anishathalye/porcupine"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
@@ -56,6 +59,9 @@ var dramas = []drama{
 type (
 	stage struct {
 		*zkmodel.World
+		history []porcupine.Operation // of a random walk
+		keyed   bool
+		steps   int64
 		s       *drama
 		all     []*writer
 		others  int8
@@ -85,6 +91,7 @@ func newStage(s *drama, keyed bool) *stage {
 		nodes = []zkmodel.Node{{Path: valueRoot, Czxid: 1}, {Path: valuePath, Czxid: 1, Mzxid: 1, Data: "found"}}
 	}
 	w := &stage{World: zkmodel.New(s.faults, s.handles, nodes...), s: s, others: s.others, forgets: s.forgets}
+	w.keyed = keyed
 	if w.Root, w.Prompt = valueRoot, true; keyed {
 		w.Keyed()
 	}
@@ -93,7 +100,10 @@ func newStage(s *drama, keyed bool) *stage {
 		v := newValue(at, i)
 		p.Runner = zkmodel.Run(w.World, at, newMachine(v.codec), actors.Role[machine[string], input, effect, Event]{
 			Begin: []effect{follow{}}, Perform: v.perform, Observe: v.observe,
-		}, func(in input, before machine[string], did effects) { p.told(in, before, did) })
+		}, func(in input, before machine[string], did effects) {
+			p.told(in, before, did)
+			w.returned(p)
+		})
 		w.all = append(w.all, p)
 		w.Share(v)
 		p.Begin(func() { v.owned.Follow(at, func(ev session.Event) { p.Tell(heard{ev}) }, nil) })
@@ -130,18 +140,19 @@ func (w *stage) Actions() (normal, wishes, faulty []zkmodel.Action) {
 
 // Apply implements [exploration.World].
 func (w *stage) Apply(a zkmodel.Action) {
+	w.steps++
 	switch a.Kind {
 	case "leave":
 		w.all[a.I].left = true
 		w.all[a.I].Tell(leave{})
 	case "set":
-		w.all[a.I].write(write{always: true, version: session.AnyVersion})
+		w.submit(a.I, write{always: true, version: session.AnyVersion})
 	case "update":
 		n := w.Node(valuePath)
 		if n == nil {
 			n = &zkmodel.Node{}
 		}
-		w.all[a.I].write(write{version: n.Version, create: w.Node(valuePath) == nil})
+		w.submit(a.I, write{version: n.Version, create: w.Node(valuePath) == nil})
 	case "forget":
 		w.forgets--
 		w.all[a.I].Tell(forget{})
@@ -150,6 +161,9 @@ func (w *stage) Apply(a zkmodel.Action) {
 		w.SetData(a.Node, "meddled")
 	default:
 		w.World.Apply(a)
+	}
+	if valued := a.Node == valuePath; valued && a.Kind == "meddle" || valued && a.Kind == "strike" {
+		w.observe(w.Node(valuePath)) // by nobody but the operator
 	}
 	if n := w.Node(valuePath); n != nil && n.Mzxid > w.newest {
 		w.newest = n.Mzxid
@@ -160,10 +174,106 @@ func (w *stage) Apply(a zkmodel.Action) {
 	}
 }
 
-func (p *writer) write(w write) {
+func (w *stage) submit(i int, what write) {
+	p := w.all[i]
 	p.asked++
-	w.data = fmt.Appendf(nil, "%d.%d", p.n, p.asked)
-	p.Tell(submit{w})
+	what.data = fmt.Appendf(nil, "%d.%d", i, p.asked)
+	p.Tell(submit{what})
+	if !w.keyed {
+		w.history = append(w.history, porcupine.Operation{ClientId: i, Input: asked{what, p.asked}, Call: w.steps, Output: unknown, Return: math.MaxInt64})
+	}
+}
+
+// returned notes in the history what callers were told.
+func (w *stage) returned(p *writer) {
+	for i := range w.history {
+		op := &w.history[i]
+		a, is := op.Input.(asked)
+		if is && op.ClientId == p.n && p.said[a.n] != pending && op.Return == math.MaxInt64 && op.Output == unknown {
+			if op.Output = p.said[a.n]; op.Output != unknown { // else it may yet be done
+				op.Return = w.steps
+			}
+		}
+	}
+}
+
+// observe notes in the history what is there now.
+func (w *stage) observe(n *zkmodel.Node) {
+	if w.keyed {
+		return
+	}
+	at := register{}
+	if n != nil {
+		at = register{true, n.Version, n.Data}
+	}
+	w.history = append(w.history, porcupine.Operation{ClientId: len(w.all), Input: true, Call: w.steps, Output: at, Return: w.steps})
+}
+
+// read notes in the history what somebody reads at the end.
+func (w *stage) read() {
+	at := register{}
+	if n := w.Node(valuePath); n != nil {
+		at = register{true, n.Version, n.Data}
+	}
+	w.history = append(w.history, porcupine.Operation{ClientId: len(w.all), Input: false, Call: w.steps, Output: at, Return: w.steps})
+}
+
+// found returns what was there at the start.
+func (w *stage) found() register {
+	if w.s.exists {
+		return register{true, 0, "found"}
+	}
+	return register{}
+}
+
+// --- histories
+
+type (
+	// asked is a write that was asked for.
+	asked struct {
+		write
+		n int
+	}
+	// A register is what a history goes through.
+	register struct {
+		exists  bool
+		version int32
+		data    string
+	}
+)
+
+// linear is a value with versions: a write whose outcome is unknown may be done at any time, or
+// never, and an operator writes whatever it likes.
+func linear(start register) porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{start} },
+		Step: func(state, input, output any) []any {
+			at := state.(register)
+			a, is := input.(asked)
+			if !is {
+				if now := output.(register); now == at || input.(bool) {
+					return []any{now}
+				}
+				return nil
+			}
+			after := register{true, at.version + 1, string(a.data)}
+			if !at.exists {
+				after.version = 0
+			}
+			fits := a.always || a.create && !at.exists || !a.create && at.exists && a.version == at.version
+			switch {
+			case output == denied, output == unknown && !fits:
+				return []any{at}
+			case output == unknown:
+				return []any{at, after}
+			case fits:
+				return []any{after}
+			}
+			return nil
+		},
+		Equal: func(a, b any) bool { return a == b },
+	}
+	return m.ToModel()
 }
 
 // told notes what callers are told.
@@ -250,7 +360,13 @@ func TestOnceOrNotAtAll(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			exploration.Test(t, func(keyed bool) exploration.World[zkmodel.Action] { return newStage(s, keyed) }, 2,
 				func(w exploration.World[zkmodel.Action]) error {
-					for _, p := range w.(*stage).all {
+					at := w.(*stage)
+					at.steps++
+					at.read()
+					if !porcupine.CheckOperations(linear(at.found()), at.history) {
+						return fmt.Errorf("no order explains the history %+v", at.history)
+					}
+					for _, p := range at.all {
 						if !p.Ended() {
 							return fmt.Errorf("handle %d never ends: %v", p.n, p.M)
 						}

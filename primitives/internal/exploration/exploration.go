@@ -6,6 +6,7 @@ package exploration
 import (
 	"flag"
 	"fmt"
+	"math/bits"
 	"slices"
 	"testing"
 
@@ -187,7 +188,7 @@ func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort in
 	walk := rapid.Custom(func(t *rapid.T) (at outcome) { // whose draws are nobody's concern
 		w := start(false)
 		var trace []A
-		if trace, at.err = Walk(w, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }); at.err == nil {
+		if trace, at.err = Walk(w, func(n int) int { return pick(t, n) }); at.err == nil {
 			at.err = ended(w)
 		}
 		if steps += len(trace); at.err != nil {
@@ -201,6 +202,19 @@ func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort in
 		}
 	})
 	t.Logf("%d states, complete: %v; %d random steps", states, all, steps)
+}
+
+// pick picks all alike, where rapid's integers prefer the small and the great.
+func pick(t *rapid.T, n int) int {
+	const spare = 3
+	picked := 0
+	for range bits.Len(uint(n)) + spare {
+		picked *= 2
+		if rapid.Bool().Draw(t, "") {
+			picked++
+		}
+	}
+	return picked % n
 }
 
 // An outcome is that of a random walk.

@@ -147,6 +147,7 @@ func New(k *Kind, s *Scenario, keyed bool) *World {
 				}
 			},
 		}, func(in line.Input, before line.Machine, did line.Effects) { w.told(c, in, before, did) })
+		c.Hears = func(in line.Input) { w.hears(c, in) }
 		w.All = append(w.All, c)
 		w.Share(p)
 		w.Share(keeps)
@@ -283,6 +284,22 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 	}
 }
 
+// hears is told of an input that a contender is about to hear. News of another's node that let
+// it in must not come before the news that its own is gone.
+func (w *World) hears(c *Contender, in line.Input) {
+	if kind := reflect.TypeOf(in).Name(); kind != "gone" && kind != "failed" || c.M.Node() == "" || c.Session().Sees(session.Join(w.Dir, c.M.Node())) {
+		return
+	}
+	m := c.M
+	var did line.Effects
+	for _, in := range append(slices.Clone(c.Mail), in) {
+		m, did = m.Step(in)
+	}
+	if slices.ContainsFunc(did.Emit, func(ev line.Event) bool { _, yes := ev.(line.Acquired); return yes }) {
+		zkmodel.Violate("contender %d, whose node is gone, is let in by the news of another", c.N)
+	}
+}
+
 // read returns what was read beside the names, if the input says so.
 func read(in line.Input) string {
 	switch v := reflect.ValueOf(in); v.Type().Name() {
@@ -335,7 +352,7 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 		switch {
 		case forced && !asked:
 			zkmodel.Violate("contender %d was asked by nobody to leave %s", c.N, before.Node())
-		case !w.struck(c, before.Node()) && !w.Lowered(c) && c.Session().Epoch() == before.Epoch():
+		case !w.struck(c, before.Node()) && !w.Lowered(c) && !c.Session().Killed() && c.Session().Epoch() == before.Epoch():
 			zkmodel.Violate("contender %d has lost %s, and nobody has deleted it", c.N, before.Node())
 		}
 	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):
@@ -368,7 +385,7 @@ func (w *World) struck(_ *Contender, node string) bool {
 // Doomed reports whether what a contender has is over, and it has yet to hear of that.
 func (w *World) Doomed(c *Contender) bool {
 	guid := GUID(c.M.Node())
-	return c.Dead || c.Session().Epoch() != c.M.Epoch() || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
+	return c.Dead || c.Session().Killed() || c.Session().Epoch() != c.M.Epoch() || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
 		return strings.Contains(n.Path, guid) || strings.Contains(n.Data, guid)
 	})
 }

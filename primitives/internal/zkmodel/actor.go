@@ -13,6 +13,8 @@ type Runner[M actors.Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	Mail []In
 	Dead bool // its client has crashed
 
+	Hears func(in In) // if not nil, is told of an input before it is in the mailbox
+
 	w    *World
 	n    int
 	s    *Session
@@ -42,6 +44,9 @@ func (r *Runner[M, In, Do, Ev]) Begin(f func()) {
 // Tell gives the machine an input.
 func (r *Runner[M, In, Do, Ev]) Tell(in In) {
 	if !r.Dead && !r.M.Ended() {
+		if r.Hears != nil {
+			r.Hears(in)
+		}
 		r.Mail = append(r.Mail, in)
 	}
 }

@@ -67,6 +67,15 @@ func (s *Session) Idle() bool {
 	return s.crashed || s.closed || s.epoch != 0 && s.state == up && !s.lagging && len(s.out)+len(s.held) == 0
 }
 
+// Sees reports whether its server shows a node.
+func (s *Session) Sees(path string) bool {
+	_, ok := s.view().index(path)
+	return ok
+}
+
+// Killed reports whether the server has expired it, and the client does not know.
+func (s *Session) Killed() bool { return s.killed }
+
 // Crashed reports whether its client has.
 func (s *Session) Crashed() bool { return s.crashed }
 

@@ -208,7 +208,7 @@ func (w *World) Actions() (normal, faulty []Action) {
 		}
 		fault(w.Left.Cuts, live && s.state == up, "cut", i, 1)
 		fault(w.Left.Expires, live && s.state != up, "expire", i, 2)
-		fault(w.Left.Kills, live && s.state != up && !s.killed, "kill", i, 1)
+		fault(w.Left.Kills, live && !s.killed, "kill", i, 1)
 		fault(w.Left.Closes, live, "close", i, 2)
 		fault(w.Left.Crashes, live, "crash", i, 1)
 		fault(w.Left.Lags, live && s.state == up && !s.lagging, "lag", i, 1)
@@ -220,7 +220,7 @@ func (w *World) Actions() (normal, faulty []Action) {
 		}
 	}
 	for i := range w.lates {
-		add("late", i, 2)
+		fault(1, true, "late", i, 2)
 	}
 	for i := range w.timers {
 		add("timer", i, 1)
@@ -276,8 +276,13 @@ func (w *World) Apply(a Action) {
 		w.Sessions[a.I].finish(a.Variant == 1, session.ErrExpired)
 	case "kill":
 		w.Left.Kills--
-		w.Sessions[a.I].killed = true
-		w.bury(w.Sessions[a.I].id)
+		s := w.Sessions[a.I]
+		if s.killed = true; s.state == up {
+			w.bury(s.id) // and it is told what it has watched
+			s.state = cut
+		} else {
+			w.bury(s.id)
+		}
 	case "close":
 		w.Left.Closes--
 		w.Sessions[a.I].finish(a.Variant == 1, session.ErrClosed)
