@@ -1,11 +1,13 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // Async makes requests without waiting for them: what recipes are built on. A
@@ -33,13 +35,13 @@ func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch
 // [Options.CloseTimeout].
 func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
 	sub := &subscriber{tell: tell}
-	s.do(func() { s.subscribe(sub) })
-	return func() { s.order.put(func() { s.unsubscribe(sub) }) } // the caller may hold locks
+	s.order.put(func() { s.subscribe(sub) })
+	return func() { s.order.put(func() { s.unsubscribe(sub) }) }
 }
 
 // Age returns for how long there has been this Session, on the monotonic clock: for
 // recipes that tell the [Observer] how long something took.
-func (s *Session) Age() time.Duration { return time.Since(s.born) }
+func (s *Session) Age() time.Duration { return s.clock.now() }
 
 // Observer returns that of the session's options.
 func (s *Session) Observer() Observer { return s.opts.Observer }
@@ -51,55 +53,16 @@ func (s *Session) Warm(path string) bool { return s.warmth.has(path) }
 // SetWarm keeps, or takes back, such a hint.
 func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
 
-// request starts one request of the client below.
-func request[T any](a Async, c *call, do func(*zk.Conn) (T, error), answer func(T, error)) *call {
-	var result T
-	c.number = a.epoch
-	c.began = time.Now()
-	c.do = func(conn *zk.Conn) (err error) {
-		result, err = do(conn)
-		return err
-	}
-	c.answer = func(err error) { answer(result, err) }
-	a.session.submit(c)
-	return c
-}
-
-// refuse answers, in its turn, a request that cannot be made.
-func refuse[T any](a Async, op, path string, why error, answer func(T, error)) *call {
-	var none T
-	c := &call{op: op, path: path}
-	a.session.order.put(func() {
-		if c.state.Load() != callAbandoned {
-			answer(none, &OpError{Op: op, Path: path, Err: why})
-		}
-	})
-	return c
-}
-
 // Fits reports why a transaction of these operations cannot be sent.
 func (s *Session) Fits(ops ...Op) error {
-	bytes := 0
-	for _, op := range ops {
-		bytes += frameOverhead + len(s.opts.Chroot) + len(op.path) + len(op.data)
-		if op.kind == opKindCreate {
-			bytes += s.aclBytes()
-		}
-	}
-	return s.fits(bytes)
+	w := wire.Request{Op: wire.OpMulti, Ops: s.requestsOf(ops)}
+	return s.fits(len(wire.AppendRequest(make([]byte, 0, frameSize(&w)), 0, &w)) - 4)
 }
 
-func (s *Session) aclBytes() (bytes int) {
-	for _, a := range s.opts.ACL {
-		bytes += 12 + len(a.Scheme) + len(a.ID)
-	}
-	return bytes
-}
-
-// fits reports why a request with so many bytes of the user's cannot be sent.
+// fits reports why a request of so many bytes cannot be sent.
 func (s *Session) fits(bytes int) error {
-	if limit := s.opts.MaxRequest - frameOverhead; bytes > limit {
-		return fmt.Errorf("data: %w: %d bytes with paths and ACLs, the limit is %d (Options.MaxRequest)", ErrTooLarge, bytes, limit)
+	if limit := s.opts.MaxRequest; bytes > limit {
+		return fmt.Errorf("%w: the request has %d bytes with data, paths and ACLs, the limit is %d (Options.MaxRequest)", ErrTooLarge, bytes, limit)
 	}
 	return nil
 }
@@ -109,19 +72,18 @@ func (s *Session) target(path string) (string, error) {
 	if err := ValidatePath(path); err != nil {
 		return "", err
 	}
-	full := s.absolute(path)
-	if err := s.fits(len(full)); err != nil {
-		return "", fmt.Errorf("path: %w", err)
-	}
-	return full, nil
+	return s.absolute(path), nil
 }
 
-func (s *Session) acl() []zk.ACL {
-	acl := make([]zk.ACL, len(s.opts.ACL))
-	for i, a := range s.opts.ACL {
-		acl[i] = zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}
+// onNode starts a request on one node.
+func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call, *wire.Reply) (T, error), answer func(T, error)) *call {
+	r := newRequest(op, path, convert, answer)
+	full, err := a.session.target(path)
+	if err != nil {
+		return refuse(a, r, err)
 	}
-	return acl
+	w.Path = full
+	return issue(a, r, w)
 }
 
 // Create creates a node with the ACL of the session, and answers with its path,
@@ -132,44 +94,22 @@ func (a Async) Create(path string, data []byte, mode CreateMode, answer func(nod
 
 func (a Async) create(path string, data []byte, mode CreateMode, answer func(string, error)) *call {
 	s := a.session
+	r := newRequest("create", path, createdIn, answer)
 	err := validateCreated(path, mode)
 	if err == nil {
 		err = mode.validate()
 	}
-	full := s.absoluteNew(path, mode)
-	if err == nil {
-		err = s.fits(len(full) + len(data) + s.aclBytes())
-	}
 	if err != nil {
-		return refuse(a, "create", path, err, answer)
+		return refuse(a, r, err)
 	}
-	c := &call{op: "create", path: path, write: true}
+	w := s.createRequest(path, data, mode)
+	if w.Op == wire.OpCreate2 {
+		w.Op = wire.OpCreate // there is nobody to be told the Stat
+	}
 	if mode.IsEphemeral() {
-		c.ephemeral = len(full) + sequenceLength
+		r.ephemeral = len(w.Path) + sequenceLength
 	}
-	flags := int32(mode.kind())
-	return request(a, c, func(conn *zk.Conn) (string, error) {
-		switch mode.kind() {
-		case Container:
-			return conn.CreateContainer(full, data, zk.FlagContainer, s.acl())
-		case modeTTL:
-			return conn.CreateTTL(full, data, zk.FlagTTL, s.acl(), mode.ttl())
-		case modeSequentialTTL:
-			return conn.CreateTTL(full, data, zk.FlagPersistentSequentialWithTTL, s.acl(), mode.ttl())
-		case Persistent, Ephemeral, PersistentSequential, EphemeralSequential:
-		}
-		return conn.Create(full, data, flags, s.acl())
-	}, func(node string, err error) {
-		if err != nil {
-			answer("", err)
-			return
-		}
-		if c.ephemeral > 0 {
-			c.epoch.ephemerals.release(c.ephemeral)
-			c.owns(node)
-		}
-		answer(s.relative(node), nil)
-	})
+	return issue(a, r, &w)
 }
 
 // Delete deletes the node if it has the version, or any with [AnyVersion].
@@ -178,19 +118,7 @@ func (a Async) Delete(path string, version int32, answer func(error)) {
 }
 
 func (a Async) delete(path string, version int32, answer func(struct{}, error)) *call {
-	full, err := a.session.target(path)
-	if err != nil {
-		return refuse(a, "delete", path, err, answer)
-	}
-	c := &call{op: "delete", path: path, write: true}
-	return request(a, c, func(conn *zk.Conn) (struct{}, error) {
-		return struct{}{}, conn.Delete(full, version)
-	}, func(_ struct{}, err error) {
-		if err == nil || isNoNode(err) {
-			c.epoch.ephemerals.disown(full)
-		}
-		answer(struct{}{}, err)
-	})
+	return onNode(a, "delete", path, &wire.Request{Op: wire.OpDelete, Version: version}, deletedIn, answer)
 }
 
 // Get reads the data of a node.
@@ -204,30 +132,7 @@ type dataResult struct {
 }
 
 func (a Async) get(path string, answer func(dataResult, error)) *call {
-	return read(a, "get", path, func(conn *zk.Conn, full string) (dataResult, error) {
-		data, stat, err := conn.Get(full)
-		return dataResult{data, statOf(stat)}, err
-	}, answer)
-}
-
-// read starts a request that changes nothing.
-func read[T any](a Async, op, path string, do func(*zk.Conn, string) (T, error), answer func(T, error)) *call {
-	full, err := a.session.target(path)
-	if err != nil {
-		return refuse(a, op, path, err, answer)
-	}
-	c := &call{op: op, path: path}
-	return request(a, c, func(conn *zk.Conn) (T, error) { return do(conn, full) },
-		func(result T, err error) {
-			if isNoNode(err) {
-				c.epoch.ephemerals.disown(full)
-			}
-			if err != nil {
-				var none T
-				result = none
-			}
-			answer(result, err)
-		})
+	return onNode(a, "get", path, &wire.Request{Op: wire.OpGetData}, dataIn, answer)
 }
 
 // Set sets the data of a node that has the version, or any with [AnyVersion].
@@ -236,35 +141,14 @@ func (a Async) Set(path string, data []byte, version int32, answer func(*Stat, e
 }
 
 func (a Async) set(path string, data []byte, version int32, answer func(*Stat, error)) *call {
-	full, err := a.session.target(path)
-	if err == nil {
-		err = a.session.fits(len(full) + len(data))
-	}
-	if err != nil {
-		return refuse(a, "set", path, err, answer)
-	}
-	return request(a, &call{op: "set", path: path, write: true}, func(conn *zk.Conn) (*Stat, error) {
-		stat, err := conn.Set(full, data, version)
-		return statOf(stat), err
-	}, answer)
+	return onNode(a, "set", path, &wire.Request{Op: wire.OpSetData, Data: data, Version: version}, statIn, answer)
 }
 
 // Exists reads the Stat of a node, nil if there is none.
 func (a Async) Exists(path string, answer func(*Stat, error)) { a.exists(path, answer) }
 
 func (a Async) exists(path string, answer func(*Stat, error)) *call {
-	return read(a, "exists", path, func(conn *zk.Conn, full string) (*Stat, error) {
-		found, stat, err := conn.Exists(full)
-		if !found {
-			return nil, err
-		}
-		return statOf(stat), err
-	}, func(stat *Stat, err error) {
-		if isNoNode(err) {
-			stat, err = nil, nil
-		}
-		answer(stat, err)
-	})
+	return onNode(a, "exists", path, &wire.Request{Op: wire.OpExists}, statIn, answer)
 }
 
 // Children reads the names of a node's children, in no order.
@@ -278,10 +162,7 @@ type childrenResult struct {
 }
 
 func (a Async) children(path string, answer func(childrenResult, error)) *call {
-	return read(a, "children", path, func(conn *zk.Conn, full string) (childrenResult, error) {
-		names, stat, err := conn.Children(full)
-		return childrenResult{names, statOf(stat)}, err
-	}, answer)
+	return onNode(a, "children", path, &wire.Request{Op: wire.OpGetChildren2}, childrenIn, answer)
 }
 
 // Sync brings the server that the session is connected to up to what the leader has
@@ -291,10 +172,7 @@ func (a Async) Sync(path string, answer func(error)) {
 }
 
 func (a Async) sync(path string, answer func(struct{}, error)) *call {
-	return read(a, "sync", path, func(conn *zk.Conn, full string) (struct{}, error) {
-		_, err := conn.Sync(full)
-		return struct{}{}, err
-	}, answer)
+	return onNode(a, "sync", path, &wire.Request{Op: wire.OpSync}, nothing, answer)
 }
 
 // Multi does all the operations, or none. Its error is that of the operation that
@@ -302,103 +180,84 @@ func (a Async) sync(path string, answer func(struct{}, error)) *call {
 func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, answer) }
 
 func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
-	s := a.session
-	path := firstPath(ops)
+	r := newRequest("multi", firstPath(ops), func(c *call, reply *wire.Reply) ([]OpResult, error) {
+		return resultsIn(c, ops, reply.Results)
+	}, answer)
 	err := error(nil)
 	if len(ops) == 0 {
 		err = fmt.Errorf("%w: ops: there are none", ErrInvalidArgument)
 	}
-	c := &call{op: "multi", path: path, write: true}
 	for i, op := range ops {
 		if invalid := op.validate(); err == nil && invalid != nil {
 			err = fmt.Errorf("ops[%d]: %w", i, invalid)
 		}
 		if op.kind == opKindCreate && op.mode.IsEphemeral() {
-			c.ephemeral += len(s.absoluteNew(op.path, op.mode)) + sequenceLength
+			r.ephemeral += len(a.session.absoluteNew(op.path, op.mode)) + sequenceLength
 		}
-	}
-	if err == nil {
-		err = s.Fits(ops...)
 	}
 	if err != nil {
-		return refuse(a, "multi", path, err, answer)
+		return refuse(a, r, err)
 	}
-	type replies struct {
-		all []zk.MultiResponse
-		err error
-	}
-	return request(a, c, func(conn *zk.Conn) (replies, error) {
-		requests := make([]any, len(ops))
-		for i, op := range ops {
-			requests[i] = op.request(s)
-		}
-		all, err := conn.Multi(requests...)
-		if len(all) == len(ops) {
-			return replies{all, err}, nil // what failed stands in the reply
-		}
-		return replies{}, err
-	}, func(r replies, err error) {
-		if err != nil {
-			answer(nil, err)
-			return
-		}
-		results, err := resultsOf(s, ops, r.all, nil)
-		c.epoch.ephemerals.release(c.ephemeral)
-		for i, op := range ops {
-			switch {
-			case err != nil:
-			case op.kind == opKindCreate && op.mode.IsEphemeral():
-				c.owns(s.absolute(results[i].Path))
-			case op.kind == opKindDelete:
-				c.epoch.ephemerals.disown(s.absolute(op.path))
-			}
-		}
-		answer(results, err)
-	})
+	return issue(a, r, &wire.Request{Op: wire.OpMulti, Ops: a.session.requestsOf(ops)})
 }
 
 // EnsurePath makes sure that there is a node at path, and makes it and what is missing
 // above it as containers, or as persistent nodes where the server has no containers.
 // The answer tells whether the node was made now, and is empty.
 func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
-	full, err := a.session.target(path)
-	if err != nil {
-		refuse(a, "ensure", path, err, answer)
-		return
-	}
-	a.ensure(full, Container, answer)
+	(&ensuring{requests: a}).begin(path, answer)
 }
 
-// ensure works on absolute paths: the chroot itself may be missing. Doing it twice does
-// no harm, so a lost reply is no reason to fail.
-func (a Async) ensure(full string, mode CreateMode, answer func(bool, error)) {
-	c := &call{op: "ensure", path: a.session.relative(full), write: true}
-	request(a, c, func(conn *zk.Conn) (struct{}, error) {
-		if mode == Container {
-			_, err := conn.CreateContainer(full, nil, zk.FlagContainer, a.session.acl())
-			return struct{}{}, err
+// ensuring makes sure that there is a node. Doing it twice does no harm, so a lost reply is
+// no reason to fail.
+type ensuring struct {
+	requests Async
+	over     atomic.Bool // set when nobody waits for the answer: nothing is repeated any more
+	doubt    error       // of the newest create whose reply was lost
+	blamed   int         // how many connections in a row its creates have broken
+}
+
+func (e *ensuring) begin(path string, answer func(bool, error)) *call {
+	full, err := e.requests.session.target(path)
+	if err != nil {
+		return refuse(e.requests, newRequest("ensure", path, nil, answer), err)
+	}
+	return e.ensure(full, Container, answer)
+}
+
+// ensure works on absolute paths: the chroot itself may be missing.
+func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)) *call {
+	a := e.requests
+	w := wire.Request{Op: wire.OpCreate, Path: full, ACL: a.session.acl}
+	if mode == Container {
+		w.Op, w.Flags = wire.OpCreateContainer, int32(Container)
+	}
+	return issue(a, newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
+		again := func() { e.ensure(full, mode, answer) }
+		if e.blamed++; !errors.Is(err, errBlamed) {
+			e.blamed = 0
 		}
-		_, err := conn.Create(full, nil, int32(mode.kind()), a.session.acl())
-		return struct{}{}, err
-	}, func(_ struct{}, err error) {
 		switch {
 		case err == nil:
 			answer(true, nil)
 		case isAny(err, ErrNodeExists):
 			answer(false, nil)
+		case e.over.Load():
+			answer(false, err)
 		case mode == Container && isAny(err, ErrUnimplemented, ErrInvalidArgument):
-			a.ensure(full, Persistent, answer)
+			e.ensure(full, Persistent, answer)
 		case isNoNode(err) && full != "/":
 			dir, _ := Split(full)
-			a.ensure(dir, mode, func(_ bool, err error) {
+			e.ensure(dir, mode, func(_ bool, err error) {
 				if err != nil {
 					answer(false, err)
 					return
 				}
-				a.ensure(full, mode, answer)
+				again()
 			})
-		case isAny(err, ErrDisconnected):
-			a.ensure(full, mode, answer)
+		case isAny(err, ErrDisconnected) && e.blamed < maxBlamed:
+			e.doubt = err
+			again()
 		case isAny(err, ErrNoAuth):
 			// The server looks at the parent's ACL before it looks for the node.
 			a.Exists(a.session.relative(full), func(stat *Stat, existsErr error) {
@@ -407,10 +266,14 @@ func (a Async) ensure(full string, mode CreateMode, answer func(bool, error)) {
 				}
 				answer(false, err)
 			})
+		case e.blamed == maxBlamed:
+			answer(false, fmt.Errorf("%w; %w", err, errHopeless))
+		case e.doubt != nil && Over(err) && !InDoubt(err):
+			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 		default:
 			answer(false, err)
 		}
-	})
+	}), &w)
 }
 
 // hasGUID reports whether name is that of a node created with the GUID.

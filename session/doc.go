@@ -7,26 +7,59 @@
 //
 // # When a session is lost
 //
-// A server forgets a session that it has not heard of for the negotiated timeout T,
-// and gives away what it held. The session knows when that may happen, by its own
-// clock, and counts itself as lost before, whether or not a server says so. Only
-// answers in which the leader had a part put that moment off: committed writes, a
-// sync, an accepted handshake. Pings and reads do not, because a server that is cut
-// off from its leader goes on answering them. When there is nothing else to ask, a
-// sync goes out every T/6.
+// The leader of the servers expires a session of which it has heard nothing for the
+// negotiated timeout T, and deletes its ephemeral nodes. The session computes a deadline
+// before that moment, by its own clock. When the deadline passes, the session counts
+// itself as lost, whether or not a server says so:
 //
-// The leader counts from what it has been told. A server that is in touch with it
-// reports once in half a tick whom it has heard. So the newest request that was answered
-// half a tick before another was sent, which the leader then had a part in, is one that
-// the leader knows of: the deadline is when that was sent, plus T, minus a margin of T/40
-// (10 to 250 ms). A handshake needs the leader's consent, and counts at once.
+//	deadline = base + T - margin
 //
-// The price: a failover among the servers that takes longer than what is left costs the
-// session. With the default of [Options.ServerTick] that is about 0.47 T after a sign of
-// life that did not come; telling the servers' true tickTime makes it up to 0.64 T.
+// The base is the time at which a request was sent that the leader has provably heard of.
+// The margin is T/40 (10 to 250 ms). It absorbs clocks that run at different rates.
 //
-// What it does not promise: a process that is paused between looking at the clock
-// and acting can act too late.
+// A leader hears of sessions in reports. It pings each follower every half a tick, and the
+// follower answers with the sessions that it has heard since the ping before. Messages
+// between the two arrive in order. Three requests on one connection prove that a report
+// has arrived:
+//
+//  1. The server answers request A: it has heard the session.
+//  2. The session sends request B at least 5/8 of a tick after that answer. The leader
+//     takes part in the answer to B. A ping arrives between the two answers, so a report
+//     with A has left the server when the answer to B arrives.
+//  3. The session sends request C after that. The leader takes part in the answer to C.
+//     The report was ahead of C: the leader counts from A, or from later.
+//
+// Committed transactions and syncs can be B and C. Reads and pings can only be A: a server
+// that is cut off from its leader continues to answer them. A handshake is proof by itself,
+// because the leader agrees to it.
+//
+// This proof concerns the leader that the server of the connection follows. That leader
+// may be deposed without knowing it, and continues to answer syncs and handshakes until it
+// notices, which takes syncLimit ticks. The next leader gives each session a whole timeout
+// when its reign begins. A committed transaction proves that no such reign had begun when
+// the transaction was sent: a quorum followed the old leader. So while a recipe relies on
+// the session ([Session.Rely]), the base is the earlier of A and the newest committed
+// transaction of the same connection.
+//
+// The base that is proven when the reliance begins is kept, without a transaction. A grant
+// rests on a transaction that is sent later. The leader that commits it is the leader of
+// this connection, or it agrees to a later handshake. In both cases it counts from the base
+// or from later, and its successors begin later.
+//
+// A heartbeat is a sync every T/9, unless other requests make it superfluous. While a
+// recipe relies on the session, every second heartbeat is a transaction that checks a node
+// and changes nothing. [LeaseAnswered] saves these transactions, and gives up the protection
+// against deposed leaders.
+//
+// The price: a failover among the servers that takes longer than the rest of the lease
+// costs the session. At the first heartbeat without an answer the rest is 0.64 T if
+// [Options.ServerTick] is a small tick, and 0.41 T by default.
+//
+// Limits: a process that is paused between a look at the clock and its next action can act
+// too late. A leader that is paused for longer than an eighth of a tick, and is cut off at
+// that moment, may have missed a report. All servers must allow the same session timeouts:
+// a server that grants a shorter one, and whose answer to the handshake is lost, shortens
+// the lease without the knowledge of the session.
 //
 // # Requests
 //

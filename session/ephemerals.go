@@ -101,7 +101,7 @@ func (e *ephemerals) settled() {
 
 // audit looks for the nodes that are counted, when they are many: other clients may have
 // deleted them, and nobody is told of a node that is not watched. A read that finds no node
-// corrects the count. It is called in the session's order.
+// corrects the count.
 func (e *epoch) audit() {
 	const window = 64
 	paths := e.ephemerals.due()
@@ -125,6 +125,7 @@ func (e *epoch) audit() {
 
 // owns notes what the call has created.
 func (c *call) owns(path string) {
-	c.epoch.ephemerals.own(path, c.zxid, confirmed)
-	c.epoch.audit()
+	e := c.epoch.Load()
+	e.ephemerals.own(path, c.zxid, confirmed)
+	e.audit()
 }

@@ -5,37 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// An epoch is one ZooKeeper session: one zk.Conn, from the dialling of the first
-// connection until it is retired. It is never used again after that.
+// An epoch is one ZooKeeper session, from the dialling of its first connection until it
+// is retired. It is never used again after that. (ZooKeeper's own epochs are those of
+// leaders.)
+//
+// It queues calls while there is no open connection, and sends them, one behind the other,
+// without waiting for their answers while there is one.
 type epoch struct {
-	session  *Session
-	number   int
-	pipeline *pipeline
-	retire   context.CancelFunc // see end
+	session *Session
+	number  int
+	retire  context.CancelFunc // has the client below end
 
-	deadline   atomic.Int64 // since Session.born; 0 while there is no session
-	newest     atomic.Int64 // the newest zxid seen
-	told       atomic.Int64 // the newest up to which watches have told everything
+	deadline   atomic.Int64 // age of the session; 0 while there is no ZooKeeper session
 	announced  atomic.Bool  // as Connected
 	ephemerals ephemerals
 
-	mu      sync.Mutex
-	id      int64         // 0 until the first handshake
-	timeout time.Duration // negotiated
-	link    *link
+	mu        sync.Mutex
+	queue     fifo[*call]
+	abandoned int         // at least so many of them
+	current   *connection // the newest
+	open      *connection // that takes calls, or nil
+	over      error       // why the epoch has ended
+	refused   error       // why the last connection was refused, until one is not
+
+	id      int64                 // 0 until the first handshake
+	timeout time.Duration         // negotiated
+	newest  int64                 // the newest zxid seen
+	told    int64                 // the newest up to which watches have told everything
 	watches map[watchKey]struct{} // those that stand on the server
-	parting bool                  // whoever is connected closes the session
-	parted  chan struct{}         // closed when that was confirmed
-	over    sync.Once             // closes parted
+	trusted time.Duration         // what the leader counts from, if whoever says that it leads does
+	proved  time.Duration         // the same, as far as a quorum has committed it
+
+	parting bool          // whatever connection there is closes the session
+	parted  chan struct{} // closed when that was confirmed
+	gone    func()        // closes parted
 }
 
 // terms are the times that follow from a session timeout.
@@ -54,256 +65,336 @@ func termsOf(timeout, tick time.Duration) terms {
 	}
 	t := terms{
 		timeout:   timeout - min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond),
-		report:    tick / 2,
-		heartbeat: timeout / 6,
+		report:    tick * 5 / 8, // half a tick, and what a server needs for it
+		heartbeat: timeout / 9,
 	}
-	// The newest sign of life that is known to have been reported is that many
-	// heartbeats older than the newest one.
-	known := 1 + t.report/t.heartbeat
-	t.silence = (t.timeout - (known+1)*t.heartbeat) / 2
+	// The newest sign of life that is proven to have been reported is that many
+	// heartbeats older than the one that is overdue.
+	lag := 3 + t.report/t.heartbeat
+	t.silence = (t.timeout - lag*t.heartbeat) / 2
 	return t
 }
 
-// newEpoch starts the client below, which begins to dial.
-func newEpoch(s *Session, number int) (*epoch, error) {
+// newEpoch returns an epoch, and what starts the client below, which begins to dial.
+func newEpoch(s *Session, number int) (e *epoch, dial func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &epoch{
-		session: s, number: number, retire: cancel,
-		watches: make(map[watchKey]struct{}), parted: make(chan struct{}),
+	parted := make(chan struct{})
+	e = &epoch{
+		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
+		parted: parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
-	e.pipeline = &pipeline{epoch: e}
-	ready := make(chan struct{})
-	var conn *zk.Conn
-	conn, ended, err := zk.Connect([]string{"see-dial:0"}, s.opts.Timeout, options(
-		zk.WithHostProvider(anyHost{}),
-		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
-			<-ready
-			link := e.dial(ctx)
-			if link.socket == nil {
-				// Only now is the client between connections, where it can
-				// be closed without racing with itself.
-				s.workers.Go(conn.Close)
-			}
-			return link, nil
-		}),
-		zk.WithLogger(clientLogger{s}), zk.WithLogInfo(false),
-		zk.WithMaxConnBufferSize(s.opts.MaxRequest), zk.WithMaxBufferSize(s.opts.MaxReply),
-	)...)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("starting the client: %w", err)
-	}
-	e.pipeline.conn = conn
-	close(ready)
-	s.workers.Go(func() {
-		for range ended { // closed when the client's goroutines are gone
-		}
-	})
-	return e, nil
+	return e, func() error { return e.startClient(ctx) }
 }
 
-// options makes a list of the client's options, whose type has no name outside.
-func options[T any](all ...T) []T { return all }
-
-// anyHost leaves the choice of servers to [epoch.dial].
-type anyHost struct{}
-
-func (anyHost) Init([]string) error  { return nil }
-func (anyHost) Len() int             { return 1 }
-func (anyHost) Next() (string, bool) { return "see-dial:0", false }
-func (anyHost) Connected()           {}
-
-// dial returns a link to some server, or a grave once the epoch is retired. Until
-// then it does not give up.
-func (e *epoch) dial(ctx context.Context) *link {
-	server, socket := e.session.servers.dial(ctx)
-	if socket == nil {
-		return newLink(e, "", nil)
+// dial returns a connection to some server, or nil once the epoch is retired. Until then
+// it does not give up. The loss of the last connection is told before there is a next.
+func (e *epoch) dial(ctx context.Context) *connection {
+	e.mu.Lock()
+	last := e.current
+	again := last != nil && last.proven
+	e.mu.Unlock()
+	if last != nil {
+		<-last.told
 	}
-	l := newLink(e, server, socket)
+	server, socket := e.session.servers.dial(ctx, again)
+	if socket == nil {
+		return nil
+	}
+	l := newConnection(e, server, socket)
 	e.mu.Lock()
 	retired := ctx.Err() != nil
 	if !retired {
-		e.link = l
+		e.current = l
 	}
 	e.mu.Unlock()
 	if retired {
 		_ = socket.Close() // nothing was sent on it
-		return newLink(e, "", nil)
+		return nil
 	}
-	e.session.workers.Go(l.keep)
+	e.session.workers.Go(l.writeAll)
+	e.session.poke()
 	return l
+}
+
+// submit queues a call. It returns why it cannot.
+func (e *epoch) submit(c *call) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.over != nil:
+		return ErrExpired
+	case e.refused != nil:
+		return e.refused
+	}
+	c.epoch.Store(e)
+	e.queue.push(c)
+	e.advance()
+	return nil
+}
+
+// advance sends the next calls, if that can be done now. A write waits until it is known
+// what was there before it: see [call.knew]. The epoch is locked.
+func (e *epoch) advance() {
+	for e.open != nil && e.over == nil && e.queue.len() > 0 && e.open.pending.len() < maxInFlight {
+		if e.queue.all()[0].write && !e.open.synced {
+			return
+		}
+		c := e.queue.pop()
+		if c.state.CompareAndSwap(callQueued, callSent) {
+			e.open.send(c)
+		} else {
+			e.ephemerals.release(c.ephemeral)
+		}
+	}
+}
+
+// sweep removes abandoned calls from the queue when they may be the most of it.
+func (e *epoch) sweep() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.abandoned++; e.abandoned <= e.queue.len()/2 {
+		return
+	}
+	e.abandoned = 0
+	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
+		if c.state.Load() != callAbandoned {
+			return false
+		}
+		e.ephemerals.release(c.ephemeral)
+		return true
+	}))
 }
 
 var errReplaced = errors.New("the server replaced the session by another")
 
-// accept takes the server's answer to a connect request that was sent at the given
-// time. It returns the watches that stood when the connection was lost.
-func (e *epoch) accept(h handshake, at time.Time) ([]watchKey, error) {
+// accept takes the server's answer to the connect request.
+func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	const shortest = 60 * time.Millisecond // less leaves no time to act
+	timeout := time.Duration(h.Timeout) * time.Millisecond
 	switch {
-	case h.id == 0 && e.id == 0:
-		return nil, errors.New("the server refused a new session")
-	case h.id == 0:
+	case l.phase != greeting:
+		return l.why
+	case l.greeted < 0:
+		return wire.ErrMalformed // nobody has asked
+	case h.Session == 0 && e.id == 0:
+		return errors.New("the server refused a new session")
+	case h.Session == 0:
 		e.gone()
 		e.session.tell(rejected{e.number})
-		return nil, ErrExpired
-	case e.id != 0 && e.id != h.id:
+		return ErrExpired
+	case e.id != 0 && e.id != h.Session:
 		e.session.tell(rejected{e.number})
-		return nil, errReplaced
-	case h.timeout < shortest:
-		return nil, fmt.Errorf("the server offers a session timeout of %v", h.timeout)
+		return errReplaced
+	case timeout < shortest:
+		return fmt.Errorf("the server offers a session timeout of %v", timeout)
 	}
-	first := e.id == 0
-	e.id, e.timeout = h.id, h.timeout
-	if first {
-		e.extendLocked(at)
+	created := e.id == 0
+	if created {
+		e.id, e.timeout = h.Session, timeout
 	}
-	return slices.Collect(maps.Keys(e.watches)), nil
+	// The leader counts a shorter timeout from this handshake, not from what was proved
+	// before it. A longer timeout counts for nothing: reports with the shorter one may be
+	// on their way.
+	before := e.terms()
+	e.timeout = min(e.timeout, timeout)
+	terms := e.terms()
+	if shorter := before.timeout - terms.timeout; shorter > 0 {
+		e.trusted, e.proved = min(e.trusted+shorter, l.greeted), min(e.proved+shorter, l.greeted)
+	}
+	l.lease = newLease(terms.report, terms.heartbeat/16, l.greeted, created)
+	if created {
+		e.prove(l)
+	}
+	e.settle()
+	l.restore(slices.Collect(maps.Keys(e.watches)))
+	return nil
 }
 
-func (e *epoch) terms() terms {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return termsOf(e.timeout, e.session.opts.ServerTick)
+// What follows is called with the epoch locked, unless it says otherwise.
+
+func (e *epoch) terms() terms { return termsOf(e.timeout, e.session.opts.ServerTick) }
+
+// opened is called when a connection takes calls. What its handshake has proved counts
+// only now: a session that can be reached, but not restored, comes to an end.
+func (e *epoch) opened(l *connection) {
+	e.open, e.refused = l, nil
+	e.told = e.newest // not before: the next connection must ask again
+	e.prove(l)
+	e.session.tell(established{epoch: e.number, id: e.id, timeout: e.timeout, server: l.server})
+	e.advance()
 }
 
-// extend notes that the leader has heard of a sign of life that was sent at the given
-// time, so that it will not forget the session for a whole timeout from then on.
-func (e *epoch) extend(sent time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.extendLocked(sent)
-}
-
-func (e *epoch) extendLocked(sent time.Time) {
-	until := sent.Add(termsOf(e.timeout, e.session.opts.ServerTick).timeout).Sub(e.session.born)
-	if int64(until) <= e.deadline.Load() {
-		return
+// prove counts what a connection has proved.
+func (e *epoch) prove(l *connection) {
+	trusted, proved := max(e.trusted, l.lease.since(true)), max(e.proved, l.lease.since(false))
+	if trusted != e.trusted || proved != e.proved {
+		e.trusted, e.proved = trusted, proved
+		e.settle()
 	}
-	first := e.deadline.Swap(int64(until)) == 0
-	if first {
+}
+
+// rely is called when the session begins to be relied on. What it will be relied on for
+// rests on a transaction that is sent from now on: if it is done, no leader can
+// count from earlier than what the present one has been told.
+func (e *epoch) rely() {
+	e.proved = max(e.proved, e.trusted)
+	e.settle()
+}
+
+// settle computes the deadline.
+func (e *epoch) settle() {
+	if e.id == 0 {
+		return // there is no session yet
+	}
+	since := e.trusted
+	if e.session.strict() {
+		since = e.proved
+	}
+	until := int64(since + e.terms().timeout)
+	if before := e.deadline.Swap(until); before == 0 || until < before {
 		e.session.poke()
 	}
 }
 
-// until returns when the session must be counted as lost; zero if there is none.
+// until returns when the session must be counted as lost; zero if there is none. The
+// epoch need not be locked.
 func (e *epoch) until() time.Time {
 	d := e.deadline.Load()
 	if d == 0 {
 		return time.Time{}
 	}
-	return e.session.born.Add(time.Duration(d))
+	return e.session.clock.time(time.Duration(d))
 }
 
-// seen notes a zxid of a reply.
-func (e *epoch) seen(zxid int64) {
-	if zxid > e.newest.Load() { // one reader at a time
-		e.newest.Store(zxid)
-	}
-}
-
-// watched notes that a watch stands on the server.
-func (e *epoch) watched(key watchKey) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.watches[key] = struct{}{}
-}
-
-// unwatch ends a watch on the server, in the order of requests.
+// unwatch ends a watch on the server, in the order of requests. The epoch must not be
+// locked.
 func (e *epoch) unwatch(key watchKey) {
-	kind := removeData
+	const children, data = 1, 2
+	kind := int32(data)
 	e.mu.Lock()
 	delete(e.watches, key)
 	if key.kind == watchChildren {
-		kind = removeChildren
+		kind = children
 	} else {
 		delete(e.watches, watchKey{key.path, watchAbsent})
 	}
 	e.mu.Unlock()
 	s := e.session
-	c := &call{op: "unwatch", path: s.relative(key.path), number: e.number, began: time.Now(), forget: kind}
-	c.do = func(conn *zk.Conn) error {
-		_, err := conn.Sync(key.path) // its frame is replaced by the link
-		return err
-	}
-	c.answer = func(error) {} // a watch that is gone, or a server that cannot: there is nothing to be done
-	s.submit(c)
+	// A watch that is gone, or a server that cannot: there is nothing to be done.
+	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
+	issue(s.Async(e.number), r, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
 }
 
-// notified passes on what a watch has to tell.
-func (e *epoch) notified(ev nodeEvent) {
+// notified passes on what a watch has to tell. The epoch must not be locked.
+func (e *epoch) notified(ev wire.Event) {
 	e.mu.Lock()
-	for _, kind := range watchesEndedBy(ev.kind) {
-		delete(e.watches, watchKey{ev.path, kind})
+	for _, kind := range watchesEndedBy(ev.Kind) {
+		delete(e.watches, watchKey{ev.Path, kind})
 	}
 	e.mu.Unlock()
-	e.session.do(func() { e.session.notified(e, ev) })
+	e.session.order.add(function(func() { e.session.notified(e, ev) }))
 }
 
-// severed is called, once, when a link has failed. One that fails early counts as one
-// that failed to be made, so that a server which accepts and hangs up is not asked
-// again and again without a pause.
-func (e *epoch) severed(l *link, why error, early bool) {
-	if early {
-		e.session.servers.failed(l.server, why)
+// severed tells the session that a connection has failed, and answers the calls that were
+// lost with it. The goroutine that reads calls it, once, behind everything that came on
+// the connection. The epoch must not be locked.
+//
+// A connection that fails early counts as one that could not be made, so that a server which
+// accepts and hangs up is not asked again and again without a pause.
+func (e *epoch) severed(l *connection) {
+	s := e.session
+	e.mu.Lock()
+	why, over := l.why, e.over
+	if e.open == l {
+		e.open = nil
 	}
-	e.session.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
-	e.pipeline.close(l)
+	pending := l.pending.all()
+	lost, unsent := pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
+	l.out = nil // the writer must not find what is queued again
+	for _, c := range unsent {
+		c.state.Store(callQueued)
+	}
+	lost, unsent = users(lost), users(unsent)
+	var refused []*call
+	switch {
+	case errors.Is(why, ErrAuthFailed) && over == nil:
+		e.refused = ErrAuthFailed
+		refused = append(unsent, e.queue.all()...)
+		e.queue.set(nil)
+	case over == nil:
+		e.queue.set(append(unsent, e.queue.all()...))
+	default:
+		refused = unsent
+	}
+	e.mu.Unlock()
+	if !l.proven {
+		s.servers.failed(l.server, why)
+	}
+	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
+	s.tell(severed{e.number, e.until()})
+	for _, c := range lost {
+		if c.err = c.lost(over); len(lost) == 1 && over == nil {
+			c.err = fmt.Errorf("%w (%w)", c.err, errBlamed)
+		}
+		s.order.add(c)
+	}
+	for _, c := range refused {
+		if over == nil {
+			c.err = ErrAuthFailed
+			s.order.add(c)
+		} else {
+			s.unsent(c, over)
+		}
+	}
 	if errors.Is(why, ErrAuthFailed) {
-		e.session.refuseAuth()
+		s.refuseAuth()
 	}
-	e.session.tell(severed{e.number, e.until()})
+	s.order.add(function(func() { close(l.told) }))
+	s.order.run()
 }
 
-// end retires the epoch: from now on nothing of it reaches a server. The client
-// below ends by itself when it dials again.
+// users returns the calls that are not the session's own.
+func users(calls []*call) []*call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.own != nil })
+}
+
+// end retires the epoch: from now on nothing of it reaches a server. The epoch must not
+// be locked.
 func (e *epoch) end(why error) {
 	e.retire()
 	e.mu.Lock()
-	l := e.link
+	e.over, e.open = why, nil
+	l, queue := e.current, e.queue.all()
+	e.queue.set(nil)
 	e.mu.Unlock()
-	e.pipeline.end(why)
+	for _, c := range queue {
+		e.session.unsent(c, why)
+	}
 	if l != nil {
 		l.fail(why)
 	}
 }
 
 // part tells the server that the session ends, as soon as there is a connection, and
-// waits until it has confirmed that, for at most the given time.
+// waits until it has confirmed that, for at most the given time. The epoch must not be
+// locked.
 func (e *epoch) part(patience time.Duration) {
 	e.mu.Lock()
 	e.parting = true
-	l, id := e.link, e.id
+	if e.current != nil {
+		e.current.part()
+	}
+	id := e.id
 	e.mu.Unlock()
 	if id == 0 {
 		return
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	e.session.workers.Go(l.part) // it may have to wait for a frame to be written
 	select {
 	case <-e.parted:
 	case <-timer.C:
 	}
-}
-
-// isParting reports whether the session is to be closed.
-func (e *epoch) isParting() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.parting
-}
-
-// gone is called when the server has confirmed that the session is no more.
-func (e *epoch) gone() { e.over.Do(func() { close(e.parted) }) }
-
-// clientLogger passes on what the client below reports.
-type clientLogger struct{ session *Session }
-
-// Printf implements [zk.Logger].
-func (c clientLogger) Printf(format string, args ...any) {
-	c.session.opts.Logger.Debug("client", "report", fmt.Sprintf(format, args...))
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,16 @@ type Removal struct {
 	// new node has the version that it has after that (docs/adr/0009).
 	Contested bool
 
-	// Impatient gives up at the first error that does not pass.
+	// Prefix, if not "", says that the children of the path are removed whose names begin with it,
+	// which has to contain a GUID, and not the node at the path. They are listed until none is
+	// found: a node may be replaced by another with the prefix until it is deleted.
+	Prefix string
+
+	// Then, if not nil, is removed afterwards, within the same session timeout.
+	Then *Removal
+
+	// Impatient gives up, also what comes then, at the first error that does not pass, the end
+	// of the session included.
 	Impatient bool
 }
 
@@ -42,13 +52,21 @@ const youngest = 1
 // timeout, and the attempts go on; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
-	j := &job{Removal: r, requests: requests, errand: requests.newErrand(answer)}
-	if r.Is == nil && r.Says == nil && r.Guard == "" {
+	e := requests.newErrand(answer)
+	r.begin(requests, e, e.end)
+	return e.cancel
+}
+
+func (r Removal) begin(requests Async, e *errand, done func(error)) {
+	j := &job{Removal: r, requests: requests, errand: e, done: done}
+	switch {
+	case r.Prefix != "":
+		j.list()
+	case r.Is == nil && r.Says == nil && r.Guard == "":
 		j.delete(AnyVersion)
-	} else {
+	default:
 		j.look()
 	}
-	return j.cancel
 }
 
 // A job is a removal under way.
@@ -56,30 +74,67 @@ type job struct {
 	Removal
 	requests Async
 	errand   *errand
+	done     func(error)
 	first    *call // set when the first deletion of any node has failed
-
-	mu        sync.Mutex
-	call      *call // the newest
-	cancelled bool
 }
 
-func (j *job) cancel() {
-	j.mu.Lock()
-	c := j.call
-	j.cancelled = true
-	j.mu.Unlock()
-	if c != nil {
-		c.abandon()
-	}
-}
-
-// ask makes a request, unless the job is cancelled.
+// ask makes a request, unless the errand is cancelled.
 func (j *job) ask(request func() *call) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.cancelled {
-		j.call = request()
+	e := j.errand
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.cancelled {
+		e.call = request()
 	}
+}
+
+// last returns the newest request. An answer may come before [job.ask] has noted its call.
+func (e *errand) last() *call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.call
+}
+
+// end goes on with what is to be removed afterwards.
+func (j *job) end(err error) {
+	if err != nil || j.Then == nil {
+		j.done(err)
+		return
+	}
+	then := *j.Then
+	then.Impatient = j.Impatient
+	then.begin(j.requests, j.errand, j.done)
+}
+
+// list removes the children with the prefix.
+func (j *job) list() {
+	j.ask(func() *call {
+		return j.requests.children(j.Path, func(r childrenResult, err error) {
+			if err != nil {
+				j.again(err, j.list)
+				return
+			}
+			left, found := 1, false
+			gone := func(error) {
+				if left--; left > 0 {
+					return
+				}
+				if found {
+					j.list()
+					return
+				}
+				j.end(nil)
+			}
+			for _, name := range r.names {
+				if strings.HasPrefix(name, j.Prefix) {
+					left++
+					found = true
+					Removal{Path: Join(j.Path, name)}.begin(j.requests, j.errand, gone)
+				}
+			}
+			gone(nil)
+		})
+	})
 }
 
 // look reads what is at the path, and the guard before that.
@@ -128,7 +183,7 @@ func (j *job) found(r dataResult, guard *Stat, err error) {
 	case err != nil:
 		j.again(err, j.look)
 	case j.Is != nil && !j.Is(r.stat), j.Says != nil && !j.Says(r.data), j.first != nil && !j.first.knew(r.stat):
-		j.errand.end(nil)
+		j.end(nil)
 	case guard != nil:
 		j.ask(func() *call {
 			return j.requests.multi([]Op{CheckOp(j.Guard, guard.Version), DeleteOp(j.Path, AnyVersion)}, func(_ []OpResult, err error) {
@@ -152,7 +207,7 @@ func (j *job) mark(r dataResult) {
 			case err != nil:
 				j.again(err, j.look)
 			case stat.Czxid != r.stat.Czxid: // the node is gone, and this is another
-				j.errand.end(nil)
+				j.end(nil)
 			default:
 				j.found(dataResult{r.data, stat}, nil, nil)
 			}
@@ -162,31 +217,31 @@ func (j *job) mark(r dataResult) {
 
 func (j *job) delete(version int32) {
 	j.ask(func() *call {
-		var c *call
-		c = j.requests.delete(j.Path, version, func(_ struct{}, err error) {
+		return j.requests.delete(j.Path, version, func(_ struct{}, err error) {
 			try := j.look
 			switch {
 			case version != AnyVersion:
 			case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
 				try = func() { j.delete(version) }
 			default:
-				j.first = c
+				j.first = j.errand.last()
 			}
 			j.again(err, try)
 		})
-		return c
 	})
 }
 
 // again ends the job, or goes on with try.
 func (j *job) again(err error, try func()) {
 	switch {
+	case j.Impatient && j.requests.over(err):
+		j.end(err)
 	case err == nil, isNoNode(err), j.requests.over(err):
-		j.errand.end(nil)
-	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion):
+		j.end(nil)
+	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, errBlamed):
 		try()
 	case j.Impatient && !Passing(err):
-		j.errand.end(err)
+		j.end(err)
 	default:
 		j.requests.later(j.errand, j.Path, err, try)
 	}
@@ -202,49 +257,9 @@ func (a Async) Withdraw(path string, answer func()) {
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
 // contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
-// It is to be asked for after the create. It lists the children until none is found: a node
-// may be replaced by another with the prefix until it is deleted.
+// It is to be asked for after the create.
 func (a Async) WithdrawAll(dir, prefix string, answer func()) {
-	a.withdrawAll(dir, prefix, a.newErrand(func(error) { answer() }))
-}
-
-func (a Async) withdrawAll(dir, prefix string, e *errand) {
-	a.Children(dir, func(names []string, _ *Stat, err error) {
-		again := func() { a.withdrawAll(dir, prefix, e) }
-		switch {
-		case isNoNode(err), a.over(err):
-			e.end(nil)
-			return
-		case isAny(err, ErrDisconnected, ErrExpired):
-			again()
-			return
-		case err != nil:
-			a.later(e, dir, err, again)
-			return
-		}
-		left, found := 1, false
-		gone := func(err error) {
-			if err != nil {
-				e.end(err) // and the removal of that node goes on
-			}
-			if left--; left > 0 {
-				return
-			}
-			if !found || e.ended {
-				e.end(nil)
-				return
-			}
-			again()
-		}
-		for _, name := range names {
-			if strings.HasPrefix(name, prefix) {
-				left++
-				found = true
-				Removal{Path: Join(dir, name)}.Begin(a, gone)
-			}
-		}
-		gone(nil)
-	})
+	Removal{Path: dir, Prefix: prefix}.Begin(a, func(error) { answer() })
 }
 
 // over reports whether an error means that there is nothing left to do, or nobody left
@@ -259,6 +274,20 @@ type errand struct {
 	ended  bool          // answer was called
 	until  time.Duration // by [Session.Age]: answer then, in any case
 	pause  *backoff.ExponentialBackOff
+
+	mu        sync.Mutex
+	call      *call // the newest of a removal
+	cancelled bool
+}
+
+func (e *errand) cancel() {
+	e.mu.Lock()
+	c := e.call
+	e.cancelled = true
+	e.mu.Unlock()
+	if c != nil {
+		c.abandon()
+	}
 }
 
 func (a Async) newErrand(answer func(error)) *errand {
@@ -281,7 +310,13 @@ func (e *errand) end(err error) {
 func (a Async) later(e *errand, path string, why error, do func()) {
 	s := a.session
 	s.opts.Logger.Warn("trying again", "path", path, "reason", why)
-	if s.Age() > e.until {
+	e.mu.Lock()
+	cancelled := e.cancelled
+	e.mu.Unlock()
+	switch {
+	case cancelled:
+		return
+	case s.Age() > e.until:
 		e.end(why)
 	}
 	pause := e.pause.NextBackOff()
@@ -290,7 +325,7 @@ func (a Async) later(e *errand, path string, why error, do func()) {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			s.do(do)
+			s.order.put(do)
 		case <-s.closing:
 		}
 	})

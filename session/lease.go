@@ -80,10 +80,6 @@ func (l *lease) answered(sent, now time.Duration, by vouch) {
 	}
 }
 
-// credit counts the beginning of something that will rest on a transaction which is sent
-// after the given time: when that is done, no later leader can have begun before.
-func (l *lease) credit(now time.Duration) { l.committed = max(l.committed, now) }
-
 // since returns from when on the session has a whole timeout: for who trusts whoever says
 // that it leads, or only what a quorum has committed.
 func (l *lease) since(trusting bool) time.Duration {

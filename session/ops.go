@@ -1,11 +1,10 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // AnyVersion matches whatever version a node has.
@@ -27,16 +26,20 @@ const (
 	modeTTL           CreateMode = 5
 	modeSequentialTTL CreateMode = 6
 
+	// A mode with a TTL has the TTL between this bit and those of the kind.
+	hasTTL   = 1 << 62
 	modeBits = 3
 )
 
 // TTL is the mode of a persistent node that the server deletes when it has had no
 // children and no change for that long. The server must have extendedTypesEnabled.
-func TTL(ttl time.Duration) CreateMode { return CreateMode(ttl.Milliseconds())<<modeBits | modeTTL }
+func TTL(ttl time.Duration) CreateMode {
+	return hasTTL | CreateMode(ttl.Milliseconds())<<modeBits | modeTTL
+}
 
 // SequentialTTL is the mode of a sequential node with a [TTL].
 func SequentialTTL(ttl time.Duration) CreateMode {
-	return CreateMode(ttl.Milliseconds())<<modeBits | modeSequentialTTL
+	return hasTTL | CreateMode(ttl.Milliseconds())<<modeBits | modeSequentialTTL
 }
 
 // IsSequential reports whether the server appends a number to the name.
@@ -48,18 +51,27 @@ func (m CreateMode) IsSequential() bool {
 // IsEphemeral reports whether the node goes with its session.
 func (m CreateMode) IsEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
-func (m CreateMode) kind() CreateMode   { return m & (1<<modeBits - 1) }
-func (m CreateMode) ttl() time.Duration { return time.Duration(m>>modeBits) * time.Millisecond }
+// kind returns a mode without its TTL.
+func (m CreateMode) kind() CreateMode {
+	if m&hasTTL == 0 {
+		return m
+	}
+	return m & (1<<modeBits - 1)
+}
+
+func (m CreateMode) ttl() time.Duration {
+	return time.Duration(m&^hasTTL>>modeBits) * time.Millisecond
+}
 
 func (m CreateMode) validate() error {
 	const longest = 1<<40 - 1 // ms, ZooKeeper's limit
 	switch m.kind() {
 	case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
-		if m>>modeBits == 0 {
+		if m&hasTTL == 0 {
 			return nil
 		}
 	case modeTTL, modeSequentialTTL:
-		if ms := m >> modeBits; ms > 0 && ms <= longest {
+		if ms := m &^ hasTTL >> modeBits; m&hasTTL != 0 && ms > 0 && ms <= longest {
 			return nil
 		}
 		return fmt.Errorf("%w: mode: a TTL must be positive, and at most 34 years", ErrInvalidArgument)
@@ -77,6 +89,7 @@ type Op struct {
 	data    []byte
 	mode    CreateMode
 	version int32
+	guards  error // why it fails, if it does: see GuardOp; nil of any other
 }
 
 type opKind int
@@ -93,8 +106,7 @@ func CheckOp(path string, version int32) Op {
 	return Op{kind: opKindCheck, path: path, version: version}
 }
 
-// CreateOp creates a node, which cannot be a container or have a TTL: ZooKeeper's
-// replies to these cannot be read.
+// CreateOp creates a node of any mode.
 func CreateOp(path string, data []byte, mode CreateMode) Op {
 	return Op{kind: opKindCreate, path: path, data: data, mode: mode}
 }
@@ -120,9 +132,6 @@ func (o Op) validate() error {
 	case opKindCheck, opKindSet, opKindDelete:
 		return nil
 	case opKindCreate:
-		if k := o.mode.kind(); k == Container || k == modeTTL || k == modeSequentialTTL {
-			return fmt.Errorf("%w: mode: a transaction cannot create containers or nodes with a TTL", ErrInvalidArgument)
-		}
 		return o.mode.validate()
 	}
 	return fmt.Errorf("%w: the zero Op", ErrInvalidArgument)
@@ -136,80 +145,75 @@ func validateCreated(path string, mode CreateMode) error {
 	return ValidatePath(path)
 }
 
-// request returns the operation as the client below wants it.
-func (o Op) request(s *Session) any {
-	path := s.absoluteNew(o.path, o.mode)
-	switch o.kind {
-	case opKindCheck:
-		return &zk.CheckVersionRequest{Path: path, Version: o.version}
-	case opKindCreate:
-		return &zk.CreateRequest{Path: path, Data: o.data, Acl: s.acl(), Flags: int32(o.mode.kind())}
-	case opKindSet:
-		return &zk.SetDataRequest{Path: path, Data: o.data, Version: o.version}
-	case opKindDelete:
-		return &zk.DeleteRequest{Path: path, Version: o.version}
+// createRequest returns the request that creates a node. The path and the mode are valid.
+func (s *Session) createRequest(path string, data []byte, mode CreateMode) wire.Request {
+	w := wire.Request{Op: wire.OpCreate2, Path: s.absoluteNew(path, mode), Data: data, ACL: s.acl, Flags: int32(mode.kind())}
+	switch mode.kind() {
+	case Container:
+		w.Op = wire.OpCreateContainer
+	case modeTTL, modeSequentialTTL:
+		w.Op, w.TTL = wire.OpCreateTTL, mode.ttl().Milliseconds()
+	case Persistent, Ephemeral, PersistentSequential, EphemeralSequential:
 	}
-	panic("session: the zero Op is refused before")
+	return w
+}
+
+// requestsOf returns the operations of a transaction as they go out.
+func (s *Session) requestsOf(ops []Op) []wire.Request {
+	all := make([]wire.Request, len(ops))
+	for i, o := range ops {
+		switch o.kind {
+		case opKindCreate:
+			all[i] = s.createRequest(o.path, o.data, o.mode)
+		case opKindCheck:
+			all[i] = wire.Request{Op: wire.OpCheck, Path: s.absolute(o.path), Version: o.version}
+		case opKindSet:
+			all[i] = wire.Request{Op: wire.OpSetData, Path: s.absolute(o.path), Data: o.data, Version: o.version}
+		case opKindDelete:
+			all[i] = wire.Request{Op: wire.OpDelete, Path: s.absolute(o.path), Version: o.version}
+		}
+	}
+	return all
 }
 
 // An OpResult is what became of one operation.
 type OpResult struct {
 	Path string // of a created node
-	Stat *Stat  // after a set
+	Stat *Stat  // after a create or a set
 	Err  error  // why it failed; nil for those that another's failure undid
 }
 
-// errInconsistent is what the server says of operations behind one that failed.
-const errInconsistent = "unknown error: -2"
-
-// resultsOf translates what the client below returns. The error is that of the
-// operation that failed the transaction.
-func resultsOf(s *Session, ops []Op, replies []zk.MultiResponse, err error) ([]OpResult, error) {
-	if len(replies) != len(ops) {
-		return nil, err
-	}
+// resultsIn converts the results of a transaction. The error is that of the operation that
+// failed it.
+func resultsIn(c *call, ops []Op, replies []wire.Result) ([]OpResult, error) {
+	e := c.epoch.Load()
+	s := e.session
 	results := make([]OpResult, len(ops))
 	var failed error
-	for i, r := range replies {
+	for i := range replies {
+		r := &replies[i]
 		switch {
-		case r.Error == nil:
-			results[i] = OpResult{Stat: statOf(r.Stat)}
-			if r.String != "" {
-				results[i].Path = s.relative(r.String)
+		case r.Op == wire.OpError:
+			// What another's failure undid, or kept from being tried, has not failed.
+			if r.Code != wire.CodeOK && r.Code != wire.CodeRuntimeInconsistency {
+				results[i].Err = ops[i].refused(errOf(r.Code))
+				if failed == nil {
+					failed = &OpError{Op: "multi", Path: ops[i].path, Err: results[i].Err}
+				}
 			}
-		case r.Error.Error() == errInconsistent:
-		default:
-			results[i].Err = translate(r.Error)
-			if failed == nil {
-				failed = &OpError{Op: "multi", Path: ops[i].path, Err: results[i].Err}
-			}
+			continue
+		case r.Path != "":
+			results[i].Path = s.relative(r.Path)
+		}
+		if r.HasStat {
+			results[i].Stat = statOf(&r.Stat)
+		}
+		switch {
+		case ops[i].kind == opKindCreate && ops[i].mode.IsEphemeral():
+			c.owns(r.Path)
+		case ops[i].kind == opKindDelete:
+			e.ephemerals.disown(c.ops[i].Path)
 		}
 	}
-	if failed != nil {
-		return results, failed
-	}
-	return results, err
-}
-
-// translate returns the sentinel for an error of the client below, for errors that
-// come within a reply.
-func translate(err error) error {
-	for _, t := range []struct{ theirs, ours error }{
-		{zk.ErrNoNode, ErrNoNode},
-		{zk.ErrNodeExists, ErrNodeExists},
-		{zk.ErrBadVersion, ErrBadVersion},
-		{zk.ErrNotEmpty, ErrNotEmpty},
-		{zk.ErrNoAuth, ErrNoAuth},
-		{zk.ErrInvalidACL, ErrInvalidACL},
-		{zk.ErrNoChildrenForEphemerals, ErrNoChildrenForEphemerals},
-		{zk.ErrBadArguments, ErrInvalidArgument},
-		{zk.ErrSessionExpired, ErrExpired},
-		{zk.ErrShortBuffer, ErrTooLarge},
-		{zk.ErrInvalidPath, ErrInvalidPath},
-	} {
-		if errors.Is(err, t.theirs) {
-			return t.ours
-		}
-	}
-	return err
+	return results, failed
 }

@@ -51,14 +51,16 @@ type Options struct {
 	// CloseTimeout bounds [Session.Close]. The default is 2 s.
 	CloseTimeout time.Duration
 
-	// MaxRequest is the largest request that is sent, in bytes. It costs as much
-	// memory. Servers refuse more than 1,048,575 unless they are configured
-	// otherwise. The default is 512 KiB.
+	// Lease says what extends the session's lease while a recipe relies on it, see
+	// [Session.Rely]. The default is LeaseCommitted.
+	Lease Lease
+
+	// MaxRequest is the largest request that is sent, in bytes. Servers refuse more than
+	// 1,048,575 unless they are configured otherwise, which is the default.
 	MaxRequest int
 
 	// MaxReply is the largest reply that is accepted, in bytes: a request with a
-	// larger one fails with [ErrTooLarge], all others go on. It costs as much
-	// memory, up to 1.5 MiB. The default is 768 KiB.
+	// larger one fails with [ErrTooLarge], all others go on. The default is 4 MiB.
 	MaxReply int
 
 	// Logger is told of connections and sessions, never of secrets or data.
@@ -72,11 +74,24 @@ type Options struct {
 const (
 	defaultTimeout      = 10 * time.Second
 	defaultCloseTimeout = 2 * time.Second
-	defaultMaxRequest   = 512 << 10
-	defaultMaxReply     = 768 << 10
+	defaultMaxRequest   = 1<<20 - 1
+	defaultMaxReply     = 4 << 20
+)
 
-	// frameOverhead is what a request has beside its paths, data and ACLs.
-	frameOverhead = 256
+// A Lease says which answers of the servers extend the lease of a session.
+type Lease int
+
+const (
+	// LeaseCommitted trusts only what a quorum of the servers has committed. While a
+	// recipe relies on the session, it writes a transaction that changes nothing every two
+	// ninths of the session timeout, unless it has written something else.
+	LeaseCommitted Lease = iota
+
+	// LeaseAnswered trusts every server that says that it leads: one write less every few
+	// seconds. A leader that has been deposed, and has not noticed yet, goes on saying so,
+	// for syncLimit ticks at most. For so long a session that is connected to it may
+	// believe that it holds what the next leader has given away.
+	LeaseAnswered
 )
 
 func (o *Options) withDefaults() Options {
@@ -124,6 +139,9 @@ func (o *Options) validate() error {
 	if o.CloseTimeout < 0 {
 		refuse("CloseTimeout", o.CloseTimeout, "must not be negative")
 	}
+	if o.Lease != LeaseCommitted && o.Lease != LeaseAnswered {
+		refuse("Lease", int(o.Lease), "is none of LeaseCommitted and LeaseAnswered")
+	}
 	const least = 4 << 10
 	if o.MaxRequest < least {
 		refuse("MaxRequest", o.MaxRequest, "must be at least 4 KiB")
@@ -155,6 +173,9 @@ func (a Auth) String() string { return a.Scheme + ":***" }
 
 // GoString hides the secret.
 func (a Auth) GoString() string { return "session.Auth{" + a.String() + "}" }
+
+// MarshalText hides the secret, from encoding/json as well.
+func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // Perms are what an [ACL] allows.
 type Perms int32

@@ -1,8 +1,11 @@
 package session
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -61,10 +64,37 @@ func TestOptionsAreRefused(t *testing.T) {
 
 func TestAuthIsSecret(t *testing.T) {
 	a := Auth{Scheme: "digest", Secret: []byte("user:password")}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		for _, v := range []any{a, []Auth{a}, Options{Auth: []Auth{a}}, &Options{Auth: []Auth{a}}} {
-			if text := fmt.Sprintf(verb, v); strings.Contains(text, "password") || strings.Contains(text, "112 97 115") {
-				t.Errorf("%s of %T shows the secret: %s", verb, v, text)
+	opts := Options{Auth: []Auth{a}}
+	writers := map[string]func(v any) string{
+		"JSON": func(v any) string {
+			text, err := json.Marshal(v)
+			return fmt.Sprint(string(text), err)
+		},
+		"slog as text": func(v any) string {
+			var b strings.Builder
+			slog.New(slog.NewTextHandler(&b, nil)).Info("opened", "with", v)
+			return b.String()
+		},
+		"slog as JSON": func(v any) string {
+			var b strings.Builder
+			slog.New(slog.NewJSONHandler(&b, nil)).Info("opened", "with", v)
+			return b.String()
+		},
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		writers[verb] = func(v any) string { return fmt.Sprintf(verb, v) }
+	}
+	const secret = "password"
+	for name, write := range writers {
+		for _, v := range []any{a, &a, []Auth{a}, map[string]Auth{"a": a}, struct{ A Auth }{a}, opts, &opts} {
+			text := write(v)
+			for _, leak := range []string{
+				secret, fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]"),
+				base64.StdEncoding.EncodeToString(a.Secret)[4:12],
+			} {
+				if strings.Contains(text, leak) {
+					t.Errorf("%s of %T shows the secret: %s", name, v, text)
+				}
 			}
 		}
 	}
@@ -76,7 +106,7 @@ func TestCreateModes(t *testing.T) {
 			t.Errorf("%d: %v", good, err)
 		}
 	}
-	for _, bad := range []CreateMode{-1, 7, TTL(0), TTL(-time.Second), Persistent | 1<<modeBits, modeSequentialTTL} {
+	for _, bad := range []CreateMode{-1, 7, 77, 4 << 3, TTL(0), TTL(-time.Second), Persistent | 1<<modeBits, modeSequentialTTL} {
 		if err := bad.validate(); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("%d is accepted", bad)
 		}

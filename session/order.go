@@ -2,48 +2,49 @@ package session
 
 import "sync"
 
-// An order brings what happens on many goroutines into one sequence: the order
-// of the wire. A place in it can be taken before it is known what stands there;
-// nothing behind an empty place is done. What stands in it is done by one goroutine
-// at a time, one after the other.
+// An order brings everything that a session tells into one sequence: the answers and watch
+// events of the wire, and the session's own events. A step runs after the one that was
+// put before it, on one of the session's own goroutines, never on a caller's.
 type order struct {
-	mu     sync.Mutex
-	places []*place
-	busy   bool          // somebody is doing what stands here
-	ready  chan struct{} // holds a value while there may be something to do
-	before func()        // done before each
+	before func() // runs before each step
 
-	detached bool // nobody waits for ready any more
+	mu    sync.Mutex
+	steps []step
+	spare []step        // what the steps are put into next
+	busy  bool          // a goroutine is running steps
+	ready chan struct{} // holds a value while there may be something to run
+	over  bool          // the session's goroutines have ended
 }
 
-type place struct{ do func() }
+// A step is an answer to a call, or a function.
+type step interface{ run() }
+
+type function func()
+
+func (f function) run() { f() }
 
 func newOrder(before func()) *order {
 	return &order{ready: make(chan struct{}, 1), before: before}
 }
 
-// put appends do. It does not do it: the caller may hold locks.
-func (o *order) put(do func()) { o.fill(o.reserve(), do) }
-
-// reserve takes the next place.
-func (o *order) reserve() *place {
-	p := new(place)
+// add appends a step. The caller runs the order afterwards, if it is a goroutine of the
+// session and holds no locks; else it uses put.
+func (o *order) add(s step) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.places = append(o.places, p)
-	return p
+	o.steps = append(o.steps, s)
 }
 
-// fill says what stands at a place.
-func (o *order) fill(p *place, do func()) {
+// put appends a step, and has the session's loop run it.
+func (o *order) put(do func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p.do = do
-	if !o.busy && o.places[0].do != nil {
-		if o.detached {
-			go o.run()
-			return
-		}
+	o.steps = append(o.steps, function(do))
+	switch {
+	case o.busy: // whoever runs the others runs this
+	case o.over:
+		go o.run()
+	default:
 		select {
 		case o.ready <- struct{}{}:
 		default:
@@ -51,16 +52,7 @@ func (o *order) fill(p *place, do func()) {
 	}
 }
 
-// detach is called by the one who waits for ready when it stops.
-func (o *order) detach() {
-	o.mu.Lock()
-	o.detached = true
-	o.mu.Unlock()
-	o.run()
-}
-
-// run does what there is to do, unless somebody else is at it. It saves a change of
-// goroutines over waiting for the loop. The caller holds no locks.
+// run runs the steps that there are, unless another goroutine does.
 func (o *order) run() {
 	o.mu.Lock()
 	if o.busy {
@@ -68,17 +60,28 @@ func (o *order) run() {
 		return
 	}
 	o.busy = true
-	for len(o.places) > 0 && o.places[0].do != nil {
-		p := o.places[0]
-		o.places[0] = nil
-		if o.places = o.places[1:]; len(o.places) == 0 {
-			o.places = nil
-		}
+	for len(o.steps) > 0 {
+		steps := o.steps
+		o.steps, o.spare = o.spare[:0], nil
 		o.mu.Unlock()
-		o.before()
-		p.do()
+		for i, s := range steps {
+			o.before()
+			s.run()
+			steps[i] = nil
+		}
 		o.mu.Lock()
+		if cap(steps) <= maxInFlight {
+			o.spare = steps
+		}
 	}
 	o.busy = false
 	o.mu.Unlock()
+}
+
+// end is called by the loop when it stops.
+func (o *order) end() {
+	o.mu.Lock()
+	o.over = true
+	o.mu.Unlock()
+	o.run()
 }

@@ -6,25 +6,24 @@ import (
 	"testing"
 )
 
-func TestOrderKeepsPlaces(t *testing.T) {
+// TestOrderIsKept: a step that is put by another step comes behind those that are there.
+func TestOrderIsKept(t *testing.T) {
 	o := newOrder(func() {})
 	var done []int
 	note := func(n int) func() { return func() { done = append(done, n) } }
 	o.put(note(1))
-	place := o.reserve()
-	o.put(note(3))
-	o.run()
-	if !slices.Equal(done, []int{1}) {
-		t.Fatalf("done %v before the second place was filled", done)
-	}
-	o.fill(place, func() {
+	o.put(func() {
 		note(2)()
-		o.put(note(4)) // in its turn, and not now
+		o.put(note(4))
 		o.run()
 		if len(done) != 2 {
 			t.Errorf("done %v inside of the second", done)
 		}
 	})
+	o.add(function(note(3)))
+	if done != nil {
+		t.Fatalf("done %v by those who put them", done)
+	}
 	o.run()
 	if !slices.Equal(done, []int{1, 2, 3, 4}) {
 		t.Errorf("done %v", done)

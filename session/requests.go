@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,7 @@ func NewGUID() string {
 }
 
 // await makes a request and waits for its answer, or the end of ctx.
-func await[T any](ctx context.Context, op, path string, start func(answer func(T, error)) *call) (T, error) {
+func await[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, &OpError{Op: op, Path: path, Err: context.Cause(ctx)}
@@ -31,33 +32,86 @@ func await[T any](ctx context.Context, op, path string, start func(answer func(T
 	c := start(func(result T, err error) { answered <- outcome{result, err} })
 	select {
 	case o := <-answered:
-		return o.result, o.err
+		return o.result, s.blameChroot(ctx, o.err)
 	case <-ctx.Done():
 	}
 	why := context.Cause(ctx)
-	if c.write && !c.abandon() {
+	switch {
+	case c.abandon():
+		err := &OpError{Op: op, Path: path, Err: s.waitedInVain(why)}
+		took := s.clock.now() - c.began
+		s.order.put(func() { s.opts.Observer.Request(op, took, err) })
+		return none, err
+	case c.write:
 		select {
 		case o := <-answered:
 			return o.result, o.err
 		default:
 			why = fmt.Errorf("%w: %w", ErrUnknownOutcome, why)
 		}
-	} else if !c.write {
-		c.abandon()
 	}
 	return none, &OpError{Op: op, Path: path, Err: why}
+}
+
+// blameChroot adds to an error about a missing node that the chroot itself is missing, if
+// it is.
+func (s *Session) blameChroot(ctx context.Context, err error) error {
+	var of *OpError
+	if s.opts.Chroot == "" || s.rooted.Load() || !isNoNode(err) || !errors.As(err, &of) {
+		return err
+	}
+	stat, missing := await(ctx, s, "exists", "/", func(answer func(*Stat, error)) *call { return s.anyEpoch().exists("/", answer) })
+	switch {
+	case missing != nil:
+	case stat != nil:
+		s.rooted.Store(true)
+	default:
+		why := fmt.Errorf("%w: the chroot %s is missing; EnsurePath(\"/\") creates it", of.Err, s.opts.Chroot)
+		return &OpError{Op: of.Op, Path: of.Path, Err: why}
+	}
+	return err
+}
+
+// waitedInVain returns the error of a request that was not sent: with the last failure of
+// each server if there is no connection.
+func (s *Session) waitedInVain(why error) error {
+	s.mu.Lock()
+	e := s.newest
+	s.mu.Unlock()
+	if e == nil {
+		return why
+	}
+	e.mu.Lock()
+	connected := e.open != nil
+	e.mu.Unlock()
+	if connected {
+		return why
+	}
+	return fmt.Errorf("%w (not connected: %s)", why, s.servers.troubles())
 }
 
 // again repeats what does no harm when repeated, until it succeeds, fails for a
 // reason that does not pass, or ctx ends.
 func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
-	pause := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(5*time.Millisecond),
-		backoff.WithMaxInterval(time.Second),
-		backoff.WithMaxElapsedTime(0),
-	)
-	for {
+	var pause *backoff.ExponentialBackOff
+	for blamed := 0; ; {
 		result, err := try()
+		if err == nil || errors.Is(err, errHopeless) {
+			return result, err
+		}
+		if blamed++; !errors.Is(err, errBlamed) {
+			blamed = 0
+		}
+		if blamed == maxBlamed {
+			return result, fmt.Errorf("%w; %w", err, errHopeless)
+		}
+		if pause == nil {
+			pause = backoff.NewExponentialBackOff(
+				backoff.WithInitialInterval(5*time.Millisecond),
+				backoff.WithMaxInterval(time.Second),
+				backoff.WithMaxElapsedTime(0),
+			)
+		}
 		if !Passing(err) || of.over(err) || ctx.Err() != nil {
 			return result, err
 		}
@@ -99,7 +153,7 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, mode Cre
 		return s.createSequential(ctx, path, data, mode)
 	}
 	var c *call
-	node, err := await(ctx, "create", path, func(answer func(string, error)) *call {
+	node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
 		c = s.anyEpoch().create(path, data, mode, answer)
 		return c
 	})
@@ -115,7 +169,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 	guid := NewGUID()
 	for {
 		var c *call
-		node, err := await(ctx, "create", path, func(answer func(string, error)) *call {
+		node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
 			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, answer)
 			return c
 		})
@@ -127,18 +181,20 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 			if isAny(err, ErrExpired) {
 				return "", err // it is gone with its session
 			}
-			of = s.Async(c.epoch.number)
+			of = s.Async(c.epoch.Load().number)
 		}
 		found, findErr := s.find(ctx, of, dir, guid)
 		switch {
-		case isNoNode(findErr), of.over(findErr):
+		case isNoNode(findErr), of.over(findErr) && mode.IsEphemeral():
 			return "", findErr
+		case of.over(findErr):
+			return "", &OpError{Op: "create", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, findErr)}
 		case findErr != nil:
 			of.WithdrawAll(dir, GUIDName(guid, ""), func() {})
 			return "", err
 		case found != "":
 			if mode.IsEphemeral() {
-				c.epoch.ephemerals.own(s.absolute(found), 0, nil)
+				c.epoch.Load().ephemerals.own(s.absolute(found), 0, nil)
 			}
 			return found, nil
 		}
@@ -149,7 +205,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 // with makes it see what an earlier one has done.
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
 	children, err := again(ctx, of, func() (childrenResult, error) {
-		return await(ctx, "children", dir, func(answer func(childrenResult, error)) *call { return of.children(dir, answer) })
+		return await(ctx, s, "children", dir, func(answer func(childrenResult, error)) *call { return of.children(dir, answer) })
 	})
 	for _, name := range children.names {
 		if hasGUID(name, guid) {
@@ -164,13 +220,13 @@ func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (st
 	if isAny(doubt, ErrExpired) {
 		return "", doubt
 	}
-	of := s.Async(c.epoch.number)
+	of := s.Async(c.epoch.Load().number)
 	if ctx.Err() != nil {
 		of.removeMade(c)
 		return "", doubt
 	}
 	stat, err := again(ctx, of, func() (*Stat, error) {
-		return await(ctx, "exists", c.path, func(answer func(*Stat, error)) *call { return of.exists(c.path, answer) })
+		return await(ctx, s, "exists", c.path, func(answer func(*Stat, error)) *call { return of.exists(c.path, answer) })
 	})
 	switch {
 	case of.over(err):
@@ -190,11 +246,15 @@ func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (st
 // that the session had before, nor one that another call has made. If so, no other call has
 // from now on.
 func (c *call) made(stat *Stat) bool {
-	e := c.epoch
+	e := c.epoch.Load()
 	e.mu.Lock()
 	id := e.id
 	e.mu.Unlock()
-	return stat.EphemeralOwner == id && !c.knew(stat) && e.ephemerals.own(e.session.absolute(c.path), stat.Czxid, c)
+	if stat.EphemeralOwner != id || c.knew(stat) {
+		return false
+	}
+	told := c.err == nil && c.zxid == stat.Czxid // the reply came when the caller had left
+	return told || e.ephemerals.own(e.session.absolute(c.path), stat.Czxid, c)
 }
 
 // knew reports whether there was the node already when the call went out, as far as the
@@ -209,7 +269,7 @@ func (a Async) removeMade(c *call) {
 // Get returns the data of a node. A missing node is [ErrNoNode].
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
 	r, err := again(ctx, s.anyEpoch(), func() (dataResult, error) {
-		return await(ctx, "get", path, func(answer func(dataResult, error)) *call { return s.anyEpoch().get(path, answer) })
+		return await(ctx, s, "get", path, func(answer func(dataResult, error)) *call { return s.anyEpoch().get(path, answer) })
 	})
 	return r.data, r.stat, err
 }
@@ -217,13 +277,13 @@ func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
 // Set sets the data of a node that has the version, or any with [AnyVersion], and
 // returns its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*Stat, error) {
-	return await(ctx, "set", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().set(path, data, version, answer) })
+	return await(ctx, s, "set", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().set(path, data, version, answer) })
 }
 
 // Children returns the names of a node's children, in no order.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, error) {
 	r, err := again(ctx, s.anyEpoch(), func() (childrenResult, error) {
-		return await(ctx, "children", path, func(answer func(childrenResult, error)) *call { return s.anyEpoch().children(path, answer) })
+		return await(ctx, s, "children", path, func(answer func(childrenResult, error)) *call { return s.anyEpoch().children(path, answer) })
 	})
 	return r.names, r.stat, err
 }
@@ -231,14 +291,14 @@ func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, e
 // Exists returns the Stat of a node, nil if there is none.
 func (s *Session) Exists(ctx context.Context, path string) (*Stat, error) {
 	return again(ctx, s.anyEpoch(), func() (*Stat, error) {
-		return await(ctx, "exists", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().exists(path, answer) })
+		return await(ctx, s, "exists", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().exists(path, answer) })
 	})
 }
 
 // Delete deletes a node that has the version, or any with [AnyVersion]. It fails with
 // [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
-	_, err := await(ctx, "delete", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().delete(path, version, answer) })
+	_, err := await(ctx, s, "delete", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().delete(path, version, answer) })
 	return err
 }
 
@@ -246,7 +306,7 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 // committed: a read that follows sees what others had written when Sync was called.
 func (s *Session) Sync(ctx context.Context, path string) error {
 	_, err := again(ctx, s.anyEpoch(), func() (struct{}, error) {
-		return await(ctx, "sync", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().sync(path, answer) })
+		return await(ctx, s, "sync", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().sync(path, answer) })
 	})
 	return err
 }
@@ -255,18 +315,17 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 // operations; if one fails the error is its error, and wraps [ErrUnknownOutcome] if
 // the reply was lost. Names of sequential nodes get no GUID here.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
-	return await(ctx, "multi", firstPath(ops), func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, answer) })
+	return await(ctx, s, "multi", firstPath(ops), func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, answer) })
 }
 
 // EnsurePath makes sure that there is a node at path, with what is missing above it,
 // the session's chroot included. What it makes are containers, which the server
 // deletes some time after their last child, where the server knows them.
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
-	_, err := again(ctx, s.anyEpoch(), func() (struct{}, error) {
-		return await(ctx, "ensure", path, func(answer func(struct{}, error)) *call {
-			s.anyEpoch().EnsurePath(path, func(_ bool, err error) { answer(struct{}{}, err) })
-			return &call{op: "ensure", path: path}
-		})
+	_, err := again(ctx, s.anyEpoch(), func() (bool, error) {
+		e := &ensuring{requests: s.anyEpoch()}
+		defer e.over.Store(true)
+		return await(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
 	})
 	return err
 }

@@ -49,16 +49,15 @@ func (s *scripted) serve(conn net.Conn) {
 			return
 		}
 		xid, op := int32(binary.BigEndian.Uint32(request)), int32(binary.BigEndian.Uint32(request[4:]))
-		const opPing, opClose = 11, -11
 		if op == opPing || op == opClose {
-			reply(conn, xid, 0)
+			reply(conn, xid, op, 0)
 		} else if !s.answer(s, conn, xid, op) {
 			return
 		}
 	}
 }
 
-func receive(conn net.Conn) ([]byte, error) {
+func receive(conn io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
 		return nil, err
@@ -72,11 +71,18 @@ func send(conn net.Conn, frame []byte) {
 	_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)) // or it has hung up
 }
 
-func reply(conn net.Conn, xid, code int32) {
+func reply(conn net.Conn, xid, op, code int32) {
 	frame := binary.BigEndian.AppendUint32(nil, uint32(xid))
 	frame = binary.BigEndian.AppendUint64(frame, 7)
 	frame = binary.BigEndian.AppendUint32(frame, uint32(code))
-	send(conn, append(frame, 0, 0, 0, 1, '/'))
+	if op == opSync && code == 0 {
+		frame = append(frame, 0, 0, 0, 1, '/')
+	}
+	if op == opMulti && code == 0 {
+		frame = append(frame, 0, 0, 0, 13, 0, 0, 0, 0, 0)                // of a check
+		frame = append(frame, 255, 255, 255, 255, 1, 255, 255, 255, 255) // the end
+	}
+	send(conn, frame)
 }
 
 // TestLateSignsOfLife: heartbeats that come late, and together, do not make the deadline
@@ -85,7 +91,6 @@ func TestLateSignsOfLife(t *testing.T) {
 	const timeout, tick = 6 * time.Second, 60 * time.Millisecond
 	for _, late := range []time.Duration{0, time.Second, 1500 * time.Millisecond, 1800 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			const opSync = 9
 			cut := false
 			var signs []time.Time // of life
 			var heard time.Time   // the newest that the server must have reported
@@ -95,7 +100,7 @@ func TestLateSignsOfLife(t *testing.T) {
 				}
 				now := time.Now()
 				signs = append(signs, now)
-				reply(conn, xid, 0)
+				reply(conn, xid, op, 0)
 				switch len(signs) {
 				case 3:
 					pass(late) // the network: what comes meanwhile comes late
@@ -133,11 +138,11 @@ func TestSessionMoved(t *testing.T) {
 		server := &scripted{timeout: 6 * time.Second, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
 			if op == opDelete {
 				if deletes++; deletes <= 3 {
-					reply(conn, xid, moved)
+					reply(conn, xid, op, moved)
 					return true
 				}
 			}
-			reply(conn, xid, 0)
+			reply(conn, xid, op, 0)
 			return true
 		}}
 		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Dialer: server.dial})

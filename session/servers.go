@@ -14,7 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// servers chooses whom to connect to: one after the other, beginning anywhere.
+// servers chooses which server to connect to: one after the other, beginning anywhere.
 // After a round without success it pauses, longer each time, and gives each server
 // more time to answer.
 type servers struct {
@@ -25,7 +25,8 @@ type servers struct {
 	next     int
 	failures int // since the last success
 	pause    *backoff.ExponentialBackOff
-	last     map[string]error // the last failure of each
+	last     map[string]error     // the last failure of each
+	warned   map[string]time.Time // when a failure of each was logged last
 }
 
 func newServers(addresses []string, opts *Options) *servers {
@@ -36,7 +37,7 @@ func newServers(addresses []string, opts *Options) *servers {
 		backoff.WithMaxInterval(max(min(time.Second, opts.Timeout/10), 10*time.Millisecond)),
 		backoff.WithMaxElapsedTime(0),
 	)
-	return &servers{opts: opts, all: all, pause: pause, last: make(map[string]error)}
+	return &servers{opts: opts, all: all, pause: pause, last: make(map[string]error), warned: make(map[string]time.Time)}
 }
 
 // patience is how long a server may take for a step of a connection.
@@ -49,11 +50,16 @@ func (s *servers) patience() time.Duration {
 	return min(least<<rounds, most)
 }
 
-// dial connects to a server. It gives up, and returns nil, only when ctx ends.
-func (s *servers) dial(ctx context.Context) (string, net.Conn) {
-	for ctx.Err() == nil {
+// dial connects to a server. It gives up, and returns nil, only when ctx ends. Sessions
+// that lose their connections at the same moment do not all dial at the same moment.
+func (s *servers) dial(ctx context.Context, lost bool) (string, net.Conn) {
+	jitter := time.Duration(0)
+	if lost {
+		jitter = rand.N(min(s.opts.Timeout/100, 100*time.Millisecond) + 1)
+	}
+	for ; ctx.Err() == nil; jitter = 0 {
 		server, pause := s.choose()
-		if pause > 0 {
+		if pause += jitter; pause > 0 {
 			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
@@ -112,6 +118,11 @@ func (s *servers) failed(server string, why error) {
 	defer s.mu.Unlock()
 	s.failures++
 	s.last[server] = why
+	const quiet = 10 * time.Second
+	if now := time.Now(); s.warned[server].IsZero() || now.Sub(s.warned[server]) >= quiet {
+		s.warned[server] = now
+		s.opts.Logger.Warn("server cannot be used", "server", server, "reason", why)
+	}
 }
 
 // succeeded notes that a server has proved to be of use.

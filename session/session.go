@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A Session talks to ZooKeeper through one session after another: when one is
@@ -17,8 +18,9 @@ import (
 type Session struct {
 	opts    Options
 	servers *servers
-	born    time.Time // deadlines are kept as distances from it
-	order   *order    // of everything that the loop does
+	acl     []wire.ACL // of the nodes that it creates
+	clock   *clock
+	order   *order // of everything that the session tells
 	workers sync.WaitGroup
 
 	mu      sync.Mutex
@@ -32,7 +34,9 @@ type Session struct {
 	id      atomic.Int64
 	parent  *Session // see Sibling
 	beside  map[*Session]struct{}
-	stopped atomic.Bool // no goroutine is left but those who ask
+	stopped atomic.Bool  // no goroutine is left but those who ask
+	rooted  atomic.Bool  // the chroot has been seen
+	relied  atomic.Int32 // by how many, see Rely; changed with mu and the newest epoch locked
 
 	// These belong to the loop.
 	machine     machine
@@ -101,11 +105,14 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 // start begins to dial. The loop is not started.
 func start(addresses []string, o Options) *Session {
 	s := &Session{
-		opts: o, born: time.Now(),
+		opts: o, clock: newClock(),
 		closing: make(chan struct{}), gone: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
 		watches:     watchTable{entries: make(map[watchKey]*watchEntry)},
 		subscribers: make(map[*subscriber]struct{}),
 		machine:     machine{epoch: 1},
+	}
+	for _, a := range o.ACL {
+		s.acl = append(s.acl, wire.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
 	}
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)
@@ -196,27 +203,20 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 		return nil
 	}}
 	stop := context.AfterFunc(ctx, func() {
-		s.do(func() { s.unsubscribe(sub) })
+		s.order.put(func() { s.unsubscribe(sub) })
 		stream.Close()
 	})
 	sub.end = func() {
 		stop()
 		stream.Close()
 	}
-	s.do(func() { s.subscribe(sub) })
+	s.order.put(func() { s.subscribe(sub) })
 	return stream.Events()
 }
 
-// do has something done in its turn, here if nobody else is at it. The caller holds no
-// locks.
-func (s *Session) do(f func()) {
-	s.order.put(f)
-	s.order.run()
-}
-
-// loop does what nobody else does in passing, and watches the deadline, until no
-// goroutine of the session is left. Everything that touches the session's state is
-// done in its order, here or elsewhere, one after the other.
+// loop runs what nobody else does in passing, watches the deadline and the connection, until
+// no goroutine of the session is left. Everything that touches the session's state is
+// done in its order, here or by the goroutine that reads, one after the other.
 func (s *Session) loop() {
 	defer close(s.gone)
 	timer := time.NewTimer(time.Hour)
@@ -227,11 +227,10 @@ func (s *Session) loop() {
 			s.order.run()
 		case <-s.wake:
 		case <-timer.C:
-			s.do(func() {})
 		}
-		timer.Reset(s.left())
+		timer.Reset(max(s.tend(), time.Millisecond))
 	}
-	s.order.detach()
+	s.order.end()
 }
 
 // poke has the loop look at what it waits for.
@@ -242,26 +241,75 @@ func (s *Session) poke() {
 	}
 }
 
-// left returns how long to wait before the deadline is to be looked at again.
-func (s *Session) left() time.Duration {
+// tend looks after the deadline and the connection, and returns for how long they can
+// be left alone.
+func (s *Session) tend() time.Duration {
 	s.mu.Lock()
 	e := s.newest
 	s.mu.Unlock()
-	if e != nil {
-		if left := time.Until(e.until()); left > 0 {
-			return left
+	next := time.Hour // there will be something to do before
+	if e == nil {
+		return next
+	}
+	now := s.clock.now()
+	if deadline := time.Duration(e.deadline.Load()); deadline != 0 {
+		if next = deadline - now; next <= 0 {
+			s.order.put(func() {}) // which looks at the deadline
+			return time.Hour
 		}
 	}
-	return time.Hour // there will be something to do before
+	e.mu.Lock()
+	l := e.current
+	silent := error(nil)
+	if l != nil && l.phase != failed {
+		var left time.Duration
+		left, silent = l.check(now)
+		next = min(next, left)
+	}
+	e.mu.Unlock()
+	if silent != nil {
+		l.fail(silent)
+	}
+	return next
 }
 
 // checkDeadline counts the session as lost when its time is over, whatever has been
 // heard from the server.
 func (s *Session) checkDeadline() {
-	if until := s.epoch.until(); !until.IsZero() && !time.Now().Before(until) {
+	if deadline := s.epoch.deadline.Load(); deadline != 0 && int64(s.clock.now()) >= deadline {
 		s.step(overdue{s.epoch.number})
 	}
 }
+
+// Rely has the session's lease rest on what a quorum of the servers has committed, until
+// release is called: for recipes, as long as they hold, or contend for, what excludes
+// others. It is to be called before the request that begins that is made. See the
+// package comment for what it costs.
+func (s *Session) Rely() (release func()) {
+	s.addRelied(1)
+	return sync.OnceFunc(func() { s.addRelied(-1) })
+}
+
+func (s *Session) addRelied(n int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.newest
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := s.relied.Add(n) - n
+	switch {
+	case was == 0:
+		e.rely()
+	case was+n == 0:
+		e.settle()
+	}
+}
+
+// strict reports whether only what a quorum has committed extends the lease.
+func (s *Session) strict() bool { return s.opts.Lease == LeaseCommitted && s.relied.Load() > 0 }
 
 // tell hands the machine an input, in its turn.
 func (s *Session) tell(in input) { s.order.put(func() { s.step(in) }) }
@@ -294,15 +342,15 @@ func (s *Session) step(in input) {
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e, err := newEpoch(s, number)
-	if err != nil {
+	e, dial := newEpoch(s, number)
+	s.epoch = e
+	s.mu.Lock()
+	s.newest = e
+	s.mu.Unlock()
+	if err := dial(); err != nil {
 		// The client below fails only for arguments that are constants here.
 		panic(err)
 	}
-	s.epoch = e
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.newest = e
 }
 
 // retire ends the present epoch, and returns what tells those who follow nodes in it.
@@ -412,7 +460,11 @@ func (s *Session) unsubscribe(sub *subscriber) {
 // submit gives a call to the newest epoch, or refuses it in its turn.
 func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
-		s.order.put(func() { c.answer(&OpError{Op: c.op, Path: c.path, Err: why}) }) // the caller may hold locks
+		s.order.put(func() {
+			if c.state.Load() != callAbandoned {
+				c.typed.answer(&OpError{Op: c.op, Path: c.path, Err: why})
+			}
+		})
 	}
 }
 
@@ -429,24 +481,27 @@ func (s *Session) enqueue(c *call) error {
 	case !e.ephemerals.reserve(c.ephemeral):
 		return ErrSessionFull
 	}
-	c.epoch = e
-	if !e.pipeline.submit(c) {
-		return ErrExpired
+	err := e.submit(c)
+	if err != nil {
+		e.ephemerals.release(c.ephemeral)
 	}
-	return nil
+	return err
 }
 
 // unsent answers a call that its epoch did not send: the next one may, if the call
 // belongs to none, and nobody can have taken it for a part of this one.
 func (s *Session) unsent(c *call, why error) {
-	s.do(func() {
-		free := c.number == 0 && (!c.write || !c.epoch.announced.Load())
-		if free && errors.Is(why, ErrExpired) {
-			why = s.enqueue(c)
+	s.order.put(func() {
+		e := c.epoch.Load()
+		if free := c.number == 0 && (!c.write || !e.announced.Load()); free && errors.Is(why, ErrExpired) {
+			e.ephemerals.release(c.ephemeral)
+			if why = s.enqueue(c); why == nil {
+				return
+			}
+			c.ephemeral = 0
 		}
-		if why != nil {
-			c.finish(why)
-		}
+		c.err = why
+		c.run()
 	})
 }
 

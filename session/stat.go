@@ -1,6 +1,6 @@
 package session
 
-import "github.com/go-zookeeper/zk"
+import "github.com/zkactors/zkactors/session/internal/wire"
 
 // A Stat is what ZooKeeper knows of a node beside its data. The names are
 // ZooKeeper's.
@@ -18,14 +18,7 @@ type Stat struct {
 	NumChildren    int32
 }
 
-func statOf(s *zk.Stat) *Stat {
-	if s == nil {
-		return nil
-	}
-	return &Stat{
-		Czxid: s.Czxid, Mzxid: s.Mzxid, Pzxid: s.Pzxid,
-		Ctime: s.Ctime, Mtime: s.Mtime,
-		Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
-		EphemeralOwner: s.EphemeralOwner, DataLength: s.DataLength, NumChildren: s.NumChildren,
-	}
+func statOf(s *wire.Stat) *Stat {
+	stat := Stat(*s)
+	return &stat
 }

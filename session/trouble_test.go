@@ -180,6 +180,41 @@ func TestPathAtTheLimit(t *testing.T) {
 	})
 }
 
+// TestDefaultLimits are those of the servers: requests of 1,048,575 bytes, and replies of
+// 4 MiB.
+func TestDefaultLimits(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		ctx := t.Context()
+		const path, least, name = "/a", 20 + len("/a"), 1000
+		const most = (4<<20 - replyHeader - 4 - 68) / (4 + name) // children, beside how many there are, and a Stat
+		if _, err := s.Create(ctx, path, nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range []struct {
+			bytes int // of the request
+			fits  bool
+		}{{1e6, true}, {1<<20 - 2, true}, {1<<20 - 1, true}, {1 << 20, false}, {2e6, false}} {
+			_, err := s.Set(ctx, path, make([]byte, row.bytes-least), session.AnyVersion)
+			if row.fits && err != nil || !row.fits && !errors.Is(err, session.ErrTooLarge) || errors.Is(err, session.ErrUnknownOutcome) {
+				t.Errorf("%d bytes: %v", row.bytes, err)
+			}
+		}
+		for i := range most + 1 {
+			if _, err := s.Create(ctx, fmt.Sprintf("/a/%0*d", name, i), nil, session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+			if i < most-1 {
+				continue
+			}
+			if names, _, err := s.Children(ctx, path); i < most && len(names) != most || i == most && !errors.Is(err, session.ErrTooLarge) {
+				t.Errorf("%d children of %d, %v", len(names), i+1, err)
+			}
+		}
+	})
+}
+
 func TestChrootIsNotLeft(t *testing.T) {
 	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Chroot = "/app"

@@ -1,12 +1,13 @@
 package session
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // How many watches are kept that nobody wants at the moment, unless there is much to
@@ -61,6 +62,7 @@ type watchEntry struct {
 	subs    []*Subscription
 	origin  *Subscription // to the data of a node that has no children because there is none
 	pause   *errand       // between reads that fail for no passing reason; nil at first
+	blamed  int           // how many connections in a row its reads have broken
 }
 
 // A Subscription is to one aspect of one node. See [Async.Follow].
@@ -69,7 +71,7 @@ type Subscription struct {
 	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
 	lasting bool        // goes on while there is no node
-	told    bool        // this belongs to the order
+	told    int64       // Czxid of the node that it was told of last; -1 if there was none, 0 at first. This belongs to the order.
 	over    atomic.Bool // told for the last time, or cancelled
 }
 
@@ -102,7 +104,9 @@ func (sub *Subscription) Unsettled() bool {
 
 func (sub *Subscription) read(r Reading) {
 	if !sub.over.Load() {
-		sub.told = true
+		if sub.told = -1; r.Stat != nil {
+			sub.told = r.Stat.Czxid
+		}
 		sub.tell(r, nil)
 	}
 }
@@ -154,7 +158,7 @@ func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Readin
 		err = s.enlist(a, key, sub)
 	}
 	if err != nil {
-		s.do(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
+		s.order.put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
 	}
 	return sub
 }
@@ -210,7 +214,7 @@ func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription) {
 			s.watches.mu.Lock()
 			r, armed := e.reading, e.armed
 			s.watches.mu.Unlock()
-			if armed && !sub.told {
+			if armed && sub.told == 0 {
 				sub.read(r)
 			}
 		})
@@ -288,31 +292,25 @@ func (s *Session) drop(e *watchEntry) []*Subscription {
 // arm reads a node, which plants the watch.
 func (s *Session) arm(e *watchEntry) {
 	e.armed = false
-	key, probing := e.key, e.key.kind == watchData && e.absent
-	c := &call{op: "watch", path: s.relative(key.path), number: e.epoch.number, watch: key.path, began: time.Now()}
-	r := Reading{}
-	c.do = func(conn *zk.Conn) (err error) {
-		r, err = readAspect(conn, key, probing)
-		return err
+	probing := e.key.kind == watchData && e.absent
+	w := wire.Request{Op: wire.OpGetData, Path: e.key.path, Watch: true}
+	switch {
+	case e.key.kind == watchChildren:
+		w.Op = wire.OpGetChildren2
+	case probing:
+		w.Op = wire.OpExists
 	}
-	c.answer = func(err error) {
-		r.Zxid = c.zxid
-		s.answered(e, r, probing, err)
+	r := newRequest[Reading]("watch", s.relative(e.key.path), readingIn, nil)
+	r.tell = func(found Reading, err error) {
+		found.Zxid = r.zxid
+		s.answered(e, found, probing, err)
 	}
-	s.submit(c)
+	issue(s.Async(e.epoch.number), r, &w)
 }
 
-func readAspect(conn *zk.Conn, key watchKey, probing bool) (Reading, error) {
-	switch {
-	case key.kind == watchChildren:
-		names, stat, err := conn.Children(key.path)
-		return Reading{Names: names, Stat: statOf(stat)}, err
-	case probing:
-		_, stat, err := conn.Exists(key.path) // the link sees whether there is none
-		return Reading{Stat: statOf(stat)}, err
-	}
-	data, stat, err := conn.Get(key.path)
-	return Reading{Data: data, Stat: statOf(stat)}, err
+func readingIn(c *call, r *wire.Reply) (Reading, error) {
+	reading := Reading{Stat: statOf(&r.Stat), Data: bytes.Clone(r.Data), Names: r.Names}
+	return reading, nil
 }
 
 // answered follows the answer to a read. It is called in the session's order, and locks
@@ -331,7 +329,7 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 		s.arm(e)
 	case err == nil:
 		tell = s.found(e, r)
-	case lasting || len(e.subs) == 0:
+	case lasting || e.blames(err) || len(e.subs) == 0:
 		tell = ending(s.drop(e), Reading{}, err)
 	case isAny(err, ErrDisconnected):
 		s.arm(e)
@@ -354,9 +352,17 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	}
 }
 
+// blames reports whether the read of a watch is the reason that it fails.
+func (e *watchEntry) blames(err error) bool {
+	if e.blamed++; !errors.Is(err, errBlamed) {
+		e.blamed = 0
+	}
+	return e.blamed == maxBlamed
+}
+
 // found returns what tells of what a read has found.
 func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
-	e.armed, e.absent, e.reading, e.pause = true, false, r, nil
+	e.armed, e.absent, e.reading, e.pause, e.blamed = true, false, r, nil, 0
 	if origin := e.origin; origin != nil {
 		e.origin = nil
 		s.unfollow(origin)
@@ -364,7 +370,9 @@ func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
 	if e.key.kind == watchData && r.Stat.EphemeralOwner == s.connected.ID {
 		e.epoch.ephemerals.own(e.key.path, r.Stat.Czxid, nil)
 	}
-	return e.settled(s)
+	// A node that was deleted, and another created in its place, is gone.
+	tell = s.abandon(e, Reading{Zxid: r.Zxid}, func(sub *Subscription) bool { return sub.told > 0 && sub.told != r.Stat.Czxid })
+	return both(tell, e.settled(s))
 }
 
 // settled returns what tells everybody what has been read.
@@ -397,7 +405,7 @@ func both(first, then func()) func() {
 // missing goes on where there is no node. Only who wants to outlast that plants a
 // watch on one that does not exist.
 func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func()) {
-	tell = s.abandon(e, Reading{Zxid: zxid})
+	tell = s.abandon(e, Reading{Zxid: zxid}, anySubscription)
 	e.pause = nil
 	switch {
 	case watched:
@@ -414,11 +422,16 @@ func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func())
 	return tell
 }
 
-// abandon ends the subscriptions that do not last.
-func (s *Session) abandon(e *watchEntry, r Reading) (tell func()) {
+func anySubscription(*Subscription) bool { return true }
+
+// abandon ends the subscriptions, of those given, that do not last.
+func (s *Session) abandon(e *watchEntry, r Reading, given func(*Subscription) bool) (tell func()) {
 	var ended, rest []*Subscription
+	if !slices.ContainsFunc(e.subs, func(sub *Subscription) bool { return !sub.lasting && given(sub) }) {
+		return func() {}
+	}
 	for _, sub := range e.subs {
-		if sub.lasting {
+		if sub.lasting || !given(sub) {
 			rest = append(rest, sub)
 		} else {
 			ended = append(ended, sub)
@@ -470,20 +483,20 @@ func (s *Session) originTold(e *watchEntry, origin *Subscription, r Reading, err
 
 // notified acts on a watch that has fired. It is called in the session's order, and
 // locks the table.
-func (s *Session) notified(e *epoch, ev nodeEvent) {
+func (s *Session) notified(e *epoch, ev wire.Event) {
 	if e != s.epoch {
 		return
 	}
-	data, children := watchKey{ev.path, watchData}, watchKey{ev.path, watchChildren}
+	data, children := watchKey{ev.Path, watchData}, watchKey{ev.Path, watchChildren}
 	var tell []func()
 	s.watches.mu.Lock()
-	switch ev.kind {
-	case nodeDeleted:
-		e.ephemerals.disown(ev.path)
+	switch ev.Kind {
+	case wire.EventDeleted:
+		e.ephemerals.disown(ev.Path)
 		tell = append(tell, s.fired(e, data, true), s.fired(e, children, true))
-	case nodeCreated, nodeDataChanged:
+	case wire.EventCreated, wire.EventDataChanged:
 		tell = append(tell, s.fired(e, data, false))
-	case nodeChildrenChanged:
+	case wire.EventChildrenChanged:
 		tell = append(tell, s.fired(e, children, false))
 	}
 	s.watches.mu.Unlock()
@@ -499,7 +512,7 @@ func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (tell func()) {
 		return tell // news for nobody, or older than the read under way
 	}
 	if gone && e.reading.Stat != nil {
-		tell = s.abandon(e, Reading{})
+		tell = s.abandon(e, Reading{}, anySubscription)
 	}
 	switch {
 	case len(e.subs) == 0:

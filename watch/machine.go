@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
@@ -105,7 +104,7 @@ func (m machine[S]) Step(in input) (machine[S], actors.Effects[effect, S]) {
 		case in.err == nil:
 			m.phase = following
 			out.Do = []effect{follow{}}
-		case passing(in.err):
+		case session.Passing(in.err):
 			out.Do = []effect{catchUp{}}
 		default:
 			m.phase, m.err = ended, in.err
@@ -124,7 +123,7 @@ func (m machine[S]) Step(in input) (machine[S], actors.Effects[effect, S]) {
 	case failed:
 		switch {
 		case m.phase != following:
-		case passing(in.err):
+		case session.Passing(in.err):
 			out.Do = []effect{follow{}}
 		default:
 			m.phase, m.err = ended, in.err
@@ -136,10 +135,4 @@ func (m machine[S]) Step(in input) (machine[S], actors.Effects[effect, S]) {
 		m.phase = ended
 	}
 	return m, out
-}
-
-// passing reports whether what failed may succeed in the next epoch, or on the next
-// connection.
-func passing(err error) bool {
-	return (errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrDisconnected)) && !errors.Is(err, session.ErrClosed)
 }

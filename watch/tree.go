@@ -129,7 +129,7 @@ func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
 			answer(treeSynced{e.node, e.turn, err})
 			return
 		}
-		s.Async(0).Sync(e.node.path, func(err error) { answer(treeSynced{e.node, e.turn, err}) })
+		s.Async(0).Sync(e.node.path, func(err error) { rested(err, func() { answer(treeSynced{e.node, e.turn, err}) }) })
 	}
 }
 

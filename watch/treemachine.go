@@ -224,7 +224,7 @@ func (m *treeMachine) caughtUp(in treeSynced) {
 	m.settle(a)
 	a.following = false
 	switch {
-	case in.err != nil && !passing(in.err):
+	case in.err != nil && !session.Passing(in.err):
 		m.end(in.err)
 	case in.err != nil:
 		m.catchUp(in.node)
@@ -337,7 +337,7 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 // refused goes on where an aspect of a node cannot be followed.
 func (m *treeMachine) refused(n *treeNode, in treeRead) {
 	switch {
-	case passing(in.err):
+	case session.Passing(in.err):
 		m.request(n, in.aspect)
 	case errors.Is(in.err, session.ErrClosed) || n == m.root:
 		m.end(in.err)

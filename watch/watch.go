@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
@@ -113,7 +114,7 @@ func (w *Watch[S]) observe(m machine[S], _ []S) {
 func (w *Watch[S]) perform(s *session.Session, path string, aspect session.Aspect, e effect, answer func(input)) {
 	switch e.(type) {
 	case catchUp:
-		s.Async(0).Sync(path, func(err error) { answer(synced{err}) })
+		s.Async(0).Sync(path, func(err error) { rested(err, func() { answer(synced{err}) }) })
 	case follow:
 		w.sub = s.Async(0).Follow(path, aspect, true, func(r session.Reading, err error) {
 			if err != nil {
@@ -125,4 +126,14 @@ func (w *Watch[S]) perform(s *session.Session, path string, aspect session.Aspec
 	case unfollow:
 		w.sub.Cancel()
 	}
+}
+
+// rested calls f, after a pause if the server was busy.
+func rested(err error, f func()) {
+	const pause = 100 * time.Millisecond
+	if session.Busy(err) {
+		actors.After(pause, f)
+		return
+	}
+	f()
 }

@@ -46,7 +46,7 @@ type layer struct {
 // layers, the most specific first.
 var layers = []layer{
 	{"actors", nil, nil},
-	{"session/zktest", []string{"session/zktest"}, nil},
+	{"session/zktest", []string{"session/zktest", "session/internal"}, nil},
 	{"session", []string{"session/internal", "actors"}, []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}},
 	{"watch", []string{"watch/internal", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
 	{"primitives", []string{"primitives/internal", "watch", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},

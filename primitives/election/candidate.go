@@ -121,7 +121,7 @@ func (c *Candidate) Node() string {
 }
 
 // Guard returns an operation for [session.Session.Multi] that makes the server refuse the
-// transaction, with [session.ErrNoNode], unless this candidate still leads, in the same
+// transaction, with [ErrNotLeading] and [session.ErrNoNode], unless this candidate still leads, in the same
 // term. While it does not lead, all transactions are refused.
 func (c *Candidate) Guard() session.Op {
 	c.mu.Lock()
@@ -130,7 +130,7 @@ func (c *Candidate) Guard() session.Op {
 	if node == "" {
 		node = session.GUIDName(session.NewGUID(), "not-leading")
 	}
-	return session.CheckOp(session.Join(c.place.dir, node), session.AnyVersion)
+	return session.GuardOp(session.Join(c.place.dir, node), ErrNotLeading)
 }
 
 // Acknowledge has everybody's [LeaderChanged] say that the leader has done what it had to
@@ -139,7 +139,7 @@ func (c *Candidate) Guard() session.Op {
 // lead, or no more, and with [ErrLayout] in other layouts than [Standard].
 func (c *Candidate) Acknowledge(ctx context.Context) error {
 	if c.opts.Layout != Standard {
-		return c.refuse("acknowledge", ErrLayout)
+		return c.refuse("acknowledge", c.opts.Layout.without("acknowledgement"))
 	}
 	return c.ask(ctx, "acknowledge", func(r actors.Reply[error]) input { return acknowledge{r} })
 }
@@ -166,7 +166,7 @@ func (c *Candidate) Resign(ctx context.Context) error {
 // under way, and with [ErrLayout] in other layouts than [Standard].
 func (c *Candidate) Transfer(ctx context.Context, node string) error {
 	if c.opts.Layout != Standard {
-		return c.refuse("transfer", ErrLayout)
+		return c.refuse("transfer", c.opts.Layout.without("transfer"))
 	}
 	if err := session.ValidatePath(node); err != nil {
 		return c.refuse("transfer", fmt.Errorf("node: %w", err))
@@ -276,6 +276,9 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 	case note:
 		r := record{node: e.node, acknowledged: true, data: c.place.data}
 		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.answer(re.err, noted{e, re.zxid, re.err}) })
+	case restore:
+		r := record{node: e.node, acknowledged: e.acknowledged, data: c.place.data}
+		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.answer(re.err, restored{e, re.err}) })
 	case seek:
 		c.seek(e)
 	case hand:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,7 +239,8 @@ func TestHundred(t *testing.T) {
 				reads := c[zktest.OpGetData] + c[zktest.OpExists]
 				delete(c, zktest.OpGetData)
 				delete(c, zktest.OpExists)
-				delete(c, zktest.OpSync)
+				delete(c, zktest.OpSync) // heartbeats, as the next
+				delete(c, zktest.OpCheck)
 				switch {
 				case p == killed:
 				case c.Total() > 0:
@@ -554,7 +556,7 @@ func TestBadInput(t *testing.T) {
 			"a layout":         {s, path, election.Options{Layout: 3}, session.ErrInvalidArgument},
 			"no layout":        {s, path, election.Options{Layout: -1}, session.ErrInvalidArgument},
 			"negative grace":   {s, path, election.Options{LeadGrace: -1}, session.ErrInvalidArgument},
-			"too much of data": {s, path, election.Options{Data: make([]byte, 300<<10)}, session.ErrTooLarge},
+			"too much of data": {s, path, election.Options{Data: make([]byte, 600<<10)}, session.ErrTooLarge},
 		} {
 			if _, err := election.New(test.s, test.path, &test.opts); !errors.Is(err, test.want) {
 				w.Errorf("%s: %v", name, err)
@@ -575,8 +577,8 @@ func TestBadInput(t *testing.T) {
 // TestDataAtTheLimit: what New accepts can be sent, in every transaction.
 func TestDataAtTheLimit(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
-		for n := 260<<10 - 200; ; n += 10 {
-			if n > 270<<10 {
+		for n := 512<<10 - 1500; ; n += 10 {
+			if n > 520<<10 {
 				w.Fatal("nothing is refused")
 			}
 			s := w.open(0)
@@ -588,4 +590,166 @@ func TestDataAtTheLimit(t *testing.T) {
 			c.Close()
 		}
 	})
+}
+
+// TestThrottled: a candidate stands until it is closed, however busy the server is with one of its
+// requests.
+func TestThrottled(t *testing.T) {
+	for name, m := range map[string]zktest.Match{
+		"claim": {Op: zktest.OpMulti, Path: path + "/leader"},
+		"list":  {Op: zktest.OpGetChildren2, Path: path + "/candidates"},
+		"join":  {Op: zktest.OpMulti, Path: path + "/candidates"},
+		"look":  {Op: zktest.OpGetData, Path: path + "/leader"},
+	} {
+		for _, code := range []int32{-127, -7} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, zktest.Config{}, func(w *world) {
+					a := w.stand(w.open(0), nil)
+					await[election.Elected](a, 0)
+					s := w.open(0)
+					m.Session = s.ID()
+					for range 3 {
+						w.srv.AnswerError(m, code)
+					}
+					b := w.stand(s, nil)
+					<-time.After(time.Second)
+					a.Close()
+					await[election.Elected](b, 0)
+					w.srv.ClearFaults()
+				})
+			})
+		}
+	}
+}
+
+// TestThrottledCommands: what a leader is asked to do is done, however busy the server is.
+func TestThrottledCommands(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpExists} {
+		inBubble(t, zktest.Config{}, func(w *world) {
+			a := w.stand(w.open(0), nil)
+			await[election.Elected](a, 0)
+			b := w.stand(w.open(0), nil)
+			<-time.After(time.Second)
+			throttle := func() {
+				for range 3 {
+					w.srv.AnswerError(zktest.Match{Op: op}, -127)
+				}
+			}
+			if op == zktest.OpMulti {
+				throttle()
+			}
+			if err := a.Acknowledge(w.Context()); err != nil {
+				w.Errorf("%v: acknowledge: %v", op, err)
+			}
+			throttle()
+			if err := a.Transfer(w.Context(), b.Node()); err != nil {
+				w.Errorf("%v: transfer: %v", op, err)
+			}
+			if _, leads := b.Leading(); !leads {
+				w.Errorf("%v: it does not lead", op)
+			}
+			w.srv.ClearFaults()
+		})
+	}
+}
+
+// TestNodeAfterClose: a candidate that has left stands with no node, and knows no leader.
+func TestNodeAfterClose(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		await[election.Elected](a, 0)
+		a.Close()
+		if node := a.Node(); node != "" {
+			w.Errorf("after Close it stands with %s", node)
+		}
+		if leader, known := a.Leader(); known {
+			w.Errorf("after Close it knows of %v", leader)
+		}
+	})
+}
+
+// TestFormerLeaderAcknowledges: an operator deletes "leader" while one that does not stand first
+// acknowledges, into the record of the next. That leader writes its record again.
+func TestFormerLeaderAcknowledges(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		w.operated = true
+		var all []*player
+		for range 3 {
+			all = append(all, w.stand(w.open(0), nil))
+			<-time.After(time.Second)
+		}
+		a, b, c := all[0], all[1], all[2]
+		if err := a.Transfer(w.Context(), c.Node()); err != nil {
+			w.Fatal(err)
+		}
+		await[election.Elected](c, 0)
+		w.srv.Delay(zktest.Match{Session: c.session.ID(), Op: zktest.OpMulti}, 4*time.Second)
+		var late sync.WaitGroup
+		late.Go(func() { _ = c.Acknowledge(w.Context()) })
+		<-time.After(time.Second)
+		s := w.open(0)
+		defer s.Close()
+		if err := s.Delete(w.Context(), path+"/leader", session.AnyVersion); err != nil {
+			w.Fatal(err)
+		}
+		await[election.Elected](b, 0)
+		late.Wait()
+		<-time.After(5 * time.Second)
+		if leader, known := a.Leader(); !known || leader.Node != b.Node() {
+			w.Errorf("%s leads, and others take %s for the leader", b.Node(), leader.Node)
+		}
+		if data, _, err := s.Get(w.Context(), path+"/leader"); err != nil || !strings.Contains(string(data), b.Node()[len(path+"/candidates/"):]) || strings.Contains(string(data), "acknowledged") {
+			w.Errorf("it says %q, %v", data, err)
+		}
+	})
+}
+
+// TestOtherLayouts: a candidate does not stand where others do by a layout that knows nothing of
+// its own, nor goes on waiting there.
+func TestOtherLayouts(t *testing.T) {
+	for node, layout := range map[string]election.Layout{
+		"/0123456789abcdef0123456789abcdef__lock__":       election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-": election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-":  election.Standard, // Curator's LeaderSelector
+		"/n_": election.Standard, // ZooKeeper's
+		"/candidates/0123456789abcdef0123456789abcdef__lock__":      election.Standard,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001/": election.Curator,
+		"/0123456789abcdef0123456789abcdef__lock__0000000001/":      election.Curator,
+		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-0/":         election.Kazoo,
+		"/leader/": election.Kazoo,
+	} {
+		t.Run(node, func(t *testing.T) {
+			inBubble(t, zktest.Config{}, func(w *world) {
+				opts := &election.Options{Layout: layout}
+				s := w.open(0)
+				defer s.Close()
+				a := w.stand(w.open(0), opts)
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(0), opts)
+				<-time.After(time.Second)
+				name, whole := strings.CutSuffix(node, "/")
+				mode := session.EphemeralSequential
+				if whole {
+					mode = session.Ephemeral
+				}
+				if strings.HasSuffix(name, "latch-0") {
+					name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
+				}
+				if _, err := s.Create(w.Context(), path+name, nil, mode); err != nil {
+					w.Fatal(err)
+				}
+				c := w.stand(w.open(0), opts)
+				if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
+					w.Errorf("a newcomer has left: %v", left.Err)
+				}
+				w.srv.Disconnect(b.session.ID())
+				if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
+					w.Errorf("one that has waited has left: %v", left.Err)
+				}
+				if _, leading := a.Leading(); !leading {
+					w.Errorf("the leader does not lead: %v", a.Err())
+				}
+			})
+		})
+	}
 }

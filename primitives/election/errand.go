@@ -22,23 +22,16 @@ import (
 
 // A request is one thing to ask the server for.
 type request struct {
-	kind    requestKind
-	ops     []op   // of a transaction
-	node    string // to be deleted
-	prefix  string // of nodes that are to be deleted
-	version int32  // of the leader's node that is to be deleted
-	tries   int    // so far
+	kind requestKind
+	ops  []op // of a transaction
 }
 
 type requestKind int8
 
 const (
-	readLeader   requestKind = iota
-	transact                 // all the operations, or none
-	deleteLeader             // if it has the version
-	withdrawNode             // until that is confirmed
-	withdrawAll              // likewise
-	pause                    // for a moment
+	readLeader requestKind = iota
+	transact               // all the operations, or none
+	withdraw               // the node of the errand, or all with its prefix; and then the leader's node if it is ours
 )
 
 // An op is one operation of a transaction.
@@ -81,10 +74,7 @@ const (
 	replacing             // a node that no session owns
 
 	resigning // the leader's node and ours are deleted at once
-	removing  // our node is deleted
-	checking  // whether the leader's node is ours
-	erasing   // which it is
-	resting   // it cannot be deleted at present
+	removing  // one after the other
 )
 
 // An errand is a claim, or the end of one. It is comparable.
@@ -97,7 +87,6 @@ type errand struct {
 	version int32  // of the leader's node that is to be replaced or deleted
 	zxid    int64  // of the claim that is given up; 0 if it is not known
 	sure    bool   // there is no claim to give up
-	tries   int
 }
 
 // A handover is what is known of a leader that hands over: the name of its node, and the
@@ -150,7 +139,7 @@ func (e errand) ask() request {
 		return request{kind: transact, ops: append([]op{own, gone, {kind: remove, version: e.version}}, made...)}
 	case replacing:
 		return request{kind: transact, ops: append([]op{own, {kind: remove, version: e.version}}, made...)}
-	case looking, checking:
+	case looking:
 		return request{kind: readLeader}
 	case resigning:
 		return request{kind: transact, ops: []op{
@@ -158,14 +147,7 @@ func (e errand) ask() request {
 			{kind: remove, version: e.version},
 		}}
 	case removing:
-		if e.node == "" {
-			return request{kind: withdrawAll, prefix: e.prefix}
-		}
-		return request{kind: withdrawNode, node: e.node}
-	case erasing:
-		return request{kind: deleteLeader, version: e.version}
-	case resting:
-		return request{kind: pause, tries: e.tries}
+		return request{kind: withdraw}
 	}
 	panic("election: an errand without a request")
 }
@@ -186,7 +168,7 @@ func (e errand) next(r reply) (errand, result) {
 		return e.claimed(r)
 	case looking:
 		return e.looked(r)
-	case resigning, removing, checking, erasing, resting:
+	case resigning, removing:
 		return e.withdrawn(r)
 	}
 	panic("election: an errand without a step")
@@ -237,40 +219,26 @@ func (e errand) looked(r reply) (errand, result) {
 
 // withdrawn follows a step of giving up.
 func (e errand) withdrawn(r reply) (errand, result) {
-	switch {
-	case session.Over(r.err): // with the session
+	if e.step == removing || r.err == nil || session.Over(r.err) {
 		return e, result{done: true}
-	case e.step == resigning && r.err == nil:
-		return e, result{done: true}
-	case e.step == resigning:
-		e.step = removing
-	case e.step == removing && e.sure:
-		return e, result{done: true}
-	case e.step == removing, e.step == resting:
-		e.step = checking
-	case e.step == checking && r.err == nil && e.ours(r):
-		e.step, e.version = erasing, r.version
-	case e.step == checking && (r.err == nil || errors.Is(r.err, session.ErrNoNode)):
-		return e, result{done: true}
-	case e.step == erasing && r.err == nil, e.step == erasing && errors.Is(r.err, session.ErrNoNode):
-		return e, result{done: true}
-	case errors.Is(r.err, session.ErrDisconnected), errors.Is(r.err, session.ErrUnknownOutcome), errors.Is(r.err, session.ErrBadVersion):
-		e.step = checking
-	default:
-		e.step = resting
-		e.tries++
 	}
+	e.step = removing
 	return e, result{}
 }
 
-// ours reports whether the leader's node is that of the claim that is given up: where that
-// is known, whatever somebody has written into it; otherwise by what was read.
-func (e errand) ours(r reply) bool {
+// The leader's node is that of the claim that is given up by its czxid where that is known,
+// whatever the node says; otherwise by what it says.
+func (e errand) is(stat *session.Stat) bool {
+	return stat.EphemeralOwner != 0 && (e.zxid == 0 || stat.Czxid == e.zxid)
+}
+
+func (e errand) says(data []byte) bool {
+	node := parseRecord(data).node
 	switch {
-	case r.owner == 0:
-		return false
 	case e.zxid != 0:
-		return r.czxid == e.zxid
+		return true
+	case e.node != "":
+		return node == e.node
 	}
-	return r.record.node == e.node || e.node == "" && strings.HasPrefix(r.record.node, e.prefix)
+	return strings.HasPrefix(node, e.prefix)
 }

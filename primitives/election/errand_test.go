@@ -15,8 +15,7 @@ func TestErrands(t *testing.T) {
 	look := claims("a", "data", handover{}, true)
 	take := claims("a", "data", handover{to: "a", from: "b", version: 3}, false)
 	held := claim{node: "a", held: true, version: 2}
-	resign, clear := withdraws("a", "", held), withdraws("", "pre-", claim{node: "pre-a"})
-	check := errand{step: checking, node: "a"}
+	resign := withdraws("a", "", held)
 	for _, row := range []struct {
 		danger string
 		errand errand
@@ -47,25 +46,36 @@ func TestErrands(t *testing.T) {
 		{"all is given up at once", resign, reply{}, resigning, result{done: true}},
 		{"it may have been given up", resign, reply{err: errUnknown}, removing, result{}},
 		{"somebody has deleted our node, and not the leader's", resign, reply{err: session.ErrNoNode}, removing, result{}},
-		{"who has claimed nothing has only a node", withdraws("a", "", claim{}), reply{}, removing, result{done: true}},
-		{"who may have claimed looks", withdraws("a", "", claim{node: "a"}), reply{}, checking, result{}},
-		{"the leader's node is another's", check, reply{record: record{node: "b"}, owner: 1, version: 5}, checking, result{done: true}},
-		{"the leader's node is nobody's", check, reply{record: record{node: "a"}, version: 5}, checking, result{done: true}},
-		{"there is none", check, reply{err: session.ErrNoNode}, checking, result{done: true}},
-		{"the leader's node is ours", check, reply{record: record{node: "a"}, owner: 1, version: 5}, erasing, result{}},
-		{"it is of one of our nodes", errand{step: checking, prefix: clear.prefix}, reply{record: record{node: "pre-a"}, owner: 1, version: 5}, erasing, result{}},
-		{"it is ours, whatever it says", errand{step: checking, node: "a", zxid: 7}, reply{owner: 1, czxid: 7, version: 5}, erasing, result{}},
-		{"it is another's, whatever it says", errand{step: checking, node: "a", zxid: 7}, reply{record: record{node: "a"}, owner: 1, czxid: 8}, checking, result{done: true}},
-		{"it was deleted", errand{step: erasing, node: "a"}, reply{}, erasing, result{done: true}},
-		{"it is never deleted again without a look", errand{step: erasing, node: "a"}, reply{err: errUnknown}, checking, result{}},
-		{"it has changed", errand{step: erasing, node: "a"}, reply{err: session.ErrBadVersion}, checking, result{}},
-		{"it may not be deleted", errand{step: erasing, node: "a"}, reply{err: session.ErrNoAuth}, resting, result{}},
-		{"after a rest it is looked at", errand{step: resting, node: "a"}, reply{}, checking, result{}},
-		{"the session is over", check, reply{err: session.ErrExpired}, checking, result{done: true}},
+		{"what could not be given up at once is, one after the other", errand{step: removing, node: "a"}, reply{}, removing, result{done: true}},
+		{"the session is over", resign, reply{err: session.ErrExpired}, resigning, result{done: true}},
 	} {
 		next, res := row.errand.next(row.reply)
 		if next.step != row.step || res.done != row.result.done || res.zxid != row.result.zxid || res.version != row.result.version || res.taken != row.result.taken || !errors.Is(res.err, row.result.err) {
 			t.Errorf("%s: step %v, %+v", row.danger, next.step, res)
+		}
+	}
+}
+
+// TestOurs has rows for which node of a leader is given up.
+func TestOurs(t *testing.T) {
+	says := func(node string) []byte { return record{node: node}.bytes() }
+	for _, row := range []struct {
+		danger string
+		errand errand
+		data   []byte
+		stat   session.Stat
+		ours   bool
+	}{
+		{"another's", errand{node: "a"}, says("b"), session.Stat{EphemeralOwner: 1}, false},
+		{"nobody's", errand{node: "a"}, says("a"), session.Stat{}, false},
+		{"ours", errand{node: "a"}, says("a"), session.Stat{EphemeralOwner: 1}, true},
+		{"of one of our nodes", errand{prefix: "pre-"}, says("pre-a"), session.Stat{EphemeralOwner: 1}, true},
+		{"of none of our nodes", errand{prefix: "pre-"}, nil, session.Stat{EphemeralOwner: 1}, false},
+		{"ours, whatever it says", errand{node: "a", zxid: 7}, nil, session.Stat{EphemeralOwner: 1, Czxid: 7}, true},
+		{"another's, whatever it says", errand{node: "a", zxid: 7}, says("a"), session.Stat{EphemeralOwner: 1, Czxid: 8}, false},
+	} {
+		if ours := row.errand.is(&row.stat) && row.errand.says(row.data); ours != row.ours {
+			t.Errorf("%s: %v", row.danger, ours)
 		}
 	}
 }

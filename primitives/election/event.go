@@ -22,15 +22,16 @@ var (
 	// ErrTransferred means that the leader hands over, with [Candidate.Transfer].
 	ErrTransferred = errors.New("leadership transferred")
 
-	// ErrNodeDeleted means that somebody else deleted the node that stood for the
-	// leadership, or the candidate: an operator, or the server, with a session that it has
-	// ended.
+	// ErrNodeDeleted means that the node that stood for the leadership, or the candidate, was
+	// deleted: by another client, or by the server with the session, whose end is not known
+	// yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted
 )
 
 // Why a command was refused.
 var (
-	// ErrNotLeading means that only a leader can do that.
+	// ErrNotLeading means that only a leader can do that, or that a [Candidate.Guard] has
+	// refused a transaction.
 	ErrNotLeading = errors.New("not leading")
 
 	// ErrNoCandidate means that nobody stands for election under the name of that node.
@@ -42,8 +43,9 @@ var (
 	// ErrBusy means that there is another such command under way.
 	ErrBusy = errors.New("already under way")
 
-	// ErrLayout means that the layout has no place to write that down.
-	ErrLayout = errors.New("not in this layout")
+	// ErrLayout means that others stand for the same election in another layout, or that the
+	// layout has no place to write that down.
+	ErrLayout = line.ErrLayout
 
 	// ErrLeft means that the candidate stands for election no more.
 	ErrLeft = errors.New("candidate left")

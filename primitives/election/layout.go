@@ -1,6 +1,8 @@
 package election
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
@@ -33,6 +35,11 @@ func (l Layout) String() string {
 	return [...]string{"standard", "curator", "kazoo"}[l]
 }
 
+// without is why there is no such thing in the layout.
+func (l Layout) without(what string) error {
+	return fmt.Errorf("%w than %v is in use, which has no %s", ErrLayout, Standard, what)
+}
+
 // The grammars of the layouts, by their numbers.
 //
 //nolint:gochecknoglobals // they are constant
@@ -51,6 +58,18 @@ const (
 	leaderNode     = "leader"
 )
 
+// A guest is the rule of locks, in a layout of others: who stands by ours has a leader's node.
+type guest struct{ line.First }
+
+// Locate implements [line.Rule].
+func (g guest) Locate(s line.Sight, own, guid string) line.Position {
+	p := g.First.Locate(s, own, guid)
+	if slices.Contains(s.Names, leaderNode) {
+		p.Err = line.OtherLayout(leaderNode)
+	}
+	return p
+}
+
 // A rule is that of locks, but that who comes first has to claim the leadership.
 type rule struct{ line.First }
 
@@ -66,5 +85,5 @@ func (l Layout) rule() line.Rule {
 	if l == Standard {
 		return rule{l.first()}
 	}
-	return l.first()
+	return guest{l.first()}
 }

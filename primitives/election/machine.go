@@ -62,6 +62,10 @@ type (
 		zxid int64
 		err  error
 	}
+	restored struct { // answers restore
+		of  restore
+		err error
+	}
 	sought struct { // answers seek
 		of     seek
 		exists bool
@@ -88,6 +92,7 @@ func (transfer) input()    {}
 func (lead) input()        {}
 func (returned) input()    {}
 func (noted) input()       {}
+func (restored) input()    {}
 func (sought) input()      {}
 func (handed) input()      {}
 func (refused) input()     {}
@@ -113,6 +118,11 @@ type (
 	note struct {
 		tenure
 		reply actors.Reply[error]
+	}
+	// restore writes down who leads, where somebody else has written that he does.
+	restore struct {
+		tenure
+		acknowledged bool
 	}
 	// seek asks whether there is a candidate.
 	seek struct {
@@ -147,6 +157,7 @@ type (
 func (inPlace) effect() {}
 func (follow) effect()  {}
 func (note) effect()    {}
+func (restore) effect() {}
 func (seek) effect()    {}
 func (hand) effect()    {}
 func (expect) effect()  {}
@@ -278,6 +289,10 @@ func (m machine) Step(in input) (machine, effects) {
 		t.acknowledge(in.reply)
 	case noted:
 		t.noted(in)
+	case restored:
+		if ours := t.term != 0 && t.tenure == in.of.tenure; ours && !session.Over(in.err) && (session.Passing(in.err) || t.acknowledged && !in.of.acknowledged) {
+			t.do(restore{t.tenure, t.acknowledged})
+		}
 	case transfer:
 		t.transfer(in)
 	case sought:
@@ -423,6 +438,11 @@ func (t *turn) depose(why error) {
 
 // see takes note of who leads.
 func (t *turn) see(s sighting) {
+	if s.term != 0 && s.term == t.term && s.node != "" && s.node != t.node {
+		// An operator has deleted the node of a former leader, which has acknowledged into ours.
+		t.do(restore{t.tenure, t.acknowledged})
+		return
+	}
 	if s.term > t.term { // an operator has made room for it, and our place will be told of that
 		t.depose(ErrNodeDeleted)
 	}

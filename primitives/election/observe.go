@@ -134,7 +134,7 @@ func (w watcher) Step(in input) (watcher, actors.Effects[effect, LeaderChanged])
 		}
 	case leave:
 		w.ended = true
-	case placed, resign, acknowledge, noted, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
+	case placed, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
 	}
 	return w, out
 }

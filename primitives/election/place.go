@@ -3,19 +3,10 @@ package election
 import (
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
-)
-
-// How long to wait before what the server refuses for no passing reason is tried again, and
-// how often that is waited for.
-const (
-	firstPause = 20 * time.Millisecond
-	patience   = 5
-	rarest     = 8 // doublings of the pause
 )
 
 // A place is where an election is, and what one candidate knows of its claim.
@@ -44,12 +35,41 @@ func (p *place) recipe() *line.Recipe {
 	r := &line.Recipe{Name: "election", Path: p.path, Dir: p.dir, Data: []byte(p.data), Rule: p.layout.rule()}
 	if p.layout == Standard {
 		r.Ways = &line.Ways{
+			Inspect:  p.inspects,
+			Beside:   p.beside,
 			Claim:    p.claims,
 			Claimed:  func(*line.Recipe, string) string { return p.leader },
 			Withdraw: p.withdraws,
 		}
 	}
 	return r
+}
+
+// inspects implements [line.Ways] Inspect.
+func (p *place) inspects(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
+	var taken error
+	p.vacant(requests, func(err error) { taken = err })
+	requests.Exists(p.dir, func(stat *session.Stat, err error) {
+		if err == nil {
+			err = taken
+		}
+		answer(stat != nil, stat != nil && stat.DataLength == 0, err)
+	})
+}
+
+// beside implements [line.Ways] Beside: nothing, but others may stand above the candidates by
+// another layout.
+func (p *place) beside(_ *line.Recipe, requests client.Async, answer func(data string, err error)) {
+	p.vacant(requests, func(err error) { answer("", err) })
+}
+
+func (p *place) vacant(requests client.Async, answer func(error)) {
+	line.Vacant(requests, p.path, func(string) bool { return false }, func(err error) {
+		if isNoNode(err) {
+			err = nil
+		}
+		answer(err)
+	})
 }
 
 // sighted takes note of who hands over to whom.
@@ -103,25 +123,21 @@ func (p *place) withdraws(_ *line.Recipe, requests client.Async, node, prefix st
 	p.run(requests, withdraws(node, prefix, c), func(result) { answer() })
 }
 
-// run does an errand. Of one that takes too long it tells the result before it has ended.
+// run does an errand.
 func (p *place) run(requests client.Async, e errand, finish func(result)) {
-	p.perform(requests, e.ask(), func(r reply) {
+	p.perform(requests, e, func(r reply) {
 		next, res := e.next(r)
-		switch {
-		case res.done:
+		if res.done {
 			finish(res)
 			return
-		case next.step == resting && next.tries == patience:
-			finish(res)
-			finish = func(_ result) {}
 		}
 		p.run(requests, next, finish)
 	})
 }
 
-// perform asks for one thing.
-func (p *place) perform(requests client.Async, r request, answer func(reply)) {
-	switch r.kind {
+// perform asks for the next thing.
+func (p *place) perform(requests client.Async, e errand, answer func(reply)) {
+	switch r := e.ask(); r.kind {
 	case readLeader:
 		requests.Get(p.leader, func(data []byte, stat *session.Stat, err error) {
 			if err != nil {
@@ -132,14 +148,15 @@ func (p *place) perform(requests client.Async, r request, answer func(reply)) {
 		})
 	case transact:
 		p.transact(requests, r.ops, answer)
-	case deleteLeader:
-		requests.Delete(p.leader, r.version, func(err error) { answer(reply{err: err}) })
-	case withdrawNode:
-		requests.Withdraw(session.Join(p.dir, r.node), func() { answer(reply{}) })
-	case withdrawAll:
-		requests.WithdrawAll(p.dir, r.prefix, func() { answer(reply{}) })
-	case pause:
-		requests.After(firstPause<<min(r.tries, rarest), func() { answer(reply{}) })
+	case withdraw:
+		nodes := session.Removal{Path: session.Join(p.dir, e.node)}
+		if e.node == "" {
+			nodes = session.Removal{Path: p.dir, Prefix: e.prefix}
+		}
+		if !e.sure {
+			nodes.Then = &session.Removal{Path: p.leader, Is: e.is, Says: e.says}
+		}
+		requests.Remove(nodes, func(error) { answer(reply{}) })
 	}
 }
 

@@ -475,3 +475,41 @@ func TestMayNotDelete(t *testing.T) {
 		w.expectOwner(b)
 	})
 }
+
+// TestLaterMemberStays: a membership whose node the server did not let go goes on deleting it, but
+// not when another one of the same session has taken it over.
+func TestLaterMemberStays(t *testing.T) {
+	for _, joins := range []bool{true, false} {
+		bubble(t, zktest.Config{}, func(w world) {
+			s, end := w.open()
+			defer end()
+			first := w.join(s, "host-1", "one", nil)
+			await[group.Joined](w, first)
+			for range 1000 {
+				w.AnswerError(zktest.Match{Op: zktest.OpDelete}, -102)
+			}
+			if err := first.Leave(w.Context()); !errors.Is(err, session.ErrNoAuth) {
+				w.Errorf("left: %v", err)
+			}
+			first.Close()
+			var second *group.Membership
+			if joins {
+				second = w.join(s, "host-1", "two", nil)
+				await[group.Joined](w, second)
+			}
+			before, _ := s.Exists(w.Context(), workers+"/host-1")
+			w.ClearFaults()
+			pass(time.Minute)
+			if !joins {
+				if all := w.members(); len(all) > 0 {
+					w.Errorf("%q are left", all)
+				}
+				return
+			}
+			if after, err := s.Exists(w.Context(), workers+"/host-1"); err != nil || after == nil || after.Czxid != before.Czxid {
+				w.Errorf("%+v stood, and now %+v, %v", before, after, err)
+			}
+			second.Close()
+		})
+	}
+}

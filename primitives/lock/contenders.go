@@ -74,7 +74,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		case <-ctx.Done():
 			return nil, fmt.Errorf("contenders of %s: %w", path, context.Cause(ctx))
 		}
-		if errors.Is(a.err, session.ErrDisconnected) { // nothing is lost by reading again
+		if session.Passing(a.err) { // nothing is lost by reading again
 			node := session.Join(path, c.Name)
 			data, stat, err := s.Get(ctx, node)
 			a = readContender(node, c, data, stat, err)

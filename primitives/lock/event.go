@@ -15,8 +15,8 @@ var (
 	// without having been released.
 	ErrLost = errors.New("lock lost")
 
-	// ErrNodeDeleted means that somebody else deleted the node that stood for
-	// the lock: an operator, or the server, with a session that it has ended.
+	// ErrNodeDeleted means that the node that stood for the lock was deleted: by another
+	// client, or by the server with the session, whose end is not known yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrRevoked means that the node was deleted by force, after the holder had been
@@ -109,7 +109,7 @@ func tell(ev line.Event) Event {
 	case line.Released:
 		return Released(ev)
 	case line.Lost:
-		return Lost{fmt.Errorf("%w: %w", ErrLost, ev.Err)}
+		return Lost{line.Because(ErrLost, ev.Err)}
 	}
 	panic(fmt.Sprintf("lock: %T is no event of a line", ev))
 }

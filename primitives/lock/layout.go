@@ -45,6 +45,7 @@ const (
 	// is holder, for readers it is below readers. Whoever breaks a lock by hand deletes the
 	// contender's node, [Lock.Node], and leaves these alone: the lock is lost with the
 	// former, and granted again only when its holder has heard of that, or its session ended.
+	// So is a writer's lock whose "holder" was deleted alone.
 	Prioritized
 )
 

@@ -12,6 +12,10 @@ import (
 // ErrHeld means that the lock was not free when it was tried.
 var ErrHeld = errors.New("lock held by another")
 
+// ErrReentered means that the lock was asked for within the context of a grant that excludes
+// it: it would wait for itself.
+var ErrReentered = errors.New("held in the same context: it would wait for itself")
+
 // ErrReleased is the cause with which the contexts of a lock end when it is released.
 var ErrReleased = errors.New("lock released")
 
@@ -21,7 +25,7 @@ var ErrReleased = errors.New("lock released")
 // A Lock is safe for concurrent use, and must be closed.
 type Lock struct {
 	handle *line.Handle[Event]
-	place  place
+	site   site
 	kind   Kind // that it was opened as
 	layout Layout
 }
@@ -43,8 +47,9 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 // nor the next moment in which the session is connected. If the place is lost for
 // another reason, the error wraps [ErrLost] and the reason.
 //
-// If ctx comes from [Lock.Context] of a read lock of the same session and path, or of a write
-// lock that was downgraded, and that is not over, the error is [ErrUpgrade], at once.
+// If ctx comes from [Lock.Context] of a lock of the same session and path that is not over, it
+// would wait for itself: the error is [ErrReentered], at once; or [ErrUpgrade], if that is a
+// read lock, or a write lock that was downgraded.
 func Acquire(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return acquire(ctx, s, path, Exclusive, opts)
 }
@@ -58,22 +63,20 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 
 // Do runs f while it holds the lock at path. The context of f ends when the lock is
 // lost, with a cause that wraps [ErrLost], or when ctx ends; token is that of the
-// grant. The lock is released only after f has returned, and Do waits for that.
+// grant. The lock is released only after f has returned. Do waits for that until ctx ends; then
+// the release goes on in the background.
 //
 // It returns the error of f. If f returned none, and the lock was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
-	l, err := Acquire(ctx, s, path, opts)
+	if err := reenters(ctx, s, path, Exclusive); err != nil {
+		return err
+	}
+	l, err := New(s, path, opts)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	work, end := l.Context(ctx)
-	defer end()
-	if err := f(work, l.Token()); err != nil {
-		return err
-	}
-	return l.Err()
+	return l.handle.Do(ctx, l.Context, func(ctx context.Context) error { return f(ctx, l.Token()) })
 }
 
 // How locks depart from the published recipe, and how they are presented.
@@ -94,7 +97,7 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 		r = prioritize(client.Of(s), path, o).recipe(kind)
 	}
 	h := line.Open(s, r, &manner, o.ReleaseInBackground)
-	return &Lock{h, place{s, path}, kind, o.Layout}, nil
+	return &Lock{h, site{s, path}, kind, o.Layout}, nil
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
@@ -112,10 +115,15 @@ func acquire(ctx context.Context, s *session.Session, path string, kind Kind, op
 }
 
 func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
-	if err := reenters(ctx, s, path, kind); err != nil {
+	if err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // who does not wait finds it held
 		return nil, err
 	}
-	l, err := open(s, path, kind, opts)
+	o := opts.withDefaults()
+	if err := validate(s, path, o); err != nil {
+		return nil, err
+	}
+	o.Preempt, o.PreemptAfter = false, 0 // nobody is asked to leave for one that does not wait
+	l, err := open(s, path, kind, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +156,7 @@ func (l *Lock) Err() error { return l.handle.Err() }
 // [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its
 // resources are freed by the cancel function, or with the lock.
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	return l.handle.Context(context.WithValue(parent, l.place, &stay{l, l.place.stay(parent)}))
+	return l.handle.Context(line.Within(parent, l.site.session, l.site.path, l, l.Done()))
 }
 
 // Token returns the fencing token of the grant, which grows with every exclusive grant of
@@ -161,8 +169,8 @@ func (l *Lock) Token() int64 { return l.handle.Token() }
 func (l *Lock) Node() string { return l.handle.Node() }
 
 // Guard returns an operation for [session.Session.Multi] that makes the server refuse
-// the transaction, with [session.ErrNoNode], unless the lock is still held. Before the
-// lock is acquired it refuses every transaction.
+// the transaction, with [ErrNotHeld] and [session.ErrNoNode], unless the lock is still held.
+// Before the lock is acquired it refuses every transaction.
 func (l *Lock) Guard() session.Op { return l.handle.Guard() }
 
 // Release gives up the lock, or the place in line. It returns nil when that is

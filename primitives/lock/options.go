@@ -26,6 +26,7 @@ type Options struct {
 
 	// Preempt has those of a lower priority who hold the lock asked to release it, as by
 	// [Revoke], as soon as nobody else is to go before. It needs the layout [Prioritized].
+	// [TryAcquire] asks nobody.
 	Preempt bool
 
 	// PreemptAfter is how long they have for that before the lock is taken away from

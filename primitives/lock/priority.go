@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,8 @@ const (
 )
 
 // This file is how the [Prioritized] layout departs from the published recipe. Below the
-// path, which carries the data "priority 1", there are
+// path, which carries the data "priority 1" and in a second line the name of the writer that
+// has held last, there are
 //
 //	_c_<uuid>-p<priority + 1000>-read-<number>     contenders, as long as they wait or hold
 //	_c_<uuid>-p<priority + 1000>-write-<number>
@@ -43,9 +45,6 @@ const (
 // our claim, holder is ours: that is what a release checks.
 const (
 	priorityMark = "priority 1"
-
-	removalPause = 500 * time.Millisecond
-	removalTries = 20 // before somebody who waits for it is told that it goes on
 )
 
 // prioritized is what one handle knows of a line with priorities.
@@ -55,13 +54,13 @@ type prioritized struct {
 	opts    Options
 
 	// Of the handle's own goroutine.
-	tried string                   // the prefix of the names for which something was claimed
-	doubt string                   // the node for which a claim of unknown outcome was made
-	asked map[string]time.Duration // since when, by the age of the session
-	asker int                      // for which attempt
+	tried string // the prefix of the names for which something was claimed
+	doubt string // the node for which a claim of unknown outcome was made
 
-	mu   sync.Mutex
-	seen struct {
+	mu    sync.Mutex
+	asked map[string]time.Duration // since when, by the age of the session; asking, if that is under way
+	asker int                      // for which attempt
+	seen  struct {
 		version int32 // of the path
 		readers bool  // there is a node for them
 	}
@@ -79,7 +78,7 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 	return &line.Recipe{
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
 		Rule: line.Ranked{
-			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt, Foreign: &foreigners,
+			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt,
 		},
 		Ways: &line.Ways{
 			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.claim, Claimed: p.claimed,
@@ -88,13 +87,10 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 	}
 }
 
-// foreigners are the grammars of all other layouts.
-var foreigners = grammars[Standard:Prioritized] //nolint:gochecknoglobals // it is constant
-
 // inspectOrdinary is how other layouts look at a path before they stand in line there.
 func inspectOrdinary(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
-		if err != nil || stat == nil || stat.DataLength != int32(len(priorityMark)) {
+		if err != nil || stat == nil || !mayBePriority(int(stat.DataLength)) {
 			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
 			return
 		}
@@ -102,10 +98,10 @@ func inspectOrdinary(r *line.Recipe, requests client.Async, _ bool, answer func(
 			switch {
 			case errors.Is(err, session.ErrNoNode):
 				answer(false, false, nil)
-			case err == nil && string(data) == priorityMark:
+			case err == nil && isPriority(data):
 				answer(false, false, fmt.Errorf("%w: that of locks with priorities", ErrLayout))
 			default:
-				answer(true, false, err)
+				answer(true, len(data) == 0, err)
 			}
 		})
 	})
@@ -151,7 +147,7 @@ func (p *prioritized) settle(requests client.Async, answer func(exists, empty bo
 			answer(false, false, fmt.Errorf("%w: there are contenders", ErrLayout))
 		default:
 			p.mark(requests, version, func(err error) {
-				if errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrUnknownOutcome) {
+				if errors.Is(err, session.ErrBadVersion) {
 					p.settle(requests, answer)
 					return
 				}
@@ -161,19 +157,28 @@ func (p *prioritized) settle(requests client.Async, answer func(exists, empty bo
 	})
 }
 
+// isPriority reports whether the data of a path are those of a lock with priorities.
+func isPriority(data []byte) bool {
+	first, _, _ := strings.Cut(string(data), "\n")
+	return first == priorityMark
+}
+
+// mayBePriority reports whether they may be, by their length.
+func mayBePriority(length int) bool {
+	const named = len(priorityMark) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
+	return length == len(priorityMark) || length >= named
+}
+
 func checkMark(data []byte) error {
-	if string(data) != priorityMark {
+	if !isPriority(data) {
 		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", ErrLayout)
 	}
 	return nil
 }
 
 func isForeign(name string) bool {
-	return slices.ContainsFunc(foreigners, func(g *line.Grammar) bool {
-		_, ok := g.Parse(name)
-		_, ranked := line.ParseRank(name)
-		return ok && !ranked
-	})
+	_, ranked := line.ParseRank(name)
+	return !ranked && line.IsContender(name)
 }
 
 // without returns nil for an error that is no failure.
@@ -192,7 +197,7 @@ func (p *prioritized) mark(requests client.Async, version int32, answer func(err
 // make makes the path. It is inspected again in any case: others may write to it.
 func (p *prioritized) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
-	container(requests, p.path, priorityMark, func(err error) {
+	line.MakeContainer(requests, p.path, priorityMark, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
 			answer(false, without(err, session.ErrNodeExists))
 			return
@@ -205,17 +210,6 @@ func (p *prioritized) make(r *line.Recipe, requests client.Async, answer func(ma
 			}
 			p.make(r, requests, answer)
 		})
-	})
-}
-
-// container makes a container, where the server has them.
-func container(requests client.Async, path, data string, answer func(error)) {
-	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
-		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
-			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
-			return
-		}
-		answer(err)
 	})
 }
 
@@ -261,6 +255,7 @@ func (p *prioritized) beside(r *line.Recipe, requests client.Async, answer func(
 			failed = checkMark(data)
 			p.session.SetWarm(p.hint(), failed == nil)
 		}
+		_, standing.Former, _ = strings.Cut(string(data), "\n")
 		p.mu.Lock()
 		p.seen.version, p.seen.readers = version, err == nil
 		p.mu.Unlock()
@@ -303,7 +298,7 @@ func (p *prioritized) claim(r *line.Recipe, requests client.Async, node string, 
 			case err == nil:
 				zxid := p.hold(node, results)
 				answer(zxid, false, nil)
-			case doubted && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrDisconnected):
+			case doubted && !session.Passing(err):
 				p.find(requests, node, func(zxid int64, missing error) {
 					if missing != nil {
 						err = missing
@@ -319,7 +314,7 @@ func (p *prioritized) claim(r *line.Recipe, requests client.Async, node string, 
 		try()
 		return
 	}
-	container(requests, p.readers(), "", func(err error) {
+	line.MakeContainer(requests, p.readers(), "", func(err error) {
 		if err != nil && !errors.Is(err, session.ErrNodeExists) && !errors.Is(err, session.ErrUnknownOutcome) {
 			answer(0, false, err)
 			return
@@ -350,7 +345,7 @@ func (p *prioritized) claimOps(node string, version int32, readers bool) []sessi
 			session.CreateOp(mine, nil, session.Ephemeral), session.SetOp(mine, nil, session.AnyVersion),
 		}
 	}
-	ops := []session.Op{own, session.SetOp(p.path, []byte(priorityMark), version)}
+	ops := []session.Op{own, session.SetOp(p.path, []byte(priorityMark+"\n"+node), version)}
 	if !readers {
 		ops = append(ops, session.CreateOp(p.readers(), nil, session.Persistent))
 	}
@@ -400,32 +395,37 @@ func (p *prioritized) change(r *line.Recipe, requests client.Async, from, to str
 	held := p.held
 	p.mu.Unlock()
 	mine := session.Join(p.readers(), to)
-	container(requests, p.readers(), "", func(error) { // it will be missed if it is missing
-		requests.Multi([]session.Op{
-			session.CheckOp(p.path, held.version),
-			session.CreateOp(p.node(to), r.Data, session.Ephemeral), session.DeleteOp(p.node(from), session.AnyVersion),
-			session.DeleteOp(p.holder(), session.AnyVersion), session.CreateOp(mine, nil, session.Ephemeral),
-		}, func(_ []session.OpResult, err error) {
-			switch {
-			case errors.Is(err, session.ErrBadVersion): // somebody has written to the path
-				p.find(requests, from, func(zxid int64, missing error) {
-					switch {
-					case zxid != 0:
-						p.change(r, requests, from, to, answer)
-					case missing != nil:
-						answer(missing)
-					default:
-						answer(session.ErrNoNode)
-					}
-				})
-				return
-			case err == nil:
-				p.mu.Lock()
-				p.held.node = to
-				p.mu.Unlock()
-			}
-			answer(err)
-		})
+	line.MakeContainer(requests, p.readers(), "", func(error) { // it will be missed if it is missing
+		r.Carry(requests, from, func(data []byte, version int32, written func()) {
+			requests.Multi([]session.Op{
+				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.version),
+				session.CreateOp(p.node(to), data, session.Ephemeral),
+				session.DeleteOp(p.holder(), session.AnyVersion), session.CreateOp(mine, nil, session.Ephemeral),
+			}, func(results []session.OpResult, err error) {
+				switch {
+				case errors.Is(err, session.ErrBadVersion) && len(results) > 0 && results[0].Err != nil:
+					written()
+					return
+				case errors.Is(err, session.ErrBadVersion): // somebody has written to the path
+					p.find(requests, from, func(zxid int64, missing error) {
+						switch {
+						case zxid != 0:
+							p.change(r, requests, from, to, answer)
+						case missing != nil:
+							answer(missing)
+						default:
+							answer(session.ErrNoNode)
+						}
+					})
+					return
+				case err == nil:
+					p.mu.Lock()
+					p.held.node = to
+					p.mu.Unlock()
+				}
+				answer(err)
+			})
+		}, answer)
 	})
 }
 
@@ -436,7 +436,9 @@ func (p *prioritized) withdraw(_ *line.Recipe, requests client.Async, node, pref
 	p.mu.Unlock()
 	switch {
 	case node == "":
-		p.removeAll(requests, prefix, answer)
+		requests.Remove(session.Removal{Path: p.path, Prefix: prefix, Then: &session.Removal{
+			Path: p.readers(), Prefix: prefix, Then: p.unclaim(prefix),
+		}}, func(error) { answer() })
 	case prefixOf(node) != p.tried:
 		requests.Withdraw(p.node(node), answer)
 	case held.node != node:
@@ -459,115 +461,103 @@ func (p *prioritized) withdraw(_ *line.Recipe, requests client.Async, node, pref
 // remove removes a contender, and then what it may have claimed: nobody can claim for it
 // any more.
 func (p *prioritized) remove(requests client.Async, node string, answer func()) {
-	requests.Withdraw(p.node(node), func() {
-		if isReader(node) {
-			requests.Withdraw(session.Join(p.readers(), node), answer)
-			return
-		}
-		p.unclaim(requests, node, answer, 0)
-	})
+	requests.Remove(session.Removal{Path: p.node(node), Then: p.unclaim(node)}, func(error) { answer() })
 }
 
-// removeAll does that for all nodes of an attempt.
-func (p *prioritized) removeAll(requests client.Async, prefix string, answer func()) {
-	requests.WithdrawAll(p.path, prefix, func() {
-		requests.WithdrawAll(p.readers(), prefix, func() { p.unclaim(requests, prefix, answer, 0) })
-	})
-}
-
-// unclaim removes the holder if it belongs to a contender whose name begins so. Nobody else
-// claims unless the version of the path has grown.
-func (p *prioritized) unclaim(requests client.Async, prefix string, answer func(), tries int) {
-	var version int32
-	var failed error
-	again := func(err error) {
-		switch {
-		case err == nil, errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrClosed),
-			errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrDisconnected):
-			answer()
-		case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrDisconnected), errors.Is(err, session.ErrUnknownOutcome):
-			p.unclaim(requests, prefix, answer, tries)
-		default: // it may be allowed later
-			if tries == removalTries {
-				answer()
-				answer = func() {}
-			}
-			requests.After(removalPause, func() { p.unclaim(requests, prefix, answer, tries+1) })
-		}
+// unclaim returns the removal of what is claimed by a contender whose name begins so. Of the
+// holder, nobody else claims unless the version of the path has grown.
+func (p *prioritized) unclaim(node string) *session.Removal {
+	if isReader(node) {
+		return &session.Removal{Path: p.claimed(nil, node)}
 	}
-	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
-		if failed = err; err == nil {
-			version = stat.Version
-		}
-	})
-	requests.Get(p.holder(), func(data []byte, _ *session.Stat, err error) {
-		if err == nil {
-			err = failed
-		}
-		if err != nil || !strings.HasPrefix(string(data), prefix) {
-			again(err)
-			return
-		}
-		requests.Multi([]session.Op{session.CheckOp(p.path, version), session.DeleteOp(p.holder(), session.AnyVersion)},
-			func(_ []session.OpResult, err error) { again(err) })
-	})
+	return &session.Removal{
+		Path: p.holder(), Guard: p.path, Says: func(data []byte) bool { return strings.HasPrefix(string(data), node) },
+	}
 }
+
+// asking is when a holder has been asked whose node is not marked yet.
+const asking = math.MaxInt64
 
 // ask implements [line.Ways] Ask.
-func (p *prioritized) ask(_ *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
-	if attempt != p.asker { // which has asked for nothing, and hears of nobody's time
-		p.asker, p.asked = attempt, nil
-	}
-	now := p.session.Age()
-	since, before := p.asked[node]
+func (p *prioritized) ask(r *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
 	after := p.opts.PreemptAfter
+	since, before := p.request(attempt, node)
 	switch {
 	case !before:
-		p.remember(node, now)
-		p.demand(requests, node, func() {
-			if after == 0 {
+		p.demand(r, requests, node, func(marked bool) {
+			p.asks(attempt, node, marked)
+			if !marked || after == 0 {
 				answer(false)
 				return
 			}
-			requests.After(after, func() { answer(true) })
+			r.Owned().After(overdue{attempt, node}, after, func() { answer(true) })
 		})
-	case after > 0 && now-since >= after:
+	case after > 0 && since < asking && p.session.Age()-since >= after:
 		p.remove(requests, node, func() { answer(false) })
 	default:
 		answer(false)
 	}
 }
 
-// remember keeps whom we have asked: who has gone long ago is not asked again.
-func (p *prioritized) remember(node string, now time.Duration) {
-	const many = 64
-	if p.asked == nil {
-		p.asked = make(map[string]time.Duration)
-	}
-	if len(p.asked) >= many {
-		maps.DeleteFunc(p.asked, func(_ string, since time.Duration) bool { return now-since > p.opts.PreemptAfter })
-	}
-	p.asked[node] = now
+// overdue is the key of a timer.
+type overdue struct {
+	attempt int
+	node    string
 }
 
-// demand writes the mark of revocation, unless it is there, and does not fail: who is not
-// there need not leave.
-func (p *prioritized) demand(requests client.Async, node string, answer func()) {
+// request returns since when a holder has been asked in the attempt. If it has not been, it is
+// from now on.
+func (p *prioritized) request(attempt int, node string) (since time.Duration, before bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if attempt != p.asker || p.asked == nil { // it has asked for nothing, and hears of nobody's time
+		p.asker, p.asked = attempt, make(map[string]time.Duration)
+	}
+	since, before = p.asked[node]
+	if !before {
+		p.asked[node] = asking
+	}
+	return since, before
+}
+
+// asks keeps since when a holder has been asked: who has gone long ago is not asked again. One
+// that could not be asked may be later, and does not lose the lock.
+func (p *prioritized) asks(attempt int, node string, marked bool) {
+	const many = 64
+	now := p.session.Age()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case attempt != p.asker:
+	case !marked:
+		delete(p.asked, node)
+	default:
+		if len(p.asked) >= many {
+			maps.DeleteFunc(p.asked, func(_ string, since time.Duration) bool { return now-since > p.opts.PreemptAfter })
+		}
+		p.asked[node] = now
+	}
+}
+
+// demand writes the mark of revocation, unless it is there. It is not marked if there is no node,
+// or it may not be written.
+func (p *prioritized) demand(r *line.Recipe, requests client.Async, node string, answer func(marked bool)) {
 	path := p.node(node)
+	again := func(err error) { r.Owned().Answer(err, func() { p.demand(r, requests, node, answer) }) }
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
 		own, marked, _ := unmark(data)
 		switch {
-		case errors.Is(err, session.ErrDisconnected):
-			p.demand(requests, node, answer)
+		case session.Passing(err) && !session.Over(err):
+			again(err)
 		case err != nil || marked:
-			answer()
+			answer(err == nil)
 		default:
 			requests.Set(path, Prioritized.mark(own, p.opts.PreemptAfter), stat.Version, func(_ *session.Stat, err error) {
-				if errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrDisconnected) || errors.Is(err, session.ErrUnknownOutcome) {
-					p.demand(requests, node, answer)
+				if errors.Is(err, session.ErrBadVersion) || session.Passing(err) && !session.Over(err) {
+					again(err)
 					return
 				}
-				answer()
+				answer(err == nil)
 			})
 		}
 	})
@@ -587,27 +577,4 @@ func holders(ctx context.Context, s *session.Session, path string) (map[string]b
 		all[name] = true
 	}
 	return all, without(err, session.ErrNoNode)
-}
-
-// evictHolder removes what a contender has claimed whose node is gone.
-func evictHolder(ctx context.Context, s *session.Session, node string) error {
-	path, name := session.Split(node)
-	p := prioritize(client.Of(s), path, Options{})
-	if isReader(name) {
-		return without(s.Delete(ctx, p.claimed(nil, name), session.AnyVersion), session.ErrNoNode)
-	}
-	for {
-		_, stat, err := s.Get(ctx, path)
-		if err != nil {
-			return without(err, session.ErrNoNode)
-		}
-		data, _, err := s.Get(ctx, p.holder())
-		if err != nil || string(data) != name {
-			return without(err, session.ErrNoNode)
-		}
-		_, err = s.Multi(ctx, session.CheckOp(path, stat.Version), session.DeleteOp(p.holder(), session.AnyVersion))
-		if !overtaken(ctx, err) {
-			return without(err, session.ErrNoNode)
-		}
-	}
 }

@@ -31,8 +31,13 @@ func preempting(priority int, after time.Duration) *lock.Options {
 // inRoom runs f in a bubble with a server and some sessions.
 func inRoom(t *testing.T, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
+	inRoomWith(t, zktest.Config{InProcess: true}, sessions, f)
+}
+
+func inRoomWith(t *testing.T, config zktest.Config, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+		srv, err := zktest.NewServer(config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,8 +283,9 @@ func TestPriorityRefusesOthers(t *testing.T) {
 		if !holds(l) {
 			t.Error("an empty path is no priority's")
 		}
+		node := l.Node()
 		l.Close()
-		if data, _, err := all[0].Get(t.Context(), "/empty"); err != nil || string(data) != "priority 1" {
+		if data, _, err := all[0].Get(t.Context(), "/empty"); err != nil || string(data) != "priority 1\n"+strings.TrimPrefix(node, "/empty/") {
 			t.Errorf("%q, %v", data, err)
 		}
 	})

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
 
-// ErrNotHeld means that there is nothing to downgrade, or to revoke.
+// ErrNotHeld means that there is nothing to downgrade, or to revoke, or that a [Lock.Guard] has
+// refused a transaction.
 var ErrNotHeld = line.ErrNotHeld
 
 // errNotReleased is why a revocation turns to force.
@@ -40,30 +43,50 @@ type RevokeOptions struct {
 // who has been asked by then remains so, and nobody is forced.
 func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOptions) error {
 	o := orDefaults(opts)
-	if err := o.validate(); err != nil {
+	err := o.validate()
+	if err == nil {
+		err = validate(s, path, Options{Layout: o.Layout})
+	}
+	if err != nil {
 		return err
+	}
+	for {
+		asked, held, err := o.askHolders(ctx, s, path)
+		switch {
+		case err != nil:
+			return err
+		case len(asked) > 0:
+			return o.enforce(ctx, s, asked)
+		case !held:
+			return fmt.Errorf("revoke lock %s: %w", path, ErrNotHeld)
+		}
+	}
+}
+
+// askHolders asks the contenders that hold the lock. Those found to hold it may all have left
+// before they were asked: then the lock may have been granted again.
+func (o RevokeOptions) askHolders(ctx context.Context, s *session.Session, path string) (asked []tenancy, held bool, err error) {
+	if err := s.Sync(ctx, path); err != nil { // a server that lags knows former holders
+		return nil, false, fmt.Errorf("revoke: %w", err)
 	}
 	all, err := Contenders(ctx, s, path, &Options{Layout: o.Layout})
 	if err != nil {
-		return fmt.Errorf("revoke: %w", err)
+		return nil, false, fmt.Errorf("revoke: %w", err)
 	}
-	var asked []tenancy
 	for _, c := range all {
 		if !c.Holding {
 			continue
 		}
+		held = true
 		t, err := o.ask(ctx, s, c.Node)
-		if err != nil && !errors.Is(err, ErrNotHeld) { // it may have gone meanwhile
-			return err
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			asked = append(asked, t)
+		case !errors.Is(err, ErrNotHeld):
+			return nil, true, err
 		}
 	}
-	if len(asked) == 0 {
-		return fmt.Errorf("revoke lock %s: %w", path, ErrNotHeld)
-	}
-	return o.enforce(ctx, s, asked)
+	return asked, held, nil
 }
 
 // RevokeNode is [Revoke] for the one contender with the node, of which [Contender] has
@@ -117,13 +140,20 @@ type tenancy struct {
 	czxid int64
 }
 
-// ask writes the mark, unless it is there.
+// ask writes the mark, unless it is there. A holder that may have been asked, and is gone, has
+// been asked.
 func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string) (tenancy, error) {
+	var pauses owned.Set
+	defer pauses.End()
+	var doubted tenancy
 	for {
 		data, stat, err := s.Get(ctx, node)
 		if reader, ok := o.downgraded(node); ok && errors.Is(err, session.ErrNoNode) {
 			node = reader
 			continue
+		}
+		if errors.Is(err, session.ErrNoNode) && doubted.node != "" {
+			return doubted, nil
 		}
 		if err != nil {
 			return tenancy{}, refused(node, err)
@@ -134,11 +164,16 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 			return t, nil
 		}
 		_, err = s.Set(ctx, node, o.Layout.mark(own, o.ForceAfter), stat.Version)
+		if session.InDoubt(err) {
+			doubted = t
+		}
 		switch {
 		case err == nil:
 			return t, nil
-		case errors.Is(err, session.ErrNoNode), overtaken(ctx, err):
-		default:
+		case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrBadVersion), session.Passing(err) && ctx.Err() == nil:
+			err = pauses.Wait(ctx, err)
+		}
+		if err != nil {
 			return tenancy{}, refused(node, err)
 		}
 	}
@@ -172,9 +207,6 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 		err := watch.UntilGone(patience, s, t.node)
 		if errors.Is(err, errNotReleased) {
 			err = o.evict(ctx, s, t)
-			if err == nil && o.Layout == Prioritized {
-				err = evictHolder(ctx, s, t.node)
-			}
 		}
 		if err != nil {
 			return refused(t.node, err)
@@ -193,31 +225,12 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 	return nil
 }
 
-// evict deletes the node if it is still that of the tenancy.
+// evict deletes the node if it is still that of the tenancy, and what it has claimed.
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
-	for {
-		stat, err := s.Exists(ctx, t.node)
-		if err != nil {
-			return err
-		}
-		if stat == nil || stat.Czxid != t.czxid {
-			return nil
-		}
-		// A node that was made since has another version: it is not marked yet.
-		err = s.Delete(ctx, t.node, stat.Version)
-		switch {
-		case err == nil, errors.Is(err, session.ErrNoNode):
-			return nil
-		case overtaken(ctx, err):
-		default:
-			return err
-		}
+	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
+	if o.Layout == Prioritized {
+		path, name := session.Split(t.node)
+		r.Then = prioritize(client.Of(s), path, Options{}).unclaim(name)
 	}
-}
-
-// overtaken reports whether a write on the condition of a version is to be tried again, after
-// another look: somebody came before it, or it may have been done.
-func overtaken(ctx context.Context, err error) bool {
-	return errors.Is(err, session.ErrBadVersion) ||
-		errors.Is(err, session.ErrUnknownOutcome) && ctx.Err() == nil && !errors.Is(err, session.ErrExpired)
+	return owned.Remove(ctx, s, r)
 }

@@ -63,25 +63,13 @@ func (l *Lock) Downgrade(ctx context.Context) error { return l.handle.Downgrade(
 
 // Upgrade always fails at once, with [ErrUpgrade].
 func (l *Lock) Upgrade(context.Context) error {
-	return fmt.Errorf("upgrade lock %s: %w", l.place.path, ErrUpgrade)
+	return fmt.Errorf("upgrade lock %s: %w", l.site.path, ErrUpgrade)
 }
 
-// A place is a lock of a session. It is the key under which the contexts of a lock carry
-// a stay, so that who would wait for itself is told.
-type place struct {
+// A site is a lock of a session.
+type site struct {
 	session *session.Session
 	path    string
-}
-
-// A stay is a lock that has a context, within those of which that is derived.
-type stay struct {
-	lock  *Lock
-	outer *stay
-}
-
-func (p place) stay(ctx context.Context) *stay {
-	s, _ := ctx.Value(p).(*stay)
-	return s
 }
 
 // shares reports whether the lock is, or is to be, a reader's.
@@ -94,18 +82,15 @@ func (l *Lock) shares() bool {
 	return ok && Kind(c.Kind) == Read
 }
 
-// reenters refuses to wait for a lock of which the caller shares already.
+// reenters refuses to wait for a lock that the caller has already. Only readers share.
 func reenters(ctx context.Context, s *session.Session, path string, kind Kind) error {
-	if kind == Read {
-		return nil
-	}
-	for in := (place{s, path}).stay(ctx); in != nil; in = in.outer {
-		select {
-		case <-in.lock.Done(): // it shares no more
+	for _, l := range line.Holders[*Lock](ctx, s, path) {
+		switch shares := l.shares(); {
+		case shares && kind == Read:
+		case shares:
+			return fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
 		default:
-			if in.lock.shares() {
-				return fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
-			}
+			return fmt.Errorf("acquire lock %s: %w", path, ErrReentered)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -712,7 +713,8 @@ func TestLayouts(t *testing.T) {
 	})
 }
 
-// TestForeignContenders: the nodes of others, by their names as they make them.
+// TestForeignContenders: the nodes of others, by their names as they make them. Those of other
+// layouts are refused.
 func TestForeignContenders(t *testing.T) {
 	for _, test := range []struct {
 		layout lock.Layout
@@ -721,7 +723,17 @@ func TestForeignContenders(t *testing.T) {
 	}{
 		{lock.Standard, "_c_0123456789abcdef0123456789abcdef-lock-", []lock.Kind{lock.Exclusive, lock.Read, lock.Write}}, // go-zookeeper
 		{lock.Standard, "_c_01234567-89ab-4def-8123-456789abcdef-__WRIT__", nil},
+		{lock.Standard, "_c_01234567-89ab-4def-8123-456789abcdef-__READ__", nil},
 		{lock.Standard, "0123456789abcdef0123456789abcdef__lock__", nil},
+		{lock.Standard, "0123456789abcdef0123456789abcdef__rlock__", nil},
+		{lock.Standard, "_c_01234567-89ab-4def-8123-456789abcdef-latch-", nil},
+		{lock.Standard, "_c_01234567-89ab-4def-8123-456789abcdef-lease-", nil},
+		{lock.Standard, "n_", nil},                   // ZooKeeper's election
+		{lock.Standard, "x-72057594037927936-", nil}, // ZooKeeper's lock
+		{lock.Standard, "x--72057594037927936-", nil},
+		{lock.Prioritized, "_c_01234567-89ab-4def-8123-456789abcdef-latch-", nil},
+		{lock.Curator, "0123456789abcdef0123456789abcdef__lock__", nil},
+		{lock.Kazoo, "_c_01234567-89ab-4def-8123-456789abcdef-__WRIT__", nil},
 		{lock.Curator, "_c_01234567-89ab-4def-8123-456789abcdef-lock-", []lock.Kind{lock.Exclusive, lock.Read, lock.Write}},
 		{lock.Curator, "_c_01234567-89ab-4def-8123-456789abcdef-__READ__", []lock.Kind{lock.Exclusive, lock.Write}},
 		{lock.Curator, "_c_01234567-89ab-4def-8123-456789abcdef-__WRIT__", []lock.Kind{lock.Exclusive, lock.Read, lock.Write}},
@@ -742,13 +754,21 @@ func TestForeignContenders(t *testing.T) {
 				}
 				for kind, open := range opens {
 					l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
-					if waits := slices.Contains(test.waits, kind); waits != errors.Is(err, lock.ErrHeld) || !waits && err != nil {
+					waits, refused := slices.Contains(test.waits, kind), test.waits == nil
+					if waits != errors.Is(err, lock.ErrHeld) || refused != errors.Is(err, lock.ErrLayout) || !waits && !refused && err != nil {
 						t.Errorf("%v: %v", kind, err)
 					}
 					if err == nil {
 						mustRelease(t, l)
 					}
 				}
+				if test.waits == nil {
+					if names := children(t, s, "/l"); len(names) != 1 {
+						t.Errorf("there are %q", names)
+					}
+					return
+				}
+
 				// When it goes, whoever waits proceeds.
 				l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
 				if err := s.Delete(ctx, node, session.AnyVersion); err != nil {
@@ -760,6 +780,39 @@ func TestForeignContenders(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestForeignNewcomer: one that comes while we hold is none of our business, but a waiter refuses
+// to stand there, and the holder complains when it sees it.
+func TestForeignNewcomer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		var log strings.Builder
+		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
+			Dialer: srv.DialContext, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		held, waiting := joinAs(t, lock.Exclusive, s, "/l", nil), joinAs(t, lock.Read, s, "/l", nil)
+		synctest.Wait()
+		if _, err := s.Create(t.Context(), "/l/0123456789abcdef0123456789abcdef__lock__", nil, session.EphemeralSequential); err != nil {
+			t.Fatal(err)
+		}
+		srv.Disconnect(s.ID())
+		<-time.After(time.Second)
+		if err := waiting.Err(); !errors.Is(err, lock.ErrLayout) {
+			t.Errorf("the waiter: %v", err)
+		}
+		if !holds(held) || !strings.Contains(log.String(), "contended for in another layout") {
+			t.Errorf("the holder: %v; %s", held.Err(), log.String())
+		}
+	})
 }
 
 // TestLostReplies: whatever becomes of whatever request of readers, writers and downgrades,

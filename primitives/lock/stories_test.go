@@ -532,7 +532,7 @@ func badInput(t *testing.T, set func(*testing.T) *stage) {
 	}
 	closed := open(t, c.direct, nil)
 	closed.Close()
-	large := &lock.Options{Data: make([]byte, 600<<10)}
+	large := &lock.Options{Data: make([]byte, 1100<<10)}
 	const good = "/bad-input/good"
 
 	c.ResetRequests()

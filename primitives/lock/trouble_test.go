@@ -1,7 +1,11 @@
 package lock_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +158,286 @@ func TestDataAtTheLimit(t *testing.T) {
 		}
 		if refused == 0 {
 			t.Error("everything is accepted")
+		}
+	})
+}
+
+// A server that lags knows the former holder only. Revoke asks the present one.
+func TestRevokeBehindALaggingReplica(t *testing.T) {
+	withSessions(t, 3, zktest.Config{Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		first := acquire(t, all[0], "/l")
+		second := join(t, all[2], "/l", nil)
+		<-time.After(5 * time.Second) // every server knows that
+		release(t, first)
+		await[lock.Acquired](t, second)
+		if err := lock.Revoke(t.Context(), all[1], "/l", nil); err != nil {
+			t.Error(err)
+		}
+		<-second.Revoked()
+	})
+}
+
+// The lock is handed over between the list of the holders and the request to the one found.
+func TestRevokeDuringAHandOver(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		first := standsAt(t, lock.New, all[0], "/l", nil)
+		second := standsAt(t, lock.New, all[1], "/l", nil)
+		srv.Delay(zktest.Match{Session: all[2].ID(), Op: zktest.OpSetData}, time.Second)
+		var revoked error
+		var wg sync.WaitGroup
+		wg.Go(func() { revoked = lock.Revoke(t.Context(), all[2], "/l", nil) })
+		synctest.Wait()
+		release(t, first)
+		wg.Wait()
+		if synctest.Wait(); revoked != nil || !isClosed(second.Revoked()) {
+			t.Errorf("the present holder was asked: %v; %v", isClosed(second.Revoked()), revoked)
+		}
+		release(t, second)
+		if err := lock.Revoke(t.Context(), all[2], "/l", nil); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("nobody holds it: %v", err)
+		}
+	})
+}
+
+// A contender that does not wait has no holder asked to leave.
+func TestTryAcquireDoesNotPreempt(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		low := standsAt(t, lock.New, all[0], "/l", prior(0))
+		if _, err := lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)); !errors.Is(err, lock.ErrHeld) {
+			t.Error(err)
+		}
+		<-time.After(time.Hour)
+		if isClosed(low.Revoked()) || isClosed(low.Done()) {
+			t.Errorf("the holder was asked to leave: %v", low.Err())
+		}
+	})
+}
+
+// To hear of the end of a node needs no permission to read it, and no room for its data.
+func TestUnreadableNeighbour(t *testing.T) {
+	for name, theirs := range map[string]session.Options{
+		"ACL":  {ACL: session.CreatorAll(), Auth: []session.Auth{{Scheme: "digest", Secret: []byte("a:a")}}},
+		"size": {MaxRequest: 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer srv.Close()
+				connect := func(opts session.Options) (s *session.Session) {
+					opts.Dialer = srv.DialContext
+					s, err := session.Open(t.Context(), srv.Addrs(), &opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				a, b := connect(theirs), connect(session.Options{MaxReply: 512 << 10})
+				defer a.Close()
+				defer b.Close()
+				ensure(t, b, "/l", nil)
+				var waiters []*lock.Lock
+				for i, s := range []*session.Session{a, a, b, b} {
+					opts := &lock.Options{}
+					if name == "size" && s == a {
+						opts.Data = bytes.Repeat([]byte("x"), 700_000)
+					}
+					waiters = append(waiters, standsAt(t, lock.New, s, "/l", opts))
+					if i > 1 && isClosed(waiters[i].Done()) {
+						t.Fatalf("a neighbour of what cannot be read: %v", waiters[i].Err())
+					}
+				}
+				for i, l := range waiters {
+					if !holds(l) {
+						t.Errorf("%d does not hold: %v", i, l.Err())
+					}
+					release(t, l)
+				}
+			})
+		})
+	}
+}
+
+// A line may be longer than a reply. Only contenders that have to list it leave.
+func TestLineOverTheLimitOfReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext, MaxReply: 4 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		held := standsAt(t, lock.New, s, "/l", nil)
+		next := standsAt(t, lock.New, s, "/l", nil)
+		var more []string
+		for i := range 100 {
+			node, err := s.Create(t.Context(), "/l/"+strings.Repeat("x", i)+"-lock-", nil, session.EphemeralSequential)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more = append(more, node)
+		}
+		last := standsAt(t, lock.New, s, "/l", nil)
+		if !errors.Is(last.Err(), session.ErrTooLarge) {
+			t.Errorf("one that cannot list the line: %v", last.Err())
+		}
+		srv.Disconnect(s.ID())
+		<-time.After(time.Second)
+		if isClosed(next.Done()) || !holds(held) {
+			t.Fatalf("after a reconnect: %v, %v", held.Err(), next.Err())
+		}
+		for _, node := range more {
+			if err := s.Delete(t.Context(), node, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		release(t, held)
+		if !holds(next) {
+			t.Errorf("then: %v", next.Err())
+		}
+	})
+}
+
+// A mark that is written while the holder downgrades is carried to the node of the reader.
+func TestMarkIsNotLostInADowngrade(t *testing.T) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Prioritized} {
+		t.Run(layout.String(), func(t *testing.T) {
+			inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				l := standsAt(t, lock.NewWrite, all[0], "/l", &lock.Options{Layout: layout, Data: []byte("who")})
+				srv.Freeze(all[0].ID(), zktest.ToClient)
+				if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}); err != nil {
+					t.Fatal(err)
+				}
+				var failed error
+				var wg sync.WaitGroup
+				wg.Go(func() { failed = l.Downgrade(t.Context()) })
+				synctest.Wait()
+				srv.Thaw(all[0].ID())
+				wg.Wait()
+				if synctest.Wait(); failed != nil || !isClosed(l.Revoked()) {
+					t.Errorf("downgrade: %v; asked: %v", failed, isClosed(l.Revoked()))
+				}
+				line, err := lock.Contenders(t.Context(), all[1], "/l", &lock.Options{Layout: layout})
+				if err != nil || len(line) != 1 || line[0].Kind != lock.Read || !line[0].Revoked || layout != lock.Curator && string(line[0].Data) != "who" {
+					t.Errorf("%+v, %v", line, err)
+				}
+			})
+		})
+	}
+}
+
+// An operator deletes what the holder has claimed, and not the holder's node. Nobody else is
+// granted the lock before the holder has heard of that.
+func TestHolderDeletedAlone(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		low := standsAt(t, lock.New, all[0], "/l", prior(0))
+		high := standsAt(t, lock.New, all[1], "/l", prior(5))
+		srv.Freeze(all[0].ID(), zktest.ToClient)
+		if err := all[2].Delete(t.Context(), "/l/holder", session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		highest := standsAt(t, lock.New, all[2], "/l", prior(9))
+		if holds(high) || holds(highest) || !holds(low) {
+			t.Errorf("held by %v, %v, %v", holds(low), holds(high), holds(highest))
+		}
+		srv.Thaw(all[0].ID())
+		if synctest.Wait(); !holds(highest) || !errors.Is(low.Err(), lock.ErrNodeDeleted) {
+			t.Errorf("then: %v, %v", highest.Err(), low.Err())
+		}
+	})
+}
+
+// A lock that is asked for within its own context would wait for itself.
+func TestReentered(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		s := all[0]
+		for what, acquire := range map[string]func(context.Context, *session.Session, string, *lock.Options) (*lock.Lock, error){
+			"exclusive": lock.Acquire, "write": lock.AcquireWrite,
+		} {
+			l, err := acquire(t.Context(), s, "/l", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			work, cancel := l.Context(t.Context())
+			for kind, open := range opens {
+				again, err := open.acquire(work, s, "/l", nil)
+				if !errors.Is(err, lock.ErrReentered) || again != nil || !strings.Contains(err.Error(), "/l") {
+					t.Errorf("%s, then %v: %v", what, kind, err)
+				}
+				if _, err := open.try(work, s, "/l", nil); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("%s, then a try of %v: %v", what, kind, err)
+				}
+			}
+			if err := lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }); !errors.Is(err, lock.ErrReentered) {
+				t.Errorf("%s, then Do: %v", what, err)
+			}
+			other, err := lock.Acquire(work, s, "/other", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other.Close()
+			release(t, l)
+			l, err = acquire(context.WithoutCancel(work), s, "/l", nil)
+			if err != nil {
+				t.Fatalf("%s: when it is released: %v", what, err)
+			}
+			release(t, l)
+			cancel()
+		}
+	})
+}
+
+// A release that is not confirmed holds up nobody whose context has ended.
+func TestDoReturnsWithItsContext(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		err := lock.Do(ctx, all[0], "/l", nil, func(ctx context.Context, _ int64) error {
+			srv.Delay(zktest.Match{Op: zktest.OpDelete}, 2*time.Second)
+			cancel()
+			<-ctx.Done()
+			return nil
+		})
+		if took := time.Since(began); err != nil || took > 0 {
+			t.Errorf("%v after %v", err, took)
+		}
+		if <-time.After(5 * time.Second); len(children(t, all[0], "/l")) > 0 {
+			t.Error("it is not released")
+		}
+	})
+}
+
+// A guard that refuses is told from a node that is missing.
+func TestRefusedGuard(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		s := all[0]
+		l := standsAt(t, lock.New, s, "/l", nil)
+		waits := standsAt(t, lock.New, s, "/l", nil)
+		for what, row := range map[string]struct {
+			guard session.Op
+			path  string
+			want  error
+		}{
+			"held":                   {l.Guard(), "/l", nil},
+			"held, and nothing else": {l.Guard(), "/missing", session.ErrNoNode},
+			"not acquired":           {waits.Guard(), "/l", lock.ErrNotHeld},
+			"neither":                {waits.Guard(), "/missing", lock.ErrNotHeld},
+		} {
+			_, err := s.Multi(t.Context(), row.guard, session.SetOp(row.path, nil, session.AnyVersion))
+			if !errors.Is(err, row.want) || row.want != nil && !errors.Is(err, session.ErrNoNode) || errors.Is(row.want, session.ErrNoNode) && errors.Is(err, lock.ErrNotHeld) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		guard := l.Guard()
+		release(t, l)
+		if _, err := s.Multi(t.Context(), guard); !errors.Is(err, lock.ErrNotHeld) || !errors.Is(err, lock.ErrLost) || strings.Contains(err.Error(), "lost") {
+			t.Errorf("released: %v", err)
 		}
 	})
 }

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
 // passing reports whether a request may succeed if it is made again.
 func passing(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && !errors.Is(err, session.ErrClosed) && isAny(err,
-		session.ErrUnknownOutcome, session.ErrDisconnected, session.ErrExpired,
-		session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists)
+	return ctx.Err() == nil && (session.Passing(err) || isAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists))
 }
 
 func isAny(err error, targets ...error) bool {
@@ -34,6 +33,8 @@ func look(ctx context.Context, s *session.Session, node string) ([]byte, *sessio
 func registerPersistent(ctx context.Context, s *session.Session, path, node string, data []byte, replace bool) error {
 	var before *session.Stat // what stands there, as far as is known
 	doubt := false           // whether a write to that was done
+	var pauses owned.Set
+	defer pauses.End()
 	for {
 		if replace || doubt {
 			there, now, err := look(ctx, s, node)
@@ -53,7 +54,7 @@ func registerPersistent(ctx context.Context, s *session.Session, path, node stri
 			before = now
 		}
 		err := write(ctx, s, node, data, before)
-		doubt = errors.Is(err, session.ErrUnknownOutcome)
+		doubt = session.InDoubt(err)
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return err
@@ -62,7 +63,7 @@ func registerPersistent(ctx context.Context, s *session.Session, path, node stri
 		case errors.Is(err, session.ErrNoNode) && before == nil:
 			err = s.EnsurePath(ctx, path)
 		}
-		if err != nil && !passing(ctx, err) {
+		if err != nil && (!passing(ctx, err) || pauses.Wait(ctx, err) != nil) {
 			return err
 		}
 	}
@@ -114,60 +115,35 @@ func settle(before, now *session.Stat, same, replace bool) error {
 	return fmt.Errorf("%w: it was changed by somebody else meanwhile", session.ErrUnknownOutcome)
 }
 
-// mark makes sure that what stands there is still what was seen. Its version alone would
-// not say that, as a new node may have the same, and live with another session: the answer
-// to a write does. It goes on until it is at a version that no new node has.
-func mark(ctx context.Context, s *session.Session, node string, data []byte, seen *session.Stat) (*session.Stat, error) {
-	const born = 1 // the highest version that nodes begin with: see package presence
-	for {
-		stat, err := s.Set(ctx, node, data, seen.Version)
-		switch {
-		case err != nil:
-			return seen, err
-		case stat.Czxid != seen.Czxid:
-			return seen, session.ErrBadVersion
-		case stat.Version > born:
-			return stat, nil
+// unregister removes a persistent name. A refusal of a server that may lag is only good when it
+// knows what had been done before.
+func unregister(ctx context.Context, s *session.Session, node string) error {
+	err := remove(ctx, s, node)
+	if isAny(err, ErrNotFound, ErrForeign) {
+		if err := s.Sync(ctx, node); err != nil {
+			return err
 		}
-		seen = stat
+		err = remove(ctx, s, node)
 	}
+	return err
 }
 
-// unregister removes a persistent name.
-func unregister(ctx context.Context, s *session.Session, node string) error {
-	tried := int64(0) // czxid of the node whose deletion is in doubt
-	for {
-		data, stat, err := look(ctx, s, node)
-		switch {
-		case err != nil && tried != 0:
-			return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
-		case err != nil:
-			return err
-		case tried != 0 && (stat == nil || stat.Czxid != tried):
-			return nil
-		case stat == nil:
-			return ErrNotFound
-		case stat.EphemeralOwner != 0:
-			return fmt.Errorf("%w: %#x", ErrForeign, stat.EphemeralOwner)
+// remove removes the persistent node that stands there first.
+func remove(ctx context.Context, s *session.Session, node string) error {
+	var seen session.Stat
+	err := owned.Remove(ctx, s, session.Removal{Path: node, Contested: true, Is: func(stat *session.Stat) bool {
+		if seen.Czxid == 0 {
+			seen = *stat
 		}
-		stat, err = mark(ctx, s, node, data, stat)
-		switch {
-		case err == nil:
-		case isAny(err, session.ErrNoAuth, session.ErrTooLarge): // who may delete need not be allowed to write
-		case !passing(ctx, err):
-			return err
-		default:
-			continue
-		}
-		err = s.Delete(ctx, node, stat.Version)
-		switch {
-		case err == nil, isAny(err, session.ErrNoNode):
-			return nil
-		case isAny(err, session.ErrUnknownOutcome):
-			tried = stat.Czxid
-		}
-		if !passing(ctx, err) {
-			return err
-		}
+		return stat.Czxid == seen.Czxid && stat.EphemeralOwner == 0
+	}})
+	switch {
+	case err != nil:
+		return err
+	case seen.Czxid == 0:
+		return ErrNotFound
+	case seen.EphemeralOwner != 0:
+		return fmt.Errorf("%w: %#x", ErrForeign, seen.EphemeralOwner)
 	}
+	return nil
 }

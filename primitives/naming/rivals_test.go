@@ -505,3 +505,43 @@ func TestMissing(t *testing.T) {
 		}
 	})
 }
+
+// A name is removed also through a server that does not know of it yet, or knows that it was
+// another session's.
+func TestUnregisterBehindALaggingReplica(t *testing.T) {
+	for _, before := range []*naming.Options{nil, ephemeral} {
+		synctest.Test(t, func(t *testing.T) {
+			srv, err := zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer srv.Close()
+			connect := func(replica int) *session.Session {
+				s, err := session.Open(t.Context(), srv.Addrs()[replica:][:1], &session.Options{Dialer: srv.DialContext})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			a, b := connect(0), connect(1)
+			defer a.Close()
+			defer b.Close()
+			w := world{t, srv}
+			if before != nil {
+				w.register(a, "0", before, nil)
+				<-time.After(5 * time.Second) // every server knows that
+				if err := naming.Unregister(t.Context(), a, service, name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.register(a, "1", nil, nil)
+			if err := naming.Unregister(t.Context(), b, service, name); err != nil {
+				t.Errorf("it is registered: %v", err)
+			}
+			w.expect(a, "")
+			if err := naming.Unregister(t.Context(), b, service, name); !errors.Is(err, naming.ErrNotFound) {
+				t.Errorf("it is not: %v", err)
+			}
+		})
+	}
+}

@@ -10,13 +10,14 @@
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
-// Suspended and Resumed come in turn. A waiter whose node is deleted by somebody else, or
+// Suspended and Resumed come in turn. A waiter whose node is deleted by another client, or
 // whose session expires, joins the line again at its end, by itself; a holder to whom that
 // happens is told [Lost].
 //
 // # The limit
 //
-// It is recorded at the path by the first who comes. To ask for another limit is
+// It is recorded at the path by the first who comes, and goes with the path some time after the
+// last lease, unless [SetLimit] made it. To ask for another limit is
 // [ErrLimit], unless [Options.AnyLimit] says that any will do. [SetLimit] changes it live:
 // who is in line goes on, waiters proceed at once when it rises, and holders keep what
 // they have when it sinks, so that more may be held until they have released.

@@ -18,13 +18,24 @@ var (
 	// what is recorded is none, or it is less than the weight that is asked for.
 	ErrLimit = line.ErrLimit
 
+	// ErrLayout means that others have leases of the semaphore, or contend at its path, in
+	// another layout.
+	ErrLayout = line.ErrLayout
+
 	// ErrLost means that the lease, or the place in line for it, is gone without having
 	// been released.
 	ErrLost = errors.New("lease lost")
 
-	// ErrNodeDeleted means that somebody else deleted the node that stood for the lease:
-	// an operator, or the server, with a session that it has ended.
+	// ErrNodeDeleted means that the node that stood for the lease was deleted: by another
+	// client, or by the server with the session, whose end is not known yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted
+
+	// ErrNotHeld means that a [Lease.Guard] has refused a transaction.
+	ErrNotHeld = line.ErrNotHeld
+
+	// ErrReentered means that a lease was asked for within the context of leases with which
+	// there cannot be room for it: it would wait for itself.
+	ErrReentered = errors.New("held in the same context: it would wait for itself")
 
 	// ErrReleased is the cause with which the contexts of a lease end when it is released.
 	ErrReleased = errors.New("lease released")
@@ -97,7 +108,7 @@ func tell(ev line.Event) Event {
 	case line.Released:
 		return Released(ev)
 	case line.Lost:
-		return Lost{fmt.Errorf("%w: %w", ErrLost, ev.Err)}
+		return Lost{line.Because(ErrLost, ev.Err)}
 	case line.Revoked: // leases are not asked for
 	}
 	panic(fmt.Sprintf("semaphore: %T is no event of a lease", ev))

@@ -11,7 +11,7 @@ import (
 // This file is what is beside the line: where the limit is recorded, and how it comes to
 // be.
 //
-//	<path>         persistent: "<limit> unit", or "<limit>"
+//	<path>         a container: "<limit> unit", or "<limit>"; persistent if SetLimit made it
 //	<path>/leases  the line, a container
 //
 // Where all leases have the weight 1, a count tells whether there is room. So that they do
@@ -45,10 +45,24 @@ var (
 
 func leases(r *line.Recipe) line.Leases { return r.Rule.(line.Leases) }
 
-// beside reads the record.
+// beside reads the record, and looks who else is there if there is more than the line.
 func beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
-	requests.Get(r.Path, func(data []byte, _ *session.Stat, err error) { answer(string(data), err) })
+	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
+		if err != nil || stat.NumChildren <= 1 {
+			answer(string(data), err)
+			return
+		}
+		vacant(r, requests, func(err error) { answer(string(data), err) })
+	})
 }
+
+// vacant tells whether others have leases, or contend, by another layout. Curator's semaphore,
+// which has locks beside the leases, counts nodes.
+func vacant(r *line.Recipe, requests client.Async, answer func(error)) {
+	line.Vacant(requests, r.Path, func(name string) bool { return name == curatorNode && leases(r).Weight > 1 }, answer)
+}
+
+const curatorNode = "locks"
 
 // inspect looks whether there is a line, and whether its record suits us; it records what
 // is missing.
@@ -75,7 +89,15 @@ func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exis
 			})
 		default:
 			requests.Exists(r.Dir, func(dir *session.Stat, err error) {
-				answer(dir != nil, dir != nil && dir.DataLength == 0, err)
+				others := stat.NumChildren
+				if dir != nil {
+					others--
+				}
+				if err != nil || others == 0 {
+					answer(dir != nil, dir != nil && dir.DataLength == 0, err)
+					return
+				}
+				vacant(r, requests, func(err error) { answer(dir != nil, dir != nil && dir.DataLength == 0, err) })
 			})
 		}
 	})
@@ -112,7 +134,7 @@ func make_(r *line.Recipe, requests client.Async, answer func(made bool, err err
 
 // makeRecord makes the node at path, and what is missing above it, unless there is one.
 func makeRecord(requests client.Async, path string, record line.Record, answer func(made bool, err error)) {
-	requests.Create(path, []byte(record.String()), session.Persistent, func(_ string, err error) {
+	line.MakeContainer(requests, path, record.String(), func(err error) {
 		switch {
 		case err == nil:
 			answer(true, nil)

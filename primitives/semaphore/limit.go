@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -31,6 +32,8 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // there is one yet. It returns when that is done: waiters that have room now proceed by
 // themselves. Holders keep what they hold, so after the limit was lowered more may be held
 // for a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit].
+// If there is no such semaphore yet, the path is made to stay; otherwise it goes with its last
+// leases, some time after them, and the limit with it.
 // All who stand in line look at it then, so it is not for every second. Who comes later
 // and still asks for the old limit is refused, unless with [Options.AnyLimit].
 //
@@ -45,14 +48,17 @@ func SetLimit(ctx context.Context, s *session.Session, path string, limit int) e
 	if err != nil {
 		return err
 	}
+	var pauses owned.Set
+	defer pauses.End()
 	for {
 		again, err := setLimit(ctx, s, path, limit)
-		if err != nil && !again {
+		if again && err != nil && pauses.Wait(ctx, err) == nil {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("set limit of semaphore %s: %w", path, err)
 		}
-		if err == nil {
-			return nil
-		}
+		return nil
 	}
 }
 
@@ -112,9 +118,9 @@ func reconsider(ctx context.Context, s *session.Session, path string, limit int,
 	return true, err
 }
 
-// passing reports whether a write failed with its connection only.
+// passing reports whether a write may be tried again in the same session.
 func passing(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && errors.Is(err, session.ErrDisconnected) && !errors.Is(err, session.ErrExpired)
+	return ctx.Err() == nil && session.Passing(err) && !session.Over(err)
 }
 
 // A Holder holds a lease.
@@ -162,7 +168,7 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		case <-ctx.Done():
 			return nil, fmt.Errorf("holders of semaphore %s: %w", path, context.Cause(ctx))
 		}
-		if errors.Is(r.err, session.ErrDisconnected) { // nothing is lost by reading again
+		if session.Passing(r.err) { // nothing is lost by reading again
 			r.data, r.stat, r.err = s.Get(ctx, node)
 		}
 		switch {

@@ -2,6 +2,7 @@ package semaphore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
@@ -12,7 +13,10 @@ import (
 //
 // A Lease is safe for concurrent use, and must be closed.
 type Lease struct {
-	handle *line.Handle[Event]
+	handle  *line.Handle[Event]
+	session *session.Session
+	path    string
+	weight  int
 }
 
 // New joins the line for a lease of the semaphore at path, and returns at once:
@@ -30,7 +34,7 @@ func New(s *session.Session, path string, limit int, opts *Options) (*Lease, err
 	h := line.Open(s, &line.Recipe{
 		Name: "semaphore", Path: path, Dir: leasesOf(path), Data: o.Data, Rule: rule(limit, o), Ways: &ways,
 	}, &manner, o.ReleaseInBackground)
-	return &Lease{h}, nil
+	return &Lease{h, s, path, o.Weight}, nil
 }
 
 // Acquire joins the line for a lease of the semaphore at path, and returns when it is
@@ -41,8 +45,12 @@ func New(s *session.Session, path string, limit int, opts *Options) (*Lease, err
 // next moment in which the session is connected. It wraps [ErrLimit] if another limit is
 // recorded, and leaves nothing behind. If the place is lost for another reason, the
 // error wraps [ErrLost] and the reason.
+//
+// If ctx comes from [Lease.Context] of leases of the same session and path with which there
+// cannot be room, it would wait for itself: the error is [ErrReentered], at once. With
+// [Options.AnyLimit] that is not known.
 func Acquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
-	l, err := New(s, path, limit, opts)
+	l, err := enter(ctx, s, path, limit, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -67,16 +75,31 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, limit int,
 
 // Do runs f while it holds a lease of the semaphore at path. The context of f ends when
 // the lease is lost, with a cause that wraps [ErrLost], or when ctx ends. The lease is
-// released only after f has returned, and Do waits for that.
+// released only after f has returned. Do waits for that until ctx ends; then the release goes on
+// in the background.
 //
 // It returns the error of f. If f returned none, and the lease was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, limit int, opts *Options, f func(ctx context.Context) error) error {
-	l, err := New(s, path, limit, opts)
+	l, err := enter(ctx, s, path, limit, opts)
 	if err != nil {
 		return err
 	}
-	return l.handle.Do(ctx, f)
+	return l.handle.Do(ctx, l.Context, f)
+}
+
+// enter joins the line, unless the leases that have ctx leave no room for another while they are
+// held.
+func enter(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
+	o := opts.withDefaults()
+	sum := o.Weight
+	for _, l := range line.Holders[*Lease](ctx, s, path) {
+		sum += l.weight
+	}
+	if sum > max(limit, o.Weight) && !o.AnyLimit {
+		return nil, fmt.Errorf("acquire semaphore %s: %w: %d of %d", path, ErrReentered, sum, limit)
+	}
+	return New(s, path, limit, opts)
 }
 
 // Events returns the channel of events, which is always the same one:
@@ -98,7 +121,7 @@ func (l *Lease) Err() error { return l.handle.Err() }
 // [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its resources
 // are freed by the cancel function, or with the lease.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	return l.handle.Context(parent)
+	return l.handle.Context(line.Within(parent, l.session, l.path, l, l.Done()))
 }
 
 // ID returns what tells the lease from all others of the semaphore; 0 before it is
@@ -109,8 +132,8 @@ func (l *Lease) ID() int64 { return l.handle.Token() }
 func (l *Lease) Node() string { return l.handle.Node() }
 
 // Guard returns an operation for [session.Session.Multi] that makes the server refuse the
-// transaction, with [session.ErrNoNode], unless the lease is still held. Before it is
-// acquired it refuses every transaction.
+// transaction, with [ErrNotHeld] and [session.ErrNoNode], unless the lease is still held. Before
+// it is acquired it refuses every transaction.
 func (l *Lease) Guard() session.Op { return l.handle.Guard() }
 
 // Release gives up the lease, or the place in line. It returns nil when that is

@@ -102,7 +102,7 @@ func TestCost(t *testing.T) {
 						t.Errorf("to acquire took %v, more than one round trip", took)
 					}
 					l.Close()
-					if got := withoutSyncs(srv.Requests()); !maps.Equal(got, row.want) {
+					if got := withoutHeartbeats(srv.Requests()); !maps.Equal(got, row.want) {
 						t.Errorf("%v, want %v", got, row.want)
 					}
 					if n := srv.Proposals() - proposals; n != row.proposals {
@@ -300,14 +300,14 @@ func TestDisagreement(t *testing.T) {
 				s = all[0]
 			}
 			_, err := semaphore.Acquire(t.Context(), s, path, 10, nil)
-			if !errors.Is(err, semaphore.ErrLimit) || !strings.Contains(err.Error(), "limit is 2, not 10") || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, semaphore.ErrLimit) || !strings.Contains(err.Error(), "limit is 2, not 10") || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "lost") {
 				t.Errorf("%s: %v", what, err)
 			}
 			if _, err := semaphore.TryAcquire(t.Context(), s, path, 1, nil); !errors.Is(err, semaphore.ErrLimit) {
 				t.Errorf("%s: try: %v", what, err)
 			}
 			l := join(t, s, 10, nil)
-			if ev := next[semaphore.Lost](t, l); !errors.Is(ev.Err, semaphore.ErrLimit) || !errors.Is(ev.Err, semaphore.ErrLost) {
+			if ev := next[semaphore.Lost](t, l); !errors.Is(ev.Err, semaphore.ErrLimit) || !errors.Is(ev.Err, semaphore.ErrLost) || strings.Contains(ev.String(), "lost") {
 				t.Errorf("%s: %v", what, ev)
 			}
 		}
@@ -454,23 +454,71 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 	})
 }
 
-// TestThrottled: the read of the record fails, and the contenders are listed.
+// TestThrottled: a server that is busy with the read of the record holds an acquisition up. One
+// that refuses it ends the acquisition.
 func TestThrottled(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		acquire(t, all[0], 2, nil).Close()
-		synctest.Wait()
-		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
-		acquire(t, all[0], 2, nil).Close()
-		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
-		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, -127)
-		if _, err := semaphore.Acquire(t.Context(), all[0], path, 2, nil); !errors.Is(err, semaphore.ErrLost) {
-			t.Errorf("nobody may read the limit: %v", err)
+	for code, want := range map[int32]error{-127: nil, -102: semaphore.ErrLost} {
+		inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			acquire(t, all[0], 2, nil).Close()
+			synctest.Wait()
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, code)
+			acquire(t, all[0], 2, nil).Close() // the contenders are listed, and it is read again
+			for range 2 {
+				srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, code)
+			}
+			l, err := semaphore.Acquire(t.Context(), all[0], path, 2, nil)
+			if !errors.Is(err, want) {
+				t.Errorf("code %d: %v, want %v", code, err, want)
+			}
+			if err == nil {
+				l.Close()
+			}
+			srv.ClearFaults()
+			if names := children(t, all[0]); len(names) != 0 {
+				t.Errorf("%q are left", names)
+			}
+		})
+	}
+}
+
+// TestThrottledAnnouncement: a holder announces itself again where that was throttled. The next waiter
+// would wait for ever otherwise.
+func TestThrottledAnnouncement(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for _, s := range all {
+			leases = append(leases, join(t, s, 2, nil))
+			synctest.Wait()
 		}
-		srv.ClearFaults()
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("%q are left", names)
+		expect(t, leases, 0, 1)
+		srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[2].ID()}, -127)
+		release(t, leases[0])
+		expect(t, leases, 1, 2)
+		<-time.After(time.Second)
+		if err := srv.AwaitFault(0); err != nil {
+			t.Fatal(err)
 		}
+		release(t, leases[1])
+		expect(t, leases, 2, 3)
 	})
+}
+
+// TestThrottledLimit: a limit is set, however busy the server is.
+func TestThrottledLimit(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpSetData, zktest.OpGetData} {
+		inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			if op != zktest.OpCreate {
+				acquire(t, all[0], 2, nil).Close()
+			}
+			for range 3 {
+				srv.AnswerError(zktest.Match{Op: op, Path: path}, -127)
+			}
+			if err := semaphore.SetLimit(t.Context(), all[0], path, 3); err != nil {
+				t.Errorf("%v: %v", op, err)
+			}
+			record(t, all[0], "3 unit")
+		})
+	}
 }
 
 // TestWakeUps: a release wakes those who can proceed, and one more.
@@ -485,7 +533,7 @@ func TestWakeUps(t *testing.T) {
 		woken := func(but int) (n int) {
 			synctest.Wait()
 			for i, s := range all {
-				if requests := withoutSyncs(srv.RequestsOf(s.ID())); requests.Total() > 0 && i != but {
+				if requests := withoutHeartbeats(srv.RequestsOf(s.ID())); requests.Total() > 0 && i != but {
 					n++
 				}
 			}
@@ -519,6 +567,63 @@ func TestWakeUps(t *testing.T) {
 			}
 		}
 		expect(t, leases, 0, 1, 2)
+	})
+}
+
+// TestAdmittedTogether: a lease that makes room for fifty lets them in at once, and wakes one
+// client more.
+func TestAdmittedTogether(t *testing.T) {
+	const many = 50
+	const trip = 10 * time.Millisecond
+	inBubble(t, many+4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		heavy := acquire(t, all[0], many, weight(many))
+		var waiters []*semaphore.Lease
+		for _, s := range all[1:] {
+			waiters = append(waiters, join(t, s, many, nil))
+			<-time.After(time.Second)
+		}
+		srv.ResetRequests()
+		began := time.Now()
+		release(t, heavy)
+		for _, l := range waiters[:many] {
+			for !held(l) {
+				<-time.After(time.Millisecond)
+			}
+		}
+		if took := time.Since(began); took > 5*trip {
+			t.Errorf("the last is let in after %v", took)
+		}
+		<-time.After(time.Second)
+		woken := 0
+		for _, s := range all[1:] {
+			if requests := withoutHeartbeats(srv.RequestsOf(s.ID())); requests.Total() > 0 {
+				woken++
+			}
+		}
+		if woken > many+1 {
+			t.Errorf("%d are woken", woken)
+		}
+		if total := withoutHeartbeats(srv.Requests()).Total(); total > 4*many+10 {
+			t.Errorf("that takes %d requests: %v", total, srv.Requests())
+		}
+	}, func(c *zktest.Config) { c.Latency = trip / 2 })
+}
+
+// TestFrozenWaiter: one that has room and does not notice holds up nobody who has room too.
+func TestFrozenWaiter(t *testing.T) {
+	const limit = 50
+	inBubble(t, 5, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		heavy := acquire(t, all[0], limit, weight(limit))
+		var waiters []*semaphore.Lease
+		for _, s := range all[1:] {
+			waiters = append(waiters, join(t, s, limit, nil))
+			synctest.Wait()
+		}
+		srv.Freeze(all[1].ID(), zktest.Both)
+		release(t, heavy)
+		expect(t, waiters, 1, 2, 3)
+		srv.Thaw(all[1].ID())
+		expect(t, waiters, 0, 1, 2, 3)
 	})
 }
 
@@ -638,14 +743,14 @@ func TestGuardAndContext(t *testing.T) {
 		if err := write(a); err != nil {
 			t.Error(err)
 		}
-		if err := write(b); !errors.Is(err, session.ErrNoNode) {
+		if err := write(b); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) {
 			t.Errorf("a waiter: %v", err)
 		}
 		release(t, a)
 		if err := context.Cause(work); !errors.Is(err, semaphore.ErrReleased) {
 			t.Errorf("the work is told %v", err)
 		}
-		if err := write(a); !errors.Is(err, session.ErrNoNode) {
+		if err := write(a); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) || strings.Contains(err.Error(), "lost") {
 			t.Errorf("one that has released: %v", err)
 		}
 		release(t, a) // again
@@ -750,11 +855,81 @@ func TestReaped(t *testing.T) {
 			acquire(t, all[0], 2, weight(w)).Close()
 			srv.Reap()
 			srv.Reap()
-			if slices.Contains(srv.Paths(), path+"/leases") {
+			if slices.Contains(srv.Paths(), path) {
 				t.Error("it is not reaped")
 			}
 		}
+	})
+}
+
+// TestSetLimitStays: the path of a limit that was set before anybody came is nobody's container.
+func TestSetLimitStays(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		setLimit(t, all[0], 2)
+		acquire(t, all[0], 2, weight(2)).Close()
+		srv.Reap()
+		srv.Reap()
 		record(t, all[0], "2")
+	})
+}
+
+// TestReentered: leases that cannot be had within the context of others are refused at once.
+func TestReentered(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx, s := t.Context(), all[0]
+		first := acquire(t, s, 3, weight(2))
+		work, cancel := first.Context(ctx)
+		defer cancel()
+		if l, err := semaphore.Acquire(work, s, path, 3, weight(2)); !errors.Is(err, semaphore.ErrReentered) || l != nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("two and two of three: %v", err)
+		}
+		if err := semaphore.Do(work, s, path, 3, weight(2), func(context.Context) error { return nil }); !errors.Is(err, semaphore.ErrReentered) {
+			t.Errorf("to do something: %v", err)
+		}
+		second, err := semaphore.Acquire(work, s, path, 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, cancelInner := second.Context(work)
+		defer cancelInner()
+		if _, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, nil); !errors.Is(err, semaphore.ErrReentered) {
+			t.Errorf("a fourth of three: %v", err)
+		}
+		if _, err := semaphore.TryAcquire(inner, s, path, 3, nil); !errors.Is(err, semaphore.ErrFull) {
+			t.Errorf("a try: %v", err)
+		}
+		elsewhere, err := semaphore.Acquire(inner, s, path+"-2", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere.Close()
+		release(t, first)
+		again, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, weight(2))
+		if err != nil {
+			t.Fatalf("in the place of one that was released: %v", err)
+		}
+		again.Close()
+		second.Close()
+	})
+}
+
+// TestDoReturnsWithItsContext: the release goes on in the background.
+func TestDoReturnsWithItsContext(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		err := semaphore.Do(ctx, all[0], path, 1, nil, func(ctx context.Context) error {
+			srv.Delay(zktest.Match{Op: zktest.OpDelete}, 2*time.Second)
+			cancel()
+			<-ctx.Done()
+			return nil
+		})
+		if took := time.Since(began); err != nil || took > 0 {
+			t.Errorf("%v after %v", err, took)
+		}
+		if <-time.After(5 * time.Second); len(children(t, all[0])) > 0 {
+			t.Error("it is not released")
+		}
 	})
 }
 
@@ -911,4 +1086,46 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%v after the last event", ev)
 		}
 	})
+}
+
+// TestOtherLayouts: leases of others at the path, or contenders in the line, that are not
+// excluded. Curator's are, where they are counted as they are here: see TestRealNeighbours.
+func TestOtherLayouts(t *testing.T) {
+	for node, weights := range map[string][]int{
+		"/0123456789abcdef0123456789abcdef":                          {1, 2}, // kazoo's lease
+		"/0123456789abcdef0123456789abcdef__lock__0000000001":        {1, 2},
+		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001":   {1, 2},
+		"/leases/0123456789abcdef0123456789abcdef__lock__0000000001": {1, 2},
+		"/locks": {2}, // Curator's, which counts nodes
+	} {
+		for _, before := range []bool{false, true} { // it is known that the line is there
+			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				ctx := t.Context()
+				if before {
+					acquire(t, all[0], 3, nil).Close()
+				} else if err := all[0].EnsurePath(ctx, path+"/leases"); err != nil {
+					t.Fatal(err)
+				}
+				held := acquire(t, all[1], 3, &semaphore.Options{AnyLimit: true})
+				waiter := join(t, all[1], 3, weight(3))
+				synctest.Wait()
+				if _, err := all[0].Create(ctx, path+node, nil, session.Persistent); err != nil {
+					t.Fatal(err)
+				}
+				for n := range 3 {
+					_, err := semaphore.TryAcquire(ctx, all[0], path, 3, &semaphore.Options{Weight: n + 1})
+					if refused := slices.Contains(weights, n+1) || n == 2; refused != errors.Is(err, semaphore.ErrLayout) {
+						t.Errorf("%s: weight %d: %v", node, n+1, err)
+					}
+				}
+				release(t, held)
+				if synctest.Wait(); !errors.Is(waiter.Err(), semaphore.ErrLayout) {
+					t.Errorf("%s: one that has waited: %v", node, waiter.Err())
+				}
+				if names := children(t, all[0]); len(names) > 1 {
+					t.Errorf("%s: there are %q", node, names)
+				}
+			})
+		}
+	}
 }

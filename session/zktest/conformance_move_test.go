@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // moved takes a session from one server to another, goes on using the old
@@ -13,7 +15,7 @@ import (
 func moved(t *testing.T, from, to string) string {
 	t.Helper()
 	var out []string
-	say := func(what string, w *wire, op Op, arg body) {
+	say := func(what string, w *rawClient, op Op, arg body) {
 		a, err := w.call(op, arg)
 		switch {
 		case err != nil:
@@ -41,7 +43,7 @@ func moved(t *testing.T, from, to string) string {
 		old := openWire(t, from)
 		say("before "+second.name, old, OpSync, argPath("/"))
 		w := dialWire(t, to)
-		if !w.shake(handshake{timeout: 10000, session: old.session, password: old.password}) || w.session != old.session {
+		if !w.shake(wire.ConnectRequest{Timeout: 10000, Session: old.session, Password: old.password}) || w.session != old.session {
 			t.Fatal("not moved")
 		}
 		say(second.name+" on the old connection", old, second.op, second.arg)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A step is one thing that a client does.
@@ -46,11 +48,11 @@ type world struct {
 	tb      testing.TB
 	addr    string
 	scribe  scribe
-	clients map[string]*wire
+	clients map[string]*rawClient
 }
 
 func newWorld(tb testing.TB, addr string) *world {
-	w := &world{tb: tb, addr: addr, clients: make(map[string]*wire)}
+	w := &world{tb: tb, addr: addr, clients: make(map[string]*rawClient)}
 	w.scribe.sessions = make(map[int64]string)
 	// Whatever the server's zxid is now is the zero of this world.
 	probe := openWire(tb, addr)
@@ -64,7 +66,7 @@ func newWorld(tb testing.TB, addr string) *world {
 	return w
 }
 
-func (w *world) client(who string) *wire {
+func (w *world) client(who string) *rawClient {
 	c := w.clients[who]
 	if c == nil {
 		c = openWire(w.tb, w.addr)
@@ -278,9 +280,9 @@ func reconnect(timeout int32, know bool) step {
 	return step{say: fmt.Sprintf("reconnect for %d, knows the password: %v", timeout, know), do: func(w *world, who string) string {
 		old := w.client(who)
 		c := dialWire(w.tb, w.addr)
-		h := handshake{timeout: timeout, session: old.session, password: old.password}
+		h := wire.ConnectRequest{Timeout: timeout, Session: old.session, Password: old.password}
 		if !know {
-			h.password = make([]byte, 16)
+			h.Password = make([]byte, 16)
 		}
 		answered := c.shake(h)
 		// The old connection has ended, whether or not the new one is accepted.
@@ -328,7 +330,7 @@ func strange(say string, hello bool, bytes ...byte) step {
 	return step{say: say, do: func(w *world, _ string) string {
 		c := dialWire(w.tb, w.addr)
 		if hello {
-			c.shake(handshake{timeout: 10000})
+			c.shake(wire.ConnectRequest{Timeout: 10000})
 		}
 		_ = c.SetDeadline(time.Now().Add(wirePatience))
 		_, _ = c.Write(bytes)
@@ -340,10 +342,10 @@ func strange(say string, hello bool, bytes ...byte) step {
 	}}
 }
 
-func shaking(say string, change func(h *handshake, w *world)) step {
+func shaking(say string, change func(h *wire.ConnectRequest, w *world)) step {
 	return step{say: say, do: func(w *world, _ string) string {
 		c := dialWire(w.tb, w.addr)
-		h := handshake{timeout: 10000}
+		h := wire.ConnectRequest{Timeout: 10000}
 		change(&h, w)
 		answered := c.shake(h)
 		out := fmt.Sprintf("answered %v, timeout %d, session %v", answered, c.timeout, c.session != 0)
@@ -411,11 +413,10 @@ func table() []step {
 	mine := acl{31, identity{"digest", user}}
 	add(create("/acl", "", 0), create("/acl/none", "", 0, []acl{}...),
 		ask(OpCreate, "create with no ACL at all", func(b []byte) []byte {
-			return appendInt32(appendInt32(appendBuffer(appendString(b, "/acl/x"), nil), -1), 0)
+			const none = -1 // where a create has the length of its list, a set has the version
+			return appendInt32(argSet("/acl/x", nil, none)(b), 0)
 		}),
-		ask(OpCreate, "create with an empty ACL", func(b []byte) []byte {
-			return appendInt32(appendInt32(appendBuffer(appendString(b, "/acl/x"), nil), 0), 0)
-		}))
+		ask(OpCreate, "create with an empty ACL", argOf(wire.Request{Op: OpCreate, Path: "/acl/x"})))
 	for i, list := range [][]acl{
 		{{31, identity{"auth", ""}}},
 		{{31, identity{"world", "nobody"}}},
@@ -494,12 +495,12 @@ func table() []step {
 	add(create("/ses", "", 0), create("/ses/1", "", 1).by("e"), create("/ses/2", "", 3).by("e"), children("/ses", true), exists("/ses/1", true), get("/ses/2x", true),
 		reconnect(3000, true).by("e"), exists("/ses/1", false).by("e"), create("/ses/3", "", 1).by("e"), ephemerals("").by("e"), get("/ses/3", true).by("e"), children("/ses", true), exists("/ses/3", true),
 		leave().by("e"), children2("/ses", false), create("/ses/1", "", 1).by("f"), reconnect(9000, false).by("f"), exists("/ses/1", false))
-	add(shaking("ask for a short timeout", func(h *handshake, _ *world) { h.timeout = 1 }),
-		shaking("ask for a long timeout", func(h *handshake, _ *world) { h.timeout = 1 << 30 }),
-		shaking("ask for a negative timeout", func(h *handshake, _ *world) { h.timeout = -5 }),
-		shaking("ask for a session that nobody has", func(h *handshake, _ *world) { h.session, h.password = 0x1234, make([]byte, 16) }),
-		shaking("have seen the future", func(h *handshake, w *world) { h.zxid = w.scribe.base + 1<<40 }),
-		shaking("have seen the past", func(h *handshake, w *world) { h.zxid = w.scribe.base - 1 }))
+	add(shaking("ask for a short timeout", func(h *wire.ConnectRequest, _ *world) { h.Timeout = 1 }),
+		shaking("ask for a long timeout", func(h *wire.ConnectRequest, _ *world) { h.Timeout = 1 << 30 }),
+		shaking("ask for a negative timeout", func(h *wire.ConnectRequest, _ *world) { h.Timeout = -5 }),
+		shaking("ask for a session that nobody has", func(h *wire.ConnectRequest, _ *world) { h.Session, h.Password = 0x1234, make([]byte, 16) }),
+		shaking("have seen the future", func(h *wire.ConnectRequest, w *world) { h.LastZxid = w.scribe.base + 1<<40 }),
+		shaking("have seen the past", func(h *wire.ConnectRequest, w *world) { h.LastZxid = w.scribe.base - 1 }))
 
 	// What is no request.
 	for _, op := range []Op{0, 10, 99, 107 + 1, -7, 1000, OpCreateSession - 10} {
@@ -557,6 +558,7 @@ func table() []step {
 		add(st)
 	}
 
+	add(requestsOfServers()...)
 	add(whoami(), children2("/", false), children2("/", false).by("b"))
 	return steps
 }

@@ -455,8 +455,32 @@ func (e *Ensemble) ResetLink(i, j int) {
 	e.link(j, i).reject()
 }
 
+// ResetOneSide resets server i's ends of all connections between servers i and
+// j, and of every new one, until the link is healed. Server j learns nothing:
+// its ends stay open, receive nothing more, and what it sends is lost.
+func (e *Ensemble) ResetOneSide(i, j int) {
+	e.link(i, j).sever(nearEnd)
+	e.link(j, i).sever(farEnd)
+}
+
+// HoldOneWay keeps what server i sends to server j until [Ensemble.ReleaseOneWay]
+// or [Ensemble.HealLink] delivers it, as congestion does. What j sends to i
+// passes.
+func (e *Ensemble) HoldOneWay(i, j int) {
+	e.link(i, j).hold(forward)
+	e.link(j, i).hold(backward)
+}
+
+// ReleaseOneWay ends [Ensemble.HoldOneWay], and delivers what was kept. It does
+// not end a cut.
+func (e *Ensemble) ReleaseOneWay(i, j int) {
+	e.link(i, j).release(forward)
+	e.link(j, i).release(backward)
+}
+
 // HealLink ends what was done to the link between servers i and j. Connections
-// that were cut are closed, so that both sides make new ones.
+// that were cut, or reset on one side, are closed, so that both sides make new
+// ones.
 func (e *Ensemble) HealLink(i, j int) {
 	e.link(i, j).heal()
 	e.link(j, i).heal()
@@ -468,6 +492,18 @@ func (e *Ensemble) Isolate(i int) {
 	for j := range e.servers {
 		if j != i {
 			e.CutLink(i, j)
+		}
+	}
+}
+
+// Depose resets the other servers' ends of their connections to server i, and
+// server i learns nothing ([Ensemble.ResetOneSide]). If i is the leader, the
+// others elect a new one at once, while i believes that it leads for SyncLimit
+// ticks more. Clients still reach it: it answers pings, reads and syncs.
+func (e *Ensemble) Depose(i int) {
+	for j := range e.servers {
+		if j != i {
+			e.ResetOneSide(j, i)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package zktest
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -23,8 +22,16 @@ const (
 type linkWay int
 
 const (
-	forward  linkWay = iota // from who connects to who is connected to
+	forward  linkWay = iota // from the server that connects to the server connected to
 	backward                // the other way
+)
+
+// A linkEnd is one of the two ends of a link.
+type linkEnd int
+
+const (
+	nearEnd linkEnd = iota // at the server that connects
+	farEnd                 // at the server connected to
 )
 
 // A link is how one server of an ensemble connects to another: a proxy for
@@ -33,16 +40,18 @@ type link struct {
 	listeners []net.Listener
 	done      sync.WaitGroup // the link's goroutines
 
-	mu       sync.Mutex
-	flowing  [2]chan struct{} // by way; closed while not cut
-	rejected bool
-	closed   bool
-	conns    map[*linkConn]struct{}
+	mu      sync.Mutex
+	flowing [2]chan struct{} // by way; closed while neither cut nor held
+	lost    [2]bool          // by way; set by cut, cleared by heal
+	severed [2]bool          // by end; set by sever, cleared by heal
+	closed  bool
+	conns   map[*linkConn]struct{}
 }
 
 // A linkConn is a connection that a server made through a link.
 type linkConn struct {
 	near, far net.Conn      // far is nil until connected
+	severed   bool          // set when one end was reset; nothing flows any more
 	closed    chan struct{} // closed with the connections
 }
 
@@ -58,7 +67,11 @@ func newLink(quorum, election string) (*link, error) {
 			return nil, err
 		}
 		l.listeners = append(l.listeners, listener)
-		l.done.Go(func() { l.accept(listener, target, target == election) })
+		l.done.Go(func() {
+			accept(listener, func(near net.Conn) {
+				l.done.Go(func() { l.serve(near, target, target == election) })
+			})
+		})
 	}
 	return l, nil
 }
@@ -72,32 +85,26 @@ func (l *link) addrs() []string {
 	return addrs
 }
 
-func (l *link) accept(listener net.Listener, target string, election bool) {
-	for {
-		near, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // the caller of this one gave up
-		}
-		l.done.Go(func() { l.serve(near, target, election) })
-	}
-}
-
 // serve carries one connection.
 func (l *link) serve(near net.Conn, target string, election bool) {
 	c := &linkConn{near: near, closed: make(chan struct{})}
 	l.mu.Lock()
-	if l.rejected || l.closed {
+	if l.severed[nearEnd] || l.closed {
 		l.mu.Unlock()
 		reset(near)
 		return
 	}
+	c.severed = l.severed[farEnd]
 	l.conns[c] = struct{}{}
 	l.mu.Unlock()
 	defer l.drop(c)
-	// Over a cut cable one connects to nobody, and does not learn it.
+	l.carry(c, target, election)
+	l.drain(c)
+}
+
+// carry forwards what the two ends send until one of them ends.
+func (l *link) carry(c *linkConn, target string, election bool) {
+	// Over a cut cable a server connects to nobody, and does not learn it.
 	if !l.awaitFlow(c, forward) || !l.awaitFlow(c, backward) {
 		return
 	}
@@ -107,19 +114,36 @@ func (l *link) serve(near net.Conn, target string, election bool) {
 	}
 	l.mu.Lock()
 	_, alive := l.conns[c]
-	c.far = far
+	alive = alive && !c.severed
+	if alive {
+		c.far = far
+	}
 	l.mu.Unlock()
 	if !alive {
 		reset(far)
 		return
 	}
-	if election && !l.introduce(c, far, near) {
+	if election && !l.introduce(c, far, c.near) {
 		return
 	}
 	var back sync.WaitGroup
-	back.Go(func() { l.pump(c, near, far, backward) })
-	l.pump(c, far, near, forward)
+	back.Go(func() { l.pump(c, c.near, far, backward) })
+	l.pump(c, far, c.near, forward)
 	back.Wait()
+}
+
+// drain loses what the remaining end of a severed connection sends, until that
+// end closes it or the link is healed.
+func (l *link) drain(c *linkConn) {
+	l.mu.Lock()
+	severed, remaining := c.severed, c.near
+	if l.severed[nearEnd] {
+		remaining = c.far
+	}
+	l.mu.Unlock()
+	if severed && remaining != nil {
+		io.Copy(io.Discard, remaining) //nolint:errcheck // every end is alike
+	}
 }
 
 // dial connects to target, which may not listen yet.
@@ -174,7 +198,7 @@ func (l *link) introduce(c *linkConn, to, from net.Conn) bool {
 // pump carries one way of a connection. What has been read when the link is cut
 // is lost with the connection, and nobody learns of an end while it is cut.
 func (l *link) pump(c *linkConn, to, from net.Conn, way linkWay) {
-	defer l.drop(c)
+	defer l.end(c)
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -192,27 +216,36 @@ func (l *link) pump(c *linkConn, to, from net.Conn, way linkWay) {
 	}
 }
 
-// awaitFlow waits while the way is cut. It returns false if the connection has
-// been closed.
+// awaitFlow waits while the way is cut or held. It returns false if the
+// connection has been closed or severed.
 func (l *link) awaitFlow(c *linkConn, way linkWay) bool {
 	for {
 		l.mu.Lock()
 		flowing := l.flowing[way]
 		_, alive := l.conns[c]
+		alive = alive && !c.severed
+		stopped := l.isStopped(way)
 		l.mu.Unlock()
-		if !alive {
+		switch {
+		case !alive:
 			return false
-		}
-		select {
-		case <-flowing:
+		case !stopped:
 			return true
-		default:
 		}
 		select {
 		case <-flowing:
 		case <-c.closed:
 			return false
 		}
+	}
+}
+
+// end closes a connection, unless one end of it is to learn nothing.
+func (l *link) end(c *linkConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !c.severed {
+		l.dropLocked(c)
 	}
 }
 
@@ -240,13 +273,40 @@ func (l *link) cut(ways ...linkWay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, way := range ways {
-		if !l.isCut(way) {
-			l.flowing[way] = make(chan struct{})
-		}
+		l.lost[way] = true
+		l.stop(way)
 	}
 }
 
-func (l *link) isCut(way linkWay) bool {
+// hold keeps what flows until it is released.
+func (l *link) hold(way linkWay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stop(way)
+}
+
+// release ends hold. It does not end cut.
+func (l *link) release(way linkWay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.lost[way] {
+		l.resume(way)
+	}
+}
+
+func (l *link) stop(way linkWay) {
+	if !l.isStopped(way) {
+		l.flowing[way] = make(chan struct{})
+	}
+}
+
+func (l *link) resume(way linkWay) {
+	if l.isStopped(way) {
+		close(l.flowing[way])
+	}
+}
+
+func (l *link) isStopped(way linkWay) bool {
 	select {
 	case <-l.flowing[way]:
 		return false
@@ -255,31 +315,45 @@ func (l *link) isCut(way linkWay) bool {
 	}
 }
 
-// reject closes all connections, and new ones until the link is healed.
-func (l *link) reject() {
+// sever resets the given ends of all connections, and of new ones until the
+// link is healed. The other end learns nothing, and what it sends is lost.
+func (l *link) sever(end linkEnd) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rejected = true
+	l.severed[end] = true
 	for c := range l.conns {
-		l.dropLocked(c)
+		switch {
+		case l.severed[1-end], end == nearEnd && c.far == nil:
+			l.dropLocked(c)
+			continue
+		case end == nearEnd:
+			reset(c.near)
+		case c.far != nil:
+			reset(c.far)
+		}
+		c.severed = true
 	}
 }
 
-// heal ends cut and reject. Connections that were cut have lost data, and are
-// closed.
+// reject closes all connections, and new ones until the link is healed.
+func (l *link) reject() {
+	l.sever(nearEnd)
+	l.sever(farEnd)
+}
+
+// heal ends all that was done to the link. Connections that were cut have lost
+// data, and are closed.
 func (l *link) heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rejected = false
-	for _, way := range []linkWay{forward, backward} {
-		if !l.isCut(way) {
-			continue
-		}
+	if l.lost != [2]bool{} || l.severed != [2]bool{} {
 		for c := range l.conns {
 			l.dropLocked(c)
 		}
-		close(l.flowing[way])
 	}
+	l.lost, l.severed = [2]bool{}, [2]bool{}
+	l.resume(forward)
+	l.resume(backward)
 }
 
 // close ends the link, and returns when all its goroutines have.

@@ -3,6 +3,8 @@ package zktest
 import (
 	"path"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // Faults is what can be done to the connections between clients and a server.
@@ -69,9 +71,9 @@ const (
 )
 
 // A Match selects requests. The zero Match selects the next request of any
-// session but pings, syncs, and the opening and closing of sessions.
+// session but pings, syncs, checks, and the opening and closing of sessions.
 type Match struct {
-	// Op selects by operation; 0 selects any but sync.
+	// Op selects by operation; 0 selects any but sync and check.
 	Op Op
 
 	// Path selects by path, as [path.Match] does; "" selects any. A multi
@@ -95,40 +97,41 @@ func (m Match) matchPath(p string) bool {
 }
 
 // An Op is an operation of the protocol, by its number there.
-type Op int32
+type Op = wire.Op
 
 // The operations.
 const (
-	OpCreate          Op = 1
-	OpDelete          Op = 2
-	OpExists          Op = 3
-	OpGetData         Op = 4
-	OpSetData         Op = 5
-	OpGetACL          Op = 6
-	OpSetACL          Op = 7
-	OpGetChildren     Op = 8
-	OpSync            Op = 9
-	OpPing            Op = 11
-	OpGetChildren2    Op = 12
-	OpCheck           Op = 13
-	OpMulti           Op = 14
-	OpCreate2         Op = 15
-	OpReconfig        Op = 16
-	OpCheckWatches    Op = 17
-	OpRemoveWatches   Op = 18
-	OpCreateContainer Op = 19
-	OpCreateTTL       Op = 21
-	OpMultiRead       Op = 22
-	OpAuth            Op = 100
-	OpSetWatches      Op = 101
-	OpSASL            Op = 102
-	OpGetEphemerals   Op = 103
-	OpGetAllChildren  Op = 104
-	OpSetWatches2     Op = 105
-	OpAddWatch        Op = 106
-	OpWhoAmI          Op = 107
-	OpCreateSession   Op = -10
-	OpCloseSession    Op = -11
+	OpCreate          = wire.OpCreate
+	OpDelete          = wire.OpDelete
+	OpExists          = wire.OpExists
+	OpGetData         = wire.OpGetData
+	OpSetData         = wire.OpSetData
+	OpGetACL          = wire.OpGetACL
+	OpSetACL          = wire.OpSetACL
+	OpGetChildren     = wire.OpGetChildren
+	OpSync            = wire.OpSync
+	OpPing            = wire.OpPing
+	OpGetChildren2    = wire.OpGetChildren2
+	OpCheck           = wire.OpCheck // also a transaction of nothing but checks, as sessions send for heartbeats
+	OpMulti           = wire.OpMulti
+	OpCreate2         = wire.OpCreate2
+	OpReconfig        = wire.OpReconfig
+	OpCheckWatches    = wire.OpCheckWatches
+	OpRemoveWatches   = wire.OpRemoveWatches
+	OpCreateContainer = wire.OpCreateContainer
+	OpDeleteContainer = wire.OpDeleteContainer
+	OpCreateTTL       = wire.OpCreateTTL
+	OpMultiRead       = wire.OpMultiRead
+	OpAuth            = wire.OpAuth
+	OpSetWatches      = wire.OpSetWatches
+	OpSASL            = wire.OpSASL
+	OpGetEphemerals   = wire.OpGetEphemerals
+	OpGetAllChildren  = wire.OpGetAllChildrenNumber
+	OpSetWatches2     = wire.OpSetWatches2
+	OpAddWatch        = wire.OpAddWatch
+	OpWhoAmI          = wire.OpWhoAmI
+	OpCreateSession   = wire.OpCreateSession
+	OpCloseSession    = wire.OpCloseSession
 )
 
 // Counts are numbers of requests by operation.

@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -29,7 +30,8 @@ func TestFaults(t *testing.T) {
 			{"lost request", func(f faulty) { faultyLoses(f, f.DropRequest, false) }},
 			{"lost reply", func(f faulty) { faultyLoses(f, f.DropReply, true) }},
 			{"lost handshake", faultyHandshake},
-			{"lost sync", faultySync},
+			{"lost sync", func(f faulty) { faultyUnnamed(f, zktest.OpSync, f.sync) }},
+			{"lost check", func(f faulty) { faultyUnnamed(f, zktest.OpCheck, f.check) }},
 			{"delay", faultyDelays},
 			{"disconnect", faultyDisconnects},
 			{"refuse", faultyRefuses},
@@ -107,14 +109,28 @@ func faultyCounts(f faulty) {
 	if _, err := f.conn.Multi(&zk.CheckVersionRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/b"}); err != nil {
 		f.Fatal(err)
 	}
-	want := zktest.Counts{zktest.OpCreate: 2, zktest.OpSync: 1, zktest.OpMulti: 1}
-	if got := f.Requests(); len(got) != len(want) || got[zktest.OpCreate] != 2 || got[zktest.OpSync] != 1 || got[zktest.OpMulti] != 1 {
+	if err := f.check(); err != nil {
+		f.Fatal(err)
+	}
+	want := zktest.Counts{zktest.OpCreate: 2, zktest.OpSync: 1, zktest.OpMulti: 1, zktest.OpCheck: 1}
+	if got := f.Requests(); !maps.Equal(got, want) {
 		f.Fatal(got, want)
 	}
 	f.ResetRequests()
 	if got := f.Requests(); len(got) > 0 {
 		f.Fatal(got)
 	}
+}
+
+func (f faulty) sync() error {
+	_, err := f.conn.Sync("/")
+	return err
+}
+
+// check sends a transaction of nothing but checks.
+func (f faulty) check() error {
+	_, err := f.conn.Multi(&zk.CheckVersionRequest{Path: "/zookeeper", Version: -1}, &zk.CheckVersionRequest{Path: "/", Version: -1})
+	return err
 }
 
 func faultyLoses(f faulty, lose func(zktest.Match), applied bool) {
@@ -158,13 +174,14 @@ func faultyHandshake(f faulty) {
 	}
 }
 
-func faultySync(f faulty) {
+// faultyUnnamed: a Match selects the operation only if it names it.
+func faultyUnnamed(f faulty, op zktest.Op, ask func() error) {
 	f.DropRequest(zktest.Match{})
-	if _, err := f.conn.Sync("/"); err != nil {
-		f.Fatal("a sync was hit by a match that does not name it", err)
+	if err := ask(); err != nil {
+		f.Fatal("hit by a match that does not name it", err)
 	}
-	f.DropRequest(zktest.Match{Op: zktest.OpSync})
-	if _, err := f.conn.Sync("/"); !errors.Is(err, zk.ErrConnectionClosed) {
+	f.DropRequest(zktest.Match{Op: op, Path: "/"})
+	if err := ask(); !errors.Is(err, zk.ErrConnectionClosed) {
 		f.Fatal(err)
 	}
 	awaitState(f.T, f.events, zk.StateHasSession)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,62 @@ func TestPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := near.Write(b); !errors.Is(err, net.ErrClosed) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A writer that is far ahead of the reader waits, as on a socket.
+func TestPipeFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := newPipe(nil, nil)
+		if n, err := near.Write(make([]byte, streamSize)); n != streamSize || err != nil {
+			t.Fatal(n, err)
+		}
+		begin := time.Now()
+		if err := near.SetWriteDeadline(begin.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := near.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != time.Second {
+			t.Fatal(err, time.Since(begin))
+		}
+		if err := near.SetWriteDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		read := func(n int) {
+			t.Helper()
+			if _, err := io.ReadFull(far, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var n int
+		var err error
+		var written atomic.Bool
+		go func() {
+			n, err = near.Write([]byte("late"))
+			written.Store(true)
+		}()
+		synctest.Wait()
+		if written.Load() {
+			t.Fatal("a full pipe took more")
+		}
+		read(1)
+		synctest.Wait()
+		if !written.Load() || n != 4 || err != nil {
+			t.Fatal(written.Load(), n, err)
+		}
+		read(streamSize - 1)
+		b := make([]byte, 10)
+		if n, err := far.Read(b); string(b[:n]) != "late" || err != nil {
+			t.Fatal(n, err)
+		}
+
+		// The end of the reader ends the wait.
+		if _, err := near.Write(make([]byte, streamSize)); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = far.Close() }()
+		if _, err := near.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
 			t.Fatal(err)
 		}
 	})

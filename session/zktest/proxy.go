@@ -171,33 +171,24 @@ func ListenProxy(addrs ...string) (*Proxy, error) {
 		p.listeners = append(p.listeners, l)
 	}
 	for i, l := range p.listeners {
-		p.running.Go(func() { p.accept(l, i) })
+		p.running.Go(func() { accept(l, func(client net.Conn) { p.serve(client, i) }) })
 	}
 	return p, nil
 }
 
-func (p *Proxy) accept(l net.Listener, server int) {
-	for {
-		client, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // the caller of this one gave up
-		}
-		p.mu.Lock()
-		if p.closed || p.refusing {
-			p.mu.Unlock()
-			reset(client)
-			continue
-		}
-		p.accepted++
-		c := newProxyConn(p, p.accepted, server, client)
-		p.conns[c] = struct{}{}
-		p.thawOrFreeze(c)
-		p.running.Go(c.serve)
-		p.mu.Unlock()
+// serve carries a connection of a client to a server.
+func (p *Proxy) serve(client net.Conn, server int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.refusing {
+		reset(client)
+		return
 	}
+	p.accepted++
+	c := newProxyConn(p, p.accepted, server, client)
+	p.conns[c] = struct{}{}
+	p.thawOrFreeze(c)
+	p.running.Go(c.serve)
 }
 
 // Close closes all connections, and returns when that is done. It may be called
@@ -358,7 +349,7 @@ func (m Match) matches(session int64, op Op, paths []string) bool {
 
 // hasNoPlainMatch reports whether a Match must name op to select it.
 func hasNoPlainMatch(op Op) bool {
-	return op == OpSync || op == OpPing || op == OpCreateSession || op == OpCloseSession
+	return op == OpSync || op == OpCheck || op == OpPing || op == OpCreateSession || op == OpCloseSession
 }
 
 // settle marks f as having hit.

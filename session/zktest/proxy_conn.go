@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // maxHeld is how many bytes a pipe holds before it stops being filled.
@@ -355,17 +357,20 @@ func (c *proxyConn) request(data []byte, first bool) (proxyPacket, bool) {
 	var xid int32
 	op := OpCreateSession
 	if first {
-		c.session = sniffConnectRequest(data)
+		// The server refuses a malformed request.
+		hello, _ := wire.ParseConnectRequest(data[4:])
+		c.session = hello.Session
 		p.thawOrFreeze(c)
 	} else {
-		xid, op = sniffRequest(data)
+		xid, _, _ = wire.ParseRequestHeader(data[4:]) // the server refuses a malformed one
+		op = opOf(data[4:])
 	}
 	if op != OpPing && op != OpCreateSession && op != OpCloseSession {
 		p.counts[op]++
 	}
 	var paths []string
-	if len(p.faults) > 0 || p.tracing {
-		paths = sniffPaths(op, data)
+	if !first && (len(p.faults) > 0 || p.tracing) {
+		paths = pathsOf(data[4:])
 	}
 	if p.tracing {
 		p.trace = append(p.trace, Record{
@@ -443,12 +448,14 @@ func (c *proxyConn) reply(data []byte, first bool) []proxyPacket {
 		request = c.answered(0)
 		c.opened(data)
 	} else {
-		record.Xid, record.Zxid, record.Err = sniffReply(data)
-		k.event = record.Xid == sniffedEvent
+		h, rest, _ := wire.ParseHeader(data[4:]) // the client refuses a malformed one
+		record.Xid, record.Zxid, record.Err = h.Xid, h.Zxid, int32(h.Code)
+		k.event = h.Xid == xidNotification
 		if !k.event {
-			request = c.answered(record.Xid)
+			request = c.answered(h.Xid)
 		} else if p.tracing {
-			record.Paths = sniffEvent(data)
+			e, _ := wire.ParseEvent(rest)
+			record.Paths = []string{e.Path}
 		}
 	}
 	if request.op == OpCloseSession && record.Err == 0 {
@@ -470,13 +477,13 @@ func (c *proxyConn) reply(data []byte, first bool) []proxyPacket {
 // opened learns of a session from the answer to the handshake.
 func (c *proxyConn) opened(data []byte) {
 	p := c.proxy
-	id, s := sniffConnectResponse(data)
-	if id == 0 { // it has expired
+	r, _ := wire.ParseConnectResponse(data[4:]) // the client refuses a malformed one
+	if r.Session == 0 {                         // it has expired
 		delete(p.sessions, c.session)
 		return
 	}
-	c.session = id
-	p.sessions[id] = s
+	c.session = r.Session
+	p.sessions[r.Session] = proxySession{timeout: r.Timeout, password: slices.Clone(r.Password)}
 	p.thawOrFreeze(c)
 }
 

@@ -53,6 +53,16 @@ type Config struct {
 	// are deleted. The default is one minute.
 	ReapInterval time.Duration
 
+	// GreetTimeout is how long a connection may be silent before its handshake.
+	// Then it is cut, at a whole multiple of that time. The default is 10 s, as
+	// in ZooKeeper.
+	GreetTimeout time.Duration
+
+	// MaxOwed is how many bytes of replies a client may leave unread, about,
+	// before nothing more is read from it. Who leaves 16 times as much in
+	// notifications is cut. The default is 1 MiB.
+	MaxOwed int
+
 	// MaxRequest is the largest request. A larger one ends the connection. The
 	// default is 1,048,575 bytes, as in ZooKeeper.
 	MaxRequest int
@@ -75,6 +85,8 @@ func (c Config) withDefaults() Config {
 	c.Replicas = cmp.Or(c.Replicas, 1)
 	c.ReapInterval = cmp.Or(c.ReapInterval, time.Minute)
 	c.MaxRequest = cmp.Or(c.MaxRequest, 1<<20-1)
+	c.MaxOwed = cmp.Or(c.MaxOwed, 1<<20)
+	c.GreetTimeout = cmp.Or(c.GreetTimeout, 10*time.Second)
 	if c.Clock == nil {
 		c.Clock = systemClock{}
 	}
@@ -88,11 +100,14 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("zktest: Tick %v, MinTimeout %v, MaxTimeout %v: must be at least 1ms, and in order",
 			c.Tick, c.MinTimeout, c.MaxTimeout))
 	}
-	if c.Replicas < 0 || c.MaxRequest < 0 {
-		errs = append(errs, errors.New("zktest: negative Replicas or MaxRequest"))
+	if c.Replicas < 0 || c.MaxRequest < 0 || c.MaxOwed < 0 {
+		errs = append(errs, errors.New("zktest: negative Replicas, MaxRequest or MaxOwed"))
 	}
 	if c.Latency < 0 || c.Lag < 0 || c.ReapInterval < 0 {
 		errs = append(errs, errors.New("zktest: negative Latency, Lag or ReapInterval"))
+	}
+	if c.GreetTimeout < time.Millisecond {
+		errs = append(errs, fmt.Errorf("zktest: GreetTimeout %v is under 1ms", c.GreetTimeout))
 	}
 	return errors.Join(errs...)
 }
@@ -125,6 +140,9 @@ func Replicas(n int, lag time.Duration) Option {
 // ReapEvery sets [Config.ReapInterval].
 func ReapEvery(d time.Duration) Option { return func(c *Config) { c.ReapInterval = d } }
 
+// GreetTimeout sets [Config.GreetTimeout].
+func GreetTimeout(d time.Duration) Option { return func(c *Config) { c.GreetTimeout = d } }
+
 // StuckSequences sets [Config.StuckSequences].
 func StuckSequences() Option { return func(c *Config) { c.StuckSequences = true } }
 
@@ -148,6 +166,7 @@ type Server struct {
 	listeners []net.Listener
 	conns     sync.WaitGroup // goroutines
 	done      chan struct{}  // closed by Close
+	batches   sync.Pool      // of *batch
 
 	// refusing is guarded by dialMu, because a dial must not wait for mu.
 	dialMu   sync.Mutex
@@ -177,7 +196,6 @@ type Server struct {
 	bySession map[int64]Counts
 	proposals int
 	stats     statistics
-	scratch   []byte
 }
 
 var _ Faults = (*Server)(nil)
@@ -230,7 +248,15 @@ func NewServer(config Config) (*Server, error) {
 		s.replicas = append(s.replicas, newReplica(s, i, lag))
 	}
 	for i, l := range s.listeners {
-		s.conns.Go(func() { s.accept(l, s.replicas[i]) })
+		s.conns.Go(func() {
+			accept(l, func(nc net.Conn) {
+				if s.isRefusing() {
+					reset(nc)
+				} else {
+					s.serve(nc, s.replicas[i])
+				}
+			})
+		})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,23 +293,6 @@ func (s *Server) listen() error {
 	return nil
 }
 
-func (s *Server) accept(l net.Listener, r *replica) {
-	for {
-		nc, err := l.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			continue
-		}
-		if s.isRefusing() {
-			reset(nc)
-			continue
-		}
-		s.serve(nc, r)
-	}
-}
-
 func (s *Server) isRefusing() bool {
 	s.dialMu.Lock()
 	defer s.dialMu.Unlock()
@@ -301,11 +310,30 @@ func (s *Server) serve(nc net.Conn, r *replica) {
 	}
 	s.clients[c] = struct{}{}
 	c.setFrozen(s.frozen[everySession])
-	s.conns.Go(c.write)
+	s.awaitGreeting(c)
 	if s.config.Latency > 0 {
 		s.conns.Go(c.handleLater)
 	}
 	s.conns.Go(c.read)
+}
+
+// awaitGreeting cuts a connection unless it greets in time. The server's lock is
+// held.
+func (s *Server) awaitGreeting(c *conn) {
+	c.expires = s.roundUp(s.config.GreetTimeout, s.config.GreetTimeout)
+	c.stopGreeting = s.after(time.Duration(c.expires-s.elapsed())*time.Millisecond, func() {
+		if c.session == nil {
+			s.stats.neverGreeted++
+			s.dismiss(c)
+		}
+	})
+}
+
+// roundUp returns when d will have passed, at the next multiple of interval, in
+// milliseconds since the start.
+func (s *Server) roundUp(d, interval time.Duration) int64 {
+	unit := interval.Milliseconds()
+	return ((s.elapsed()+d.Milliseconds())/unit + 1) * unit
 }
 
 // Addrs returns the addresses of the replicas.
@@ -429,4 +457,5 @@ type statistics struct {
 	deletedEvents     int // deletions that somebody was told of
 	deletedWatches    int // who was told of them
 	maxDeletedWatches int // of one of them
+	neverGreeted      int // connections that were cut for it
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // TestReplicasConverge lets clients write at replicas that lag and are cut off,
@@ -23,15 +25,15 @@ func TestReplicasConverge(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer srv.Close()
-		var wires []*wire
+		var wires []*rawClient
 		for i := range 2 * replicas {
 			c, err := srv.DialContext(context.Background(), "tcp", srv.Addrs()[i%replicas])
 			if err != nil {
 				rt.Fatal(err)
 			}
 			defer func() { _ = c.Close() }()
-			w := &wire{Conn: c}
-			if !w.shake(handshake{timeout: 4000}) {
+			w := &rawClient{Conn: c}
+			if !w.shake(wire.ConnectRequest{Timeout: 4000}) {
 				rt.Fatal("no session")
 			}
 			wires = append(wires, w)
@@ -133,7 +135,7 @@ func difference(a, b *tree) string {
 		names, others := n.children(), m.children()
 		slices.Sort(names)
 		slices.Sort(others)
-		if n.stat != m.stat || !slices.Equal(names, others) || string(n.data) != string(m.data) || !slices.Equal(n.acl, m.acl) {
+		if n.Stat != m.Stat || !slices.Equal(names, others) || string(n.data) != string(m.data) || !slices.Equal(n.acl, m.acl) {
 			return fmt.Sprintf("%s is %+v and %+v", path, n, m)
 		}
 		for i, name := range n.names {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A fault is something to do to a request or a notification, once.
@@ -29,9 +31,7 @@ type verdict struct {
 func (s *Server) judge(c *conn, frame []byte) verdict {
 	op := OpCreateSession
 	if c.session != nil {
-		d := decoder{rest: frame}
-		d.int32()
-		op = Op(d.int32())
+		op = opOf(frame)
 	}
 	switch op { //nolint:exhaustive // all others are requests
 	case OpPing, OpCreateSession, OpCloseSession:
@@ -50,9 +50,9 @@ func (s *Server) judge(c *conn, frame []byte) verdict {
 		return verdict{}
 	}
 	session := c.sessionID()
-	if op == OpCreateSession {
-		h, _ := parseHandshake(frame)
-		session = h.session
+	if c.session == nil {
+		h, _ := wire.ParseConnectRequest(frame) // a malformed one is of no session
+		session = h.Session
 	}
 	for i, f := range s.faults {
 		if f.late > 0 || !f.match.selects(op, session, frame) {
@@ -72,16 +72,10 @@ func (m Match) selects(op Op, session int64, frame []byte) bool {
 	if m.Session != everySession && m.Session != session {
 		return false
 	}
-	if m.Op != op {
-		switch op { //nolint:exhaustive // the others are selected by the zero Match
-		case OpPing, OpSync, OpCreateSession, OpCloseSession:
-			return false
-		}
-		if m.Op != 0 {
-			return false
-		}
+	if m.Op != op && (m.Op != 0 || hasNoPlainMatch(op)) {
+		return false
 	}
-	return m.Path == "" || op != OpCreateSession && slices.ContainsFunc(pathsOf(op, frame), m.matchPath)
+	return m.Path == "" || op != OpCreateSession && slices.ContainsFunc(pathsOf(frame), m.matchPath)
 }
 
 // lateness returns how late a notification is to be delivered.

@@ -34,7 +34,7 @@ func loadConn(tb testing.TB, srv *Server) *zk.Conn {
 }
 
 // pipelined sends requests over one connection, a window at a time.
-func pipelined(tb testing.TB, w *wire, n int, request func(i int) (Op, body)) {
+func pipelined(tb testing.TB, w *rawClient, n int, request func(i int) (Op, body)) {
 	tb.Helper()
 	const window = 256
 	var batch []byte
@@ -44,7 +44,7 @@ func pipelined(tb testing.TB, w *wire, n int, request func(i int) (Op, body)) {
 		for i := range burst {
 			op, arg := request(sent + i)
 			w.xid++
-			batch = framed(batch, func(b []byte) []byte { return arg(appendInt32(appendInt32(b, w.xid), int32(op))) })
+			batch = appendRequest(batch, w.xid, op, arg)
 		}
 		sent += burst
 		_ = w.SetWriteDeadline(time.Now().Add(wirePatience))
@@ -105,7 +105,7 @@ func TestThousandConnections(t *testing.T) {
 	}
 	srv := Start(t, Timeouts(time.Second, time.Minute))
 	var group sync.WaitGroup
-	wires := make([]*wire, 1000)
+	wires := make([]*rawClient, 1000)
 	for i := range wires {
 		w := openWire(t, srv.Addrs()[0])
 		wires[i] = w

@@ -2,68 +2,59 @@ package zktest
 
 import (
 	"strings"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-type body = func([]byte) []byte
-
-// read answers what the replica can answer from its own tree. A result is of no
-// account if the request could not be decoded.
-func (s *Server) read(c *conn, op Op, d *decoder) (code, body) {
+// read answers what the replica can answer from its own tree.
+func (s *Server) read(c *conn, q *wire.Request) (code, *wire.Reply) {
 	r := c.replica
-	switch op { //nolint:exhaustive // the others are no reads
+	switch q.Op { //nolint:exhaustive // the others are no reads
 	case OpExists:
-		return r.exists(c, d)
+		return r.exists(c, q)
 	case OpGetData:
-		path, watch := d.path(), d.bool()
-		return r.getData(c, path, watch && !d.failed)
+		return r.getData(c, q)
 	case OpGetChildren, OpGetChildren2:
-		path, watch := d.path(), d.bool()
-		return r.getChildren(c, path, watch && !d.failed, op == OpGetChildren2)
+		return r.getChildren(c, q)
 	case OpGetACL:
-		return r.getACL(c, d.path())
+		return r.getACL(c, q.Path)
 	case OpGetAllChildren:
-		path := d.path()
-		if _, err := r.readable(c, path, permRead); err != codeOK {
+		if _, err := r.readable(c, q.Path, permRead); err != codeOK {
 			return err, nil
 		}
-		n := r.tree.countBelow(path)
-		return codeOK, func(b []byte) []byte { return appendInt32(b, n) }
+		return codeOK, &wire.Reply{Count: r.tree.countBelow(q.Path)}
 	case OpGetEphemerals:
-		prefix, _ := d.string()
-		var paths []string
+		reply := &wire.Reply{}
 		for _, p := range r.tree.ephemeralsOf(c.session.id) {
-			if strings.HasPrefix(p, prefix) || strings.TrimSpace(prefix) == "" {
-				paths = append(paths, p)
+			if strings.HasPrefix(p, q.Path) || strings.TrimSpace(q.Path) == "" {
+				reply.Names = append(reply.Names, p)
 			}
 		}
-		return codeOK, func(b []byte) []byte { return appendStrings(b, paths) }
+		return codeOK, reply
 	case OpMultiRead:
-		return r.multiRead(c, d)
+		return r.multiRead(c, q.Ops)
 	case OpWhoAmI:
-		return codeOK, func(b []byte) []byte {
-			b = appendInt32(b, int32(len(c.who)))
-			for _, id := range c.who {
-				b = appendString(appendString(b, id.scheme), userOf(id))
-			}
-			return b
+		reply := &wire.Reply{}
+		for _, id := range c.who {
+			reply.ACL = append(reply.ACL, wire.ACL{Scheme: id.scheme, ID: userOf(id)})
 		}
+		return codeOK, reply
 	case OpSetWatches, OpSetWatches2:
-		return r.setWatches(c, d, op == OpSetWatches2), nil
+		r.setWatches(c, q)
+		return codeOK, nil
 	case OpAddWatch:
-		path, _ := d.string()
-		mode := d.int32()
-		if d.failed || mode != 0 && mode != 1 {
+		if q.Kind != 0 && q.Kind != 1 {
 			return codeMarshalling, nil
 		}
-		r.data.add(path, c, watchPersistent+watchMode(mode))
-		r.child.add(path, c, watchPersistent+watchMode(mode))
-		return codeOK, func(b []byte) []byte { return appendInt32(b, 0) }
+		mode := watchPersistent + watchMode(q.Kind)
+		r.data.add(q.Path, c, mode)
+		r.child.add(q.Path, c, mode)
+		return codeOK, &wire.Reply{}
 	case OpCheckWatches, OpRemoveWatches:
-		path, kind := d.path(), d.int32()
-		if d.failed || kind < 1 || kind > 3 {
+		if q.Kind < 1 || q.Kind > 3 {
 			return codeMarshalling, nil
 		}
-		return r.endWatches(c, path, kind, op == OpRemoveWatches), nil
+		return r.endWatches(c, q.Path, q.Kind, q.Op == OpRemoveWatches), nil
 	}
 	return codeUnimplemented, nil
 }
@@ -80,53 +71,43 @@ func (r *replica) readable(c *conn, path string, perms int32) (*node, code) {
 	return n, codeOK
 }
 
-func (r *replica) exists(c *conn, d *decoder) (code, body) {
-	path, watch := d.path(), d.bool()
-	if d.failed {
-		return codeMarshalling, nil
-	}
-	if strings.IndexByte(path, 0) >= 0 {
+func (r *replica) exists(c *conn, q *wire.Request) (code, *wire.Reply) {
+	if strings.IndexByte(q.Path, 0) >= 0 {
 		return codeBadArguments, nil
 	}
-	if watch {
-		r.data.add(path, c, watchOnce)
+	if q.Watch {
+		r.data.add(q.Path, c, watchOnce)
 	}
-	n := r.tree.node(path)
+	n := r.tree.node(q.Path)
 	if n == nil {
 		return codeNoNode, nil
 	}
-	return codeOK, func(b []byte) []byte { return appendStat(b, n.status()) }
+	return codeOK, &wire.Reply{Stat: n.status()}
 }
 
-func (r *replica) getData(c *conn, path string, watch bool) (code, body) {
-	n, err := r.readable(c, path, permRead)
+func (r *replica) getData(c *conn, q *wire.Request) (code, *wire.Reply) {
+	n, err := r.readable(c, q.Path, permRead)
 	if err != codeOK {
 		return err, nil
 	}
-	if watch {
-		r.data.add(path, c, watchOnce)
+	if q.Watch {
+		r.data.add(q.Path, c, watchOnce)
 	}
-	return codeOK, func(b []byte) []byte { return appendStat(appendBuffer(b, n.data), n.status()) }
+	return codeOK, &wire.Reply{Data: n.data, Stat: n.status()}
 }
 
-func (r *replica) getChildren(c *conn, path string, watch, withStat bool) (code, body) {
-	n, err := r.readable(c, path, permRead)
+func (r *replica) getChildren(c *conn, q *wire.Request) (code, *wire.Reply) {
+	n, err := r.readable(c, q.Path, permRead)
 	if err != codeOK {
 		return err, nil
 	}
-	if watch {
-		r.child.add(path, c, watchOnce)
+	if q.Watch {
+		r.child.add(q.Path, c, watchOnce)
 	}
-	return codeOK, func(b []byte) []byte {
-		b = appendStrings(b, n.children())
-		if withStat {
-			b = appendStat(b, n.status())
-		}
-		return b
-	}
+	return codeOK, &wire.Reply{Names: n.children(), Stat: n.status()}
 }
 
-func (r *replica) getACL(c *conn, path string) (code, body) {
+func (r *replica) getACL(c *conn, path string) (code, *wire.Reply) {
 	n, err := r.readable(c, path, permRead|permAdmin)
 	if err != codeOK {
 		return err, nil
@@ -135,51 +116,42 @@ func (r *replica) getACL(c *conn, path string) (code, body) {
 	if !allowed(n.acl, permAdmin, c.who) {
 		list = masked(list)
 	}
-	return codeOK, func(b []byte) []byte { return appendStat(appendACLs(b, list), n.status()) }
+	return codeOK, &wire.Reply{ACL: wireACL(list), Stat: n.status()}
 }
 
-func (r *replica) multiRead(c *conn, d *decoder) (code, body) {
-	all, kinds := parseMulti(d)
-	switch {
-	case kinds.mixed || d.failed:
-		return codeMarshalling, nil
-	case kinds.writes:
-		// The server notices too late, when it has begun to answer.
-		return codeMarshalling, func(b []byte) []byte { return appendMultiHeader(b, opError, true, -1) }
-	}
-	var out []byte
-	for _, o := range all {
-		var err code
-		var result body
-		if o.op == OpGetData {
-			err, result = r.getData(c, o.path, false)
-		} else {
-			err, result = r.getChildren(c, o.path, false, false)
+func (r *replica) multiRead(c *conn, ops []wire.Request) (code, *wire.Reply) {
+	if reads, writes := kindsOf(ops); writes {
+		if reads {
+			return codeMarshalling, nil
 		}
+		return codeMarshalling, &wire.Reply{} // see reply
+	}
+	results := make([]wire.Result, len(ops))
+	for i := range ops {
+		o := ops[i]
+		o.Watch = false // no watch is set
+		read := r.getData
+		if o.Op == OpGetChildren {
+			read = r.getChildren
+		}
+		err, reply := read(c, &o)
 		if err != codeOK {
-			out = appendMultiError(out, err)
-		} else {
-			out = result(appendMultiHeader(out, o.op, false, 0))
+			results[i] = wire.Result{Op: wire.OpError, Code: err}
+			continue
 		}
+		results[i] = wire.Result{Op: o.Op, Data: reply.Data, Names: reply.Names, Stat: reply.Stat}
 	}
-	return codeOK, func(b []byte) []byte { return appendMultiHeader(append(b, out...), opError, true, -1) }
+	return codeOK, &wire.Reply{Results: results}
 }
 
-func (r *replica) setWatches(c *conn, d *decoder, persistent bool) code {
-	since := d.int64()
-	data, exist, child := d.paths(), d.paths(), d.paths()
-	var stay, recursive []string
-	if persistent {
-		stay, recursive = d.paths(), d.paths()
-	}
-	if d.failed {
-		return codeMarshalling
-	}
+func (r *replica) setWatches(c *conn, q *wire.Request) {
+	since := q.Zxid
+	data, exist, child, stay, recursive := q.Watches[0], q.Watches[1], q.Watches[2], q.Watches[3], q.Watches[4]
 	for _, path := range data {
 		switch n := r.tree.node(path); {
 		case n == nil:
 			c.notify(eventDeleted, path)
-		case n.mzxid > since:
+		case n.Mzxid > since:
 			c.notify(eventDataChanged, path)
 		default:
 			r.data.add(path, c, watchOnce)
@@ -196,7 +168,7 @@ func (r *replica) setWatches(c *conn, d *decoder, persistent bool) code {
 		switch n := r.tree.node(path); {
 		case n == nil:
 			c.notify(eventDeleted, path)
-		case n.pzxid > since:
+		case n.Pzxid > since:
 			c.notify(eventChildrenChanged, path)
 		default:
 			r.child.add(path, c, watchOnce)
@@ -210,7 +182,6 @@ func (r *replica) setWatches(c *conn, d *decoder, persistent bool) code {
 		r.data.add(path, c, watchRecursive)
 		r.child.add(path, c, watchRecursive)
 	}
-	return codeOK
 }
 
 // endWatches looks for watches of a kind (1 children, 2 data, 3 any), and

@@ -2,6 +2,8 @@ package zktest
 
 import (
 	"slices"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // handle takes in a frame, and reports whether the connection goes on.
@@ -14,8 +16,8 @@ func (c *conn) handle(frame []byte) bool {
 	defer s.mu.Unlock()
 	if c.session == nil {
 		// Only now it is known whose connection this is.
-		h, _ := parseHandshake(frame)
-		if f := s.frozen[h.session]; h.session != 0 && f.requests {
+		h, _ := wire.ParseConnectRequest(frame) // a malformed one is of no session
+		if f := s.frozen[h.Session]; h.Session != 0 && f.requests {
 			c.setFrozen(s.frozen[everySession].or(f))
 			s.mu.Unlock()
 			ok := c.pass()
@@ -77,15 +79,14 @@ func needsLeader(c *conn, frame []byte) bool {
 	if c.session == nil {
 		return true
 	}
-	d := decoder{rest: frame}
-	d.int32()
-	op := Op(d.int32())
+	_, op, _ := wire.ParseRequestHeader(frame) // a malformed one is refused
 	return isWrite(op) || op == OpSync || op == OpCloseSession
 }
 
 func isWrite(op Op) bool {
 	switch op { //nolint:exhaustive // the others are not
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti, OpReconfig:
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti, OpReconfig,
+		OpDeleteContainer, OpCreateSession:
 		return true
 	}
 	return false
@@ -95,14 +96,15 @@ func (s *Server) run(c *conn, frame []byte) bool {
 	if c.session == nil {
 		return s.connect(c, frame)
 	}
-	d := decoder{rest: frame}
-	xid, op := d.int32(), Op(d.int32())
-	if d.failed {
+	xid, op, err := wire.ParseRequestHeader(frame)
+	if err != nil {
 		return false
 	}
+	_, q, err := wire.ParseRequest(frame)
+	readable := err == nil && isReadable(&q)
 	c.lastOp, c.lastXid = op, xid
 	if op == OpAuth {
-		return s.authenticate(c, xid, &d)
+		return readable && s.authenticate(c, xid, &q)
 	}
 	// The leader takes writes only from where the session is, and anything of
 	// its own clients.
@@ -114,16 +116,14 @@ func (s *Server) run(c *conn, frame []byte) bool {
 	s.touch(c)
 	switch {
 	case op == OpPing:
-		s.answer(c, xidPing, codeOK, nil)
+		s.answer(c, xidPing, op, codeOK, nil)
 	case op == OpSync:
 		c.replica.catchUp()
-		path, ok := d.string()
-		s.answerDecoded(c, xid, &d, codeOK, func(b []byte) []byte {
-			if !ok {
-				return appendInt32(b, -1)
-			}
-			return appendString(b, path)
-		})
+		err := codeOK
+		if !readable {
+			err = codeMarshalling
+		}
+		s.answer(c, xid, op, err, &wire.Reply{Path: q.Path, NoPath: q.NoPath})
 	case op == OpCloseSession:
 		// The end of the session would end the connection before the answer.
 		delete(c.replica.conns, c.session.id)
@@ -131,7 +131,7 @@ func (s *Server) run(c *conn, frame []byte) bool {
 			s.endSession(c.session, 0)
 		}
 		c.replica.catchUp()
-		s.answer(c, xid, codeOK, nil)
+		s.answer(c, xid, op, codeOK, nil)
 		s.dismiss(c)
 		return false
 	case isWrite(op):
@@ -141,15 +141,17 @@ func (s *Server) run(c *conn, frame []byte) bool {
 			s.dismiss(c)
 			return false
 		}
-		s.write(c, xid, op, &d)
+		s.write(c, xid, &q, readable)
+	case !readable:
+		s.answer(c, xid, op, codeMarshalling, nil)
 	default:
-		err, body := s.read(c, op, &d)
+		err, r := s.read(c, &q)
 		if err == codeUnimplemented {
-			c.reply(xid, -1, err, nil)
+			c.reply(wire.Header{Xid: xid, Zxid: -1, Code: err}, op, nil)
 			s.dismiss(c)
 			return false
 		}
-		s.answerDecoded(c, xid, &d, err, body)
+		s.answer(c, xid, op, err, r)
 	}
 	return true
 }
@@ -159,40 +161,29 @@ func (s *Server) refuse(c *conn, frame []byte, err code) bool {
 	if c.session == nil {
 		return false
 	}
-	d := decoder{rest: frame}
+	xid, op, _ := wire.ParseRequestHeader(frame) // it is refused in any case
 	s.touch(c)
-	s.answer(c, d.int32(), err, nil)
+	s.answer(c, xid, op, err, nil)
 	return true
 }
 
-func (s *Server) answer(c *conn, xid int32, err code, body func([]byte) []byte) {
-	c.reply(xid, c.replica.tree.zxid, err, body)
+func (s *Server) answer(c *conn, xid int32, op Op, err code, r *wire.Reply) {
+	c.reply(wire.Header{Xid: xid, Zxid: c.replica.tree.zxid, Code: err}, op, r)
 }
 
-// answerDecoded answers a request, unless it could not be read.
-func (s *Server) answerDecoded(c *conn, xid int32, d *decoder, err code, body func([]byte) []byte) {
-	if d.failed {
-		err, body = codeMarshalling, nil
-	}
-	s.answer(c, xid, err, body)
-}
-
-func (s *Server) authenticate(c *conn, xid int32, d *decoder) bool {
-	d.int32() // type
-	scheme, _ := d.string()
-	secret := d.buffer()
-	switch {
-	case d.failed:
-		return false
-	case scheme == "digest":
-		c.identify(digest(string(secret)))
-	case scheme == "ip":
+func (s *Server) authenticate(c *conn, xid int32, q *wire.Request) bool {
+	h := wire.Header{Xid: xid}
+	switch q.Scheme {
+	case "digest":
+		c.identify(digest(string(q.Data)))
+	case "ip":
 	default:
-		c.reply(xid, 0, codeAuthFailed, nil)
+		h.Code = codeAuthFailed
+		c.reply(h, OpAuth, nil)
 		s.dismiss(c)
 		return false
 	}
-	c.reply(xid, 0, codeOK, nil)
+	c.reply(h, OpAuth, nil)
 	return true
 }
 
@@ -200,23 +191,4 @@ func (c *conn) identify(id identity) {
 	if !slices.Contains(c.who, id) {
 		c.who = append(c.who, id)
 	}
-}
-
-// pathsOf returns the paths that a request is about.
-func pathsOf(op Op, frame []byte) []string {
-	d := decoder{rest: frame}
-	d.take(8)
-	switch op { //nolint:exhaustive // the others begin with a path
-	case OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCloseSession, OpWhoAmI, OpSASL, OpReconfig:
-		return nil
-	case OpMulti, OpMultiRead:
-		var paths []string
-		all, _ := parseMulti(&d)
-		for _, o := range all {
-			paths = append(paths, o.path)
-		}
-		return paths
-	}
-	path, _ := d.string()
-	return []string{path}
 }

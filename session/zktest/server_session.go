@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A session is a client as the leader knows it.
 type session struct {
 	id       int64
 	replica  *replica // where it is connected
+	timeout  int32    // as the last connection negotiated it
 	deadline int64    // in milliseconds since the start
 }
 
@@ -22,35 +25,18 @@ func (s *Server) password(id int64) []byte {
 	return sum[:16]
 }
 
-// A handshake is a client's first request.
-type handshake struct {
-	zxid     int64
-	timeout  int32
-	session  int64
-	password []byte
-	modern   bool // it knows of servers that are read-only
-}
-
-func parseHandshake(frame []byte) (handshake, bool) {
-	d := decoder{rest: frame}
-	d.int32() // version
-	h := handshake{zxid: d.int64(), timeout: d.int32(), session: d.int64(), password: d.buffer()}
-	h.modern = !d.failed && len(d.rest) > 0
-	return h, !d.failed
-}
-
 // connect opens a session, or connects one that exists. It returns false if
 // the connection is to be closed without an answer.
 func (s *Server) connect(c *conn, frame []byte) bool {
-	h, ok := parseHandshake(frame)
+	h, err := wire.ParseConnectRequest(frame)
 	r := c.replica
-	if !ok || h.zxid > r.tree.zxid {
+	if err != nil || h.LastZxid > r.tree.zxid {
 		return false
 	}
 	least, most := s.config.MinTimeout.Milliseconds(), s.config.MaxTimeout.Milliseconds()
-	c.timeout = int32(max(min(int64(h.timeout), most), least))
-	sess := s.sessions[h.session]
-	if h.session == 0 {
+	c.timeout = int32(max(min(int64(h.Timeout), most), least))
+	sess := s.sessions[h.Session]
+	if h.Session == 0 {
 		sess = &session{id: s.nextSession}
 		s.nextSession++
 		s.sessions[sess.id] = sess
@@ -59,41 +45,33 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 	} else {
 		// The newest connection is the one that counts, even before its
 		// password has been looked at.
-		if old := r.conns[h.session]; old != nil {
+		if old := r.conns[h.Session]; old != nil {
 			s.dismiss(old)
 		}
-		if sess == nil || !bytes.Equal(h.password, s.password(h.session)) {
-			s.answerHandshake(c, h, nil)
+		if sess == nil || !bytes.Equal(h.Password, s.password(h.Session)) {
+			c.old = h.Old
+			s.answerHandshake(c, nil)
 			s.dismiss(c)
 			return true
 		}
 	}
-	sess.replica = r
-	c.session = sess
+	sess.replica, sess.timeout = r, c.timeout
+	c.session, c.old = sess, h.Old
+	c.stopGreeting()
 	r.conns[sess.id] = c
 	s.touch(c)
 	c.setFrozen(s.frozen[everySession].or(s.frozen[sess.id]))
-	s.answerHandshake(c, h, sess)
+	s.answerHandshake(c, sess)
 	return true
 }
 
-func (s *Server) answerHandshake(c *conn, h handshake, sess *session) {
-	c.raw(func(b []byte) []byte {
-		b = appendInt32(b, 0)
-		if sess != nil {
-			b = appendInt32(b, c.timeout)
-			b = appendInt64(b, sess.id)
-			b = appendBuffer(b, s.password(sess.id))
-		} else {
-			b = appendInt32(b, 0)
-			b = appendInt64(b, 0)
-			b = appendBuffer(b, make([]byte, 16))
-		}
-		if h.modern {
-			b = appendBool(b, false)
-		}
-		return b
-	})
+// answerHandshake accepts a client for a session, or tells it that there is none.
+func (s *Server) answerHandshake(c *conn, sess *session) {
+	r := wire.ConnectResponse{Password: make([]byte, 16), Old: c.old}
+	if sess != nil {
+		r.Timeout, r.Session, r.Password = c.timeout, sess.id, s.password(sess.id)
+	}
+	c.send(0, parcel{size: frameSize, bytes: wire.AppendConnectResponse(nil, &r)})
 }
 
 // touch notes a sign of life. What an isolated replica hears, the leader does
@@ -102,10 +80,14 @@ func (s *Server) touch(c *conn) {
 	if c.replica.isolated {
 		return
 	}
-	tick := s.config.Tick.Milliseconds()
-	c.session.deadline = ((s.elapsed()+int64(c.timeout))/tick + 1) * tick
-	if s.expiryAt == 0 || c.session.deadline < s.expiryAt {
-		s.scheduleExpiry(c.session.deadline)
+	s.extend(c.session, c.timeout)
+}
+
+// extend has a session expire after the timeout.
+func (s *Server) extend(sess *session, timeout int32) {
+	sess.deadline = s.roundUp(time.Duration(timeout)*time.Millisecond, s.config.Tick)
+	if s.expiryAt == 0 || sess.deadline < s.expiryAt {
+		s.scheduleExpiry(sess.deadline)
 	}
 }
 
@@ -173,6 +155,7 @@ func (s *Server) retire(c *conn) {
 		delete(c.replica.conns, c.session.id)
 	}
 	c.waiting = nil
+	c.stopGreeting()
 }
 
 // now returns the time as nodes record it.

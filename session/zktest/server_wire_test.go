@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,10 +13,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// A wire is a client that says just what it is told to, and hears all.
-type wire struct {
+// A rawClient says just what it is told to, and hears all.
+type rawClient struct {
 	net.Conn
 
 	in       *bufio.Reader
@@ -23,13 +26,7 @@ type wire struct {
 	password []byte
 	timeout  int32
 	xid      int32
-	events   []wireEvent
-}
-
-type wireEvent struct {
-	kind  eventType
-	state int32
-	path  string
+	events   []wire.Event
 }
 
 // An answer is a reply as it came; gone means that none came and the
@@ -45,52 +42,44 @@ type answer struct {
 const wirePatience = 20 * time.Second
 
 // dialWire connects to a server, without a handshake.
-func dialWire(tb testing.TB, addr string) *wire {
+func dialWire(tb testing.TB, addr string) *rawClient {
 	tb.Helper()
 	c, err := net.DialTimeout("tcp", addr, wirePatience)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
-	return &wire{Conn: c}
+	return &rawClient{Conn: c}
 }
 
 // openWire opens a session.
-func openWire(tb testing.TB, addr string) *wire {
+func openWire(tb testing.TB, addr string) *rawClient {
 	tb.Helper()
 	w := dialWire(tb, addr)
-	if !w.shake(handshake{timeout: 30000}) || w.session == 0 {
+	if !w.shake(wire.ConnectRequest{Timeout: 30000}) || w.session == 0 {
 		tb.Fatal("no session")
 	}
 	return w
 }
 
 // shake sends a handshake, and returns false if it was not answered.
-func (w *wire) shake(h handshake) bool {
-	w.put(func(b []byte) []byte {
-		b = appendInt32(b, 0)
-		b = appendInt64(b, h.zxid)
-		b = appendInt32(b, h.timeout)
-		b = appendInt64(b, h.session)
-		b = appendBuffer(b, h.password)
-		return appendBool(b, false)
-	})
+func (w *rawClient) shake(h wire.ConnectRequest) bool {
+	w.write(wire.AppendConnectRequest(nil, &h))
 	frame, err := w.frame()
 	if err != nil {
 		return false
 	}
-	d := decoder{rest: frame}
-	d.int32()
-	w.timeout, w.session, w.password = d.int32(), d.int64(), slices.Clone(d.buffer())
-	return !d.failed && !d.bool() && len(d.rest) == 0
+	r, err := wire.ParseConnectResponse(frame)
+	w.timeout, w.session, w.password = r.Timeout, r.Session, slices.Clone(r.Password)
+	return err == nil && !r.ReadOnly && r.Old == h.Old
 }
 
-func (w *wire) put(build func([]byte) []byte) {
+func (w *rawClient) write(frame []byte) {
 	_ = w.SetWriteDeadline(time.Now().Add(wirePatience))
-	_, _ = w.Write(framed(nil, build)) // what went wrong shows in the answer
+	_, _ = w.Write(frame) // what went wrong shows in the answer
 }
 
-func (w *wire) frame() ([]byte, error) {
+func (w *rawClient) frame() ([]byte, error) {
 	if w.in == nil {
 		w.in = bufio.NewReader(w)
 	}
@@ -107,24 +96,16 @@ func (w *wire) frame() ([]byte, error) {
 }
 
 // send sends a request and returns its xid.
-func (w *wire) send(op Op, arg body) int32 {
+func (w *rawClient) send(op Op, arg body) int32 {
 	w.xid++
 	w.sendAs(w.xid, op, arg)
 	return w.xid
 }
 
-func (w *wire) sendAs(xid int32, op Op, arg body) {
-	w.put(func(b []byte) []byte {
-		b = appendInt32(appendInt32(b, xid), int32(op))
-		if arg != nil {
-			b = arg(b)
-		}
-		return b
-	})
-}
+func (w *rawClient) sendAs(xid int32, op Op, arg body) { w.write(appendRequest(nil, xid, op, arg)) }
 
 // receive returns the next answer, and keeps the events before it.
-func (w *wire) receive() (answer, error) {
+func (w *rawClient) receive() (answer, error) {
 	for {
 		frame, err := w.frame()
 		if err != nil {
@@ -133,32 +114,30 @@ func (w *wire) receive() (answer, error) {
 			}
 			return answer{gone: true}, nil
 		}
-		d := decoder{rest: frame}
-		a := answer{xid: d.int32(), zxid: d.int64(), err: code(d.int32())}
-		if d.failed {
-			return a, fmt.Errorf("short frame %x", frame)
+		h, rest, err := wire.ParseHeader(frame)
+		if err != nil {
+			return answer{}, fmt.Errorf("short frame %x", frame)
 		}
-		if a.xid == xidNotification {
-			e := wireEvent{kind: eventType(d.int32()), state: d.int32(), path: d.path()}
-			if d.failed || len(d.rest) > 0 || a.zxid != -1 || a.err != codeOK {
-				return a, fmt.Errorf("bad notification %x", frame)
+		if h.Xid == xidNotification {
+			e, err := wire.ParseEvent(rest)
+			if err != nil || h.Zxid != -1 || h.Code != codeOK {
+				return answer{}, fmt.Errorf("bad notification %x", frame)
 			}
 			w.events = append(w.events, e)
 			continue
 		}
-		a.rest = d.rest
-		return a, nil
+		return answer{xid: h.Xid, zxid: h.Zxid, err: h.Code, rest: rest}, nil
 	}
 }
 
 // call sends a request and returns its answer.
-func (w *wire) call(op Op, arg body) (answer, error) {
+func (w *rawClient) call(op Op, arg body) (answer, error) {
 	w.send(op, arg)
 	return w.receive()
 }
 
 // quit closes the session, and waits until that is done.
-func (w *wire) quit() {
+func (w *rawClient) quit() {
 	w.send(OpCloseSession, nil)
 	for {
 		if a, err := w.receive(); err != nil || a.gone {
@@ -169,7 +148,7 @@ func (w *wire) quit() {
 }
 
 // settle waits until all events that were on their way are here.
-func (w *wire) settle() error {
+func (w *rawClient) settle() error {
 	w.sendAs(xidPing, OpPing, nil)
 	a, err := w.receive()
 	if err == nil && !a.gone && a.xid != xidPing {
@@ -178,50 +157,69 @@ func (w *wire) settle() error {
 	return err
 }
 
-// The arguments of requests.
+// A body appends what follows the header of a request.
+type body func([]byte) []byte
 
-func argPath(path string) body { return func(b []byte) []byte { return appendBuffer(b, []byte(path)) } }
+// appendRequest appends a frame with any body.
+func appendRequest(b []byte, xid int32, op Op, arg body) []byte {
+	at := len(b)
+	b = appendInt32(appendInt32(appendInt32(b, 0), xid), int32(op))
+	if arg != nil {
+		b = arg(b)
+	}
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+// argOf returns the body of a request.
+func argOf(r wire.Request) body {
+	const header = 4 + 4 + 4
+	frame := wire.AppendRequest(nil, 0, &r)
+	return func(b []byte) []byte { return append(b, frame[header:]...) }
+}
+
+func argPath(path string) body { return argOf(wire.Request{Op: OpSync, Path: path}) }
 
 func argWatch(path string, watch bool) body {
-	return func(b []byte) []byte { return appendBool(appendBuffer(b, []byte(path)), watch) }
+	return argOf(wire.Request{Op: OpExists, Path: path, Watch: watch})
 }
 
 func argVersion(path string, version int32) body {
-	return func(b []byte) []byte { return appendInt32(appendBuffer(b, []byte(path)), version) }
+	return argOf(wire.Request{Op: OpDelete, Path: path, Version: version})
 }
 
 func argCreate(path string, data []byte, flags int32, list ...acl) body {
 	if list == nil {
 		list = openACL()
 	}
-	return func(b []byte) []byte {
-		return appendInt32(appendACLs(appendBuffer(appendBuffer(b, []byte(path)), data), list), flags)
-	}
+	return argOf(wire.Request{Op: OpCreate, Path: path, Data: data, ACL: wireACL(list), Flags: flags})
 }
 
 func argTTL(path string, flags int32, ttl int64) body {
-	return func(b []byte) []byte { return appendInt64(argCreate(path, nil, flags)(b), ttl) }
+	return argOf(wire.Request{Op: OpCreateTTL, Path: path, ACL: wireACL(openACL()), Flags: flags, TTL: ttl})
 }
 
 func argSet(path string, data []byte, version int32) body {
-	return func(b []byte) []byte { return appendInt32(appendBuffer(appendBuffer(b, []byte(path)), data), version) }
+	return argOf(wire.Request{Op: OpSetData, Path: path, Data: data, Version: version})
 }
 
 func argACL(path string, version int32, list ...acl) body {
-	return func(b []byte) []byte { return appendInt32(appendACLs(appendBuffer(b, []byte(path)), list), version) }
+	return argOf(wire.Request{Op: OpSetACL, Path: path, ACL: wireACL(list), Version: version})
 }
 
 func argAuth(scheme, secret string) body {
-	return func(b []byte) []byte {
-		return appendBuffer(appendString(appendInt32(b, 0), scheme), []byte(secret))
-	}
+	return argOf(wire.Request{Op: OpAuth, Scheme: scheme, Data: []byte(secret)})
 }
 
+// argSetWatches has any number of lists.
 func argSetWatches(zxid int64, lists ...[]string) body {
 	return func(b []byte) []byte {
-		b = appendInt64(b, zxid)
+		b = binary.BigEndian.AppendUint64(b, uint64(zxid))
 		for _, l := range lists {
-			b = appendStrings(b, l)
+			b = appendInt32(b, int32(len(l)))
+			for _, path := range l {
+				b = argPath(path)(b)
+			}
 		}
 		return b
 	}
@@ -232,13 +230,65 @@ type part struct {
 	arg body
 }
 
+// argMulti has operations of any kind, also those that belong to no multi.
 func argMulti(parts ...part) body {
+	header := func(b []byte, op Op, done bool) []byte {
+		const noError = -1
+		b = binary.BigEndian.AppendUint32(b, uint32(op))
+		if done {
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
+		}
+		return appendInt32(b, noError)
+	}
 	return func(b []byte) []byte {
 		for _, p := range parts {
-			b = p.arg(appendMultiHeader(b, p.op, false, -1))
+			b = p.arg(header(b, p.op, false))
 		}
-		return appendMultiHeader(b, -1, true, -1)
+		return header(b, wire.OpError, true)
 	}
+}
+
+func appendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
+
+// A decoder reads what the codec of the server may have got wrong.
+type decoder struct {
+	rest   []byte
+	failed bool
+}
+
+func (d *decoder) take(n int) []byte {
+	if n < 0 || n > len(d.rest) {
+		d.failed, d.rest = true, nil
+		return nil
+	}
+	b := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *decoder) int32() int32 {
+	b := d.take(4)
+	if b == nil {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(b))
+}
+
+func (d *decoder) int64() int64 { return int64(d.int32())<<32 | int64(uint32(d.int32())) }
+
+func (d *decoder) bool() bool {
+	b := d.take(1)
+	return b != nil && b[0] != 0
+}
+
+func (d *decoder) buffer() []byte {
+	n := d.int32()
+	if n == -1 {
+		return nil
+	}
+	return d.take(int(n))
 }
 
 // A scribe writes answers down so that those of two servers can be compared:
@@ -304,7 +354,7 @@ func (s *scribe) results(d *decoder) string {
 		if done {
 			return fmt.Sprint(append(out, head+"done"))
 		}
-		if op == opError {
+		if op == wire.OpError {
 			out = append(out, head+fmt.Sprint(d.int32()))
 		} else {
 			out = append(out, head+s.body(op, d))
@@ -364,13 +414,22 @@ func (s *scribe) answer(op Op, sent int32, a answer) string {
 	if d.failed || len(d.rest) > 0 {
 		out += fmt.Sprintf(" malformed: %d bytes left", len(d.rest))
 	}
+	// The codec reads and writes what all servers say.
+	var r wire.Reply
+	if a.err == codeOK {
+		err := wire.ParseReply(op, nil, a.rest, &r)
+		again := wire.AppendReply(nil, wire.Header{}, op, &r)
+		if err != nil || !bytes.Equal(again[4+4+8+4:], a.rest) {
+			out += fmt.Sprintf(" becomes %x", again)
+		}
+	}
 	return out
 }
 
-func (s *scribe) events(events []wireEvent, sorted bool) string {
+func (s *scribe) events(events []wire.Event, sorted bool) string {
 	var all []string
 	for _, e := range events {
-		all = append(all, fmt.Sprintf("%d@%s", e.kind, e.path))
+		all = append(all, fmt.Sprintf("%d@%s", e.Kind, e.Path))
 	}
 	if sorted {
 		slices.Sort(all)

@@ -1,20 +1,12 @@
 package zktest
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
-)
 
-// An operation is a write, alone or as a part of a multi.
-type operation struct {
-	op      Op
-	path    string
-	data    []byte
-	acl     []acl
-	flags   int32
-	version int32
-	ttl     int64
-}
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
 
 // Flags of create.
 const (
@@ -24,182 +16,151 @@ const (
 	flagTTL       = flagContainer | 1
 )
 
-func parseOperation(op Op, d *decoder) operation {
-	o := operation{op: op, ttl: -1}
-	var ok bool
-	o.path, ok = d.string()
-	switch op { //nolint:exhaustive // the others are no operations
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		o.data, o.acl, o.flags = d.buffer(), d.acls(), d.int32()
-		if op == OpCreateTTL {
-			o.ttl = d.int64()
+// hasTTL reports whether the flags are those of a node with a TTL.
+func hasTTL(q *wire.Request) bool {
+	return q.Op.IsCreate() && (q.Flags == flagTTL || q.Flags == flagTTL+1)
+}
+
+// isReadable reports whether ZooKeeper can read a well-formed request. Some operations
+// take a null path for an empty one, the others fail.
+func isReadable(q *wire.Request) bool {
+	switch q.Op { //nolint:exhaustive // the others have no path, or need none
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpExists, OpGetData, OpGetChildren, OpGetChildren2,
+		OpGetACL, OpGetAllChildren, OpCheckWatches, OpRemoveWatches:
+		return !q.NoPath
+	case OpMulti, OpMultiRead:
+		for i := range q.Ops {
+			o := &q.Ops[i]
+			if !isReadable(o) || hasTTL(o) && o.Op != OpCreateTTL {
+				return false
+			}
 		}
-		d.failed = d.failed || !ok
-	case OpDelete:
-		o.version = d.int32()
-		d.failed = d.failed || !ok
-	case OpCheck:
-		o.version = d.int32()
-	case OpSetData:
-		o.data, o.version = d.buffer(), d.int32()
-	case OpSetACL:
-		o.acl, o.version = d.acls(), d.int32()
-	case OpGetData, OpGetChildren:
-		d.bool()
-		d.failed = d.failed || !ok
-	default:
-		d.failed = true
 	}
-	// The frame will be used again.
-	if o.data != nil {
-		o.data = append([]byte{}, o.data...)
-	}
-	return o
+	return true
 }
 
 // write executes a write of any kind at the leader, and answers it.
-func (s *Server) write(c *conn, xid int32, op Op, d *decoder) {
+func (s *Server) write(c *conn, xid int32, q *wire.Request, readable bool) {
 	s.proposals++
 	t := txn{zxid: s.tree.zxid + 1, time: s.now()}
 	var err code
-	var result body
-	switch op { //nolint:exhaustive // all others are alike
-	case OpMulti:
-		t.changes, err, result = s.multi(c, d, t)
-	case OpReconfig:
+	var reply wire.Reply
+	switch {
+	case q.Op == OpReconfig:
 		err = codeReconfigDisabled
+	case q.Op == OpDeleteContainer:
+		// ZooKeeper takes the whole frame for the path, which is never one.
+		err = codeBadArguments
+	case !readable, q.Op == OpCreateSession && len(q.Data) < 4:
+		err = codeMarshalling
+	case q.Op == OpCreateSession:
+		s.extend(c.session, int32(binary.BigEndian.Uint32(q.Data)))
+		s.commit(t)
+		c.replica.catchUp()
+		s.answerHandshake(c, c.session)
+		return
+	case q.Op == OpMulti:
+		t.changes, reply.Results, err = s.multi(c, q.Ops, t)
 	default:
-		o := parseOperation(op, d)
-		if d.failed {
-			err = codeMarshalling
-			break
-		}
 		var ch change
 		var changes bool
-		if ch, changes, err = s.prepare(c, o); err != codeOK {
+		if ch, changes, err = s.prepare(c, q); err != codeOK {
 			break
 		}
 		if changes {
 			s.tree.apply(ch, t.zxid, t.time)
 			t.changes = []change{ch}
 		}
-		result = s.result(o.op, ch)
+		reply.Path = ch.path
+		if n := s.tree.node(ch.path); n != nil {
+			reply.Stat = n.status()
+		}
 	}
 	s.commitApplied(t)
 	c.replica.catchUp()
-	if op == OpCheck && err == codeOK {
+	if q.Op == OpCheck && err == codeOK {
 		// ZooKeeper 3.8 fails to write the answer, and sends none.
 		return
 	}
-	s.answer(c, xid, err, result)
-}
-
-// result returns the body of the answer to a write that has just been applied.
-func (s *Server) result(op Op, ch change) body {
-	switch op { //nolint:exhaustive // the others have none
-	case OpCreate:
-		return func(b []byte) []byte { return appendString(b, ch.path) }
-	case OpCreate2, OpCreateContainer, OpCreateTTL:
-		st := s.tree.node(ch.path).status()
-		return func(b []byte) []byte { return appendStat(appendString(b, ch.path), st) }
-	case OpSetData, OpSetACL:
-		st := s.tree.node(ch.path).status()
-		return func(b []byte) []byte { return appendStat(b, st) }
-	}
-	return func(b []byte) []byte { return b }
+	s.answer(c, xid, q.Op, err, &reply)
 }
 
 // multi executes operations in turn, all or none.
-func (s *Server) multi(c *conn, d *decoder, t txn) ([]change, code, body) {
-	all, kinds := parseMulti(d)
-	if d.failed || kinds.reads {
-		return nil, codeMarshalling, nil
+func (s *Server) multi(c *conn, ops []wire.Request, t txn) ([]change, []wire.Result, code) {
+	if reads, _ := kindsOf(ops); reads {
+		return nil, nil, codeMarshalling
 	}
 	var changes []change
 	var undos []undo
-	var out []byte
-	for i, o := range all {
+	results := make([]wire.Result, len(ops))
+	for i := range ops {
+		o := &ops[i]
+		if o.Op.IsCreate() && !hasTTL(o) {
+			// The flags decide, not the operation.
+			o.Op = OpCreate
+			if o.Flags == flagContainer {
+				o.Op = OpCreateContainer
+			}
+		}
 		ch, does, err := s.prepare(c, o)
 		if err != codeOK {
 			for _, u := range slices.Backward(undos) {
 				s.tree.revert(u)
 			}
-			return nil, codeOK, func(b []byte) []byte {
-				for j := range all {
-					switch {
-					case j < i:
-						b = appendMultiError(b, codeOK)
-					case j == i:
-						b = appendMultiError(b, err)
-					default:
-						b = appendMultiError(b, codeRuntimeInconsistency)
-					}
-				}
-				return appendMultiHeader(b, opError, true, -1)
-			}
+			return nil, failedResults(len(ops), i, err), codeOK
 		}
 		if does {
 			undos = append(undos, s.tree.apply(ch, t.zxid, t.time))
 			changes = append(changes, ch)
 		}
-		kind := o.op
-		if kind == OpCreateContainer || kind == OpCreateTTL {
-			kind = OpCreate2
-		}
-		out = s.result(o.op, ch)(appendMultiHeader(out, kind, false, 0))
+		results[i] = s.result(o.Op, ch)
 	}
-	return changes, codeOK, func(b []byte) []byte { return appendMultiHeader(append(b, out...), opError, true, -1) }
+	return changes, results, codeOK
 }
 
-// kinds are what there is in a multi.
-type kinds struct{ reads, writes, mixed bool }
-
-// parseMulti returns the operations of a multi. What creations are called does
-// not matter, their flags do.
-func parseMulti(d *decoder) ([]operation, kinds) {
-	var all []operation
-	var k kinds
-	for {
-		op, done := Op(d.int32()), d.bool()
-		d.int32()
-		if d.failed || done {
-			k.mixed = k.reads && k.writes
-			return all, k
-		}
-		o := parseOperation(op, d)
-		isTTL := o.flags == flagTTL || o.flags == flagTTL+1
+// failedResults returns the results of n operations, if the one at the index failed.
+func failedResults(n, at int, err code) []wire.Result {
+	results := make([]wire.Result, n)
+	for i := range results {
+		results[i].Op = wire.OpError
 		switch {
-		case op == OpGetData || op == OpGetChildren:
-			k.reads = true
-		case op == OpSetACL, isTTL && op != OpCreateTTL:
-			d.failed = true
-		case op == OpDelete || op == OpSetData || op == OpCheck:
-			k.writes = true
-		default:
-			k.writes = true
-			if o.flags == flagContainer {
-				o.op, o.ttl = OpCreateContainer, -1
-			} else if !isTTL {
-				o.op, o.ttl = OpCreate, -1
-			}
+		case i == at:
+			results[i].Code = err
+		case i > at:
+			results[i].Code = codeRuntimeInconsistency
 		}
-		all = append(all, o)
 	}
+	return results
 }
 
-func appendMultiHeader(b []byte, op Op, done bool, err code) []byte {
-	b = appendInt32(b, int32(op))
-	b = appendBool(b, done)
-	return appendInt32(b, int32(err))
+// result returns the result of an operation of a multi that has been applied.
+func (s *Server) result(op Op, ch change) wire.Result {
+	r := wire.Result{Op: op, Path: ch.path}
+	switch op { //nolint:exhaustive // the others have no stat
+	case OpCreateContainer, OpCreateTTL:
+		r.Op = OpCreate2
+		r.Stat = s.tree.node(ch.path).status()
+	case OpSetData:
+		r.Stat = s.tree.node(ch.path).status()
+	}
+	return r
 }
 
-func appendMultiError(b []byte, err code) []byte {
-	return appendInt32(appendMultiHeader(b, opError, false, err), int32(err))
+// kindsOf reports whether a multi contains reads, and writes.
+func kindsOf(ops []wire.Request) (reads, writes bool) {
+	for i := range ops {
+		if ops[i].Op == OpGetData || ops[i].Op == OpGetChildren {
+			reads = true
+		} else {
+			writes = true
+		}
+	}
+	return reads, writes
 }
 
 // prepare decides what an operation does to the leader's tree, if anything.
-func (s *Server) prepare(c *conn, o operation) (ch change, does bool, err code) {
-	switch o.op { //nolint:exhaustive // there are no other operations
+func (s *Server) prepare(c *conn, o *wire.Request) (ch change, does bool, err code) {
+	switch o.Op { //nolint:exhaustive // there are no other operations
 	case OpDelete:
 		ch, err = s.prepareDelete(c, o)
 		return ch, true, err
@@ -210,109 +171,109 @@ func (s *Server) prepare(c *conn, o operation) (ch change, does bool, err code) 
 	return ch, true, err
 }
 
-func (s *Server) prepareCreate(c *conn, o operation) (change, code) {
-	isTTL := o.flags == flagTTL || o.flags == flagTTL+1
-	ephemeral := !isTTL && o.flags&flagEphemeral != 0
-	isSequential := o.flags&flagSequential != 0
+func (s *Server) prepareCreate(c *conn, o *wire.Request) (change, code) {
+	isTTL := hasTTL(o)
+	ephemeral := !isTTL && o.Flags&flagEphemeral != 0
+	isSequential := o.Flags&flagSequential != 0
 	switch {
-	case o.flags < 0 || o.flags > flagTTL+1,
-		isTTL && (o.ttl <= 0 || o.ttl > maxTTL),
-		!isTTL && (o.ttl >= 0 || o.op == OpCreateTTL),
-		!strings.Contains(o.path, "/") || strings.IndexByte(o.path, 0) >= 0:
+	case o.Flags < 0 || o.Flags > flagTTL+1,
+		isTTL && (o.TTL <= 0 || o.TTL > maxTTL),
+		!isTTL && o.Op == OpCreateTTL,
+		!strings.Contains(o.Path, "/") || strings.IndexByte(o.Path, 0) >= 0:
 		return change{}, codeBadArguments
 	}
-	list, ok := resolveACL(o.acl, c.who)
+	list, ok := resolveACL(aclOf(o.ACL), c.who)
 	if !ok {
 		return change{}, codeInvalidACL
 	}
-	parent := s.tree.node(o.path[:strings.LastIndexByte(o.path, '/')])
+	parent := s.tree.node(o.Path[:strings.LastIndexByte(o.Path, '/')])
 	if parent == nil {
 		return change{}, codeNoNode
 	}
 	if !allowed(parent.acl, permCreate, c.who) {
 		return change{}, codeNoAuth
 	}
-	path := o.path
+	path := o.Path
 	if isSequential {
-		path = sequential(path, parent.cversion)
+		path = sequential(path, parent.Cversion)
 	}
 	switch {
 	case !validPath(path):
 		return change{}, codeBadArguments
 	case s.tree.node(path) != nil:
 		return change{}, codeNodeExists
-	case isEphemeral(parent.owner):
+	case isEphemeral(parent.EphemeralOwner):
 		return change{}, codeNoChildrenForEphemeral
 	}
 	var owner int64
 	switch {
-	case o.op == OpCreateContainer:
+	case o.Op == OpCreateContainer:
 		owner = containerOwner
-	case o.op == OpCreateTTL:
-		owner = ttlMask | o.ttl
+	case o.Op == OpCreateTTL:
+		owner = ttlMask | o.TTL
 	case ephemeral:
 		owner = c.session.id
 	}
 	return change{
 		kind:    nodeCreated,
 		path:    path,
-		data:    o.data,
+		data:    slices.Clone(o.Data), // the frame will be used again
 		acl:     list,
 		owner:   owner,
-		version: parent.cversion + 1,
+		version: parent.Cversion + 1,
 		parent:  parent.acl,
 	}, codeOK
 }
 
-func (s *Server) prepareDelete(c *conn, o operation) (change, code) {
-	slash := strings.LastIndexByte(o.path, '/')
-	if slash < 0 || strings.IndexByte(o.path, 0) >= 0 || isSpecial(o.path) {
+func (s *Server) prepareDelete(c *conn, o *wire.Request) (change, code) {
+	slash := strings.LastIndexByte(o.Path, '/')
+	if slash < 0 || strings.IndexByte(o.Path, 0) >= 0 || isSpecial(o.Path) {
 		return change{}, codeBadArguments
 	}
-	parent := s.tree.node(o.path[:slash])
+	parent := s.tree.node(o.Path[:slash])
 	if parent == nil {
 		return change{}, codeNoNode
 	}
 	if !allowed(parent.acl, permDelete, c.who) {
 		return change{}, codeNoAuth
 	}
-	switch n := s.tree.node(o.path); {
+	switch n := s.tree.node(o.Path); {
 	case n == nil:
 		return change{}, codeNoNode
-	case o.version != -1 && o.version != n.version:
+	case o.Version != -1 && o.Version != n.Version:
 		return change{}, codeBadVersion
 	case len(n.names) > 0:
 		return change{}, codeNotEmpty
 	}
-	return s.tree.deletion(o.path), codeOK
+	return s.tree.deletion(o.Path), codeOK
 }
 
 // prepareUpdate is for what needs a node, a permission and a version.
-func (s *Server) prepareUpdate(c *conn, o operation) (ch change, does bool, err code) {
-	if !validPath(o.path) {
+func (s *Server) prepareUpdate(c *conn, o *wire.Request) (ch change, does bool, err code) {
+	if !validPath(o.Path) {
 		return ch, false, codeBadArguments
 	}
-	list, ok := resolveACL(o.acl, c.who)
-	if o.op == OpSetACL && !ok {
+	list, ok := resolveACL(aclOf(o.ACL), c.who)
+	if o.Op == OpSetACL && !ok {
 		return ch, false, codeInvalidACL
 	}
-	n := s.tree.node(o.path)
+	n := s.tree.node(o.Path)
 	if n == nil {
 		return ch, false, codeNoNode
 	}
-	perms, version := permRead, n.version
-	ch.path, ch.before = o.path, n.acl
-	switch o.op { //nolint:exhaustive // see the caller
+	perms, version := permRead, n.Version
+	ch.path, ch.before = o.Path, n.acl
+	switch o.Op { //nolint:exhaustive // see the caller
 	case OpSetData:
-		perms, ch.kind, ch.data, does = permWrite, dataSet, o.data, true
+		perms, ch.kind, ch.data, does = permWrite, dataSet, slices.Clone(o.Data), true
 	case OpSetACL:
-		perms, version, ch.kind, ch.acl, does = permAdmin, n.aversion, aclSet, list, true
+		perms, version, ch.kind, ch.acl, does = permAdmin, n.Aversion, aclSet, list, true
 	}
 	ch.version = version + 1
 	switch {
 	case !allowed(n.acl, perms, c.who):
 		return ch, false, codeNoAuth
-	case o.version != -1 && o.version != version:
+	case o.Version != -1 && o.Version != version:
 		return ch, false, codeBadVersion
 	}
 	return ch, does, codeOK

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A tree is the znodes as one server sees them. It knows nothing of sessions,
@@ -20,23 +22,13 @@ type tree struct {
 }
 
 type node struct {
-	data []byte // never modified, only replaced
-	acl  []acl  // likewise
-	stat        // without cversion as clients see it, dataLength and numChildren
+	data      []byte // never modified, only replaced
+	acl       []acl  // likewise
+	wire.Stat        // without Cversion as clients see it, DataLength and NumChildren
 
 	// The children, and where each of them stands in names.
 	names []string
 	index map[string]int
-}
-
-// A stat is what clients are told of a node.
-type stat struct {
-	czxid, mzxid                int64
-	ctime, mtime                int64
-	version, cversion, aversion int32
-	owner                       int64
-	dataLength, numChildren     int32
-	pzxid                       int64
 }
 
 const (
@@ -65,7 +57,7 @@ func newTree() *tree {
 		}
 	}
 	config := t.nodes["/zookeeper/config"]
-	config.acl, config.aversion = readACL(), -1
+	config.acl, config.Aversion = readACL(), -1
 	return t
 }
 
@@ -147,13 +139,13 @@ func (n *node) children() []string {
 
 // status returns what clients are told. The server counts creations, clients
 // are told of creations and deletions.
-func (n *node) status() stat {
-	s := n.stat
-	s.dataLength = int32(len(n.data))
-	s.numChildren = int32(len(n.names))
-	s.cversion = n.cversion*2 - s.numChildren
-	if !isEphemeral(s.owner) {
-		s.owner = 0
+func (n *node) status() wire.Stat {
+	s := n.Stat
+	s.DataLength = int32(len(n.data))
+	s.NumChildren = int32(len(n.names))
+	s.Cversion = n.Cversion*2 - s.NumChildren
+	if !isEphemeral(s.EphemeralOwner) {
+		s.EphemeralOwner = 0
 	}
 	return s
 }
@@ -212,9 +204,9 @@ const (
 // An undo is what a change has destroyed.
 type undo struct {
 	change
-	node    *node // the deleted one
-	wasNode node  // of data or ACL, its fields only
-	wasStat stat  // the parent's cversion and pzxid
+	node    *node     // the deleted one
+	wasNode node      // of data or ACL, its fields only
+	wasStat wire.Stat // the parent's cversion and pzxid
 }
 
 // apply makes a change. It must be possible.
@@ -224,34 +216,34 @@ func (t *tree) apply(c change, zxid, now int64) undo {
 	case nodeCreated:
 		dir, name := split(c.path)
 		parent := t.nodes[dir]
-		u.wasStat = parent.stat
+		u.wasStat = parent.Stat
 		parent.add(name)
 		// It never goes back, but over the end of its range.
-		if c.version > parent.cversion || c.version == math.MinInt32 && !t.stuck {
-			parent.cversion, parent.pzxid = c.version, zxid
+		if c.version > parent.Cversion || c.version == math.MinInt32 && !t.stuck {
+			parent.Cversion, parent.Pzxid = c.version, zxid
 		}
 		t.insert(c.path, &node{
 			data: c.data,
 			acl:  c.acl,
-			stat: stat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: c.owner},
+			Stat: wire.Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: now, Mtime: now, EphemeralOwner: c.owner},
 		})
 	case nodeDeleted:
 		u.node = t.nodes[c.path]
 		dir, name := split(c.path)
 		parent := t.nodes[dir]
-		u.wasStat = parent.stat
+		u.wasStat = parent.Stat
 		parent.remove(name)
-		parent.pzxid = max(parent.pzxid, zxid)
+		parent.Pzxid = max(parent.Pzxid, zxid)
 		t.extract(c.path)
 	case dataSet:
 		n := t.node(c.path)
 		u.wasNode = *n
 		t.bytes += int64(len(c.data) - len(n.data))
-		n.data, n.version, n.mzxid, n.mtime = c.data, c.version, zxid, now
+		n.data, n.Version, n.Mzxid, n.Mtime = c.data, c.version, zxid, now
 	case aclSet:
 		n := t.node(c.path)
 		u.wasNode = *n
-		n.acl, n.aversion = c.acl, c.version
+		n.acl, n.Aversion = c.acl, c.version
 	}
 	return u
 }
@@ -269,12 +261,12 @@ func (t *tree) revert(u undo) {
 			t.insert(u.path, u.node)
 			parent.add(name)
 		}
-		parent.cversion, parent.pzxid = u.wasStat.cversion, u.wasStat.pzxid
+		parent.Cversion, parent.Pzxid = u.wasStat.Cversion, u.wasStat.Pzxid
 	case dataSet, aclSet:
 		n := t.node(u.path)
 		t.bytes += int64(len(u.wasNode.data) - len(n.data))
-		n.data, n.version, n.mzxid, n.mtime = u.wasNode.data, u.wasNode.version, u.wasNode.mzxid, u.wasNode.mtime
-		n.acl, n.aversion = u.wasNode.acl, u.wasNode.aversion
+		n.data, n.Version, n.Mzxid, n.Mtime = u.wasNode.data, u.wasNode.Version, u.wasNode.Mzxid, u.wasNode.Mtime
+		n.acl, n.Aversion = u.wasNode.acl, u.wasNode.Aversion
 	}
 }
 
@@ -282,13 +274,13 @@ func (t *tree) insert(path string, n *node) {
 	t.nodes[path] = n
 	t.bytes += int64(len(path) + len(n.data))
 	switch {
-	case isContainer(n.owner), isTTL(n.owner):
+	case isContainer(n.EphemeralOwner), isTTL(n.EphemeralOwner):
 		t.reapable[path] = struct{}{}
-	case isEphemeral(n.owner):
-		if t.ephemerals[n.owner] == nil {
-			t.ephemerals[n.owner] = make(map[string]struct{})
+	case isEphemeral(n.EphemeralOwner):
+		if t.ephemerals[n.EphemeralOwner] == nil {
+			t.ephemerals[n.EphemeralOwner] = make(map[string]struct{})
 		}
-		t.ephemerals[n.owner][path] = struct{}{}
+		t.ephemerals[n.EphemeralOwner][path] = struct{}{}
 	}
 }
 
@@ -297,10 +289,10 @@ func (t *tree) extract(path string) {
 	delete(t.nodes, path)
 	delete(t.reapable, path)
 	t.bytes -= int64(len(path) + len(n.data))
-	if own := t.ephemerals[n.owner]; own != nil {
+	if own := t.ephemerals[n.EphemeralOwner]; own != nil {
 		delete(own, path)
 		if len(own) == 0 {
-			delete(t.ephemerals, n.owner)
+			delete(t.ephemerals, n.EphemeralOwner)
 		}
 	}
 }
@@ -326,7 +318,7 @@ func (t *tree) expired(now int64) []string {
 			continue
 		}
 		// A container that never had a child is still waiting for one.
-		if isContainer(n.owner) && n.cversion > 0 || isTTL(n.owner) && now-n.mtime > n.owner&maxTTL {
+		if isContainer(n.EphemeralOwner) && n.Cversion > 0 || isTTL(n.EphemeralOwner) && now-n.Mtime > n.EphemeralOwner&maxTTL {
 			paths = append(paths, p)
 		}
 	}

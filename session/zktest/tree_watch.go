@@ -2,16 +2,6 @@ package zktest
 
 import "strings"
 
-// The types of events, by their numbers in the protocol.
-type eventType int32
-
-const (
-	eventCreated         eventType = 1
-	eventDeleted         eventType = 2
-	eventDataChanged     eventType = 3
-	eventChildrenChanged eventType = 4
-)
-
 type watchMode int32
 
 const (

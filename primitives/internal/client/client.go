@@ -3,6 +3,7 @@
 package client
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
@@ -17,6 +18,8 @@ type Session interface {
 	Warm(path string) bool
 	SetWarm(path string, warm bool)
 	Fits(ops ...session.Op) error
+	Rely() (release func())
+	Logger() *slog.Logger
 	Observer() session.Observer
 	Age() time.Duration
 

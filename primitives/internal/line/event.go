@@ -2,14 +2,16 @@ package line
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
 // Why a place in line was lost, beside the errors of package session. Recipes wrap them
 // in their own.
 var (
-	// ErrNodeDeleted means that somebody else deleted the node that stood for it.
-	ErrNodeDeleted = errors.New("node deleted by somebody else")
+	// ErrNodeDeleted means that the node that stood for it was deleted: by somebody else, or
+	// by the server with the session, whose end is not known yet then.
+	ErrNodeDeleted = errors.New("node deleted by another client, or with the session")
 
 	// ErrRevoked means that it was deleted by force after it was asked for.
 	ErrRevoked = errors.New("revoked by force")
@@ -17,7 +19,22 @@ var (
 
 // ErrLayout means that others contend for the same in another way, so that neither would
 // respect the other.
-var ErrLayout = errors.New("contended for in another layout")
+var ErrLayout = errors.New("another layout")
+
+// A refusal is why there is no place in line for a contender. It wraps what every loss wraps,
+// and does not say that anything was lost.
+type refusal struct{ lost, why error }
+
+func (r refusal) Error() string   { return r.why.Error() }
+func (r refusal) Unwrap() []error { return []error{r.lost, r.why} }
+
+// Because returns the error of a recipe whose place in line is lost, or was refused.
+func Because(lost, why error) error {
+	if errors.Is(why, ErrLimit) || errors.Is(why, ErrLayout) {
+		return refusal{lost, why}
+	}
+	return fmt.Errorf("%w: %w", lost, why)
+}
 
 // Why a command was refused.
 var (

@@ -19,7 +19,7 @@ type Manner[Ev any] struct {
 	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]
 	Cancel func(last, next Ev) bool       // likewise
 
-	Lost     error // is wrapped by what [Handle.Err] returns
+	Lost     error // is wrapped by what [Handle.Err] returns, and by a guard that refuses
 	Released error // is the cause with which contexts end at a release
 }
 
@@ -125,13 +125,14 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
 }
 
-// Do runs f while it is held, and waits until it is given up.
-func (h *Handle[Ev]) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	defer h.Close()
+// Do waits until it is held, runs f with its context, and gives it up. It waits for that until
+// ctx ends.
+func (h *Handle[Ev]) Do(ctx context.Context, within func(context.Context) (context.Context, context.CancelFunc), f func(ctx context.Context) error) error {
 	if err := h.Acquire(ctx); err != nil {
 		return err
 	}
-	work, end := h.Context(ctx)
+	defer func() { _ = h.Release(ctx) }() // it goes on
+	work, end := within(ctx)
 	defer end()
 	if err := f(work); err != nil {
 		return err
@@ -209,7 +210,7 @@ func (h *Handle[Ev]) Guard() session.Op {
 	if node == "" {
 		node = session.Join(h.performer.Dir, session.GUIDName(session.NewGUID(), "not-acquired"))
 	}
-	return session.CheckOp(node, session.AnyVersion)
+	return session.GuardOp(node, refusal{h.manner.Lost, ErrNotHeld})
 }
 
 // Release gives it up, or the place in line, and returns when that is confirmed; the
@@ -261,7 +262,7 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 		case Revoked:
 			h.revoked.raise()
 		case Lost:
-			h.err = fmt.Errorf("%s %s: %w: %w", h.performer.Name, h.performer.Path, h.manner.Lost, ev.Err)
+			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(h.manner.Lost, ev.Err))
 		case Suspended, Resumed, Released:
 		}
 	}
@@ -296,7 +297,7 @@ func (h *Handle[Ev]) report(events []Event, over bool, now time.Duration) {
 		case Acquired:
 			observer.Waited(h.performer.Name, h.performer.Path, now-h.begun)
 		case Lost:
-			observer.Lost(h.performer.Name, h.performer.Path, fmt.Errorf("%w: %w", h.manner.Lost, ev.Err))
+			observer.Lost(h.performer.Name, h.performer.Path, Because(h.manner.Lost, ev.Err))
 		case Waiting, Suspended, Resumed, Revoked, Released:
 		}
 	}

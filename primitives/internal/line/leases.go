@@ -3,6 +3,8 @@ package line
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -98,7 +100,7 @@ func ParseRecord(data string) (r Record, err error) {
 	text, unit := strings.CutSuffix(strings.TrimSpace(data), unitMark)
 	limit, ok := parsePositive(text)
 	if !ok {
-		return Record{}, fmt.Errorf("%w: what is recorded is none: %.40q", ErrLimit, data)
+		return Record{}, fmt.Errorf("%w: the record %.40q is not a number; set it with SetLimit", ErrLimit, data)
 	}
 	return Record{limit, unit}, nil
 }
@@ -135,15 +137,25 @@ func (l Leases) Claims() bool { return false }
 // Downgrade implements [Rule].
 func (l Leases) Downgrade(string, string) (Rule, string, bool) { return l, "", false }
 
-// Locate implements [Rule]. Those who need not wait are the first in line: if the nearest
-// ahead is one of them, only who leaves the line can make room; otherwise it is time to
-// look again when that one is let in, or leaves.
+// manyBeside is how many nodes of others a contender watches, rather than all members.
+const manyBeside = 8
+
+// Locate implements [Rule]. The contenders that need not wait are the first in line. The
+// first that has to wait watches all members, because any departure may make room for it.
+// Every other watches
+//
+//   - its predecessor, which announces that it was let in;
+//   - each contender ahead whose departure makes room for all that stand ahead of it.
+//
+// So a departure wakes the contenders that it lets in, however many, and the one behind
+// them.
 func (l Leases) Locate(s Sight, own, guid string) Position {
 	var p Position
 	me, weight, _ := ParseLease(own)
 	prefix := l.Prefix(guid)
 	var nearest Contender
 	ahead := 0
+	weights := make(map[string]int) // of those ahead, where it is more than 1
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true
@@ -151,6 +163,8 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 		}
 		c, w, ok := ParseLease(name)
 		switch {
+		case !ok && IsContender(name):
+			p.Err = OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
@@ -159,6 +173,9 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 		default:
 			p.Ahead++
 			ahead = min(ahead+w, MaxLimit+1)
+			if w > 1 {
+				weights[name] = w
+			}
 			if nearest.Name == "" || compare(me.Number, c, nearest) > 0 {
 				nearest = c
 			}
@@ -169,7 +186,7 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 		err = l.Check(r, s.New)
 	}
 	switch {
-	case !p.Present:
+	case !p.Present, p.Err != nil:
 	case err != nil:
 		p.Err = err
 	case l.Weight > 1 && r.Unit:
@@ -180,6 +197,11 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 		p.Watch = Target{Until: Members}
 	default:
 		p.Watch = Target{Node: nearest.Name, Until: Changed}
+		delete(weights, nearest.Name)
+		maps.DeleteFunc(weights, func(_ string, w int) bool { return w < ahead-r.Limit })
+		if p.Beside = slices.Sorted(maps.Keys(weights)); len(p.Beside) > manyBeside {
+			p.Watch, p.Beside = Target{Until: Members}, nil
+		}
 	}
 	return p
 }

@@ -93,15 +93,22 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3 unit", want: Position{Present: true, Ahead: 3, Watch: members}},
 		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: Position{Present: true, Ahead: 3, Watch: changed(heavy)}},
 		{what: "weights count", rule: unit, own: ownUnit, names: []string{heavy, a, ownUnit}, data: "3 unit", want: Position{Present: true, Ahead: 2, Watch: members}},
-		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4 unit", want: Position{Present: true, Ahead: 2, Watch: changed(heavy)}},
+		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4 unit", want: Position{Present: true, Ahead: 2, Watch: changed(heavy), Beside: []string{"x-lease-3-0000000000"}}},
+		{what: "who makes room for all ahead", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "4", want: Position{Present: true, Ahead: 4, Watch: changed(c), Beside: []string{"x-lease-3-0000000000"}}},
+		{what: "who makes room for some", rule: unit, own: ownUnit, names: []string{"x-lease-2-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "3", want: Position{Present: true, Ahead: 4, Watch: changed(c)}},
+		{what: "many who make room", rule: unit, own: ownUnit, names: append(heavies(manyBeside+1), c, ownUnit), data: "18", want: Position{Present: true, Ahead: manyBeside + 2, Watch: members}},
+		{what: "not so many who make room", rule: unit, own: ownUnit, names: append(heavies(manyBeside), c, ownUnit), data: "16", want: Position{Present: true, Ahead: manyBeside + 1, Watch: changed(c), Beside: heavies(manyBeside)}},
 		{what: "all or nothing", rule: two, own: ownTwo, names: []string{a, b, ownTwo}, data: "3", want: Position{Present: true, Ahead: 2, Watch: members}},
 		{what: "two fit", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3", want: Position{Present: true}},
 		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 unit", want: Position{Present: true, Ahead: 1, Invalid: true}},
-		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "lock-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: Position{Present: true}},
+		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "log-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: Position{Present: true}},
 		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3 unit", want: Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
 		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
 		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648")}},
-		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000", want: Position{Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003")}},
+		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000", want: Position{
+			Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003"),
+			Beside: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002"}, // there may be more than are counted
+		}},
 
 		{what: "another limit is recorded", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "4 unit", isNew: true, want: Position{Present: true}, limit: true},
 		{what: "another limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a, b, c}, data: "4 unit", want: Position{Present: true}},
@@ -141,6 +148,14 @@ func TestLeasesLocate(t *testing.T) {
 	}
 }
 
+// heavies returns the names of n contenders of weight 2, which stand first.
+func heavies(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("h%d-lease-2-%010d", i, i-n))
+	}
+	return names
+}
+
 // What is told by a machine with this rule; see the model for the rest.
 func TestLeasesMachine(t *testing.T) {
 	id := actorID(1)
@@ -161,6 +176,7 @@ func TestLeasesMachine(t *testing.T) {
 		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
 		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},
+		{"and again if the server was busy", append(slices.Clone(holds), Look{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
 		{"and again if that is lost", append(slices.Clone(holds), Look{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
 		{"before there is anything to look at", []Input{hello}, Look{}, joining, nil},
 	} {

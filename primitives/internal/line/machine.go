@@ -149,7 +149,7 @@ func (withdrawn) input() {}
 func (failed) input()    {}
 
 // An Effect is something to do about it. It belongs to the epoch of its attempt,
-// must not be done in another, and is answered by exactly one input; unwatchTarget and
+// must not be done in another, and is answered by exactly one input; unwatchTarget, complain and
 // answer by none.
 //
 //sumtype:decl
@@ -195,6 +195,10 @@ type (
 		attempt
 		node string
 	}
+	complain struct { // to people
+		attempt
+		reason string
+	}
 	withdrawNode struct { // until it is confirmed, or the epoch has ended; first what it claims
 		attempt
 		node string
@@ -220,6 +224,7 @@ func (claim) effect()         {}
 func (changeNode) effect()    {}
 func (announce) effect()      {}
 func (ask) effect()           {}
+func (complain) effect()      {}
 func (withdrawNode) effect()  {}
 func (withdrawAll) effect()   {}
 func (answer) effect()        {}
@@ -232,7 +237,7 @@ func Withdraws(e Effect) bool {
 	switch e.(type) {
 	case withdrawNode, withdrawAll:
 		return true
-	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, answer:
+	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, complain, answer:
 	}
 	return false
 }
@@ -271,7 +276,8 @@ type place struct {
 	listing  bool   // a list is under way
 	stale    bool   // something has happened meanwhile that it may not show
 	target   Target // what is watched beside our node; zero if nothing
-	instead  Target // of this: it has announced itself; zero if of nothing
+	instead  Target // of this: it has announced itself, or cannot be read; zero if of nothing
+	beside   string // names of nodes that are watched as well until they are gone, each with a slash behind it
 	heir     bool   // target is all that is ahead, so that its deletion is the grant
 	kin      bool   // target is of our own session, whose end would delete it and our node at once
 	marked   bool   // we are asked to leave
@@ -328,6 +334,7 @@ func (m Machine) String() string {
 		{m.listing, "listing"},
 		{m.stale, "stale"},
 		{m.target != Target{}, "target=" + m.target.String()},
+		{m.beside != "", "beside=" + m.beside},
 		{m.heir, "heir"},
 		{m.kin, "kin"},
 		{m.marked, "marked"},
@@ -362,7 +369,12 @@ func (m Machine) Leaving() bool { return m.state == leaving }
 func (m Machine) Epoch() int { return m.attempt.epoch }
 
 // Node returns the name of our node; "" while there is none.
-func (m Machine) Node() string { return m.node }
+func (m Machine) Node() string {
+	if m.Ended() {
+		return ""
+	}
+	return m.node
+}
 
 // guid is the GUID of the present attempt.
 func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
@@ -562,6 +574,10 @@ func (m Machine) listed(s Sight, stale bool) (Machine, Effects) {
 		return m, out
 	case m.unclear:
 		return m.compared(s)
+	case m.Holding():
+		if p := m.rule.Locate(s, m.node, m.guid()); errors.Is(p.Err, ErrLayout) {
+			return m, do(complain{m.attempt, p.Err.Error()})
+		}
 	}
 	return m, Effects{}
 }
@@ -594,8 +610,8 @@ func (m Machine) rank(s Sight) (Machine, Effects) {
 		return m.start()
 	case p.Ahead > 0:
 		m, out = m.wait(p)
-	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token
-		m, out = m.look()
+	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token: it comes with the watch on our node
+		m, out.Do = m.unwatch()
 	default:
 		m, out = m.first()
 		if p.Announce {
@@ -616,11 +632,14 @@ func (m Machine) wait(p Position) (Machine, Effects) {
 	var out Effects
 	// Who was found to have announced itself says nothing more before it goes: so all
 	// are watched, until somebody else is nearest.
+	m, more := m.accompany(p.Beside, &out)
 	if p.Watch != m.target && p.Watch != m.instead {
-		m, out.Do = m.unwatch()
+		var e []Effect
+		m, e = m.unwatchTarget()
 		m.target = p.Watch
-		out.Do = append(out.Do, watchTarget{m.attempt, m.target})
+		out.Do = append(append(out.Do, e...), watchTarget{m.attempt, m.target})
 	}
+	out.Do = append(out.Do, more...)
 	m.heir = p.Heir
 	m, out.Emit = m.behind(p.Ahead)
 	return m, out
@@ -635,7 +654,39 @@ func (m Machine) behind(ahead int) (Machine, []Event) {
 	return m, []Event{Waiting{ahead}}
 }
 
+// accompany has the nodes watched beside the target, and no others: what ends is added to out,
+// what begins is returned.
+func (m Machine) accompany(nodes []string, out *Effects) (Machine, []Effect) {
+	var begin []Effect
+	before := m.beside
+	m.beside = ""
+	for node := range strings.SplitSeq(before, "/") {
+		if node != "" && !slices.Contains(nodes, node) {
+			out.Do = append(out.Do, unwatchTarget{m.attempt, Target{Node: node}})
+		}
+	}
+	for _, node := range nodes {
+		if m.beside += node + "/"; !strings.Contains("/"+before, "/"+node+"/") {
+			begin = append(begin, watchTarget{m.attempt, Target{Node: node}})
+		}
+	}
+	return m, begin
+}
+
+// accompanied reports whether the target is watched beside another.
+func (m Machine) accompanied(t Target) bool {
+	return t.Until == Gone && strings.Contains("/"+m.beside, "/"+t.Node+"/")
+}
+
+// unwatch ends what is watched beside our node.
 func (m Machine) unwatch() (Machine, []Effect) {
+	var out Effects
+	m, _ = m.accompany(nil, &out)
+	m, e := m.unwatchTarget()
+	return m, append(out.Do, e...)
+}
+
+func (m Machine) unwatchTarget() (Machine, []Effect) {
 	if m.target == (Target{}) {
 		return m, nil
 	}
@@ -688,6 +739,9 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 			return m.gone(in.target) // a node of that name, but not ours
 		}
 		m.czxid, m.owned = in.czxid, true
+		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
+			return m.look()
+		}
 	case in.target != m.target || !m.standing():
 	case in.target.Until == Claim:
 		if m.Holding() && in.czxid != m.token && !m.lessened {
@@ -696,13 +750,18 @@ func (m Machine) watched(in watched) (Machine, Effects) {
 	case in.target.Until == Members: // what has changed before is not told
 		return m.look()
 	case in.announced:
-		m, e := m.unwatch()
-		m.target, m.instead = Target{Until: Members}, in.target
-		return m, do(append(e, watchTarget{m.attempt, m.target})...)
+		return m.watchMembers(in.target)
 	default:
 		m.kin = in.owner == m.session
 	}
 	return m, Effects{}
+}
+
+// watchMembers has the machine told of all members, in the place of one that says no more.
+func (m Machine) watchMembers(of Target) (Machine, Effects) {
+	m, e := m.unwatchTarget()
+	m.target, m.instead = Target{Until: Members}, of
+	return m, do(append(e, watchTarget{m.attempt, m.target})...)
 }
 
 func (m Machine) gone(target Target) (Machine, Effects) {
@@ -712,6 +771,9 @@ func (m Machine) gone(target Target) (Machine, Effects) {
 		m.without = true // by ourselves, or not: the answer will tell
 	case target == Target{Node: m.node}:
 		return m.vanish()
+	case m.accompanied(target):
+		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.Node+"/", "/", 1), "/")
+		return m.look()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched
 		return m.fail(m.deleted())
@@ -787,7 +849,9 @@ func (m Machine) resume() (Machine, Effects) {
 		return m.look()
 	case m.Holding() && m.suspended:
 		m.suspended = false
-		return m, Effects{Emit: []Event{Resumed{}}}
+		m, out := m.look() // others may stand there by another layout since
+		out.Emit = []Event{Resumed{}}
+		return m, out
 	}
 	return m, Effects{}
 }
@@ -850,10 +914,10 @@ func (m Machine) notChanged(err error) (Machine, Effects) {
 	switch {
 	case errors.Is(err, session.ErrNoNode) && !m.suspect && !m.rule.Claims(): // nor has an earlier one been done
 		return m.vanish()
-	case m.without, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+	case m.without, session.InDoubt(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		m.unclear = true
 		return m.look()
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m, do(changeNode{m.attempt, m.node, m.to})
 	}
 	e := answer{m.attempt, m.reply, err}
@@ -862,9 +926,10 @@ func (m Machine) notChanged(err error) (Machine, Effects) {
 }
 
 // failed follows the failure of e. What ended with its session is forgotten:
-// the session tells us of its end.
+// the session tells us of its end. What passes is done again at once: if the server was busy,
+// the answer has come after a pause.
 func (m Machine) failed(e Effect, err error) (Machine, Effects) {
-	if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed) {
+	if session.Over(err) {
 		return m, Effects{}
 	}
 	switch e := e.(type) {
@@ -896,17 +961,16 @@ func (m Machine) failed(e Effect, err error) (Machine, Effects) {
 			return m.notChanged(err)
 		}
 	case announce:
-		lost := errors.Is(err, session.ErrUnknownOutcome) || errors.Is(err, session.ErrDisconnected)
-		if lost && m.Holding() && e.node == m.node {
+		if session.Passing(err) && m.Holding() && e.node == m.node {
 			return m, do(e)
 		}
-	case ask, unwatchTarget, withdrawNode, withdrawAll, answer: // do not fail
+	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 	return m, Effects{}
 }
 
 func (m Machine) notInspected(err error) (Machine, Effects) {
-	if errors.Is(err, session.ErrDisconnected) {
+	if session.Passing(err) {
 		return m.inspect()
 	}
 	return m.fail(err)
@@ -916,7 +980,7 @@ func (m Machine) notMade(err error) (Machine, Effects) {
 	switch {
 	case errors.Is(err, session.ErrNodeExists): // by somebody else, who may have put data in it
 		return m.inspect()
-	case errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m.make()
 	}
 	return m.fail(err)
@@ -924,10 +988,10 @@ func (m Machine) notMade(err error) (Machine, Effects) {
 
 func (m Machine) notJoined(plain bool, err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome):
+	case session.InDoubt(err):
 		m.state = recovering
 		return m.look()
-	case errors.Is(err, session.ErrDisconnected): // never sent
+	case session.Passing(err): // never sent
 		return m.join()
 	case errors.Is(err, session.ErrNoNode):
 		return m.make()
@@ -943,8 +1007,10 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 	switch {
 	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
 		return m, Effects{}
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m.look()
+	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
+		return m, Effects{} // until what is awaited has happened
 	case !errors.Is(err, session.ErrNoNode):
 		return m.fail(err)
 	case m.state == recovering:
@@ -956,10 +1022,15 @@ func (m Machine) notListed(err error) (Machine, Effects) {
 
 func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
 	switch {
-	case !m.standing() || target != Target{Node: m.node} && target != m.target:
+	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
 		return m, Effects{}
-	case !errors.Is(err, session.ErrNoNode):
+	case errors.Is(err, session.ErrNoNode):
+	case target == Target{Node: m.node}, target.Until == Members, target.Until == Claim:
 		return m.fail(err)
+	case m.accompanied(target): // the predecessor's news will do
+		return m, Effects{}
+	default: // another's node that may not be read, or is too large: the names of the members tell when it is gone
+		return m.watchMembers(target)
 	}
 	m.heir = false // it was gone before it was watched: no event, no grant
 	return m.gone(target)
@@ -967,9 +1038,9 @@ func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
 
 func (m Machine) notClaimed(e claim, err error) (Machine, Effects) {
 	switch {
-	case errors.Is(err, session.ErrUnknownOutcome):
+	case session.InDoubt(err):
 		return m, do(claim{e.attempt, e.node, true})
-	case errors.Is(err, session.ErrDisconnected):
+	case session.Passing(err):
 		return m, do(e)
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists),
 		errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):

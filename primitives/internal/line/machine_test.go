@@ -327,7 +327,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "waits for nothing"
 	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
-	case next.listing && next.state != waiting && next.state != recovering && !next.unclear && !next.rule.Lists() && !next.Ended():
+	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.unclear && !next.rule.Lists() && !next.Ended():
 		return "forgot that it asked for a list"
 	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.standing() && !withdraws(out) && !ends(in):
 		return "leaves its claim behind"
@@ -605,7 +605,15 @@ func TestDangers(t *testing.T) {
 		{danger: "leaving while the parent of a doubtful node is made", before: append(slices.Clone(suspect), failed{create, session.ErrNoNode}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
 
 		{danger: "own node missing is never a grant", before: behind, in: listed{at, Sight{Names: nil}}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "no grant without a token", before: []Input{hello, joined{at, own, 0, 0, ""}}, in: listed{at, Sight{Names: []string{own}}}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "no grant without a token, which no list brings", before: []Input{hello, joined{at, own, 0, 0, ""}}, in: listed{at, Sight{Names: []string{own}}}, state: waiting},
+		{danger: "the token comes later than the list", before: []Input{hello, joined{at, own, 0, 0, ""}, listed{at, Sight{Names: []string{own}}}}, in: mine, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "nor is a neighbour watched then that need not be waited for", before: []Input{hello, joined{at, own, 0, 0, ""}, listed{at, Sight{Names: []string{a, own}}}, heard{session.Resumed{}}}, in: listed{at, Sight{Names: []string{own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}}},
+		{danger: "the token comes while the line is listed", before: []Input{hello, joined{at, own, 0, 0, ""}}, in: mine, state: waiting},
+
+		{danger: "busy: the parent is inspected again", cold: true, before: []Input{hello}, in: failed{inspectParent{at, true}, session.ErrBusy}, state: preparing, do: []Effect{inspectParent{at, true}}},
+		{danger: "busy: the parent is made again", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrBusy}, state: preparing, do: []Effect{makeParent{at}}},
+		{danger: "busy: the node may have been created", before: []Input{hello}, in: failed{create, session.ErrBusy}, state: recovering, do: []Effect{listParent{at}}},
+		{danger: "busy: the line is listed again", before: behind, in: failed{listParent{at}, session.ErrBusy}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "first in line", before: behind, in: listed{at, Sight{Names: []string{own, "x-lock-0000000006", "config"}}}, state: held, emit: "acquired"},
 		{danger: "second in line", before: behind, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
 		{danger: "third in line watches the one ahead of the one ahead", before: behind, in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
@@ -627,7 +635,12 @@ func TestDangers(t *testing.T) {
 		{danger: "a list that nobody asked for", before: heir, in: listed{at, Sight{Names: nil}}, state: waiting},
 		{danger: "the parent is gone and our node with it", before: behind, in: failed{listParent{at}, session.ErrNoNode}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
 		{danger: "we may not look", before: behind, in: failed{listParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
-		{danger: "we may not watch the one ahead", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "we may not watch the one ahead", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, Target{Until: Members}}}},
+		{danger: "nor who else is there", before: append(slices.Clone(heir), failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}), in: failed{watchTarget{at, Target{Until: Members}}, session.ErrNoAuth}, state: leaving, do: []Effect{unwatchTarget{at, Target{Until: Members}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "a list is too long, and what is awaited may still happen", before: append(slices.Clone(heir), heard{session.Resumed{}}), in: failed{listParent{at}, session.ErrTooLarge}, state: waiting},
+		{danger: "a list is too long, and nothing else is awaited", before: behind, in: failed{listParent{at}, session.ErrTooLarge}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "a contender of another layout", before: behind, in: listed{at, Sight{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
+		{danger: "and complains of one of another layout", before: append(slices.Clone(holder), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: held, do: []Effect{complain{at, OtherLayout("0123456789abcdef0123456789abcdef__lock__0000000001").Error()}}},
 		{danger: "the failure of a watch that was given up", before: heir, in: failed{watchTarget{at, deletion(b)}, session.ErrNoAuth}, state: waiting},
 
 		{danger: "a waiter whose node was deleted stands in line again", before: heir, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
@@ -656,7 +669,7 @@ func TestDangers(t *testing.T) {
 		{danger: "the holder's session is closed", before: holder, in: heard{session.Closed{}}, state: ended, emit: "lost"},
 		{danger: "the holder is cut off", before: holder, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
 		{danger: "and cut off again", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Suspended{}}, state: held},
-		{danger: "and back", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: held, emit: "resumed"},
+		{danger: "and back", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: held, do: []Effect{listParent{at}}, emit: "resumed"},
 		{danger: "back without having been away", before: holder, in: heard{session.Resumed{}}, state: held},
 
 		{danger: "a waiter leaves", before: heir, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}},
@@ -742,7 +755,7 @@ func TestDangersOfReaders(t *testing.T) {
 		{danger: "a create of unknown outcome: the list will tell", before: []Input{hello}, in: failed{create, unknown}, state: recovering},
 		{danger: "unless it is lost as well", before: []Input{hello, failed{create, unknown}}, in: failed{list, session.ErrDisconnected}, state: recovering, do: []Effect{list}},
 		{danger: "our node is found", before: []Input{hello, failed{create, unknown}}, in: seen(own, w), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
-		{danger: "no grant without a token", before: []Input{hello, failed{create, unknown}, seen(own)}, in: seen(own), state: waiting, do: []Effect{list}},
+		{danger: "no grant without a token", before: []Input{hello, failed{create, unknown}, seen(own)}, in: seen(own), state: waiting},
 		{danger: "our node is not found", before: []Input{hello, failed{create, unknown}}, in: seen(w), state: joining, do: []Effect{create, list}},
 	} {
 		row.check(t, reader)
@@ -901,6 +914,7 @@ func TestDangersOfClaims(t *testing.T) {
 		{danger: "to be first is not enough", before: claims[:1], in: joined{at, own, 7, 1, ""}, state: claiming, do: []Effect{ask, watchTarget{at, deletion(own)}}},
 		{danger: "the claim is the grant, and is watched", before: claims, in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquired"},
 		{danger: "the reply is lost: claim again, knowing that", before: claims, in: failed{ask, unknown}, state: claiming, do: []Effect{check}},
+		{danger: "busy: claim again, knowing that it may be done", before: claims, in: failed{ask, session.ErrBusy}, state: claiming, do: []Effect{check}},
 		{danger: "and that was not sent", before: then(claims, failed{ask, unknown}), in: failed{check, session.ErrDisconnected}, state: claiming, do: []Effect{check}},
 		{danger: "it was not sent", before: claims, in: failed{ask, session.ErrDisconnected}, state: claiming, do: []Effect{ask}},
 		{danger: "what we know is out of date", before: claims, in: failed{ask, session.ErrBadVersion}, state: waiting, do: []Effect{listParent{at}}},

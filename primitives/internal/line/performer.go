@@ -100,6 +100,7 @@ func (p *Performer) begin(s client.Session, r *Recipe) {
 // Begin has the machine told what becomes of the session, which waits for ended before
 // it ends itself.
 func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
+	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
 	p.owned.Follow(p.session, func(ev session.Event) {
 		if c, ok := ev.(session.Connected); ok {
 			p.depend(c.Epoch, tell)
@@ -107,6 +108,9 @@ func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
 		tell(heard{ev})
 	}, ended)
 }
+
+// reliance is the key of what [session.Session.Rely] returns.
+type reliance struct{}
 
 // depend has the machine told of changes of what its rule depends on: before it asks for
 // anything, so that it has heard of whatever happens after what it reads.
@@ -170,20 +174,19 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 			reply(claimed{e.attempt, zxid}, err)
 		})
 	case changeNode:
-		if p.Change != nil {
-			p.Change(p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
-			return
+		change := p.Change
+		if change == nil {
+			change = exchange
 		}
-		requests.Multi([]session.Op{
-			session.CreateOp(session.Join(p.Dir, e.to), p.Data, session.Ephemeral),
-			session.DeleteOp(session.Join(p.Dir, e.from), session.AnyVersion),
-		}, func(_ []session.OpResult, err error) { reply(changed{e.attempt}, err) })
+		change(p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
 	case announce:
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
 	case ask:
 		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+	case complain:
+		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
@@ -191,6 +194,39 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case answer:
 		e.reply.Give(e.err)
 	}
+}
+
+// exchange makes the node to in place of the node from.
+func exchange(r *Recipe, requests client.Async, from, to string, answer func(error)) {
+	r.Carry(requests, from, func(data []byte, version int32, written func()) {
+		requests.Multi([]session.Op{
+			session.CreateOp(session.Join(r.Dir, to), data, session.Ephemeral),
+			session.DeleteOp(session.Join(r.Dir, from), version),
+		}, func(_ []session.OpResult, err error) {
+			if errors.Is(err, session.ErrBadVersion) {
+				written()
+				return
+			}
+			answer(err)
+		})
+	}, answer)
+}
+
+// Carry calls try with the data and the version that the contender's node was created with, and
+// when that says that the node was written to, with those that it has now: so a mark of
+// revocation that a node carries is carried on. It answers if the node cannot be read.
+func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
+	var again func()
+	again = func() {
+		requests.Get(session.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
+			if err != nil {
+				answer(err)
+				return
+			}
+			try(data, stat.Version, again)
+		})
+	}
+	try(r.Data, 0, again)
 }
 
 func (p *Performer) inspect(requests client.Async, isNew bool, answer func(exists, empty bool, err error)) {
@@ -338,7 +374,6 @@ func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, 
 			p.mark(e, r.Data, tell)
 		case e.target.Until == Changed, r.Stat.Czxid != in.czxid:
 			tell(gone(e))
-			p.owned.Cancel(e.target)
 		default:
 			p.mark(e, r.Data, tell)
 		}
@@ -378,4 +413,15 @@ func (p *Performer) withdraw(requests client.Async, node, prefix string, answer 
 	default:
 		requests.WithdrawAll(p.Dir, prefix, answer)
 	}
+}
+
+// MakeContainer makes a container, where the server has them.
+func MakeContainer(requests client.Async, path, data string, answer func(error)) {
+	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
+		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
+			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
+			return
+		}
+		answer(err)
+	})
 }

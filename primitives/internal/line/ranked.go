@@ -28,25 +28,30 @@ type Ranked struct {
 	Kind     Kind
 	Priority int
 	Preempt  bool // ask holders of lower priority to leave
-
-	// Foreign, if not nil, are the grammars of others who must not contend for the same.
-	Foreign *[]*Grammar
 }
 
 // A Standing is who holds: what a [Ranked] reads beside the names.
 type Standing struct {
 	Holder  string   // who excludes everybody; "" if there is none
+	Former  string   // who has excluded everybody last
 	Readers []string // who share
 }
 
 // String returns what is to be the Data of a [Sight].
 func (s Standing) String() string {
-	return strings.Join(append([]string{s.Holder}, s.Readers...), "\n")
+	return strings.Join(append([]string{s.Holder, s.Former}, s.Readers...), "\n")
 }
 
 func parseStanding(data string) Standing {
-	all := strings.Split(data, "\n")
-	return Standing{Holder: all[0], Readers: all[1:]}
+	all := strings.SplitN(data, "\n", 3)
+	s := Standing{Holder: all[0]}
+	if len(all) > 1 {
+		s.Former = all[1]
+	}
+	if len(all) > 2 {
+		s.Readers = strings.Split(all[2], "\n")
+	}
+	return s
 }
 
 // A Rank is the name of a contender in a line with priorities.
@@ -162,8 +167,8 @@ func (r Ranked) Locate(s Sight, own, guid string) Position {
 		c, ok := ParseRank(name)
 		switch {
 		case !ok:
-			if r.foreign(name) {
-				p.Err = fmt.Errorf("%w: there is %s", ErrLayout, name)
+			if IsContender(name) {
+				p.Err = OtherLayout(name)
 			}
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
@@ -195,8 +200,11 @@ func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
 			p.Ask = append(p.Ask, holder)
 		}
 	}
-	if standing.Holder != "" && standing.Holder != me.Name {
+	switch {
+	case standing.Holder != "" && standing.Holder != me.Name:
 		mind(standing.Holder, HolderNode)
+	case standing.Holder == "" && standing.Former != me.Name && slices.Contains(names, standing.Former):
+		mind(standing.Former, standing.Former) // an operator has deleted what it claimed, which it may not have heard yet
 	}
 	if r.Kind == Read {
 		return
@@ -217,10 +225,3 @@ const (
 
 // shares reports whether we need not wait for a contender at all.
 func (r Ranked) shares(c Rank) bool { return r.Kind == Read && c.Kind == Read }
-
-func (r Ranked) foreign(name string) bool {
-	return r.Foreign != nil && slices.ContainsFunc(*r.Foreign, func(g *Grammar) bool {
-		_, ok := g.Parse(name)
-		return ok
-	})
-}

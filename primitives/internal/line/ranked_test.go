@@ -86,13 +86,13 @@ func TestRankedOrder(t *testing.T) {
 }
 
 func TestRankedLocate(t *testing.T) {
-	others := []*Grammar{exclusive.Grammar}
 	for _, row := range []struct {
 		danger  string
 		own     string
 		others  []string
 		holder  string
 		readers []string
+		former  string
 		preempt bool
 		ahead   int
 		watch   string
@@ -114,6 +114,11 @@ func TestRankedLocate(t *testing.T) {
 		{danger: "who holds and is nobody", own: "me 0 w5", holder: "rubbish", preempt: true, ahead: 1, watch: "holder"},
 		{danger: "our own claim does not stop us", own: "me 0 w5", holder: "me 0 w5"},
 		{danger: "nor that of a reader", own: "me 0 r5", readers: []string{"me 0 r5"}},
+		{danger: "what it has claimed was deleted, and it does not know yet", own: "me 0 w5", others: []string{"c -1 w1"}, former: "c -1 w1", ahead: 1, watch: "c -1 w1"},
+		{danger: "a reader minds that, too", own: "me 0 r5", others: []string{"c -1 w1"}, former: "c -1 w1", ahead: 1, watch: "c -1 w1"},
+		{danger: "who has held is gone", own: "me 0 w5", others: []string{"d -1 w2"}, former: "c -1 w1"},
+		{danger: "another holds since", own: "me 0 w5", others: []string{"c -1 w1", "d -1 w2"}, holder: "d -1 w2", former: "c -1 w1", ahead: 1, watch: "holder"},
+		{danger: "we have held", own: "me 0 w5", former: "me 0 w5"},
 		{danger: "foreign children", own: "me 0 w5", others: []string{"holder", "readers", "config"}},
 
 		{danger: "asked: who is worth less", own: "me 0 w5", others: []string{"c -1 w1"}, holder: "c -1 w1", preempt: true, ahead: 1, watch: "holder", ask: []string{"c -1 w1"}},
@@ -126,14 +131,14 @@ func TestRankedLocate(t *testing.T) {
 	} {
 		own := ranked(row.own)
 		me, _ := ParseRank(own)
-		r := Ranked{Kind: me.Kind, Priority: me.Priority, Preempt: row.preempt, Foreign: &others}
+		r := Ranked{Kind: me.Kind, Priority: me.Priority, Preempt: row.preempt}
 		watch := ranked(strings.TrimPrefix(row.watch, "readers/"))
 		if watch != row.watch && strings.HasPrefix(row.watch, "readers/") {
 			watch = "readers/" + watch
 		}
 		p := r.Locate(Sight{
 			Names: append(rankedAll(row.others...), own),
-			Data:  Standing{ranked(row.holder), rankedAll(row.readers...)}.String(),
+			Data:  Standing{Holder: ranked(row.holder), Former: ranked(row.former), Readers: rankedAll(row.readers...)}.String(),
 		}, own, rankedGUID("me"))
 		if !p.Present || p.Ahead != row.ahead || p.Watch != (Target{Node: watch}) || !slices.Equal(p.Ask, rankedAll(row.ask...)) && len(row.ask) > 0 || len(row.ask) != len(p.Ask) || p.Err != nil {
 			t.Errorf("%s: %+v", row.danger, p)
@@ -144,9 +149,9 @@ func TestRankedLocate(t *testing.T) {
 // Who stands in line in one layout refuses those of others, and takes back what a create of
 // unknown outcome has left.
 func TestRankedRefuses(t *testing.T) {
-	others, own := []*Grammar{exclusive.Grammar}, ranked("me 0 w5")
+	own := ranked("me 0 w5")
 	theirs := Published(actorID(3)) + "lock-0000000001"
-	r := Ranked{Kind: Write, Foreign: &others}
+	r := Ranked{Kind: Write}
 	if p := r.Locate(Sight{Names: []string{own, theirs}}, own, rankedGUID("me")); !errors.Is(p.Err, ErrLayout) {
 		t.Errorf("%+v", p)
 	}

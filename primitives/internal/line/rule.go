@@ -1,9 +1,6 @@
 package line
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // A Rule says how the contenders of one path are named, and who of them has to wait for
 // whom. Its values are compared.
@@ -54,6 +51,7 @@ type Position struct {
 	Present  bool     // the contender is in line
 	Ahead    int      // how many others have to go first; 0 if it is our turn
 	Watch    Target   // what to watch while it is not
+	Beside   []string // nodes beside that whose deletion may make it our turn at once
 	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
 	Announce bool     // somebody behind waits for the news that it is our turn
 	Ask      []string // nodes of holders who are to leave, because we are next and may ask them
@@ -144,8 +142,8 @@ func (f First) Locate(s Sight, own, guid string) Position {
 		}
 		c, ok := f.Parse(name)
 		switch _, ranked := ParseRank(name); {
-		case ranked:
-			p.Err = fmt.Errorf("%w: there is %s", ErrLayout, name)
+		case ranked, !ok && IsContender(name):
+			p.Err = OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)

@@ -3,6 +3,7 @@
 package owned
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -140,6 +141,18 @@ func (s *Set) Answer(err error, f func()) {
 	f()
 }
 
+// Wait pauses after an error as [Set.Answer] does. It returns the cause if ctx ends first.
+func (s *Set) Wait(ctx context.Context, err error) error {
+	over := make(chan struct{})
+	s.Answer(err, func() { close(over) })
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 func (s *Set) rest(err error) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,5 +172,23 @@ func (s *Set) End() {
 	s.mu.Unlock()
 	for _, i := range items {
 		i.thing.Cancel()
+	}
+}
+
+// Remove removes nodes, and returns nil when they are gone. It returns the error if that is
+// refused, and the cause if ctx ends first, after which nothing more is removed.
+func Remove(ctx context.Context, s *session.Session, r session.Removal) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	answer := make(chan error, 1)
+	r.Impatient = true
+	cancel := r.Begin(s.Async(0), func(err error) { answer <- err })
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		cancel()
+		return context.Cause(ctx)
 	}
 }

@@ -1,6 +1,8 @@
 package zkmodel
 
 import (
+	"strings"
+
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -10,25 +12,76 @@ import (
 type job struct {
 	session.Removal
 	requests  requests
-	answer    func(error)
+	done      func(error)
 	since     int64 // the zxid when the first deletion of any node was made, if it has failed; or 0
-	cancelled bool
+	cancelled *bool
 }
 
 // Remove implements [client.Async].
 func (a requests) Remove(r session.Removal, answer func(error)) (cancel func()) {
-	j := &job{Removal: r, requests: a, answer: answer}
-	if r.Is == nil && r.Says == nil && r.Guard == "" {
+	cancelled := false
+	a.begin(r, &cancelled, answer)
+	return func() { cancelled = true }
+}
+
+func (a requests) begin(r session.Removal, cancelled *bool, done func(error)) {
+	j := &job{Removal: r, requests: a, done: done, cancelled: cancelled}
+	switch {
+	case r.Prefix != "":
+		j.list()
+	case r.Is == nil && r.Says == nil && r.Guard == "":
 		j.delete(session.AnyVersion)
-	} else {
+	default:
 		j.look()
 	}
-	return func() { j.cancelled = true }
+}
+
+// end goes on with what is to be removed afterwards.
+func (j *job) end(err error) {
+	if err != nil || j.Then == nil {
+		j.done(err)
+		return
+	}
+	then := *j.Then
+	then.Impatient = j.Impatient
+	j.requests.begin(then, j.cancelled, j.done)
+}
+
+// list removes the children with the prefix.
+func (j *job) list() {
+	if *j.cancelled {
+		return
+	}
+	j.requests.ask(&request{kind: readChildren, path: j.Path, prefix: j.Prefix, answer: func(r result) {
+		if r.err != nil {
+			j.again(r.err, j.list)
+			return
+		}
+		left, found := 1, false
+		gone := func(error) {
+			if left--; left > 0 {
+				return
+			}
+			if found {
+				j.list()
+				return
+			}
+			j.end(nil)
+		}
+		for _, name := range r.names {
+			if strings.HasPrefix(name, j.Prefix) {
+				left++
+				found = true
+				j.requests.begin(session.Removal{Path: session.Join(j.Path, name)}, j.cancelled, gone)
+			}
+		}
+		gone(nil)
+	}})
 }
 
 func (j *job) look() {
 	switch {
-	case j.cancelled:
+	case *j.cancelled:
 	case j.Guard == "":
 		j.read(nil)
 	default:
@@ -46,7 +99,7 @@ func (j *job) look() {
 }
 
 func (j *job) read(guard *session.Stat) {
-	if !j.cancelled {
+	if !*j.cancelled {
 		j.requests.Get(j.Path, func(data []byte, stat *session.Stat, err error) { j.found(data, stat, guard, err) })
 	}
 }
@@ -54,11 +107,11 @@ func (j *job) read(guard *session.Stat) {
 func (j *job) found(data []byte, stat, guard *session.Stat, err error) {
 	const youngest = 1
 	switch {
-	case j.cancelled:
+	case *j.cancelled:
 	case err != nil:
 		j.again(err, j.look)
 	case j.Is != nil && !j.Is(stat), j.Says != nil && !j.Says(data), j.since != 0 && stat.Czxid > j.since:
-		j.answer(nil)
+		j.end(nil)
 	case guard != nil:
 		j.requests.Multi([]session.Op{session.CheckOp(j.Guard, guard.Version), session.DeleteOp(j.Path, session.AnyVersion)},
 			func(_ []session.OpResult, err error) { j.again(err, j.look) })
@@ -70,7 +123,7 @@ func (j *job) found(data []byte, stat, guard *session.Stat, err error) {
 			case err != nil:
 				j.again(err, j.look)
 			case now.Czxid != stat.Czxid:
-				j.answer(nil)
+				j.end(nil)
 			default:
 				j.found(data, now, nil, nil)
 			}
@@ -81,7 +134,7 @@ func (j *job) found(data []byte, stat, guard *session.Stat, err error) {
 }
 
 func (j *job) delete(version int32) {
-	if j.cancelled {
+	if *j.cancelled {
 		return
 	}
 	first := j.requests.s.w.zxid
@@ -100,13 +153,15 @@ func (j *job) delete(version int32) {
 
 func (j *job) again(err error, try func()) {
 	switch {
-	case j.cancelled:
+	case *j.cancelled:
+	case j.Impatient && j.requests.over(err):
+		j.end(err)
 	case err == nil, is(err, session.ErrNoNode), j.requests.over(err):
-		j.answer(nil)
+		j.end(nil)
 	case is(err, session.ErrDisconnected, session.ErrUnknownOutcome, session.ErrExpired, session.ErrBadVersion):
 		try()
 	case j.Impatient && !session.Passing(err):
-		j.answer(err)
+		j.end(err)
 	default:
 		j.requests.s.After(pause, try)
 	}

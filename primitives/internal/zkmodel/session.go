@@ -2,8 +2,8 @@ package zkmodel
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -129,6 +129,12 @@ func (s *Session) SetWarm(path string, warm bool) {
 // Fits implements [client.Session].
 func (*Session) Fits(...session.Op) error { return nil }
 
+// Rely implements [client.Session].
+func (*Session) Rely() (release func()) { return func() {} }
+
+// Logger implements [client.Session].
+func (*Session) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // Observer implements [client.Session].
 func (*Session) Observer() session.Observer { return session.NopObserver{} }
 
@@ -158,8 +164,7 @@ type request struct {
 	path   string // that is read
 	ops    []op   // that are done
 	single bool   // it is no transaction
-	dir    string // of a janitor's list: what it looks for
-	prefix string
+	prefix string // of a janitor's list: what it looks for
 	entry  *entry // of a watch that it plants
 	act    *activity
 	answer func(result)
@@ -298,39 +303,7 @@ func (a requests) Withdraw(path string, answer func()) {
 
 // WithdrawAll implements [client.Async].
 func (a requests) WithdrawAll(dir, prefix string, answer func()) {
-	again := func() { a.WithdrawAll(dir, prefix, answer) }
-	a.ask(&request{kind: readChildren, path: dir, dir: dir, prefix: prefix, answer: func(r result) {
-		switch {
-		case is(r.err, session.ErrNoNode), a.over(r.err):
-			answer()
-			return
-		case is(r.err, session.ErrDisconnected, session.ErrExpired):
-			again()
-			return
-		case r.err != nil:
-			a.s.After(pause, again)
-			return
-		}
-		left, found := 1, false
-		gone := func(error) {
-			if left--; left > 0 {
-				return
-			}
-			if !found {
-				answer()
-				return
-			}
-			again()
-		}
-		for _, name := range r.names {
-			if strings.HasPrefix(name, prefix) {
-				left++
-				found = true
-				a.Remove(session.Removal{Path: session.Join(dir, name)}, gone)
-			}
-		}
-		gone(nil)
-	}})
+	a.Remove(session.Removal{Path: dir, Prefix: prefix}, func(error) { answer() })
 }
 
 // After implements [client.Async].

@@ -380,7 +380,7 @@ func (w *World) settleLate(id int64, looks *request) {
 	w.lates = slices.DeleteFunc(w.lates, func(l late) bool {
 		return l.id == id && slices.ContainsFunc(l.ops, func(o op) bool {
 			dir, name := session.Split(o.path)
-			return o.kind == opCreate && dir == looks.dir && strings.HasPrefix(name, looks.prefix)
+			return o.kind == opCreate && dir == looks.path && strings.HasPrefix(name, looks.prefix)
 		})
 	})
 }

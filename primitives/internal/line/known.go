@@ -1,0 +1,81 @@
+package line
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is what is known of the lines of others: how contenders are named by the layouts
+// of this library, of ZooKeeper's recipes, of Curator and of kazoo.
+//
+//	lock-, read-, write-       the published recipes; the first of them Curator's mutex too
+//	__READ__, __WRIT__         Curator's read-write lock
+//	latch-                     Curator's LeaderLatch
+//	__lock__, __rlock__        kazoo's locks and election
+//	n_                         our elections, and ZooKeeper's
+//	lease-                     our semaphores, and Curator's
+//	x-<session>-               ZooKeeper's WriteLock
+//	<32 hexadecimal digits>    kazoo's semaphore
+
+// known are the grammars of all these, but for the last three.
+//
+//nolint:gochecknoglobals // they are constant
+var known = []Grammar{
+	{Separated: true, Marks: []Mark{
+		{Text: "lock-"},
+		{Text: "read-"},
+		{Text: "write-"},
+		{Text: "__READ__"},
+		{Text: "__WRIT__"},
+		{Text: "latch-"},
+		{Text: "n_"},
+	}},
+	{Marks: []Mark{{Text: "__lock__"}, {Text: "__rlock__"}}},
+}
+
+// IsContender reports whether a name is that of a contender in a line of any known layout.
+func IsContender(name string) bool {
+	for i := range known {
+		if _, ok := known[i].Parse(name); ok {
+			return true
+		}
+	}
+	_, _, leases := ParseLease(name)
+	return leases || isWriteLock(name) || isKazooLease(name)
+}
+
+func isWriteLock(name string) bool {
+	rest, begins := strings.CutPrefix(name, "x-")
+	i := strings.Index(strings.TrimPrefix(rest, "-"), "-") // the id of a session may be negative
+	if !begins || i <= 0 {
+		return false
+	}
+	i += len(rest) - len(strings.TrimPrefix(rest, "-"))
+	_, ok := ParseNumber(rest[i+1:])
+	return ok && isHex(strings.TrimPrefix(rest[:i], "-"))
+}
+
+func isKazooLease(name string) bool { return len(name) == 32 && isHex(name) }
+
+func isHex(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) < 0
+}
+
+// OtherLayout is the error of who finds a contender by a layout that its own does not exclude.
+func OtherLayout(name string) error { return fmt.Errorf("%w: there is %s", ErrLayout, name) }
+
+// Vacant tells whether nobody contends among the children of the node at path, which is not the
+// line but above it: else it is [ErrLayout]. Children of which theirs is true belong to others too.
+func Vacant(requests client.Async, path string, theirs func(name string) bool, answer func(error)) {
+	requests.Children(path, func(names []string, _ *session.Stat, err error) {
+		i := slices.IndexFunc(names, func(name string) bool { return IsContender(name) || theirs(name) })
+		if err == nil && i >= 0 {
+			err = OtherLayout(names[i])
+		}
+		answer(err)
+	})
+}

@@ -1,0 +1,156 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// throttled is the code with which a busy server answers.
+const throttled = -127
+
+// TestCloseDuringDowngrade: a writer that is closed while its downgrade begins leaves nothing.
+func TestCloseDuringDowngrade(t *testing.T) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
+		t.Run(layout.String(), func(t *testing.T) {
+			inRoomWith(t, zktest.Config{InProcess: true, Latency: time.Millisecond}, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				opts := &lock.Options{Layout: layout}
+				l, err := lock.AcquireWrite(t.Context(), all[0], "/l", opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				_ = l.Downgrade(ctx) // it goes on
+				l.Close()
+				<-time.After(time.Second)
+				if names := remains(t, all[1], "/l"); len(names) > 0 {
+					t.Errorf("after Close there are %q", names)
+				}
+				w, err := lock.TryAcquireWrite(t.Context(), all[1], "/l", opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Close()
+			})
+		})
+	}
+}
+
+// TestNoListsWithoutToken: a contender that waits for its token, because the read of its node is
+// throttled, does not list the line meanwhile.
+func TestNoListsWithoutToken(t *testing.T) {
+	inRoomWith(t, zktest.Config{InProcess: true, Latency: time.Millisecond}, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ensure(t, all[0], "/l", []byte("somebody's data")) // so that the create tells no czxid
+		for range 12 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, throttled)
+		}
+		srv.ResetRequests()
+		l, err := lock.Acquire(t.Context(), all[0], "/l", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := srv.Requests()[zktest.OpGetChildren2]; n > 2 {
+			t.Errorf("%d lists", n)
+		}
+		l.Close()
+	})
+}
+
+// TestPreemptionIsRepeated: a holder is asked to leave, also where a request for that was throttled,
+// and does not lose the lock before.
+func TestPreemptionIsRepeated(t *testing.T) {
+	for name, op := range map[string]zktest.Op{"get": zktest.OpGetData, "set": zktest.OpSetData} {
+		for _, after := range []time.Duration{0, 10 * time.Second} {
+			t.Run(name+" "+after.String(), func(t *testing.T) {
+				inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+					low := standsAt(t, lock.New, all[0], "/l", prior(0))
+					await[lock.Acquired](t, low)
+					for range 5 {
+						srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()}, throttled)
+					}
+					high := standsAt(t, lock.New, all[1], "/l", preempting(5, after))
+					<-low.Revoked()
+					if err := srv.AwaitFault(0); err != nil {
+						t.Fatal(err)
+					}
+					if isClosed(low.Done()) {
+						t.Error("lost before it was asked for")
+					}
+					if after > 0 {
+						<-low.Done()
+					} else {
+						low.Close()
+					}
+					synctest.Wait()
+					if !holds(high) {
+						t.Error("it is free, and nobody has it")
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestNotPreemptedUnasked: a holder that cannot be asked to leave keeps the lock.
+func TestNotPreemptedUnasked(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		low := standsAt(t, lock.New, all[0], "/l", prior(0))
+		await[lock.Acquired](t, low)
+		for range 10 {
+			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData, Path: low.Node()}, -102)
+		}
+		high := standsAt(t, lock.New, all[1], "/l", preempting(5, time.Second))
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if isClosed(low.Revoked()) || isClosed(low.Done()) || holds(high) {
+			t.Errorf("asked: %v; lost: %v", isClosed(low.Revoked()), low.Err())
+		}
+	})
+}
+
+// TestRevokedAndGone: a holder that has gone when the reply to its mark was lost was
+// asked.
+func TestRevokedAndGone(t *testing.T) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Prioritized} {
+		t.Run(layout.String(), func(t *testing.T) {
+			inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				l := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: layout})
+				await[lock.Acquired](t, l)
+				srv.DropReply(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
+				srv.Refuse(true) // until the holder has gone
+				revoked := make(chan error, 1)
+				go func() { revoked <- lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}) }()
+				<-l.Revoked()
+				l.Close()
+				srv.Refuse(false)
+				if err := <-revoked; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestThrottledRevocation: a revocation goes on where its writes are throttled.
+func TestThrottledRevocation(t *testing.T) {
+	for op, skip := range map[zktest.Op]int{zktest.OpSetData: 0, zktest.OpDelete: 0, zktest.OpExists: 0, zktest.OpGetData: 1} { // one lists the holders
+		inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			l := standsAt(t, lock.New, all[0], "/l", nil)
+			await[lock.Acquired](t, l)
+			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Skip: skip}, throttled)
+			if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
+				t.Fatalf("%v: %v", op, err)
+			}
+			if err := srv.AwaitFault(0); err != nil {
+				t.Fatal(err)
+			}
+			<-l.Done()
+		})
+	}
+}

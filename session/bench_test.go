@@ -1,0 +1,226 @@
+//go:build unix && !race
+
+// The race detector changes what everything costs.
+
+package session_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/zkactors/zkactors/session"
+)
+
+const responderVariable = "ZKACTORS_SESSION_RESPONDER"
+
+// TestResponderProcess is not a test: it answers every request at once, in a process of its
+// own, so that what it costs is not counted with the client's.
+func TestResponderProcess(t *testing.T) {
+	if os.Getenv(responderVariable) == "" {
+		t.Skip("there is nobody to answer")
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(listener.Addr())
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go respond(conn)
+		}
+	}()
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+	_ = listener.Close()
+}
+
+// respond answers all requests that have come, with one write.
+func respond(conn net.Conn) {
+	defer func() { _ = conn.Close() }() // nobody is left to be told
+	in := bufio.NewReaderSize(conn, 256<<10)
+	if _, err := receive(in); err != nil {
+		return
+	}
+	hello := binary.BigEndian.AppendUint32(nil, 37)
+	hello = binary.BigEndian.AppendUint64(hello, 10_000) // protocol version 0, and the timeout
+	hello = binary.BigEndian.AppendUint64(hello, 42)
+	hello = binary.BigEndian.AppendUint32(hello, 16)
+	out := append(hello, make([]byte, 17)...)
+	for {
+		if in.Buffered() < 4 {
+			if _, err := conn.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+		request, err := receive(in)
+		if err != nil {
+			return
+		}
+		xid, op := int32At(request, 0), int32At(request, 4)
+		body := 0
+		if op == opExists {
+			body = 68 // a Stat of zeros
+		}
+		if op == opSync {
+			body = 4 // an empty path
+		}
+		out = binary.BigEndian.AppendUint32(out, uint32(replyHeader+body))
+		out = binary.BigEndian.AppendUint32(out, uint32(xid))
+		out = append(out, make([]byte, replyHeader-4+body)...)
+	}
+}
+
+// startResponder returns the address of a responder.
+func startResponder(tb testing.TB) string {
+	tb.Helper()
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestResponderProcess$")
+	cmd.Env = append(os.Environ(), responderVariable+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // whatever it says then
+	})
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(addr)
+}
+
+// A cost is what so many requests took.
+type cost struct {
+	took, cpu time.Duration
+	allocs    uint64
+}
+
+func processTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// measure has goroutines make n requests.
+func measure(b *testing.B, goroutines, n int, request func() error) cost {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var left atomic.Int64
+	left.Store(int64(n))
+	var wg sync.WaitGroup
+	cpu, begun := processTime(b), time.Now()
+	for range goroutines {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				if err := request(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c := cost{took: time.Since(begun), cpu: processTime(b) - cpu}
+	runtime.ReadMemStats(&after)
+	c.allocs = after.Mallocs - before.Mallocs
+	return c
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// BenchmarkExistsBesideTheClient compares a session with bare go-zookeeper, in turns, at a
+// responder that answers at once. Of the rounds the one in the middle counts.
+func BenchmarkExistsBesideTheClient(b *testing.B) {
+	addr := startResponder(b)
+	s := mustOpenAt(b, addr)
+	conn, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	for ev := range events {
+		if ev.State == zk.StateHasSession {
+			break
+		}
+	}
+	systems := []func() error{
+		func() error { _, err := s.Exists(context.Background(), "/some/node"); return err },
+		func() error { _, _, err := conn.Exists("/some/node"); return err },
+	}
+	for _, goroutines := range []int{1, 64, 512} {
+		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
+			const n = 20_000
+			var rounds [2][]cost
+			for i := 0; b.Loop(); i++ {
+				for k := range systems {
+					which := (k + i) % 2
+					rounds[which] = append(rounds[which], measure(b, goroutines, n, systems[which]))
+				}
+			}
+			middle := func(which int, of func(cost) float64) float64 {
+				var all []float64
+				for _, c := range rounds[which] {
+					all = append(all, of(c)/n)
+				}
+				slices.Sort(all)
+				return all[len(all)/2]
+			}
+			b.ReportMetric(0, "ns/op") // of a round, which says nothing
+			for _, row := range []struct {
+				unit string
+				of   func(cost) float64
+			}{
+				{"ns", func(c cost) float64 { return float64(c.took) }},
+				{"cpu-ns", func(c cost) float64 { return float64(c.cpu) }},
+				{"allocs", func(c cost) float64 { return float64(c.allocs) }},
+			} {
+				ours, theirs := middle(0, row.of), middle(1, row.of)
+				b.ReportMetric(ours, row.unit+"/session")
+				b.ReportMetric(theirs, row.unit+"/zk")
+				b.ReportMetric(ours/theirs, row.unit+"-ratio")
+			}
+		})
+	}
+}
+
+func mustOpenAt(tb testing.TB, addr string) *session.Session {
+	tb.Helper()
+	s, err := session.Open(context.Background(), []string{addr}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}

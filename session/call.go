@@ -1,0 +1,251 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
+
+// maxInFlight bounds the unanswered requests of one session, well below the
+// thousand at which a server stops reading.
+const maxInFlight = 512
+
+// A call is one request, from its submission until its answer. It is encoded by its
+// caller, written by the goroutine that writes to the connection, decoded by the one that
+// reads from it, and answered in the session's order.
+type call struct {
+	typed     typed
+	op        string // in errors
+	path      string // as users of the session know it
+	opcode    wire.Op
+	frame     []byte         // as it goes out, but for its xid
+	ops       []wire.Request // of a transaction
+	number    int            // of the epoch that it belongs to; 0 if it may be sent in any
+	write     bool           // repeating it could act twice
+	absent    bool           // a missing node is an answer like others
+	ephemeral int            // bytes of paths of the ephemeral nodes that it creates
+	plants    bool           // it plants a watch
+	target    string         // path on the server
+	began     time.Duration  // age of the session when it was asked for
+
+	// own is set for the session's own requests: the reader calls it at once.
+	own func(wire.Code) error
+
+	epoch atomic.Pointer[epoch] // that it was submitted to
+	state atomic.Int32          // a callState
+
+	// Set when it goes out on a connection. The lock of the epoch guards them until
+	// the reader has taken the reply.
+	xid   int32
+	sent  time.Duration
+	since int64 // the newest zxid seen
+
+	// Set with the reply.
+	zxid int64 // what the server knew
+	err  error
+}
+
+// typed is the part of a call that knows the type of its result.
+type typed interface {
+	// take converts the body of a successful reply, which is valid only now.
+	take(*wire.Reply) error
+	// answer gives the result to the caller.
+	answer(error)
+}
+
+type callState = int32
+
+const (
+	callQueued callState = iota
+	callSent
+	callAbandoned
+)
+
+// abandon withdraws a call that has not been sent. It reports whether it was in
+// time.
+func (c *call) abandon() bool {
+	if !c.state.CompareAndSwap(callQueued, callAbandoned) {
+		return false
+	}
+	if e := c.epoch.Load(); e != nil {
+		e.sweep()
+	}
+	return true
+}
+
+// run gives the answer. It is a step of the session's order.
+func (c *call) run() {
+	e := c.epoch.Load()
+	e.ephemerals.release(c.ephemeral)
+	if c.state.Load() == callAbandoned {
+		return
+	}
+	err := c.err
+	if err != nil {
+		if _, named := err.(*OpError); !named { //nolint:errorlint // only an error that is one itself needs no name
+			err = &OpError{Op: c.op, Path: c.path, Err: err}
+		}
+	}
+	s := e.session
+	s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
+	c.typed.answer(err)
+}
+
+// settle records the outcome that the header of a reply tells, and takes its body.
+func (c *call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
+	c.zxid = h.Zxid
+	if h.Code == wire.CodeNoNode && !c.opcode.IsCreate() {
+		c.epoch.Load().ephemerals.disown(c.target)
+	}
+	switch {
+	case h.Code == codeTooLarge && c.write:
+		c.err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
+	case h.Code == wire.CodeNoNode && c.absent:
+	case h.Code != wire.CodeOK:
+		c.err = errOf(h.Code)
+	default:
+		*reply = wire.Reply{}
+		if err := wire.ParseReply(c.opcode, c.ops, rest, reply); err != nil {
+			c.err = fmt.Errorf("%w (%w: %w)", c.lost(nil), errBlamed, err)
+			return err
+		}
+		c.err = c.typed.take(reply)
+	}
+	return nil
+}
+
+// lost returns the error of a call whose reply did not come. If why is nil, the epoch
+// goes on.
+func (c *call) lost(why error) error {
+	if why == nil {
+		why = ErrDisconnected
+	}
+	if c.write {
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, why)
+	}
+	return why
+}
+
+// vouches returns who had a part in the reply.
+func (c *call) vouches(code wire.Code) vouch {
+	if c.opcode == wire.OpSync && code == wire.CodeOK {
+		return byLeader
+	}
+	if isWrite(c.opcode) {
+		switch code { //nolint:exhaustive // the others may be the server's alone
+		case wire.CodeOK, wire.CodeNoNode, wire.CodeBadVersion, wire.CodeNoChildrenForEphemerals, wire.CodeNodeExists, wire.CodeNotEmpty:
+			return byQuorum // a transaction that fails is proposed, too
+		}
+	}
+	return byServer
+}
+
+func isWrite(op wire.Op) bool {
+	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpMulti
+}
+
+// errBlamed is part of the error of a call whose connection broke while it was the only one
+// that was sent, or whose reply was malformed. If that happens again and again, the call is
+// the reason, and repeating it keeps the session from working.
+var errBlamed = errors.New("the request may be the reason")
+
+// maxBlamed is how many connections in a row a request may break before it fails for good, with
+// an error that wraps errHopeless.
+const maxBlamed = 5
+
+var errHopeless = errors.New("given up after five connections")
+
+// A request is a call with a result.
+type request[T any] struct {
+	call
+	result  T
+	convert func(*call, *wire.Reply) (T, error)
+	tell    func(T, error)
+}
+
+func (r *request[T]) take(reply *wire.Reply) (err error) {
+	r.result, err = r.convert(&r.call, reply)
+	return err
+}
+
+func (r *request[T]) answer(err error) { r.tell(r.result, err) }
+
+func newRequest[T any](op, path string, convert func(*call, *wire.Reply) (T, error), tell func(T, error)) *request[T] {
+	r := &request[T]{convert: convert, tell: tell}
+	r.op, r.path = op, path
+	return r
+}
+
+// issue encodes a request and submits it, or refuses it in its turn.
+func issue[T any](a Async, r *request[T], w *wire.Request) *call {
+	s, c := a.session, &r.call
+	c.typed, c.opcode, c.target, c.ops, c.number, c.began = r, w.Op, w.Path, w.Ops, a.epoch, s.clock.now()
+	c.write, c.plants = isWrite(w.Op), w.Watch
+	c.absent = w.Op == wire.OpExists && !w.Watch
+	c.frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
+	if err := s.fits(len(c.frame) - 4); err != nil {
+		return refuse(a, r, err)
+	}
+	s.submit(c)
+	return c
+}
+
+// frameSize is about the size of the frame of a request.
+func frameSize(w *wire.Request) int {
+	n := 48 + len(w.Path) + len(w.Data)
+	for _, a := range w.ACL {
+		n += 12 + len(a.Scheme) + len(a.ID)
+	}
+	for i := range w.Ops {
+		n += frameSize(&w.Ops[i])
+	}
+	for _, paths := range w.Watches {
+		for _, path := range paths {
+			n += 4 + len(path)
+		}
+	}
+	return n
+}
+
+// refuse answers, in its turn, a request that cannot be made.
+func refuse[T any](a Async, r *request[T], why error) *call {
+	c, tell := &r.call, r.tell
+	a.session.order.put(func() {
+		if c.state.Load() != callAbandoned {
+			var none T
+			tell(none, &OpError{Op: c.op, Path: c.path, Err: why})
+		}
+	})
+	return c
+}
+
+// Conversions of replies.
+
+func nothing(*call, *wire.Reply) (struct{}, error) { return struct{}{}, nil }
+
+func statIn(_ *call, r *wire.Reply) (*Stat, error) { return statOf(&r.Stat), nil }
+
+func dataIn(_ *call, r *wire.Reply) (dataResult, error) {
+	return dataResult{bytes.Clone(r.Data), statOf(&r.Stat)}, nil
+}
+
+func childrenIn(_ *call, r *wire.Reply) (childrenResult, error) {
+	return childrenResult{r.Names, statOf(&r.Stat)}, nil
+}
+
+func createdIn(c *call, r *wire.Reply) (string, error) {
+	e := c.epoch.Load()
+	if c.ephemeral > 0 {
+		c.owns(r.Path)
+	}
+	return e.session.relative(r.Path), nil
+}
+
+func deletedIn(c *call, _ *wire.Reply) (struct{}, error) {
+	c.epoch.Load().ephemerals.disown(c.target)
+	return struct{}{}, nil
+}

@@ -1,0 +1,43 @@
+package session
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A clock measures how long a session has lived. It goes on while the machine sleeps, as
+// the clocks of the servers do; the monotonic clock of the runtime stands still then.
+type clock struct {
+	born  time.Time
+	wall  time.Time            // born, without the monotonic reading
+	slept atomic.Int64         // how long the machine has slept since, as far as is known
+	asked atomic.Int64         // by how much the wall clock was ahead when the system was asked last
+	sleep func() time.Duration // how long the machine has slept since it was started
+	start time.Duration        // what that was when the session was born
+}
+
+// A jump of the wall clock that is longer than this is a reason to ask the system
+// whether the machine has slept.
+const wallJump = 20 * time.Millisecond
+
+func newClock() *clock {
+	now := time.Now()
+	return &clock{born: now, wall: now.Round(0), sleep: machineSlept, start: machineSlept()}
+}
+
+// now returns the age of the session.
+func (c *clock) now() time.Duration {
+	now := time.Now()
+	age := now.Sub(c.born)
+	// The wall clock goes on while the machine sleeps. It is read anyway.
+	if ahead := int64(now.Round(0).Sub(c.wall) - age); ahead-c.asked.Load() > int64(wallJump) {
+		c.asked.Store(ahead)
+		c.slept.Store(int64(max(c.sleep()-c.start, 0)))
+	}
+	return age + time.Duration(c.slept.Load())
+}
+
+// time returns the time at which the session has, or had, that age.
+func (c *clock) time(age time.Duration) time.Time {
+	return c.born.Add(age - time.Duration(c.slept.Load()))
+}

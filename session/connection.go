@@ -1,0 +1,378 @@
+package session
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
+
+// A connection is one connection to a server. Calls go out on it, encoded, in the order in
+// which the epoch submits them; a goroutine of its own writes all that wait at a moment at
+// once. The goroutine of the client below that reads (see client.go) decodes the replies,
+// matches them with the calls in order, and brings them into the session's order.
+//
+// The session adds requests of its own: heartbeats, credentials, watches that are set
+// again, and the end of the session.
+type connection struct {
+	epoch  *epoch
+	server string
+	socket net.Conn
+	made   time.Duration
+	wake   chan struct{} // holds a value while there is something to write
+	failed chan struct{} // closed when the connection has failed
+	told   chan struct{} // closed when the session has been told of the failure
+
+	// Guarded by the lock of the epoch.
+	phase     phase
+	proven    bool          // it was open for a while
+	why       error         // it failed
+	greeted   time.Duration // when the connect request was sent; -1 before
+	lease     lease
+	xid       int32         // the newest that was used
+	pending   fifo[*call]   // sent, and not answered
+	unwritten int           // how many of pending, the newest, the writer has not taken yet
+	out       [][]byte      // frames that the writer has not taken yet
+	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
+	missing   int           // watches and credentials without an answer: it opens when there is none
+	restored  time.Duration // when such an answer came last
+	parting   bool          // the request to close the session has gone out
+	asked     time.Duration // when the newest request was sent that keeps the session alive
+	commits   bool          // the newest heartbeat is a transaction
+
+	// These belong to the goroutine that reads.
+	reader frameReader
+	reply  wire.Reply
+	hello  []byte // what the client below has not read of the answer to its connect request
+}
+
+type phase int
+
+const (
+	greeting  phase = iota // waiting for the server to accept the session
+	restoring              // watches and credentials are being set again
+	open
+	failed
+)
+
+func newConnection(e *epoch, server string, socket net.Conn) *connection {
+	return &connection{
+		epoch: e, server: server, socket: socket, made: e.session.clock.now(), greeted: -1,
+		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
+		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
+	}
+}
+
+// Methods whose comment says "locked" are called with the lock of the epoch.
+
+// write puts a frame behind those that wait to be written. Locked.
+func (l *connection) write(frame []byte) {
+	l.out = append(l.out, frame)
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// send puts a call on its way. Locked.
+func (l *connection) send(c *call) {
+	if l.xid++; l.xid <= 0 {
+		l.xid = 1 // it has wrapped
+	}
+	c.xid, c.sent, c.since = l.xid, l.epoch.session.clock.now(), l.epoch.newest
+	wire.SetXid(c.frame, c.xid)
+	l.pending.push(c)
+	l.unwritten++
+	l.write(c.frame)
+}
+
+// ask sends a request of the session's own, whose answer the reader gives. Locked.
+func (l *connection) ask(r *wire.Request, answered func(wire.Code) error) {
+	c := &call{opcode: r.Op, own: answered}
+	c.frame = wire.AppendRequest(nil, 0, r)
+	l.send(c)
+}
+
+// writeAll writes what waits, all at once, until the connection fails.
+func (l *connection) writeAll() {
+	var buffer []byte
+	for {
+		select {
+		case <-l.wake:
+		case <-l.failed:
+			return
+		}
+		l.epoch.mu.Lock()
+		frames := l.out
+		l.out, l.unwritten = nil, 0
+		l.epoch.mu.Unlock()
+		var err error
+		if buffer, err = l.flush(frames, buffer[:0]); err != nil {
+			l.fail(err)
+			return
+		}
+	}
+}
+
+// flush writes frames, small ones together. It returns the buffer that it used.
+func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error) {
+	for i, frame := range frames {
+		switch {
+		case len(frames) == 1 || len(frame) > largeBuffer/2 && len(buffer) == 0:
+			_, err = l.socket.Write(frame)
+		default:
+			buffer = append(buffer, frame...)
+			if len(buffer) >= largeBuffer/2 || i == len(frames)-1 || len(frames[i+1]) > largeBuffer/2 {
+				_, err = l.socket.Write(buffer)
+				buffer = buffer[:0]
+			}
+		}
+		if err != nil {
+			return buffer, err
+		}
+	}
+	if cap(buffer) > largeBuffer {
+		buffer = nil
+	}
+	return buffer, nil
+}
+
+// greet handles the server's answer to the connect request.
+func (l *connection) greet() error {
+	frame, err := l.reader.next()
+	if err != nil {
+		return err
+	}
+	h, err := wire.ParseConnectResponse(frame)
+	if err != nil {
+		return err
+	}
+	if err := l.epoch.accept(l, &h); err != nil {
+		return err
+	}
+	l.hello = wire.AppendConnectResponse(nil, &h)
+	return nil
+}
+
+// restore asks for what every connection begins with. Locked.
+func (l *connection) restore(watches []watchKey) {
+	opts := &l.epoch.session.opts
+	l.phase, l.restored = restoring, l.epoch.session.clock.now()
+	for _, a := range opts.Auth {
+		l.missing++
+		l.write(wire.AppendRequest(nil, wire.XidAuth, &wire.Request{Op: wire.OpAuth, Scheme: a.Scheme, Data: a.Secret}))
+	}
+	if l.epoch.parting {
+		l.part()
+		return
+	}
+	l.asked = l.restored
+	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(wire.Code) error {
+		l.epoch.mu.Lock()
+		defer l.epoch.mu.Unlock()
+		l.synced = true
+		l.epoch.advance()
+		return nil
+	})
+	for _, r := range setWatches(l.epoch.told, watches) {
+		l.missing++
+		l.ask(r, func(code wire.Code) error {
+			if code != wire.CodeOK {
+				return fmt.Errorf("setting watches again: %w", errOf(code))
+			}
+			return l.answeredMissing()
+		})
+	}
+	l.openIfRestored()
+}
+
+// answeredMissing notes one more answer that the connection waited for.
+func (l *connection) answeredMissing() error {
+	l.epoch.mu.Lock()
+	defer l.epoch.mu.Unlock()
+	if l.missing--; l.missing < 0 {
+		return wire.ErrMalformed // nobody has asked
+	}
+	l.restored = l.epoch.session.clock.now()
+	l.openIfRestored()
+	return nil
+}
+
+// openIfRestored lets calls out as soon as the watches stand again and the credentials
+// are accepted. Locked.
+func (l *connection) openIfRestored() {
+	if l.phase == restoring && l.missing == 0 {
+		l.phase = open
+		l.epoch.opened(l)
+	}
+}
+
+// heartbeat has the leader hear from the session. While somebody relies on the session, every
+// second heartbeat is a transaction that changes nothing: only that proves that a
+// quorum follows the leader. Locked.
+func (l *connection) heartbeat() {
+	l.asked = l.epoch.session.clock.now()
+	r := &wire.Request{Op: wire.OpSync, Path: "/"}
+	if l.commits = !l.commits && l.epoch.session.strict(); l.commits {
+		r = &wire.Request{Op: wire.OpMulti, Ops: []wire.Request{{Op: wire.OpCheck, Path: "/", Version: AnyVersion}}}
+	}
+	l.ask(r, func(wire.Code) error { return nil })
+}
+
+// part tells the server that the session ends. Locked.
+func (l *connection) part() {
+	if l.phase == greeting || l.phase == failed || l.parting {
+		return
+	}
+	l.parting = true
+	l.ask(&wire.Request{Op: wire.OpCloseSession}, func(wire.Code) error {
+		l.epoch.gone()
+		return errParted
+	})
+}
+
+// serve reads and handles frames until the connection fails.
+func (l *connection) serve() {
+	order := l.epoch.session.order
+	for {
+		frame, err := l.reader.next()
+		if err == nil {
+			err = l.receive(frame)
+		}
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		if !l.reader.more() {
+			order.run()
+		}
+	}
+}
+
+// receive handles a frame.
+func (l *connection) receive(frame []byte) error {
+	h, rest, err := wire.ParseHeader(frame)
+	if err != nil {
+		return err
+	}
+	switch h.Xid {
+	case wire.XidNotification:
+		ev, err := wire.ParseEvent(rest)
+		if err != nil {
+			return err
+		}
+		l.epoch.notified(ev)
+		return nil
+	case wire.XidPing:
+		return nil
+	case wire.XidAuth:
+		if h.Code != wire.CodeOK {
+			return ErrAuthFailed
+		}
+		return l.answeredMissing()
+	}
+	c, err := l.answered(h)
+	if err != nil {
+		return err
+	}
+	if c.own != nil {
+		return c.own(h.Code)
+	}
+	err = c.settle(h, rest, &l.reply)
+	l.epoch.session.order.add(c)
+	if err == nil && h.Code == wire.CodeSessionMoved {
+		err = errMoved
+	}
+	return err
+}
+
+// answered returns the call that a reply is for, and counts what the reply proves.
+func (l *connection) answered(h wire.Header) (*call, error) {
+	e := l.epoch
+	now := e.session.clock.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l.phase == failed {
+		return nil, net.ErrClosed
+	}
+	if l.pending.len() == l.unwritten || l.pending.all()[0].xid != h.Xid {
+		return nil, wire.ErrMalformed // replies come in the order of requests
+	}
+	c := l.pending.pop()
+	c.frame = nil
+	e.newest = max(e.newest, h.Zxid)
+	if l.phase == open {
+		e.told = e.newest
+	}
+	if c.plants {
+		if kind, planted := planted(c.opcode, h.Code); planted {
+			e.watches[watchKey{c.target, kind}] = struct{}{}
+		}
+	}
+	by := c.vouches(h.Code)
+	if by != byServer && (by == byQuorum || !e.session.strict()) {
+		l.asked = max(l.asked, c.sent)
+	}
+	l.lease.answered(c.sent, now, by)
+	if l.phase == open {
+		e.prove(l)
+	}
+	e.advance()
+	return c, nil
+}
+
+// check fails the connection when the server is silent for too long, sends a heartbeat
+// when one is due, and returns when to check again. Locked.
+func (l *connection) check(now time.Duration) (next time.Duration, silent error) {
+	if l.phase == greeting {
+		left := l.made + l.epoch.session.servers.patience() - now
+		if left <= 0 {
+			return 0, errUnanswered
+		}
+		return left, nil
+	}
+	terms := l.epoch.terms()
+	next = terms.silence
+	if l.pending.len() > 0 {
+		next = l.pending.all()[0].sent + terms.silence - now
+	}
+	if next <= 0 || l.phase == restoring && now-l.restored > 2*terms.silence {
+		return 0, errSilent
+	}
+	if !l.proven && l.phase == open && now-l.made > terms.heartbeat/2 {
+		l.proven = true
+		l.epoch.session.servers.succeeded(l.server)
+	}
+	if l.asked+terms.heartbeat <= now {
+		l.heartbeat()
+	}
+	return min(next, l.asked+terms.heartbeat-now), nil
+}
+
+var (
+	errSilent     = errors.New("the server does not answer")
+	errUnanswered = errors.New("the server does not answer the connect request")
+	errParted     = errors.New("the session was closed")
+	errMoved      = errors.New("the server says that the session is connected to another")
+)
+
+// fail ends the connection, for the first reason given. The goroutine that reads tells
+// the session, behind everything that it has read.
+func (l *connection) fail(why error) {
+	l.epoch.mu.Lock()
+	if l.phase == failed {
+		l.epoch.mu.Unlock()
+		return
+	}
+	l.phase, l.why = failed, why
+	l.epoch.mu.Unlock()
+	close(l.failed)
+	socket := l.socket
+	if secure, ok := socket.(*tls.Conn); ok {
+		socket = secure.NetConn() // to end TLS in form may take seconds
+	}
+	_ = socket.Close() // there is nothing to be done about a failure
+}

@@ -1,0 +1,111 @@
+//go:build unix && !race
+
+// The race detector changes what everything costs.
+
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestCostOfRequests counts allocations, of all goroutines of the session.
+func TestCostOfRequests(t *testing.T) {
+	s := mustOpenAt(t, startResponder(t))
+	failed := make(chan error)
+	answer := func(_ *session.Stat, err error) { failed <- err }
+	ctx := context.Background()
+	for name, row := range map[string]struct {
+		most    float64
+		request func() error
+	}{
+		"asynchronous": {5, func() error { s.Async(0).Exists("/some/node", answer); return <-failed }},
+		"blocking":     {8, func() error { _, err := s.Exists(ctx, "/some/node"); return err }},
+	} {
+		allocs := testing.AllocsPerRun(5000, func() {
+			if err := row.request(); err != nil {
+				t.Error(err)
+			}
+		})
+		if allocs > row.most {
+			t.Errorf("%s: %v allocations, want at most %v", name, allocs, row.most)
+		}
+	}
+}
+
+// live returns the bytes of heap and stacks in use.
+func live() int {
+	runtime.GC()
+	runtime.GC() // the first one only marks; stacks shrink in the second
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc + stats.StackInuse)
+}
+
+// TestCostOfIdling includes the server's side.
+func TestCostOfIdling(t *testing.T) {
+	const n, most = 200, 96 << 10
+	srv := zktest.Start(t)
+	mustOpenAt(t, srv.Addrs()[0])
+	before := live()
+	for range n {
+		mustOpenAt(t, srv.Addrs()[0])
+	}
+	if each := (live() - before) / n; each > most {
+		t.Errorf("an idle session costs %d bytes, want at most %d", each, most)
+	}
+}
+
+// TestCostOfLargeFrames: buffers that have grown shrink again.
+func TestCostOfLargeFrames(t *testing.T) {
+	srv := zktest.Start(t)
+	s := mustOpenAt(t, srv.Addrs()[0])
+	litter(t, s, "/many", 4000)
+	if _, err := s.Create(t.Context(), "/large", nil, session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	small := func() int {
+		for range 100 {
+			if err := exists(t, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return live()
+	}
+	before := small()
+	for range 3 {
+		names, _, err := s.Children(t.Context(), "/many")
+		if err != nil || len(names) != 4000 {
+			t.Fatalf("%d children, %v", len(names), err)
+		}
+		for _, data := range [][]byte{bytes.Repeat([]byte("x"), 1e6), nil} {
+			if _, err := s.Set(t.Context(), "/large", data, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if more := small() - before; more > 256<<10 {
+		t.Errorf("%d bytes are kept after large requests and replies", more)
+	}
+}
+
+// litter makes n children with names of a thousand bytes.
+func litter(t *testing.T, s *session.Session, dir string, n int) {
+	t.Helper()
+	ops := []session.Op{session.CreateOp(dir, nil, session.Persistent)}
+	for i := range n {
+		ops = append(ops, session.CreateOp(fmt.Sprintf("%s/%01000d", dir, i), nil, session.Persistent))
+		if len(ops) == 400 || i == n-1 {
+			if _, err := s.Multi(t.Context(), ops...); err != nil {
+				t.Fatal(err)
+			}
+			ops = ops[:0]
+		}
+	}
+}

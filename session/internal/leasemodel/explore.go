@@ -1,0 +1,70 @@
+package leasemodel
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Result is what random schedules showed.
+type Result struct {
+	Tally    Tally
+	Failures map[Failure]*Example
+}
+
+// An Example is the earliest failure of its kind.
+type Example struct {
+	Schedules int // that failed in this way
+	Committed int // of these, those in which the expiry was committed, not only possible
+
+	variant  Variant
+	schedule schedule
+	at       time.Duration
+}
+
+// Explore plays the schedules of the seeds from 0 up. It stops early when it has found
+// every failure that the variant must have.
+func (v Variant) Explore(schedules int) Result {
+	r := Result{Failures: make(map[Failure]*Example)}
+	r.Tally.Tightest = time.Hour
+	for seed := range schedules {
+		s := newSchedule(uint64(seed))
+		w := s.run(v, &r.Tally, nil)
+		if w.failed == None {
+			continue
+		}
+		e := r.Failures[w.failed]
+		if e == nil {
+			e = &Example{variant: v, at: time.Hour}
+			r.Failures[w.failed] = e
+		}
+		e.Schedules++
+		if w.firm {
+			e.Committed++
+		}
+		if w.failedAt < e.at {
+			e.schedule, e.at = s, w.failedAt
+		}
+		if !slices.ContainsFunc(v.Fails, func(f Failure) bool { return r.Failures[f] == nil }) && len(v.Fails) > 0 {
+			break
+		}
+	}
+	return r
+}
+
+// Trace returns what happened in the example, without the faults that do not matter.
+func (e *Example) Trace() string {
+	way := e.schedule.run(e.variant, new(Tally), nil).failed
+	for i := 0; i < len(e.schedule.faults)-1; {
+		less := e.schedule
+		less.faults = slices.Delete(slices.Clone(less.faults), i, i+1)
+		if less.run(e.variant, new(Tally), nil).failed == way {
+			e.schedule = less
+		} else {
+			i++
+		}
+	}
+	var b strings.Builder
+	e.schedule.run(e.variant, new(Tally), &b)
+	return b.String()
+}

@@ -1,0 +1,1256 @@
+// Package leasemodel is a model of what the lease of a session depends on, for the tests
+// of that lease.
+package leasemodel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file models what the lease depends on: servers that lead and follow, the sessions
+// of clients, and the links between them. Links keep the order of messages. They can
+// delay messages and be cut in one direction. The clocks of clients and leaders run at
+// different rates. Everything is a function of a seed. The rule is given.
+
+// Timeout is the session timeout that clients ask for.
+const Timeout = 6 * time.Second
+
+// A Party is a part of the system that an answer rests on.
+type Party int
+
+// The parties.
+const (
+	ByServer Party = iota // the server alone
+	ByLeader              // the leader that the server follows
+	ByQuorum              // a leader that a quorum followed after the request was sent
+)
+
+// A Rule says what one connection proves. All times are on the clock of the client.
+type Rule interface {
+	// Answered follows the answer to a request.
+	Answered(sent, now time.Duration, by Party)
+	// Since returns from when on the session has a whole timeout.
+	Since(trusting bool) time.Duration
+}
+
+// A Variant is a way in which clients compute their deadlines.
+type Variant struct {
+	Name string
+
+	// Rule begins with an accepted handshake that was sent at the given time.
+	Rule func(tick, sent time.Duration, created bool) Rule
+
+	Relies   bool // each connection that opens while something is held is relied on like the first
+	LastTerm bool // the timeout of the newest handshake counts, not the shortest
+
+	// Fails are the ways in which some deadline must be too late; none for a rule that is
+	// sound.
+	Fails []Failure
+}
+
+// A Failure is the way in which a deadline was too late.
+type Failure int
+
+// The failures.
+const (
+	None    Failure = iota
+	Report          // the leader of the client's connection had not heard of the session in time
+	Deposed         // a later leader had not
+	Idle            // the client held nothing, and the leader of its connection had not heard of it
+)
+
+func (f Failure) String() string { return [...]string{"none", "report", "deposed", "idle"}[f] }
+
+// A fault happens at a time. What it strikes follows from the state and from x.
+type fault struct {
+	at, lasts time.Duration
+	kind      faultKind
+	x         int
+}
+
+type faultKind int
+
+const (
+	holdLink     faultKind = iota // one direction between two servers
+	ambush                        // what a client depends on is held for a moment, then follower to leader is cut
+	desert                        // followers leave their leader, which does not notice
+	restart                       // a server leaves its leader, or its lead
+	breakClient                   // the connection of a client ends
+	holdRequests                  // client to server
+	holdReplies                   // server to client
+	faultKinds
+)
+
+// A Tally counts what happened, over all schedules.
+type Tally struct {
+	Elections       int
+	Due             int // a leader could have expired a session
+	Expired         int // an expiry was committed
+	DeposedSync     int // a deposed leader answered a sync
+	DeposedGreeting int // a deposed leader agreed to a handshake
+	ReportHeld      int // a report was held up on its way
+	AnswerLost      int // a handshake was not answered
+	Listed          int // a grant rested on a list
+	Granted         int
+	Shortened       int           // a handshake brought a shorter timeout
+	Excluded        int           // the answer to such a handshake was lost: nothing is promised
+	LostHolding     int           // a session counted itself as lost that held something
+	Tightest        time.Duration // between that and when the leader could have expired it
+}
+
+// A world is the state of the model.
+type world struct {
+	variant Variant
+	rng     *rand.Rand
+	tally   *Tally
+	trace   *strings.Builder // or nil
+
+	now    time.Duration
+	queue  []occurrence // a heap
+	serial int
+
+	tick, patience, delay time.Duration // patience of servers with each other
+	eager                 bool          // leaders expire sessions soon
+	servers               []*server
+	reigns                []*reign // in the order of their beginnings
+	clients               []*client
+	held                  map[[2]int]time.Duration // server links, by sender and receiver, and until when
+
+	failed   Failure
+	failedAt time.Duration
+	firm     bool // the expiry was committed, not only possible
+}
+
+// An occurrence is something that is to happen.
+type occurrence struct {
+	at     time.Duration
+	serial int
+	do     func()
+}
+
+func (o occurrence) before(p occurrence) bool {
+	return o.at < p.at || o.at == p.at && o.serial < p.serial
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.serial++
+	w.queue = append(w.queue, occurrence{w.now + d, w.serial, do})
+	q := w.queue
+	for i := len(q) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !q[i].before(q[parent]) {
+			break
+		}
+		q[i], q[parent] = q[parent], q[i]
+		i = parent
+	}
+}
+
+// step lets the next thing happen.
+func (w *world) step() {
+	q := w.queue
+	next, last := q[0], len(q)-1
+	q[0], q[last] = q[last], occurrence{}
+	q = q[:last]
+	w.queue = q
+	for i := 0; ; {
+		least := i
+		for _, child := range [2]int{2*i + 1, 2*i + 2} {
+			if child < len(q) && q[child].before(q[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			break
+		}
+		q[i], q[least] = q[least], q[i]
+		i = least
+	}
+	w.now = next.at
+	next.do()
+}
+
+func (w *world) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.rng.Int64N(int64(d) + 1))
+}
+
+func (w *world) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
+
+func (w *world) logf(format string, args ...any) {
+	fmt.Fprintf(w.trace, "%9.3f  %s\n", w.now.Seconds(), fmt.Sprintf(format, args...))
+}
+
+// A pipe carries messages in one direction of one connection, in order.
+type pipe struct {
+	w        *world
+	from, to int // servers; -1 in connections of clients
+	messages []func()
+	last     time.Duration // when the newest arrives
+	heldTo   time.Duration // in connections of clients
+	closed   bool
+}
+
+func (p *pipe) send(do func()) {
+	p.messages = append(p.messages, do)
+	p.last = max(p.last, p.w.now+p.w.upTo(p.w.delay))
+	p.w.after(p.last-p.w.now, p.arrive)
+}
+
+// arrive delivers the next message, or lets it wait while the pipe is held.
+func (p *pipe) arrive() {
+	if p.closed {
+		return
+	}
+	until := p.heldTo
+	if p.from >= 0 {
+		until = p.w.held[[2]int{p.from, p.to}]
+	}
+	if until > p.w.now {
+		p.w.after(until-p.w.now, p.arrive)
+		return
+	}
+	next := p.messages[0]
+	p.messages = p.messages[1:]
+	next()
+}
+
+// A server follows, leads, or looks for a leader.
+type server struct {
+	w        *world
+	id       int
+	log      []entry
+	applied  int // so much of the log is committed, as far as this server knows
+	accepted int // number of the newest reign that it took part in
+
+	reign *reign  // nil while it looks
+	m     *member // its membership; nil while it leads
+	alive time.Duration
+	heard []time.Duration // by session: the timeout of those heard of since the last report
+	conns []*conn
+
+	least, most time.Duration // that it grants as a timeout
+}
+
+// An entry is a transaction.
+type entry struct {
+	kind    entryKind
+	session int
+	number  int // of the contender
+	timeout time.Duration
+	request *request // whose answer it is
+}
+
+type entryKind int
+
+const (
+	opening  entryKind = iota // a session
+	creation                  // a contender's node
+	check                     // nothing
+	expiry                    // a session
+)
+
+// A reign is the time during which one server leads.
+type reign struct {
+	number    int
+	leader    *server
+	rate      float64 // of the leader's clock
+	over      bool
+	committed int
+	members   []*member
+	counts    []count // by session
+}
+
+// A member is the leader's side of a connection to a follower.
+type member struct {
+	s        *server
+	up, down *pipe
+	heard    time.Duration
+	acked    int
+}
+
+// A count is what a leader knows of a session.
+type count struct {
+	from, timeout time.Duration
+	known         bool
+	closing       bool          // its expiry was proposed
+	timed         time.Duration // when it is looked at; 0 if never
+}
+
+func (r *reign) due(session int) time.Duration {
+	c := &r.counts[session]
+	return c.from + time.Duration(float64(c.timeout)/r.rate)
+}
+
+// touch is a sign of life that reaches the leader.
+func (r *reign) touch(session int, timeout time.Duration) bool {
+	c := &r.counts[session]
+	if !c.known || c.closing {
+		return false
+	}
+	c.from, c.timeout = r.leader.w.now, timeout
+	r.time(session)
+	return true
+}
+
+// time has a look at a session when it is due.
+func (r *reign) time(session int) {
+	c, w := &r.counts[session], r.leader.w
+	due := r.due(session)
+	if c.timed != 0 && c.timed <= due {
+		return
+	}
+	c.timed = due
+	w.after(max(due-w.now, 0), func() {
+		if c.timed != due {
+			return // it has become due earlier
+		}
+		c.timed = 0
+		if r.over || !c.known || c.closing {
+			return
+		}
+		if r.due(session) > w.now {
+			r.time(session)
+			return
+		}
+		w.tally.Due++
+		if w.trace != nil {
+			w.logf("leader %d of reign %d may expire session %d", r.leader.id, r.number, session)
+		}
+		w.judge(w.clients[session])
+		pause := w.upTo(w.tick)
+		if !w.eager {
+			pause += w.upTo(2 * Timeout)
+		}
+		w.after(pause, func() {
+			if r.over || c.closing || r.due(session) > w.now {
+				r.time(session)
+				return
+			}
+			r.propose(entry{kind: expiry, session: session})
+		})
+	})
+}
+
+// propose begins a transaction.
+func (r *reign) propose(e entry) {
+	if r.over {
+		return
+	}
+	c := &r.counts[e.session]
+	switch {
+	case e.kind == opening:
+		*c = count{from: r.leader.w.now, timeout: e.timeout, known: true}
+		r.time(e.session)
+	case c.closing || !c.known:
+		e.request.refuse()
+		return
+	case e.kind == expiry:
+		c.closing = true
+	}
+	r.leader.log = append(r.leader.log, e)
+	for _, m := range r.members {
+		r.offer(m, e)
+	}
+	r.commit()
+}
+
+// offer sends a proposal to a follower, which logs it.
+func (r *reign) offer(m *member, e entry) {
+	m.down.send(func() {
+		m.s.log = append(m.s.log, e)
+		n := len(m.s.log)
+		m.up.send(func() {
+			m.acked, m.heard = n, m.s.w.now
+			r.commit()
+		})
+	})
+}
+
+// commit commits what a quorum has logged.
+func (r *reign) commit() {
+	if r.over {
+		return
+	}
+	for n := r.committed + 1; n <= len(r.leader.log); n++ {
+		acks := 1
+		for _, m := range r.members {
+			if m.acked >= n {
+				acks++
+			}
+		}
+		if acks <= len(r.leader.w.servers)/2 {
+			return
+		}
+		r.committed = n
+		for _, m := range r.members {
+			m.down.send(func() { m.s.apply(n) })
+		}
+		e := r.leader.log[n-1]
+		if e.kind == expiry {
+			r.leader.w.expired(r, e.session)
+		}
+		r.leader.apply(n)
+	}
+}
+
+// apply learns of a commit, and answers the request if it came from here.
+func (s *server) apply(n int) {
+	s.applied = max(s.applied, n)
+	e := s.log[n-1]
+	if e.request != nil && e.request.conn.server == s {
+		e.request.done()
+	}
+}
+
+// beat is what a leader does every half a tick.
+func (r *reign) beat() {
+	w := r.leader.w
+	if r.over {
+		return
+	}
+	inTouch := 1
+	for _, m := range slices.Clone(r.members) {
+		if w.now-m.heard > w.patience {
+			r.drop(m)
+			continue
+		}
+		inTouch++
+		m.down.send(func() { m.s.pinged() })
+	}
+	if inTouch <= len(w.servers)/2 {
+		if w.trace != nil {
+			w.logf("leader %d of reign %d gives up", r.leader.id, r.number)
+		}
+		r.leader.leave()
+		return
+	}
+	half := w.tick/2 + w.upTo(w.tick/16)
+	w.after(time.Duration(float64(half)/r.rate), r.beat)
+}
+
+// drop forgets a follower, which does not learn it.
+func (r *reign) drop(m *member) {
+	m.up.closed, m.down.closed = true, true
+	r.members = slices.DeleteFunc(r.members, func(o *member) bool { return o == m })
+}
+
+// pinged reports to the leader which sessions this server has heard.
+func (s *server) pinged() {
+	s.alive = s.w.now
+	m, r, heard := s.m, s.reign, slices.Clone(s.heard)
+	clear(s.heard)
+	if s.w.held[[2]int{s.id, r.leader.id}] > s.w.now && slices.Max(heard) > 0 {
+		s.w.tally.ReportHeld++
+	}
+	m.up.send(func() {
+		m.heard = s.w.now
+		for session, timeout := range heard {
+			if timeout > 0 {
+				r.touch(session, timeout)
+			}
+		}
+	})
+}
+
+// hear notes a sign of life of a client.
+func (s *server) hear(session int, timeout time.Duration) {
+	if s.m == nil {
+		s.reign.touch(session, timeout)
+		return
+	}
+	s.heard[session] = timeout
+}
+
+// leave makes the server look for a leader. The others do not learn it.
+func (s *server) leave() {
+	if s.m == nil {
+		s.reign.over = true
+		for _, m := range s.reign.members {
+			m.up.closed, m.down.closed = true, true
+		}
+	} else {
+		s.m.up.closed, s.m.down.closed = true, true
+	}
+	s.reign, s.m = nil, nil
+	for _, c := range slices.Clone(s.conns) {
+		c.close()
+	}
+}
+
+// watch ends a following in silence.
+func (s *server) watch(m *member) {
+	s.w.after(s.w.tick/2, func() {
+		if s.m != m {
+			return
+		}
+		if s.w.now-s.alive > s.w.patience {
+			if s.w.trace != nil {
+				s.w.logf("server %d leaves leader %d, which is silent", s.id, s.reign.leader.id)
+			}
+			s.leave()
+			return
+		}
+		s.watch(m)
+	})
+}
+
+// open reports whether no direction between two servers is held.
+func (w *world) open(a, b *server) bool {
+	return w.held[[2]int{a.id, b.id}] <= w.now && w.held[[2]int{b.id, a.id}] <= w.now
+}
+
+// follow joins a reign, with the leader's log.
+func (s *server) follow(r *reign) {
+	w := s.w
+	for _, m := range slices.Clone(r.members) {
+		if m.s == s {
+			r.drop(m)
+		}
+	}
+	m := &member{
+		s: s, heard: w.now,
+		up:   &pipe{w: w, from: s.id, to: r.leader.id},
+		down: &pipe{w: w, from: r.leader.id, to: s.id},
+	}
+	s.reign, s.m, s.accepted, s.alive = r, m, r.number, w.now
+	s.log = append(s.log[:0:0], r.leader.log...)
+	s.applied = r.committed
+	clear(s.heard)
+	m.acked = len(s.log)
+	r.members = append(r.members, m)
+	r.commit()
+	s.watch(m)
+	if w.trace != nil {
+		w.logf("server %d follows leader %d of reign %d", s.id, r.leader.id, r.number)
+	}
+}
+
+// elect makes leaders, and lets servers join them, from time to time.
+func (w *world) elect() {
+	var looking []*server
+	for _, s := range w.servers {
+		if s.reign == nil {
+			looking = append(looking, s)
+		}
+	}
+	w.rng.Shuffle(len(looking), func(i, j int) { looking[i], looking[j] = looking[j], looking[i] })
+	if len(looking) > len(w.servers)/2 {
+		w.crown(looking)
+	}
+	for _, s := range looking {
+		if s.reign != nil {
+			continue
+		}
+		r := w.reigns[w.rng.IntN(len(w.reigns))]
+		if !r.over && r.number >= s.accepted && w.open(s, r.leader) {
+			s.follow(r)
+		}
+	}
+	w.after(w.upTo(w.tick)+time.Millisecond, w.elect)
+}
+
+// crown begins a reign, if a quorum can agree on it.
+func (w *world) crown(looking []*server) {
+	leader := looking[0]
+	newest := func(s *server) [2]int {
+		if len(s.log) == 0 {
+			return [2]int{}
+		}
+		return [2]int{s.accepted, len(s.log)}
+	}
+	voters := slices.DeleteFunc(slices.Clone(looking), func(s *server) bool { return !w.open(leader, s) })
+	if len(voters) <= len(w.servers)/2 {
+		return
+	}
+	for _, s := range voters {
+		if a, b := newest(s), newest(leader); slices.Compare(a[:], b[:]) > 0 {
+			return // another time, with the right one
+		}
+	}
+	r := &reign{number: len(w.reigns) + 1, leader: leader, rate: w.clock(), counts: make([]count, len(w.clients))}
+	w.reigns = append(w.reigns, r)
+	w.tally.Elections++
+	if w.trace != nil {
+		w.logf("server %d begins reign %d", leader.id, r.number)
+	}
+	leader.reign, leader.m, leader.accepted = r, nil, r.number
+	for _, e := range leader.log {
+		c := &r.counts[e.session]
+		switch e.kind {
+		case opening:
+			*c = count{from: w.now, timeout: e.timeout, known: true}
+			r.time(e.session)
+		case expiry:
+			c.closing = true
+		case creation, check:
+		}
+	}
+	for _, s := range voters[1:] {
+		s.follow(r)
+	}
+	for n := range leader.log { // all of it is committed now
+		if e := leader.log[n]; n >= leader.applied && e.kind == expiry {
+			w.expired(r, e.session)
+		}
+	}
+	leader.applied, r.committed = len(leader.log), len(leader.log)
+	for _, s := range voters[1:] {
+		s.applied = r.committed
+	}
+	r.beat()
+}
+
+// clock returns the rate of a clock.
+func (w *world) clock() float64 { return 1 + (w.rng.Float64()-0.5)/50 }
+
+// A client has one session, and holds things from time to time.
+type client struct {
+	w       *world
+	id      int
+	rate    float64
+	timeout time.Duration
+	greeted bool // the session was made
+	lost    bool
+
+	conn    *conn
+	lease   Rule          // of the newest connection that was greeted
+	leader  *reign        // of that connection
+	trusted time.Duration // as in the session
+	proved  time.Duration
+
+	shut time.Duration // no connection begins before
+
+	contenders [2]contender
+	numbers    int
+	busy       time.Duration // between requests that nobody needs; 0 for none
+}
+
+// A contender wants something that excludes others.
+type contender struct{ active, granted, number int }
+
+// A conn is a connection of a client to a server.
+type conn struct {
+	c        *client
+	server   *server
+	up, down *pipe
+	queue    []*request // at the server, in order
+	waiting  []*request // at the client, in order
+	open     bool
+	closed   bool
+	commits  bool          // the last heartbeat was a transaction
+	timeout  time.Duration // as granted
+	answers  int           // after so many more, then is called
+	then     func()
+}
+
+// A request waits for its answer.
+type request struct {
+	conn    *conn
+	kind    requestKind
+	by      Party
+	sent    time.Duration // on the client's clock
+	real    time.Duration
+	number  int
+	ready   bool
+	refused bool
+	seen    bool // the node that was looked for
+}
+
+type requestKind int
+
+const (
+	greet requestKind = iota
+	read
+	list
+	sync
+	heartbeat
+	create
+)
+
+func (k requestKind) String() string {
+	return [...]string{"greet", "read", "list", "sync", "heartbeat", "create"}[k]
+}
+
+func (c *client) time() time.Duration { return time.Duration(float64(c.w.now) * c.rate) }
+
+func margin(timeout time.Duration) time.Duration {
+	return min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
+}
+
+func (c *client) contending() bool { return c.contenders[0].active+c.contenders[1].active > 0 }
+func (c *client) holding() bool    { return c.contenders[0].granted+c.contenders[1].granted > 0 }
+
+// until returns the deadline.
+func (c *client) until() time.Duration {
+	since := c.trusted
+	if c.contending() {
+		since = c.proved
+	}
+	return since + c.timeout - margin(c.timeout)
+}
+
+// prove counts what the newest connection has proved.
+func (c *client) prove() {
+	c.trusted = max(c.trusted, c.lease.Since(true))
+	c.proved = max(c.proved, c.lease.Since(false))
+}
+
+// rely is called when the client begins to hold something.
+func (c *client) rely() { c.proved = max(c.proved, c.trusted) }
+
+// believes reports whether the session still counts on itself.
+func (c *client) believes() bool {
+	if !c.greeted || c.lost {
+		return false
+	}
+	if c.time() >= c.until() {
+		c.end()
+	}
+	return !c.lost
+}
+
+// end counts the session as lost.
+func (c *client) end() {
+	c.lost = true
+	if c.w.trace != nil {
+		c.w.logf("client %d counts its session as lost", c.id)
+	}
+	if c.holding() {
+		c.w.tally.LostHolding++
+		dead := time.Duration(float64(c.until()) / c.rate)
+		r := c.w.reigns[len(c.w.reigns)-1]
+		if n := &r.counts[c.id]; !r.over && n.known && !n.closing {
+			c.w.tally.Tightest = min(c.w.tally.Tightest, r.due(c.id)-dead)
+		}
+	}
+	if c.conn != nil {
+		c.conn.close()
+	}
+}
+
+// judge notes whether a session counts on itself that a leader may have expired.
+func (w *world) judge(c *client) {
+	if w.failed != None || !c.believes() {
+		return
+	}
+	if c.conn != nil && c.conn.shortens() {
+		return // nothing is promised until the answer is there
+	}
+	newest := w.reigns[len(w.reigns)-1]
+	late := func(r *reign) bool {
+		return r != nil && !r.over && r.counts[c.id].known && (r.counts[c.id].closing || r.due(c.id) <= w.now)
+	}
+	switch {
+	case c.holding() && late(newest):
+		w.fail(newest, c)
+	case !c.contending() && late(c.leader):
+		w.failed, w.failedAt = Idle, w.now
+	}
+}
+
+// expired is called when the expiry of a session has been committed.
+func (w *world) expired(r *reign, session int) {
+	w.tally.Expired++
+	if w.trace != nil {
+		w.logf("the expiry of session %d is committed by leader %d", session, r.leader.id)
+	}
+	if c := w.clients[session]; c.believes() && c.holding() && (c.conn == nil || !c.conn.shortens()) {
+		w.fail(r, c)
+		w.firm = true
+	}
+}
+
+func (w *world) fail(r *reign, c *client) {
+	if w.failed == None {
+		w.failed, w.failedAt = Deposed, w.now
+		if c.leader == r {
+			w.failed = Report
+		}
+	}
+	if w.trace != nil {
+		w.logf("client %d holds, and counts on itself until %.3f", c.id, c.until().Seconds()/c.rate)
+	}
+}
+
+// dial connects to a server, if it serves.
+func (c *client) dial() {
+	w := c.w
+	if c.lost || c.conn != nil {
+		return
+	}
+	s := w.servers[w.rng.IntN(len(w.servers))]
+	if s.reign == nil || c.shut > w.now {
+		w.after(w.upTo(Timeout/50), c.dial)
+		return
+	}
+	n := &conn{c: c, server: s, up: &pipe{w: w, from: -1}, down: &pipe{w: w, from: -1}}
+	n.timeout = min(max(c.timeout, s.least), s.most)
+	c.conn = n
+	s.conns = append(s.conns, n)
+	n.send(greet, ByLeader, 0)
+	n.watch()
+}
+
+// watch closes a connection on which nothing is answered.
+func (n *conn) watch() {
+	patience := n.c.timeout / 3
+	n.c.w.after(patience/8, func() {
+		switch {
+		case n.closed:
+		case len(n.waiting) > 0 && n.c.w.now-n.waiting[0].real > patience:
+			n.close()
+		default:
+			n.watch()
+		}
+	})
+}
+
+// shortens reports whether the leader may have agreed to a shorter timeout, which the
+// client does not know yet.
+func (n *conn) shortens() bool { return n.c.greeted && !n.open && n.timeout < n.c.timeout }
+
+// hold lets messages of one direction wait.
+func (n *conn) hold(p *pipe, d time.Duration) {
+	if w := n.c.w; w.trace != nil {
+		w.logf("client %d and server %d: replies held %v, for %v", n.c.id, n.server.id, p == n.down, d)
+	}
+	p.heldTo = max(p.heldTo, n.c.w.now+d)
+}
+
+// close ends a connection. The client notices at once, and dials again.
+func (n *conn) close() {
+	if n.closed {
+		return
+	}
+	lost := len(n.waiting) > 0 && n.waiting[0].kind == greet
+	excluded := lost && n.shortens()
+	n.closed, n.open, n.up.closed, n.down.closed = true, false, true, true
+	n.server.conns = slices.DeleteFunc(n.server.conns, func(o *conn) bool { return o == n })
+	c, w := n.c, n.c.w
+	if lost {
+		w.tally.AnswerLost++
+	}
+	if excluded && !c.lost {
+		w.tally.Excluded++
+		c.lost = true
+	}
+	c.conn = nil
+	if w.trace != nil {
+		w.logf("client %d has no connection to server %d any more", c.id, n.server.id)
+	}
+	w.after(w.upTo(Timeout/50)+time.Millisecond, c.dial)
+}
+
+func (n *conn) send(kind requestKind, by Party, number int) {
+	if n.closed {
+		return
+	}
+	q := &request{conn: n, kind: kind, by: by, sent: n.c.time(), real: n.c.w.now, number: number}
+	n.waiting = append(n.waiting, q)
+	n.up.send(func() { n.server.receive(q) })
+}
+
+// receive executes a request, or has the leader do so.
+func (s *server) receive(q *request) {
+	n := q.conn
+	n.queue = append(n.queue, q)
+	session := n.c.id
+	if q.kind != greet {
+		s.hear(session, n.timeout)
+	}
+	forward := func(do func(r *reign)) {
+		r, m := s.reign, s.m
+		if m == nil {
+			do(r)
+			return
+		}
+		m.up.send(func() {
+			m.heard = s.w.now
+			do(r)
+		})
+	}
+	back := func(r *reign, do func()) {
+		if s == r.leader {
+			do()
+			return
+		}
+		for _, m := range r.members {
+			if m.s == s {
+				m.down.send(do)
+			}
+		}
+	}
+	w := s.w
+	switch q.kind {
+	case greet:
+		if !n.c.greeted {
+			forward(func(r *reign) { r.propose(entry{kind: opening, session: session, timeout: n.timeout, request: q}) })
+			return
+		}
+		forward(func(r *reign) {
+			ok := r.touch(session, n.timeout)
+			if ok && r != w.reigns[len(w.reigns)-1] {
+				w.tally.DeposedGreeting++
+			}
+			back(r, func() {
+				if ok {
+					q.done()
+				} else {
+					q.refuse()
+				}
+			})
+		})
+	case read, list:
+		q.done()
+	case sync:
+		forward(func(r *reign) {
+			if r != w.reigns[len(w.reigns)-1] {
+				w.tally.DeposedSync++
+			}
+			back(r, q.done)
+		})
+	case create, heartbeat:
+		kind := check
+		if q.kind == create {
+			kind = creation
+		}
+		forward(func(r *reign) { r.propose(entry{kind: kind, session: session, number: q.number, request: q}) })
+	}
+}
+
+// done answers a request, behind those that came before it.
+func (q *request) done() {
+	n := q.conn
+	q.ready = true
+	for len(n.queue) > 0 && n.queue[0].ready && !n.closed {
+		first := n.queue[0]
+		n.queue = n.queue[1:]
+		if first.kind == list {
+			for _, e := range n.server.log[:n.server.applied] {
+				first.seen = first.seen || e.kind == creation && e.session == n.c.id && e.number == first.number
+			}
+		}
+		n.down.send(func() { n.c.answered(first) })
+	}
+}
+
+func (q *request) refuse() {
+	if q != nil {
+		q.refused = true
+		q.done()
+	}
+}
+
+// answered takes an answer.
+func (c *client) answered(q *request) {
+	n, w := q.conn, c.w
+	if c.lost || c.conn != n || c.greeted && !c.believes() {
+		return
+	}
+	n.waiting = n.waiting[1:]
+	if n.answers--; n.answers == 0 {
+		n.then()
+	}
+	if q.refused {
+		c.end()
+		return
+	}
+	if w.trace != nil {
+		w.logf("client %d: server %d answers %v sent at %.3f", c.id, n.server.id, q.kind, q.real.Seconds())
+	}
+	if q.kind == greet {
+		c.accepted(q)
+	} else {
+		c.lease.Answered(q.sent, c.time(), q.by)
+		c.prove()
+	}
+	if q.kind == create || q.kind == list {
+		c.looked(q)
+	}
+	w.judge(c)
+}
+
+// looked goes on with a contender after the answer to a creation or a listing.
+func (c *client) looked(q *request) {
+	for i := range c.contenders {
+		t := &c.contenders[i]
+		if t.active == 0 || t.number != q.number || t.granted != 0 {
+			continue
+		}
+		if q.kind == list && !q.seen {
+			q.conn.send(create, ByQuorum, t.number)
+			continue
+		}
+		if q.kind == list {
+			c.w.tally.Listed++
+		}
+		c.w.tally.Granted++
+		t.granted = 1
+		if c.w.trace != nil {
+			c.w.logf("client %d holds %d", c.id, t.number)
+		}
+	}
+}
+
+// accepted opens a connection.
+func (c *client) accepted(q *request) {
+	n, w := q.conn, c.w
+	created := !c.greeted
+	switch {
+	case created:
+		c.timeout = n.timeout
+	case n.timeout < c.timeout || w.variant.LastTerm:
+		if n.timeout != c.timeout {
+			w.tally.Shortened++
+		}
+		// The leader may count a shorter timeout from now on, and not from earlier.
+		shift := c.timeout - margin(c.timeout) - n.timeout + margin(n.timeout)
+		c.trusted, c.proved = min(c.trusted+shift, q.sent), min(c.proved+shift, q.sent)
+		c.timeout = n.timeout
+	}
+	n.open, c.greeted = true, true
+	c.leader = n.server.reign
+	c.lease = w.variant.Rule(w.tick, q.sent, created)
+	c.prove()
+	if w.variant.Relies && c.contending() {
+		c.rely()
+	}
+	n.beat()
+	for i := range c.contenders {
+		if t := &c.contenders[i]; t.active == 1 && t.granted == 0 {
+			n.send(list, ByServer, t.number)
+		}
+	}
+}
+
+// live sends heartbeats.
+func (c *client) live() {
+	if c.conn != nil && c.conn.open && c.believes() {
+		c.conn.beat()
+	}
+	if !c.lost {
+		c.w.after(time.Duration(float64(c.timeout/9)/c.rate), c.live)
+	}
+}
+
+// beat sends a heartbeat. While something is held, every second one is a transaction.
+func (n *conn) beat() {
+	if n.commits = !n.commits && n.c.contending(); n.commits {
+		n.send(heartbeat, ByQuorum, 0)
+		return
+	}
+	n.send(sync, ByLeader, 0)
+}
+
+// chat sends requests that nobody needs.
+func (c *client) chat() {
+	if c.conn != nil && c.conn.open && c.believes() {
+		if c.w.oneIn(8) {
+			c.conn.send(heartbeat, ByQuorum, 0)
+		} else {
+			c.conn.send(read, ByServer, 0)
+		}
+	}
+	if !c.lost {
+		c.w.after(c.w.upTo(c.busy), c.chat)
+	}
+}
+
+// contend lets a contender come and go.
+func (c *client) contend(t *contender) {
+	if c.lost || c.greeted && !c.believes() {
+		return
+	}
+	w := c.w
+	switch {
+	case !c.greeted:
+	case t.active == 1:
+		*t = contender{}
+		if w.trace != nil {
+			w.logf("client %d has a contender less", c.id)
+		}
+	default:
+		if !c.contending() {
+			c.rely()
+		}
+		c.numbers++
+		*t = contender{active: 1, number: c.numbers}
+		if w.trace != nil {
+			w.logf("client %d has a contender more, %d", c.id, c.numbers)
+		}
+		if n := c.conn; n != nil && n.open {
+			w.after(w.upTo(w.delay)*time.Duration(w.rng.IntN(3)), func() {
+				if t.active == 1 && t.number == c.numbers {
+					n.send(create, ByQuorum, t.number)
+				}
+			})
+		}
+	}
+	pause := w.upTo(Timeout / 4)
+	if t.active == 1 {
+		pause = w.upTo(4 * Timeout)
+	}
+	w.after(pause, func() { c.contend(t) })
+}
+
+// strike lets a fault happen.
+func (w *world) strike(f fault) {
+	a := w.servers[f.x%len(w.servers)]
+	b := w.servers[(f.x+1+f.x/8%(len(w.servers)-1))%len(w.servers)]
+	c := w.clients[f.x/64%len(w.clients)]
+	hold := func(from, to int, d time.Duration) {
+		if w.trace != nil {
+			w.logf("server %d to server %d: held for %v", from, to, d)
+		}
+		w.held[[2]int{from, to}] = max(w.held[[2]int{from, to}], w.now+d)
+	}
+	switch f.kind {
+	case holdLink:
+		if a.m != nil && w.oneIn(2) {
+			b = a.reign.leader
+		}
+		if w.oneIn(2) {
+			a, b = b, a
+		}
+		hold(a.id, b.id, f.lasts)
+	case ambush:
+		n := c.conn
+		if n == nil || n.server.m == nil {
+			return
+		}
+		c.shut = w.now + w.upTo(3*Timeout)
+		follower, leader, short := n.server.id, n.server.reign.leader.id, f.lasts/8
+		switch w.rng.IntN(4) {
+		case 0:
+			n.hold(n.up, short)
+		case 1:
+			n.hold(n.down, short)
+		default:
+			hold(leader, follower, short)
+		}
+		cut := func() { hold(follower, leader, 2*Timeout) }
+		switch w.rng.IntN(3) {
+		case 0:
+			w.after(w.upTo(short), cut)
+		case 1:
+			w.after(short+w.upTo(w.tick/2), cut)
+		default:
+			w.after(max(short-w.delay, 0), func() { n.answers, n.then = 1+w.rng.IntN(6), cut })
+		}
+	case desert:
+		r := w.reigns[len(w.reigns)-1]
+		if r.over {
+			return
+		}
+		if w.oneIn(2) {
+			c.shut = w.now + w.upTo(3*Timeout)
+		}
+		leave := len(r.members) - w.rng.IntN(2)
+		for _, m := range slices.Clone(r.members[:max(leave, 0)]) {
+			if m.s.m != m {
+				continue
+			}
+			if w.trace != nil {
+				w.logf("server %d leaves leader %d, which does not notice", m.s.id, r.leader.id)
+			}
+			m.s.leave()
+			hold(m.s.id, r.leader.id, f.lasts)
+			hold(r.leader.id, m.s.id, f.lasts)
+		}
+	case restart:
+		if a.reign != nil {
+			if w.trace != nil {
+				w.logf("server %d begins anew", a.id)
+			}
+			a.leave()
+		}
+	case breakClient:
+		if c.conn != nil {
+			c.conn.close()
+		}
+	case holdRequests:
+		if c.conn != nil {
+			c.conn.hold(c.conn.up, f.lasts/4)
+		}
+	case holdReplies:
+		if c.conn != nil {
+			c.conn.hold(c.conn.down, f.lasts/4)
+		}
+	case faultKinds:
+	}
+}
+
+// A schedule is what a seed stands for, less what was left out of it.
+type schedule struct {
+	seed   uint64
+	faults []fault
+}
+
+func newSchedule(seed uint64) schedule {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	s := schedule{seed: seed}
+	at, pace := time.Duration(0), Timeout/time.Duration(2+rng.IntN(20))
+	for range 2 + rng.IntN(8) {
+		at += time.Duration(rng.Int64N(int64(pace)))
+		if rng.IntN(8) == 0 {
+			at += time.Duration(rng.Int64N(int64(Timeout)))
+		}
+		s.faults = append(s.faults, fault{
+			at: at, kind: faultKind(rng.IntN(int(faultKinds))), x: rng.IntN(1 << 16),
+			lasts: Timeout * time.Duration(1+rng.IntN(40)) / time.Duration(20+rng.IntN(2)*180),
+		})
+	}
+	return s
+}
+
+// run plays a schedule. It returns the world in which a deadline was too late, or in which
+// all was well.
+func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
+	rng := rand.New(rand.NewPCG(s.seed, 2))
+	w := &world{variant: v, rng: rng, tally: tally, trace: trace, held: make(map[[2]int]time.Duration)}
+	pick := func(of ...time.Duration) time.Duration { return of[rng.IntN(len(of))] }
+	w.tick = pick(Timeout/2, Timeout/3, Timeout/6, Timeout/12)
+	w.patience = max(2*w.tick, pick(Timeout/2, Timeout, 2*Timeout))
+	w.delay = pick(2*time.Millisecond, 20*time.Millisecond, 200*time.Millisecond)
+	w.eager = w.oneIn(2)
+	unequal := w.oneIn(4)
+	for id := range 3 + 2*rng.IntN(2) {
+		most := Timeout
+		if unequal {
+			most = pick(Timeout, Timeout*2/3, Timeout/3)
+		}
+		n := &server{w: w, id: id, most: most}
+		if unequal && w.oneIn(2) {
+			n.least = most
+		}
+		w.servers = append(w.servers, n)
+	}
+	for id := range 1 + rng.IntN(2) {
+		c := &client{w: w, id: id, rate: w.clock(), timeout: Timeout, busy: pick(0, 0, Timeout/10, Timeout/40)}
+		w.clients = append(w.clients, c)
+		w.after(w.upTo(w.tick), c.dial)
+		w.after(w.upTo(w.tick), c.live)
+		if c.busy > 0 {
+			w.after(c.busy, c.chat)
+		}
+		for i := range c.contenders {
+			w.after(w.upTo(Timeout)*time.Duration(1+3*i), func() { c.contend(&c.contenders[i]) })
+		}
+	}
+	for _, n := range w.servers {
+		n.heard = make([]time.Duration, len(w.clients))
+	}
+	w.crown(w.servers)
+	w.after(w.tick, w.elect)
+	for _, f := range s.faults {
+		w.after(2*w.tick+f.at, func() { w.strike(f) })
+	}
+	end := 2*w.tick + 2*Timeout + s.faults[len(s.faults)-1].at
+	for w.now < end && !w.firm && (w.failed == None || w.now < w.failedAt+Timeout) && slices.ContainsFunc(w.clients, func(c *client) bool { return !c.lost }) {
+		w.step()
+	}
+	return w
+}

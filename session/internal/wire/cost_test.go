@@ -1,0 +1,98 @@
+//go:build !race
+
+package wire_test
+
+import (
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
+
+func TestCostOfEncoding(t *testing.T) {
+	b := make([]byte, 0, 4096)
+	for _, tt := range requests() {
+		if n := testing.AllocsPerRun(10, func() { b = wire.AppendRequest(b[:0], 17, &tt.r) }); n != 0 {
+			t.Errorf("a request %v allocates %v times", tt.r.Op, n)
+		}
+	}
+	for _, tt := range replies() {
+		if n := testing.AllocsPerRun(10, func() { b = wire.AppendReply(b[:0], wire.Header{}, tt.op, &tt.r) }); n != 0 {
+			t.Errorf("a reply to %v allocates %v times", tt.op, n)
+		}
+	}
+}
+
+func TestCostOfReplies(t *testing.T) {
+	want := map[wire.Op]float64{
+		wire.OpCreate:  1, // the path
+		wire.OpCreate2: 1,
+		wire.OpDelete:  0,
+		wire.OpExists:  0,
+		wire.OpGetData: 0,
+		wire.OpSetData: 0,
+		wire.OpPing:    0,
+		wire.OpCheck:   0,
+	}
+	seen := make(map[wire.Op]bool)
+	for _, tt := range replies() {
+		limit, ok := want[tt.op]
+		if !ok {
+			continue
+		}
+		seen[tt.op] = true
+		r := tt.r
+		r.Path = "/plain"
+		body := wire.AppendReply(nil, wire.Header{}, tt.op, &r)[4:]
+		n := testing.AllocsPerRun(10, func() {
+			var r wire.Reply
+			_, rest, err := wire.ParseHeader(body)
+			if err != nil || wire.ParseReply(tt.op, tt.ops, rest, &r) != nil {
+				panic("malformed")
+			}
+		})
+		if n != limit {
+			t.Errorf("a reply to %v allocates %v times, want %v", tt.op, n, limit)
+		}
+	}
+	if len(seen) != len(want) {
+		t.Error(seen)
+	}
+}
+
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A count is not believed.
+func TestCostOfLies(t *testing.T) {
+	counts := [][]byte{i32(math.MaxInt32), i32(1 << 24), i32(math.MinInt32), i32(-2)}
+	const most = 64 << 10 // other goroutines allocate too
+	for _, count := range counts {
+		for _, tt := range replies() {
+			for at := 0; at+4 <= len(tt.body); at++ {
+				body := append([]byte{}, tt.body...)
+				copy(body[at:], count)
+				var r wire.Reply
+				if n := allocated(func() { _ = wire.ParseReply(tt.op, tt.ops, body, &r) }); n > most {
+					t.Errorf("%v with %x at %d allocates %d bytes", tt.op, count, at, n)
+				}
+			}
+		}
+		for _, tt := range requests() {
+			for at := 0; at+4 <= len(tt.body); at++ {
+				body := record(i32(17), i32(int32(tt.r.Op)), tt.body)
+				copy(body[8+at:], count)
+				if n := allocated(func() { _, _, _ = wire.ParseRequest(body) }); n > most {
+					t.Errorf("%v with %x at %d allocates %d bytes", tt.r.Op, count, at, n)
+				}
+			}
+		}
+	}
+}

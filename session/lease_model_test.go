@@ -1,0 +1,119 @@
+package session
+
+import (
+	"flag"
+	"reflect"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session/internal/leasemodel"
+)
+
+var leaseSchedules = flag.Int("lease.schedules", 100_000, "random schedules of the model of leases")
+
+// modelLease is the lease of the session in the model.
+type modelLease struct{ lease }
+
+func (m *modelLease) Answered(sent, now time.Duration, by leasemodel.Party) {
+	m.answered(sent, now, [...]vouch{byServer, byLeader, byQuorum}[by])
+}
+func (m *modelLease) Since(trusting bool) time.Duration { return m.since(trusting) }
+
+// trustingLease takes any leader for the newest.
+type trustingLease struct{ *modelLease }
+
+func (t trustingLease) Since(bool) time.Duration { return t.since(true) }
+
+// formerLease is the rule of ADR 0007. An answer of the leader, half a tick later, is
+// proof that a report has arrived.
+type formerLease struct {
+	report time.Duration
+	signs  []sign
+	known  time.Duration
+}
+
+func (f *formerLease) Answered(sent, now time.Duration, by leasemodel.Party) {
+	if by != leasemodel.ByServer {
+		for len(f.signs) > 0 && f.signs[0].answered <= sent-f.report {
+			f.known, f.signs = f.signs[0].sent, f.signs[1:]
+		}
+	}
+	f.signs = append(f.signs, sign{sent, now})
+}
+func (f *formerLease) Since(bool) time.Duration { return f.known }
+
+func presentLease(tick, sent time.Duration, created bool) leasemodel.Rule {
+	return &modelLease{newLease(tick*5/8, leasemodel.Timeout/9/16, sent, created)}
+}
+
+// TestLeaseModel plays random schedules. The rule holds in all of them. The others fail:
+// that shows that the schedules find what there is to find.
+func TestLeaseModel(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // hardly anything lives
+	for _, v := range []leasemodel.Variant{
+		{Name: "present", Rule: presentLease},
+		{
+			Name: "ADR 0007", Fails: []leasemodel.Failure{leasemodel.Report, leasemodel.Deposed},
+			Rule: func(tick, sent time.Duration, _ bool) leasemodel.Rule {
+				return &formerLease{report: tick / 2, known: sent}
+			},
+		},
+		{
+			Name: "answers trusted", Fails: []leasemodel.Failure{leasemodel.Deposed},
+			Rule: func(tick, sent time.Duration, created bool) leasemodel.Rule {
+				return trustingLease{presentLease(tick, sent, created).(*modelLease)}
+			},
+		},
+		{
+			Name: "handshakes count as committed", Fails: []leasemodel.Failure{leasemodel.Deposed},
+			Rule: func(tick, sent time.Duration, _ bool) leasemodel.Rule { return presentLease(tick, sent, true) },
+		},
+		{Name: "later connections relied on", Rule: presentLease, Relies: true, Fails: []leasemodel.Failure{leasemodel.Deposed}},
+		{Name: "newest timeout", Rule: presentLease, LastTerm: true, Fails: []leasemodel.Failure{leasemodel.Report}},
+		{
+			Name: "reports too often", Fails: []leasemodel.Failure{leasemodel.Report},
+			Rule: func(tick, sent time.Duration, created bool) leasemodel.Rule {
+				return presentLease(tick/4, sent, created)
+			},
+		},
+	} {
+		t.Run(v.Name, func(t *testing.T) {
+			schedules := *leaseSchedules
+			if testing.Short() {
+				schedules = min(schedules, 10_000)
+			}
+			r := v.Explore(schedules)
+			t.Logf("%+v", r.Tally)
+			for _, way := range v.Fails {
+				if r.Failures[way] == nil {
+					t.Errorf("no schedule in which it fails: %v", way)
+				}
+			}
+			for way, e := range r.Failures {
+				report := t.Logf
+				if len(v.Fails) == 0 {
+					report = t.Errorf
+				}
+				report("%v: the deadline was too late in %d schedules, in %d of them after the expiry was committed\n%s",
+					way, e.Schedules, e.Committed, e.Trace())
+			}
+			if len(v.Fails) == 0 {
+				checkTally(t, r.Tally)
+			}
+		})
+	}
+}
+
+// checkTally makes sure that the schedules were hard.
+func checkTally(t *testing.T, tally leasemodel.Tally) {
+	counts := reflect.ValueOf(tally)
+	for i := range counts.NumField() {
+		if n := counts.Field(i).Int(); n == 0 {
+			t.Errorf("it never happened: %s", counts.Type().Field(i).Name)
+		}
+	}
+	if tally.Tightest > leasemodel.Timeout/50 {
+		t.Errorf("no deadline was closer than %v to the leader's", tally.Tightest)
+	}
+}

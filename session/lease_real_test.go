@@ -1,0 +1,292 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+var leaseRuns = flag.Int("lease.runs", 2, "runs of each story of a lost lease on real servers")
+
+// A ward is a session that a recipe relies on, and its ephemeral node.
+type ward struct {
+	*session.Session
+	events <-chan session.Event
+	gone   <-chan time.Time // when another session learns that the node is gone
+}
+
+func newWard(t *testing.T, witness *session.Session, addrs []string, opts *session.Options) ward {
+	t.Helper()
+	s := open(t, addrs, opts)
+	w := ward{Session: s, events: s.Events(patient(t))}
+	await[session.Connected](t, w.events)
+	t.Cleanup(s.Rely())
+	path := fmt.Sprintf("/%x", id(t, s))
+	if _, err := s.Create(patient(t), path, nil, session.Ephemeral); err != nil {
+		t.Fatal(err)
+	}
+	w.gone = goes(t, witness, path)
+	return w
+}
+
+// goes watches a node, and tells when it goes.
+func goes(t *testing.T, witness *session.Session, path string) <-chan time.Time {
+	t.Helper()
+	if err := witness.Sync(patient(t), "/"); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan time.Time, 1)
+	armed := make(chan error, 1)
+	witness.Async(0).Watch(path, func(_ []byte, _ *session.Stat, err error) { armed <- err },
+		func(_ []byte, _ *session.Stat, err error) {
+			if errors.Is(err, session.ErrNoNode) {
+				gone <- time.Now()
+			}
+		})
+	if err := <-armed; err != nil {
+		t.Fatal(err)
+	}
+	return gone
+}
+
+// toldInTime waits until the session counts itself as lost, and then until the node goes.
+// It returns by how much the first was earlier.
+func (w ward) toldInTime(t *testing.T) time.Duration {
+	t.Helper()
+	await[session.Expired](t, w.events)
+	told := time.Now()
+	select {
+	case gone := <-w.gone:
+		if gone.Before(told) {
+			t.Errorf("told %v after the node had gone", told.Sub(gone))
+		}
+		return gone.Sub(told)
+	case <-patient(t).Done():
+		t.Fatal("the node stays")
+	}
+	return 0
+}
+
+// believes reports whether the session does not count itself as lost.
+func (w ward) believes() bool {
+	_, expired := w.State().(session.Expired)
+	return !expired
+}
+
+// heal repairs the ensemble, and waits until every server serves.
+func heal(t *testing.T, ens *zktest.Ensemble) {
+	t.Helper()
+	ens.Heal()
+	for _, addr := range ens.Addrs() {
+		open(t, []string{addr}, nil).Close()
+	}
+}
+
+// chat reads all the time, until stopped: the server hears the session, the leader does not.
+func chat(t *testing.T, s *session.Session) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(patient(t))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				s.Async(0).Exists("/", func(*session.Stat, error) {})
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// TestRealLeaseWhatIsProposed counts what the quorum is asked: a sync is not, a transaction
+// that changes nothing is, and so are half the heartbeats of a session that is relied on.
+func TestRealLeaseWhatIsProposed(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	ctx := patient(t)
+	s := open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
+	zxid := func() int64 {
+		t.Helper()
+		text, err := ens.FourLetterWord(0, "srvr")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ = strings.Cut(text, "Zxid: ")
+		text, _, _ = strings.Cut(text, "\n")
+		n, err := strconv.ParseInt(text, 0, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	count := func(what string, want int64, ask func() error) {
+		t.Helper()
+		before := zxid()
+		for range 10 {
+			if err := ask(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := zxid() - before; n != want {
+			t.Errorf("10 of %s are %d transactions, want %d", what, n, want)
+		}
+	}
+	count("sync", 0, func() error { return s.Sync(ctx, "/") })
+	count("a check", 10, func() error {
+		_, err := s.Multi(ctx, session.CheckOp("/", session.AnyVersion))
+		return err
+	})
+	count("a check that fails", 10, func() error {
+		if _, err := s.Multi(ctx, session.CheckOp("/", 1000)); !errors.Is(err, session.ErrBadVersion) {
+			return err
+		}
+		return nil
+	})
+	relied := open(t, ens.Addrs(), &session.Options{Timeout: time.Second, ServerTick: 100 * time.Millisecond})
+	before := zxid()
+	defer relied.Rely()()
+	for zxid() < before+3 {
+		if ctx.Err() != nil {
+			t.Fatal("the heartbeats are not proposed")
+		}
+	}
+}
+
+// TestRealLeaseCutOffServer: a server that is cut off from its leader continues to answer reads.
+func TestRealLeaseCutOffServer(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
+	for range *leaseRuns {
+		leader, follower := ens.Leader(), ens.Followers()[0]
+		witness := open(t, []string{ens.Addr(leader)}, nil)
+		w := newWard(t, witness, []string{ens.Addr(follower)}, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+		stop := chat(t, w.Session)
+		ens.CutLink(leader, follower)
+		t.Logf("told %v before the node went", w.toldInTime(t))
+		stop()
+		w.Close()
+		witness.Close()
+		heal(t, ens)
+	}
+}
+
+// TestRealLeaseDeposedLeader: a leader whose followers have left continues to answer
+// syncs. Each run counts only if a session that trusts these answers counts on itself
+// when its node goes: then the next leader was elected within the lease.
+func TestRealLeaseDeposedLeader(t *testing.T) {
+	t.Parallel()
+	const timeout, tick = 4 * time.Second, 500 * time.Millisecond
+	// The old leader continues for 30 s, the next one is elected within 1 or 2.
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60))
+	for range *leaseRuns {
+		old := ens.Leader()
+		var others []string
+		for _, i := range ens.Followers() {
+			others = append(others, ens.Addr(i))
+		}
+		witness := open(t, others, &session.Options{Timeout: 20 * time.Second})
+		opts := session.Options{Timeout: timeout, ServerTick: tick}
+		w := newWard(t, witness, []string{ens.Addr(old)}, &opts)
+		opts.Lease = session.LeaseAnswered
+		trusting := newWard(t, witness, []string{ens.Addr(old)}, &opts)
+		ens.Depose(old)
+		cut := time.Now()
+		early := w.toldInTime(t)
+		<-trusting.gone
+		t.Logf("told %v before the node went, %v after the cut", early, time.Since(cut))
+		if !trusting.believes() {
+			t.Errorf("this run does not count: the session that trusts the old leader does not count on itself")
+		}
+		w.Close()
+		trusting.Close()
+		witness.Close()
+		heal(t, ens)
+	}
+}
+
+// TestRealLeaseReportOnItsWay: what the leader sends to the follower is held up, and then
+// nothing of what the follower sends reaches the leader, such as its report.
+func TestRealLeaseReportOnItsWay(t *testing.T) {
+	t.Parallel()
+	const timeout, tick = 4 * time.Second, 200 * time.Millisecond
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60))
+	for run := range *leaseRuns {
+		leader, follower := ens.Leader(), ens.Followers()[0]
+		witness := open(t, []string{ens.Addr(leader)}, nil)
+		w := newWard(t, witness, []string{ens.Addr(follower)}, &session.Options{Timeout: timeout, ServerTick: tick})
+		stop := chat(t, w.Session)
+		ens.HoldOneWay(leader, follower)
+		<-time.After(timeout / 8 * time.Duration(1+run%3)) // a heartbeat, two, or three
+		ens.CutOneWay(follower, leader)
+		ens.ReleaseOneWay(leader, follower)
+		t.Logf("told %v before the node went", w.toldInTime(t))
+		stop()
+		w.Close()
+		witness.Close()
+		heal(t, ens)
+	}
+}
+
+// TestRealLeaseShorterTimeout: a server that allows less takes over the connection.
+func TestRealLeaseShorterTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout, less = 8 * time.Second, 2 * time.Second
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	followers := ens.Followers()
+	config := filepath.Join(filepath.Dir(ens.Log(followers[1])), "zoo.cfg")
+	file, err := os.OpenFile(config, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(file, "maxSessionTimeout=%d\n", less.Milliseconds()); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ens.Restart(followers[1])
+	leader := ens.Leader()
+	witness := open(t, []string{ens.Addr(leader)}, nil)
+	for range *leaseRuns {
+		first, second := zktest.NewProxy(t, ens.Addr(followers[0])), zktest.NewProxy(t, ens.Addr(followers[1]))
+		second.Refuse(true)
+		addrs := append(first.Addrs(), second.Addrs()...)
+		w := newWard(t, witness, addrs, &session.Options{Timeout: timeout, ServerTick: 100 * time.Millisecond})
+		number := id(t, w.Session)
+		second.Refuse(false)
+		first.Refuse(true)
+		first.Disconnect(number)
+		await[session.Suspended](t, w.events)
+		await[session.Resumed](t, w.events)
+		if err := w.Sync(patient(t), "/"); err != nil {
+			t.Fatal(err)
+		}
+		frozen := time.Now()
+		second.Freeze(number, zktest.Both)
+		early := w.toldInTime(t)
+		t.Logf("told %v before the node went", early)
+		// The leader may still count the longer one: a report of the first server was on its way.
+		if d := time.Since(frozen) - early; d > timeout/2 {
+			t.Errorf("told after %v: the session does not know of the shorter timeout", d)
+		}
+		w.Close()
+	}
+}

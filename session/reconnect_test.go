@@ -1,0 +1,425 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A slowHandler calls handle with every record, and waits for it.
+type slowHandler struct {
+	slog.Handler
+	handle func(slog.Record)
+}
+
+func (h slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h slowHandler) Handle(_ context.Context, r slog.Record) error {
+	h.handle(r)
+	return nil
+}
+
+// TestLossIsToldBeforeTheReconnect: a logger that takes its time while a connection is lost
+// does not let the next one overtake the loss.
+func TestLossIsToldBeforeTheReconnect(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		var frozen atomic.Bool
+		opts.Logger = slog.New(slowHandler{slog.DiscardHandler, func(slog.Record) {
+			if frozen.CompareAndSwap(true, false) {
+				srv.Thaw(0)
+				pass(10 * time.Millisecond) // that a reconnect needs
+			}
+		}})
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		pass(10 * time.Second)
+		srv.Freeze(s.ID(), zktest.Both)
+		frozen.Store(true)
+		pass(time.Hour)
+		synctest.Wait()
+		if err := exists(t, s); err != nil {
+			t.Fatal(err)
+		}
+		if ev, ok := s.State().(session.Suspended); ok {
+			t.Errorf("an hour after the reconnect, with requests answered, the session is %v", ev)
+		}
+	})
+}
+
+var reconnects = flag.Int("reconnects", 1000, "reconnects to go through; 20000 are a campaign")
+
+// TestReconnectsUnderLoad freezes the connections of many sessions at once, until each has
+// noticed. Each is connected again, and says so.
+func TestReconnectsUnderLoad(t *testing.T) {
+	rounds, sessions := 5, min(*reconnects/5, 400)
+	if testing.Short() {
+		sessions = 20
+	} else {
+		rounds = *reconnects / sessions
+	}
+	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(rounds)*5*time.Second)
+	defer cancel()
+	var readers sync.WaitGroup
+	all := make(map[*session.Session]chan struct{}) // and what holds a value when it is connected again
+	for range sessions {
+		s, err := session.Open(ctx, srv.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, back := s.Events(ctx), make(chan struct{}, 1)
+		all[s] = back
+		<-events // Connected
+		readers.Go(func() {
+			id := s.ID()
+			for ev := range events {
+				switch ev := ev.(type) {
+				case session.Suspended:
+					srv.Thaw(id)
+				case session.Connected:
+					id = ev.ID
+					tellOnce(back)
+				case session.Resumed:
+					tellOnce(back)
+				case session.Expired, session.Closed:
+				}
+			}
+		})
+	}
+	for i := range rounds {
+		for s, back := range all {
+			select {
+			case <-back: // under load, a connection may be lost without us
+			default:
+			}
+			srv.Freeze(s.ID(), zktest.Both)
+		}
+		for s, back := range all {
+			select {
+			case <-back:
+			case <-ctx.Done():
+				_, err := s.Exists(t.Context(), "/")
+				t.Fatalf("round %d: session %#x is %v, and answers: %v", i, s.ID(), s.State(), err)
+			}
+		}
+	}
+	for s := range all {
+		s.Close()
+	}
+	readers.Wait()
+}
+
+func tellOnce(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// TestStuckHeartbeat: a server that stops to read, with no room left between, is left for
+// another before the session is lost. A heartbeat blocks in a write until then. It runs in
+// real time, as a mutex that is waited for stops the clock of a bubble.
+func TestStuckHeartbeat(t *testing.T) {
+	const timeout = 3 * time.Second
+	heartbeats, stuck := 0, make(chan struct{})
+	bad := &scripted{timeout: timeout, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+		if op == opSync {
+			heartbeats++
+		}
+		if heartbeats > 2 {
+			<-stuck
+			return false
+		}
+		reply(conn, xid, op, 0)
+		return true
+	}}
+	defer close(stuck)
+	good := &scripted{timeout: timeout, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+		reply(conn, xid, op, 0)
+		return true
+	}}
+	var dialled atomic.Int32
+	opts := &session.Options{Timeout: timeout, ServerTick: 200 * time.Millisecond}
+	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dialled.Add(1) == 1 {
+			return bad.dial(ctx, network, addr)
+		}
+		return good.dial(ctx, network, addr)
+	}
+	s := mustOpen(t, []string{"a:1", "b:1"}, opts)
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for ev := range s.Events(ctx) {
+		switch ev.(type) {
+		case session.Resumed:
+			return
+		case session.Expired:
+			t.Fatal("the session was lost, and the other server not tried")
+		case session.Connected, session.Suspended, session.Closed:
+		}
+	}
+}
+
+// TestTimeoutShrinks: a server that takes the session over, and allows it less time, gives
+// it away that much earlier.
+func TestTimeoutShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const before, after = 30 * time.Second, 4 * time.Second
+		var dialled atomic.Int32
+		var silent atomic.Bool // the network is cut for good
+		first := make(chan net.Conn, 1)
+		opts := &session.Options{Timeout: before, ServerTick: time.Second}
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			server := &scripted{timeout: before, refuse: silent.Load(), answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+				if !silent.Load() {
+					reply(conn, xid, op, 0)
+				}
+				return true
+			}}
+			if dialled.Add(1) > 1 {
+				server.timeout = after
+				return server.dial(ctx, network, addr)
+			}
+			conn, err := server.dial(ctx, network, addr)
+			first <- conn
+			return conn, err
+		}
+		s := mustOpen(t, []string{"scripted:1"}, opts)
+		defer s.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		events := s.Events(ctx)
+		pass(time.Minute)
+		_ = (<-first).Close() // a pipe does not fail to
+		var taken time.Time
+		for ev := range events {
+			if _, ok := ev.(session.Resumed); ok {
+				taken = time.Now()
+				silent.Store(true)
+			}
+			if _, ok := ev.(session.Expired); ok {
+				break
+			}
+		}
+		if lost := time.Since(taken); taken.IsZero() {
+			t.Error("lost, though a server has just taken it over")
+		} else if lost > after {
+			t.Errorf("lost %v after a handshake with a timeout of %v", lost, after)
+		}
+	})
+}
+
+// TestFirstRedialIsSpread: sessions that lose their server at the same moment do not come
+// back at the same moment.
+func TestFirstRedialIsSpread(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		const n = 50
+		var mu sync.Mutex
+		redials := make(map[time.Duration]int)
+		var lost time.Time
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			mu.Lock()
+			if !lost.IsZero() {
+				redials[time.Since(lost)]++
+			}
+			mu.Unlock()
+			return srv.DialContext(ctx, network, addr)
+		}
+		for range n {
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+		}
+		pass(time.Minute)
+		mu.Lock()
+		lost = time.Now()
+		mu.Unlock()
+		srv.Disconnect(0)
+		pass(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(redials) < n/2 {
+			t.Errorf("%d sessions redial at %d moments: %v", n, len(redials), redials)
+		}
+		for after := range redials {
+			if after > 2*time.Second {
+				t.Errorf("a redial %v after the loss", after)
+			}
+		}
+	})
+}
+
+// TestPoison: a request whose reply always ends the connection fails, and others go on.
+func TestPoison(t *testing.T) {
+	for _, v := range verbs() {
+		if v.writes() || strings.HasPrefix(v.class, "create") {
+			continue // these are not repeated
+		}
+		t.Run(v.name, func(t *testing.T) {
+			tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+				plant(t, srv)
+				s := mustOpen(t, srv.Addrs(), opts)
+				defer s.Close()
+				id := s.ID()
+				tp.strikeWith(strike{always: true, reply: func(*tapped, []byte) ([]byte, error) { return nil, errCut }})
+				answered := make(chan error, 2)
+				v.start(t.Context(), s, func(err error) { answered <- err })
+				select {
+				case err := <-answered:
+					if !strings.HasPrefix(v.class, "withdraw") && !errors.Is(err, session.ErrDisconnected) {
+						t.Error(err)
+					}
+				case <-time.After(patience):
+					t.Fatal("no answer in", patience)
+				}
+				if reached := tp.arrived(); reached > 10 && !strings.HasPrefix(v.class, "withdraw") {
+					t.Errorf("it was made %d times", reached)
+				}
+				if err := exists(t, s); err != nil || s.ID() != id {
+					t.Errorf("session %#x, before %#x: %v", s.ID(), id, err)
+				}
+			})
+		})
+	}
+}
+
+// TestCredentialsAreRefusedLater: requests say so, instead of waiting for ever.
+func TestCredentialsAreRefusedLater(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		const authFailed = -115
+		tp.strikeWith(strike{auth: authFailed})
+		srv.Disconnect(0)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for range 3 { // also when the session has expired
+			if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrAuthFailed) {
+				t.Errorf("a read: %v", err)
+			}
+			if err := s.Delete(ctx, "/a", 0); !errors.Is(err, session.ErrAuthFailed) || errors.Is(err, session.ErrUnknownOutcome) {
+				t.Errorf("a write: %v", err)
+			}
+			pass(time.Minute)
+		}
+	})
+}
+
+// A record is what a logger was told.
+type record struct {
+	at   time.Time
+	text string
+}
+
+// warnings returns a logger that keeps what is worth a warning.
+func warnings() (logger *slog.Logger, kept func() []record) {
+	var mu sync.Mutex
+	var all []record
+	logger = slog.New(slowHandler{slog.DiscardHandler, func(r slog.Record) {
+		if r.Level < slog.LevelWarn {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		text := r.Message
+		r.Attrs(func(a slog.Attr) bool {
+			text += " " + a.String()
+			return true
+		})
+		all = append(all, record{r.Time, text})
+	}})
+	return logger, func() []record {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// TestFailedDialsAreTold: to the logger, with the address and in moderation, and to
+// requests that waited in vain.
+func TestFailedDialsAreTold(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		logger, kept := warnings()
+		opts.Logger = logger
+		down := false
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if down || addr != srv.Addrs()[0] {
+				return nil, fmt.Errorf("no route to %s", strings.ToUpper(addr))
+			}
+			return srv.DialContext(ctx, network, addr)
+		}
+		servers := append([]string{"absent:1"}, srv.Addrs()...)
+		s := mustOpen(t, servers, opts)
+		defer s.Close()
+		down = true
+		srv.Disconnect(0)
+		synctest.Wait()
+		for name, do := range map[string]func(context.Context) error{
+			"a read":  func(ctx context.Context) error { _, err := s.Exists(ctx, "/"); return err },
+			"a write": func(ctx context.Context) error { return s.Delete(ctx, "/a", 0) },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			err := do(ctx)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, server := range servers {
+				if !strings.Contains(fmt.Sprint(err), "no route to "+strings.ToUpper(server)) {
+					t.Errorf("%s does not name the failure of %s: %v", name, server, err)
+				}
+			}
+		}
+		pass(10 * time.Minute)
+		all := kept()
+		for _, server := range servers {
+			n := 0
+			for _, r := range all {
+				if strings.Contains(r.text, server) && strings.Contains(r.text, "no route to") {
+					n++
+				}
+			}
+			if n == 0 || n > 60 {
+				t.Errorf("%d warnings name %s in ten minutes", n, server)
+			}
+		}
+	})
+}
+
+// TestMissingChrootIsNamed: a create below a chroot that does not exist says that.
+func TestMissingChrootIsNamed(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Chroot = "/apps/biling" // a typing error
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		for name, create := range map[string]func() error{
+			"persistent": func() error { _, err := s.Create(t.Context(), "/a", nil, session.Persistent); return err },
+			"sequential": func() error { _, err := s.Create(t.Context(), "/a-", nil, session.EphemeralSequential); return err },
+		} {
+			if err := create(); !errors.Is(err, session.ErrNoNode) || !strings.Contains(fmt.Sprint(err), "chroot") || !strings.Contains(fmt.Sprint(err), opts.Chroot) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := s.EnsurePath(t.Context(), "/"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create(t.Context(), "/b/c", nil, session.Persistent); !errors.Is(err, session.ErrNoNode) || strings.Contains(fmt.Sprint(err), "chroot") {
+			t.Errorf("with the chroot in place: %v", err)
+		}
+	})
+}

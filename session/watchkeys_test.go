@@ -1,0 +1,37 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestSetWatches: every watch is set again, in requests that are not too large.
+func TestSetWatches(t *testing.T) {
+	var keys []watchKey
+	for i := range 30_000 {
+		keys = append(keys, watchKey{fmt.Sprintf("/some/path/%d", i), watchKind(i % 3)})
+	}
+	got := make(map[watchKey]bool)
+	requests := setWatches(99, keys)
+	for _, r := range requests {
+		if size := frameSize(r); r.Zxid != 99 || size > 256<<10 {
+			t.Fatalf("a request of %d bytes, since %d", size, r.Zxid)
+		}
+		for kind, paths := range r.Watches {
+			for _, path := range paths {
+				got[watchKey{path, watchKind(kind)}] = true
+			}
+		}
+	}
+	if len(requests) < 3 || len(got) != len(keys) {
+		t.Fatalf("%d requests with %d watches", len(requests), len(got))
+	}
+	for _, key := range keys {
+		if !got[key] {
+			t.Fatalf("%v is missing", key)
+		}
+	}
+	if setWatches(1, nil) != nil {
+		t.Error("a request for nothing")
+	}
+}

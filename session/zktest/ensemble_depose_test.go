@@ -1,0 +1,119 @@
+package zktest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A leader that has been deposed and does not know it goes on answering syncs,
+// while its successor serves. This is why a session must not count them.
+func TestEnsembleDeposedLeaderAnswers(t *testing.T) {
+	t.Parallel()
+	const runs, lease = 4, 2 * time.Second
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(500*time.Millisecond), zktest.SyncLimit(10))
+	ctx, cancel := context.WithTimeout(t.Context(), runs*patience)
+	defer cancel()
+	within := 0
+	for run := range runs {
+		old := e.Leader()
+		conn := dial(t, 10*time.Second, e.Addr(old))
+		e.Depose(old)
+		deposed := time.Now()
+		for e.Leader() == old {
+			if ctx.Err() != nil {
+				t.Fatal("no new leader")
+			}
+		}
+		elected := time.Since(deposed)
+		if elected <= lease {
+			within++
+		}
+		if _, err := conn.Sync("/"); err != nil {
+			t.Fatalf("run %d: the deposed leader does not answer %v after the cut: %v", run, time.Since(deposed), err)
+		}
+		answered := time.Since(deposed)
+		var err error
+		for err == nil {
+			_, err = conn.Sync("/")
+		}
+		t.Logf("run %d: server %d deposed, the next leader served after %v, the old one still answered after %v and until %v",
+			run, old, elected, answered, time.Since(deposed))
+		conn.Close()
+		e.Heal()
+		for i := range e.Size() {
+			if err := e.AwaitServing(ctx, i); err != nil {
+				t.Fatal(errors.Join(err, context.Cause(ctx)))
+			}
+		}
+	}
+	t.Logf("the next leader served within %v in %d of %d runs", lease, within, runs)
+}
+
+// What a leader sends to a follower is held up, while the follower's requests
+// reach the leader; then it arrives, and nothing reaches the leader any more.
+func TestEnsembleHeldOneWay(t *testing.T) {
+	t.Parallel()
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(50))
+	leader, follower := e.Leader(), e.Followers()[0]
+	near, far := dial(t, 20*time.Second, e.Addr(leader)), dial(t, 20*time.Second, e.Addr(follower))
+	reader := dial(t, 20*time.Second, e.Addr(follower)) // its reads do not wait for far's writes
+	await := func(conn *zk.Conn, path string) {
+		t.Helper()
+		exists, _, created, err := conn.ExistsW(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exists {
+			return
+		}
+		select {
+		case ev := <-created:
+			if ev.Type != zk.EventNodeCreated {
+				t.Fatal(ev)
+			}
+		case <-time.After(patience):
+			t.Fatalf("no %s within %v", path, patience)
+		}
+	}
+	create := func(conn *zk.Conn, path string) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+			done <- err
+		}()
+		return done
+	}
+
+	e.HoldOneWay(leader, follower)
+	held := create(far, "/held")
+	await(near, "/held") // the request reached the leader
+	if exists, _, err := reader.Exists("/held"); exists || err != nil {
+		t.Fatalf("the follower has heard of the node: %v, %v", exists, err)
+	}
+	select {
+	case err := <-held:
+		t.Fatalf("the follower has answered: %v", err)
+	default:
+	}
+
+	e.CutOneWay(follower, leader)
+	if err := <-create(near, "/later"); err != nil {
+		t.Fatal(err)
+	}
+	e.ReleaseOneWay(leader, follower)
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	await(reader, "/later") // what was kept arrives, and what is sent now
+	lost := create(far, "/lost")
+	if err := <-lost; err == nil {
+		t.Error("a request passed the cut")
+	}
+	e.HealLink(leader, follower)
+}

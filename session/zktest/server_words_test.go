@@ -1,0 +1,182 @@
+package zktest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const wordsTranscript = "testdata/words.txt"
+
+// words are all that a real server knows but hash, which has nothing to say for a
+// long time, and some that it does not know.
+var words = []string{
+	"ruok", "conf", "envi", "cons", "dump", "isro", "mntr", "stat", "srvr", "wchs", "wchc", "wchp", "dirs", "gtmk", "stmk",
+	"crst", "cons", "srst", "srvr", "stat", "nope", "RUOK",
+}
+
+// whatDiffers is what two servers of the same format say differently.
+var whatDiffers = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`(?m)^0 expire at .*:\n`), ""},
+	{regexp.MustCompile(`3\.8\.0-[^,]*, built on .*`), "VERSION"},
+	{regexp.MustCompile(`expire at .*:`), "expire at DATE:"},
+	{regexp.MustCompile(`127\.0\.0\.1:[0-9:]+`), "ADDRESS"},
+	{regexp.MustCompile(`0x[0-9a-f]+`), "0xN"},
+	{regexp.MustCompile(`-?\d+(\.\d+)?`), "N"},
+	{regexp.MustCompile(`(?m)^(dataDir|dataLogDir|java\.[a-z.]*|os\.[a-z.]*|user\.[a-z]*)=.*$`), "$1=TEXT"},
+}
+
+// askWord returns the form of the answer.
+func askWord(t *testing.T, addr, word string) string {
+	t.Helper()
+	conn := dialWire(t, addr)
+	if word == "stmk" {
+		word += string(binary.BigEndian.AppendUint64(nil, 306))
+	}
+	_ = conn.SetDeadline(time.Now().Add(wirePatience))
+	if _, err := conn.Write([]byte(word)); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for buffer := make([]byte, 1<<16); ; {
+		n, err := conn.Read(buffer)
+		text.Write(buffer[:n])
+		if err != nil {
+			break // however it ends: a real server resets the connection
+		}
+	}
+	reply := text.String()
+	for _, d := range whatDiffers {
+		reply = d.pattern.ReplaceAllString(reply, d.instead)
+	}
+	if word != "mntr" && word != "cons" && word != "stat" {
+		return reply
+	}
+	// Connections and measurements have no order.
+	lines := strings.Split(reply, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// interview asks a server for all words while a client with a session and one
+// without are connected.
+func interview(t *testing.T, addr string) []string {
+	t.Helper()
+	w := openWire(t, addr)
+	defer w.quit()
+	for _, r := range []struct {
+		op  Op
+		arg body
+	}{
+		{OpCreate, argCreate("/own", nil, 1)},
+		{OpCreate, argCreate("/a", nil, 0)},
+		{OpGetData, argWatch("/a", true)},
+		{OpGetChildren, argWatch("/a", true)},
+		{OpDelete, argVersion("/a", -1)},
+		{OpGetData, argWatch("/own", true)},
+	} {
+		if a, err := w.call(r.op, r.arg); err != nil || a.gone {
+			t.Fatal(a, err)
+		}
+	}
+	silent := dialWire(t, addr)
+	defer silent.Close() //nolint:errcheck // it was not used
+	// The server has accepted it when it answers the one after it.
+	askWord(t, addr, "ruok")
+	replies := make([]string, len(words))
+	for i, word := range words {
+		replies[i] = askWord(t, addr, word)
+	}
+	return replies
+}
+
+func inMemory(t *testing.T, n int) []string {
+	t.Helper()
+	return Start(t, Replicas(n, 0), Timeouts(time.Second, time.Minute)).Addrs()
+}
+
+// keysOf returns what of a real server's measurements the one in memory offers.
+func keysOf(theirs, ours string) string {
+	offered := make(map[string]bool)
+	for line := range strings.Lines(ours) {
+		key, _, _ := strings.Cut(line, "\t")
+		offered[key] = true
+	}
+	var all []string
+	for line := range strings.Lines(theirs) {
+		if key, _, _ := strings.Cut(line, "\t"); offered[key] {
+			all = append(all, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func transcribe(name string, replies []string) string {
+	var b strings.Builder
+	for i, word := range words {
+		fmt.Fprintf(&b, "== %s: %s\n%s\n", name, word, replies[i])
+	}
+	return b.String()
+}
+
+// TestWords compares the answers to four letter words with those of real servers,
+// by form.
+func TestWords(t *testing.T) {
+	want, err := os.ReadFile(wordsTranscript)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three := inMemory(t, 3)
+	got := transcribe("standalone", interview(t, inMemory(t, 1)[0])) +
+		transcribe("leader", interview(t, three[0])) + transcribe("follower", interview(t, three[1]))
+	compareLines(t, string(want), got)
+}
+
+func compareLines(t *testing.T, want, got string) {
+	t.Helper()
+	theirs, ours := strings.Split(want, "\n== "), strings.Split(got, "\n== ")
+	for i := range max(len(theirs), len(ours)) {
+		switch {
+		case i >= len(theirs) || i >= len(ours):
+			t.Fatalf("%d answers, want %d", len(ours), len(theirs))
+		case theirs[i] != ours[i]:
+			t.Errorf("want %s\ngot %s", theirs[i], ours[i])
+		}
+	}
+}
+
+// TestWordsOfRealServers compares with servers that are there.
+func TestWordsOfRealServers(t *testing.T) {
+	t.Parallel()
+	one, ens := StartEnsemble(t, 1, NoSync()), StartEnsemble(t, 3, NoSync())
+	three := inMemory(t, 3)
+	var all strings.Builder
+	for _, test := range []struct{ name, real, ours string }{
+		{"standalone", one.Addr(0), inMemory(t, 1)[0]},
+		{"leader", ens.Addr(ens.Leader()), three[0]},
+		{"follower", ens.Addr(ens.Followers()[0]), three[1]},
+	} {
+		theirs, ours := interview(t, test.real), interview(t, test.ours)
+		for i, word := range words {
+			if word == "mntr" {
+				theirs[i] = keysOf(theirs[i], ours[i])
+			}
+		}
+		want := transcribe(test.name, theirs)
+		all.WriteString(want)
+		compareLines(t, want, transcribe(test.name, ours))
+	}
+	if *rewrite {
+		if err := os.WriteFile(wordsTranscript, []byte(all.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
