@@ -31,7 +31,7 @@
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with LeaderChanged and Overrun anywhere before Left. Nobody is elected before the last
+// with Standing, LeaderChanged and Overrun anywhere before Left. Nobody is elected before the last
 // leader was told that it is deposed, unless somebody else deletes its nodes; terms are
 // fencing tokens, and what is told of leaders never goes back. Whoever is deposed stands
 // again by itself.

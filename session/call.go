@@ -91,7 +91,7 @@ func (c *call) run() {
 		}
 	}
 	s := e.session
-	s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
+	s.opts.Observer.Request(c.op, s.clock.now()-c.began, c.failure(err))
 	c.typed.answer(err)
 }
 

@@ -2,24 +2,37 @@ package session
 
 import "time"
 
-// An Observer is told what a session and the recipes on it do, for metrics. Its
-// methods are called from many goroutines, and must return at once. Embed
-// [NopObserver] to implement only some.
+// An Observer is told what a session and the recipes on it do, for metrics. Its methods are
+// called on the goroutines of sessions and recipes, many at once, and must return at once.
+// Embed [NopObserver] to implement only some.
+//
+// Recipes are named as their packages are, and paths as they were given. Each Waiting is followed
+// by one Waited or GaveUp: so the difference is how many wait now.
 type Observer interface {
-	// Request is told of every request that was answered or given up: its
-	// operation, how long it took since it was asked for, and its error.
+	// Request is told once of every request that was answered, or was given up before it was
+	// sent: its operation, how long it took since it was asked for, and its error. A read that
+	// finds no node has none.
 	Request(op string, took time.Duration, err error)
 
 	// State is told of every event of the session.
 	State(ev Event)
 
-	// Waited is told how long a recipe waited until it was granted something.
+	// Waiting is told that a recipe begins to wait for a grant: a contender in line, a candidate
+	// that does not lead, a member or a name that does not stand. It is told again when a
+	// candidate was deposed, or a node that is kept is gone.
+	Waiting(recipe, path string)
+
+	// Waited is told how long a recipe waited until it was granted what it waited for.
 	Waited(recipe, path string, took time.Duration)
 
-	// Held is told how long a recipe held what it gave back.
+	// GaveUp is told how long a recipe waited in vain, until it left, or lost its place.
+	GaveUp(recipe, path string, took time.Duration)
+
+	// Held is told how long a recipe had what it has given back, or lost.
 	Held(recipe, path string, took time.Duration)
 
-	// Lost is told that a recipe lost what it held, or its place in line.
+	// Lost is told that a recipe lost what it held, or its place in line, and why; not that a
+	// node is gone that is made again.
 	Lost(recipe, path string, err error)
 }
 
@@ -32,8 +45,14 @@ func (NopObserver) Request(string, time.Duration, error) {}
 // State implements [Observer].
 func (NopObserver) State(Event) {}
 
+// Waiting implements [Observer].
+func (NopObserver) Waiting(string, string) {}
+
 // Waited implements [Observer].
 func (NopObserver) Waited(string, string, time.Duration) {}
+
+// GaveUp implements [Observer].
+func (NopObserver) GaveUp(string, string, time.Duration) {}
 
 // Held implements [Observer].
 func (NopObserver) Held(string, string, time.Duration) {}
@@ -46,3 +65,11 @@ type requestObserver struct{ Observer }
 
 // State implements [Observer].
 func (requestObserver) State(Event) {}
+
+// failure returns what an observer is told of the error of a request.
+func (c *call) failure(err error) error {
+	if !c.write && isNoNode(err) {
+		return nil
+	}
+	return err
+}

@@ -61,7 +61,7 @@ func TestReapedContainer(t *testing.T) {
 }
 
 // TestSyncedFirstState: with Sync, the first state is at least as new as the call, also where
-// the server is an hour behind; without, it may be as old as the server.
+// the server is an hour behind, and busy; without, it may be as old as the server.
 func TestSyncedFirstState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := have(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
@@ -83,6 +83,11 @@ func TestSyncedFirstState(t *testing.T) {
 			last++
 			set(t, leader, "/a", strconv.Itoa(last))
 			create(t, leader, fmt.Sprintf("/a/%d", last), "")
+			if sync { // a busy server is asked again
+				for range 8 {
+					srv.AnswerError(zktest.Match{Op: zktest.OpSync, Session: s.ID()}, -127)
+				}
+			}
 			opts := &watch.Options{Sync: sync}
 			node := have(watch.Node(s, "/a", opts))(t)
 			defer node.Close()

@@ -22,16 +22,16 @@ func TestRun(t *testing.T) {
 
 // TestTroubledHost: a host goes on, whatever the network and others do to its leadership.
 func TestTroubledHost(t *testing.T) {
-	for name, harm := range map[string]func(srv *zktest.Server, s *session.Session, leader election.Standing) error{
-		"its session expires": func(srv *zktest.Server, _ *session.Session, leader election.Standing) error {
+	for name, harm := range map[string]func(srv *zktest.Server, s *session.Session, leader election.Candidacy) error{
+		"its session expires": func(srv *zktest.Server, _ *session.Session, leader election.Candidacy) error {
 			srv.Expire(leader.Session)
 			return nil
 		},
-		"a reply is lost": func(srv *zktest.Server, _ *session.Session, leader election.Standing) error {
+		"a reply is lost": func(srv *zktest.Server, _ *session.Session, leader election.Candidacy) error {
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: leader.Session})
 			return nil
 		},
-		"its node is deleted": func(_ *zktest.Server, s *session.Session, leader election.Standing) error {
+		"its node is deleted": func(_ *zktest.Server, s *session.Session, leader election.Candidacy) error {
 			return s.Delete(t.Context(), leader.Node, session.AnyVersion)
 		},
 	} {

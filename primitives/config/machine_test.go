@@ -154,6 +154,7 @@ func TestRows(t *testing.T) {
 		{"an error about what was taken back", plus(marking, set, forget{}), marked{at, session.ErrNoAuth}, "mark@1 #2"},
 		{"likewise", plus(unmarked, set, forget{}), ensured{at, session.ErrNoAuth}, "mark@1 #2"},
 		{"an error about a marker of the past", across, wrote{attempt: at, err: session.ErrNoNode, marker: true}, "mark@2 #1"},
+		{"nor does it say what became of the one before", plus(twice, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), wrote{attempt: at, err: session.ErrNoNode, marker: true}, "answer outcome unknown: no such node"},
 		{"a marker of the past that is gone proves nothing", plus(lost, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), looked{attempt: at}, "answer outcome unknown: session expired"},
 		{"a marker of the past is not that of the present", plus(across, wrote{attempt: at}), update, "mark@2 #2"},
 		{"nor one that was made in it", plus(marking, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), marked{at, nil}, "mark@2 #1"},

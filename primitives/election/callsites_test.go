@@ -19,6 +19,8 @@ func callSites(ctx context.Context, s *session.Session) error {
 		switch ev := ev.(type) {
 		case election.Elected:
 			_ = ev.Term
+		case election.Standing:
+			_ = ev.Node
 		case election.LeaderChanged:
 			_, _, _, _ = ev.Leader.Node, ev.Leader.Data, ev.Term, ev.Acknowledged
 		case election.Suspended:

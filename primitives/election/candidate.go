@@ -26,13 +26,36 @@ type Candidate struct {
 	follow  follower
 	owned   owned.Set
 	begun   time.Duration // since the session's beginning, when it began to wait
+	stands  chan struct{} // closed when it stands for the first time
 
 	mu      sync.Mutex
 	now     machine       // what the accessors tell of
+	stood   bool          // stands is closed
 	since   time.Duration // it leads
 	err     error         // why it has left
 	end     func(error)   // of the context in which the function of Lead works; nil if there is none
 	overrun int64         // the newest term whose function has overrun
+}
+
+// Stand stands for election at path, and returns when the candidate is in line: whoever comes later
+// is behind it. If ctx ends before that, the error is its cause, and the candidate leaves in the
+// background. If it leaves for another reason, the error wraps [ErrLeft] and the reason.
+//
+// If opts is nil, the default options are used.
+func Stand(ctx context.Context, s *session.Session, path string, opts *Options) (*Candidate, error) {
+	c, err := New(s, path, opts)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.stands:
+		return c, nil
+	case <-c.Done():
+		return nil, c.refuse("stand for", c.failure(actors.ErrEnded))
+	case <-ctx.Done():
+		c.tell(leave{})
+		return nil, c.refuse("stand for", context.Cause(ctx))
+	}
 }
 
 // New stands for election at path, and returns at once: [Candidate.Events] tells what
@@ -45,14 +68,15 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	c := &Candidate{session: client.Of(s), opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
-	c.follow.place = c.place
+	c := &Candidate{stands: make(chan struct{}), session: client.Of(s), opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
+	c.follow = follower{place: c.place, owned: &c.owned}
 	recipe := c.place.recipe()
 	c.line = line.NewPerformer(c.session, recipe)
 	c.now = machine{
 		place: line.New(session.NewGUID(), recipe.Rule, s.Warm(recipe.Dir), false),
 		view:  view{dir: c.place.dir}, data: c.place.data,
 	}
+	s.Observer().Waiting("election", path)
 	c.tell = func(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
 	c.actor = actors.Start(c.now, actors.Role[machine, input, effect, Event]{
 		Name:    "election " + path,
@@ -73,7 +97,7 @@ func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest event
+// with [Standing], [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest event
 // before the first call, and is closed after the last.
 func (c *Candidate) Events() <-chan Event { return c.actor.Events() }
 
@@ -221,6 +245,11 @@ func (c *Candidate) observe(m machine, events []Event) {
 	begun, since := c.begun, c.since
 	for _, ev := range events {
 		switch ev := ev.(type) {
+		case Standing:
+			if !c.stood {
+				c.stood = true
+				close(c.stands)
+			}
 		case Elected:
 			c.since = now
 		case Deposed:
@@ -243,7 +272,6 @@ func (c *Candidate) observe(m machine, events []Event) {
 	}
 	if m.Ended() {
 		c.line.End()
-		c.follow.close()
 		c.owned.End()
 	}
 	c.report(events, begun, since, now)
@@ -258,10 +286,13 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 			observer.Waited("election", c.place.path, now-begun)
 		case Deposed:
 			observer.Held("election", c.place.path, now-since)
+			observer.Waiting("election", c.place.path)
 			if !errors.Is(ev.Err, ErrResigned) && !errors.Is(ev.Err, ErrTransferred) {
 				observer.Lost("election", c.place.path, ev.Err)
 			}
-		case LeaderChanged, Suspended, Resumed, Overrun, Left:
+		case Left:
+			observer.GaveUp("election", c.place.path, now-begun)
+		case Standing, LeaderChanged, Suspended, Resumed, Overrun:
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Standing is a candidate as [Candidates] finds it.
-type Standing struct {
+// A Candidacy is a candidate as [Candidates] finds it.
+type Candidacy struct {
 	Node    string // the path of its node
 	Data    []byte // its [Options.Data]
 	Session int64  // the session that it stands through
@@ -21,7 +21,7 @@ type Standing struct {
 // no such path. Who leaves while they are read is left out.
 //
 // If opts is nil, the default options are used.
-func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Standing, error) {
+func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Candidacy, error) {
 	layout := opts.withDefaults().Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		answers[i] = make(chan answer, 1)
 		s.Async(0).Get(node, func(data []byte, stat *session.Stat, err error) { answers[i] <- answer{data, stat, err} })
 	}
-	var all []Standing
+	var all []Candidacy
 	for i, ch := range answers {
 		if ch == nil { // the first leads
 			if len(all) > 0 {
@@ -70,7 +70,7 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		case a.err != nil:
 			return nil, fmt.Errorf("candidates: %w", a.err)
 		case i < len(names):
-			all = append(all, Standing{Node: session.Join(p.dir, names[i]), Data: a.data, Session: a.stat.EphemeralOwner})
+			all = append(all, Candidacy{Node: session.Join(p.dir, names[i]), Data: a.data, Session: a.stat.EphemeralOwner})
 		default:
 			r := parseRecord(a.data)
 			for j := range all {

@@ -5,7 +5,7 @@
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with LeaderChanged and Overrun anywhere before Left. Suspended and Resumed come in turn.
+// with Standing, LeaderChanged and Overrun anywhere before Left. Suspended and Resumed come in turn.
 // Who is deposed, resigns or hands over stands again at the end of the line.
 //
 // # Safety

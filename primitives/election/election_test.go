@@ -1,6 +1,7 @@
 package election_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -752,4 +753,49 @@ func TestOtherLayouts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStand: it returns when the candidate is in line, and not before, and leaves nothing behind
+// if that is not waited for.
+func TestStand(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		s := w.open(0)
+		defer s.Close()
+		a, err := election.Stand(w.Context(), s, path, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		b := w.stand(w.open(0), nil)
+		<-time.After(time.Second)
+		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 2 || line[0].Node != a.Node() || line[1].Node != b.Node() {
+			w.Errorf("%v, %v", line, err)
+		}
+		if ev, _ := await[election.Standing](b, 0); ev.Node != b.Node() {
+			w.Errorf("%v, and it stands with %s", ev, b.Node())
+		}
+		a.Close()
+		await[election.Elected](b, 0)
+
+		w.srv.Freeze(s.ID(), zktest.ToServer)
+		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Millisecond)
+		defer cancel()
+		if c, err := election.Stand(ctx, s, path, nil); c != nil || !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("%v, %v", c, err)
+		}
+		w.srv.Thaw(s.ID())
+		<-time.After(5 * time.Second)
+		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 1 {
+			w.Errorf("%v, %v", line, err)
+		}
+		if _, err := election.Stand(w.Context(), s, path, &election.Options{Layout: election.Kazoo}); !errors.Is(err, election.ErrLeft) || !errors.Is(err, election.ErrLayout) {
+			w.Error(err)
+		}
+		guard := b.Guard()
+		if err := b.Resign(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := s.Multi(w.Context(), guard); !errors.Is(err, election.ErrNotLeading) || !errors.Is(err, session.ErrNoNode) {
+			w.Errorf("a guard of a term that is over: %v", err)
+		}
+	})
 }

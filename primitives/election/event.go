@@ -59,7 +59,7 @@ var (
 	ErrOverrun = errors.New("still working after the end of its leadership")
 )
 
-// An Event reports what becomes of a candidate. It is one of [Elected],
+// An Event reports what becomes of a candidate. It is one of [Standing], [Elected],
 // [LeaderChanged], [Suspended], [Resumed], [Deposed], [Overrun] and [Left]; no other type
 // implements it.
 //
@@ -70,6 +70,13 @@ type Event interface {
 }
 
 type (
+	// Standing means that this candidate is in line: whoever comes later is behind it. It is
+	// told each time that it stands anew, before it is elected.
+	Standing struct {
+		// Node is the path of the node with which it stands.
+		Node string
+	}
+
 	// Elected means that this candidate leads.
 	Elected struct {
 		// Term is a fencing token: it grows with every leader of the path.
@@ -114,6 +121,7 @@ type Leader struct {
 	Data []byte // its [Options.Data]
 }
 
+func (Standing) event()      {}
 func (Elected) event()       {}
 func (LeaderChanged) event() {}
 func (Suspended) event()     {}
@@ -121,6 +129,8 @@ func (Resumed) event()       {}
 func (Deposed) event()       {}
 func (Overrun) event()       {}
 func (Left) event()          {}
+
+func (e Standing) String() string { return "standing as " + e.Node }
 
 func (e Elected) String() string { return fmt.Sprintf("elected term=%d", e.Term) }
 

@@ -1,9 +1,8 @@
 package election
 
 import (
-	"sync"
-
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -11,57 +10,36 @@ import (
 // none, who stands in line and the first of them.
 type follower struct {
 	place *place
-
-	mu      sync.Mutex
-	over    bool
-	sub     client.Subscription
-	first   string // who is watched, where there is no leader's node
-	unwatch func()
+	owned *owned.Set // of the handle
+	first string     // who is watched, where there is no leader's node; of the session's order
 }
 
 // begin follows in another epoch: the last one has ended. tell is called in the session's
 // order.
 func (f *follower) begin(requests client.Async, tell func(sighting), fail func(error)) {
-	f.end()
 	follow := f.followLeader
 	path, aspect := f.place.leader, session.AspectData
 	if f.place.layout != Standard {
 		follow, path, aspect = f.followLine, f.place.dir, session.AspectChildren
 	}
-	sub := requests.Follow(path, aspect, true, func(r session.Reading, err error) {
+	begun := false
+	f.owned.Keep(followed{}, requests.Follow(path, aspect, true, func(r session.Reading, err error) {
 		if err != nil {
 			fail(err)
 			return
 		}
+		if !begun { // whoever was first in the last epoch is not watched any more
+			begun, f.first = true, ""
+		}
 		follow(requests, r, tell, fail)
-	})
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.sub = sub; f.over {
-		sub.Cancel()
-	}
+	}))
 }
 
-// end cancels what is followed.
-func (f *follower) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.sub != nil {
-		f.sub.Cancel()
-	}
-	if f.unwatch != nil {
-		f.unwatch()
-	}
-	f.sub, f.unwatch, f.first = nil, nil, ""
-}
-
-// close ends it for good.
-func (f *follower) close() {
-	f.mu.Lock()
-	f.over = true
-	f.mu.Unlock()
-	f.end()
-}
+// The keys of what a follower owns: what is followed, and the watch on the first in line.
+type (
+	followed struct{}
+	foremost struct{}
+)
 
 // followLeader reads the leader's node. One that no session owns is not a leader's.
 func (f *follower) followLeader(_ client.Async, r session.Reading, tell func(sighting), _ func(error)) {
@@ -82,18 +60,12 @@ func (f *follower) followLine(requests client.Async, r session.Reading, tell fun
 	if names := f.place.layout.first().Line(r.Names); len(names) > 0 {
 		first = names[0]
 	}
-	f.mu.Lock()
-	same := f.over || first != "" && first == f.first
-	if !same && f.unwatch != nil {
-		f.unwatch()
-		f.unwatch = nil
-	}
-	f.first = first
-	f.mu.Unlock()
-	if same {
+	if first != "" && first == f.first {
 		return
 	}
+	f.first = first
 	if first == "" {
+		f.owned.Cancel(foremost{})
 		tell(sighting{at: r.Zxid})
 		return
 	}
@@ -106,12 +78,5 @@ func (f *follower) followLine(requests client.Async, r session.Reading, tell fun
 			fail(err)
 		}
 	}
-	unwatch := requests.Watch(session.Join(f.place.dir, first), read, read)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.over || f.first != first {
-		unwatch()
-		return
-	}
-	f.unwatch = unwatch
+	f.owned.Keep(foremost{}, owned.Func(requests.Watch(session.Join(f.place.dir, first), read, read)))
 }

@@ -221,7 +221,7 @@ func (w *world) audit() {
 					}
 				}
 				reigns = append(reigns, r)
-			case election.LeaderChanged, election.Suspended, election.Resumed, election.Deposed, election.Overrun, election.Left:
+			case election.Standing, election.LeaderChanged, election.Suspended, election.Resumed, election.Deposed, election.Overrun, election.Left:
 			}
 		}
 	}
@@ -245,12 +245,16 @@ func grammar(events []election.Event) error {
 		suspended
 		left
 	)
-	state, newest := follows, int64(0)
+	state, newest, stands := follows, int64(0), ""
 	for _, ev := range events {
 		next := -1
 		switch ev := ev.(type) {
+		case election.Standing:
+			if state == follows && ev.Node != stands {
+				next, stands = follows, ev.Node
+			}
 		case election.Elected:
-			if state == follows {
+			if state == follows && stands != "" {
 				next = leads
 			}
 		case election.Suspended:

@@ -171,7 +171,7 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 				won = ev
 			case election.LeaderChanged:
 				told = ev
-			case election.Suspended, election.Resumed, election.Deposed, election.Overrun, election.Left:
+			case election.Standing, election.Suspended, election.Resumed, election.Deposed, election.Overrun, election.Left:
 			}
 		case <-ctx.Done():
 			t.Fatalf("nothing happens after %v and %v", won, told)
@@ -313,7 +313,7 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kin
 		t.Fatal(err)
 	}
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
-	for line := []election.Standing(nil); len(line) < 2; {
+	for line := []election.Candidacy(nil); len(line) < 2; {
 		if line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout}); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,21 +87,21 @@ func TestLeadAgain(t *testing.T) {
 				operator := w.open(0)
 				defer operator.Close()
 				ctx, end := context.WithCancel(w.Context())
-				working, works := 0, 0
+				var working, works atomic.Int32
 				for i := range 2 {
 					c := w.stand(w.open(i), nil)
 					w.readers.Go(func() {
 						err := c.Lead(ctx, func(ctx context.Context, _ int64) error {
-							if working++; working != 1 {
-								w.Errorf("%d at work", working)
+							if n := working.Add(1); n != 1 {
+								w.Errorf("%d at work", n)
 							}
-							works++
+							works.Add(1)
 							<-ctx.Done()
 							if err := context.Cause(ctx); !errors.Is(err, election.ErrDeposed) && !errors.Is(err, context.Canceled) {
 								w.Error(err)
 							}
 							<-time.After(3 * time.Second) // it needs some time to stop
-							working--
+							working.Add(-1)
 							return ctx.Err()
 						})
 						if !errors.Is(err, context.Canceled) {
@@ -121,16 +122,16 @@ func TestLeadAgain(t *testing.T) {
 					if _, leading := leader.Leading(); leading {
 						w.Error("still leading")
 					}
-					if working != 1 {
-						w.Errorf("%d at work", working)
+					if n := working.Load(); n != 1 {
+						w.Errorf("%d at work", n)
 					}
 				}
 				w.leader(last)
 				<-time.After(time.Second) // it is at work
 				end()
 				<-time.After(20 * time.Second)
-				if works < 7 || working != 0 {
-					w.Errorf("%d works, %d at work", works, working)
+				if works.Load() < 7 || working.Load() != 0 {
+					w.Errorf("%d works, %d at work", works.Load(), working.Load())
 				}
 			})
 		})

@@ -180,7 +180,8 @@ type machine struct {
 	view   view
 	data   string // of our node
 	follow int    // the epoch in which we follow the leader
-	heard  int64  // the sighting of a leader that hands over to us, upon which we have acted
+	stood  string // the node as which Standing was told last
+	heard  int64  // the sighting of a leader that hands over to us, upon which we have acted; it named our node
 
 	tenure       // zero while we do not lead
 	acknowledged bool
@@ -325,6 +326,10 @@ func (t *turn) advance(in line.Input) {
 	held := t.place.Holding()
 	place, did := t.place.Step(in)
 	t.place = place
+	if node := place.Node(); place.Standing() && node != t.stood {
+		t.stood = node
+		t.emit(Standing{session.Join(t.view.dir, node)})
+	}
 	for _, ev := range did.Emit {
 		switch ev := ev.(type) {
 		case line.Acquired:
@@ -379,7 +384,7 @@ func (t *turn) settle() {
 		t.advance(line.Take{})
 	}
 	if epoch := t.place.Epoch(); epoch != 0 && epoch != t.follow {
-		t.follow, t.heard = epoch, 0
+		t.follow = epoch
 		t.do(follow{epoch})
 	}
 	if _, yes := t.leading(); yes && t.wanted {

@@ -58,17 +58,21 @@ func alphabet(m machine) []input {
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with LeaderChanged and Overrun anywhere before Left.
+// with Standing, LeaderChanged and Overrun anywhere before Left.
 type stage struct {
 	leads, suspended, left bool
 	newest                 int64
+	stands                 string
 }
 
 func (s stage) next(ev Event) (stage, bool) {
 	ok := !s.left
 	switch ev := ev.(type) {
+	case Standing:
+		ok = ok && !s.leads && ev.Node != s.stands
+		s.stands = ev.Node
 	case Elected:
-		ok = ok && !s.leads
+		ok = ok && !s.leads && s.stands != ""
 		s.leads = true
 	case Suspended:
 		ok = ok && s.leads && !s.suspended
@@ -213,9 +217,9 @@ func (m machine) tell(i ...int) machine {
 
 // What [line.Alphabet] tells.
 const (
-	connects, suspends, resumes, expires, closes = 0, 1, 2, 3, 4
-	joinsAlone, joinsBehind                      = 5, 6
-	nodeGone, claimGone, claims_, withdrawn_     = 11, 12, 13, 15
+	connects, suspends, resumes, expires, closes    = 0, 1, 2, 3, 4
+	joinsAlone, joinsBehind                         = 5, 6
+	nodeGone, claimGone, claims_, taken, withdrawn_ = 11, 12, 13, 14, 15
 )
 
 func kinds[T any](all []T) string {
@@ -230,6 +234,8 @@ func TestRows(t *testing.T) {
 	leader := newMachine().tell(connects, joinsAlone, claims_)
 	worker, _ := leader.Step(lead{})
 	own := leader.tenure
+	heir := newMachine().tell(connects, joinsBehind)
+	successor := sighting{at: 50, term: 50, record: record{node: other, successor: heir.place.Node()}}
 	handing, _ := script(leader, transfer{node: other}, sought{of: seek{own, other}, exists: true})
 	for _, row := range []struct {
 		danger string
@@ -257,6 +263,12 @@ func TestRows(t *testing.T) {
 		{"a leader of another epoch", leader, sighted{2, sighting{at: 99, term: 99, record: record{node: other}}}, "", "", nil},
 		{"an acknowledgement of unknown outcome is repeated", leader, noted{of: note{tenure: own}, err: errUnknown}, "election.note ", "", nil},
 		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
+		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.node == other }},
+		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
+		{"a leader that is deposed while it seeks", first(leader.Step(transfer{node: other})), placed{line.Alphabet(leader.place, 0)[claimGone]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
+		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).Step(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
+		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace ", "election.LeaderChanged ", nil},
+		{"and has been taken by another: once is enough", first(heir.Step(sighted{1, successor})), placed{line.Alphabet(heir.place, 0)[taken]}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
 		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: other, acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.node == own.node && !m.acknowledged }},
 		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: own.node, acknowledged: true}}}, "", "election.LeaderChanged ", nil},
 		{"what is restored is, once more if that was lost", leader, restored{restore{tenure: own}, errUnknown}, "election.restore ", "", nil},

@@ -78,8 +78,8 @@ func newElectorate(s *campaign, keyed bool) *electorate {
 	}
 	for i, n := range s.sessions {
 		at, p := w.Sessions[n], &party{n: i}
-		c := &Candidate{session: at, opts: (*Options)(nil).withDefaults(), place: newPlace(Standard, campaignPath, "")}
-		c.follow.place, c.owned.Clock = c.place, at.After
+		c := &Candidate{stands: make(chan struct{}), session: at, opts: (*Options)(nil).withDefaults(), place: newPlace(Standard, campaignPath, "")}
+		c.follow, c.owned.Clock = follower{place: c.place, owned: &c.owned}, at.After
 		recipe := c.place.recipe()
 		c.line = line.NewPerformer(at, recipe)
 		guid := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)

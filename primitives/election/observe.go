@@ -34,7 +34,7 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 		return nil, err
 	}
 	o := &Observer{place: newPlace(layout, path, "")}
-	o.follow.place = o.place
+	o.follow = follower{place: o.place, owned: &o.owned}
 	o.actor = actors.Start(watcher{view: view{dir: o.place.dir}}, actors.Role[watcher, input, effect, LeaderChanged]{
 		Name:    "observer of election " + path,
 		Perform: func(effect, func(input)) {}, // it asks for nothing
@@ -82,7 +82,6 @@ func (o *Observer) Err() error {
 func (o *Observer) Close() {
 	o.owned.End()
 	o.actor.Close()
-	o.follow.close()
 }
 
 func (o *Observer) observe(now watcher, _ []LeaderChanged) {

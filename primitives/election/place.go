@@ -33,6 +33,7 @@ func newPlace(layout Layout, path, data string) *place {
 // recipe returns that of the place in line.
 func (p *place) recipe() *line.Recipe {
 	r := &line.Recipe{Name: "election", Path: p.path, Dir: p.dir, Data: []byte(p.data), Rule: p.layout.rule()}
+	r.Ways = &line.Ways{Inspect: inspectGuests}
 	if p.layout == Standard {
 		r.Ways = &line.Ways{
 			Inspect:  p.inspects,
@@ -54,6 +55,21 @@ func (p *place) inspects(_ *line.Recipe, requests client.Async, _ bool, answer f
 			err = taken
 		}
 		answer(stat != nil, stat != nil && stat.DataLength == 0, err)
+	})
+}
+
+// inspectGuests is [line.Ways] Inspect in the layouts of others: who stands there already by
+// another one is no reason to stand there for a moment.
+func inspectGuests(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
+	requests.Children(r.Dir, func(names []string, stat *session.Stat, err error) {
+		if isNoNode(err) {
+			answer(false, false, nil)
+			return
+		}
+		if err == nil {
+			err = r.Rule.Locate(line.Sight{Names: names}, "", session.NewGUID()).Err
+		}
+		answer(true, err == nil && stat.DataLength == 0, err)
 	})
 }
 

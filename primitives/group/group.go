@@ -48,6 +48,26 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 	return &Membership{session: s, path: path, id: id, kept: kept}, nil
 }
 
+// Enroll is [Join], and returns when the member stands. If ctx ends before that, the error is its
+// cause, and the membership is given up in the background. If it is given up for another reason,
+// such as [ErrDuplicate], the error wraps that.
+func Enroll(ctx context.Context, s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
+	m, err := Join(s, path, id, data, opts)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-m.kept.Joined():
+		return m, nil
+	case <-m.Done():
+		err = m.kept.Last().Reason()
+	case <-ctx.Done():
+		_ = m.kept.Tell(kept{presence.Leave{}}) // an ended one has left
+		err = context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
+}
+
 // ID returns the id of the member.
 func (m *Membership) ID() string { return m.id }
 

@@ -683,3 +683,37 @@ func TestBadInput(t *testing.T) {
 		}
 	})
 }
+
+// TestEnroll: it returns when the member stands, and leaves nothing behind if that is not waited
+// for.
+func TestEnroll(t *testing.T) {
+	bubble(t, zktest.Config{}, func(w world) {
+		s, end := w.open()
+		defer end()
+		m, err := group.Enroll(w.Context(), s, workers, "host-1", []byte("x"), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if names := w.members(); !slices.Equal(names, []string{"host-1"}) {
+			w.Errorf("there are %q", names)
+		}
+		if _, err := group.Enroll(w.Context(), s, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
+			w.Errorf("twice in one session: %v", err)
+		}
+		other, endOther := w.open()
+		defer endOther()
+		if _, err := group.Enroll(w.Context(), other, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
+			w.Errorf("in two: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		if _, err := group.Enroll(ctx, other, workers, "host-1", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("given up: %v", err)
+		}
+		m.Close()
+		<-time.After(time.Minute)
+		if names := w.members(); len(names) > 0 {
+			w.Errorf("%q are left", names)
+		}
+	})
+}

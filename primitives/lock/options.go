@@ -30,7 +30,8 @@ type Options struct {
 	Preempt bool
 
 	// PreemptAfter is how long they have for that before the lock is taken away from
-	// them, with [ErrRevoked]. Zero, the default, leaves it to them.
+	// them, with [ErrRevoked]. Zero, the default, leaves it to them. A holder whose node
+	// may not be written cannot be asked, and keeps the lock.
 	PreemptAfter time.Duration
 
 	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once:

@@ -28,7 +28,7 @@ type pool struct {
 func pools() []pool {
 	unit := func(limit int) line.Leases { return line.Leases{Limit: limit, Weight: 1, Any: true} }
 	l := func(limit, weight int) line.Leases { return line.Leases{Limit: limit, Weight: weight} }
-	four, three := []int{0, 1, 2, 3}, []int{0, 1, 2}
+	five, four, three := []int{0, 1, 2, 3, 4}, []int{0, 1, 2, 3}, []int{0, 1, 2}
 	units := slices.Repeat([]line.Leases{unit(2)}, 4)
 	faults := zkmodel.Faults{Cuts: 1, Expires: 1, Strikes: 1}
 	stormy := zkmodel.Faults{Cuts: 3, Lates: 2, Expires: 1, Strikes: 1}
@@ -43,6 +43,8 @@ func pools() []pool {
 		{line.Record{Limit: 3, Unit: true}, []line.Leases{l(3, 1), l(3, 3), l(3, 2), l(3, 1)}, nil, true, linemodel.Scenario{Name: "the first weighted one", Sessions: four, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
 		{line.Record{Limit: 3, Unit: true}, []line.Leases{l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "a weighted one that is wrong about the record", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
 		{line.Record{Limit: 2, Unit: true}, []line.Leases{l(2, 1), l(3, 1), {Limit: 1, Any: true, Weight: 1}, l(2, 1)}, []int{2, 3}, false, linemodel.Scenario{Name: "disagreement", Sessions: four, Sets: 2, Faults: zkmodel.Faults{Cuts: 1}}},
+		{line.Record{Limit: 4}, []line.Leases{l(4, 4), l(4, 1), l(4, 2), l(4, 1), l(4, 1)}, nil, false, linemodel.Scenario{Name: "one before many", Sessions: five, Faults: faults}},
+		{line.Record{Limit: 4}, []line.Leases{l(4, 3), l(4, 1), l(4, 1), l(4, 1), l(4, 1)}, []int{3, 4, 5}, false, linemodel.Scenario{Name: "one before many, limits", Sessions: five, Sets: 3, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}}},
 		{line.Record{}, []line.Leases{l(2, 1), l(2, 1), l(2, 2)}, nil, true, linemodel.Scenario{Name: "nothing is there", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
 	}
 }
@@ -116,7 +118,8 @@ func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
 	}
 }
 
-// checkMembers holds in quiet: only the next in line watches all.
+// checkMembers holds in quiet: only the next in line watches all, and the departure of one that
+// makes room for another wakes that, whatever others do.
 func (p *pool) checkMembers(w *linemodel.World) {
 	waits := map[string]bool{}
 	for _, c := range w.All {
@@ -127,8 +130,28 @@ func (p *pool) checkMembers(w *linemodel.World) {
 	all := line.SortLeases(w.Children(w.Dir))
 	for _, c := range w.All {
 		i := slices.IndexFunc(all, func(o line.Contender) bool { return o.Name == c.M.Node() })
-		if !c.Ended() && i > 0 && c.M.Waiting() && c.Session().Watches(c.N, w.Dir, session.AspectChildren) && waits[all[i-1].Name] {
+		if c.Ended() || i <= 0 || !c.M.Waiting() {
+			continue
+		}
+		p.checkWoken(w, c, all[:i])
+		if c.Session().Watches(c.N, w.Dir, session.AspectChildren) && waits[all[i-1].Name] {
 			zkmodel.Violate("contender %d watches all, and is not next: %v", c.N, c.M)
+		}
+	}
+}
+
+// checkWoken holds for a contender that waits in quiet.
+func (p *pool) checkWoken(w *linemodel.World, c *linemodel.Contender, ahead []line.Contender) {
+	r, _ := line.ParseRecord(w.Node(linemodel.Root).Data)
+	sum := p.rules[c.N].Weight
+	for _, o := range ahead {
+		_, weight, _ := line.ParseLease(o.Name)
+		sum += weight
+	}
+	for _, o := range ahead {
+		_, weight, _ := line.ParseLease(o.Name)
+		if sum-weight <= r.Limit && !c.Session().Watches(c.N, w.Dir, session.AspectChildren) && !c.Session().Watches(c.N, session.Join(w.Dir, o.Name), session.AspectData) {
+			zkmodel.Violate("nothing would wake %v when %s leaves", c.M, o.Name)
 		}
 	}
 }

@@ -156,8 +156,8 @@ func Tell[A comparable](w World[A], trace []A, write func(string)) {
 }
 
 var (
-	breadth = flag.Int("explore.states", 2000, "states of each scenario that are gone through")
-	walks   = flag.Int("explore.walks", 200, "random walks through each scenario")
+	breadth = flag.Int("explore.states", 1000, "states of each scenario that are gone through")
+	walks   = flag.Int("explore.walks", 600, "random walks through each scenario")
 )
 
 // shorter is how much less short tests do.

@@ -73,6 +73,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 		done: make(chan struct{}),
 	}
 	h.performer.begin(client.Of(s), r)
+	s.Observer().Waiting(r.Name, r.Path)
 	h.actor = actors.Start(
 		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell},
 		actors.Role[told[Ev], Input, Effect, Ev]{
@@ -286,11 +287,17 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 	if m.Ended() {
 		h.performer.End()
 	}
-	h.report(m.said, over && held, now)
+	h.report(m.said, now)
+	switch observer := h.performer.session.Observer(); {
+	case over && held:
+		observer.Held(h.performer.Name, h.performer.Path, now-h.since)
+	case over:
+		observer.GaveUp(h.performer.Name, h.performer.Path, now-h.begun)
+	}
 }
 
 // report tells the session's observer.
-func (h *Handle[Ev]) report(events []Event, over bool, now time.Duration) {
+func (h *Handle[Ev]) report(events []Event, now time.Duration) {
 	observer := h.performer.session.Observer()
 	for _, ev := range events {
 		switch ev := ev.(type) {
@@ -300,9 +307,6 @@ func (h *Handle[Ev]) report(events []Event, over bool, now time.Duration) {
 			observer.Lost(h.performer.Name, h.performer.Path, Because(h.manner.Lost, ev.Err))
 		case Waiting, Suspended, Resumed, Revoked, Released:
 		}
-	}
-	if over {
-		observer.Held(h.performer.Name, h.performer.Path, now-h.since)
 	}
 }
 

@@ -164,6 +164,11 @@ func TestLeasesMachine(t *testing.T) {
 	hello := heard{session.Connected{Epoch: 1, ID: 9}}
 	waits := []Input{hello, joined{at, own, 7, 2, "1 unit"}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}}
 	holds := []Input{hello, joined{at, own, 7, 1, "1 unit"}}
+	const b, c = "b-lease-0000000002", "c-lease-0000000003"
+	two := listed{at, Sight{Names: []string{a, b, own}, Data: "1"}}
+	const h = "h-lease-3-0000000001"
+	behindHeavy := []Input{hello, joined{at, own, 7, 3, "1 unit"}, listed{at, Sight{Names: []string{h, b, own}, Data: "1"}}}
+	second := []Input{hello, joined{at, own, 7, 3, "1 unit"}, two}
 	for _, row := range []struct {
 		danger string
 		before []Input
@@ -173,6 +178,13 @@ func TestLeasesMachine(t *testing.T) {
 	}{
 		{"a list under way is made of two reads", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, []Effect{listParent{at}}},
 		{"once more, not for ever", append(slices.Clone(waits), Look{}, Look{}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
+		{"all are watched: what has changed before is not told", waits, watched{attempt: at, target: Target{Until: Members}}, waiting, []Effect{listParent{at}}},
+		{"the one ahead has announced itself: all are watched", second, watched{attempt: at, target: Target{b, Changed}, announced: true}, waiting, []Effect{unwatchTarget{at, Target{b, Changed}}, watchTarget{at, Target{Until: Members}}}},
+		{"and it is not watched again", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, Look{}), two, waiting, nil},
+		{"but another is", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, Look{}), listed{at, Sight{Names: []string{a, c, own}, Data: "1"}}, waiting, []Effect{unwatchTarget{at, Target{Until: Members}}, watchTarget{at, Target{c, Changed}}}},
+		{"one that makes room cannot be read: who is next ahead tells enough", behindHeavy, failed{watchTarget{at, Target{Node: h}}, session.ErrNoAuth}, waiting, nil},
+		{"one that makes room leaves", behindHeavy, gone{at, Target{Node: h}}, waiting, []Effect{listParent{at}}},
+		{"and does not, any more", append(slices.Clone(behindHeavy), Look{}), two, waiting, []Effect{unwatchTarget{at, Target{Node: h}}}},
 		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
 		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},

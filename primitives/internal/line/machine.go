@@ -362,6 +362,9 @@ func (m Machine) Holding() bool { return m.state == held }
 // Waiting reports whether our node stands in line, and others are ahead as far as we know.
 func (m Machine) Waiting() bool { return m.state == waiting }
 
+// Standing reports whether our node stands in line, as far as we know.
+func (m Machine) Standing() bool { return m.standing() }
+
 // Leaving reports whether it is given up, and that is not confirmed.
 func (m Machine) Leaving() bool { return m.state == leaving }
 

@@ -323,7 +323,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "holds in secret"
 	case next.state == waiting && next.node == "":
 		return "waits without a node"
-	case next.state == waiting && next.target == (Target{}) && !next.listing:
+	case next.state == waiting && next.target == (Target{}) && !next.listing && (next.czxid != 0 || next.rule.Claims()): // or for its czxid
 		return "waits for nothing"
 	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"

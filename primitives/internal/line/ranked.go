@@ -185,7 +185,8 @@ func (r Ranked) Locate(s Sight, own, guid string) Position {
 	return p
 }
 
-// mind has a contender wait for those who hold.
+// mind has a contender wait for those who hold. Its own claim does not count: it stands in line, and
+// does not rank behind itself.
 func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
 	first := p.Ahead == 0
 	mind := func(holder, node string) {
@@ -201,9 +202,9 @@ func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
 		}
 	}
 	switch {
-	case standing.Holder != "" && standing.Holder != me.Name:
+	case standing.Holder != "":
 		mind(standing.Holder, HolderNode)
-	case standing.Holder == "" && standing.Former != me.Name && slices.Contains(names, standing.Former):
+	case slices.Contains(names, standing.Former):
 		mind(standing.Former, standing.Former) // an operator has deleted what it claimed, which it may not have heard yet
 	}
 	if r.Kind == Read {
@@ -211,9 +212,7 @@ func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
 	}
 	slices.Sort(standing.Readers)
 	for _, reader := range standing.Readers {
-		if reader != me.Name {
-			mind(reader, ReadersNode+"/"+reader)
-		}
+		mind(reader, ReadersNode+"/"+reader)
 	}
 }
 

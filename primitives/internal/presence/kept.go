@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -38,6 +39,10 @@ type Kept[In, Ev any] struct {
 	joined chan struct{} // closed when the node stands for the first time
 	once   sync.Once
 
+	// Of the actor's goroutine, for the observer of the session.
+	stands bool          // set while the node does
+	since  time.Duration // when that changed
+
 	mu   sync.Mutex
 	last Machine // when it has ended
 }
@@ -46,10 +51,11 @@ type Kept[In, Ev any] struct {
 // kept through this session already.
 func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data []byte, config Config, role Role[M, In, Ev]) (*Kept[In, Ev], error) {
 	n := newNode(client.Of(s), path)
-	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{})}
+	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: s.Age()}
 	if err := n.claim(k); err != nil {
 		return nil, err
 	}
+	s.Observer().Waiting(role.Recipe, role.Path)
 	k.actor = actors.Start(role.Machine(newMachine(data, config)), actors.Role[M, In, Effect, Ev]{
 		Name:    role.Name,
 		Perform: func(e Effect, tell func(In)) { n.Perform(e, func(in Input) { tell(k.input(in)) }) },
@@ -81,6 +87,7 @@ func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 	if m.Joined() {
 		k.once.Do(func() { close(k.joined) })
 	}
+	k.report(n.session, m, recipe, path)
 	if !m.Ended() {
 		return
 	}
@@ -90,6 +97,24 @@ func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 	k.mu.Unlock()
 	if err := m.Err(); err != nil {
 		n.session.Observer().Lost(recipe, path, err)
+	}
+}
+
+// report tells the session's observer since when the node stands, or is waited for.
+func (k *Kept[In, Ev]) report(s client.Session, m Machine, recipe, path string) {
+	observer, took, stands := s.Observer(), s.Age()-k.since, m.Joined() && !m.Ended()
+	switch {
+	case stands == k.stands && !m.Ended():
+		return
+	case stands:
+		observer.Waited(recipe, path, took)
+	case k.stands:
+		observer.Held(recipe, path, took)
+	default:
+		observer.GaveUp(recipe, path, took)
+	}
+	if k.stands, k.since = stands, s.Age(); !stands && !m.Ended() {
+		observer.Waiting(recipe, path)
 	}
 }
 

@@ -484,7 +484,7 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
-	case session.Busy(err) && !m.leaving:
+	case session.Busy(err) && (!m.leaving || was == creating || was == taking): // it may have been done
 		m.doubt = true
 	case was == withdrawing:
 		m.undeleted = err

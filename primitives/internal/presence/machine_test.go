@@ -231,6 +231,7 @@ func TestRows(t *testing.T) {
 			return heard{session.Connected{Epoch: m.turn.n + 1, ID: 1, Timeout: time.Second}}
 		}
 		ok     = func(m Machine) Input { return created{m.turn, 50, birth} }
+		plain  = func(m Machine) Input { return created{turn: m.turn} }
 		did    = func(m Machine) Input { return done{m.turn} }
 		update = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
 		insist = func(Machine) Input { return Insist{} }
@@ -269,6 +270,7 @@ func TestRows(t *testing.T) {
 		"a busy server":             {Machine{}, inputs{busy}, "[look] []"},
 		"is asked again":            {Machine{}, inputs{ok, cut, back, busy}, "[look] []"},
 		"but not for ever":          {Machine{}, inputs{ok, leave, busy}, "[withdraw] []"},
+		"nor is a create forgotten": {Machine{}, inputs{leave, busy}, "[look] []"},
 		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{}]"},
 		"a ghost of ours":           {Machine{}, inputs{exists, looks(past)}, "[store] []"},
 		"is ours still":             {Machine{}, inputs{exists, looks(past), stores(past)}, "[takeOver] []"},
@@ -324,6 +326,8 @@ func TestRows(t *testing.T) {
 		"and is made":               {Machine{}, inputs{ok, cut, update, back, looks(own)}, "[store] [{}]"},
 		"not to another's":          {Machine{}, inputs{ok, cut, update, back, looks(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
 		"an update of another's":    {Machine{}, inputs{ok, update, stores(foreign)}, "[look] []"},
+		"of one not known better":   {Machine{}, inputs{plain, update, stores(foreign)}, "[look] []"},
+		"a wait of the past":        {Machine{}, inputs{exists, looks(foreign), expires, anew, exists, looks(foreign)}, "[wait] []"},
 		"what was seen is old":      {Machine{}, inputs{ok, same}, "[store] []"},
 		"what is seen later":        {Machine{}, inputs{ok, same, lost, looks(own)}, "[] []"},
 		"what is refused":           {Machine{}, inputs{ok, same, fails(session.ErrNoAuth)}, "[] []"},
@@ -416,5 +420,22 @@ func TestRefusal(t *testing.T) {
 	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 1 || len(m.waiters) != 0 || m.data != "a" || m.asked != nothing {
 		t.Errorf("%v: %#v", m, out.Do)
+	}
+}
+
+// The data is not looked at when leaving: it does not say that an update was made.
+func TestLeavingConfirmsNoUpdate(t *testing.T) {
+	m, _ := Machine{rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	for _, in := range []func() Input{
+		func() Input { return created{m.turn, 50, birth} },
+		func() Input { return Update{} },
+		func() Input { return Leave{} },
+		func() Input { return failed{m.turn, session.ErrUnknownOutcome} },
+	} {
+		m, _ = m.Step(in())
+	}
+	m, out := m.Step(looked{m.turn, Sight{Exists: true, Owner: 1, Czxid: 50, Version: birth}})
+	if len(out.Do) != 1 || len(m.waiters) != 1 {
+		t.Errorf("%#v; %v", out.Do, m)
 	}
 }

@@ -1,0 +1,149 @@
+package naming_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A clerk notes what an observer is told.
+type clerk struct {
+	session.NopObserver
+	mu     sync.Mutex
+	said   []string
+	failed []string
+}
+
+func (c *clerk) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.said = append(c.said, fmt.Sprintf(format, args...))
+}
+
+func (c *clerk) Request(op string, _ time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.failed = append(c.failed, fmt.Sprintf("%s: %v", op, err))
+	}
+}
+func (c *clerk) Waiting(recipe, _ string)                    { c.note("%s waits", recipe) }
+func (c *clerk) Waited(recipe, _ string, took time.Duration) { c.note("%s waited %v", recipe, took) }
+func (c *clerk) GaveUp(recipe, _ string, took time.Duration) {
+	c.note("%s gave up after %v", recipe, took)
+}
+func (c *clerk) Held(recipe, _ string, took time.Duration) { c.note("%s held %v", recipe, took) }
+func (c *clerk) Lost(recipe, _ string, err error)          { c.note("%s lost: %v", recipe, err) }
+
+// TestObserver: every wait of every recipe has a beginning, and one end.
+func TestObserver(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	type play = func(ctx context.Context, s *session.Session)
+	pause := func(seconds int) { <-time.After(time.Duration(seconds) * time.Second) }
+	for name, row := range map[string]struct {
+		play play
+		want []string
+	}{
+		"a lock": {func(ctx context.Context, s *session.Session) {
+			l, err := lock.Acquire(ctx, s, "/l", nil)
+			must(err)
+			other, err := lock.New(s, "/l", nil)
+			must(err)
+			pause(2)
+			other.Close()
+			l.Close()
+		}, []string{"lock waits", "lock waited 0s", "lock waits", "lock gave up after 2s", "lock held 2s"}},
+		"a semaphore that refuses": {func(ctx context.Context, s *session.Session) {
+			must(semaphore.SetLimit(ctx, s, "/s", 2))
+			_, err := semaphore.Acquire(ctx, s, "/s", 1, nil)
+			if err == nil {
+				t.Error("it does not refuse")
+			}
+		}, []string{"semaphore waits", "semaphore lost: limit is 2, not 1", "semaphore gave up after 0s"}},
+		"an election": {func(ctx context.Context, s *session.Session) {
+			c, err := election.Stand(ctx, s, "/e", nil)
+			must(err)
+			pause(2)
+			must(c.Resign(ctx))
+			pause(3)
+			c.Close()
+		}, []string{"election waits", "election waited 0s", "election held 2s", "election waits", "election waited 0s", "election held 3s", "election waits", "election gave up after 0s"}},
+		"a member": {func(ctx context.Context, s *session.Session) {
+			m, err := group.Enroll(ctx, s, "/g", "x", nil, nil)
+			must(err)
+			pause(2)
+			must(s.Delete(ctx, "/g/x", session.AnyVersion))
+			pause(1)
+			m.Close()
+		}, []string{"group waits", "group waited 0s", "group held 2s", "group waits", "group waited 0s", "group held 1s"}},
+		"a name that another has": {func(ctx context.Context, s *session.Session) {
+			_, err := s.Create(ctx, "/x", nil, session.Persistent)
+			must(err)
+			if err := naming.Register(ctx, s, "/", "x", nil, ephemeral); err == nil {
+				t.Error("it is registered")
+			}
+		}, []string{"naming waits", "naming gave up after 0s", "naming lost: name held by another: held by a node of no session"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w world) {
+				var c clerk
+				s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c})
+				if err != nil {
+					w.Fatal(err)
+				}
+				defer s.Close()
+				row.play(w.Context(), s)
+				synctest.Wait()
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if !slices.Equal(c.said, row.want) {
+					w.Errorf("told\n%q, want\n%q", c.said, row.want)
+				}
+			})
+		})
+	}
+}
+
+// TestObserverOfReads: a read that finds no node has not failed.
+func TestObserverOfReads(t *testing.T) {
+	bubble(t, func(w world) {
+		var c clerk
+		s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer s.Close()
+		_, _ = s.Exists(w.Context(), "/missing")
+		_, _, _ = s.Get(w.Context(), "/missing")
+		_, _ = naming.Lookup(w.Context(), s, "/names", "missing")
+		watch, err := naming.Watch(s, "/names", "missing", nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		<-watch.Changes()
+		watch.Close()
+		_ = s.Delete(w.Context(), "/missing", session.AnyVersion)
+		synctest.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if want := []string{"delete: delete /missing: no such node"}; !slices.Equal(c.failed, want) {
+			w.Errorf("%q have failed, want %q", c.failed, want)
+		}
+	})
+}
