@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -71,7 +72,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 		manner: manner, begun: s.Age(),
 		done: make(chan struct{}),
 	}
-	h.performer.begin(s, r)
+	h.performer.begin(client.Of(s), r)
 	s.Observer().Waiting(r.Name, r.Path)
 	h.actor = actors.Start(
 		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell},

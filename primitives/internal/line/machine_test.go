@@ -16,6 +16,11 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// shared is the grammar of all kinds.
+var shared = &Grammar{Prefix: Published, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
+
+func actorID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
+
 // A phase is where in the documented grammar a lock is:
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
