@@ -56,8 +56,15 @@ func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
 
 // Fits reports why a transaction of these operations cannot be sent.
 func (s *Session) Fits(ops ...Op) error {
+	most := recordSize(0, nil)
+	for _, o := range ops {
+		most += recordSize(len(s.opts.Chroot)+len(o.path)+len(o.data), s.acl)
+	}
+	if most <= s.opts.MaxRequest {
+		return nil
+	}
 	w := wire.Request{Op: wire.OpMulti, Ops: s.requestsOf(ops)}
-	return s.fits(len(wire.AppendRequest(make([]byte, 0, frameSize(&w)), 0, &w)) - 4)
+	return s.fits(len(wire.AppendRequest(nil, 0, &w)) - 4)
 }
 
 // fits reports why a request of so many bytes cannot be sent.

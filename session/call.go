@@ -200,12 +200,9 @@ func issue[T any](a Async, r *request[T], w *wire.Request) *call {
 	return c
 }
 
-// frameSize is about the size of the frame of a request.
+// frameSize is at least the size of the frame of a request.
 func frameSize(w *wire.Request) int {
-	n := 48 + len(w.Path) + len(w.Data)
-	for _, a := range w.ACL {
-		n += 12 + len(a.Scheme) + len(a.ID)
-	}
+	n := recordSize(len(w.Path)+len(w.Data), w.ACL)
 	for i := range w.Ops {
 		n += frameSize(&w.Ops[i])
 	}
@@ -213,6 +210,17 @@ func frameSize(w *wire.Request) int {
 		for _, path := range paths {
 			n += 4 + len(path)
 		}
+	}
+	return n
+}
+
+// recordSize is at least the size of a request, or of an operation of a transaction, with so
+// many bytes of path and data.
+func recordSize(bytes int, acl []wire.ACL) int {
+	const fixed = 48 // a create with a TTL has 33 bytes beside these
+	n := fixed + bytes
+	for _, a := range acl {
+		n += 12 + len(a.Scheme) + len(a.ID)
 	}
 	return n
 }

@@ -103,8 +103,14 @@ func (e *ephemerals) settled() {
 // deleted them, and nobody is told of a node that is not watched. A read that finds no node
 // corrects the count.
 func (e *epoch) audit() {
+	if paths := e.ephemerals.due(); len(paths) > 0 {
+		e.look(paths)
+	}
+}
+
+// look reads the nodes at the paths, some at a time.
+func (e *epoch) look(paths []string) {
 	const window = 64
-	paths := e.ephemerals.due()
 	under := min(window, len(paths))
 	var next func()
 	next = func() {

@@ -271,9 +271,9 @@ func (a Async) over(err error) bool {
 // An errand is something that the session does until it succeeds.
 type errand struct {
 	answer func(error)
-	ended  bool          // answer was called
-	until  time.Duration // by [Session.Age]: answer then, in any case
-	pause  *backoff.ExponentialBackOff
+	ended  bool                        // answer was called
+	until  time.Duration               // by [Session.Age]: answer then, in any case
+	pause  *backoff.ExponentialBackOff // nil until it is tried again
 
 	mu        sync.Mutex
 	call      *call // the newest of a removal
@@ -292,11 +292,7 @@ func (e *errand) cancel() {
 
 func (a Async) newErrand(answer func(error)) *errand {
 	s := a.session
-	return &errand{answer: answer, until: s.Age() + s.opts.Timeout, pause: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(20*time.Millisecond),
-		backoff.WithMaxInterval(5*time.Second),
-		backoff.WithMaxElapsedTime(0),
-	)}
+	return &errand{answer: answer, until: s.Age() + s.opts.Timeout}
 }
 
 func (e *errand) end(err error) {
@@ -318,6 +314,13 @@ func (a Async) later(e *errand, path string, why error, do func()) {
 		return
 	case s.Age() > e.until:
 		e.end(why)
+	}
+	if e.pause == nil {
+		e.pause = backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(20*time.Millisecond),
+			backoff.WithMaxInterval(5*time.Second),
+			backoff.WithMaxElapsedTime(0),
+		)
 	}
 	pause := e.pause.NextBackOff()
 	s.workers.Go(func() {

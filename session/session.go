@@ -287,7 +287,12 @@ func (s *Session) checkDeadline() {
 // package comment for what it costs.
 func (s *Session) Rely() (release func()) {
 	s.addRelied(1)
-	return sync.OnceFunc(func() { s.addRelied(-1) })
+	var released atomic.Bool
+	return func() {
+		if released.CompareAndSwap(false, true) {
+			s.addRelied(-1)
+		}
+	}
 }
 
 func (s *Session) addRelied(n int32) {

@@ -3,7 +3,14 @@
 package lock_test
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,4 +48,67 @@ func TestCostOfClosed(t *testing.T) {
 			t.Errorf("%d bytes for each", per)
 		}
 	})
+}
+
+const serverVariable = "ZKACTORS_LOCK_SERVER"
+
+// TestServerProcess is not a test: it is a server in memory in a process of its own, whose
+// allocations are not counted with the client's.
+func TestServerProcess(t *testing.T) {
+	if os.Getenv(serverVariable) == "" {
+		t.Skip("no process has asked for a server")
+	}
+	fmt.Println(zktest.Start(t).Addrs()[0])
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+}
+
+// startServerProcess returns the address of a server in another process.
+func startServerProcess(t *testing.T) string {
+	t.Helper()
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestServerProcess$")
+	cmd.Env = append(os.Environ(), serverVariable+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // the exit status does not matter
+	})
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(addr)
+}
+
+// TestCostOfCycle counts the allocations of an acquisition and its release, of all goroutines
+// of the client.
+func TestCostOfCycle(t *testing.T) {
+	const most = 140
+	s := open(t, []string{startServerProcess(t)}, nil)
+	ensure(t, s, "/cycle", nil)
+	ctx := context.Background()
+	cycle := func() {
+		l, err := lock.Acquire(ctx, s, "/cycle", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
+	for range 2000 { // watches that are parked take memory until there are as many as there may be
+		cycle()
+	}
+	if allocs := testing.AllocsPerRun(2000, cycle); allocs > most {
+		t.Errorf("%v allocations, want at most %v", allocs, most)
+	} else {
+		t.Logf("%v allocations", allocs)
+	}
 }

@@ -2,7 +2,8 @@ package line
 
 import (
 	"cmp"
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,4 +128,8 @@ func compare(reference int32, a, b Contender) int {
 
 // attemptGUID returns the GUID of the n-th attempt of the handle whose GUID is id: a
 // UUID in text form that differs from id in its last eight digits only.
-func attemptGUID(id string, n int) string { return fmt.Sprintf("%s%08x", id[:28], uint32(n)) }
+func attemptGUID(id string, n int) string {
+	var number [4]byte
+	binary.BigEndian.PutUint32(number[:], uint32(n))
+	return string(hex.AppendEncode(append(make([]byte, 0, 36), id[:28]...), number[:]))
+}
