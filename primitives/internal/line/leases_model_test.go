@@ -401,7 +401,7 @@ func (w *pool) serve(i int, r poolRequest) {
 			}
 		}
 		n.in = withdrawn{attempt: e.attempt}
-	case makeParent, watchTarget, unwatchTarget, claim, changeNode, ask, answer:
+	case makeParent, watchTarget, unwatchTarget, claim, changeNode, ask, complain, answer:
 		panic(fmt.Sprintf("%T on the wire", e))
 	}
 	p.wire = append(p.wire, n)
@@ -437,7 +437,7 @@ func (w *pool) send(i int, r poolRequest) {
 			entry.sub = watchTarget{}
 			p.entries[key] = entry
 		}
-	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll, announce, claim, changeNode, ask, answer:
+	case inspectParent, makeParent, createNode, listParent, withdrawNode, withdrawAll, announce, claim, changeNode, ask, complain, answer:
 		p.out = append(p.out, r)
 	}
 }
@@ -544,7 +544,7 @@ func (w *pool) answer(i int, n poolNews) {
 			p.seenErr = n.err
 		}
 		reply(p.seen, p.seenErr)
-	case inspectParent, makeParent, watchTarget, unwatchTarget, withdrawNode, withdrawAll, announce, claim, changeNode, ask, answer:
+	case inspectParent, makeParent, watchTarget, unwatchTarget, withdrawNode, withdrawAll, announce, claim, changeNode, ask, complain, answer:
 		reply(n.in, n.err)
 	}
 }
@@ -558,7 +558,7 @@ func (w *pool) fail(i int, r poolRequest, err error) {
 		w.parts[i].mail = append(w.parts[i].mail, withdrawn{attempt: e.attempt})
 	case watchTarget:
 		w.parts[i].mail = append(w.parts[i].mail, failed{e, err})
-	case inspectParent, makeParent, createNode, listParent, announce, claim, changeNode, ask, answer:
+	case inspectParent, makeParent, createNode, listParent, announce, claim, changeNode, ask, complain, answer:
 		w.answer(i, poolNews{answers: r, err: err})
 	}
 }
@@ -586,7 +586,7 @@ func (w *pool) cut(i int) {
 				err = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
 			}
 			w.fail(i, r, err)
-		case inspectParent, makeParent, listParent, watchTarget, unwatchTarget, claim, changeNode, ask, answer:
+		case inspectParent, makeParent, listParent, watchTarget, unwatchTarget, claim, changeNode, ask, complain, answer:
 			w.fail(i, r, session.ErrDisconnected)
 		}
 	}

@@ -512,7 +512,7 @@ func (w *world) late(r request, owner int64) {
 		w.delete(e.node)
 	case changeNode:
 		_ = w.change(e, owner)
-	case inspectParent, listParent, watchTarget, unwatchTarget, withdrawAll, answer: // change nothing
+	case inspectParent, listParent, watchTarget, unwatchTarget, withdrawAll, complain, answer: // change nothing
 	case claim, announce, ask: // of other rules
 	}
 }
@@ -703,7 +703,7 @@ func (w *world) serve(i int, r request) {
 		} else {
 			in = changed{e.attempt}
 		}
-	case unwatchTarget, claim, announce, ask, answer:
+	case unwatchTarget, claim, announce, ask, complain, answer:
 		panic(fmt.Sprintf("%T on the wire", e))
 	}
 	switch l = &w.links[i]; {
@@ -802,7 +802,7 @@ func (w *world) submit(actor int, do Effect) {
 		}
 		return
 	case inspectParent, makeParent, createNode, listParent, changeNode, withdrawNode, withdrawAll:
-	case claim, announce, ask, answer: // of other rules
+	case claim, announce, ask, complain, answer: // of other rules
 	}
 	if l.state == down {
 		l.held = append(l.held, r)
@@ -814,7 +814,7 @@ func (w *world) submit(actor int, do Effect) {
 // refuse answers a request with err.
 func (w *world) refuse(r request, err error) {
 	switch e := r.do.(type) {
-	case claim, announce, ask, answer: // of other rules
+	case claim, announce, ask, complain, answer: // of other rules
 	case unwatchTarget:
 	case withdrawNode:
 		if !r.sweep {
@@ -857,7 +857,7 @@ func (w *world) notice(i, variant int) {
 		case withdrawNode, withdrawAll:
 			again = append(again, r)
 		case unwatchTarget:
-		case claim, announce, ask, answer: // of other rules
+		case claim, announce, ask, complain, answer: // of other rules
 		}
 	}
 	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
@@ -1200,7 +1200,7 @@ func (e *encoder) effect(do Effect) {
 	case changeNode:
 		e.num(9)
 		e.str(do.from)
-	case claim, announce, ask, answer: // of other rules
+	case claim, announce, ask, complain, answer: // of other rules
 	}
 }
 

@@ -548,7 +548,7 @@ func (w *rankedWorld) execute(r rankedRequest, owner int64) Input {
 		}
 		w.unclaim(Published(e.guid))
 		return withdrawn{attempt: e.attempt}
-	case makeParent, watchTarget, unwatchTarget, announce, answer:
+	case makeParent, watchTarget, unwatchTarget, announce, complain, answer:
 	}
 	panic(fmt.Sprintf("%T on the wire", r.do))
 }
@@ -636,7 +636,7 @@ func (w *rankedWorld) submit(actor int, do Effect) {
 		return
 	}
 	switch e := do.(type) {
-	case answer:
+	case complain, answer:
 		return
 	case watchTarget:
 		l.watches = append(l.watches, rankedWatch{actor: actor, at: e.attempt, Target: e.target})
