@@ -403,6 +403,8 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			ok = next.standing()
 		case announce:
 			ok = next.Holding() && next.rule.Announces() && e.node == next.node
+		case complain:
+			ok = next.Holding() && m.listing
 		case answer:
 			ok = true // see inspectDowngrade
 		case withdrawNode:
@@ -519,7 +521,7 @@ func inspectEnd(m Machine) string {
 			if left.node != "" {
 				return "awaits another withdrawal than it asked for"
 			}
-		case unwatchTarget, answer:
+		case unwatchTarget, complain, answer:
 		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce, ask:
 			return "asks for more when it leaves"
 		}
