@@ -101,7 +101,7 @@ const (
 type Contender struct {
 	*zkmodel.Runner[line.Machine, line.Input, line.Effect, line.Event]
 	Token     int64  // of the grant
-	Data      string // that was read last of what the rule depends on
+	Data      string // that was read last, until it was let in, of what the rule depends on
 	N         int
 	Told      bool // that others are ahead
 	rule      line.Rule
@@ -242,14 +242,15 @@ func (w *World) Apply(a zkmodel.Action) {
 			most, gone = most+w.Herd(w, name, names), name
 		}
 	}
-	if gone != "" && len(w.Woken) > most {
-		zkmodel.Violate("herd: the deletion of %s wakes %v", gone, w.Woken)
+	slices.Sort(w.Woken)
+	if woken := slices.Compact(w.Woken); gone != "" && len(woken) > most {
+		zkmodel.Violate("herd: the deletion of %s wakes %v", gone, woken)
 	}
 }
 
 // told follows a step of a machine.
 func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.Effects) {
-	if data := read(in); data != "" {
+	if data := read(in); data != "" && !before.Holding() {
 		c.Data = data
 	}
 	for _, ev := range did.Emit {
