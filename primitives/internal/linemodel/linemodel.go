@@ -118,7 +118,7 @@ func New(k *Kind, s *Scenario, keyed bool) *World {
 		World: zkmodel.New(s.Faults, slices.Max(s.Sessions)+1, s.Nodes...), Kind: k, scenario: s,
 		downgrade: s.Downgrades, marks: s.Marks, sets: s.Sets,
 	}
-	w.World.Root, w.World.Weak, w.World.Strikes = Root, s.Weak, s.Strikable
+	w.Root, w.Weak, w.Strikes = Root, s.Weak, s.Strikable
 	if n := w.Node(Root); n != nil {
 		w.Found = n.Data
 	}
@@ -166,7 +166,7 @@ func (w *World) Actions() (normal, wishes, faulty []zkmodel.Action) {
 		if !c.asked {
 			wishes = append(wishes, zkmodel.Action{Kind: "leave", I: i})
 		}
-		if _, _, ok := c.weaker(c.M.Node()); ok && w.downgrade > 0 && c.M.Holding() && !c.asked && c.lowering == unwanted {
+		if _, ok := c.weaker(c.M.Node()); ok && w.downgrade > 0 && c.M.Holding() && !c.asked && c.lowering == unwanted {
 			wishes = append(wishes, zkmodel.Action{Kind: "downgrade", I: i})
 		}
 	}
@@ -196,16 +196,17 @@ func GUID(name string) string {
 }
 
 // weaker returns what stands for a contender that has downgraded.
-func (c *Contender) weaker(node string) (line.Rule, string, bool) {
+func (c *Contender) weaker(node string) (name string, ok bool) {
 	if node == "" {
-		return nil, "", false
+		return "", false
 	}
-	return c.rule.Downgrade(node, GUID(node))
+	_, name, ok = c.rule.Downgrade(node, GUID(node))
+	return name, ok
 }
 
 // Lowered reports whether a weaker node stands for a contender, which it may not know.
 func (w *World) Lowered(c *Contender) bool {
-	_, name, ok := c.weaker(c.M.Node())
+	name, ok := c.weaker(c.M.Node())
 	return ok && w.Node(session.Join(w.Dir, name)) != nil
 }
 
@@ -279,7 +280,7 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 		}
 		if c.lowering = lowered; failed {
 			c.lowering = refused
-		} else if _, _, more := c.weaker(c.M.Node()); more && strings.Contains(c.M.Node(), "write-") {
+		} else if _, more := c.weaker(c.M.Node()); more && strings.Contains(c.M.Node(), "write-") {
 			zkmodel.Violate("contender %d has not downgraded: %v", c.N, c.M)
 		}
 	}
