@@ -63,6 +63,7 @@ var meetings = []meeting{
 	{nil, linemodel.Scenario{Name: "expired, one session for two", Sessions: []int{0, 0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
 	{nil, linemodel.Scenario{Name: "killed, one session for two", Sessions: []int{0, 0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Kills: 1}}},
 	{nil, linemodel.Scenario{Name: "lagging followers", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Lags: 2, Cuts: 1, Strikes: 1}}},
+	{[]Kind{Write, Read, Write}, linemodel.Scenario{Name: "a busy server", Sessions: []int{0, 1, 2}, Nodes: empty, Downgrades: 1, Faults: zkmodel.Faults{Busy: 2, Cuts: 1}}},
 	{nil, linemodel.Scenario{Name: "expired alone", Sessions: []int{0}, Faults: zkmodel.Faults{Cuts: 3, Expires: 2, Strikes: 1}}},
 	{nil, linemodel.Scenario{Name: "crashed", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Crashes: 2}}},
 	{nil, linemodel.Scenario{Name: "closed", Sessions: []int{0, 0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Closes: 1, Cuts: 1}}},

@@ -58,6 +58,8 @@ func rivalries() []rivalry {
 		{[]rival{w(0), p(w(5)), r(3)}, true, linemodel.Scenario{Name: "everything", Sessions: []int{0, 1, 2}, Downgrades: 1, Faults: zkmodel.Faults{Cuts: 3, Expires: 1, Strikes: 2, Crashes: 1, Lates: 2}}},
 		{[]rival{w(0), r(0), p(r(5)), p(w(3))}, true, linemodel.Scenario{Name: "everything, four", Sessions: []int{0, 1, 2, 2}, Downgrades: 1, Faults: zkmodel.Faults{Cuts: 3, Expires: 2, Strikes: 2, Crashes: 1, Lates: 2}}},
 		{[]rival{r(0), p(w(5)), r(3), w(0)}, false, linemodel.Scenario{Name: "everything, asked only", Sessions: []int{0, 1, 0, 2}, Downgrades: 1, Faults: zkmodel.Faults{Cuts: 3, Expires: 2, Strikes: 2, Crashes: 1, Lates: 2}}},
+		{[]rival{w(0), r(5), w(3)}, false, linemodel.Scenario{Name: "lagging followers", Sessions: []int{0, 1, 2}, Faults: zkmodel.Faults{Lags: 2, Cuts: 1, Strikes: 1}}},
+		{[]rival{w(0), p(w(5))}, true, linemodel.Scenario{Name: "a busy server", Sessions: []int{0, 1}, Downgrades: 1, Faults: zkmodel.Faults{Busy: 2, Cuts: 1}}},
 	}
 }
 

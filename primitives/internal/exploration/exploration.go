@@ -155,6 +155,7 @@ func Tell[A comparable](w World[A], trace []A, write func(string)) {
 	}
 }
 
+//nolint:gochecknoglobals // they are flags
 var (
 	breadth = flag.Int("explore.states", 1000, "states of each scenario that are gone through")
 	walks   = flag.Int("explore.walks", 600, "random walks through each scenario")

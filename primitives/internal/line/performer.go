@@ -374,6 +374,7 @@ func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, 
 			p.mark(e, r.Data, tell)
 		case e.target.Until == Changed, r.Stat.Czxid != in.czxid:
 			tell(gone(e))
+			p.owned.Cancel(e.target)
 		default:
 			p.mark(e, r.Data, tell)
 		}

@@ -101,7 +101,7 @@ const (
 type Contender struct {
 	*zkmodel.Runner[line.Machine, line.Input, line.Effect, line.Event]
 	Token     int64  // of the grant
-	Data      string // that was read last of what the rule depends on
+	Data      string // that was read last, until it was let in, of what the rule depends on
 	N         int
 	Told      bool // that others are ahead
 	rule      line.Rule
@@ -118,7 +118,7 @@ func New(k *Kind, s *Scenario, keyed bool) *World {
 		World: zkmodel.New(s.Faults, slices.Max(s.Sessions)+1, s.Nodes...), Kind: k, scenario: s,
 		downgrade: s.Downgrades, marks: s.Marks, sets: s.Sets,
 	}
-	w.World.Root, w.World.Weak, w.World.Strikes = Root, s.Weak, s.Strikable
+	w.Root, w.Weak, w.Strikes = Root, s.Weak, s.Strikable
 	if n := w.Node(Root); n != nil {
 		w.Found = n.Data
 	}
@@ -166,7 +166,7 @@ func (w *World) Actions() (normal, wishes, faulty []zkmodel.Action) {
 		if !c.asked {
 			wishes = append(wishes, zkmodel.Action{Kind: "leave", I: i})
 		}
-		if _, _, ok := c.weaker(c.M.Node()); ok && w.downgrade > 0 && c.M.Holding() && !c.asked && c.lowering == unwanted {
+		if _, ok := c.weaker(c.M.Node()); ok && w.downgrade > 0 && c.M.Holding() && !c.asked && c.lowering == unwanted {
 			wishes = append(wishes, zkmodel.Action{Kind: "downgrade", I: i})
 		}
 	}
@@ -196,16 +196,17 @@ func GUID(name string) string {
 }
 
 // weaker returns what stands for a contender that has downgraded.
-func (c *Contender) weaker(node string) (line.Rule, string, bool) {
+func (c *Contender) weaker(node string) (name string, ok bool) {
 	if node == "" {
-		return nil, "", false
+		return "", false
 	}
-	return c.rule.Downgrade(node, GUID(node))
+	_, name, ok = c.rule.Downgrade(node, GUID(node))
+	return name, ok
 }
 
 // Lowered reports whether a weaker node stands for a contender, which it may not know.
 func (w *World) Lowered(c *Contender) bool {
-	_, name, ok := c.weaker(c.M.Node())
+	name, ok := c.weaker(c.M.Node())
 	return ok && w.Node(session.Join(w.Dir, name)) != nil
 }
 
@@ -242,14 +243,15 @@ func (w *World) Apply(a zkmodel.Action) {
 			most, gone = most+w.Herd(w, name, names), name
 		}
 	}
-	if gone != "" && len(w.Woken) > most {
-		zkmodel.Violate("herd: the deletion of %s wakes %v", gone, w.Woken)
+	slices.Sort(w.Woken)
+	if woken := slices.Compact(w.Woken); gone != "" && len(woken) > most {
+		zkmodel.Violate("herd: the deletion of %s wakes %v", gone, woken)
 	}
 }
 
 // told follows a step of a machine.
 func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.Effects) {
-	if data := read(in); data != "" {
+	if data := read(in); data != "" && !before.Holding() {
 		c.Data = data
 	}
 	for _, ev := range did.Emit {
@@ -278,7 +280,7 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 		}
 		if c.lowering = lowered; failed {
 			c.lowering = refused
-		} else if _, _, more := c.weaker(c.M.Node()); more && strings.Contains(c.M.Node(), "write-") {
+		} else if _, more := c.weaker(c.M.Node()); more && strings.Contains(c.M.Node(), "write-") {
 			zkmodel.Violate("contender %d has not downgraded: %v", c.N, c.M)
 		}
 	}

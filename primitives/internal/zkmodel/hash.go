@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-var seed = maphash.MakeSeed()
+var seed = maphash.MakeSeed() //nolint:gochecknoglobals // of all hashes
 
 // Hash returns the hash of everything that can be reached from a value: all fields, exported
 // or not. Of functions and channels it depends on whether they are nil.
@@ -64,8 +64,8 @@ func (d *digest) value(v reflect.Value) {
 		}
 		d.value(v.Elem())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			d.value(v.Field(i))
+		for _, field := range v.Fields() {
+			d.value(field)
 		}
 	case reflect.Slice, reflect.Array:
 		d.num(uint64(v.Len()))

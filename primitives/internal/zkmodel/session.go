@@ -319,9 +319,10 @@ func (s *Session) After(d time.Duration, f func()) (stop func()) {
 
 // --- what the server and the connection do
 
+// What is said of a node that is gone, and of a write that may have been done.
 var (
-	noSuchNode = &session.OpError{Op: "watch", Path: "/", Err: session.ErrNoNode}
-	unknown    = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
+	errNoSuchNode = &session.OpError{Op: "watch", Path: "/", Err: session.ErrNoNode}
+	errUnknown    = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
 )
 
 func is(err error, any ...error) bool {
@@ -431,7 +432,7 @@ func (s *Session) notice(first bool, fate int) {
 		if r.kind == write {
 			sent := i < len(lost)
 			if sent || fate != neverSent {
-				err = unknown
+				err = errUnknown
 			}
 			if !sent && fate == doneLate && s.w.Left.Lates > 0 && !s.killed {
 				s.w.Left.Lates--

@@ -215,7 +215,7 @@ func (s *Session) missing(e *entry, zxid int64, watched bool) {
 		s.arm(e)
 	}
 	for _, sub := range ended {
-		sub.end(reading, noSuchNode)
+		sub.end(reading, errNoSuchNode)
 	}
 	rest()
 }
@@ -304,7 +304,7 @@ func (s *Session) fired(key watchKey, gone bool) {
 		s.arm(e)
 	}
 	for _, sub := range ended {
-		sub.end(session.Reading{}, noSuchNode)
+		sub.end(session.Reading{}, errNoSuchNode)
 	}
 }
 

@@ -29,12 +29,12 @@ func (p *play) create(client int, path string, mode session.CreateMode) {
 	p.Sessions[client].Async(0).Create(path, nil, mode, func(node string, err error) { p.note("create %s %v", node, short(err)) })
 }
 
-func (p *play) list(client int) {
-	p.Sessions[client].Async(0).Children("/d", func(names []string, _ *session.Stat, err error) { p.note("list %v %v", names, short(err)) })
+func (p *play) list() {
+	p.Sessions[0].Async(0).Children("/d", func(names []string, _ *session.Stat, err error) { p.note("list %v %v", names, short(err)) })
 }
 
-func (p *play) follow(client int, path string, aspect session.Aspect, lasting bool) {
-	p.Sessions[client].Async(0).Follow(path, aspect, lasting, func(r session.Reading, err error) {
+func (p *play) follow(path string, aspect session.Aspect, lasting bool) {
+	p.Sessions[0].Async(0).Follow(path, aspect, lasting, func(r session.Reading, err error) {
 		p.note("follow %s %v %t %v", path, r.Names, r.Stat != nil, short(err))
 	})
 }
@@ -86,56 +86,56 @@ func TestStories(t *testing.T) {
 		{"requests are executed in order", func(p *play) {
 			p.create(0, "/d/a", session.Persistent)
 			p.create(0, "/d/b-", session.EphemeralSequential)
-			p.list(0)
+			p.list()
 			p.do("serve", "serve", "serve")
 		}, []string{"create /d/a ok", "create /d/b-0000000001 ok", "list [a b-0000000001] ok"}},
 		{"a transaction is all or nothing", func(p *play) {
 			p.Sessions[0].Async(1).Multi([]session.Op{
 				session.CreateOp("/d/a", nil, session.Persistent), session.CheckOp("/d", 5), session.DeleteOp("/d", -1),
 			}, func(r []session.OpResult, err error) { p.note("%d %v %v %v", len(r), r[0].Path, r[1].Err, short(err)) })
-			p.list(0)
+			p.list()
 			p.do("serve", "serve")
 		}, []string{"3  version does not match version", "list [] ok"}},
 		{"a watch fires and is read again", func(p *play) {
-			p.follow(0, "/d", session.AspectChildren, false)
+			p.follow("/d", session.AspectChildren, false)
 			p.create(1, "/d/a", session.Persistent)
 			p.do("serve", "serve 1", "serve")
 		}, []string{"follow /d [] true ok", "create /d/a ok", "follow /d [a] true ok"}},
 		{"a deletion ends what does not last", func(p *play) {
 			p.create(1, "/d/a", session.Persistent)
 			p.do("serve 1")
-			p.follow(0, "/d/a", session.AspectData, false)
+			p.follow("/d/a", session.AspectData, false)
 			p.do("serve", "strike")
 		}, []string{"create /d/a ok", "follow /d/a [] true ok", "follow /d/a [] false no node"}},
 		{"what lasts waits for a node", func(p *play) {
-			p.follow(0, "/d/a", session.AspectData, true)
+			p.follow("/d/a", session.AspectData, true)
 			p.do("serve", "serve")
 			p.create(1, "/d/a", session.Persistent)
 			p.do("serve 1", "serve")
 		}, []string{"follow /d/a [] false ok", "create /d/a ok", "follow /d/a [] true ok"}},
 		{"a reply is lost", func(p *play) {
 			p.create(0, "/d/a", session.Persistent)
-			p.list(0)
+			p.list()
 			p.do("cut", "serve", "notice", "reconnect")
-			p.list(0)
+			p.list()
 			p.do("serve")
 		}, []string{"create  unknown", "list [] lost", "list [a] ok"}},
 		{"a request is never sent", func(p *play) {
 			p.create(0, "/d/a", session.Persistent)
 			p.do("cut", "notice 0 2", "reconnect")
-			p.list(0)
+			p.list()
 			p.do("serve")
 		}, []string{"create  lost", "list [] ok"}},
 		{"a request is done late", func(p *play) {
 			p.create(0, "/d/a", session.Persistent)
 			p.do("cut", "notice 0 4", "reconnect")
-			p.list(0)
+			p.list()
 			p.do("serve", "late")
-			p.list(0)
+			p.list()
 			p.do("serve")
 		}, []string{"create  unknown", "list [] ok", "list [a] ok"}},
 		{"a watch is missed, and fires after the reconnect", func(p *play) {
-			p.follow(0, "/d", session.AspectChildren, false)
+			p.follow("/d", session.AspectChildren, false)
 			p.do("serve", "cut")
 			p.create(1, "/d/a", session.Persistent)
 			p.do("serve 1", "notice", "reconnect", "serve")
@@ -143,9 +143,9 @@ func TestStories(t *testing.T) {
 		{"ephemerals go with a session that the server buries", func(p *play) {
 			p.create(0, "/d/a", session.Ephemeral)
 			p.do("serve", "cut", "expire", "connect")
-			p.list(0)
+			p.list()
 			p.do("serve", "bury")
-			p.list(0)
+			p.list()
 			p.do("serve")
 		}, []string{"create /d/a ok", "list [a] ok", "list [] ok"}},
 		{"requests of another epoch are refused", func(p *play) {
@@ -161,13 +161,13 @@ func TestStories(t *testing.T) {
 			p.do("lag")
 			p.create(1, "/d/a", session.Persistent)
 			p.do("serve 1")
-			p.list(0)
+			p.list()
 			p.Sessions[0].Async(0).Sync("/d", func(err error) { p.note("sync %v", short(err)) })
-			p.list(0)
+			p.list()
 			p.do("serve", "serve", "serve")
 		}, []string{"create /d/a ok", "list [] ok", "sync ok", "list [a] ok"}},
 		{"a busy server refuses", func(p *play) {
-			p.list(0)
+			p.list()
 			p.do("busy")
 		}, []string{"list [] server error -127"}},
 		{"the janitor repeats itself", func(p *play) {
@@ -242,10 +242,13 @@ func TestKey(t *testing.T) {
 		if answered {
 			p.do("serve")
 		}
-		return p.World.Key()
+		return p.Key()
 	}
-	if key("a", true) != key("a", true) || key("a", false) != key("a", false) {
-		t.Error("equal worlds differ")
+	for _, answered := range []bool{true, false} {
+		first, second := key("a", answered), key("a", answered)
+		if first != second {
+			t.Error("equal worlds differ")
+		}
 	}
 	if key("a", true) == key("b", true) || key("a", false) == key("b", false) || key("a", true) == key("a", false) {
 		t.Error("different worlds do not differ")
