@@ -1,9 +1,8 @@
 package actors
 
 import (
-	"context"
 	"errors"
-	"runtime/pprof"
+	"sync"
 )
 
 // ErrEnded means that the machine has ended and takes no more inputs.
@@ -63,29 +62,30 @@ type Role[M, In, Do, Ev any] struct {
 // An Actor is a running machine. It is safe for concurrent use, and must be
 // closed.
 type Actor[In, Ev any] struct {
-	inbox  mailbox[In]
-	events chan Ev       // with room for one, so that the last event outlives the goroutine
-	ended  chan struct{} // closed when the machine has ended
-	gone   chan struct{} // closed when the goroutine has
-	stop   In
+	inbox mailbox[In]
+	stop  In
+	ended signal // raised when the machine has ended
+	gone  signal // raised when the goroutine has
+
+	mu     sync.Mutex
+	events chan Ev // made by Events, with room for one, so that the last event outlives the goroutine; nil before
+	over   bool    // set when the goroutine has put its last event into out
+	out    outbox[Ev]
 }
 
 // Start runs m in a goroutine.
 func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *Actor[In, Ev] {
-	a := &Actor[In, Ev]{
-		inbox:  mailbox[In]{ready: make(chan struct{}, 1)},
-		events: make(chan Ev, 1),
-		ended:  make(chan struct{}),
-		gone:   make(chan struct{}),
-		stop:   role.Stop,
-	}
 	l := &loop[M, In, Do, Ev]{
-		actor:  a,
-		role:   role,
-		answer: func(in In) { a.inbox.put(in) },
-		m:      m,
-		out:    outbox[Ev]{ch: a.events, merge: role.Merge, cancel: role.Cancel},
+		actor: Actor[In, Ev]{
+			inbox: mailbox[In]{ready: make(chan struct{}, 1)},
+			stop:  role.Stop,
+			out:   outbox[Ev]{merge: role.Merge, cancel: role.Cancel},
+		},
+		role: role,
+		m:    m,
 	}
+	a := &l.actor
+	l.answer = func(in In) { a.inbox.put(in) }
 	go l.run()
 	return a
 }
@@ -93,19 +93,19 @@ func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 // A loop is what the goroutine of an actor keeps. It is not on its stack, so
 // that a waiting actor needs the smallest stack there is.
 type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
-	actor  *Actor[In, Ev]
+	actor  Actor[In, Ev]
 	role   Role[M, In, Do, Ev]
 	answer func(In)
 
 	m       M
-	out     outbox[Ev]
 	inputs  []In // empty: memory for the next ones
 	closing bool // nobody wants more than the last event
 }
 
 // run never blocks on anything but its select.
 func (l *loop[M, In, Do, Ev]) run() {
-	defer close(l.actor.gone)
+	a := &l.actor
+	defer a.gone.raise()
 	label(l.role.Name)
 	for _, do := range l.role.Begin {
 		l.role.Perform(do, l.answer)
@@ -113,27 +113,38 @@ func (l *loop[M, In, Do, Ev]) run() {
 	for ended := false; ; {
 		if !ended && l.m.Ended() {
 			ended = true
-			l.actor.inbox.close()
-			close(l.actor.ended)
+			a.inbox.close()
+			a.ended.raise()
 		}
-		if ended && (l.closing || l.out.delivered()) {
-			l.out.last()
+		if ended && (l.closing || a.out.delivered()) {
+			a.finish()
 			return
 		}
-		ready, next := l.out.next()
+		ready, next := a.out.next()
 		select {
 		case ready <- next:
-			l.out.pop()
-		case <-l.actor.inbox.ready:
+			a.out.pop()
+		case <-a.inbox.ready:
 			l.receive()
 		}
+	}
+}
+
+// finish leaves the last event to the reader.
+func (a *Actor[In, Ev]) finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over = true; a.events != nil {
+		a.out.last(a.events)
 	}
 }
 
 // receive takes what is in the mailbox.
 func (l *loop[M, In, Do, Ev]) receive() {
 	inputs, wanted, closing := l.actor.inbox.take(l.inputs)
-	l.out.wanted, l.closing = wanted, closing
+	if l.closing = closing; wanted {
+		l.actor.out.ch = l.actor.events // which was made before it was wanted
+	}
 	for _, in := range inputs {
 		if l.m.Ended() {
 			break
@@ -153,13 +164,8 @@ func (l *loop[M, In, Do, Ev]) step(in In) {
 		l.role.Perform(do, l.answer)
 	}
 	for _, ev := range effects.Emit {
-		l.out.put(ev)
+		l.actor.out.put(ev)
 	}
-}
-
-// label names the calling goroutine.
-func label(name string) {
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("actor", name)))
 }
 
 // Tell hands the machine an input, or returns [ErrEnded] once the machine has
@@ -176,14 +182,22 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 // with the newest event before the first call, and is closed after the last
 // event, which is always delivered.
 func (a *Actor[In, Ev]) Events() <-chan Ev {
-	a.inbox.want()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.events == nil {
+		a.events = make(chan Ev, 1)
+		a.inbox.want()
+		if a.over {
+			a.out.last(a.events)
+		}
+	}
 	return a.events
 }
 
 // Ended returns a channel that is closed when the machine has ended and
 // everything it asked for has been started, whether or not its events have
 // been read.
-func (a *Actor[In, Ev]) Ended() <-chan struct{} { return a.ended }
+func (a *Actor[In, Ev]) Ended() <-chan struct{} { return a.ended.wait() }
 
 // Stop asks the machine to end, and does not wait until it has. Events
 // that are undelivered by then are discarded, but for the last one.
@@ -194,5 +208,5 @@ func (a *Actor[In, Ev]) Stop() { a.inbox.stop(a.stop) }
 // one. It may be called any number of times.
 func (a *Actor[In, Ev]) Close() {
 	a.Stop()
-	<-a.gone
+	<-a.gone.wait()
 }

@@ -40,7 +40,7 @@ func Ask[T, In, Ev any](ctx context.Context, a *Actor[In, Ev], command func(Repl
 		return answer, nil
 	case <-ctx.Done():
 		return none, context.Cause(ctx)
-	case <-a.ended:
+	case <-a.ended.wait():
 		select {
 		case answer := <-reply.ch: // in the step that ended it
 			return answer, nil

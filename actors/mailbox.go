@@ -15,12 +15,18 @@ type mailbox[T any] struct {
 	closed  bool // takes no more inputs
 }
 
+// usual is for how many inputs there is room at first.
+const usual = 4
+
 // put queues v. It reports false if the mailbox is closed.
 func (b *mailbox[T]) put(v T) bool {
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
 		return false
+	}
+	if b.queue == nil {
+		b.queue = make([]T, 0, usual)
 	}
 	b.queue = append(b.queue, v)
 	b.mu.Unlock()

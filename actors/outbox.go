@@ -4,10 +4,9 @@ package actors
 // for events it keeps only the newest. When there is nothing to send it yields a
 // nil channel, so that its case in a select is never ready.
 type outbox[T any] struct {
-	ch     chan T // has room for one, and no other sender
+	ch     chan T // has room for one, and no other sender; nil while nobody has asked for events
 	merge  func(last, next T) (T, bool)
 	cancel func(last, next T) bool
-	wanted bool
 
 	queue []T
 	head  int // of the queue: what comes before it has been sent
@@ -30,7 +29,7 @@ func (o *outbox[T]) put(v T) {
 		}
 	}
 	switch {
-	case !o.wanted:
+	case o.ch == nil:
 		*last = v
 	case o.cancel != nil && o.cancel(*last, v):
 		clear(o.queue[len(o.queue)-1:])
@@ -66,7 +65,7 @@ func (o *outbox[T]) push(v T) {
 
 // next returns what to send, and where.
 func (o *outbox[T]) next() (chan<- T, T) {
-	if !o.wanted || o.len() == 0 {
+	if o.len() == 0 {
 		var zero T
 		return nil, zero
 	}
@@ -89,16 +88,17 @@ func (o *outbox[T]) rewind() {
 
 // delivered reports whether nothing remains but what the channel can hold when
 // nobody sends any more.
-func (o *outbox[T]) delivered() bool { return !o.wanted || o.len() == 0 }
+func (o *outbox[T]) delivered() bool { return o.ch == nil || o.len() == 0 }
 
-// last leaves nothing but the newest event in the channel, and closes it.
-func (o *outbox[T]) last() {
+// last leaves nothing but the newest event in the channel that the reader has, and closes it.
+func (o *outbox[T]) last(ch chan T) {
 	if o.len() > 0 {
 		select {
-		case <-o.ch:
+		case <-ch:
 		default:
 		}
-		o.ch <- o.queue[len(o.queue)-1]
+		ch <- o.queue[len(o.queue)-1]
 	}
-	close(o.ch)
+	clear(o.queue)
+	close(ch)
 }

@@ -49,7 +49,8 @@ func (o *plainOutbox) put(v note) {
 
 func TestOutboxIsWhatItShouldBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		out := outbox[note]{ch: make(chan note, 1), merge: mergeNotes, cancel: cancelNotes}
+		ch := make(chan note, 1)
+		out := outbox[note]{merge: mergeNotes, cancel: cancelNotes}
 		var want plainOutbox
 		pump := func() {
 			for {
@@ -77,7 +78,7 @@ func TestOutboxIsWhatItShouldBe(t *testing.T) {
 					want.put(note{'e', n})
 				}
 			},
-			"want": func(*rapid.T) { out.wanted, want.wanted = true, true },
+			"want": func(*rapid.T) { out.ch, want.wanted = ch, true },
 			"send": func(*rapid.T) { pump() },
 			"receive": func(t *rapid.T) {
 				pump()
@@ -123,9 +124,9 @@ func TestOutboxIsWhatItShouldBe(t *testing.T) {
 				}
 			},
 		})
-		out.last()
+		out.last(ch)
 		var rest []note
-		for v := range out.ch {
+		for v := range ch {
 			rest = append(rest, v)
 		}
 		if tail := want.undelivered[max(0, len(want.undelivered)-1):]; !slices.Equal(rest, tail) {
@@ -135,7 +136,7 @@ func TestOutboxIsWhatItShouldBe(t *testing.T) {
 }
 
 func TestOutboxReusesItsMemory(t *testing.T) {
-	out := outbox[int]{ch: make(chan int, 1), wanted: true}
+	out := outbox[int]{ch: make(chan int, 1)}
 	// A reader who is always two events behind, for ever.
 	out.put(0)
 	out.put(1)

@@ -77,7 +77,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 	h.actor = actors.Start(
 		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell},
 		actors.Role[told[Ev], Input, Effect, Ev]{
-			Name:    r.Name + " " + r.Path,
+			Name:    r.Name,
 			Perform: h.performer.Perform,
 			Observe: h.observe,
 			Stop:    Leave{},
