@@ -287,7 +287,7 @@ func (w *pool) fire(key string, deleted bool, by int64) (woken int) {
 		if p.armed[key] {
 			delete(p.armed, key)
 			p.wire = append(p.wire, poolNews{fired: key, deleted: deleted})
-			if e := p.entries[key]; e.sub.attempt == p.attempt && p.state == waiting && p.id != by {
+			if e := p.entries[key]; e.sub.attempt == p.attempt && w.waits(p.node) && w.find(p.node) >= 0 && p.id != by {
 				woken++
 			}
 		}
@@ -319,7 +319,11 @@ func (w *pool) delete(name string) {
 	w.nodes = slices.Delete(w.nodes, i, i+1)
 	w.members++
 	woken := w.fire(name, true, owner) + w.fire(membersKey, false, owner)
-	if woken > 2 && woken > w.fitting()+1 {
+	most := w.fitting() + 1
+	if slices.ContainsFunc(w.nodes[:i], func(n poolNode) bool { return w.waits(n.name) }) {
+		most++ // the first that waits, ahead of one that leaves the line, is told of all members
+	}
+	if woken > max(2, most) {
 		panic(violation(fmt.Sprintf("herd: the deletion of %s wakes %d, of whom %d fit", name, woken, w.fitting())))
 	}
 }

@@ -659,7 +659,7 @@ func (w *rankedWorld) refuse(r rankedRequest, err error) {
 		w.mail(r.actor, withdrawn(e))
 	case withdrawAll:
 		w.mail(r.actor, withdrawn{attempt: e.attempt})
-	case unwatchTarget, answer, ask:
+	case unwatchTarget, complain, answer, ask:
 	case announce, changeNode, claim, createNode, inspectParent, listParent, makeParent, watchTarget:
 		w.mail(r.actor, failed{r.do, err})
 	}
@@ -684,7 +684,7 @@ func (w *rankedWorld) notice(i int, late bool) {
 		case ask, withdrawNode, withdrawAll:
 			r.step = 0
 			again = append(again, r)
-		case announce, answer, makeParent, unwatchTarget, watchTarget: // set again after the reconnect, if at all
+		case announce, complain, answer, makeParent, unwatchTarget, watchTarget: // set again after the reconnect, if at all
 		}
 	}
 	l.out, l.lost, l.held = nil, nil, append(again, l.held...)
