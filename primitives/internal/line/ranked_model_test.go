@@ -274,7 +274,7 @@ func lasting(r rankedRequest) bool {
 	switch r.do.(type) {
 	case createNode, claim, changeNode:
 		return true
-	case announce, answer, ask, inspectParent, listParent, makeParent, unwatchTarget, watchTarget, withdrawAll, withdrawNode:
+	case announce, complain, answer, ask, inspectParent, listParent, makeParent, unwatchTarget, watchTarget, withdrawAll, withdrawNode:
 	}
 	return false
 }
