@@ -35,9 +35,9 @@ func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch
 // before it ends itself on the server until that is closed, at most for
 // [Options.CloseTimeout].
 func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
-	sub := &subscriber{tell: tell}
-	s.order.put(func() { s.subscribe(sub) })
-	return func() { s.order.put(func() { s.unsubscribe(sub) }) }
+	sub := &subscriber{session: s, tell: tell}
+	s.order.putStep((*subscribing)(sub))
+	return sub.cancel
 }
 
 // Age returns for how long there has been this Session, on the monotonic clock: for
@@ -188,9 +188,8 @@ func (a Async) sync(path string, answer func(struct{}, error)) *call {
 func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, answer) }
 
 func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
-	r := newRequest("multi", firstPath(ops), func(c *call, reply *wire.Reply) ([]OpResult, error) {
-		return resultsIn(c, ops, reply.Results)
-	}, answer)
+	r := newRequest("multi", firstPath(ops), resultsIn, answer)
+	r.asked = ops
 	err := error(nil)
 	if len(ops) == 0 {
 		err = fmt.Errorf("%w: ops: there are none", ErrInvalidArgument)

@@ -24,6 +24,7 @@ type call struct {
 	opcode    wire.Op
 	frame     []byte         // as it goes out, but for its xid
 	ops       []wire.Request // of a transaction
+	asked     []Op           // the same, as the caller has asked for them
 	number    int            // of the epoch that it belongs to; 0 if it may be sent in any
 	write     bool           // repeating it could act twice
 	absent    bool           // a missing node is an answer like others

@@ -99,6 +99,7 @@ func (l *connection) ask(r *wire.Request, answered func(wire.Code) error) {
 // writeAll writes what waits, all at once, until the connection fails.
 func (l *connection) writeAll() {
 	var buffer []byte
+	var spare [][]byte // empty: memory for the next frames
 	for {
 		select {
 		case <-l.wake:
@@ -107,12 +108,16 @@ func (l *connection) writeAll() {
 		}
 		l.epoch.mu.Lock()
 		frames := l.out
-		l.out, l.unwritten = nil, 0
+		l.out, l.unwritten = spare, 0
 		l.epoch.mu.Unlock()
 		var err error
 		if buffer, err = l.flush(frames, buffer[:0]); err != nil {
 			l.fail(err)
 			return
+		}
+		clear(frames)
+		if spare = frames[:0]; cap(spare) > maxInFlight {
+			spare = nil
 		}
 	}
 }

@@ -52,9 +52,14 @@ const youngest = 1
 // timeout, and the attempts go on; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
+	return r.start(requests, answer).cancel
+}
+
+// start is Begin.
+func (r Removal) start(requests Async, answer func(error)) *errand {
 	e := requests.newErrand(answer)
-	r.begin(requests, e, e.end)
-	return e.cancel
+	r.begin(requests, e, nil)
+	return e
 }
 
 func (r Removal) begin(requests Async, e *errand, done func(error)) {
@@ -74,7 +79,7 @@ type job struct {
 	Removal
 	requests Async
 	errand   *errand
-	done     func(error)
+	done     func(error) // nil for the end of the errand
 	first    *call // set when the first deletion of any node has failed
 }
 
@@ -97,8 +102,13 @@ func (e *errand) last() *call {
 
 // end goes on with what is to be removed afterwards.
 func (j *job) end(err error) {
-	if err != nil || j.Then == nil {
+	switch {
+	case j.Then != nil && err == nil:
+	case j.done != nil:
 		j.done(err)
+		return
+	default:
+		j.errand.end(err)
 		return
 	}
 	then := *j.Then
@@ -218,6 +228,10 @@ func (j *job) mark(r dataResult) {
 func (j *job) delete(version int32) {
 	j.ask(func() *call {
 		return j.requests.delete(j.Path, version, func(_ struct{}, err error) {
+			if err == nil {
+				j.end(nil)
+				return
+			}
 			try := j.look
 			switch {
 			case version != AnyVersion:
@@ -252,14 +266,14 @@ func (j *job) again(err error, try func()) {
 // want of a permission for one, it answers when it has tried for a session timeout, and goes on
 // trying.
 func (a Async) Withdraw(path string, answer func()) {
-	Removal{Path: path}.Begin(a, func(error) { answer() })
+	Removal{Path: path}.start(a, func(error) { answer() })
 }
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
 // contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
 // It is to be asked for after the create.
 func (a Async) WithdrawAll(dir, prefix string, answer func()) {
-	Removal{Path: dir, Prefix: prefix}.Begin(a, func(error) { answer() })
+	Removal{Path: dir, Prefix: prefix}.start(a, func(error) { answer() })
 }
 
 // over reports whether an error means that there is nothing left to do, or nobody left

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -139,8 +140,8 @@ func (o Op) validate() error {
 
 // validateCreated allows the name of a sequential node to be only its number.
 func validateCreated(path string, mode CreateMode) error {
-	if mode.IsSequential() {
-		path += "0"
+	if mode.IsSequential() && (path == "" || strings.IndexByte("/.", path[len(path)-1]) >= 0) {
+		path += "0" // else that makes no difference
 	}
 	return ValidatePath(path)
 }
@@ -185,7 +186,8 @@ type OpResult struct {
 
 // resultsIn converts the results of a transaction. The error is that of the operation that
 // failed it.
-func resultsIn(c *call, ops []Op, replies []wire.Result) ([]OpResult, error) {
+func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
+	ops, replies := c.asked, reply.Results
 	e := c.epoch.Load()
 	s := e.session
 	results := make([]OpResult, len(ops))

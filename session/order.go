@@ -35,11 +35,14 @@ func (o *order) add(s step) {
 	o.steps = append(o.steps, s)
 }
 
-// put appends a step, and has the session's loop run it.
-func (o *order) put(do func()) {
+// put appends a function, and has the session's loop run it.
+func (o *order) put(do func()) { o.putStep(function(do)) }
+
+// putStep appends a step, and has the session's loop run it.
+func (o *order) putStep(s step) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.steps = append(o.steps, function(do))
+	o.steps = append(o.steps, s)
 	switch {
 	case o.busy: // whoever runs the others runs this
 	case o.over:

@@ -42,6 +42,7 @@ type Session struct {
 	machine     machine
 	epoch       *epoch // of the machine
 	connected   Connected
+	since       Event // connected
 	subscribers map[*subscriber]struct{}
 
 	watches watchTable
@@ -53,6 +54,7 @@ type Session struct {
 
 // A subscriber is told of every event, in the loop.
 type subscriber struct {
+	session *Session
 	// tell returns a channel that is closed when the subscriber has acted on
 	// the event, or nil.
 	tell func(Event) (settled <-chan struct{})
@@ -61,6 +63,15 @@ type subscriber struct {
 	// over means that it was cancelled, perhaps before it began.
 	over bool
 }
+
+func (sub *subscriber) cancel() { sub.session.order.putStep((*unsubscribing)(sub)) }
+
+// The steps with which a subscriber begins and ends.
+type subscribing subscriber
+type unsubscribing subscriber
+
+func (s *subscribing) run()   { s.session.subscribe((*subscriber)(s)) }
+func (s *unsubscribing) run() { s.session.unsubscribe((*subscriber)(s)) }
 
 // Open establishes a session with one of the servers, each host:port. It returns
 // when that is done. If ctx ends before, or the server refuses the credentials in
@@ -420,6 +431,7 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 	if r, ok := ev.(Resumed); ok {
 		s.connected.Server = r.Server
 	}
+	s.since = s.connected
 	s.present.Store(&ev)
 	s.opts.Observer.State(ev)
 	s.opts.Logger.Info("session", "event", ev)
@@ -442,9 +454,9 @@ func (s *Session) subscribe(sub *subscriber) {
 	}
 	switch s.machine.state {
 	case connected:
-		sub.tell(s.connected)
+		sub.tell(s.since)
 	case suspended:
-		sub.tell(s.connected)
+		sub.tell(s.since)
 		if ev := s.State(); ev != nil {
 			sub.tell(ev)
 		}

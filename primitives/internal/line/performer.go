@@ -141,11 +141,33 @@ func (p *Performer) End() { p.owned.End() }
 // Perform starts one thing that the machine asked for.
 func (p *Performer) Perform(e Effect, tell func(Input)) {
 	requests := p.session.Async(e.of().epoch)
+	switch e := e.(type) {
+	case watchTarget:
+		p.watch(requests, e, tell)
+	case unwatchTarget:
+		p.owned.Cancel(e.target)
+	case ask:
+		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+	case complain:
+		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
+	case withdrawNode:
+		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
+	case withdrawAll:
+		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
+	case answer:
+		e.reply.Give(e.err)
+	case inspectParent, makeParent, createNode, listParent, claim, changeNode, announce:
+		p.request(requests, e, tell)
+	}
+}
+
+// request makes a request that may fail.
+func (p *Performer) request(requests session.Async, e Effect, tell func(Input)) {
 	reply := func(in Input, err error) {
 		if err != nil {
 			in = failed{e, err}
 		}
-		p.owned.Answer(err, func() { tell(in) })
+		owned.Tell(&p.owned, err, tell, in)
 	}
 	switch e := e.(type) {
 	case inspectParent:
@@ -161,10 +183,6 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		p.create(requests, e, reply)
 	case listParent:
 		p.list(requests, e, reply)
-	case watchTarget:
-		p.watch(requests, e, tell)
-	case unwatchTarget:
-		p.owned.Cancel(e.target)
 	case claim:
 		p.Claim(p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
 			if taken {
@@ -183,16 +201,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
-	case ask:
-		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
-	case complain:
-		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
-	case withdrawNode:
-		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
-	case withdrawAll:
-		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
-	case answer:
-		e.reply.Give(e.err)
+	case watchTarget, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 }
 
@@ -251,9 +260,9 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 // then tells how many children it had at that very moment.
 func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
 	path := session.Join(p.Dir, p.Rule.Name(e.guid))
-	in := joined{attempt: e.attempt}
 	if e.plain || p.Plain {
 		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
+			in := joined{attempt: e.attempt}
 			if err == nil {
 				_, in.node = session.Split(node)
 			}
@@ -261,29 +270,42 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		})
 		return
 	}
-	var failed error
-	beside := p.Beside != nil && !p.Rule.Lists()
-	answered := both(beside, func() { reply(in, failed) })
-	requests.Multi([]session.Op{
+	ops := []session.Op{
 		session.CreateOp(path, p.Data, session.EphemeralSequential),
 		session.SetOp(p.Dir, nil, session.AnyVersion),
-	}, func(results []session.OpResult, err error) {
-		if err == nil {
-			_, in.node = session.Split(results[0].Path)
-			in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
+	}
+	if p.Beside == nil || p.Rule.Lists() {
+		requests.Multi(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
+		return
+	}
+	var in joined
+	var data string
+	var failed, unread error
+	answered := both(true, func() {
+		if in.data = data; unread != nil {
+			in.children = 0 // a list is to decide
 		}
-		p.session.SetWarm(p.warmth(), err == nil)
-		failed = err
+		reply(in, failed)
+	})
+	requests.Multi(ops, func(results []session.OpResult, err error) {
+		in, failed = p.joined(e, results, err), err
 		answered()
 	})
-	if beside { // read after the transaction
-		p.Beside(p.Recipe, requests, func(data string, err error) {
-			if in.data = data; err != nil {
-				in.children = 0 // a list is to decide
-			}
-			answered()
-		})
+	p.Beside(p.Recipe, requests, func(read string, err error) { // after the transaction
+		data, unread = read, err
+		answered()
+	})
+}
+
+// joined returns what the answer to the transaction says.
+func (p *Performer) joined(e createNode, results []session.OpResult, err error) joined {
+	in := joined{attempt: e.attempt}
+	if err == nil {
+		_, in.node = session.Split(results[0].Path)
+		in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
 	}
+	p.session.SetWarm(p.warmth(), err == nil)
+	return in
 }
 
 // list lists the contenders.
@@ -359,16 +381,14 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 
 // node returns what tells the machine of a node.
 func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, error) {
-	in := watched{attempt: e.attempt, target: e.target}
-	told := false
+	in := watched{attempt: e.attempt, target: e.target} // its czxid is 0 until it was told
 	return func(r session.Reading, err error) {
 		switch {
-		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
+		case in.czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
 		case err != nil: // or it was found to be gone, and nobody knows when that was
 			tell(failed{e, err})
-		case !told:
-			told = true
+		case in.czxid == 0:
 			in.czxid, in.owner, in.announced = r.Stat.Czxid, r.Stat.EphemeralOwner, e.target.Until == Changed && r.Stat.Version > 0
 			tell(in)
 			p.mark(e, r.Data, tell)

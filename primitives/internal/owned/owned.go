@@ -34,6 +34,9 @@ type Set struct {
 	pause time.Duration // after the last answer, see [Set.Answer]
 }
 
+// usual is for how many things there is room at first.
+const usual = 4
+
 type item struct {
 	key   any
 	thing Thing
@@ -67,6 +70,9 @@ func (s *Set) Keep(key any, thing Thing) {
 	if s.over {
 		last = thing
 	} else {
+		if s.items == nil {
+			s.items = make([]item, 0, usual)
+		}
 		s.items = append(s.items, item{key, thing})
 	}
 	s.mu.Unlock()
@@ -139,6 +145,15 @@ func (s *Set) Answer(err error, f func()) {
 		return
 	}
 	f()
+}
+
+// Tell is [Set.Answer] with an input for the machine. Without a pause it allocates nothing.
+func Tell[In any](s *Set, err error, tell func(In), in In) {
+	if pause := s.rest(err); pause > 0 {
+		s.After(new(int), pause, func() { tell(in) })
+		return
+	}
+	tell(in)
 }
 
 // Wait pauses after an error as [Set.Answer] does. It returns the cause if ctx ends first.
