@@ -162,7 +162,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 }
 
 // request makes a request that may fail.
-func (p *Performer) request(requests session.Async, e Effect, tell func(Input)) {
+func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 	reply := func(in Input, err error) {
 		if err != nil {
 			in = failed{e, err}
