@@ -192,6 +192,7 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 				w.Error(err)
 			}
 			w.leader(0)
+			synctest.Wait() // until its event is read
 			if count[election.Elected](b) == 0 && count[election.Deposed](a) > 0 {
 				w.Error("the first in line does not lead")
 			}
