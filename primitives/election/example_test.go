@@ -54,13 +54,11 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
+	standing, leader := false, ""
 	for ev := range second.Events() {
 		switch ev := ev.(type) {
 		case election.LeaderChanged:
-			if string(ev.Leader.Data) == "host-1" {
-				fmt.Println("the leader is host-1")
-				fmt.Println(first.Resign(ctx))
-			}
+			leader = string(ev.Leader.Data)
 		case election.Elected:
 			old, _ := first.Leading()
 			fmt.Println("elected, in a greater term:", ev.Term > old)
@@ -70,9 +68,14 @@ func ExampleNew() {
 		case election.Left:
 			fmt.Println("left")
 		case election.Standing:
-			// Whoever comes later is behind it.
+			standing = true
 		case election.Suspended, election.Resumed, election.Overrun:
 			fmt.Println("the network")
+		}
+		if standing && leader == "host-1" { // whoever leads next, it is the second
+			leader = ""
+			fmt.Println("the leader is host-1")
+			fmt.Println(first.Resign(ctx))
 		}
 	}
 	// Output:

@@ -118,6 +118,7 @@ func TestServerOwesASlowClientLittle(t *testing.T) {
 				fast.mustCall(t, OpGetData, argWatch("/big", false))
 				srv.Thaw(slow.session)
 				receiveAll(t, slow)
+				synctest.Wait() // until what was written is no longer owed
 				if bytes, requests := owed(srv, slow.session); bytes != 0 || requests != manyGets+1 {
 					t.Error(bytes, requests)
 				}
