@@ -148,8 +148,8 @@ func (s *Session) Sibling() (*Session, error) {
 }
 
 // Close ends the session on the server, so that its ephemeral nodes go at once, and
-// waits until that is confirmed, but at most for [Options.CloseTimeout]. Then no
-// goroutine of the session is left. What is held through it is lost before the
+// waits until that is confirmed, at most for [Options.CloseTimeout] and until the session's
+// deadline. Then no goroutine of the session is left. What is held through it is lost before the
 // server is told. It may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
@@ -403,6 +403,7 @@ func (s *Session) part(settled []<-chan struct{}) {
 			case <-done:
 			case <-timer.C:
 				timer.Reset(0)
+			case <-e.parted:
 			}
 		}
 		e.part(s.opts.CloseTimeout - time.Since(begun))

@@ -371,3 +371,19 @@ func TestSubscriptionsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadlineEndsClose: when the deadline passes, the server need not be told any more.
+func TestDeadlineEndsClose(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.CloseTimeout = time.Hour
+		s := mustOpen(t, srv.Addrs(), opts)
+		s.Subscribe(func(session.Event) <-chan struct{} { return make(chan struct{}) }) // it never settles
+		srv.Freeze(0, zktest.Both)
+		begun := time.Now()
+		s.Close()
+		if took := time.Since(begun); took > opts.Timeout {
+			t.Errorf("Close took %v", took)
+		}
+		srv.Thaw(0)
+	})
+}
