@@ -105,7 +105,7 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 			mu.Lock()
 			heard = true
 			mu.Unlock()
-			s.refuse = cut() // no other server is there
+			s.refuse.Store(cut()) // no other server is there
 			jobs <- job{conn, xid, op}
 			return true
 		}
