@@ -45,7 +45,7 @@ type epoch struct {
 	proved  time.Duration         // the same, as far as a quorum has committed it
 
 	parting bool          // whatever connection there is closes the session
-	parted  chan struct{} // closed when that was confirmed
+	parted  chan struct{} // closed when that was confirmed, or the epoch has ended
 	gone    func()        // closes parted
 }
 
@@ -187,6 +187,8 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	case e.id != 0 && e.id != h.Session:
 		e.session.tell(rejected{e.number})
 		return errReplaced
+	case len(h.Password) > longestPassword:
+		return wire.ErrMalformed
 	case timeout < shortest:
 		return fmt.Errorf("the server offers a session timeout of %v", timeout)
 	}
@@ -369,6 +371,7 @@ func (e *epoch) end(why error) {
 	l, queue := e.current, e.queue.all()
 	e.queue.set(nil)
 	e.mu.Unlock()
+	e.gone()
 	for _, c := range queue {
 		e.session.unsent(c, why)
 	}
