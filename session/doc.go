@@ -56,7 +56,8 @@
 // [Options.ServerTick] is a small tick, and 0.41 T by default.
 //
 // Limits: a process that is paused between a look at the clock and its next action can act
-// too late. A leader that is paused for longer than an eighth of a tick, and is cut off at
+// too late. On Linux the clock goes on while the machine sleeps; elsewhere it does not. Timers
+// stand still: after a sleep beyond the deadline, the loss is reported within T/9. A leader that is paused for longer than an eighth of a tick, and is cut off at
 // that moment, may have missed a report. All servers must allow the same session timeouts:
 // a server that grants a shorter one, and whose answer to the handshake is lost, shortens
 // the lease without the knowledge of the session.

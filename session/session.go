@@ -261,6 +261,9 @@ func (s *Session) tend() time.Duration {
 	e.mu.Lock()
 	l := e.current
 	silent := error(nil)
+	if e.id != 0 {
+		next = min(next, e.terms().heartbeat) // timers stand still while the machine sleeps
+	}
 	if l != nil && l.phase != failed {
 		var left time.Duration
 		left, silent = l.check(now)
