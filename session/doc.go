@@ -56,11 +56,12 @@
 // [Options.ServerTick] is a small tick, and 0.41 T by default.
 //
 // Limits: a process that is paused between a look at the clock and its next action can act
-// too late. On Linux the clock goes on while the machine sleeps; elsewhere it does not. Timers
-// stand still: after a sleep beyond the deadline, the loss is reported within T/9. A leader that is paused for longer than an eighth of a tick, and is cut off at
-// that moment, may have missed a report. All servers must allow the same session timeouts:
-// a server that grants a shorter one, and whose answer to the handshake is lost, shortens
-// the lease without the knowledge of the session.
+// too late. On Linux the session's clock goes on while the machine sleeps; elsewhere it does
+// not. Timers stand still meanwhile: if the deadline passes during the sleep, the loss is
+// reported within T/9 after it. A leader that is paused for longer than an eighth of a tick,
+// and is cut off at that moment, may have missed a report. All servers must allow the same
+// session timeouts: a server that grants a shorter one, and whose answer to the handshake is
+// lost, shortens the lease without the knowledge of the session.
 //
 // # Requests
 //

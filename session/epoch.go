@@ -331,11 +331,11 @@ func (e *epoch) severed(l *connection) {
 		refused = unsent
 	}
 	e.mu.Unlock()
+	s.tell(severed{e.number, e.until()})
 	if !l.proven {
 		s.servers.failed(l.server, why)
 	}
 	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
-	s.tell(severed{e.number, e.until()})
 	for _, c := range lost {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
 			c.err = blamedError{c.err}

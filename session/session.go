@@ -414,7 +414,8 @@ func (s *Session) part(settled []<-chan struct{}) {
 	})
 }
 
-// announce tells everybody.
+// announce reports an event to all subscribers, and then to the observer and the log, which
+// may be slow.
 func (s *Session) announce(ev Event) []<-chan struct{} {
 	if c, ok := ev.(Connected); ok {
 		s.connected = c
@@ -425,14 +426,14 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 		s.connected.Server = r.Server
 	}
 	s.present.Store(&ev)
-	s.opts.Observer.State(ev)
-	s.opts.Logger.Info("session", "event", ev)
 	var settled []<-chan struct{}
 	for sub := range s.subscribers {
 		if done := sub.tell(ev); done != nil {
 			settled = append(settled, done)
 		}
 	}
+	s.opts.Observer.State(ev)
+	s.opts.Logger.Info("session", "event", ev)
 	return settled
 }
 

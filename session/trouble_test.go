@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -385,5 +386,53 @@ func TestDeadlineEndsClose(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		srv.Thaw(0)
+	})
+}
+
+// A slowLogger takes an hour for each record of a kind.
+type slowLogger struct {
+	slog.Handler
+	is func(slog.Record) bool
+}
+
+func (h slowLogger) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h slowLogger) Handle(_ context.Context, r slog.Record) error {
+	if h.is(r) {
+		pass(time.Hour)
+	}
+	return nil
+}
+
+// TestSlowLogger: a logger that blocks delays neither the news of a loss nor the end of a
+// request whose context has ended.
+func TestSlowLogger(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Logger = slog.New(slowLogger{slog.DiscardHandler, func(r slog.Record) bool {
+			expired := false
+			r.Attrs(func(a slog.Attr) bool {
+				_, is := a.Value.Any().(session.Expired)
+				expired = expired || is
+				return true
+			})
+			return expired || r.Level == slog.LevelWarn
+		}})
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		events := s.Events(t.Context())
+		begun := time.Now()
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Exists(ctx, "/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		await[session.Expired](t, events)
+		if took := time.Since(begun); took > opts.Timeout {
+			t.Errorf("the loss was told after %v", took)
+		}
+		srv.Refuse(false)
 	})
 }
