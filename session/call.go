@@ -231,7 +231,9 @@ func refuse[T any](a Async, r *request[T], why error) *call {
 	a.session.order.put(func() {
 		if c.state.Load() != callAbandoned {
 			var none T
-			tell(none, &OpError{Op: c.op, Path: c.path, Err: why})
+			err := &OpError{Op: c.op, Path: c.path, Err: why}
+			a.session.opts.Observer.Request(c.op, 0, err)
+			tell(none, err)
 		}
 	})
 	return c
