@@ -189,6 +189,9 @@ func (l *connection) restore(watches []watchKey) {
 			return l.answeredMissing()
 		})
 	}
+	if l.epoch.session.strict() {
+		l.heartbeat() // a transaction: the handshake does not count without it, and the deadline may be near
+	}
 	l.openIfRestored()
 }
 

@@ -48,7 +48,7 @@
 //
 // A heartbeat is a sync every T/9, unless other requests make it superfluous. While a
 // recipe relies on the session, every second heartbeat is a transaction that checks a node
-// and changes nothing. [LeaseAnswered] saves these transactions, and gives up the protection
+// and changes nothing, and each reconnect begins with one. [LeaseAnswered] saves these transactions, and gives up the protection
 // against deposed leaders.
 //
 // The price: a failover among the servers that takes longer than the rest of the lease

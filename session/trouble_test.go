@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -435,4 +436,41 @@ func TestSlowLogger(t *testing.T) {
 		}
 		srv.Refuse(false)
 	})
+}
+
+// TestLateReconnect: a session that is connected again before its deadline lives on, also
+// while a recipe relies on it.
+func TestLateReconnect(t *testing.T) {
+	for _, relied := range []bool{false, true} {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			ready := make(chan struct{})
+			close(ready)
+			var mu sync.Mutex
+			opts.Dialer = func(_ context.Context, network, addr string) (net.Conn, error) {
+				mu.Lock()
+				wait := ready
+				mu.Unlock()
+				<-wait
+				return srv.DialContext(context.Background(), network, addr)
+			}
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			if relied {
+				defer s.Rely()()
+			}
+			pass(time.Minute)
+			mu.Lock()
+			ready = make(chan struct{})
+			mu.Unlock()
+			events := s.Events(t.Context())
+			srv.Disconnect(0)
+			deadline := await[session.Suspended](t, events).Deadline
+			pass(time.Until(deadline) - 100*time.Millisecond)
+			close(ready)
+			pass(time.Minute)
+			if _, ok := s.State().(session.Resumed); !ok {
+				t.Errorf("relied on %v: %v", relied, s.State())
+			}
+		})
+	}
 }
