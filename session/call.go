@@ -130,7 +130,7 @@ func (c *call) lost(why error) error {
 	return why
 }
 
-// vouches returns who had a part in the reply.
+// vouches returns the part of the ensemble that the reply rests on.
 func (c *call) vouches(code wire.Code) vouch {
 	if c.opcode == wire.OpSync && code == wire.CodeOK {
 		return byLeader

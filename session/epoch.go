@@ -41,7 +41,7 @@ type epoch struct {
 	newest  int64                 // the newest zxid seen
 	told    int64                 // the newest up to which watches have told everything
 	watches map[watchKey]struct{} // those that stand on the server
-	trusted time.Duration         // what the leader counts from, if whoever says that it leads does
+	trusted time.Duration         // what the leader of the connections counts from, deposed or not
 	proved  time.Duration         // the same, as far as a quorum has committed it
 
 	parting bool          // whatever connection there is closes the session

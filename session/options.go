@@ -201,8 +201,8 @@ type ACL struct {
 // WorldAll allows everybody everything.
 func WorldAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}} }
 
-// CreatorAll allows those who present the same [Auth] as the creator everything,
-// and nobody else anything.
+// CreatorAll allows everything to sessions that present the same [Auth] as the creator, and
+// nothing to others.
 func CreatorAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "auth", ID: ""}} }
 
 // ParseConnectString splits a ZooKeeper connect string such as

@@ -41,7 +41,7 @@ func (o *order) put(do func()) {
 	defer o.mu.Unlock()
 	o.steps = append(o.steps, function(do))
 	switch {
-	case o.busy: // whoever runs the others runs this
+	case o.busy: // the goroutine that runs the others runs this
 	case o.over:
 		go o.run()
 	default:

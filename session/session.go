@@ -34,7 +34,7 @@ type Session struct {
 	id      atomic.Int64
 	parent  *Session // see Sibling
 	beside  map[*Session]struct{}
-	stopped atomic.Bool  // no goroutine is left but those who ask
+	stopped atomic.Bool  // no goroutine of the session is left
 	rooted  atomic.Bool  // the chroot has been seen
 	relied  atomic.Int32 // by how many, see Rely; changed with mu and the newest epoch locked
 
@@ -361,7 +361,7 @@ func (s *Session) begin(number int) {
 	}
 }
 
-// retire ends the present epoch, and returns what tells those who follow nodes in it.
+// retire ends the present epoch, and returns what notifies the subscribers to its nodes.
 func (s *Session) retire() (tell func()) {
 	why := ErrExpired
 	if s.machine.Ended() {
@@ -393,8 +393,8 @@ func (s *Session) stop() {
 	clear(s.subscribers)
 }
 
-// part tells the server that the session ends, after those who hold something
-// through it have stopped to rely on it.
+// part tells the server that the session ends, after its holders have stopped to rely on
+// it, or its deadline has passed.
 func (s *Session) part(settled []<-chan struct{}) {
 	e := s.epoch
 	s.workers.Go(func() {
