@@ -47,8 +47,9 @@ type watchTable struct {
 	parked  []*watchEntry // the oldest first; some are in use again, or gone
 }
 
-// A watchEntry is the watch on one aspect of one node, for all subscribers to it. It is armed by the read that delivers. While armed it may stand
-// without subscribers: parked, to be used again without a request.
+// A watchEntry is the watch on one aspect of one node, for all subscribers to it. The read
+// that delivers arms it. While armed it may stand without subscribers: parked, to be used
+// again without a request.
 type watchEntry struct {
 	key     watchKey // of data or children
 	epoch   *epoch
