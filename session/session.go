@@ -308,10 +308,10 @@ func (s *Session) addRelied(n int32) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch now := s.relied.Add(n); {
-	case now == 0:
+	switch s.relied.Add(n) {
+	case 0:
 		e.settle()
-	case now == n:
+	case n: // the first
 		e.rely()
 	}
 }

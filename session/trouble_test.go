@@ -446,12 +446,12 @@ func TestLateReconnect(t *testing.T) {
 			ready := make(chan struct{})
 			close(ready)
 			var mu sync.Mutex
-			opts.Dialer = func(_ context.Context, network, addr string) (net.Conn, error) {
+			opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				mu.Lock()
 				wait := ready
 				mu.Unlock()
 				<-wait
-				return srv.DialContext(context.Background(), network, addr)
+				return srv.DialContext(context.WithoutCancel(ctx), network, addr)
 			}
 			s := mustOpen(t, srv.Addrs(), opts)
 			defer s.Close()
