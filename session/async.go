@@ -40,8 +40,8 @@ func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel 
 	return sub.cancel
 }
 
-// Age returns for how long there has been this Session, on the monotonic clock: for
-// recipes that tell the [Observer] how long something took.
+// Age returns how long ago this Session was started, by a clock that never goes back: for
+// recipes that report to the [Observer] how long something took.
 func (s *Session) Age() time.Duration { return s.clock.now() }
 
 // Observer returns that of the session's options.

@@ -131,7 +131,7 @@ func (c *call) lost(why error) error {
 	return why
 }
 
-// vouches returns who had a part in the reply.
+// vouches returns the part of the ensemble that the reply rests on.
 func (c *call) vouches(code wire.Code) vouch {
 	if c.opcode == wire.OpSync && code == wire.CodeOK {
 		return byLeader
@@ -232,7 +232,9 @@ func refuse[T any](a Async, r *request[T], why error) *call {
 	a.session.order.put(func() {
 		if c.state.Load() != callAbandoned {
 			var none T
-			tell(none, &OpError{Op: c.op, Path: c.path, Err: why})
+			err := &OpError{Op: c.op, Path: c.path, Err: why}
+			a.session.opts.Observer.Request(c.op, 0, err)
+			tell(none, err)
 		}
 	})
 	return c

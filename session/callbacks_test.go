@@ -157,6 +157,23 @@ func TestGivenUpIsObserved(t *testing.T) {
 	}
 }
 
+// TestRefusedIsObserved: as every request that is answered.
+func TestRefusedIsObserved(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		e := eavesdropping(opts)
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		_ = s.Delete(t.Context(), "no path", 0)
+		s.Close()
+		_, _ = s.Exists(t.Context(), "/")
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if want := map[string]int{"delete": 1, "exists": 1}; fmt.Sprint(e.told) != fmt.Sprint(want) {
+			t.Errorf("told %v, want %v", e.told, want)
+		}
+	})
+}
+
 // TestGivingUpAReadThatMovesOn (with the race detector): reads wait while the session is
 // suspended, are handed to the next epoch when it expires, and are given up.
 func TestGivingUpAReadThatMovesOn(t *testing.T) {

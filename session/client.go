@@ -50,6 +50,9 @@ func (e *epoch) startClient(ctx context.Context) error {
 // clientBuffer is enough for pings.
 const clientBuffer = 64
 
+// longestPassword is well below what the client can present. Those of ZooKeeper have 16 bytes.
+const longestPassword = 128
+
 // options makes a list of the client's options, whose type has no name outside.
 func options[T any](all ...T) []T { return all }
 

@@ -10,14 +10,14 @@ import (
 type clock struct {
 	born  time.Time
 	wall  time.Time            // born, without the monotonic reading
-	slept atomic.Int64         // how long the machine has slept since, as far as is known
+	slept atomic.Int64         // how long the machine has slept since, as far as is known; it never shrinks
 	asked atomic.Int64         // by how much the wall clock was ahead when the system was asked last
 	sleep func() time.Duration // how long the machine has slept since it was started
 	start time.Duration        // what that was when the session was born
 }
 
-// A jump of the wall clock that is longer than this is a reason to ask the system
-// whether the machine has slept.
+// A jump of the wall clock, ahead or back, that is longer than this is a reason to ask the
+// system whether the machine has slept.
 const wallJump = 20 * time.Millisecond
 
 func newClock() *clock {
@@ -30,14 +30,19 @@ func (c *clock) now() time.Duration {
 	now := time.Now()
 	age := now.Sub(c.born)
 	// The wall clock goes on while the machine sleeps. It is read anyway.
-	if ahead := int64(now.Round(0).Sub(c.wall) - age); ahead-c.asked.Load() > int64(wallJump) {
-		c.asked.Store(ahead)
-		c.slept.Store(int64(max(c.sleep()-c.start, 0)))
+	ahead := int64(now.Round(0).Sub(c.wall) - age)
+	if jump := time.Duration(ahead - c.asked.Load()); jump.Abs() > wallJump {
+		slept := int64(c.sleep() - c.start)
+		for known := c.slept.Load(); slept > known && !c.slept.CompareAndSwap(known, slept); {
+			known = c.slept.Load()
+		}
+		c.asked.Store(ahead) // at last: no other goroutine takes the old value for the new
 	}
 	return age + time.Duration(c.slept.Load())
 }
 
 // time returns the time at which the session has, or had, that age.
 func (c *clock) time(age time.Duration) time.Time {
-	return c.born.Add(age - time.Duration(c.slept.Load()))
+	now := c.now()
+	return time.Now().Add(age - now)
 }

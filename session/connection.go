@@ -175,7 +175,10 @@ func (l *connection) restore(watches []watchKey) {
 		return
 	}
 	l.asked = l.restored
-	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(wire.Code) error {
+	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(code wire.Code) error {
+		if code != wire.CodeOK {
+			return fmt.Errorf("the first sync: %w", errOf(code))
+		}
 		l.epoch.mu.Lock()
 		defer l.epoch.mu.Unlock()
 		l.synced = true
@@ -190,6 +193,9 @@ func (l *connection) restore(watches []watchKey) {
 			}
 			return l.answeredMissing()
 		})
+	}
+	if l.epoch.session.strict() {
+		l.heartbeat() // a transaction: the handshake does not count without it, and the deadline may be near
 	}
 	l.openIfRestored()
 }
@@ -284,14 +290,20 @@ func (l *connection) receive(frame []byte) error {
 		return err
 	}
 	if c.own != nil {
-		return c.own(h.Code)
+		err = c.own(h.Code)
+	} else {
+		err = c.settle(h, rest, &l.reply)
+		l.epoch.session.order.add(c)
 	}
-	err = c.settle(h, rest, &l.reply)
-	l.epoch.session.order.add(c)
-	if err == nil && h.Code == wire.CodeSessionMoved {
-		err = errMoved
+	switch {
+	case err != nil:
+		return err
+	case h.Code == wire.CodeSessionMoved:
+		return errMoved
+	case h.Code == wire.CodeSessionExpired:
+		return ErrExpired // the next handshake confirms it
 	}
-	return err
+	return nil
 }
 
 // answered returns the call that a reply is for, and counts what the reply proves.

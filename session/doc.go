@@ -48,7 +48,7 @@
 //
 // A heartbeat is a sync every T/9, unless other requests make it superfluous. While a
 // recipe relies on the session, every second heartbeat is a transaction that checks a node
-// and changes nothing. [LeaseAnswered] saves these transactions, and gives up the protection
+// and changes nothing, and each reconnect begins with one. [LeaseAnswered] saves these transactions, and gives up the protection
 // against deposed leaders.
 //
 // The price: a failover among the servers that takes longer than the rest of the lease
@@ -56,10 +56,12 @@
 // [Options.ServerTick] is a small tick, and 0.41 T by default.
 //
 // Limits: a process that is paused between a look at the clock and its next action can act
-// too late. A leader that is paused for longer than an eighth of a tick, and is cut off at
-// that moment, may have missed a report. All servers must allow the same session timeouts:
-// a server that grants a shorter one, and whose answer to the handshake is lost, shortens
-// the lease without the knowledge of the session.
+// too late. On Linux the session's clock goes on while the machine sleeps; elsewhere it does
+// not. Timers stand still meanwhile: if the deadline passes during the sleep, the loss is
+// reported within T/9 after it. A leader that is paused for longer than an eighth of a tick,
+// and is cut off at that moment, may have missed a report. All servers must allow the same
+// session timeouts: a server that grants a shorter one, and whose answer to the handshake is
+// lost, shortens the lease without the knowledge of the session.
 //
 // # Requests
 //

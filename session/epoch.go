@@ -41,11 +41,11 @@ type epoch struct {
 	newest  int64                 // the newest zxid seen
 	told    int64                 // the newest up to which watches have told everything
 	watches map[watchKey]struct{} // those that stand on the server
-	trusted time.Duration         // what the leader counts from, if whoever says that it leads does
+	trusted time.Duration         // what the leader of the connections counts from, deposed or not
 	proved  time.Duration         // the same, as far as a quorum has committed it
 
 	parting bool          // whatever connection there is closes the session
-	parted  chan struct{} // closed when that was confirmed
+	parted  chan struct{} // closed when that was confirmed, or the epoch has ended
 	gone    func()        // closes parted
 }
 
@@ -187,6 +187,8 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	case e.id != 0 && e.id != h.Session:
 		e.session.tell(rejected{e.number})
 		return errReplaced
+	case len(h.Password) > longestPassword:
+		return wire.ErrMalformed
 	case timeout < shortest:
 		return fmt.Errorf("the server offers a session timeout of %v", timeout)
 	}
@@ -329,11 +331,11 @@ func (e *epoch) severed(l *connection) {
 		refused = unsent
 	}
 	e.mu.Unlock()
+	s.tell(severed{e.number, e.until()})
 	if !l.proven {
 		s.servers.failed(l.server, why)
 	}
 	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
-	s.tell(severed{e.number, e.until()})
 	for _, c := range lost {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
 			c.err = blamedError{c.err}
@@ -369,6 +371,7 @@ func (e *epoch) end(why error) {
 	l, queue := e.current, e.queue.all()
 	e.queue.set(nil)
 	e.mu.Unlock()
+	e.gone()
 	for _, c := range queue {
 		e.session.unsent(c, why)
 	}

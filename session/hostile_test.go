@@ -293,6 +293,9 @@ func TestHostileHandshakes(t *testing.T) {
 		"a negative timeout":     func(frame []byte) []byte { return withInt32(frame, 4, -1) },
 		"a password that is cut": func(frame []byte) []byte { return withInt32(frame, 16, math.MaxInt32) },
 		"a negative password":    func(frame []byte) []byte { return withInt32(frame, 16, math.MinInt32) },
+		"a long password": func(frame []byte) []byte {
+			return append(withInt32(frame[:20], 16, 300), make([]byte, 301)...)
+		},
 	}
 	for n := range 36 { // what comes then is said only by newer servers
 		forgeries[fmt.Sprint(n, " bytes")] = func(frame []byte) []byte { return frame[:n] }

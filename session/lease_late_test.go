@@ -84,9 +84,14 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 			xid, op int32
 		}
 		jobs := make(chan job, 1000)
-		defer close(jobs)
 		go func() { // the answers of the follower to one session are in order
-			for j := range jobs {
+			for {
+				var j job
+				select {
+				case j = <-jobs:
+				case <-ctx.Done():
+					return
+				}
 				if j.op != opSync && j.op != opMulti {
 					const noNode = -101
 					reply(j.conn, j.xid, j.op, noNode)
@@ -105,7 +110,7 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 			mu.Lock()
 			heard = true
 			mu.Unlock()
-			s.refuse = cut() // no other server is there
+			s.refuse.Store(cut()) // no other server is there
 			jobs <- job{conn, xid, op}
 			return true
 		}

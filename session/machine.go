@@ -108,6 +108,9 @@ func (m machine) Step(in input) (machine, effects) {
 	case rejected:
 		return m.lose(in.epoch)
 	case overdue:
+		if in.epoch == m.epoch && m.state == closing {
+			return m.finish() // there is nothing left to end on the server
+		}
 		return m.lose(in.epoch)
 	case shut:
 		if m.state == connecting || m.state == connected || m.state == suspended {
@@ -116,11 +119,15 @@ func (m machine) Step(in input) (machine, effects) {
 		}
 	case parted:
 		if m.state == closing {
-			m.state = closed
-			return m, effects{Do: []effect{retire{m.epoch}}}
+			return m.finish()
 		}
 	}
 	return m, effects{}
+}
+
+func (m machine) finish() (machine, effects) {
+	m.state = closed
+	return m, effects{Do: []effect{retire{m.epoch}}}
 }
 
 func (m machine) establish(in established) (machine, effects) {

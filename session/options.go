@@ -63,8 +63,8 @@ type Options struct {
 	// larger one fails with [ErrTooLarge], all others go on. The default is 4 MiB.
 	MaxReply int
 
-	// Logger is told of connections and sessions, never of secrets or data.
-	// The default discards.
+	// Logger receives records about connections and sessions, never secrets or data. It must
+	// not block: the session may handle nothing else meanwhile. The default discards.
 	Logger *slog.Logger
 
 	// Observer is told of requests and changes of state. The default is none.
@@ -201,8 +201,8 @@ type ACL struct {
 // WorldAll allows everybody everything.
 func WorldAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}} }
 
-// CreatorAll allows those who present the same [Auth] as the creator everything,
-// and nobody else anything.
+// CreatorAll allows everything to sessions that present the same [Auth] as the creator, and
+// nothing to others.
 func CreatorAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "auth", ID: ""}} }
 
 // ParseConnectString splits a ZooKeeper connect string such as

@@ -44,7 +44,7 @@ func (o *order) putStep(s step) {
 	defer o.mu.Unlock()
 	o.steps = append(o.steps, s)
 	switch {
-	case o.busy: // whoever runs the others runs this
+	case o.busy: // the goroutine that runs the others runs this
 	case o.over:
 		go o.run()
 	default:

@@ -184,12 +184,13 @@ func TestTimeoutShrinks(t *testing.T) {
 		first := make(chan net.Conn, 1)
 		opts := &session.Options{Timeout: before, ServerTick: time.Second}
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			server := &scripted{timeout: before, refuse: silent.Load(), answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+			server := &scripted{timeout: before, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
 				if !silent.Load() {
 					reply(conn, xid, op, 0)
 				}
 				return true
 			}}
+			server.refuse.Store(silent.Load())
 			if dialled.Add(1) > 1 {
 				server.timeout = after
 				return server.dial(ctx, network, addr)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +20,12 @@ type scripted struct {
 	// answer is given the request's transaction id and operation. It returns
 	// false to hang up.
 	answer func(s *scripted, conn net.Conn, xid, op int32) bool
-	refuse bool
+	refuse atomic.Bool
 	conns  int
 }
 
 func (s *scripted) dial(context.Context, string, string) (net.Conn, error) {
-	if s.refuse {
+	if s.refuse.Load() {
 		return nil, errors.New("refused by the script")
 	}
 	s.conns++
@@ -105,7 +106,8 @@ func TestLateSignsOfLife(t *testing.T) {
 				case 3:
 					pass(late) // the network: what comes meanwhile comes late
 				case 5: // and then it is cut off from the leader
-					cut, s.refuse = true, true
+					cut = true
+					s.refuse.Store(true)
 					for _, sign := range signs {
 						if now.Sub(sign) >= tick/2 {
 							heard = sign
@@ -157,4 +159,39 @@ func TestSessionMoved(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestHeartbeatsAreRefused: a server that refuses the session's own requests is left.
+func TestHeartbeatsAreRefused(t *testing.T) {
+	const expired, moved, throttled = -112, -118, -127
+	for _, tt := range []struct {
+		name string
+		code int32
+		from int // the request of a connection that is refused first, and all behind it
+	}{
+		{"moved", moved, 3},
+		{"expired", expired, 3},
+		{"the first sync", throttled, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := make(map[net.Conn]int)
+				server := &scripted{timeout: 6 * time.Second, answer: func(s *scripted, conn net.Conn, xid, op int32) bool {
+					code := int32(0)
+					if asked[conn]++; s.conns <= 2 && asked[conn] >= tt.from {
+						code = tt.code
+					}
+					reply(conn, xid, op, code)
+					return true
+				}}
+				s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Dialer: server.dial})
+				defer s.Close()
+				defer s.Rely()()
+				pass(time.Minute)
+				if _, ok := s.State().(session.Resumed); !ok || server.conns != 3 {
+					t.Errorf("%v after %d connections", s.State(), server.conns)
+				}
+			})
+		})
+	}
 }

@@ -115,12 +115,16 @@ func (s *servers) connect(ctx context.Context, server string) (net.Conn, error) 
 // failed notes that a server could not be used.
 func (s *servers) failed(server string, why error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.failures++
 	s.last[server] = why
 	const quiet = 10 * time.Second
-	if now := time.Now(); s.warned[server].IsZero() || now.Sub(s.warned[server]) >= quiet {
+	now := time.Now()
+	warn := s.warned[server].IsZero() || now.Sub(s.warned[server]) >= quiet
+	if warn {
 		s.warned[server] = now
+	}
+	s.mu.Unlock()
+	if warn { // not with the lock, which others wait for
 		s.opts.Logger.Warn("server cannot be used", "server", server, "reason", why)
 	}
 }

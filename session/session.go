@@ -34,7 +34,7 @@ type Session struct {
 	id      atomic.Int64
 	parent  *Session // see Sibling
 	beside  map[*Session]struct{}
-	stopped atomic.Bool  // no goroutine is left but those who ask
+	stopped atomic.Bool  // no goroutine of the session is left
 	rooted  atomic.Bool  // the chroot has been seen
 	relied  atomic.Int32 // by how many, see Rely; changed with mu and the newest epoch locked
 
@@ -159,8 +159,8 @@ func (s *Session) Sibling() (*Session, error) {
 }
 
 // Close ends the session on the server, so that its ephemeral nodes go at once, and
-// waits until that is confirmed, but at most for [Options.CloseTimeout]. Then no
-// goroutine of the session is left. What is held through it is lost before the
+// waits until that is confirmed, at most for [Options.CloseTimeout] and until the session's
+// deadline. Then no goroutine of the session is left. What is held through it is lost before the
 // server is told. It may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
@@ -272,6 +272,9 @@ func (s *Session) tend() time.Duration {
 	e.mu.Lock()
 	l := e.current
 	silent := error(nil)
+	if e.id != 0 {
+		next = min(next, e.terms().heartbeat) // timers stand still while the machine sleeps
+	}
 	if l != nil && l.phase != failed {
 		var left time.Duration
 		left, silent = l.check(now)
@@ -369,7 +372,7 @@ func (s *Session) begin(number int) {
 	}
 }
 
-// retire ends the present epoch, and returns what tells those who follow nodes in it.
+// retire ends the present epoch, and returns what notifies the subscribers to its nodes.
 func (s *Session) retire() (tell func()) {
 	why := ErrExpired
 	if s.machine.Ended() {
@@ -401,8 +404,8 @@ func (s *Session) stop() {
 	clear(s.subscribers)
 }
 
-// part tells the server that the session ends, after those who hold something
-// through it have stopped to rely on it.
+// part tells the server that the session ends, after its holders have stopped to rely on
+// it, or its deadline has passed.
 func (s *Session) part(settled []<-chan struct{}) {
 	e := s.epoch
 	s.workers.Go(func() {
@@ -414,6 +417,7 @@ func (s *Session) part(settled []<-chan struct{}) {
 			case <-done:
 			case <-timer.C:
 				timer.Reset(0)
+			case <-e.parted:
 			}
 		}
 		e.part(s.opts.CloseTimeout - time.Since(begun))
@@ -421,7 +425,8 @@ func (s *Session) part(settled []<-chan struct{}) {
 	})
 }
 
-// announce tells everybody.
+// announce reports an event to all subscribers, and then to the observer and the log, which
+// may be slow.
 func (s *Session) announce(ev Event) []<-chan struct{} {
 	if c, ok := ev.(Connected); ok {
 		s.connected = c
@@ -433,14 +438,14 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 	}
 	s.since = s.connected
 	s.present.Store(&ev)
-	s.opts.Observer.State(ev)
-	s.opts.Logger.Info("session", "event", ev)
 	var settled []<-chan struct{}
 	for sub := range s.subscribers {
 		if done := sub.tell(ev); done != nil {
 			settled = append(settled, done)
 		}
 	}
+	s.opts.Observer.State(ev)
+	s.opts.Logger.Info("session", "event", ev)
 	return settled
 }
 
@@ -479,7 +484,9 @@ func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
 		s.order.put(func() {
 			if c.state.Load() != callAbandoned {
-				c.typed.answer(&OpError{Op: c.op, Path: c.path, Err: why})
+				err := &OpError{Op: c.op, Path: c.path, Err: why}
+				s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
+				c.typed.answer(err)
 			}
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -370,4 +372,105 @@ func TestSubscriptionsAreForgotten(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDeadlineEndsClose: when the deadline passes, the server need not be told any more.
+func TestDeadlineEndsClose(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.CloseTimeout = time.Hour
+		s := mustOpen(t, srv.Addrs(), opts)
+		s.Subscribe(func(session.Event) <-chan struct{} { return make(chan struct{}) }) // it never settles
+		srv.Freeze(0, zktest.Both)
+		begun := time.Now()
+		s.Close()
+		if took := time.Since(begun); took > opts.Timeout {
+			t.Errorf("Close took %v", took)
+		}
+		srv.Thaw(0)
+	})
+}
+
+// A slowLogger takes an hour for each record of a kind.
+type slowLogger struct {
+	slog.Handler
+	is func(slog.Record) bool
+}
+
+func (h slowLogger) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h slowLogger) Handle(_ context.Context, r slog.Record) error {
+	if h.is(r) {
+		pass(time.Hour)
+	}
+	return nil
+}
+
+// TestSlowLogger: a logger that blocks delays neither the news of a loss nor the end of a
+// request whose context has ended.
+func TestSlowLogger(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Logger = slog.New(slowLogger{slog.DiscardHandler, func(r slog.Record) bool {
+			expired := false
+			r.Attrs(func(a slog.Attr) bool {
+				_, is := a.Value.Any().(session.Expired)
+				expired = expired || is
+				return true
+			})
+			return expired || r.Level == slog.LevelWarn
+		}})
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		events := s.Events(t.Context())
+		begun := time.Now()
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Exists(ctx, "/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		await[session.Expired](t, events)
+		if took := time.Since(begun); took > opts.Timeout {
+			t.Errorf("the loss was told after %v", took)
+		}
+		srv.Refuse(false)
+	})
+}
+
+// TestLateReconnect: a session that is connected again before its deadline lives on, also
+// while a recipe relies on it.
+func TestLateReconnect(t *testing.T) {
+	for _, relied := range []bool{false, true} {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			ready := make(chan struct{})
+			close(ready)
+			var mu sync.Mutex
+			opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				mu.Lock()
+				wait := ready
+				mu.Unlock()
+				<-wait
+				return srv.DialContext(context.WithoutCancel(ctx), network, addr)
+			}
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			if relied {
+				defer s.Rely()()
+			}
+			pass(time.Minute)
+			mu.Lock()
+			ready = make(chan struct{})
+			mu.Unlock()
+			events := s.Events(t.Context())
+			srv.Disconnect(0)
+			deadline := await[session.Suspended](t, events).Deadline
+			pass(time.Until(deadline) - 100*time.Millisecond)
+			close(ready)
+			pass(time.Minute)
+			if _, ok := s.State().(session.Resumed); !ok {
+				t.Errorf("relied on %v: %v", relied, s.State())
+			}
+		})
+	}
 }

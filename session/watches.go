@@ -18,8 +18,8 @@ const (
 	maxParkedNames = 128
 )
 
-// A Reading is what one read of a node has found. Data and Names belong to all who
-// watch the node, and must not be modified.
+// A Reading is what one read of a node has found. Data and Names belong to all
+// subscribers to the node, and must not be modified.
 type Reading struct {
 	// Zxid is that of the newest transaction that the server knew when it
 	// answered: of two readings the one with the larger is the newer. It is 0 if
@@ -40,17 +40,16 @@ const (
 )
 
 // A watchTable holds the watches of one epoch after the other, one on each aspect of each
-// node, whoever wants it. What it finds out is told in the session's order, when it is
-// not locked.
+// node, for all subscribers. It notifies them in the session's order, when it is not locked.
 type watchTable struct {
 	mu      sync.Mutex
 	entries map[watchKey]*watchEntry
 	parked  []*watchEntry // the oldest first; some are in use again, or gone
 }
 
-// A watchEntry is what the server is asked to watch on behalf of all who follow one
-// aspect of one node. It is armed by the read that delivers. While armed it may stand
-// without subscribers: parked, to be used again without a request.
+// A watchEntry is the watch on one aspect of one node, for all subscribers to it. The read
+// that delivers arms it. While armed it may stand without subscribers: parked, to be used
+// again without a request.
 type watchEntry struct {
 	key     watchKey // of data or children
 	epoch   *epoch
@@ -206,7 +205,7 @@ func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription) {
 		s.arm(e)
 	case !e.armed: // the read under way tells
 	case e.reading.Stat == nil && !sub.lasting:
-		// Who expects a node may have asked for it to be made just now.
+		// The node may have been created just now, by the request before this one.
 		e.absent = false
 		s.arm(e)
 	default:
@@ -274,7 +273,7 @@ func (s *Session) unwatch(e *watchEntry) {
 	}
 }
 
-// drop forgets an entry, and returns who is to be told.
+// drop forgets an entry, and returns the subscriptions to end.
 func (s *Session) drop(e *watchEntry) []*Subscription {
 	e.armed, e.dead = false, true
 	if s.watches.entries[e.key] == e {
@@ -402,8 +401,8 @@ func both(first, then func()) func() {
 	}
 }
 
-// missing goes on where there is no node. Only who wants to outlast that plants a
-// watch on one that does not exist.
+// missing goes on where there is no node. Only a lasting subscription plants a watch on a
+// node that does not exist.
 func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func()) {
 	tell = s.abandon(e, Reading{Zxid: zxid}, anySubscription)
 	e.pause = nil
