@@ -30,11 +30,10 @@ type Handle[Ev any] struct {
 	actor     *actors.Actor[Input, Ev]
 	begun     time.Duration // since the session's beginning
 
-	done chan struct{} // closed when it is held no more, or never will be
-
 	mu       sync.Mutex
 	queued   signal // another was seen ahead
-	acquired signal // it is held, or was
+	decided  signal // it is held, or was, or never will be
+	done     signal // it is held no more, or never will be
 	revoked  signal // somebody asks for it
 	token    int64
 	node     string
@@ -67,10 +66,7 @@ func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
-	h := &Handle[Ev]{
-		manner: manner, begun: s.Age(),
-		done: make(chan struct{}),
-	}
+	h := &Handle[Ev]{manner: manner, begun: s.Age()}
 	h.performer.begin(s, r)
 	s.Observer().Waiting(r.Name, r.Path)
 	h.actor = actors.Start(
@@ -104,20 +100,15 @@ func (h *Handle[Ev]) TryAcquire(ctx context.Context, taken error) error {
 
 func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
 	var err error
-	acquired := h.when(&h.acquired)
 	select {
-	case <-acquired:
-		return nil
+	case <-h.when(&h.decided):
+		if h.Token() != 0 { // it may be lost since: that is for its holder to see
+			return nil
+		}
+		return fmt.Errorf("%s %w", op, h.Err())
 	case <-queued:
 		_ = h.Release(ctx) // it goes on
 		err = taken
-	case <-h.done:
-		select {
-		case <-acquired: // and lost since: that is for its holder to see
-			return nil
-		default:
-			return fmt.Errorf("%s %w", op, h.Err())
-		}
 	case <-ctx.Done():
 		h.Tell(Leave{})
 		err = context.Cause(ctx)
@@ -145,7 +136,7 @@ func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
 
 // Done returns a channel that is closed in the very step in which it is lost, and before
 // a release is sent.
-func (h *Handle[Ev]) Done() <-chan struct{} { return h.done }
+func (h *Handle[Ev]) Done() <-chan struct{} { return h.when(&h.done) }
 
 // Revoked returns a channel that is closed when somebody asks the holder for it.
 func (h *Handle[Ev]) Revoked() <-chan struct{} { return h.when(&h.revoked) }
@@ -258,7 +249,7 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 			}
 		case Acquired:
 			h.token, h.since = ev.Token, now
-			h.acquired.raise()
+			h.decided.raise()
 		case Revoked:
 			h.revoked.raise()
 		case Lost:
@@ -273,7 +264,8 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 	var contexts []*derived
 	if over {
 		h.over = true
-		close(h.done)
+		h.decided.raise()
+		h.done.raise()
 		contexts, h.contexts = h.contexts, nil
 	}
 	held, reason := h.token != 0, h.reason()
