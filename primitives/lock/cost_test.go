@@ -92,7 +92,7 @@ func startServerProcess(t *testing.T) string {
 // TestCostOfCycle counts the allocations of an acquisition and its release, of all goroutines
 // of the client.
 func TestCostOfCycle(t *testing.T) {
-	const most = 140
+	const most = 78
 	s := open(t, []string{startServerProcess(t)}, nil)
 	ensure(t, s, "/cycle", nil)
 	ctx := context.Background()

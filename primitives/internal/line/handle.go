@@ -29,6 +29,7 @@ type Handle[Ev any] struct {
 	manner    *Manner[Ev]
 	actor     *actors.Actor[Input, Ev]
 	begun     time.Duration // since the session's beginning
+	room      [2]Ev         // of the actor, see told
 
 	mu       sync.Mutex
 	queued   signal // another was seen ahead
@@ -51,12 +52,13 @@ type told[Ev any] struct {
 	Machine
 	tell func(Event) Ev
 	said []Event // in the last step
+	room *[2]Ev  // of the handle, for what is told in one step
 }
 
 func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
 	m, effects := t.Machine.Step(in)
 	t.Machine, t.said = m, effects.Emit
-	out := actors.Effects[Effect, Ev]{Do: effects.Do}
+	out := actors.Effects[Effect, Ev]{Do: effects.Do, Emit: t.room[:0]}
 	for _, ev := range effects.Emit {
 		out.Emit = append(out.Emit, t.tell(ev))
 	}
@@ -70,7 +72,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 	h.performer.begin(s, r)
 	s.Observer().Waiting(r.Name, r.Path)
 	h.actor = actors.Start(
-		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell},
+		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell, room: &h.room},
 		actors.Role[told[Ev], Input, Effect, Ev]{
 			Name:    r.Name,
 			Perform: h.performer.Perform,
@@ -79,7 +81,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 			Merge:   manner.Merge,
 			Cancel:  manner.Cancel,
 		})
-	h.performer.Begin(h.Tell, h.actor.Ended())
+	h.performer.Begin(h.Tell, h.actor)
 	return h
 }
 

@@ -78,6 +78,7 @@ var published Ways //nolint:gochecknoglobals // it is constant
 // A Performer performs the effects of a [Machine].
 type Performer struct {
 	*Recipe
+	recipe  Recipe
 	session *session.Session
 	owned   owned.Set // watches by their targets, among others
 }
@@ -90,27 +91,36 @@ func NewPerformer(s *session.Session, r *Recipe) *Performer {
 }
 
 func (p *Performer) begin(s *session.Session, r *Recipe) {
-	if r.Ways == nil {
-		r.Ways = &published
+	p.recipe, p.session = *r, s
+	p.Recipe = &p.recipe
+	if p.Ways == nil {
+		p.Ways = &published
 	}
-	p.Recipe, p.session = r, s
-	r.owned = &p.owned
+	p.Recipe.owned = &p.owned
 }
 
-// Begin has the machine told what becomes of the session, which waits for ended before
-// it ends itself.
-func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
+// Begin has the machine told what becomes of the session, which waits for the end of the actor
+// before it ends itself.
+func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan struct{} }) {
 	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
-	p.owned.Follow(p.session, func(ev session.Event) {
+	p.owned.Keep(news{}, owned.Func(p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
 		if c, ok := ev.(session.Connected); ok {
 			p.depend(c.Epoch, tell)
 		}
 		tell(heard{ev})
-	}, ended)
+		if _, closed := ev.(session.Closed); closed {
+			return actor.Ended()
+		}
+		return nil
+	})))
 }
 
-// reliance is the key of what [session.Session.Rely] returns.
-type reliance struct{}
+// reliance is the key of what [session.Session.Rely] returns, news that of the subscription to
+// the events of the session.
+type (
+	reliance struct{}
+	news     struct{}
+)
 
 // depend has the machine told of changes of what its rule depends on: before it asks for
 // anything, so that it has heard of whatever happens after what it reads.
