@@ -3,6 +3,7 @@ module github.com/zkactors/zkactors
 go 1.26
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/go-zookeeper/zk v1.0.4
@@ -11,6 +12,5 @@ require (
 )
 
 require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
 )

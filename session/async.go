@@ -13,9 +13,10 @@ import (
 // Async makes requests without waiting for them: what recipes are built on. A
 // request returns at once and is answered by exactly one call of answer.
 //
-// All answers, all watch events, and all that [Async.Subscribe] tells come one after
-// another, on one goroutine of the session, in the order of the wire; they must not
-// block. Requests go out in the order in which one caller makes them. While the
+// All answers, all watch events, and all that [Session.Subscribe] tells come one after
+// another, in the order of the wire, on goroutines of the session and never on that of a
+// caller. They must not block: the session answers nothing else meanwhile. A panic in one
+// ends the process. Requests go out in the order in which one caller makes them. While the
 // session is suspended they wait; if it expires they are answered with [ErrExpired].
 // A read whose reply was lost is answered with [ErrDisconnected], a write with
 // [ErrUnknownOutcome].

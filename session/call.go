@@ -111,7 +111,7 @@ func (c *call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 	default:
 		*reply = wire.Reply{}
 		if err := wire.ParseReply(c.opcode, c.ops, rest, reply); err != nil {
-			c.err = fmt.Errorf("%w (%w: %w)", c.lost(nil), errBlamed, err)
+			c.err = blamedError{fmt.Errorf("%w: reply: %w", c.lost(nil), err)}
 			return err
 		}
 		c.err = c.typed.take(reply)
@@ -149,10 +149,16 @@ func isWrite(op wire.Op) bool {
 	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpMulti
 }
 
-// errBlamed is part of the error of a call whose connection broke while it was the only one
+// errBlamed is what the error of a call is whose connection broke while it was the only one
 // that was sent, or whose reply was malformed. If that happens again and again, the call is
 // the reason, and repeating it keeps the session from working.
 var errBlamed = errors.New("the request may be the reason")
+
+// A blamedError is errBlamed, without a word of it: once is no reason to suspect a request.
+type blamedError struct{ error }
+
+func (e blamedError) Unwrap() error      { return e.error }
+func (blamedError) Is(target error) bool { return target == errBlamed }
 
 // maxBlamed is how many connections in a row a request may break before it fails for good, with
 // an error that wraps errHopeless.

@@ -336,7 +336,7 @@ func (e *epoch) severed(l *connection) {
 	s.tell(severed{e.number, e.until()})
 	for _, c := range lost {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
-			c.err = fmt.Errorf("%w (%w)", c.err, errBlamed)
+			c.err = blamedError{c.err}
 		}
 		s.order.add(c)
 	}

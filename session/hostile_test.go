@@ -114,6 +114,9 @@ var strikeNothing = strike{}
 // TestHostileBytes changes every byte of every reply, and cuts it off there.
 func TestHostileBytes(t *testing.T) {
 	for _, v := range verbs() {
+		if strings.HasSuffix(v.class, "async") {
+			continue // the same replies
+		}
 		t.Run(v.name, func(t *testing.T) {
 			size := math.MaxInt
 			for at := 12; at < size; at++ {

@@ -85,7 +85,7 @@ func TestRemovalOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		looks := 0
-		err := removed(s, session.Removal{Path: "/me", Contested: true, Is: func(stat *session.Stat) bool {
+		err := removed(s, session.Removal{Path: "/me", Contested: true, Says: func(data []byte) bool {
 			if looks++; looks == 1 {
 				other.Async(0).Multi([]session.Op{
 					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral),
@@ -96,7 +96,7 @@ func TestRemovalOfAnother(t *testing.T) {
 				})
 				srv.Delay(zktest.Match{Op: zktest.OpSetData}, time.Second)
 			}
-			return stat.EphemeralOwner == s.ID()
+			return string(data) == "same"
 		}})
 		if err != nil {
 			t.Error(err)
@@ -198,6 +198,10 @@ func TestRefusedRemoval(t *testing.T) {
 		if err := removed(s, session.Removal{Path: "/node", Impatient: true}); !errors.Is(err, session.ErrNoAuth) || time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
+		refuse(1)
+		if err := removed(s, session.Removal{Path: "/nothing", Impatient: true, Then: &session.Removal{Path: "/node"}}); !errors.Is(err, session.ErrNoAuth) {
+			t.Errorf("then: %v", err)
+		}
 		refuse(1000)
 		answer := make(chan error, 1)
 		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { answer <- err })
@@ -209,6 +213,14 @@ func TestRefusedRemoval(t *testing.T) {
 		pass(time.Minute)
 		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat == nil {
 			t.Errorf("deleted after it was cancelled: %v", err)
+		}
+		srv.AnswerError(zktest.Match{Op: zktest.OpSetData}, -102) // a client that may delete need not be allowed to write
+		if err := removed(s, session.Removal{Path: "/node", Contested: true, Impatient: true, Is: func(*session.Stat) bool { return true }}); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+		if err := removed(s, session.Removal{Path: "/node", Impatient: true}); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("in a session that is closed: %v", err)
 		}
 	})
 }
@@ -280,7 +292,7 @@ func TestOneOfTwoInDoubt(t *testing.T) {
 				}
 			})
 		}
-		synctest.Wait()
+		pass(10 * time.Millisecond) // both are sent, and executed
 		srv.Disconnect(s.ID())
 		srv.Thaw(0)
 		wg.Wait()

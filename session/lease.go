@@ -2,15 +2,15 @@ package session
 
 import "time"
 
-// This file says until when a session may believe in itself, as a pure function of
-// what was sent and answered. The argument stands in doc.go.
+// This file says from when on a session has a whole timeout, as a pure function of what
+// was sent and answered. The argument stands in doc.go.
 
-// A vouch is who had a part in an answer.
+// A vouch is the part of the ensemble that an answer rests on.
 type vouch int
 
 const (
 	byServer vouch = iota // the server alone: a read, a ping
-	byLeader              // whoever the server takes for the leader: a sync
+	byLeader              // the leader that the server follows, deposed or not: a sync
 	byQuorum              // a leader that a quorum follows: a transaction
 )
 
@@ -50,12 +50,12 @@ func newLease(report, grain, sent time.Duration, created bool) lease {
 
 // answered follows an answer that came at the given time.
 //
-// What the server hears from its leader comes in order: the pings, each of which it
-// answers with a report of whom it has heard, and the answers in which the leader had a
-// part. Between what was heard by the end of one answer and an answer to what was sent
-// half a tick later lies a ping, so that a report with the first has left the server when
-// the second is there. What the leader hears from the server comes in order, too: it has
-// the report when it answers what was sent after that.
+// The server hears from its leader in order: pings, each of which it answers with a report
+// of the sessions that it has heard, and the leader's part of answers. A request that is
+// sent l.report after an answer, and in whose answer the leader takes part, has a ping
+// before its answer: a report with the first request has left the server by then. The
+// leader hears from the server in order, too: it has the report when it answers a request
+// that is sent after that.
 func (l *lease) answered(sent, now time.Duration, by vouch) {
 	if by != byServer {
 		n := 0
@@ -80,8 +80,8 @@ func (l *lease) answered(sent, now time.Duration, by vouch) {
 	}
 }
 
-// since returns from when on the session has a whole timeout: for who trusts whoever says
-// that it leads, or only what a quorum has committed.
+// since returns from when on the session has a whole timeout. Trusting, it takes the leader
+// of this connection for the newest one.
 func (l *lease) since(trusting bool) time.Duration {
 	if trusting {
 		return l.touched

@@ -6,7 +6,7 @@ import (
 )
 
 // TestLease plays what happens on one connection, in milliseconds. The handshake was sent
-// at 0, and reports come every 100.
+// at 10, and reports come every 100.
 func TestLease(t *testing.T) {
 	type answer struct {
 		sent, now time.Duration
@@ -19,14 +19,15 @@ func TestLease(t *testing.T) {
 
 		trusting, strict time.Duration
 	}{
-		{"a handshake", false, nil, 0, 0},
-		{"reads prove nothing", true, []answer{{100, 110, byServer}, {300, 310, byServer}, {500, 510, byServer}, {700, 710, byServer}}, 0, 0},
-		{"one answer proves nothing", true, []answer{{100, 110, byServer}, {300, 310, byLeader}}, 0, 0},
+		{"a handshake", false, nil, 10, 0},
+		{"a handshake that makes a session", true, nil, 10, 10},
+		{"reads prove nothing", true, []answer{{100, 110, byServer}, {300, 310, byServer}, {500, 510, byServer}, {700, 710, byServer}}, 10, 10},
+		{"one answer proves nothing", true, []answer{{100, 110, byServer}, {300, 310, byLeader}}, 10, 10},
 		{"two prove what came before the first", true, []answer{{100, 110, byServer}, {300, 310, byLeader}, {310, 320, byQuorum}}, 100, 100},
-		{"the second was sent too early", true, []answer{{100, 110, byServer}, {300, 310, byLeader}, {309, 320, byQuorum}}, 0, 0},
-		{"no report is sure to lie between", true, []answer{{100, 110, byServer}, {209, 310, byLeader}, {400, 410, byQuorum}}, 0, 0},
+		{"the second was sent too early", true, []answer{{100, 110, byServer}, {300, 310, byLeader}, {309, 320, byQuorum}}, 10, 10},
+		{"no report is sure to lie between", true, []answer{{100, 110, byServer}, {209, 310, byLeader}, {400, 410, byQuorum}}, 10, 10},
 		{"a report is sure to", true, []answer{{100, 110, byServer}, {210, 310, byLeader}, {400, 410, byQuorum}}, 100, 100},
-		{"a sign counts when its answer is there", true, []answer{{100, 250, byServer}, {300, 310, byLeader}, {400, 410, byQuorum}}, 0, 0},
+		{"a sign counts when its answer is there", true, []answer{{100, 250, byServer}, {300, 310, byLeader}, {400, 410, byQuorum}}, 10, 10},
 		{"the newest of several signs", true, []answer{
 			{100, 110, byServer},
 			{150, 160, byServer},
@@ -40,6 +41,13 @@ func TestLease(t *testing.T) {
 			{300, 310, byLeader},
 			{310, 320, byQuorum},
 		}, 100, 100},
+		{"a sign that is too new is kept", true, []answer{
+			{100, 110, byServer},
+			{200, 210, byServer},
+			{250, 260, byLeader},
+			{350, 360, byLeader},
+			{360, 370, byQuorum},
+		}, 200, 200},
 		{"two are under way", true, []answer{
 			{100, 110, byServer},
 			{220, 230, byLeader},
@@ -78,7 +86,7 @@ func TestLease(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const ms = time.Millisecond
-			l := newLease(100*ms, 5*ms, 0, tt.created)
+			l := newLease(100*ms, 5*ms, 10*ms, tt.created)
 			for _, a := range tt.answers {
 				l.answered(a.sent*ms, a.now*ms, a.by)
 			}
@@ -118,6 +126,9 @@ func TestLeaseLeft(t *testing.T) {
 					by = byQuorum
 				}
 				l.answered(now, now+trip, by)
+			}
+			if len(l.signs) > 10 || len(l.claims) > 2 {
+				t.Errorf("%d signs and %d claims are kept", len(l.signs), len(l.claims))
 			}
 			if percent := int(least * 100 / timeout); percent != tt.percent {
 				t.Errorf("%d %% of the timeout are left, not %d", percent, tt.percent)

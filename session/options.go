@@ -22,10 +22,10 @@ type Options struct {
 	// another, which [Connected] tells. The default is 10 s.
 	Timeout time.Duration
 
-	// ServerTick is the servers' tickTime. The session counts itself as lost
-	// half a tick earlier than it would otherwise have to. The default is half
-	// of the negotiated timeout, the largest that ZooKeeper's limits allow;
-	// telling the true value lets a session outlive longer failovers.
+	// ServerTick is the servers' tickTime. The longer it is, the earlier the session
+	// counts itself as lost: see the package comment. The default is half of the
+	// negotiated timeout, the longest that ZooKeeper's limits allow. The true value
+	// lets a session outlive longer failovers.
 	ServerTick time.Duration
 
 	// Chroot is the node below which all paths of the session are. The default

@@ -311,16 +311,16 @@ func (s *Session) addRelied(n int32) {
 	defer s.mu.Unlock()
 	e := s.newest
 	if e == nil {
+		s.relied.Add(n)
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	was := s.relied.Add(n) - n
-	switch {
-	case was == 0:
-		e.rely()
-	case was+n == 0:
+	switch s.relied.Add(n) {
+	case 0:
 		e.settle()
+	case n: // the first
+		e.rely()
 	}
 }
 

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,4 +63,153 @@ func TestRemadeNodesAreGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWatchesAreKept: of those that nobody wants any more the newest are used again without a
+// request, and the server is rid of the others.
+func TestWatchesAreKept(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		const n, kept = 1100, 1024
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		other := mustOpen(t, srv.Addrs(), opts)
+		defer other.Close()
+		for i := range n {
+			if _, err := other.Create(t.Context(), fmt.Sprint("/", i), nil, session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// use follows a node until it is told of it, and returns what it asked the server for.
+		use := func(i int) zktest.Counts {
+			srv.ResetRequests()
+			told := make(chan error, 1)
+			sub := s.Async(0).Follow(fmt.Sprint("/", i), session.AspectData, false, func(_ session.Reading, err error) { told <- err })
+			if err := <-told; err != nil {
+				t.Fatal(err)
+			}
+			sub.Cancel()
+			synctest.Wait()
+			counts := srv.RequestsOf(s.ID())
+			delete(counts, zktest.OpSync)
+			return counts
+		}
+		removed := 0
+		for i := range n {
+			removed += use(i)[zktest.OpRemoveWatches]
+		}
+		if removed != n-kept {
+			t.Errorf("%d watches were removed of %d, want %d", removed, n, n-kept)
+		}
+		if counts := use(n - 1); len(counts) > 0 {
+			t.Errorf("a watch that was kept costs %v", counts)
+		}
+		if counts := use(0); counts[zktest.OpGetData] != 1 {
+			t.Errorf("a watch that was not kept costs %v", counts)
+		}
+		if _, err := other.Set(t.Context(), fmt.Sprint("/", n-1), make([]byte, 5<<10), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for range 2 { // it has changed, and is too large to be kept
+			if counts := use(n - 1); counts[zktest.OpGetData] != 1 || counts[zktest.OpRemoveWatches] != 1 {
+				t.Errorf("a watch on a large node costs %v", counts)
+			}
+		}
+	})
+}
+
+// TestMissingNodesAreFollowed: who follows the children of a node that does not exist is told
+// when it does, and when it does not any more, across reconnects.
+func TestMissingNodesAreFollowed(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		defer other.Close()
+		told := make(chan string, 10)
+		sub := s.Async(0).Follow("/a", session.AspectChildren, true, func(r session.Reading, err error) {
+			told <- fmt.Sprint(r.Stat != nil, len(r.Names), err)
+		})
+		defer sub.Cancel()
+		for i, step := range []struct {
+			do   func() error
+			want string
+		}{
+			{func() error { return nil }, "false 0 <nil>"},
+			{func() error { _, err := other.Create(t.Context(), "/a", nil, session.Persistent); return err }, "true 0 <nil>"},
+			{func() error { _, err := other.Create(t.Context(), "/a/b", nil, session.Persistent); return err }, "true 1 <nil>"},
+			{func() error { return other.Delete(t.Context(), "/a/b", session.AnyVersion) }, "true 0 <nil>"},
+			{func() error { return other.Delete(t.Context(), "/a", session.AnyVersion) }, "false 0 <nil>"},
+			{func() error { _, err := other.Create(t.Context(), "/a", nil, session.Persistent); return err }, "true 0 <nil>"},
+		} {
+			srv.Disconnect(s.ID())
+			if err := step.do(); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-told; got != step.want {
+				t.Errorf("step %d: told %s, want %s", i, got, step.want)
+			}
+			synctest.Wait()
+			if len(told) > 0 {
+				t.Errorf("step %d: told %s as well", i, <-told)
+			}
+		}
+	})
+}
+
+// TestSiblings end with the session that they stand beside, and not the other way round.
+func TestSiblings(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		var all [3]*session.Session
+		for i := range all {
+			var err error
+			if all[i], err = s.Sibling(); err != nil {
+				t.Fatal(err)
+			}
+			if err := exists(t, all[i]); err != nil || all[i].ID() == s.ID() {
+				t.Errorf("session %#x beside %#x: %v", all[i].ID(), s.ID(), err)
+			}
+		}
+		all[0].Close()
+		if err := errors.Join(exists(t, s), exists(t, all[1])); err != nil {
+			t.Errorf("when one is closed: %v", err)
+		}
+		s.Close()
+		for _, sibling := range all {
+			if err := exists(t, sibling); !errors.Is(err, session.ErrClosed) {
+				t.Errorf("when all are closed: %v", err)
+			}
+		}
+		if left := srv.Sessions(); len(left) > 0 {
+			t.Errorf("the server knows %d sessions", len(left))
+		}
+		if _, err := s.Sibling(); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("a sibling of a closed session: %v", err)
+		}
+	})
+}
+
+// TestServersSayNo: the errors of servers have names.
+func TestServersSayNo(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		for code, want := range map[int32]error{
+			-6: session.ErrUnimplemented, -8: session.ErrInvalidArgument, -101: session.ErrNoNode, -102: session.ErrNoAuth,
+			-103: session.ErrBadVersion, -108: session.ErrNoChildrenForEphemerals, -110: session.ErrNodeExists,
+			-111: session.ErrNotEmpty, -114: session.ErrInvalidACL, -115: session.ErrAuthFailed,
+		} {
+			srv.AnswerError(zktest.Match{Op: zktest.OpSetData}, code)
+			if _, err := s.Set(t.Context(), "/", nil, session.AnyVersion); !errors.Is(err, want) || errors.Is(err, session.ErrUnknownOutcome) {
+				t.Errorf("%d: %v, want %v", code, err, want)
+			}
+		}
+		const nameless = -77
+		srv.AnswerError(zktest.Match{Op: zktest.OpSetData}, nameless)
+		_, err := s.Set(t.Context(), "/", nil, session.AnyVersion)
+		if of, ok := errors.AsType[*session.ServerError](err); !ok || of.Code != nameless {
+			t.Error(err)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -17,12 +18,13 @@ import (
 // concurrent use, and must be closed.
 type Value[T any] struct {
 	session *session.Session
+	client  client.Session // the same
 	path    string
 	codec   Codec[T]
 	opts    Options
 	id      string // the handle's GUID, part of the names of its markers
 	actor   *actors.Actor[input, Event]
-	sub     *session.Subscription // belongs to the actor
+	sub     client.Subscription // belongs to the actor
 
 	owned owned.Set
 
@@ -48,7 +50,7 @@ func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *O
 	if err := errors.Join(validate(s, path, opts), err); err != nil {
 		return nil, err
 	}
-	v := &Value[T]{session: s, path: path, codec: made, opts: opts.withDefaults(path), id: session.NewGUID()}
+	v := &Value[T]{session: s, client: client.Of(s), path: path, codec: made, opts: opts.withDefaults(path), id: session.NewGUID()}
 	v.actor = actors.Start(newMachine(made), actors.Role[machine[T], input, effect, Event]{
 		Name:    "config " + path,
 		Begin:   []effect{follow{}},
@@ -257,7 +259,7 @@ func (v *Value[T]) observe(m machine[T], _ []Event) {
 func (v *Value[T]) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case follow:
-		v.sub = v.session.Async(0).Follow(v.path, session.AspectData, true, func(r session.Reading, err error) {
+		v.sub = v.client.Async(0).Follow(v.path, session.AspectData, true, func(r session.Reading, err error) {
 			if err != nil {
 				tell(unfollowed{err})
 				return
@@ -267,13 +269,13 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 	case unfollow:
 		v.sub.Cancel()
 	case mark:
-		v.session.Async(e.epoch).Create(v.marker(e.epoch), []byte("0"), session.Ephemeral, func(_ string, err error) {
+		v.client.Async(e.epoch).Create(v.marker(e.epoch), []byte("0"), session.Ephemeral, func(_ string, err error) {
 			v.owned.Answer(err, func() { tell(marked{e.attempt, err}) })
 		})
 	case put:
 		v.put(e, tell)
 	case look:
-		v.session.Async(e.epoch).Get(v.marker(e.epoch), func(data []byte, stat *session.Stat, err error) {
+		v.client.Async(e.epoch).Get(v.marker(e.epoch), func(data []byte, stat *session.Stat, err error) {
 			in := looked{attempt: e.attempt, err: err}
 			switch {
 			case err == nil:
@@ -289,11 +291,11 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 		if !e.markers {
 			dir, _ = session.Split(v.path)
 		}
-		v.session.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {
+		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {
 			v.owned.Answer(err, func() { tell(ensured{e.attempt, err}) })
 		})
 	case withdraw:
-		v.session.Async(e.epoch).Withdraw(v.marker(e.epoch), func() { tell(withdrawn(e)) })
+		v.client.Async(e.epoch).Withdraw(v.marker(e.epoch), func() { tell(withdrawn(e)) })
 	case answer:
 		e.reply.Give(e.err)
 	case confirm:
@@ -323,7 +325,7 @@ func (v *Value[T]) ops(e put) []session.Op {
 
 func (v *Value[T]) put(e put, tell func(input)) {
 	ops := v.ops(e)
-	v.session.Async(e.epoch).Multi(ops, func(results []session.OpResult, err error) {
+	v.client.Async(e.epoch).Multi(ops, func(results []session.OpResult, err error) {
 		in := wrote{attempt: e.attempt, err: err}
 		if err == nil {
 			in.seen = results[0].Stat.Version

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -16,11 +17,12 @@ import (
 // A Candidate stands for election until it is closed: it may lead any number of times.
 // Create it with [New]. It is safe for concurrent use, and must be closed.
 type Candidate struct {
-	session *session.Session
+	session client.Session
 	opts    Options
 	place   *place
 	line    *line.Performer
 	actor   *actors.Actor[input, Event]
+	tell    func(input) // hands the actor an input
 	follow  follower
 	owned   owned.Set
 	begun   time.Duration // since the session's beginning, when it began to wait
@@ -66,15 +68,16 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	c := &Candidate{stands: make(chan struct{}), session: s, opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
+	c := &Candidate{stands: make(chan struct{}), session: client.Of(s), opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
 	c.follow = follower{place: c.place, owned: &c.owned}
 	recipe := c.place.recipe()
-	c.line = line.NewPerformer(s, recipe)
+	c.line = line.NewPerformer(c.session, recipe)
 	c.now = machine{
 		place: line.New(session.NewGUID(), recipe.Rule, s.Warm(recipe.Dir), false),
 		view:  view{dir: c.place.dir}, data: c.place.data,
 	}
 	s.Observer().Waiting("election", path)
+	c.tell = func(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
 	c.actor = actors.Start(c.now, actors.Role[machine, input, effect, Event]{
 		Name:    "election " + path,
 		Perform: c.perform,
@@ -86,8 +89,6 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor)
 	return c, nil
 }
-
-func (c *Candidate) tell(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
 
 // answer tells the machine of an answer, after a pause if the server was busy.
 func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c.tell(in) }) }

@@ -192,6 +192,7 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 				w.Error(err)
 			}
 			w.leader(0)
+			synctest.Wait() // until its event is read
 			if count[election.Elected](b) == 0 && count[election.Deposed](a) > 0 {
 				w.Error("the first in line does not lead")
 			}
@@ -593,67 +594,6 @@ func TestDataAtTheLimit(t *testing.T) {
 	})
 }
 
-// TestThrottled: a candidate stands until it is closed, however busy the server is with one of its
-// requests.
-func TestThrottled(t *testing.T) {
-	for name, m := range map[string]zktest.Match{
-		"claim": {Op: zktest.OpMulti, Path: path + "/leader"},
-		"list":  {Op: zktest.OpGetChildren2, Path: path + "/candidates"},
-		"join":  {Op: zktest.OpMulti, Path: path + "/candidates"},
-		"look":  {Op: zktest.OpGetData, Path: path + "/leader"},
-	} {
-		for _, code := range []int32{-127, -7} {
-			t.Run(name, func(t *testing.T) {
-				inBubble(t, zktest.Config{}, func(w *world) {
-					a := w.stand(w.open(0), nil)
-					await[election.Elected](a, 0)
-					s := w.open(0)
-					m.Session = s.ID()
-					for range 3 {
-						w.srv.AnswerError(m, code)
-					}
-					b := w.stand(s, nil)
-					<-time.After(time.Second)
-					a.Close()
-					await[election.Elected](b, 0)
-					w.srv.ClearFaults()
-				})
-			})
-		}
-	}
-}
-
-// TestThrottledCommands: what a leader is asked to do is done, however busy the server is.
-func TestThrottledCommands(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpExists} {
-		inBubble(t, zktest.Config{}, func(w *world) {
-			a := w.stand(w.open(0), nil)
-			await[election.Elected](a, 0)
-			b := w.stand(w.open(0), nil)
-			<-time.After(time.Second)
-			throttle := func() {
-				for range 3 {
-					w.srv.AnswerError(zktest.Match{Op: op}, -127)
-				}
-			}
-			if op == zktest.OpMulti {
-				throttle()
-			}
-			if err := a.Acknowledge(w.Context()); err != nil {
-				w.Errorf("%v: acknowledge: %v", op, err)
-			}
-			throttle()
-			if err := a.Transfer(w.Context(), b.Node()); err != nil {
-				w.Errorf("%v: transfer: %v", op, err)
-			}
-			if _, leads := b.Leading(); !leads {
-				w.Errorf("%v: it does not lead", op)
-			}
-			w.srv.ClearFaults()
-		})
-	}
-}
-
 // TestNodeAfterClose: a candidate that has left stands with no node, and knows no leader.
 func TestNodeAfterClose(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
@@ -798,4 +738,65 @@ func TestStand(t *testing.T) {
 			w.Errorf("a guard of a term that is over: %v", err)
 		}
 	})
+}
+
+// TestThrottled: a candidate stands until it is closed, however busy the server is with one of its
+// requests.
+func TestThrottled(t *testing.T) {
+	for name, m := range map[string]zktest.Match{
+		"claim": {Op: zktest.OpMulti, Path: path + "/leader"},
+		"list":  {Op: zktest.OpGetChildren2, Path: path + "/candidates"},
+		"join":  {Op: zktest.OpMulti, Path: path + "/candidates"},
+		"look":  {Op: zktest.OpGetData, Path: path + "/leader"},
+	} {
+		for _, code := range []int32{-127, -7} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, zktest.Config{}, func(w *world) {
+					a := w.stand(w.open(0), nil)
+					await[election.Elected](a, 0)
+					s := w.open(0)
+					m.Session = s.ID()
+					for range 3 {
+						w.srv.AnswerError(m, code)
+					}
+					b := w.stand(s, nil)
+					<-time.After(time.Second)
+					a.Close()
+					await[election.Elected](b, 0)
+					w.srv.ClearFaults()
+				})
+			})
+		}
+	}
+}
+
+// TestThrottledCommands: what a leader is asked to do is done, however busy the server is.
+func TestThrottledCommands(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpExists} {
+		inBubble(t, zktest.Config{}, func(w *world) {
+			a := w.stand(w.open(0), nil)
+			await[election.Elected](a, 0)
+			b := w.stand(w.open(0), nil)
+			<-time.After(time.Second)
+			throttle := func() {
+				for range 3 {
+					w.srv.AnswerError(zktest.Match{Op: op}, -127)
+				}
+			}
+			if op == zktest.OpMulti {
+				throttle()
+			}
+			if err := a.Acknowledge(w.Context()); err != nil {
+				w.Errorf("%v: acknowledge: %v", op, err)
+			}
+			throttle()
+			if err := a.Transfer(w.Context(), b.Node()); err != nil {
+				w.Errorf("%v: transfer: %v", op, err)
+			}
+			if _, leads := b.Leading(); !leads {
+				w.Errorf("%v: it does not lead", op)
+			}
+			w.srv.ClearFaults()
+		})
+	}
 }

@@ -69,6 +69,8 @@ func ExampleNew() {
 			fmt.Println(ev)
 		case election.Left:
 			fmt.Println("left")
+		case election.Standing:
+			// Whoever comes later is behind it.
 		case election.Suspended, election.Resumed, election.Overrun:
 			fmt.Println("the network")
 		}

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -15,7 +16,7 @@ type follower struct {
 
 // begin follows in another epoch: the last one has ended. tell is called in the session's
 // order.
-func (f *follower) begin(requests session.Async, tell func(sighting), fail func(error)) {
+func (f *follower) begin(requests client.Async, tell func(sighting), fail func(error)) {
 	follow := f.followLeader
 	path, aspect := f.place.leader, session.AspectData
 	if f.place.layout != Standard {
@@ -41,7 +42,7 @@ type (
 )
 
 // followLeader reads the leader's node. One that no session owns is not a leader's.
-func (f *follower) followLeader(_ session.Async, r session.Reading, tell func(sighting), _ func(error)) {
+func (f *follower) followLeader(_ client.Async, r session.Reading, tell func(sighting), _ func(error)) {
 	s := sighting{at: r.Zxid}
 	if r.Stat != nil {
 		s.at = r.Stat.Mzxid
@@ -54,7 +55,7 @@ func (f *follower) followLeader(_ session.Async, r session.Reading, tell func(si
 }
 
 // followLine finds out who is first. Its term begins with its node.
-func (f *follower) followLine(requests session.Async, r session.Reading, tell func(sighting), fail func(error)) {
+func (f *follower) followLine(requests client.Async, r session.Reading, tell func(sighting), fail func(error)) {
 	first := ""
 	if names := f.place.layout.first().Line(r.Names); len(names) > 0 {
 		first = names[0]

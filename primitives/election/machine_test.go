@@ -172,6 +172,10 @@ func inspect(before machine, in input, m machine, out effects) string {
 			if m.term == 0 || e.tenure != m.tenure {
 				return "acknowledges what is not its own"
 			}
+		case restore:
+			if m.term == 0 || e.tenure != m.tenure {
+				return "restores what is not its own"
+			}
 		case seek:
 			if m.term == 0 {
 				return "seeks a successor and does not lead"

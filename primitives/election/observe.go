@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -45,7 +46,7 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 	o.owned.Follow(s, func(ev session.Event) {
 		tell(heard{ev})
 		if c, ok := ev.(session.Connected); ok {
-			o.follow.begin(s.Async(c.Epoch), func(s sighting) { tell(sighted{c.Epoch, s}) }, func(err error) { tell(blinded{c.Epoch, err}) })
+			o.follow.begin(client.Of(s).Async(c.Epoch), func(s sighting) { tell(sighted{c.Epoch, s}) }, func(err error) { tell(blinded{c.Epoch, err}) })
 		}
 	}, nil)
 	return o, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -46,7 +47,7 @@ func (p *place) recipe() *line.Recipe {
 }
 
 // inspects implements [line.Ways] Inspect.
-func (p *place) inspects(_ *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+func (p *place) inspects(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	var taken error
 	p.vacant(requests, func(err error) { taken = err })
 	requests.Exists(p.dir, func(stat *session.Stat, err error) {
@@ -59,7 +60,7 @@ func (p *place) inspects(_ *line.Recipe, requests session.Async, _ bool, answer 
 
 // inspectGuests is [line.Ways] Inspect in the layouts of others: who stands there already by
 // another one is no reason to stand there for a moment.
-func inspectGuests(r *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+func inspectGuests(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Children(r.Dir, func(names []string, stat *session.Stat, err error) {
 		if isNoNode(err) {
 			answer(false, false, nil)
@@ -74,11 +75,11 @@ func inspectGuests(r *line.Recipe, requests session.Async, _ bool, answer func(e
 
 // beside implements [line.Ways] Beside: nothing, but others may stand above the candidates by
 // another layout.
-func (p *place) beside(_ *line.Recipe, requests session.Async, answer func(data string, err error)) {
+func (p *place) beside(_ *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	p.vacant(requests, func(err error) { answer("", err) })
 }
 
-func (p *place) vacant(requests session.Async, answer func(error)) {
+func (p *place) vacant(requests client.Async, answer func(error)) {
 	line.Vacant(requests, p.path, func(string) bool { return false }, func(err error) {
 		if isNoNode(err) {
 			err = nil
@@ -107,7 +108,7 @@ func (p *place) wrote(node string, version int32) {
 }
 
 // claims implements [line.Ways] Claim.
-func (p *place) claims(_ *line.Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+func (p *place) claims(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	p.mu.Lock()
 	p.claim = claim{node: node}
 	e := claims(node, p.data, p.handover, again)
@@ -128,7 +129,7 @@ func (p *place) claims(_ *line.Recipe, requests session.Async, node string, agai
 
 // withdraws implements [line.Ways] Withdraw. What a lost creation has left beside our node
 // has claimed nothing, and goes without our claim.
-func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+func (p *place) withdraws(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	var c claim
 	p.mu.Lock()
 	if node == "" || node == p.claim.node {
@@ -139,7 +140,7 @@ func (p *place) withdraws(_ *line.Recipe, requests session.Async, node, prefix s
 }
 
 // run does an errand.
-func (p *place) run(requests session.Async, e errand, finish func(result)) {
+func (p *place) run(requests client.Async, e errand, finish func(result)) {
 	p.perform(requests, e, func(r reply) {
 		next, res := e.next(r)
 		if res.done {
@@ -151,7 +152,7 @@ func (p *place) run(requests session.Async, e errand, finish func(result)) {
 }
 
 // perform asks for the next thing.
-func (p *place) perform(requests session.Async, e errand, answer func(reply)) {
+func (p *place) perform(requests client.Async, e errand, answer func(reply)) {
 	switch r := e.ask(); r.kind {
 	case readLeader:
 		requests.Get(p.leader, func(data []byte, stat *session.Stat, err error) {
@@ -171,11 +172,11 @@ func (p *place) perform(requests session.Async, e errand, answer func(reply)) {
 		if !e.sure {
 			nodes.Then = &session.Removal{Path: p.leader, Is: e.is, Says: e.says}
 		}
-		nodes.Begin(requests, func(error) { answer(reply{}) })
+		requests.Remove(nodes, func(error) { answer(reply{}) })
 	}
 }
 
-func (p *place) transact(requests session.Async, ops []op, answer func(reply)) {
+func (p *place) transact(requests client.Async, ops []op, answer func(reply)) {
 	all := make([]session.Op, len(ops))
 	for i, o := range ops {
 		path := p.leader
@@ -209,7 +210,7 @@ func (p *place) transact(requests session.Async, ops []op, answer func(reply)) {
 
 // write writes the record of a leader that still stands as the node, beside a check that
 // there are the others.
-func (p *place) write(requests session.Async, r record, others []string, answer func(reply)) {
+func (p *place) write(requests client.Async, r record, others []string, answer func(reply)) {
 	var ops []op
 	for _, node := range append(others, r.node) {
 		ops = append(ops, op{kind: check, node: node, version: session.AnyVersion})

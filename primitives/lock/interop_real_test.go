@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -317,4 +318,87 @@ func (h tenancy) Visit(ctx context.Context, path string) (int, error) {
 func (h tenancy) Release(ctx context.Context) error {
 	defer h.Close()
 	return h.Lock.Release(ctx)
+}
+
+// strangers says for each of our layouts and kinds, in the order of theirs, what a contender of
+// theirs does while we hold: it waits (w), or is granted the lock (g); and what we do while it
+// holds: we find it held (h), refuse to stand there (r), or share (s). The documentation of Layout
+// has the same.
+var (
+	theirs    = []peers.Kind{peers.CuratorMutex, peers.CuratorRead, peers.CuratorWrite, peers.KazooLock, peers.KazooLaterRead, peers.KazooWrite}
+	strangers = map[lock.Layout]map[lock.Kind]string{
+		lock.Standard: {lock.Exclusive: "wh gr gr gr gr gr", lock.Read: "gh gr gr gr gr gr", lock.Write: "gh gr gr gr gr gr"},
+		lock.Curator:  {lock.Exclusive: "wh gh gh gr gr gr", lock.Read: "gh gs wh gr gr gr", lock.Write: "gh wh wh gr gr gr"},
+		lock.Kazoo:    {lock.Exclusive: "gr gr gr wh wh wh", lock.Read: "gr gr gr gh gs wh", lock.Write: "gr gr gr wh wh wh"},
+	}
+)
+
+// TestRealStrangers measures who excludes whom. Nobody of ours is granted what one of theirs holds
+// that excludes it.
+func TestRealStrangers(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := peers.NewCompany(t, ens.Addrs())
+	s := open(t, ens.Addrs(), nil)
+	for layout, rows := range strangers {
+		for kind := range opens {
+			t.Run(fmt.Sprintf("%v %v", layout, kind), func(t *testing.T) {
+				t.Parallel()
+				var cells []string
+				for i, their := range theirs {
+					path := fmt.Sprintf("/strangers-%v-%v-%d", layout, kind, i)
+					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their)))
+				}
+				if got := strings.Join(cells, " "); got != rows[kind] {
+					t.Errorf("%s, want %s", got, rows[kind])
+				}
+			})
+		}
+	}
+}
+
+func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender) string {
+	t.Helper()
+	ctx, opts := patient(t), &lock.Options{Layout: layout}
+	cell := "w"
+	ensure(t, s, path, nil)
+	ours, err := opens[kind].acquire(ctx, s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch theirs, err := their.Join(ctx, path, 500*time.Millisecond); {
+	case err == nil:
+		cell = "g"
+		if err := theirs.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	case !errors.Is(err, context.DeadlineExceeded):
+		t.Error(err)
+	}
+	release(t, ours)
+
+	path += "-they"
+	ensure(t, s, path, nil)
+	theirs, err := their.Join(ctx, path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch ours, err := opens[kind].try(ctx, s, path, opts); {
+	case errors.Is(err, lock.ErrHeld):
+		cell += "h"
+	case errors.Is(err, lock.ErrLayout):
+		cell += "r"
+	case err != nil:
+		t.Error(err)
+	default:
+		cell += "s"
+		release(t, ours)
+		if kind != lock.Read || !their.Shared {
+			t.Errorf("%s and %v %v hold at once", their.Name, layout, kind)
+		}
+	}
+	if err := theirs.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	return cell
 }

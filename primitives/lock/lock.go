@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -93,7 +94,7 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	}
 	r := &line.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Ways: &ways}
 	if o.Layout == Prioritized {
-		r = prioritize(s, path, o).recipe(kind)
+		r = prioritize(client.Of(s), path, o).recipe(kind)
 	}
 	h := line.Open(s, r, &manner, o.ReleaseInBackground)
 	return &Lock{h, site{s, path}, kind, o.Layout}, nil

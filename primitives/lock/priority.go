@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -48,7 +49,7 @@ const (
 
 // prioritized is what one handle knows of a line with priorities.
 type prioritized struct {
-	session *session.Session
+	session client.Session
 	path    string
 	opts    Options
 
@@ -69,7 +70,7 @@ type prioritized struct {
 	}
 }
 
-func prioritize(s *session.Session, path string, opts Options) *prioritized {
+func prioritize(s client.Session, path string, opts Options) *prioritized {
 	return &prioritized{session: s, path: path, opts: opts}
 }
 
@@ -87,7 +88,7 @@ func (p *prioritized) recipe(kind Kind) *line.Recipe {
 }
 
 // inspectOrdinary is how other layouts look at a path before they stand in line there.
-func inspectOrdinary(r *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+func inspectOrdinary(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
 		if err != nil || stat == nil || !mayBePriority(int(stat.DataLength)) {
 			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
@@ -112,7 +113,7 @@ func (p *prioritized) hint() string { return p.path + "//" + priorityMark }
 
 // inspect implements [line.Ways] Inspect. What the session has seen is seen again when we
 // stand in line.
-func (p *prioritized) inspect(_ *line.Recipe, requests session.Async, _ bool, answer func(exists, empty bool, err error)) {
+func (p *prioritized) inspect(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	if p.session.Warm(p.hint()) {
 		answer(true, false, nil)
 		return
@@ -122,7 +123,7 @@ func (p *prioritized) inspect(_ *line.Recipe, requests session.Async, _ bool, an
 
 // settle looks whether the path is that of a lock with priorities, and has it so if nobody
 // else uses it.
-func (p *prioritized) settle(requests session.Async, answer func(exists, empty bool, err error)) {
+func (p *prioritized) settle(requests client.Async, answer func(exists, empty bool, err error)) {
 	var data []byte
 	var version int32
 	var failed error
@@ -189,12 +190,12 @@ func without(err, expected error) error {
 }
 
 // mark writes the kind of the lock to a path that is empty.
-func (p *prioritized) mark(requests session.Async, version int32, answer func(error)) {
+func (p *prioritized) mark(requests client.Async, version int32, answer func(error)) {
 	requests.Set(p.path, []byte(priorityMark), version, func(_ *session.Stat, err error) { answer(err) })
 }
 
 // make makes the path. It is inspected again in any case: others may write to it.
-func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
+func (p *prioritized) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
 	line.MakeContainer(requests, p.path, priorityMark, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
@@ -213,7 +214,7 @@ func (p *prioritized) make(r *line.Recipe, requests session.Async, answer func(m
 }
 
 // beside reads who holds, and whether the path is still what it was.
-func (p *prioritized) beside(r *line.Recipe, requests session.Async, answer func(data string, err error)) {
+func (p *prioritized) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	var data []byte
 	var version int32
 	var failed error
@@ -282,7 +283,7 @@ func isReader(node string) bool {
 
 // claim implements [line.Ways] Claim. Repeating it is safe: what has been done makes it
 // fail.
-func (p *prioritized) claim(r *line.Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+func (p *prioritized) claim(r *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	p.tried = prefixOf(node)
 	if again {
 		p.doubt = node
@@ -365,7 +366,7 @@ func (p *prioritized) hold(node string, results []session.OpResult) (zxid int64)
 }
 
 // find looks whether the node has claimed already; zxid is 0 if not.
-func (p *prioritized) find(requests session.Async, node string, answer func(zxid int64, err error)) {
+func (p *prioritized) find(requests client.Async, node string, answer func(zxid int64, err error)) {
 	var version int32
 	var failed error
 	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
@@ -389,7 +390,7 @@ func (p *prioritized) find(requests session.Async, node string, answer func(zxid
 }
 
 // change implements [line.Ways] Change: the writer that holds becomes a reader that holds.
-func (p *prioritized) change(r *line.Recipe, requests session.Async, from, to string, answer func(error)) {
+func (p *prioritized) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
 	p.mu.Lock()
 	held := p.held
 	p.mu.Unlock()
@@ -429,15 +430,15 @@ func (p *prioritized) change(r *line.Recipe, requests session.Async, from, to st
 }
 
 // withdraw implements [line.Ways] Withdraw.
-func (p *prioritized) withdraw(_ *line.Recipe, requests session.Async, node, prefix string, answer func()) {
+func (p *prioritized) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	p.mu.Lock()
 	held := p.held
 	p.mu.Unlock()
 	switch {
 	case node == "":
-		session.Removal{Path: p.path, Prefix: prefix, Then: &session.Removal{
+		requests.Remove(session.Removal{Path: p.path, Prefix: prefix, Then: &session.Removal{
 			Path: p.readers(), Prefix: prefix, Then: p.unclaim(prefix),
-		}}.Begin(requests, func(error) { answer() })
+		}}, func(error) { answer() })
 	case prefixOf(node) != p.tried:
 		requests.Withdraw(p.node(node), answer)
 	case held.node != node:
@@ -459,8 +460,8 @@ func (p *prioritized) withdraw(_ *line.Recipe, requests session.Async, node, pre
 
 // remove removes a contender, and then what it may have claimed: nobody can claim for it
 // any more.
-func (p *prioritized) remove(requests session.Async, node string, answer func()) {
-	session.Removal{Path: p.node(node), Then: p.unclaim(node)}.Begin(requests, func(error) { answer() })
+func (p *prioritized) remove(requests client.Async, node string, answer func()) {
+	requests.Remove(session.Removal{Path: p.node(node), Then: p.unclaim(node)}, func(error) { answer() })
 }
 
 // unclaim returns the removal of what is claimed by a contender whose name begins so. Of the
@@ -478,7 +479,7 @@ func (p *prioritized) unclaim(node string) *session.Removal {
 const asking = math.MaxInt64
 
 // ask implements [line.Ways] Ask.
-func (p *prioritized) ask(r *line.Recipe, requests session.Async, attempt int, node string, answer func(overdue bool)) {
+func (p *prioritized) ask(r *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
 	after := p.opts.PreemptAfter
 	since, before := p.request(attempt, node)
 	switch {
@@ -540,7 +541,7 @@ func (p *prioritized) asks(attempt int, node string, marked bool) {
 
 // demand writes the mark of revocation, unless it is there. It is not marked if there is no node,
 // or it may not be written.
-func (p *prioritized) demand(r *line.Recipe, requests session.Async, node string, answer func(marked bool)) {
+func (p *prioritized) demand(r *line.Recipe, requests client.Async, node string, answer func(marked bool)) {
 	path := p.node(node)
 	again := func(err error) { r.Owned().Answer(err, func() { p.demand(r, requests, node, answer) }) }
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -229,7 +230,7 @@ func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy)
 	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
 	if o.Layout == Prioritized {
 		path, name := session.Split(t.node)
-		r.Then = prioritize(s, path, Options{}).unclaim(name)
+		r.Then = prioritize(client.Of(s), path, Options{}).unclaim(name)
 	}
 	return owned.Remove(ctx, s, r)
 }

@@ -38,13 +38,18 @@ func (c *clerk) Request(op string, _ time.Duration, err error) {
 		c.failed = append(c.failed, fmt.Sprintf("%s: %v", op, err))
 	}
 }
-func (c *clerk) Waiting(recipe, _ string)                    { c.note("%s waits", recipe) }
+
+func (c *clerk) Waiting(recipe, _ string) { c.note("%s waits", recipe) }
+
 func (c *clerk) Waited(recipe, _ string, took time.Duration) { c.note("%s waited %v", recipe, took) }
+
 func (c *clerk) GaveUp(recipe, _ string, took time.Duration) {
 	c.note("%s gave up after %v", recipe, took)
 }
+
 func (c *clerk) Held(recipe, _ string, took time.Duration) { c.note("%s held %v", recipe, took) }
-func (c *clerk) Lost(recipe, _ string, err error)          { c.note("%s lost: %v", recipe, err) }
+
+func (c *clerk) Lost(recipe, _ string, err error) { c.note("%s lost: %v", recipe, err) }
 
 // TestObserver: every wait of every recipe has a beginning, and one end.
 func TestObserver(t *testing.T) {

@@ -128,8 +128,8 @@ func record(t *testing.T, s *session.Session, want string) {
 	}
 }
 
-// withoutHeartbeats leaves what the recipe has asked for.
-func withoutHeartbeats(c zktest.Counts) zktest.Counts {
+// withoutSyncs leaves what the recipe has asked for: no heartbeats.
+func withoutSyncs(c zktest.Counts) zktest.Counts {
 	delete(c, zktest.OpSync)
 	delete(c, zktest.OpCheck)
 	return c

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"errors"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -45,7 +46,7 @@ var (
 func leases(r *line.Recipe) line.Leases { return r.Rule.(line.Leases) }
 
 // beside reads the record, and looks who else is there if there is more than the line.
-func beside(r *line.Recipe, requests session.Async, answer func(data string, err error)) {
+func beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
 		if err != nil || stat.NumChildren <= 1 {
 			answer(string(data), err)
@@ -57,7 +58,7 @@ func beside(r *line.Recipe, requests session.Async, answer func(data string, err
 
 // vacant tells whether others have leases, or contend, by another layout. Curator's semaphore,
 // which has locks beside the leases, counts nodes.
-func vacant(r *line.Recipe, requests session.Async, answer func(error)) {
+func vacant(r *line.Recipe, requests client.Async, answer func(error)) {
 	line.Vacant(requests, r.Path, func(name string) bool { return name == curatorNode && leases(r).Weight > 1 }, answer)
 }
 
@@ -65,7 +66,7 @@ const curatorNode = "locks"
 
 // inspect looks whether there is a line, and whether its record suits us; it records what
 // is missing.
-func inspect(r *line.Recipe, requests session.Async, isNew bool, answer func(exists, empty bool, err error)) {
+func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
 		if errors.Is(err, session.ErrNoNode) {
 			answer(false, false, nil)
@@ -119,7 +120,7 @@ func suit(l line.Leases, data []byte, stat *session.Stat, isNew bool) (string, e
 }
 
 // make_ makes what is missing. Only what it made all of need not be inspected.
-func make_(r *line.Recipe, requests session.Async, answer func(made bool, err error)) {
+func make_(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	l := leases(r)
 	record := line.Record{Limit: l.Limit, Unit: l.Weight == 1}
 	makeRecord(requests, r.Path, record, func(mine bool, err error) {
@@ -132,7 +133,7 @@ func make_(r *line.Recipe, requests session.Async, answer func(made bool, err er
 }
 
 // makeRecord makes the node at path, and what is missing above it, unless there is one.
-func makeRecord(requests session.Async, path string, record line.Record, answer func(made bool, err error)) {
+func makeRecord(requests client.Async, path string, record line.Record, answer func(made bool, err error)) {
 	line.MakeContainer(requests, path, record.String(), func(err error) {
 		switch {
 		case err == nil:

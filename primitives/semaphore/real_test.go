@@ -71,8 +71,8 @@ func TestRealSemaphore(t *testing.T) {
 		if n := proposals() - before; n != 2*cycles {
 			t.Errorf("%d proposals for %d cycles", n, cycles)
 		}
-		if n := withoutHeartbeats(proxy.Requests()).Total(); n != 4*cycles {
-			t.Errorf("%d requests for %d cycles: %v", n, cycles, withoutHeartbeats(proxy.Requests()))
+		if n := withoutSyncs(proxy.Requests()).Total(); n != 4*cycles {
+			t.Errorf("%d requests for %d cycles: %v", n, cycles, withoutSyncs(proxy.Requests()))
 		}
 	})
 

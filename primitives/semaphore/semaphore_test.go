@@ -102,7 +102,7 @@ func TestCost(t *testing.T) {
 						t.Errorf("to acquire took %v, more than one round trip", took)
 					}
 					l.Close()
-					if got := withoutHeartbeats(srv.Requests()); !maps.Equal(got, row.want) {
+					if got := withoutSyncs(srv.Requests()); !maps.Equal(got, row.want) {
 						t.Errorf("%v, want %v", got, row.want)
 					}
 					if n := srv.Proposals() - proposals; n != row.proposals {
@@ -533,7 +533,7 @@ func TestWakeUps(t *testing.T) {
 		woken := func(but int) (n int) {
 			synctest.Wait()
 			for i, s := range all {
-				if requests := withoutHeartbeats(srv.RequestsOf(s.ID())); requests.Total() > 0 && i != but {
+				if requests := withoutSyncs(srv.RequestsOf(s.ID())); requests.Total() > 0 && i != but {
 					n++
 				}
 			}
@@ -596,14 +596,14 @@ func TestAdmittedTogether(t *testing.T) {
 		<-time.After(time.Second)
 		woken := 0
 		for _, s := range all[1:] {
-			if requests := withoutHeartbeats(srv.RequestsOf(s.ID())); requests.Total() > 0 {
+			if requests := withoutSyncs(srv.RequestsOf(s.ID())); requests.Total() > 0 {
 				woken++
 			}
 		}
 		if woken > many+1 {
 			t.Errorf("%d are woken", woken)
 		}
-		if total := withoutHeartbeats(srv.Requests()).Total(); total > 4*many+10 {
+		if total := withoutSyncs(srv.Requests()).Total(); total > 4*many+10 {
 			t.Errorf("that takes %d requests: %v", total, srv.Requests())
 		}
 	}, func(c *zktest.Config) { c.Latency = trip / 2 })

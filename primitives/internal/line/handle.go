@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -69,7 +70,7 @@ func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
 	h := &Handle[Ev]{manner: manner, begun: s.Age()}
-	h.performer.begin(s, r)
+	h.performer.begin(client.Of(s), r)
 	s.Observer().Waiting(r.Name, r.Path)
 	h.actor = actors.Start(
 		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell, room: &h.room},

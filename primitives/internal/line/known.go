@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -69,7 +70,7 @@ func OtherLayout(name string) error { return fmt.Errorf("%w: there is %s", ErrLa
 
 // Vacant tells whether nobody contends among the children of the node at path, which is not the
 // line but above it: else it is [ErrLayout]. Children of which theirs is true belong to others too.
-func Vacant(requests session.Async, path string, theirs func(name string) bool, answer func(error)) {
+func Vacant(requests client.Async, path string, theirs func(name string) bool, answer func(error)) {
 	requests.Children(path, func(names []string, _ *session.Stat, err error) {
 		i := slices.IndexFunc(names, func(name string) bool { return IsContender(name) || theirs(name) })
 		if err == nil && i >= 0 {

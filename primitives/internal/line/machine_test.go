@@ -16,6 +16,11 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// shared is the grammar of all kinds.
+var shared = &Grammar{Prefix: Published, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
+
+func actorID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
+
 // A phase is where in the documented grammar a lock is:
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
@@ -398,6 +403,8 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			ok = next.standing()
 		case announce:
 			ok = next.Holding() && next.rule.Announces() && e.node == next.node
+		case complain:
+			ok = next.Holding() && m.listing
 		case answer:
 			ok = true // see inspectDowngrade
 		case withdrawNode:
@@ -514,7 +521,7 @@ func inspectEnd(m Machine) string {
 			if left.node != "" {
 				return "awaits another withdrawal than it asked for"
 			}
-		case unwatchTarget, answer:
+		case unwatchTarget, complain, answer:
 		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce, ask:
 			return "asks for more when it leaves"
 		}

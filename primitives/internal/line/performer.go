@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -32,12 +32,12 @@ type Ways struct {
 	// Inspect looks at the parent: whether there is one, and whether it is empty and
 	// ours to write; isNew is as New of [Sight]. Make makes it, and says whether it has;
 	// ErrNodeExists has it inspected again.
-	Inspect func(r *Recipe, requests session.Async, isNew bool, answer func(exists, empty bool, err error))
-	Make    func(r *Recipe, requests session.Async, answer func(made bool, err error))
+	Inspect func(r *Recipe, requests client.Async, isNew bool, answer func(exists, empty bool, err error))
+	Make    func(r *Recipe, requests client.Async, answer func(made bool, err error))
 
 	// Beside reads what the rule depends on beside the names. Depends returns the path of
 	// the node that it reads, whose changes the machine is told.
-	Beside  func(r *Recipe, requests session.Async, answer func(data string, err error))
+	Beside  func(r *Recipe, requests client.Async, answer func(data string, err error))
 	Depends func(r *Recipe) string
 
 	// Warmth returns under which name the session keeps that all is there which Inspect
@@ -47,25 +47,25 @@ type Ways struct {
 	// Claim claims what the line is for on behalf of the node, and tells the zxid of
 	// that, or that another has it. If again, an earlier claim may have been done.
 	// Claimed returns the path of the node that says so of that contender.
-	Claim   func(r *Recipe, requests session.Async, node string, again bool, answer func(zxid int64, taken bool, err error))
+	Claim   func(r *Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error))
 	Claimed func(r *Recipe, node string) string
 
 	// Change makes the node to in place of the node from, and of what that has claimed
 	// what the other may.
-	Change func(r *Recipe, requests session.Async, from, to string, answer func(error))
+	Change func(r *Recipe, requests client.Async, from, to string, answer func(error))
 
 	// Ask asks the holder with the node to leave, and tells when it has had all the time
 	// that it has for that, or at once that there is no such time. Asked once more then, it
 	// makes it leave. It does not fail. What was done for an earlier attempt to stand in
 	// line, which it may not have been told, is done again.
-	Ask func(r *Recipe, requests session.Async, attempt int, node string, answer func(overdue bool))
+	Ask func(r *Recipe, requests client.Async, attempt int, node string, answer func(overdue bool))
 
 	// Plain says that nobody writes to the parent to stand in line.
 	Plain bool
 
 	// Withdraw removes the claim and the node, or if that is "" all nodes with the
 	// prefix, and answers as [session.Async.Withdraw] does.
-	Withdraw func(r *Recipe, requests session.Async, node, prefix string, answer func())
+	Withdraw func(r *Recipe, requests client.Async, node, prefix string, answer func())
 
 	// Marked reads a mark of revocation, and after how long it will be enforced; 0 for
 	// never.
@@ -79,19 +79,22 @@ var published Ways //nolint:gochecknoglobals // it is constant
 type Performer struct {
 	*Recipe
 	recipe  Recipe
-	session *session.Session
+	session client.Session
 	owned   owned.Set // watches by their targets, among others
+
+	epoch    int          // of the newest effect
+	requests client.Async // in that epoch; nil at first
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
-func NewPerformer(s *session.Session, r *Recipe) *Performer {
+func NewPerformer(s client.Session, r *Recipe) *Performer {
 	p := new(Performer)
 	p.begin(s, r)
 	return p
 }
 
-func (p *Performer) begin(s *session.Session, r *Recipe) {
-	p.recipe, p.session = *r, s
+func (p *Performer) begin(s client.Session, r *Recipe) {
+	p.recipe, p.session, p.owned.Clock = *r, s, s
 	p.Recipe = &p.recipe
 	if p.Ways == nil {
 		p.Ways = &published
@@ -99,8 +102,8 @@ func (p *Performer) begin(s *session.Session, r *Recipe) {
 	p.Recipe.owned = &p.owned
 }
 
-// Begin has the machine told what becomes of the session, which waits for the end of the actor
-// before it ends itself.
+// Begin has the machine told what becomes of the session, which waits for the end of the
+// actor, if it is not nil, before it ends itself.
 func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan struct{} }) {
 	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
 	p.owned.Keep(news{}, owned.Func(p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
@@ -108,7 +111,7 @@ func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan stru
 			p.depend(c.Epoch, tell)
 		}
 		tell(heard{ev})
-		if _, closed := ev.(session.Closed); closed {
+		if _, closed := ev.(session.Closed); closed && actor != nil {
 			return actor.Ended()
 		}
 		return nil
@@ -150,7 +153,10 @@ func (p *Performer) End() { p.owned.End() }
 
 // Perform starts one thing that the machine asked for.
 func (p *Performer) Perform(e Effect, tell func(Input)) {
-	requests := p.session.Async(e.of().epoch)
+	if at := e.of().epoch; p.requests == nil || p.epoch != at {
+		p.epoch, p.requests = at, p.session.Async(at)
+	}
+	requests := p.requests
 	switch e := e.(type) {
 	case watchTarget:
 		p.watch(requests, e, tell)
@@ -172,7 +178,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 }
 
 // request makes a request that may fail.
-func (p *Performer) request(requests session.Async, e Effect, tell func(Input)) {
+func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 	reply := func(in Input, err error) {
 		if err != nil {
 			in = failed{e, err}
@@ -216,7 +222,7 @@ func (p *Performer) request(requests session.Async, e Effect, tell func(Input)) 
 }
 
 // exchange makes the node to in place of the node from.
-func exchange(r *Recipe, requests session.Async, from, to string, answer func(error)) {
+func exchange(r *Recipe, requests client.Async, from, to string, answer func(error)) {
 	r.Carry(requests, from, func(data []byte, version int32, written func()) {
 		requests.Multi([]session.Op{
 			session.CreateOp(session.Join(r.Dir, to), data, session.Ephemeral),
@@ -234,7 +240,7 @@ func exchange(r *Recipe, requests session.Async, from, to string, answer func(er
 // Carry calls try with the data and the version that the contender's node was created with, and
 // when that says that the node was written to, with those that it has now: so a mark of
 // revocation that a node carries is carried on. It answers if the node cannot be read.
-func (r *Recipe) Carry(requests session.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
+func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
 	var again func()
 	again = func() {
 		requests.Get(session.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
@@ -248,7 +254,7 @@ func (r *Recipe) Carry(requests session.Async, node string, try func(data []byte
 	try(r.Data, 0, again)
 }
 
-func (p *Performer) inspect(requests session.Async, isNew bool, answer func(exists, empty bool, err error)) {
+func (p *Performer) inspect(requests client.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	if p.Inspect != nil {
 		p.Inspect(p.Recipe, requests, isNew, answer)
 		return
@@ -258,7 +264,7 @@ func (p *Performer) inspect(requests session.Async, isNew bool, answer func(exis
 	})
 }
 
-func (p *Performer) make(requests session.Async, answer func(made bool, err error)) {
+func (p *Performer) make(requests client.Async, answer func(made bool, err error)) {
 	if p.Make != nil {
 		p.Make(p.Recipe, requests, answer)
 		return
@@ -268,7 +274,7 @@ func (p *Performer) make(requests session.Async, answer func(made bool, err erro
 
 // create stands in line: in one transaction with a write to the parent, whose Stat
 // then tells how many children it had at that very moment.
-func (p *Performer) create(requests session.Async, e createNode, reply func(Input, error)) {
+func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
 	path := session.Join(p.Dir, p.Rule.Name(e.guid))
 	if e.plain || p.Plain {
 		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
@@ -319,7 +325,7 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 }
 
 // list lists the contenders.
-func (p *Performer) list(requests session.Async, e listParent, reply func(Input, error)) {
+func (p *Performer) list(requests client.Async, e listParent, reply func(Input, error)) {
 	in := listed{attempt: e.attempt}
 	var failed error
 	beside := p.Beside != nil
@@ -358,8 +364,8 @@ func both(two bool, then func()) (answered func()) {
 }
 
 // watch has the machine told when what is awaited has happened.
-func (p *Performer) watch(requests session.Async, e watchTarget, tell func(Input)) {
-	var sub *session.Subscription
+func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
+	var sub client.Subscription
 	switch path := session.Join(p.Dir, e.target.Node); e.target.Until {
 	case Dependence: // is followed in any case
 		return
@@ -404,6 +410,7 @@ func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, 
 			p.mark(e, r.Data, tell)
 		case e.target.Until == Changed, r.Stat.Czxid != in.czxid:
 			tell(gone(e))
+			p.owned.Cancel(e.target)
 		default:
 			p.mark(e, r.Data, tell)
 		}
@@ -414,7 +421,7 @@ func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, 
 // target's end has been told.
 func (p *Performer) settled(target Target) bool {
 	return !p.owned.Any(target, func(t owned.Thing) bool {
-		sub, ok := t.(*session.Subscription)
+		sub, ok := t.(client.Subscription)
 		return ok && sub.Unsettled()
 	})
 }
@@ -428,13 +435,13 @@ func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 	if yes, force := p.Marked(data); yes {
 		in := marked{attempt: e.attempt, target: e.target}
 		if force > 0 {
-			in.deadline = actors.Deadline(force)
+			in.deadline = p.session.Deadline(force)
 		}
 		tell(in)
 	}
 }
 
-func (p *Performer) withdraw(requests session.Async, node, prefix string, answer func()) {
+func (p *Performer) withdraw(requests client.Async, node, prefix string, answer func()) {
 	switch {
 	case p.Withdraw != nil:
 		p.Withdraw(p.Recipe, requests, node, prefix, answer)
@@ -446,7 +453,7 @@ func (p *Performer) withdraw(requests session.Async, node, prefix string, answer
 }
 
 // MakeContainer makes a container, where the server has them.
-func MakeContainer(requests session.Async, path, data string, answer func(error)) {
+func MakeContainer(requests client.Async, path, data string, answer func(error)) {
 	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
 		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
 			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })

@@ -25,10 +25,18 @@ func (f Func) Cancel() { f() }
 // A Set is what one handle owns. The zero Set is ready for use. A Set is safe for concurrent
 // use; its methods must not be called with locks held that the things take.
 type Set struct {
+	// Clock, if not nil, is asked for timers instead of [actors.After].
+	Clock Clock
+
 	mu    sync.Mutex
 	items []item
 	over  bool          // set by End. While set, nothing is kept.
 	pause time.Duration // after the last answer, see [Set.Answer]
+}
+
+// A Clock has timers as [actors.After] has.
+type Clock interface {
+	After(d time.Duration, f func()) (stop func())
 }
 
 // usual is for how many things there is room at first.
@@ -39,12 +47,17 @@ type item struct {
 	thing Thing
 }
 
+// A Session is a [session.Session].
+type Session interface {
+	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
+}
+
 // events is the key of the subscription to the events of the session.
 type events struct{}
 
 // Follow has tell told of every event of the session, beginning with its present state. The
 // session waits for ended, if it is not nil, before it ends itself on the server.
-func (s *Set) Follow(of *session.Session, tell func(session.Event), ended <-chan struct{}) {
+func (s *Set) Follow(of Session, tell func(session.Event), ended <-chan struct{}) {
 	s.Keep(events{}, Func(of.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
 		tell(ev)
 		if _, closed := ev.(session.Closed); closed {
@@ -106,8 +119,11 @@ func (s *Set) Any(except any, property func(Thing) bool) bool {
 // After calls f when d has passed, unless the set ends first, or another timer with the key
 // is started.
 func (s *Set) After(key any, d time.Duration, f func()) {
-	t := new(timer)
-	t.stop = actors.After(d, func() {
+	t, after := new(timer), actors.After
+	if s.Clock != nil {
+		after = s.Clock.After
+	}
+	t.stop = after(d, func() {
 		t.fired.Store(true)
 		f()
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -49,7 +50,7 @@ type Kept[In, Ev any] struct {
 // Keep keeps a node at path with the data. It fails with [ErrDuplicate] if the path is
 // kept through this session already.
 func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data []byte, config Config, role Role[M, In, Ev]) (*Kept[In, Ev], error) {
-	n := &Node{session: s, path: path, registry: registryOf(s)}
+	n := newNode(client.Of(s), path)
 	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: s.Age()}
 	if err := n.claim(k); err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data
 
 // Find returns the handle of what is kept at path through the session, nil if nothing is.
 func Find(s *session.Session, path string) any {
-	r := registryOf(s)
+	r := registryOf(client.Of(s))
 	r.mu.Lock()
 	n := r.claims[path]
 	r.mu.Unlock()
@@ -100,7 +101,7 @@ func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 }
 
 // report tells the session's observer since when the node stands, or is waited for.
-func (k *Kept[In, Ev]) report(s *session.Session, m Machine, recipe, path string) {
+func (k *Kept[In, Ev]) report(s client.Session, m Machine, recipe, path string) {
 	observer, took, stands := s.Observer(), s.Age()-k.since, m.Joined() && !m.Ended()
 	switch {
 	case stands == k.stands && !m.Ended():

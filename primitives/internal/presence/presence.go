@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -20,7 +21,7 @@ type Config struct {
 
 // A Node performs the effects of a [Machine].
 type Node struct {
-	session  *session.Session
+	session  client.Session
 	path     string
 	registry *registry
 	kept     any           // its handle
@@ -41,7 +42,7 @@ type registry struct {
 type registryKey struct{}
 
 // registryOf returns that of the session.
-func registryOf(s *session.Session) *registry {
+func registryOf(s client.Session) *registry {
 	fresh := false
 	v := s.Local(registryKey{}, func() any {
 		fresh = true
@@ -73,6 +74,12 @@ func newMachine(data []byte, config Config) Machine {
 		conflictAfter: config.ConflictAfter, takeOver: config.TakeOver, atOnce: config.AtOnce,
 		data: string(data), rev: 1,
 	}
+}
+
+func newNode(s client.Session, path string) *Node {
+	n := &Node{session: s, path: path, registry: registryOf(s)}
+	n.owned.Clock = s
+	return n
 }
 
 // Begin has the machine told what becomes of the session, which waits for ended before
@@ -132,7 +139,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	}
 }
 
-func (n *Node) in(t turn) session.Async { return n.session.Async(t.epoch) }
+func (n *Node) in(t turn) client.Async { return n.session.Async(t.epoch) }
 
 // create creates the node after first is done, and changes it at once to give it its
 // version. That is left out where it cannot be: for data that is too large to be sent
@@ -214,9 +221,9 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 // withdraw deletes the node if it is of the session, also after the end, until a later handle
 // keeps the path: it may have taken over this very node.
 func (n *Node) withdraw(e withdraw, answer func(error)) {
-	session.Removal{Path: n.path, Contested: true, Is: func(stat *session.Stat) bool {
+	n.in(e.turn).Remove(session.Removal{Path: n.path, Contested: true, Is: func(stat *session.Stat) bool {
 		return stat.EphemeralOwner == e.session && !n.replaced()
-	}}.Begin(n.in(e.turn), answer)
+	}}, answer)
 }
 
 // replaced reports whether a later handle keeps the path.

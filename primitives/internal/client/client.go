@@ -1,0 +1,79 @@
+// Package client is what the performers of recipes ask of a session, as interfaces: so that
+// they run over a model of ZooKeeper too, in tests.
+package client
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Session is a [session.Session], and the clock that goes with it.
+type Session interface {
+	Async(epoch int) Async
+	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
+	Local(key any, create func() any) any
+	Warm(path string) bool
+	SetWarm(path string, warm bool)
+	Fits(ops ...session.Op) error
+	Rely() (release func())
+	Logger() *slog.Logger
+	Observer() session.Observer
+	Age() time.Duration
+
+	// After is [actors.After], Deadline is [actors.Deadline].
+	After(d time.Duration, f func()) (stop func())
+	Deadline(after time.Duration) time.Time
+}
+
+// Async are the requests of [session.Async].
+type Async interface {
+	Create(path string, data []byte, mode session.CreateMode, answer func(node string, err error))
+	Delete(path string, version int32, answer func(error))
+	Get(path string, answer func(data []byte, stat *session.Stat, err error))
+	Set(path string, data []byte, version int32, answer func(*session.Stat, error))
+	Exists(path string, answer func(*session.Stat, error))
+	Children(path string, answer func(names []string, stat *session.Stat, err error))
+	Sync(path string, answer func(error))
+	Multi(ops []session.Op, answer func([]session.OpResult, error))
+	EnsurePath(path string, answer func(made bool, err error))
+	Withdraw(path string, answer func())
+	WithdrawAll(dir, prefix string, answer func())
+	Remove(r session.Removal, answer func(error)) (cancel func())
+	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
+	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
+
+	// After is [actors.After].
+	After(d time.Duration, f func()) (stop func())
+}
+
+// A Subscription is a [session.Subscription].
+type Subscription interface {
+	Cancel()
+	Over() bool
+	Unsettled() bool
+}
+
+// Of returns the session as a [Session].
+func Of(s *session.Session) Session { return live{s} }
+
+type live struct{ *session.Session }
+
+func (l live) Async(epoch int) Async { return requests{l.Session.Async(epoch)} }
+
+func (live) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
+func (live) Deadline(after time.Duration) time.Time        { return actors.Deadline(after) }
+
+type requests struct{ session.Async }
+
+func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription {
+	return r.Async.Follow(path, aspect, lasting, tell)
+}
+
+func (r requests) Remove(what session.Removal, answer func(error)) (cancel func()) {
+	return what.Begin(r.Async, answer)
+}
+
+func (requests) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }

@@ -1,0 +1,506 @@
+// Package linemodel has contenders of a line meet in package zkmodel, for tests: their
+// machines, and the performers and recipes that run in production.
+package linemodel
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Root is where the lines are.
+const Root = "/l"
+
+// A Scenario is a start, and what may go wrong.
+type Scenario struct {
+	Name       string
+	Sessions   []int // of each contender, its session
+	Faults     zkmodel.Faults
+	Nodes      []zkmodel.Node
+	Warm       string // what the sessions have seen, if anything
+	Background bool
+	Weak       bool // as in [zkmodel.World]
+	Downgrades int8
+	Marks      int8 // of contenders who are asked to leave
+	Sets       int8 // of what the rule depends on
+	Strikable  func(path string) bool
+	Effort     int // how much more than others it takes to find what it is for; 0 for 1
+}
+
+// A Kind is what a line is for, and what must hold there.
+type Kind struct {
+	// Recipe returns that of a contender, and what it keeps beside its performer.
+	Recipe func(s client.Session, contender int) (r *line.Recipe, keeps any)
+
+	// Sight returns all of the line.
+	Sight func(w *World) line.Sight
+
+	// Marks says how a node is marked, and whether it is.
+	Mark   func(data string) string
+	Marked func(data string) bool
+
+	// Sets returns what may be written to the root, given what it says; nil if nothing.
+	Sets func(data string) []string
+
+	// Claim returns the path of the claim of a node; nil if there is none.
+	Claim func(w *World, node string) string
+
+	// Herd returns how many the deletion of a child of the line may wake.
+	Herd func(w *World, name string, names []string) int
+
+	// Granted and Check say what is wrong when a contender has just been let in, and in
+	// every state.
+	Granted func(w *World, c *Contender)
+	Check   func(w *World, holders []*Contender)
+}
+
+// A World is a state of everything.
+type World struct {
+	*zkmodel.World
+	*Kind
+	All       []*Contender
+	Dir       string // in which contenders stand
+	Found     string // the data of the root at the start
+	Token     int64  // the highest that was granted to one that excludes others
+	Shared    int64  // and to any
+	scenario  *Scenario
+	downgrade int8 // left
+	marks     int8
+	sets      int8
+	asked     []string // the nodes that were marked
+}
+
+type phase int8
+
+const (
+	inLine phase = iota
+	holding
+	over
+)
+
+type lowering int8
+
+const (
+	unwanted lowering = iota
+	wanted
+	lowered
+	refused
+)
+
+// A Contender is a machine with its performer.
+type Contender struct {
+	*zkmodel.Runner[line.Machine, line.Input, line.Effect, line.Event]
+	Token     int64  // of the grant
+	Data      string // that was read last, until it was let in, of what the rule depends on
+	N         int
+	Told      bool // that others are ahead
+	rule      line.Rule
+	phase     phase
+	suspended bool
+	revoked   bool
+	asked     bool // to leave
+	lowering  lowering
+}
+
+// New returns the world in which a scenario begins.
+func New(k *Kind, s *Scenario, keyed bool) *World {
+	w := &World{
+		World: zkmodel.New(s.Faults, slices.Max(s.Sessions)+1, s.Nodes...), Kind: k, scenario: s,
+		downgrade: s.Downgrades, marks: s.Marks, sets: s.Sets,
+	}
+	w.Root, w.Weak, w.Strikes = Root, s.Weak, s.Strikable
+	if n := w.Node(Root); n != nil {
+		w.Found = n.Data
+	}
+	if keyed {
+		w.Keyed()
+	}
+	for i, n := range s.Sessions {
+		at := w.Sessions[n]
+		if s.Warm != "" {
+			at.SetWarm(s.Warm, true)
+		}
+		r, keeps := k.Recipe(at, i)
+		w.Dir = r.Dir
+		p := line.NewPerformer(at, r)
+		warm := at.Warm(r.Dir) && (r.Ways == nil || !r.Plain)
+		if r.Ways != nil && r.Warmth != nil {
+			warm = at.Warm(r.Warmth(r))
+		}
+		c := &Contender{rule: r.Rule, N: i}
+		m := line.New(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i), r.Rule, warm, s.Background)
+		c.Runner = zkmodel.Run(w.World, at, m, actors.Role[line.Machine, line.Input, line.Effect, line.Event]{
+			Perform: p.Perform,
+			Observe: func(m line.Machine, _ []line.Event) {
+				if m.Ended() {
+					p.End()
+				}
+			},
+		}, func(in line.Input, before line.Machine, did line.Effects) { w.told(c, in, before, did) })
+		c.Hears = func(in line.Input) { w.hears(c, in) }
+		w.All = append(w.All, c)
+		w.Share(p)
+		w.Share(keeps)
+		c.Begin(func() { p.Begin(c.Tell, nil) })
+	}
+	return w
+}
+
+// Actions implements [exploration.World].
+func (w *World) Actions() (normal, wishes, faulty []zkmodel.Action) {
+	normal, faulty = w.World.Actions()
+	for i, c := range w.All {
+		if c.Ended() {
+			continue
+		}
+		if !c.asked {
+			wishes = append(wishes, zkmodel.Action{Kind: "leave", I: i})
+		}
+		if _, ok := c.weaker(c.M.Node()); ok && w.downgrade > 0 && c.M.Holding() && !c.asked && c.lowering == unwanted {
+			wishes = append(wishes, zkmodel.Action{Kind: "downgrade", I: i})
+		}
+	}
+	for _, name := range w.Children(w.Dir) {
+		n := w.Node(session.Join(w.Dir, name))
+		if w.marks > 0 && n.Owner != 0 && GUID(name) != "" && !w.Marked(n.Data) {
+			faulty = append(faulty, zkmodel.Action{Kind: "mark", Node: n.Path})
+		}
+	}
+	if n := w.Node(Root); w.sets > 0 && w.Sets != nil && n != nil {
+		for i, data := range w.Sets(n.Data) {
+			if n.Data != data {
+				faulty = append(faulty, zkmodel.Action{Kind: "set", I: i})
+			}
+		}
+	}
+	return normal, wishes, faulty
+}
+
+// GUID returns that in the name of a contender.
+func GUID(name string) string {
+	const begins, ends = len("_c_"), len("_c_00000000-0000-0000-0000-000000000000")
+	if len(name) <= ends || name[:begins] != "_c_" || name[ends] != '-' {
+		return ""
+	}
+	return name[begins:ends]
+}
+
+// weaker returns what stands for a contender that has downgraded.
+func (c *Contender) weaker(node string) (name string, ok bool) {
+	if node == "" {
+		return "", false
+	}
+	_, name, ok = c.rule.Downgrade(node, GUID(node))
+	return name, ok
+}
+
+// Lowered reports whether a weaker node stands for a contender, which it may not know.
+func (w *World) Lowered(c *Contender) bool {
+	name, ok := c.weaker(c.M.Node())
+	return ok && w.Node(session.Join(w.Dir, name)) != nil
+}
+
+// Apply implements [exploration.World].
+func (w *World) Apply(a zkmodel.Action) {
+	names := w.Children(w.Dir)
+	switch a.Kind {
+	case "leave":
+		w.All[a.I].asked = true
+		w.All[a.I].Tell(line.Leave{})
+	case "downgrade":
+		w.downgrade--
+		w.All[a.I].lowering = wanted
+		w.All[a.I].Tell(line.Downgrade{})
+	case "mark":
+		w.marks--
+		_, name := session.Split(a.Node)
+		w.asked = append(w.asked, name)
+		w.SetData(a.Node, w.Mark(w.Node(a.Node).Data))
+	case "set":
+		w.sets--
+		w.SetData(Root, w.Sets(w.Node(Root).Data)[a.I])
+	case "close":
+		for _, c := range w.All {
+			c.asked = c.asked || c.Session() == w.Sessions[a.I]
+		}
+		w.World.Apply(a)
+	default:
+		w.World.Apply(a)
+	}
+	most, gone := 0, ""
+	for _, name := range names {
+		if w.Node(session.Join(w.Dir, name)) == nil {
+			most, gone = most+w.Herd(w, name, names), name
+		}
+	}
+	slices.Sort(w.Woken)
+	if woken := slices.Compact(w.Woken); gone != "" && len(woken) > most {
+		zkmodel.Violate("herd: the deletion of %s wakes %v", gone, woken)
+	}
+}
+
+// told follows a step of a machine.
+func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.Effects) {
+	if data := read(in); data != "" && !before.Holding() {
+		c.Data = data
+	}
+	for _, ev := range did.Emit {
+		c.follow(ev)
+		switch ev := ev.(type) {
+		case line.Acquired:
+			if c.Token = ev.Token; !w.Doomed(c) {
+				if w.Node(session.Join(w.Dir, c.M.Node())) == nil {
+					zkmodel.Violate("contender %d holds without a node", c.N)
+				}
+				w.Granted(w, c)
+			}
+		case line.Lost:
+			w.lost(c, before, ev.Err)
+		case line.Waiting, line.Suspended, line.Resumed, line.Revoked, line.Released:
+		}
+	}
+	for _, e := range did.Do {
+		v := reflect.ValueOf(e)
+		if v.Type().Name() != "answer" {
+			continue
+		}
+		failed := !v.FieldByName("err").IsNil()
+		if c.lowering != wanted {
+			zkmodel.Violate("contender %d answers a downgrade twice: %v", c.N, c.M)
+		}
+		if c.lowering = lowered; failed {
+			c.lowering = refused
+		} else if _, more := c.weaker(c.M.Node()); more && strings.Contains(c.M.Node(), "write-") {
+			zkmodel.Violate("contender %d has not downgraded: %v", c.N, c.M)
+		}
+	}
+}
+
+// hears is told of an input that a contender is about to hear. News of another's node that let
+// it in must not come before the news that its own is gone.
+func (w *World) hears(c *Contender, in line.Input) {
+	if kind := reflect.TypeOf(in).Name(); kind != "gone" && kind != "failed" || c.M.Node() == "" || c.Session().Sees(session.Join(w.Dir, c.M.Node())) {
+		return
+	}
+	m := c.M
+	var did line.Effects
+	for _, in := range append(slices.Clone(c.Mail), in) {
+		m, did = m.Step(in)
+	}
+	if slices.ContainsFunc(did.Emit, func(ev line.Event) bool { _, yes := ev.(line.Acquired); return yes }) {
+		zkmodel.Violate("contender %d, whose node is gone, is let in by the news of another", c.N)
+	}
+}
+
+// read returns what was read beside the names, if the input says so.
+func read(in line.Input) string {
+	switch v := reflect.ValueOf(in); v.Type().Name() {
+	case "joined":
+		return v.FieldByName("data").String()
+	case "listed":
+		return v.FieldByName("Data").String()
+	}
+	return ""
+}
+
+// follow checks the grammar of events.
+func (c *Contender) follow(ev line.Event) {
+	ok := c.phase != over
+	switch ev.(type) {
+	case line.Waiting:
+		ok = c.phase == inLine
+		c.Told = true
+	case line.Acquired:
+		ok = c.phase == inLine
+		c.phase = holding
+	case line.Suspended:
+		ok = c.phase == holding && !c.suspended
+		c.suspended = true
+	case line.Resumed:
+		ok = c.phase == holding && c.suspended
+		c.suspended = false
+	case line.Revoked:
+		ok = c.phase == holding && !c.revoked
+		c.revoked = true
+	case line.Released, line.Lost:
+		c.phase = over
+	}
+	if !ok {
+		zkmodel.Violate("contender %d: %T%v breaks the grammar", c.N, ev, ev)
+	}
+}
+
+// lost checks why a contender says that it has lost.
+func (w *World) lost(c *Contender, before line.Machine, err error) {
+	f := w.scenario.Faults
+	forced := errors.Is(err, line.ErrRevoked)
+	switch {
+	case errors.Is(err, session.ErrExpired), errors.Is(err, session.ErrClosed):
+		if c.Session().Epoch() == before.Epoch() {
+			zkmodel.Violate("contender %d has lost a session that lives: %v", c.N, err)
+		}
+	case forced || errors.Is(err, line.ErrNodeDeleted):
+		asked := slices.Contains(w.asked, before.Node()) || w.Demanded(before.Node())
+		switch {
+		case forced && !asked:
+			zkmodel.Violate("contender %d was asked by nobody to leave %s", c.N, before.Node())
+		case !w.struck(c, before.Node()) && !w.Lowered(c) && !c.Session().Killed() && c.Session().Epoch() == before.Epoch():
+			zkmodel.Violate("contender %d has lost %s, and nobody has deleted it", c.N, before.Node())
+		}
+	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):
+	case errors.Is(err, line.ErrLimit):
+		if l := c.rule.(line.Leases); before.Holding() || c.Told && l.Weight == 1 {
+			zkmodel.Violate("contender %d disagrees too late: %v", c.N, err)
+		}
+	default:
+		zkmodel.Violate("contender %d has lost for nothing: %v", c.N, err)
+	}
+}
+
+// Demanded reports whether another contender has asked for a node, or might have.
+func (w *World) Demanded(node string) bool {
+	return slices.ContainsFunc(w.All, func(c *Contender) bool {
+		r, ok := c.rule.(line.Ranked)
+		return ok && r.Preempt && c.M.Node() != node
+	})
+}
+
+// struck reports whether somebody else has deleted what stands for a contender's attempt, or
+// may have.
+func (w *World) struck(_ *Contender, node string) bool {
+	guid := GUID(node)
+	return w.Demanded(node) || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
+		return strings.Contains(n.Path, guid) || strings.Contains(n.Data, guid)
+	})
+}
+
+// Doomed reports whether what a contender has is over, and it has yet to hear of that.
+func (w *World) Doomed(c *Contender) bool {
+	guid := GUID(c.M.Node())
+	return c.Dead || c.Session().Killed() || c.Session().Epoch() != c.M.Epoch() || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
+		return strings.Contains(n.Path, guid) || strings.Contains(n.Data, guid)
+	})
+}
+
+// Check implements [exploration.World].
+func (w *World) Check() {
+	var holders []*Contender
+	for _, c := range w.All {
+		if c.Dead {
+			continue
+		}
+		if c.M.Holding() && !w.Doomed(c) {
+			holders = append(holders, c)
+			if w.Node(session.Join(w.Dir, c.M.Node())) == nil && !w.Lowered(c) && !w.Demanded(c.M.Node()) {
+				zkmodel.Violate("contender %d holds without a node", c.N)
+			}
+		}
+		if w.Under(c.N, func(e any) bool { return reflect.TypeOf(e).Name() == "listParent" }) > 1 {
+			zkmodel.Violate("contender %d asks for two lists at once", c.N)
+		}
+	}
+	w.Kind.Check(w, holders)
+	if w.Quiet() {
+		w.checkQuiet()
+	}
+}
+
+// checkQuiet holds when nothing will happen unless somebody makes it: everybody is where it
+// should be, nobody waits for nothing, nothing is left behind, and every watch is needed.
+func (w *World) checkQuiet() {
+	sight := w.Sight(w)
+	waits, holds := 0, 0
+	for _, c := range w.All {
+		if c.Ended() {
+			if left := c.Session().Watched(c.N); len(left) > 0 {
+				zkmodel.Violate("contender %d has ended, and watches %v", c.N, left)
+			}
+			continue
+		}
+		node := c.M.Node()
+		n := w.Node(session.Join(w.Dir, node))
+		watched := slices.DeleteFunc(c.Session().Watched(c.N), func(path string) bool { return path == Root && w.Dir != Root })
+		switch {
+		case !c.M.Waiting() && !c.M.Holding():
+			zkmodel.Violate("contender %d is stuck: %v", c.N, c.M)
+		case node == "" || n == nil:
+			zkmodel.Violate("contender %d has no node: %v", c.N, c.M)
+		case c.lowering == wanted:
+			zkmodel.Violate("contender %d has no answer to a downgrade: %v", c.N, c.M)
+		case c.M.Holding() && w.Marked(n.Data) && !c.revoked:
+			zkmodel.Violate("contender %d does not know that it is asked to leave: %v", c.N, c.M)
+		case !c.Session().Watches(c.N, n.Path, session.AspectData):
+			zkmodel.Violate("contender %d does not watch its node: %v", c.N, c.M)
+		case len(watched) > 2 && !c.rule.Announces():
+			zkmodel.Violate("contender %d watches too much: %v", c.N, watched)
+		case c.M.Holding() && !w.claims(c) && len(watched) > 1, c.M.Holding() && w.claims(c) && !slices.Contains(watched, w.Claim(w, node)):
+			zkmodel.Violate("contender %d holds, and watches %v", c.N, watched)
+		case c.M.Waiting() && len(watched) < 2:
+			zkmodel.Violate("contender %d waits, and watches %v", c.N, watched)
+		case c.M.Waiting() && c.rule.Locate(sight, node, GUID(node)).Ahead == 0:
+			zkmodel.Violate("contender %d waits for nobody: %v", c.N, c.M)
+		case c.M.Waiting():
+			waits++
+		default:
+			holds++
+		}
+	}
+	if waits > 0 && holds == 0 {
+		zkmodel.Violate("somebody waits and nobody holds")
+	}
+	for _, n := range w.Nodes() {
+		if n.Owner != 0 && !slices.ContainsFunc(w.All, func(c *Contender) bool { return !c.Ended() && w.belongs(c, n) }) {
+			zkmodel.Violate("%s is a ghost", n.Path)
+		}
+	}
+}
+
+func (w *World) claims(c *Contender) bool { return c.rule.Claims() && w.Claim != nil }
+
+// belongs reports whether a node may stand for a contender. What a late create has left goes
+// when its maker leaves.
+func (w *World) belongs(c *Contender, n zkmodel.Node) bool {
+	own := c.M.Node()
+	late := w.scenario.Faults.Lates > 0 || w.scenario.Faults.Cuts > 0
+	switch {
+	case n.Path == session.Join(w.Dir, own), c.M.Holding() && w.claims(c) && n.Path == w.Claim(w, own) && (n.Data == own || n.Data == ""):
+		return true
+	}
+	dir, name := session.Split(n.Path)
+	return late && dir == w.Dir && GUID(own) != "" && GUID(name) == GUID(own)
+}
+
+// Ended returns what is wrong when nothing can happen any more.
+func (w *World) Ended() error {
+	for _, c := range w.All {
+		if !c.Ended() {
+			return fmt.Errorf("contender %d never ends: %v", c.N, c.M)
+		}
+	}
+	return nil
+}
+
+// Test explores a scenario.
+func Test(t *testing.T, k *Kind, s *Scenario) {
+	t.Helper()
+	exploration.Test(t,
+		func(keyed bool) exploration.World[zkmodel.Action] { return New(k, s, keyed) },
+		max(1, s.Effort),
+		func(w exploration.World[zkmodel.Action]) error { return w.(*World).Ended() })
+}
+
+// Key implements [exploration.World].
+func (w *World) Key() uint64 {
+	w.Woken = nil
+	return zkmodel.Hash(w)
+}

@@ -1,0 +1,98 @@
+package zkmodel
+
+import (
+	"fmt"
+
+	"github.com/zkactors/zkactors/actors"
+)
+
+// A Runner runs a machine and its performer, as package actors does: the inputs wait in its
+// mailbox, and each step performs what the machine asks for.
+type Runner[M actors.Machine[M, In, Do, Ev], In, Do, Ev any] struct {
+	M    M
+	Mail []In
+	Dead bool // its client has crashed
+
+	Hears func(in In) // if not nil, is told of an input before it is in the mailbox
+
+	w    *World
+	n    int
+	s    *Session
+	role actors.Role[M, In, Do, Ev]
+
+	// Told is told every step before anything that it asked for is performed.
+	told func(in In, before M, did actors.Effects[Do, Ev])
+}
+
+// Run has a machine run in the session. Told, if it is not nil, is told every step before what
+// it asks for is performed; what it asks the model for happens as the machine's.
+func Run[M actors.Machine[M, In, Do, Ev], In, Do, Ev any](w *World, s *Session, m M, role actors.Role[M, In, Do, Ev], told func(in In, before M, did actors.Effects[Do, Ev])) *Runner[M, In, Do, Ev] {
+	r := &Runner[M, In, Do, Ev]{M: m, w: w, n: len(w.Actors), s: s, role: role, told: told}
+	w.Actors = append(w.Actors, r)
+	for _, do := range role.Begin {
+		r.perform(do)
+	}
+	return r
+}
+
+// Begin runs f, which asks the model for something, as the actor.
+func (r *Runner[M, In, Do, Ev]) Begin(f func()) {
+	r.w.within(&activity{actor: r.n}, "begin", f)
+	r.w.settle()
+}
+
+// Tell gives the machine an input.
+func (r *Runner[M, In, Do, Ev]) Tell(in In) {
+	if !r.Dead && !r.M.Ended() {
+		if r.Hears != nil {
+			r.Hears(in)
+		}
+		r.Mail = append(r.Mail, in)
+	}
+}
+
+// Session returns the session in which it runs.
+func (r *Runner[M, In, Do, Ev]) Session() *Session { return r.s }
+
+func (r *Runner[M, In, Do, Ev]) session() *Session { return r.s }
+
+func (r *Runner[M, In, Do, Ev]) crash() { r.Dead, r.Mail = true, nil }
+
+// Pending implements [Actor].
+func (r *Runner[M, In, Do, Ev]) Pending() string {
+	if len(r.Mail) == 0 {
+		return ""
+	}
+	return describe(r.Mail[0])
+}
+
+func describe(v any) string { return fmt.Sprintf("%T%v", v, v) }
+
+// Ended implements [Actor].
+func (r *Runner[M, In, Do, Ev]) Ended() bool { return r.Dead || r.M.Ended() }
+
+func (r *Runner[M, In, Do, Ev]) String() string { return fmt.Sprint(r.M) }
+
+// Step implements [Actor].
+func (r *Runner[M, In, Do, Ev]) Step() {
+	in := r.Mail[0]
+	r.Mail = r.Mail[1:]
+	before := r.M
+	m, did := before.Step(in)
+	if r.M = m; m.Ended() {
+		r.Mail = nil
+	}
+	if r.told != nil {
+		r.told(in, before, did)
+	}
+	if r.role.Observe != nil {
+		r.role.Observe(m, did.Emit)
+	}
+	for _, do := range did.Do {
+		r.perform(do)
+	}
+}
+
+func (r *Runner[M, In, Do, Ev]) perform(do Do) {
+	r.w.within(&activity{actor: r.n, of: do}, do, func() { r.role.Perform(do, r.Tell) })
+}

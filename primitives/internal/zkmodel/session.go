@@ -1,0 +1,507 @@
+package zkmodel
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// pause is between two tries of what a server refuses.
+const pause = 20 * time.Millisecond
+
+// Timeout is that of all sessions.
+const Timeout = 10 * time.Second
+
+type linkState int8
+
+const (
+	up   linkState = iota
+	cut            // and the client does not know
+	down           // and it does
+)
+
+// A Session is one client.
+type Session struct {
+	w     *World
+	n     int
+	state linkState
+	epoch int // 0 between two sessions
+	count int // of epochs
+	id    int64
+
+	killed  bool // the server has expired it, and the client does not know
+	closed  bool
+	crashed bool
+
+	out  []*request // sent, or to be sent at once
+	lost []*request // executed, and the reply lost
+	held []*request // to be sent after the reconnect
+
+	entries []*entry
+	tells   []*subscriber
+	warm    map[string]bool
+	locals  map[any]any
+
+	lagging bool // its server does not follow
+	stale   tree // what that shows then
+	missed  []txn
+}
+
+type subscriber struct {
+	tell func(session.Event) <-chan struct{}
+	act  *activity
+}
+
+// ID returns that of the present session on the server; 0 between two.
+func (s *Session) ID() int64 { return s.id }
+
+// Epoch returns the present epoch; 0 between two, and for good when it is closed.
+func (s *Session) Epoch() int { return s.epoch }
+
+// Idle reports whether it is connected, with nothing under way.
+func (s *Session) Idle() bool {
+	return s.crashed || s.closed || s.epoch != 0 && s.state == up && !s.lagging && len(s.out)+len(s.held) == 0
+}
+
+// Sees reports whether its server shows a node.
+func (s *Session) Sees(path string) bool {
+	_, ok := s.view().index(path)
+	return ok
+}
+
+// Killed reports whether the server has expired it, and the client does not know.
+func (s *Session) Killed() bool { return s.killed }
+
+// Crashed reports whether its client has.
+func (s *Session) Crashed() bool { return s.crashed }
+
+func (s *Session) view() tree {
+	if s.lagging {
+		return s.stale
+	}
+	return s.w.tree
+}
+
+// --- client.Session
+
+// Async implements [client.Session].
+func (s *Session) Async(epoch int) client.Async { return requests{s, epoch} }
+
+// Subscribe implements [client.Session].
+func (s *Session) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	sub := &subscriber{tell, s.w.now}
+	s.tells = append(s.tells, sub)
+	if s.epoch > 0 {
+		s.w.later(func() { s.w.within(sub.act, "connected", func() { sub.tell(s.connected()) }) })
+	}
+	return func() { s.tells = slices.DeleteFunc(s.tells, func(o *subscriber) bool { return o == sub }) }
+}
+
+// Local implements [client.Session].
+func (s *Session) Local(key any, create func() any) any {
+	if v, ok := s.locals[key]; ok {
+		return v
+	}
+	if s.locals == nil {
+		s.locals = map[any]any{}
+	}
+	s.locals[key] = create()
+	return s.locals[key]
+}
+
+// Warm implements [client.Session].
+func (s *Session) Warm(path string) bool { return s.warm[path] }
+
+// SetWarm implements [client.Session].
+func (s *Session) SetWarm(path string, warm bool) {
+	if s.warm == nil {
+		s.warm = map[string]bool{}
+	}
+	if s.warm[path] = true; !warm {
+		delete(s.warm, path)
+	}
+}
+
+// Fits implements [client.Session].
+func (*Session) Fits(...session.Op) error { return nil }
+
+// Rely implements [client.Session].
+func (*Session) Rely() (release func()) { return func() {} }
+
+// Logger implements [client.Session].
+func (*Session) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Observer implements [client.Session].
+func (*Session) Observer() session.Observer { return session.NopObserver{} }
+
+// Age implements [client.Session].
+func (s *Session) Age() time.Duration { return s.w.clock }
+
+// Deadline implements [client.Session].
+func (s *Session) Deadline(after time.Duration) time.Time {
+	return time.Unix(0, 0).Add(s.w.clock + after)
+}
+
+// --- requests
+
+type kind int8
+
+const (
+	readData kind = iota
+	readStat
+	readChildren
+	sync
+	write
+)
+
+// A request is on its way, or to be.
+type request struct {
+	kind   kind
+	path   string // that is read
+	ops    []op   // that are done
+	single bool   // it is no transaction
+	prefix string // of a janitor's list: what it looks for
+	entry  *entry // of a watch that it plants
+	act    *activity
+	answer func(result)
+}
+
+type result struct {
+	err     error
+	zxid    int64
+	data    []byte
+	stat    *session.Stat
+	names   []string
+	results []session.OpResult
+}
+
+type requests struct {
+	s     *Session
+	epoch int
+}
+
+// refusal is why nothing can be asked for.
+func (a requests) refusal() error {
+	switch {
+	case a.s.closed:
+		return session.ErrClosed
+	case a.s.epoch == 0 || a.epoch != 0 && a.epoch != a.s.epoch:
+		return session.ErrExpired
+	}
+	return nil
+}
+
+func (a requests) ask(r *request) {
+	r.act = a.s.w.now
+	if err := a.refusal(); err != nil {
+		a.s.w.later(func() { a.s.w.deliver(r, result{err: err}) })
+		return
+	}
+	a.s.submit(r)
+}
+
+func (s *Session) submit(r *request) {
+	if s.state == down {
+		s.held = append(s.held, r)
+	} else {
+		s.out = append(s.out, r)
+	}
+}
+
+func (a requests) one(o op, answer func(session.OpResult, error)) {
+	a.ask(&request{kind: write, ops: []op{o}, single: true, answer: func(r result) {
+		if r.err != nil {
+			answer(session.OpResult{}, r.err)
+			return
+		}
+		answer(r.results[0], nil)
+	}})
+}
+
+// Create implements [client.Async].
+func (a requests) Create(path string, data []byte, mode session.CreateMode, answer func(node string, err error)) {
+	a.one(op{kind: opCreate, path: path, data: string(data), mode: mode}, func(r session.OpResult, err error) { answer(r.Path, err) })
+}
+
+// Delete implements [client.Async].
+func (a requests) Delete(path string, version int32, answer func(error)) {
+	a.one(op{kind: opDelete, path: path, version: version}, func(_ session.OpResult, err error) { answer(err) })
+}
+
+// Set implements [client.Async].
+func (a requests) Set(path string, data []byte, version int32, answer func(*session.Stat, error)) {
+	a.one(op{kind: opSet, path: path, data: string(data), version: version}, func(r session.OpResult, err error) { answer(r.Stat, err) })
+}
+
+// Multi implements [client.Async].
+func (a requests) Multi(ops []session.Op, answer func([]session.OpResult, error)) {
+	a.ask(&request{kind: write, ops: opsOf(ops), answer: func(r result) { answer(r.results, r.err) }})
+}
+
+// Get implements [client.Async].
+func (a requests) Get(path string, answer func(data []byte, stat *session.Stat, err error)) {
+	a.ask(&request{kind: readData, path: path, answer: func(r result) { answer(r.data, r.stat, r.err) }})
+}
+
+// Exists implements [client.Async].
+func (a requests) Exists(path string, answer func(*session.Stat, error)) {
+	a.ask(&request{kind: readStat, path: path, answer: func(r result) {
+		if is(r.err, session.ErrNoNode) {
+			r.err = nil
+		}
+		answer(r.stat, r.err)
+	}})
+}
+
+// Children implements [client.Async].
+func (a requests) Children(path string, answer func(names []string, stat *session.Stat, err error)) {
+	a.ask(&request{kind: readChildren, path: path, answer: func(r result) { answer(r.names, r.stat, r.err) }})
+}
+
+// Sync implements [client.Async].
+func (a requests) Sync(path string, answer func(error)) {
+	a.ask(&request{kind: sync, path: path, answer: func(r result) { answer(r.err) }})
+}
+
+// EnsurePath implements [client.Async].
+func (a requests) EnsurePath(path string, answer func(made bool, err error)) {
+	a.Create(path, nil, session.Container, func(_ string, err error) {
+		switch {
+		case err == nil:
+			answer(true, nil)
+		case is(err, session.ErrNodeExists):
+			answer(false, nil)
+		case is(err, session.ErrNoNode):
+			dir, _ := session.Split(path)
+			a.EnsurePath(dir, func(_ bool, err error) {
+				if err != nil {
+					answer(false, err)
+					return
+				}
+				a.EnsurePath(path, answer)
+			})
+		case is(err, session.ErrDisconnected):
+			a.EnsurePath(path, answer)
+		default:
+			answer(false, err)
+		}
+	})
+}
+
+func (a requests) over(err error) bool {
+	return is(err, session.ErrClosed) || a.epoch != 0 && is(err, session.ErrExpired) && !is(err, session.ErrDisconnected)
+}
+
+// Withdraw implements [client.Async].
+func (a requests) Withdraw(path string, answer func()) {
+	a.Remove(session.Removal{Path: path}, func(error) { answer() })
+}
+
+// WithdrawAll implements [client.Async].
+func (a requests) WithdrawAll(dir, prefix string, answer func()) {
+	a.Remove(session.Removal{Path: dir, Prefix: prefix}, func(error) { answer() })
+}
+
+// After implements [client.Async].
+func (a requests) After(d time.Duration, f func()) (stop func()) { return a.s.After(d, f) }
+
+// After implements [client.Session].
+func (s *Session) After(d time.Duration, f func()) (stop func()) {
+	w := s.w
+	t := &timer{due: w.clock + d, f: f, act: w.now, s: s}
+	w.timers = append(w.timers, t)
+	return func() { w.timers = slices.DeleteFunc(w.timers, func(o *timer) bool { return o == t }) }
+}
+
+// --- what the server and the connection do
+
+// What is said of a node that is gone, and of a write that may have been done.
+var (
+	errNoSuchNode = &session.OpError{Op: "watch", Path: "/", Err: session.ErrNoNode}
+	errUnknown    = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
+)
+
+func is(err error, any ...error) bool {
+	return err != nil && slices.ContainsFunc(any, func(target error) bool { return errors.Is(err, target) })
+}
+
+// serve executes the first request.
+func (s *Session) serve() {
+	r := s.out[0]
+	s.out = s.out[1:]
+	if s.w.Prompt {
+		s.w.lates = slices.DeleteFunc(s.w.lates, func(l late) bool { return l.id == s.id })
+	}
+	switch {
+	case s.state == up:
+		s.w.deliver(r, s.execute(r))
+	case r.kind == write && !s.killed:
+		s.w.transact(r, s.id, s)
+		fallthrough
+	default:
+		s.lost = append(s.lost, r)
+	}
+}
+
+// execute executes a request whose reply arrives.
+func (s *Session) execute(r *request) (res result) {
+	switch r.kind {
+	case write:
+		return s.w.transact(r, s.id, s)
+	case sync:
+		s.catchUp()
+		return result{}
+	case readData, readStat, readChildren:
+	}
+	if r.prefix != "" {
+		s.catchUp() // it had been connected when the creation was asked for
+		s.w.settleLate(s.id, r)
+	}
+	t := s.view()
+	res.zxid = s.w.zxid
+	i, ok := t.index(r.path)
+	if !ok {
+		res.err = session.ErrNoNode
+		return res
+	}
+	res.stat = t.stat(i)
+	switch r.kind { //nolint:exhaustive // the others are above
+	case readData:
+		res.data = []byte(t[i].Data)
+	case readChildren:
+		res.names = t.children(r.path)
+	}
+	return res
+}
+
+// catchUp has the session's server follow, and tell what has changed.
+func (s *Session) catchUp() {
+	for s.lagging {
+		if len(s.missed) == 0 {
+			s.lagging, s.stale = false, nil
+			return
+		}
+		t := s.missed[0]
+		s.stale, s.missed = t.tree, s.missed[1:]
+		s.hear(t.changes)
+	}
+}
+
+// hear is told of a transaction.
+func (s *Session) hear(changes []change) {
+	if s.state != up || s.epoch <= 0 {
+		return
+	}
+	for _, c := range changes {
+		s.notified(c)
+	}
+}
+
+func (s *Session) tell(ev session.Event) {
+	for _, sub := range slices.Clone(s.tells) {
+		s.w.within(sub.act, ev.String(), func() { sub.tell(ev) })
+	}
+}
+
+func (s *Session) connected() session.Connected {
+	return session.Connected{ID: s.id, Epoch: s.epoch, Timeout: Timeout}
+}
+
+func (s *Session) connect() {
+	s.w.ids++
+	s.count++
+	s.epoch, s.id, s.state, s.killed = s.count, s.w.ids, up, false
+	s.tell(s.connected())
+}
+
+// notice is when the client learns that its connection is gone.
+func (s *Session) notice(first bool, fate int) {
+	s.state = down
+	suspended := session.Suspended{Deadline: time.Unix(0, 0).Add(s.w.clock + Timeout)}
+	if first {
+		s.tell(suspended)
+	}
+	lost, out := s.lost, s.out
+	s.lost, s.out = nil, nil
+	for i, r := range slices.Concat(lost, out) {
+		err := session.ErrDisconnected
+		if r.kind == write {
+			sent := i < len(lost)
+			if sent || fate != neverSent {
+				err = errUnknown
+			}
+			if !sent && fate == doneLate && s.w.Left.Lates > 0 && !s.killed {
+				s.w.Left.Lates--
+				s.w.lates = append(s.w.lates, late{s.id, r})
+			}
+		}
+		s.w.deliver(r, result{err: err})
+	}
+	if !first {
+		s.tell(suspended)
+	}
+}
+
+// What becomes of the writes on the way when a connection breaks.
+const (
+	unknownFate = iota // nothing, and nobody knows
+	neverSent          // nothing, and the client knows
+	doneLate
+	fates
+)
+
+func (s *Session) reconnect() {
+	if s.killed {
+		s.finish(false, session.ErrExpired)
+		return
+	}
+	s.state, s.lagging, s.stale, s.missed = up, false, nil, nil
+	s.tell(session.Resumed{})
+	s.restore()
+	plants := func(r *request) bool { return r.entry != nil }
+	if !s.w.Weak {
+		reads := slices.DeleteFunc(slices.Clone(s.held), func(r *request) bool { return !plants(r) })
+		s.out = append(s.out, reads...)
+		s.held = slices.DeleteFunc(s.held, plants)
+	}
+	s.out, s.held = append(s.out, s.held...), nil
+}
+
+// finish ends the session on the side of the client. The server finds out later.
+func (s *Session) finish(first bool, why error) {
+	ev := session.Event(session.Expired{ID: s.id, Epoch: s.epoch})
+	if is(why, session.ErrClosed) {
+		ev = session.Closed{}
+	}
+	s.w.bereave(s)
+	sent, pending, entries := len(s.lost)+len(s.out), slices.Concat(s.lost, s.out, s.held), s.entries
+	s.lost, s.out, s.held, s.entries = nil, nil, nil, nil
+	s.epoch, s.id, s.state = 0, 0, down
+	s.closed = is(why, session.ErrClosed)
+	s.lagging, s.stale, s.missed = false, nil, nil
+	if first {
+		s.tell(ev)
+	}
+	for _, e := range entries {
+		e.armed, e.dead = false, true
+		for _, sub := range e.subs {
+			sub.end(session.Reading{}, why)
+		}
+	}
+	for i, r := range pending {
+		switch {
+		case r.entry != nil:
+		case r.kind == write && i < sent:
+			s.w.deliver(r, result{err: errors.Join(session.ErrUnknownOutcome, why)})
+		default:
+			s.w.deliver(r, result{err: why})
+		}
+	}
+	if !first {
+		s.tell(ev)
+	}
+}

@@ -1,0 +1,544 @@
+package zkmodel
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Faults are how often each may happen.
+type Faults struct {
+	Cuts    int8 // of a connection
+	Lates   int8 // requests that are done after their connection was cut
+	Expires int8 // by the client's clock
+	Kills   int8 // expiries by the server, of which the client hears when it reconnects
+	Closes  int8 // of sessions
+	Crashes int8 // of clients
+	Busy    int8 // requests that are refused
+	Full    int8 // creations of ephemeral nodes that the session refuses
+	Lags    int8 // followers that stop following
+	Strikes int8 // deletions of nodes by an operator
+	Razes   int8 // of the whole tree below [World.Root]
+	Reaps   int8 // of empty containers
+}
+
+// An Action is one thing that happens.
+type Action struct {
+	Kind       string
+	I, Variant int
+	Node       string
+}
+
+func (a Action) String() string {
+	s := fmt.Sprintf("%s %d", a.Kind, a.I)
+	if a.Variant != 0 {
+		s += fmt.Sprintf(" variant %d", a.Variant)
+	}
+	return strings.TrimRight(s+" "+a.Node, " ")
+}
+
+// ErrBusy is what a busy server says.
+var ErrBusy = &session.ServerError{Code: -127}
+
+// An Actor runs in the model. See [Run].
+type Actor interface {
+	// Pending describes the input that it takes next; "" if there is none.
+	Pending() string
+	Step()
+	Ended() bool
+	String() string
+
+	session() *Session
+	crash()
+}
+
+// A World is a server, its sessions, and the actors in them.
+type World struct {
+	Left     Faults
+	Weak     bool                   // see the package
+	Prompt   bool                   // nothing is done late once something later of the session is served
+	Root     string                 // of what operators delete
+	Strikes  func(path string) bool // whether they delete this; nil for all
+	Sessions []*Session
+	Actors   []Actor
+	Struck   []Node                               // what was deleted by operators
+	Deleting func(actor int, owner int64, n Node) // if not nil, is told of what is deleted on request
+	Woken    []int                                // the actors whose watches fired in the last action
+
+	tree   tree
+	zxid   int64
+	ids    int64
+	clock  time.Duration
+	dying  []dying
+	lates  []late
+	timers []*timer
+	shared []any
+	now    *activity
+	soon   []func()
+	keyed  bool // somebody asks for Key
+}
+
+type (
+	// dying is a session that the server has yet to expire.
+	dying struct {
+		id  int64
+		out []*request
+	}
+	late struct {
+		id int64
+		*request
+	}
+	timer struct {
+		due time.Duration
+		f   func()
+		act *activity
+		s   *Session
+	}
+	// An activity is all that follows from one effect of a machine.
+	activity struct {
+		actor int
+		of    any // the effect
+		hash  uint64
+	}
+)
+
+// New returns a world with so many sessions, which are connected, and the nodes.
+func New(faults Faults, sessions int, nodes ...Node) *World {
+	w := &World{Left: faults, zxid: 100, tree: tree{{Path: "/"}}, now: &activity{actor: -1}}
+	for _, n := range nodes {
+		i, _ := w.tree.index(n.Path)
+		w.tree = slices.Insert(w.tree, i, n)
+	}
+	for i := range sessions {
+		s := &Session{w: w, n: i}
+		w.Sessions = append(w.Sessions, s)
+		s.connect()
+	}
+	return w
+}
+
+// Stranger has the server know a session of a client that is not in the model, which ends.
+func (w *World) Stranger(id int64) { w.dying = append(w.dying, dying{id: id}) }
+
+// Keyed has the world keep what [World.Key] needs.
+func (w *World) Keyed() { w.keyed = true }
+
+// Share has [World.Key] depend on what performers keep.
+func (w *World) Share(v any) { w.shared = append(w.shared, v) }
+
+// Node returns a node; nil if there is none.
+func (w *World) Node(path string) *Node {
+	if i, ok := w.tree.index(path); ok {
+		return &w.tree[i]
+	}
+	return nil
+}
+
+// Children returns the names of the children of a node.
+func (w *World) Children(path string) []string { return w.tree.children(path) }
+
+// Nodes returns all nodes.
+func (w *World) Nodes() []Node { return w.tree }
+
+// Violate says what is wrong.
+func Violate(format string, args ...any) {
+	panic(exploration.ViolationError(fmt.Sprintf(format, args...)))
+}
+
+// Quiet reports whether nothing will happen unless somebody makes it.
+func (w *World) Quiet() bool {
+	for _, a := range w.Actors {
+		if a.Pending() != "" {
+			return false
+		}
+	}
+	for _, s := range w.Sessions {
+		if !s.Idle() {
+			return false
+		}
+	}
+	return len(w.dying)+len(w.lates)+len(w.timers) == 0
+}
+
+// --- what can happen
+
+// Actions implements [exploration.World].
+func (w *World) Actions() (normal, faulty []Action) {
+	add := func(kind string, i, variants int) {
+		for v := range variants {
+			normal = append(normal, Action{Kind: kind, I: i, Variant: v})
+		}
+	}
+	fault := func(left int8, ok bool, kind string, i, variants int) {
+		for v := range variants {
+			if left > 0 && ok {
+				faulty = append(faulty, Action{Kind: kind, I: i, Variant: v})
+			}
+		}
+	}
+	for i, a := range w.Actors {
+		if a.Pending() != "" {
+			add("step", i, 1)
+		}
+	}
+	for i, s := range w.Sessions {
+		switch {
+		case s.crashed || s.closed:
+			continue
+		case s.epoch == 0:
+			add("connect", i, 1)
+		case s.state == cut:
+			add("notice", i, 2*s.fates())
+		case s.state == down:
+			add("reconnect", i, 1)
+		}
+		live := s.epoch != 0
+		if s.state != down && len(s.out) > 0 {
+			add("serve", i, 1)
+			fault(w.Left.Busy, s.state == up, "busy", i, 1)
+			fault(w.Left.Full, s.state == up && s.out[0].owns(), "full", i, 1)
+		}
+		if s.lagging {
+			add("follow", i, 1)
+		}
+		fault(w.Left.Cuts, live && s.state == up, "cut", i, 1)
+		fault(w.Left.Expires, live && s.state != up, "expire", i, 2)
+		fault(w.Left.Kills, live && !s.killed, "kill", i, 1)
+		fault(w.Left.Closes, live, "close", i, 2)
+		fault(w.Left.Crashes, live, "crash", i, 1)
+		fault(w.Left.Lags, live && s.state == up && !s.lagging, "lag", i, 1)
+	}
+	for i, d := range w.dying {
+		add("bury", i, 1)
+		if len(d.out) > 0 {
+			add("straggle", i, 1)
+		}
+	}
+	for i := range w.lates {
+		fault(1, true, "late", i, 2)
+	}
+	for i := range w.timers {
+		add("timer", i, 1)
+	}
+	for _, n := range w.tree {
+		switch below := strings.HasPrefix(n.Path, w.Root+"/"); {
+		case w.Left.Strikes > 0 && below && (w.Strikes == nil || w.Strikes(n.Path)):
+			faulty = append(faulty, Action{Kind: "strike", Node: n.Path})
+		case w.Left.Reaps > 0 && n.Container && (below || n.Path == w.Root) && len(w.tree.children(n.Path)) == 0:
+			faulty = append(faulty, Action{Kind: "reap", Node: n.Path})
+		}
+	}
+	fault(w.Left.Razes, w.Node(w.Root) != nil, "raze", 0, 1)
+	return normal, faulty
+}
+
+// fates returns how many there may be of the writes on the way.
+func (s *Session) fates() int {
+	switch {
+	case !slices.ContainsFunc(s.out, func(r *request) bool { return r.kind == write }):
+		return 1
+	case s.w.Left.Lates > 0:
+		return fates
+	}
+	return doneLate
+}
+
+// Apply implements [exploration.World].
+func (w *World) Apply(a Action) {
+	w.Woken = nil
+	switch a.Kind {
+	case "step":
+		w.Actors[a.I].Step()
+	case "serve":
+		w.Sessions[a.I].serve()
+	case "busy":
+		w.Left.Busy--
+		w.refuse(w.Sessions[a.I], ErrBusy)
+	case "full":
+		w.Left.Full--
+		w.refuse(w.Sessions[a.I], session.ErrSessionFull)
+	case "connect":
+		w.Sessions[a.I].connect()
+	case "cut":
+		w.Left.Cuts--
+		w.Sessions[a.I].state = cut
+	case "notice":
+		w.Sessions[a.I].notice(a.Variant%2 == 1, a.Variant/2)
+	case "reconnect":
+		w.Sessions[a.I].reconnect()
+	case "expire":
+		w.Left.Expires--
+		w.Sessions[a.I].finish(a.Variant == 1, session.ErrExpired)
+	case "kill":
+		w.Left.Kills--
+		s := w.Sessions[a.I]
+		if s.killed = true; s.state == up {
+			w.bury(s.id) // and it is told what it has watched
+			s.state = cut
+		} else {
+			w.bury(s.id)
+		}
+	case "close":
+		w.Left.Closes--
+		w.Sessions[a.I].finish(a.Variant == 1, session.ErrClosed)
+	case "crash":
+		w.Left.Crashes--
+		w.crash(w.Sessions[a.I])
+	case "lag":
+		w.Left.Lags--
+		s := w.Sessions[a.I]
+		s.lagging, s.stale = true, w.tree
+	case "follow":
+		w.Sessions[a.I].catchUp()
+	case "bury":
+		id := w.dying[a.I].id
+		w.dying = slices.Delete(w.dying, a.I, a.I+1)
+		w.bury(id)
+	case "straggle":
+		d := &w.dying[a.I]
+		r := d.out[0]
+		d.out = d.out[1:]
+		w.transact(r, d.id, nil)
+	case "late":
+		l := w.lates[a.I]
+		w.lates = slices.Delete(w.lates, a.I, a.I+1)
+		if a.Variant == 0 {
+			w.transact(l.request, l.id, nil)
+		}
+	case "timer":
+		t := w.timers[a.I]
+		w.timers = slices.Delete(w.timers, a.I, a.I+1)
+		w.clock = max(w.clock, t.due)
+		w.within(t.act, "timer", t.f)
+	case "strike":
+		w.Left.Strikes--
+		w.remove(a.Node)
+	case "reap":
+		w.Left.Reaps--
+		w.Operate(func(t *txn) { _ = t.delete(a.Node, session.AnyVersion) })
+	case "raze":
+		w.Left.Razes--
+		w.remove(w.Root)
+	default:
+		panic("unknown action " + a.Kind)
+	}
+	w.settle()
+}
+
+// refuse answers the first request of a session with an error.
+func (w *World) refuse(s *Session, why error) {
+	r := s.out[0]
+	s.out = s.out[1:]
+	w.deliver(r, result{err: why})
+}
+
+// owns reports whether the request creates an ephemeral node.
+func (r *request) owns() bool {
+	return slices.ContainsFunc(r.ops, func(o op) bool { return o.kind == opCreate && o.mode.IsEphemeral() })
+}
+
+// settle does what goes on at once.
+func (w *World) settle() {
+	for len(w.soon) > 0 {
+		f := w.soon[0]
+		w.soon = w.soon[1:]
+		f()
+	}
+}
+
+// later does something when the callback that runs has returned.
+func (w *World) later(f func()) { w.soon = append(w.soon, f) }
+
+func (w *World) crash(s *Session) {
+	w.bereave(s)
+	s.crashed, s.epoch, s.id, s.state = true, 0, 0, down
+	s.out, s.lost, s.held, s.entries, s.tells, s.missed = nil, nil, nil, nil, nil, nil
+	w.timers = slices.DeleteFunc(w.timers, func(t *timer) bool { return t.s == s })
+	for _, a := range w.Actors {
+		if a.session() == s {
+			a.crash()
+		}
+	}
+}
+
+// bereave leaves a session to the server.
+func (w *World) bereave(s *Session) {
+	w.lates = slices.DeleteFunc(w.lates, func(l late) bool { return l.id == s.id })
+	if s.epoch != 0 && !s.killed {
+		writes := slices.DeleteFunc(slices.Clone(s.out), func(r *request) bool { return r.kind != write })
+		w.dying = append(w.dying, dying{s.id, writes})
+	}
+}
+
+// settleLate drops what was to be done late, and is looked for.
+func (w *World) settleLate(id int64, looks *request) {
+	w.lates = slices.DeleteFunc(w.lates, func(l late) bool {
+		return l.id == id && slices.ContainsFunc(l.ops, func(o op) bool {
+			dir, name := session.Split(o.path)
+			return o.kind == opCreate && dir == looks.path && strings.HasPrefix(name, looks.prefix)
+		})
+	})
+}
+
+// --- the server
+
+// Operate changes the tree, as somebody who is not in the model.
+func (w *World) Operate(f func(t *txn)) {
+	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1}
+	f(t)
+	w.commit(t)
+}
+
+// SetData writes to a node, as somebody who is not in the model.
+func (w *World) SetData(path, data string) {
+	w.Operate(func(t *txn) { _, _ = t.set(path, []byte(data), session.AnyVersion) })
+	w.settle()
+}
+
+// remove deletes a node with all that is below it, one by one from below.
+func (w *World) remove(path string) {
+	for _, name := range w.Children(path) {
+		w.remove(session.Join(path, name))
+	}
+	if n := w.Node(path); n != nil {
+		w.Struck = append(w.Struck, *n)
+	}
+	w.Operate(func(t *txn) { _ = t.delete(path, session.AnyVersion) })
+}
+
+// bury ends a session on the server.
+func (w *World) bury(id int64) {
+	w.Operate(func(t *txn) {
+		for _, n := range slices.Clone(t.tree) {
+			if n.Owner == id {
+				_ = t.delete(n.Path, session.AnyVersion)
+			}
+		}
+	})
+}
+
+// transact does what a request asks for. The session whose server does it hears first what
+// it has missed.
+func (w *World) transact(r *request, owner int64, by *Session) (res result) {
+	if by != nil && by.state == up {
+		by.catchUp()
+	}
+	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1, owner: owner}
+	var gone []Node
+	for i, o := range r.ops {
+		if at, ok := t.index(o.path); ok && o.kind == opDelete {
+			gone = append(gone, t.tree[at])
+		}
+		done := t.do(o)
+		if res.results = append(res.results, done); done.Err != nil {
+			name := "multi"
+			if r.single {
+				name = [...]string{"", "check", "create", "set", "delete"}[o.kind]
+			}
+			res.err = &session.OpError{Op: name, Path: o.path, Err: done.Err}
+			for j := range res.results[:i] {
+				res.results[j] = session.OpResult{}
+			}
+			res.results = append(res.results, make([]session.OpResult, len(r.ops)-i-1)...)
+			return res
+		}
+	}
+	if w.Deleting != nil {
+		for _, n := range gone {
+			w.Deleting(r.act.actor, owner, n)
+		}
+	}
+	w.commit(t)
+	res.zxid = w.zxid
+	return res
+}
+
+func (w *World) commit(t *txn) {
+	w.tree, w.zxid = t.tree, t.zxid
+	for _, s := range w.Sessions {
+		if s.lagging {
+			s.missed = append(s.missed, *t)
+			continue
+		}
+		s.hear(t.changes)
+	}
+}
+
+// --- what clients are told
+
+// Describe implements [exploration.World].
+func (w *World) Describe(a Action) string {
+	s := a.String()
+	switch a.Kind {
+	case "step":
+		s += ": " + w.Actors[a.I].Pending() + "\n\tof " + w.Actors[a.I].String()
+	case "serve", "busy", "full":
+		s += ": " + w.Sessions[a.I].out[0].String()
+	case "timer":
+		s += fmt.Sprintf(": at %v, of %d", w.timers[a.I].due, w.timers[a.I].act.actor)
+	case "late":
+		s += ": " + w.lates[a.I].String()
+	}
+	return s
+}
+
+func (r *request) String() string {
+	if r.kind == write {
+		return fmt.Sprintf("%v for %d", r.ops, r.act.actor)
+	}
+	watches := ""
+	if r.entry != nil {
+		watches = " and watch"
+	}
+	return fmt.Sprintf("%s%s %s for %d", [...]string{"read", "stat", "list", "sync"}[r.kind], watches, r.path, r.act.actor)
+}
+
+func (o op) String() string {
+	kind := [...]string{"", "check", "create", "set", "delete"}[o.kind]
+	switch o.kind {
+	case opCreate:
+		return fmt.Sprintf("%s %s %q mode %d", kind, o.path, o.data, o.mode)
+	case opSet:
+		return fmt.Sprintf("%s %s %q at %d", kind, o.path, o.data, o.version)
+	}
+	return fmt.Sprintf("%s %s at %d", kind, o.path, o.version)
+}
+
+// Under reports how often an effect of which it holds is under way at once for the actor: the
+// greatest number of equal ones.
+func (w *World) Under(actor int, holds func(effect any) bool) (most int) {
+	of := map[any]map[*activity]bool{}
+	for _, s := range w.Sessions {
+		for _, r := range slices.Concat(s.out, s.held) {
+			if r.act.actor == actor && r.act.of != nil && holds(r.act.of) {
+				if of[r.act.of] == nil {
+					of[r.act.of] = map[*activity]bool{}
+				}
+				of[r.act.of][r.act] = true
+				most = max(most, len(of[r.act.of]))
+			}
+		}
+	}
+	return most
+}
+
+// deliver answers a request.
+func (w *World) deliver(r *request, res result) {
+	w.within(r.act, res, func() { r.answer(res) })
+}
+
+// within runs a callback as a part of an activity.
+func (w *World) within(act *activity, news any, f func()) {
+	before := w.now
+	w.now = act
+	if w.keyed {
+		act.hash = maphash.Comparable(seed, [2]uint64{act.hash, Hash(news)})
+	}
+	f()
+	w.now = before
+}

@@ -1,0 +1,168 @@
+package semaphore
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/linemodel"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has leases of one semaphore, whose limit changes, meet in the model of ZooKeeper:
+// what runs in production, but for the actor's goroutine.
+
+// A pool is a scenario of a semaphore.
+type pool struct {
+	record line.Record
+	rules  []line.Leases // of each contender, which has a session of its own
+	limits []int         // to which the limit may be set
+	cold   bool          // no session has seen the path
+	linemodel.Scenario
+}
+
+func pools() []pool {
+	unit := func(limit int) line.Leases { return line.Leases{Limit: limit, Weight: 1, Any: true} }
+	l := func(limit, weight int) line.Leases { return line.Leases{Limit: limit, Weight: weight} }
+	five, four, three := []int{0, 1, 2, 3, 4}, []int{0, 1, 2, 3}, []int{0, 1, 2}
+	units := slices.Repeat([]line.Leases{unit(2)}, 4)
+	faults := zkmodel.Faults{Cuts: 1, Expires: 1, Strikes: 1}
+	stormy := zkmodel.Faults{Cuts: 3, Lates: 2, Expires: 1, Strikes: 1}
+	return []pool{
+		{line.Record{Limit: 2, Unit: true}, units, nil, false, linemodel.Scenario{Name: "units", Sessions: four, Faults: faults}},
+		{line.Record{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, limits", Sessions: four, Sets: 3}},
+		{line.Record{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, everything", Sessions: four, Sets: 3, Faults: stormy}},
+		{line.Record{Limit: 2}, []line.Leases{l(2, 2), l(2, 2), l(2, 1)}, nil, false, linemodel.Scenario{Name: "two of two", Sessions: three, Faults: faults}},
+		{line.Record{Limit: 3}, []line.Leases{l(3, 2), l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "weights", Sessions: four, Faults: faults}},
+		{line.Record{Limit: 3}, []line.Leases{l(3, 2), l(3, 1), l(3, 2), l(3, 1)}, []int{1, 2, 3, 4}, false, linemodel.Scenario{Name: "weights, limits", Sessions: four, Sets: 4}},
+		{line.Record{Limit: 3}, []line.Leases{{Any: true, Limit: 1, Weight: 2}, l(3, 1), l(3, 2), l(3, 1)}, []int{1, 2, 3, 4}, false, linemodel.Scenario{Name: "weights, everything", Sessions: four, Sets: 4, Faults: stormy}},
+		{line.Record{Limit: 3, Unit: true}, []line.Leases{l(3, 1), l(3, 3), l(3, 2), l(3, 1)}, nil, true, linemodel.Scenario{Name: "the first weighted one", Sessions: four, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
+		{line.Record{Limit: 3, Unit: true}, []line.Leases{l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "a weighted one that is wrong about the record", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
+		{line.Record{Limit: 2, Unit: true}, []line.Leases{l(2, 1), l(3, 1), {Limit: 1, Any: true, Weight: 1}, l(2, 1)}, []int{2, 3}, false, linemodel.Scenario{Name: "disagreement", Sessions: four, Sets: 2, Faults: zkmodel.Faults{Cuts: 1}}},
+		{line.Record{Limit: 4}, []line.Leases{l(4, 4), l(4, 1), l(4, 2), l(4, 1), l(4, 1)}, nil, false, linemodel.Scenario{Name: "one before many", Sessions: five, Faults: faults}},
+		{line.Record{Limit: 4}, []line.Leases{l(4, 3), l(4, 1), l(4, 1), l(4, 1), l(4, 1)}, []int{3, 4, 5}, false, linemodel.Scenario{Name: "one before many, limits", Sessions: five, Sets: 3, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}}},
+		{line.Record{}, []line.Leases{l(2, 1), l(2, 1), l(2, 2)}, nil, true, linemodel.Scenario{Name: "nothing is there", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
+	}
+}
+
+func (p *pool) kind() *linemodel.Kind {
+	return &linemodel.Kind{
+		Recipe: func(s client.Session, i int) (*line.Recipe, any) {
+			r := &line.Recipe{Name: "semaphore", Path: linemodel.Root, Dir: leasesOf(linemodel.Root), Rule: p.rules[i], Ways: &ways}
+			if !p.cold {
+				s.SetWarm(ways.Warmth(r), true)
+			}
+			return r, nil
+		},
+		Sight: func(w *linemodel.World) line.Sight {
+			s := line.Sight{Names: w.Children(w.Dir)}
+			if root := w.Node(linemodel.Root); root != nil {
+				s.Data = root.Data
+			}
+			return s
+		},
+		Mark:   func(data string) string { return data },
+		Marked: func(string) bool { return false },
+		Sets: func(data string) (all []string) {
+			for _, limit := range p.limits {
+				r, _ := line.ParseRecord(data)
+				r.Limit = limit
+				all = append(all, r.String())
+			}
+			return all
+		},
+		Herd: func(w *linemodel.World, _ string, _ []string) int { return 1 + max(2, p.fitting(w)+1) },
+		Granted: func(*linemodel.World, *linemodel.Contender) {
+		},
+		Check: p.check,
+	}
+}
+
+// fitting returns how many wait and are within the greatest limit that they may have heard of.
+func (p *pool) fitting(w *linemodel.World) (n int) {
+	limit := slices.Max(append(slices.Clone(p.limits), p.record.Limit))
+	sum := 0
+	for _, c := range line.SortLeases(w.Children(w.Dir)) {
+		_, weight, _ := line.ParseLease(c.Name)
+		if sum += weight; sum <= limit && slices.ContainsFunc(w.All, func(o *linemodel.Contender) bool { return o.M.Waiting() && o.M.Node() == c.Name }) {
+			n++
+		}
+	}
+	return n
+}
+
+// check holds in every state: what is held is within the limit that was in force when the last
+// in line was let in.
+func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
+	sum, last, limit := 0, -1, 0
+	for _, c := range holders {
+		sum += p.rules[c.N].Weight
+		name := c.M.Node()
+		if number, _ := strconv.Atoi(name[strings.LastIndex(name, "-")+1:]); number > last {
+			r, err := line.ParseRecord(c.Data)
+			if err != nil {
+				zkmodel.Violate("contender %d was let in without a limit", c.N)
+			}
+			last, limit = number, r.Limit
+		}
+	}
+	if sum > limit {
+		zkmodel.Violate("%d are held of %d", sum, limit)
+	}
+	if w.Quiet() {
+		p.checkMembers(w)
+	}
+}
+
+// checkMembers holds in quiet: only the next in line watches all, and the departure of one that
+// makes room for another wakes that, whatever others do.
+func (p *pool) checkMembers(w *linemodel.World) {
+	waits := map[string]bool{}
+	for _, c := range w.All {
+		if !c.Ended() && c.M.Waiting() {
+			waits[c.M.Node()] = true
+		}
+	}
+	all := line.SortLeases(w.Children(w.Dir))
+	for _, c := range w.All {
+		i := slices.IndexFunc(all, func(o line.Contender) bool { return o.Name == c.M.Node() })
+		if c.Ended() || i <= 0 || !c.M.Waiting() {
+			continue
+		}
+		p.checkWoken(w, c, all[:i])
+		if c.Session().Watches(c.N, w.Dir, session.AspectChildren) && waits[all[i-1].Name] {
+			zkmodel.Violate("contender %d watches all, and is not next: %v", c.N, c.M)
+		}
+	}
+}
+
+// checkWoken holds for a contender that waits in quiet.
+func (p *pool) checkWoken(w *linemodel.World, c *linemodel.Contender, ahead []line.Contender) {
+	r, _ := line.ParseRecord(w.Node(linemodel.Root).Data)
+	sum := p.rules[c.N].Weight
+	for _, o := range ahead {
+		_, weight, _ := line.ParseLease(o.Name)
+		sum += weight
+	}
+	for _, o := range ahead {
+		_, weight, _ := line.ParseLease(o.Name)
+		if sum-weight <= r.Limit && !c.Session().Watches(c.N, w.Dir, session.AspectChildren) && !c.Session().Watches(c.N, session.Join(w.Dir, o.Name), session.AspectData) {
+			zkmodel.Violate("nothing would wake %v when %s leaves", c.M, o.Name)
+		}
+	}
+}
+
+func TestPools(t *testing.T) {
+	for _, p := range pools() {
+		if p.record.Limit > 0 {
+			p.Nodes = []zkmodel.Node{
+				{Path: linemodel.Root, Data: p.record.String(), Czxid: 1}, {Path: leasesOf(linemodel.Root), Czxid: 1, Container: true},
+			}
+		}
+		t.Run(p.Name, func(t *testing.T) { linemodel.Test(t, p.kind(), &p.Scenario) })
+	}
+}

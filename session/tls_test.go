@@ -1,0 +1,111 @@
+package session_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// certified returns a certificate for a host, and who trusts it.
+func certified(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{host},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// TestTLS: the server must have a certificate for the host that is dialled. A session that
+// is cut off or closed does not wait for the other side to end TLS in form.
+func TestTLS(t *testing.T) {
+	const host = "zk.example"
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		certificate, pool := certified(t, host)
+		opts.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			inner, err := srv.DialContext(ctx, network, srv.Addrs()[0])
+			if err != nil {
+				return nil, err
+			}
+			near, far := net.Pipe()
+			outer := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{certificate}})
+			for _, way := range []struct{ to, from net.Conn }{{inner, outer}, {outer, inner}} {
+				go func() {
+					_, _ = io.Copy(way.to, way.from) // until one of them is closed
+					_, _ = inner.Close(), far.Close()
+				}()
+			}
+			return near, nil
+		}
+		opts.TLS = &tls.Config{RootCAs: pool}
+		s := mustOpen(t, []string{host + ":2181"}, opts)
+		for range 3 {
+			if _, err := s.Set(t.Context(), "/", make([]byte, 100_000), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			srv.Disconnect(0)
+			if err := exists(t, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		srv.Freeze(0, zktest.Both)
+		begun := time.Now()
+		s.Close()
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		srv.Thaw(0)
+
+		for name, row := range map[string]struct {
+			server string
+			config *tls.Config
+			why    string
+		}{
+			"another host":        {"other.example:2181", &tls.Config{RootCAs: pool}, host},
+			"an unknown issuer":   {host + ":2181", &tls.Config{RootCAs: x509.NewCertPool()}, "unknown authority"},
+			"a name that is told": {"other.example:2181", &tls.Config{RootCAs: pool, ServerName: host}, ""},
+		} {
+			opts.TLS = row.config
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			s, err := session.Open(ctx, []string{row.server}, opts)
+			cancel()
+			switch {
+			case err == nil:
+				s.Close()
+				if row.why != "" {
+					t.Errorf("%s: a session was opened", name)
+				}
+			case row.why == "", !errors.Is(err, context.DeadlineExceeded), !strings.Contains(err.Error(), row.why), !strings.Contains(err.Error(), row.server):
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
