@@ -80,7 +80,7 @@ type job struct {
 	requests Async
 	errand   *errand
 	done     func(error) // nil for the end of the errand
-	first    *call // set when the first deletion of any node has failed
+	first    *call       // set when the first deletion of any node has failed
 }
 
 // ask makes a request, unless the errand is cancelled.
