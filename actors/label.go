@@ -29,7 +29,7 @@ func labelled(name string) context.Context {
 		if labels.all == nil || len(labels.all) >= most {
 			labels.all = make(map[string]context.Context)
 		}
-		labels.all[name] = ctx
+		labels.all[name] = ctx //nolint:fatcontext // none of them is derived from another
 	}
 	return ctx
 }

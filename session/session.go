@@ -67,8 +67,10 @@ type subscriber struct {
 func (sub *subscriber) cancel() { sub.session.order.putStep((*unsubscribing)(sub)) }
 
 // The steps with which a subscriber begins and ends.
-type subscribing subscriber
-type unsubscribing subscriber
+type (
+	subscribing   subscriber
+	unsubscribing subscriber
+)
 
 func (s *subscribing) run()   { s.session.subscribe((*subscriber)(s)) }
 func (s *unsubscribing) run() { s.session.unsubscribe((*subscriber)(s)) }

@@ -317,19 +317,19 @@ func readingIn(c *call, r *wire.Reply) (Reading, error) {
 // on hearing what becomes of the node.
 func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	s.watches.mu.Lock()
-	var tell func()
+	var n news
 	lasting := isAny(err, ErrNoAuth, ErrTooLarge, ErrExpired, ErrClosed)
 	switch {
 	case e.dead: // nobody waits for it
 	case isNoNode(err):
-		tell = s.missing(e, r.Zxid, probing)
+		n = s.missing(e, r.Zxid, probing)
 	case err == nil && probing: // it is there again
 		e.absent = false
 		s.arm(e)
 	case err == nil:
-		tell = s.found(e, r)
+		n = s.found(e, r)
 	case lasting || e.blames(err) || len(e.subs) == 0:
-		tell = ending(s.drop(e), Reading{}, err)
+		n = news{ended: s.drop(e), why: err}
 	case isAny(err, ErrDisconnected):
 		s.arm(e)
 	default:
@@ -346,9 +346,7 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 		})
 	}
 	s.watches.mu.Unlock()
-	if tell != nil {
-		tell()
-	}
+	n.tell()
 }
 
 // blames reports whether the read of a watch is the reason that it fails.
@@ -359,8 +357,8 @@ func (e *watchEntry) blames(err error) bool {
 	return e.blamed == maxBlamed
 }
 
-// found returns what tells of what a read has found.
-func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
+// found returns what a read has found.
+func (s *Session) found(e *watchEntry, r Reading) news {
 	e.armed, e.absent, e.reading, e.pause, e.blamed = true, false, r, nil, 0
 	if origin := e.origin; origin != nil {
 		e.origin = nil
@@ -370,46 +368,45 @@ func (s *Session) found(e *watchEntry, r Reading) (tell func()) {
 		e.epoch.ephemerals.own(e.key.path, r.Stat.Czxid, nil)
 	}
 	// A node that was deleted, and another created in its place, is gone.
-	tell = s.abandon(e, Reading{Zxid: r.Zxid}, func(sub *Subscription) bool { return sub.told > 0 && sub.told != r.Stat.Czxid })
-	return both(tell, e.settled(s))
+	n := s.abandon(e, Reading{Zxid: r.Zxid}, func(sub *Subscription) bool { return sub.told > 0 && sub.told != r.Stat.Czxid })
+	return s.settled(e, n)
 }
 
-// settled returns what tells everybody what has been read.
-func (e *watchEntry) settled(s *Session) (tell func()) {
+// settled adds to the news what has been read, for everybody.
+func (s *Session) settled(e *watchEntry, n news) news {
 	s.park(e)
-	subs, r := slices.Clone(e.subs), e.reading
-	return func() {
-		for _, sub := range subs {
-			sub.read(r)
-		}
-	}
+	n.subs, n.reading = slices.Clone(e.subs), e.reading
+	return n
 }
 
-// ending returns what tells subscribers for the last time.
-func ending(subs []*Subscription, r Reading, err error) (tell func()) {
-	return func() {
-		for _, sub := range subs {
-			sub.end(r, err)
-		}
-	}
+// news is what subscribers are told when the table is not locked.
+type news struct {
+	ended []*Subscription // are told the last reading, and why
+	last  Reading
+	why   error
+
+	subs    []*Subscription // are told the reading, after that
+	reading Reading
 }
 
-func both(first, then func()) func() {
-	return func() {
-		first()
-		then()
+func (n *news) tell() {
+	for _, sub := range n.ended {
+		sub.end(n.last, n.why)
+	}
+	for _, sub := range n.subs {
+		sub.read(n.reading)
 	}
 }
 
 // missing goes on where there is no node. Only a lasting subscription plants a watch on a
 // node that does not exist.
-func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func()) {
-	tell = s.abandon(e, Reading{Zxid: zxid}, anySubscription)
+func (s *Session) missing(e *watchEntry, zxid int64, watched bool) news {
+	n := s.abandon(e, Reading{Zxid: zxid}, anySubscription)
 	e.pause = nil
 	switch {
 	case watched:
 		e.armed, e.reading = true, Reading{Zxid: zxid}
-		return both(tell, e.settled(s))
+		return s.settled(e, n)
 	case len(e.subs) == 0:
 		s.drop(e)
 	case e.key.kind == watchChildren:
@@ -418,16 +415,16 @@ func (s *Session) missing(e *watchEntry, zxid int64, watched bool) (tell func())
 		e.absent = true
 		s.arm(e)
 	}
-	return tell
+	return n
 }
 
 func anySubscription(*Subscription) bool { return true }
 
 // abandon ends the subscriptions, of those given, that do not last.
-func (s *Session) abandon(e *watchEntry, r Reading, given func(*Subscription) bool) (tell func()) {
+func (s *Session) abandon(e *watchEntry, r Reading, given func(*Subscription) bool) news {
 	var ended, rest []*Subscription
 	if !slices.ContainsFunc(e.subs, func(sub *Subscription) bool { return !sub.lasting && given(sub) }) {
-		return func() {}
+		return news{}
 	}
 	for _, sub := range e.subs {
 		if sub.lasting || !given(sub) {
@@ -437,7 +434,7 @@ func (s *Session) abandon(e *watchEntry, r Reading, given func(*Subscription) bo
 		}
 	}
 	e.subs = rest
-	return ending(ended, r, &OpError{Op: "watch", Path: s.relative(e.key.path), Err: ErrNoNode})
+	return news{ended: ended, last: r, why: &OpError{Op: "watch", Path: s.relative(e.key.path), Err: ErrNoNode}}
 }
 
 // awaitOrigin waits for a node whose children are wanted, on its behalf.
@@ -461,23 +458,21 @@ func (s *Session) awaitOrigin(e *watchEntry) {
 // originTold is called in the session's order, and locks the table.
 func (s *Session) originTold(e *watchEntry, origin *Subscription, r Reading, err error) {
 	s.watches.mu.Lock()
-	var tell func()
+	var n news
 	switch {
 	case e.origin != origin || e.dead: // too late
 	case err != nil:
-		tell = ending(s.drop(e), Reading{}, err)
+		n = news{ended: s.drop(e), why: err}
 	case r.Stat != nil:
 		e.origin = nil
 		s.unfollow(origin)
 		s.arm(e)
 	default:
 		e.armed, e.reading = true, r
-		tell = e.settled(s)
+		n = s.settled(e, n)
 	}
 	s.watches.mu.Unlock()
-	if tell != nil {
-		tell()
-	}
+	n.tell()
 }
 
 // notified acts on a watch that has fired. It is called in the session's order, and
@@ -487,31 +482,29 @@ func (s *Session) notified(e *epoch, ev wire.Event) {
 		return
 	}
 	data, children := watchKey{ev.Path, watchData}, watchKey{ev.Path, watchChildren}
-	var tell []func()
+	var first, then news
 	s.watches.mu.Lock()
 	switch ev.Kind {
 	case wire.EventDeleted:
 		e.ephemerals.disown(ev.Path)
-		tell = append(tell, s.fired(e, data, true), s.fired(e, children, true))
+		first, then = s.fired(e, data, true), s.fired(e, children, true)
 	case wire.EventCreated, wire.EventDataChanged:
-		tell = append(tell, s.fired(e, data, false))
+		first = s.fired(e, data, false)
 	case wire.EventChildrenChanged:
-		tell = append(tell, s.fired(e, children, false))
+		first = s.fired(e, children, false)
 	}
 	s.watches.mu.Unlock()
-	for _, tell := range tell {
-		tell()
-	}
+	first.tell()
+	then.tell()
 }
 
-func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (tell func()) {
-	tell = func() {}
+func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (n news) {
 	e := s.watches.entries[key]
 	if e == nil || e.epoch != epoch || !e.armed || e.origin != nil {
-		return tell // news for nobody, or older than the read under way
+		return n // for nobody, or older than the read under way
 	}
 	if gone && e.reading.Stat != nil {
-		tell = s.abandon(e, Reading{}, anySubscription)
+		n = s.abandon(e, Reading{}, anySubscription)
 	}
 	switch {
 	case len(e.subs) == 0:
@@ -523,7 +516,7 @@ func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (tell func()) {
 		e.absent = gone
 		s.arm(e)
 	}
-	return tell
+	return n
 }
 
 // forgetWatches drops every watch of an epoch, and returns what tells their subscribers. It
@@ -532,7 +525,7 @@ func (s *Session) forgetWatches(epoch *epoch, why error) (tell func()) {
 	t := &s.watches
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []func()
+	var all []news
 	for key, e := range t.entries {
 		if e.epoch != epoch {
 			continue
@@ -540,14 +533,14 @@ func (s *Session) forgetWatches(epoch *epoch, why error) (tell func()) {
 		delete(t.entries, key)
 		e.armed, e.dead, e.origin = false, true, nil // its origin is told as well, and nobody listens
 		if len(e.subs) > 0 {
-			all = append(all, ending(e.subs, Reading{}, &OpError{Op: "watch", Path: s.relative(key.path), Err: why}))
+			all = append(all, news{ended: e.subs, why: &OpError{Op: "watch", Path: s.relative(key.path), Err: why}})
 			e.subs = nil
 		}
 	}
 	t.parked = nil
 	return func() {
-		for _, tell := range all {
-			tell()
+		for i := range all {
+			all[i].tell()
 		}
 	}
 }

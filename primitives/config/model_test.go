@@ -81,7 +81,7 @@ type (
 // newValue returns a value that the model can perform.
 func newValue(at *zkmodel.Session, n int) *Value[string] {
 	v := &Value[string]{client: at, path: valuePath, codec: watch.Text(), opts: (*Options)(nil).withDefaults(valuePath), id: strconv.Itoa(n)}
-	v.owned.Clock = at.After
+	v.owned.Clock = at
 	return v
 }
 

@@ -86,7 +86,7 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		Merge:   merge,
 		Cancel:  cancel,
 	})
-	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor.Ended())
+	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor)
 	return c, nil
 }
 

@@ -79,7 +79,7 @@ func newElectorate(s *campaign, keyed bool) *electorate {
 	for i, n := range s.sessions {
 		at, p := w.Sessions[n], &party{n: i}
 		c := &Candidate{stands: make(chan struct{}), session: at, opts: (*Options)(nil).withDefaults(), place: newPlace(Standard, campaignPath, "")}
-		c.follow, c.owned.Clock = follower{place: c.place, owned: &c.owned}, at.After
+		c.follow, c.owned.Clock = follower{place: c.place, owned: &c.owned}, at
 		recipe := c.place.recipe()
 		c.line = line.NewPerformer(at, recipe)
 		guid := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)

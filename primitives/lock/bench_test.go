@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -109,44 +108,6 @@ func BenchmarkUncontended(b *testing.B) {
 			})
 		})
 	}
-}
-
-// BenchmarkMany is the acquire-and-release of 64 locks at once, in one session.
-func BenchmarkMany(b *testing.B) {
-	const many = 64
-	_, addrs := benchServers(b, 1)
-	paths := make([]string, many)
-	operator := open(b, addrs, nil)
-	for i := range paths {
-		paths[i] = fmt.Sprintf("/many-%d", i)
-		ensure(b, operator, paths[i], nil)
-	}
-	measure := func(b *testing.B, once func(path string) error) {
-		b.Helper()
-		b.ReportAllocs()
-		for b.Loop() {
-			var wg sync.WaitGroup
-			for _, path := range paths {
-				wg.Go(func() {
-					if err := once(path); err != nil {
-						b.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/many, "ns/lock")
-	}
-	b.Run("zkactors", func(b *testing.B) {
-		s := open(b, addrs, nil)
-		measure(b, func(path string) error {
-			return lock.Do(b.Context(), s, path, nil, func(context.Context, int64) error { return nil })
-		})
-	})
-	b.Run("zk.Lock", func(b *testing.B) {
-		conn := connect(b, addrs)
-		measure(b, func(path string) error { return cycle(conn, path) })
-	})
 }
 
 // A contestant takes a lock of its own session, again and again.

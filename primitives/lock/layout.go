@@ -115,9 +115,17 @@ var grammars = [...]*line.Grammar{
 
 // rule returns the rule by which a contender stands in line. In other layouts than ours
 // others may leave in other ways than by one deletion.
-func (l Layout) rule(kind Kind) line.Rule {
-	return line.First{Grammar: grammars[l], Kind: line.Kind(kind), EventGrants: l == Standard}
-}
+func (l Layout) rule(kind Kind) line.Rule { return rules[l][kind] }
+
+// rules are made once.
+var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals // they are constant
+	for l := range all {
+		for kind := range all[l] {
+			all[l][kind] = line.First{Grammar: grammars[l], Kind: line.Kind(kind), EventGrants: Layout(l) == Standard}
+		}
+	}
+	return all
+}()
 
 // weaker returns the name of the reader that a writer becomes by a downgrade.
 func (l Layout) weaker(name string) (reader string, ok bool) {

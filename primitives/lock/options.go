@@ -62,7 +62,7 @@ func validate(s *session.Session, path string, opts Options) error {
 	} else {
 		errs = append(errs, validatePriority(opts)...)
 	}
-	node := session.Join(path, session.GUIDName(session.NewGUID(), longestMark))
+	node := session.Join(path, longestName)
 	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
 	}
@@ -75,8 +75,8 @@ func validate(s *session.Session, path string, opts Options) error {
 	return errors.Join(errs...)
 }
 
-// longestMark stands for the mark in a name that is at least as long as any.
-const longestMark = "p0000-write-"
+// longestName is at least as long as the name of any contender, but for its number.
+const longestName = "_c_00000000-0000-4000-8000-000000000000-p0000-write-"
 
 // validatePriority refuses what is no priority, and priorities where there are none.
 func validatePriority(o Options) (errs []error) {

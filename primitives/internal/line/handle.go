@@ -30,12 +30,12 @@ type Handle[Ev any] struct {
 	manner    *Manner[Ev]
 	actor     *actors.Actor[Input, Ev]
 	begun     time.Duration // since the session's beginning
-
-	done chan struct{} // closed when it is held no more, or never will be
+	room      [2]Ev         // of the actor, see told
 
 	mu       sync.Mutex
 	queued   signal // another was seen ahead
-	acquired signal // it is held, or was
+	decided  signal // it is held, or was, or never will be
+	done     signal // it is held no more, or never will be
 	revoked  signal // somebody asks for it
 	token    int64
 	node     string
@@ -53,12 +53,13 @@ type told[Ev any] struct {
 	Machine
 	tell func(Event) Ev
 	said []Event // in the last step
+	room *[2]Ev  // of the handle, for what is told in one step
 }
 
 func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
 	m, effects := t.Machine.Step(in)
 	t.Machine, t.said = m, effects.Emit
-	out := actors.Effects[Effect, Ev]{Do: effects.Do}
+	out := actors.Effects[Effect, Ev]{Do: effects.Do, Emit: t.room[:0]}
 	for _, ev := range effects.Emit {
 		out.Emit = append(out.Emit, t.tell(ev))
 	}
@@ -68,14 +69,11 @@ func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
-	h := &Handle[Ev]{
-		manner: manner, begun: s.Age(),
-		done: make(chan struct{}),
-	}
+	h := &Handle[Ev]{manner: manner, begun: s.Age()}
 	h.performer.begin(client.Of(s), r)
 	s.Observer().Waiting(r.Name, r.Path)
 	h.actor = actors.Start(
-		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell},
+		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell, room: &h.room},
 		actors.Role[told[Ev], Input, Effect, Ev]{
 			Name:    r.Name,
 			Perform: h.performer.Perform,
@@ -84,7 +82,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 			Merge:   manner.Merge,
 			Cancel:  manner.Cancel,
 		})
-	h.performer.Begin(h.Tell, h.actor.Ended())
+	h.performer.Begin(h.Tell, h.actor)
 	return h
 }
 
@@ -105,20 +103,15 @@ func (h *Handle[Ev]) TryAcquire(ctx context.Context, taken error) error {
 
 func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
 	var err error
-	acquired := h.when(&h.acquired)
 	select {
-	case <-acquired:
-		return nil
+	case <-h.when(&h.decided):
+		if h.Token() != 0 { // it may be lost since: that is for its holder to see
+			return nil
+		}
+		return fmt.Errorf("%s %w", op, h.Err())
 	case <-queued:
 		_ = h.Release(ctx) // it goes on
 		err = taken
-	case <-h.done:
-		select {
-		case <-acquired: // and lost since: that is for its holder to see
-			return nil
-		default:
-			return fmt.Errorf("%s %w", op, h.Err())
-		}
 	case <-ctx.Done():
 		h.Tell(Leave{})
 		err = context.Cause(ctx)
@@ -146,7 +139,7 @@ func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
 
 // Done returns a channel that is closed in the very step in which it is lost, and before
 // a release is sent.
-func (h *Handle[Ev]) Done() <-chan struct{} { return h.done }
+func (h *Handle[Ev]) Done() <-chan struct{} { return h.when(&h.done) }
 
 // Revoked returns a channel that is closed when somebody asks the holder for it.
 func (h *Handle[Ev]) Revoked() <-chan struct{} { return h.when(&h.revoked) }
@@ -259,7 +252,7 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 			}
 		case Acquired:
 			h.token, h.since = ev.Token, now
-			h.acquired.raise()
+			h.decided.raise()
 		case Revoked:
 			h.revoked.raise()
 		case Lost:
@@ -274,7 +267,8 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 	var contexts []*derived
 	if over {
 		h.over = true
-		close(h.done)
+		h.decided.raise()
+		h.done.raise()
 		contexts, h.contexts = h.contexts, nil
 	}
 	held, reason := h.token != 0, h.reason()

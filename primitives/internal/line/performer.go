@@ -78,8 +78,12 @@ var published Ways //nolint:gochecknoglobals // it is constant
 // A Performer performs the effects of a [Machine].
 type Performer struct {
 	*Recipe
+	recipe  Recipe
 	session client.Session
 	owned   owned.Set // watches by their targets, among others
+
+	epoch    int          // of the newest effect
+	requests client.Async // in that epoch; nil at first
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -90,27 +94,36 @@ func NewPerformer(s client.Session, r *Recipe) *Performer {
 }
 
 func (p *Performer) begin(s client.Session, r *Recipe) {
-	if r.Ways == nil {
-		r.Ways = &published
+	p.recipe, p.session, p.owned.Clock = *r, s, s
+	p.Recipe = &p.recipe
+	if p.Ways == nil {
+		p.Ways = &published
 	}
-	p.Recipe, p.session, p.owned.Clock = r, s, s.After
-	r.owned = &p.owned
+	p.Recipe.owned = &p.owned
 }
 
-// Begin has the machine told what becomes of the session, which waits for ended before
-// it ends itself.
-func (p *Performer) Begin(tell func(Input), ended <-chan struct{}) {
+// Begin has the machine told what becomes of the session, which waits for the end of the
+// actor, if it is not nil, before it ends itself.
+func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan struct{} }) {
 	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
-	p.owned.Follow(p.session, func(ev session.Event) {
+	p.owned.Keep(news{}, owned.Func(p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
 		if c, ok := ev.(session.Connected); ok {
 			p.depend(c.Epoch, tell)
 		}
 		tell(heard{ev})
-	}, ended)
+		if _, closed := ev.(session.Closed); closed && actor != nil {
+			return actor.Ended()
+		}
+		return nil
+	})))
 }
 
-// reliance is the key of what [session.Session.Rely] returns.
-type reliance struct{}
+// reliance is the key of what [session.Session.Rely] returns, news that of the subscription to
+// the events of the session.
+type (
+	reliance struct{}
+	news     struct{}
+)
 
 // depend has the machine told of changes of what its rule depends on: before it asks for
 // anything, so that it has heard of whatever happens after what it reads.
@@ -140,7 +153,10 @@ func (p *Performer) End() { p.owned.End() }
 
 // Perform starts one thing that the machine asked for.
 func (p *Performer) Perform(e Effect, tell func(Input)) {
-	requests := p.session.Async(e.of().epoch)
+	if at := e.of().epoch; p.requests == nil || p.epoch != at {
+		p.epoch, p.requests = at, p.session.Async(at)
+	}
+	requests := p.requests
 	switch e := e.(type) {
 	case watchTarget:
 		p.watch(requests, e, tell)

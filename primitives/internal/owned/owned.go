@@ -26,12 +26,17 @@ func (f Func) Cancel() { f() }
 // use; its methods must not be called with locks held that the things take.
 type Set struct {
 	// Clock, if not nil, is asked for timers instead of [actors.After].
-	Clock func(d time.Duration, f func()) (stop func())
+	Clock Clock
 
 	mu    sync.Mutex
 	items []item
 	over  bool          // set by End. While set, nothing is kept.
 	pause time.Duration // after the last answer, see [Set.Answer]
+}
+
+// A Clock has timers as [actors.After] has.
+type Clock interface {
+	After(d time.Duration, f func()) (stop func())
 }
 
 // usual is for how many things there is room at first.
@@ -114,9 +119,9 @@ func (s *Set) Any(except any, property func(Thing) bool) bool {
 // After calls f when d has passed, unless the set ends first, or another timer with the key
 // is started.
 func (s *Set) After(key any, d time.Duration, f func()) {
-	t, after := new(timer), s.Clock
-	if after == nil {
-		after = actors.After
+	t, after := new(timer), actors.After
+	if s.Clock != nil {
+		after = s.Clock.After
 	}
 	t.stop = after(d, func() {
 		t.fired.Store(true)

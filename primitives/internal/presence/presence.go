@@ -78,7 +78,7 @@ func newMachine(data []byte, config Config) Machine {
 
 func newNode(s client.Session, path string) *Node {
 	n := &Node{session: s, path: path, registry: registryOf(s)}
-	n.owned.Clock = s.After
+	n.owned.Clock = s
 	return n
 }
 
