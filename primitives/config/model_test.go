@@ -50,6 +50,8 @@ type drama struct {
 var dramas = []drama{
 	{name: "there is nothing", handles: 1, writes: 2, others: 1, forgets: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}},
 	{name: "there is a value", handles: 1, exists: true, writes: 2, others: 1, forgets: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}},
+	{name: "a lost reply, and an expiry", handles: 1, exists: true, writes: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
+	{name: "a late request, and an expiry", handles: 1, exists: true, writes: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
 	{name: "calm", handles: 1, writes: 2, forgets: 1},
 	{name: "two handles", handles: 2, exists: true, writes: 1, forgets: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "two handles, and nothing", handles: 2, writes: 1, faults: zkmodel.Faults{Cuts: 1, Crashes: 1}},
