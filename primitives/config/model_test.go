@@ -44,12 +44,17 @@ type drama struct {
 	writes  int  // of each handle
 	others  int8 // writes of an operator
 	forgets int8
+	narrow  bool // the directory of markers exists, operators delete only markers, and handles set, then leave
+	effort  int  // how much more than others it takes; 0 for 1
 	faults  zkmodel.Faults
 }
 
 var dramas = []drama{
 	{name: "there is nothing", handles: 1, writes: 2, others: 1, forgets: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}},
 	{name: "there is a value", handles: 1, exists: true, writes: 2, others: 1, forgets: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}},
+	{name: "a lost reply, and an expiry", handles: 1, exists: true, writes: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
+	{name: "a late request, and an expiry", handles: 1, exists: true, writes: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
+	{name: "a late request, and its marker deleted", handles: 1, exists: true, writes: 1, narrow: true, effort: 30, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Strikes: 1}},
 	{name: "calm", handles: 1, writes: 2, forgets: 1},
 	{name: "two handles", handles: 2, exists: true, writes: 1, forgets: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "two handles, and nothing", handles: 2, writes: 1, faults: zkmodel.Faults{Cuts: 1, Crashes: 1}},
@@ -90,10 +95,16 @@ func newStage(s *drama, keyed bool) *stage {
 	if s.exists {
 		nodes = []zkmodel.Node{{Path: valueRoot, Czxid: 1}, {Path: valuePath, Czxid: 1, Mzxid: 1, Data: "found"}}
 	}
+	if s.narrow {
+		nodes = append(nodes, zkmodel.Node{Path: (*Options)(nil).withDefaults(valuePath).Markers, Czxid: 1})
+	}
 	w := &stage{World: zkmodel.New(s.faults, s.handles, nodes...), s: s, others: s.others, forgets: s.forgets}
 	w.keyed = keyed
-	if w.Root, w.Prompt = valueRoot, true; keyed {
+	if w.Root, w.Prompt = valueRoot, w.prompt; keyed {
 		w.Keyed()
+	}
+	if s.narrow {
+		w.Strikes = func(path string) bool { return w.Node(path).Owner != 0 }
 	}
 	for i := range s.handles {
 		at, p := w.Sessions[i], &writer{n: i, said: make([]verdict, s.writes+1), applied: make([]int, s.writes+1)}
@@ -111,6 +122,18 @@ func newStage(s *drama, keyed bool) *stage {
 	return w
 }
 
+// prompt reports whether a write is not done late once its marker was looked at. The version of
+// the marker protects a write that was not taken back, so long as the marker is the same.
+func (w *stage) prompt(data string) bool {
+	var handle, number int
+	if k, _ := fmt.Sscanf(data, "%d.%d", &handle, &number); k < 2 {
+		return true
+	}
+	said := w.all[handle].said[number]
+	replaced := slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool { return n.Owner != 0 })
+	return said == denied || said != pending && replaced
+}
+
 // Actions implements [exploration.World].
 func (w *stage) Actions() (normal, wishes, faulty []zkmodel.Action) {
 	normal, faulty = w.World.Actions()
@@ -118,11 +141,13 @@ func (w *stage) Actions() (normal, wishes, faulty []zkmodel.Action) {
 		if p.Ended() {
 			continue
 		}
-		if !p.left {
+		if !p.left && (!w.s.narrow || p.said[w.s.writes] != pending) {
 			wishes = append(wishes, zkmodel.Action{Kind: "leave", I: i})
 		}
 		if !p.left && p.asked < w.s.writes {
-			wishes = append(wishes, zkmodel.Action{Kind: "set", I: i}, zkmodel.Action{Kind: "update", I: i})
+			if wishes = append(wishes, zkmodel.Action{Kind: "set", I: i}); !w.s.narrow {
+				wishes = append(wishes, zkmodel.Action{Kind: "update", I: i})
+			}
 		}
 		if w.forgets > 0 && len(p.M.queue) > 0 {
 			wishes = append(wishes, zkmodel.Action{Kind: "forget", I: i})
@@ -358,7 +383,7 @@ func TestOnceOrNotAtAll(t *testing.T) {
 	for i := range dramas {
 		s := &dramas[i]
 		t.Run(s.name, func(t *testing.T) {
-			exploration.Test(t, func(keyed bool) exploration.World[zkmodel.Action] { return newStage(s, keyed) }, 2,
+			exploration.Test(t, func(keyed bool) exploration.World[zkmodel.Action] { return newStage(s, keyed) }, 2*max(1, s.effort),
 				func(w exploration.World[zkmodel.Action]) error {
 					at := w.(*stage)
 					at.steps++

@@ -56,6 +56,7 @@ type (
 		all                   []*party
 		newest                int64 // term
 		hands, resigns, works int8
+		history               *linemodel.History // of a random walk
 	}
 	// A party is a candidate with all that it runs on.
 	party struct {
@@ -73,7 +74,8 @@ func newElectorate(s *campaign, keyed bool) *electorate {
 	}
 	w.Root = campaignPath
 	w.Strikes = func(path string) bool { return strings.HasPrefix(path, session.Join(campaignPath, candidatesNode)+"/") }
-	if keyed {
+	if w.history = linemodel.NewHistory(linemodel.Capacity); keyed {
+		w.history = nil
 		w.Keyed()
 	}
 	for i, n := range s.sessions {
@@ -121,6 +123,7 @@ func (w *electorate) Actions() (normal, wishes, faulty []zkmodel.Action) {
 
 // Apply implements [exploration.World].
 func (w *electorate) Apply(a zkmodel.Action) {
+	w.history.Step()
 	switch a.Kind {
 	case "leave":
 		w.all[a.I].asked = true
@@ -141,6 +144,10 @@ func (w *electorate) Apply(a zkmodel.Action) {
 	default:
 		w.World.Apply(a)
 	}
+	_, r := w.leader()
+	for _, p := range w.all {
+		w.history.Doomed(p.n, p.asked || w.doomed(p) || p.M.term != 0 && r.node != p.M.node)
+	}
 }
 
 func (w *electorate) leader() (n *zkmodel.Node, r record) {
@@ -157,6 +164,16 @@ func (w *electorate) doomed(p *party) bool {
 		guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool { return strings.Contains(n.Path, guid) })
 }
 
+// remember notes in the history that a candidate leads, or leads no more.
+func (w *electorate) remember(p *party, ev Event) {
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others tell nothing of that
+	case Elected:
+		w.history.Enter(p.n, linemodel.Capacity, ev.Term)
+	case Deposed, Left:
+		w.history.Leave(p.n)
+	}
+}
+
 // told follows a step of a machine.
 func (w *electorate) told(p *party, _ machine, did effects) {
 	for _, ev := range did.Emit {
@@ -165,7 +182,7 @@ func (w *electorate) told(p *party, _ machine, did effects) {
 			zkmodel.Violate("candidate %d: %T%v breaks the grammar", p.n, ev, ev)
 		}
 		elected, is := ev.(Elected)
-		if !is || w.doomed(p) {
+		if w.remember(p, ev); !is || w.doomed(p) {
 			continue
 		}
 		if elected.Term <= w.newest {
@@ -250,12 +267,13 @@ func TestCampaigns(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			exploration.Test(t, func(keyed bool) exploration.World[zkmodel.Action] { return newElectorate(s, keyed) }, 1,
 				func(w exploration.World[zkmodel.Action]) error {
-					for _, p := range w.(*electorate).all {
+					at := w.(*electorate)
+					for _, p := range at.all {
 						if !p.Ended() {
 							return fmt.Errorf("candidate %d never ends: %v", p.n, p.M)
 						}
 					}
-					return nil
+					return at.history.Check()
 				})
 		})
 	}

@@ -75,11 +75,25 @@ func (p *pool) kind() *linemodel.Kind {
 			}
 			return all
 		},
-		Herd: func(w *linemodel.World, _ string, _ []string) int { return 1 + max(2, p.fitting(w)+1) },
-		Granted: func(*linemodel.World, *linemodel.Contender) {
-		},
-		Check: p.check,
+		Herd:    func(w *linemodel.World, _ string, _ []string) int { return 1 + max(2, p.fitting(w)+1) },
+		Hold:    p.hold,
+		Granted: func(*linemodel.World, *linemodel.Contender) {},
+		Check:   p.check,
 	}
+}
+
+// hold returns the weight of a contender, and the limit.
+func (p *pool) hold(w *linemodel.World, c *linemodel.Contender) (weight, limit int) {
+	limit = p.rules[0].Limit // which the first to come records
+	if n := w.Node(linemodel.Root); n != nil {
+		if r, err := line.ParseRecord(n.Data); err == nil {
+			limit = r.Limit
+		}
+	}
+	if c != nil {
+		weight = p.rules[c.N].Weight
+	}
+	return weight, limit
 }
 
 // fitting returns how many wait and are within the greatest limit that they may have heard of.

@@ -58,6 +58,10 @@ type Kind struct {
 	// Herd returns how many the deletion of a child of the line may wake.
 	Herd func(w *World, name string, names []string) int
 
+	// Hold returns how much of the limit a contender holds, and the limit; if nil, it
+	// excludes others unless it reads.
+	Hold func(w *World, c *Contender) (weight, limit int)
+
 	// Granted and Check say what is wrong when a contender has just been let in, and in
 	// every state.
 	Granted func(w *World, c *Contender)
@@ -78,6 +82,7 @@ type World struct {
 	marks     int8
 	sets      int8
 	asked     []string // the nodes that were marked
+	history   *History // of a random walk
 }
 
 type phase int8
@@ -110,6 +115,7 @@ type Contender struct {
 	revoked   bool
 	asked     bool // to leave
 	lowering  lowering
+	confirm   func() // notes that it has
 }
 
 // New returns the world in which a scenario begins.
@@ -122,7 +128,8 @@ func New(k *Kind, s *Scenario, keyed bool) *World {
 	if n := w.Node(Root); n != nil {
 		w.Found = n.Data
 	}
-	if keyed {
+	if w.history = NewHistory(w.limit()); keyed {
+		w.history = nil
 		w.Keyed()
 	}
 	for i, n := range s.Sessions {
@@ -213,13 +220,14 @@ func (w *World) Lowered(c *Contender) bool {
 // Apply implements [exploration.World].
 func (w *World) Apply(a zkmodel.Action) {
 	names := w.Children(w.Dir)
+	w.history.Step()
 	switch a.Kind {
 	case "leave":
 		w.All[a.I].asked = true
 		w.All[a.I].Tell(line.Leave{})
 	case "downgrade":
 		w.downgrade--
-		w.All[a.I].lowering = wanted
+		w.All[a.I].lowering, w.All[a.I].confirm = wanted, w.history.Lower(a.I)
 		w.All[a.I].Tell(line.Downgrade{})
 	case "mark":
 		w.marks--
@@ -237,6 +245,7 @@ func (w *World) Apply(a zkmodel.Action) {
 	default:
 		w.World.Apply(a)
 	}
+	w.remember()
 	most, gone := 0, ""
 	for _, name := range names {
 		if w.Node(session.Join(w.Dir, name)) == nil {
@@ -249,6 +258,39 @@ func (w *World) Apply(a zkmodel.Action) {
 	}
 }
 
+// remember notes in the history what has changed.
+func (w *World) remember() {
+	if w.history == nil {
+		return
+	}
+	w.history.Limit(w.limit())
+	for _, c := range w.All {
+		gone := w.Node(session.Join(w.Dir, c.M.Node())) == nil && !w.Lowered(c)
+		w.history.Doomed(c.N, c.asked || gone || w.Doomed(c))
+	}
+}
+
+func (w *World) limit() int {
+	if w.Hold == nil {
+		return Capacity
+	}
+	_, limit := w.Hold(w, nil)
+	return limit
+}
+
+// enters notes in the history that a contender was let in.
+func (w *World) enters(c *Contender) {
+	switch {
+	case w.Hold != nil:
+		weight, _ := w.Hold(w, c)
+		w.history.Enter(c.N, weight, 0)
+	case strings.Contains(c.M.Node(), "read-"):
+		w.history.Enter(c.N, 1, c.Token)
+	default:
+		w.history.Enter(c.N, Capacity, c.Token)
+	}
+}
+
 // told follows a step of a machine.
 func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.Effects) {
 	if data := read(in); data != "" && !before.Holding() {
@@ -258,15 +300,20 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 		c.follow(ev)
 		switch ev := ev.(type) {
 		case line.Acquired:
-			if c.Token = ev.Token; !w.Doomed(c) {
+			c.Token = ev.Token
+			w.enters(c)
+			if !w.Doomed(c) {
 				if w.Node(session.Join(w.Dir, c.M.Node())) == nil {
 					zkmodel.Violate("contender %d holds without a node", c.N)
 				}
 				w.Granted(w, c)
 			}
 		case line.Lost:
+			w.history.Leave(c.N)
 			w.lost(c, before, ev.Err)
-		case line.Waiting, line.Suspended, line.Resumed, line.Revoked, line.Released:
+		case line.Released:
+			w.history.Leave(c.N)
+		case line.Waiting, line.Suspended, line.Resumed, line.Revoked:
 		}
 	}
 	for _, e := range did.Do {
@@ -278,9 +325,12 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 		if c.lowering != wanted {
 			zkmodel.Violate("contender %d answers a downgrade twice: %v", c.N, c.M)
 		}
-		if c.lowering = lowered; failed {
-			c.lowering = refused
-		} else if _, more := c.weaker(c.M.Node()); more && strings.Contains(c.M.Node(), "write-") {
+		if c.lowering = refused; failed {
+			continue
+		}
+		c.lowering = lowered
+		c.confirm()
+		if _, more := c.weaker(c.M.Node()); more && strings.Contains(c.M.Node(), "write-") {
 			zkmodel.Violate("contender %d has not downgraded: %v", c.N, c.M)
 		}
 	}
@@ -487,7 +537,7 @@ func (w *World) Ended() error {
 			return fmt.Errorf("contender %d never ends: %v", c.N, c.M)
 		}
 	}
-	return nil
+	return w.history.Check()
 }
 
 // Test explores a scenario.

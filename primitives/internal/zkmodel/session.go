@@ -333,8 +333,9 @@ func is(err error, any ...error) bool {
 func (s *Session) serve() {
 	r := s.out[0]
 	s.out = s.out[1:]
-	if s.w.Prompt {
-		s.w.lates = slices.DeleteFunc(s.w.lates, func(l late) bool { return l.id == s.id })
+	for i := range s.w.lates {
+		l := &s.w.lates[i]
+		l.overtaken = l.overtaken || s.w.Prompt != nil && l.id == s.id
 	}
 	switch {
 	case s.state == up:
@@ -436,7 +437,7 @@ func (s *Session) notice(first bool, fate int) {
 			}
 			if !sent && fate == doneLate && s.w.Left.Lates > 0 && !s.killed {
 				s.w.Left.Lates--
-				s.w.lates = append(s.w.lates, late{s.id, r})
+				s.w.lates = append(s.w.lates, late{s.id, false, r})
 			}
 		}
 		s.w.deliver(r, result{err: err})

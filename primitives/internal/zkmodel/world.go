@@ -61,7 +61,7 @@ type Actor interface {
 type World struct {
 	Left     Faults
 	Weak     bool                   // see the package
-	Prompt   bool                   // nothing is done late once something later of the session is served
+	Prompt   func(data string) bool // whether what writes this last is not done late once the session was served again; nil for never
 	Root     string                 // of what operators delete
 	Strikes  func(path string) bool // whether they delete this; nil for all
 	Sessions []*Session
@@ -90,7 +90,8 @@ type (
 		out []*request
 	}
 	late struct {
-		id int64
+		id        int64
+		overtaken bool // the session was served since
 		*request
 	}
 	timer struct {
@@ -307,7 +308,7 @@ func (w *World) Apply(a Action) {
 	case "late":
 		l := w.lates[a.I]
 		w.lates = slices.Delete(w.lates, a.I, a.I+1)
-		if a.Variant == 0 {
+		if lapsed := l.overtaken && w.Prompt != nil && w.Prompt(l.ops[len(l.ops)-1].data); a.Variant == 0 && !lapsed {
 			w.transact(l.request, l.id, nil)
 		}
 	case "timer":
