@@ -40,7 +40,7 @@ type Removal struct {
 	Then *Removal
 
 	// Impatient gives up, also what comes then, at the first error that does not pass, the end
-	// of the session included.
+	// of the session included. What passes is repeated for as long as that takes.
 	Impatient bool
 }
 
@@ -58,12 +58,16 @@ func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
 // start is Begin.
 func (r Removal) start(requests Async, answer func(error)) *errand {
 	e := requests.newErrand(answer)
+	e.impatient = r.Impatient
 	r.begin(requests, e, nil)
 	return e
 }
 
 func (r Removal) begin(requests Async, e *errand, done func(error)) {
 	j := &job{Removal: r, requests: requests, errand: e, done: done}
+	e.mu.Lock()
+	j.older, e.newest = e.newest, j
+	e.mu.Unlock()
 	switch {
 	case r.Prefix != "":
 		j.list()
@@ -81,6 +85,10 @@ type job struct {
 	errand   *errand
 	done     func(error) // nil for the end of the errand
 	first    *call       // set when the first deletion of any node has failed
+
+	// Of the errand's mutex.
+	call  *call // the newest of its requests
+	older *job  // of the errand
 }
 
 // ask makes a request, unless the errand is cancelled.
@@ -89,15 +97,15 @@ func (j *job) ask(request func() *call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.cancelled {
-		e.call = request()
+		j.call = request()
 	}
 }
 
 // last returns the newest request. An answer may come before [job.ask] has noted its call.
-func (e *errand) last() *call {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.call
+func (j *job) last() *call {
+	j.errand.mu.Lock()
+	defer j.errand.mu.Unlock()
+	return j.call
 }
 
 // end goes on with what is to be removed afterwards.
@@ -125,21 +133,25 @@ func (j *job) list() {
 				return
 			}
 			left, found := 1, false
-			gone := func(error) {
+			var refused error
+			gone := func(err error) {
+				if refused == nil {
+					refused = err
+				}
 				if left--; left > 0 {
 					return
 				}
-				if found {
+				if found && refused == nil {
 					j.list()
 					return
 				}
-				j.end(nil)
+				j.end(refused)
 			}
 			for _, name := range r.names {
 				if strings.HasPrefix(name, j.Prefix) {
 					left++
 					found = true
-					Removal{Path: Join(j.Path, name)}.begin(j.requests, j.errand, gone)
+					Removal{Path: Join(j.Path, name), Impatient: j.Impatient}.begin(j.requests, j.errand, gone)
 				}
 			}
 			gone(nil)
@@ -238,7 +250,7 @@ func (j *job) delete(version int32) {
 			case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
 				try = func() { j.delete(version) }
 			default:
-				j.first = j.errand.last()
+				j.first = j.last()
 			}
 			j.again(err, try)
 		})
@@ -286,21 +298,25 @@ func (a Async) over(err error) bool {
 type errand struct {
 	answer func(error)
 	ended  bool                        // answer was called
-	until  time.Duration               // by [Session.Age]: answer then, in any case
+	until  time.Duration               // by [Session.Age]: answer then, unless it is impatient
 	pause  *backoff.ExponentialBackOff // nil until it is tried again
 
+	impatient bool // of a removal: the answer ends it
+
 	mu        sync.Mutex
-	call      *call // the newest of a removal
+	newest    *job // of a removal: all are its own, of which those of a prefix go on at once
 	cancelled bool
 }
 
 func (e *errand) cancel() {
 	e.mu.Lock()
-	c := e.call
-	e.cancelled = true
+	newest := e.newest
+	e.newest, e.cancelled = nil, true
 	e.mu.Unlock()
-	if c != nil {
-		c.abandon()
+	for j := newest; j != nil; j = j.older {
+		if c := j.last(); c != nil {
+			c.abandon()
+		}
 	}
 }
 
@@ -326,7 +342,7 @@ func (a Async) later(e *errand, path string, why error, do func()) {
 	switch {
 	case cancelled:
 		return
-	case s.Age() > e.until:
+	case s.Age() > e.until && !e.impatient:
 		e.end(why)
 	}
 	if e.pause == nil {

@@ -344,3 +344,75 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 		})
 	}
 }
+
+// TestRemovalOfMany: what holds of the removal of a node holds of that of all with a prefix: it gives
+// up if it is impatient, and sends nothing more when it was cancelled.
+func TestRemovalOfMany(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		many := session.Removal{Path: "/dir", Prefix: "pre-", Impatient: true}
+		nodes := []string{"/dir/pre-a", "/dir/pre-b", "/dir/pre-c"}
+		for _, node := range append([]string{"/dir"}, nodes...) {
+			if _, err := s.Create(t.Context(), node, nil, session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The answer to the list comes when the session is suspended.
+		turn := make(chan struct{})
+		s.Async(0).Exists("/", func(*session.Stat, error) { <-turn })
+		cancel := many.Begin(s.Async(0), func(err error) { t.Errorf("answered: %v", err) })
+		synctest.Wait()
+		srv.Refuse(true)
+		srv.Disconnect(s.ID())
+		synctest.Wait()
+		close(turn)
+		synctest.Wait()
+		cancel()
+		srv.Refuse(false)
+		for _, node := range nodes {
+			if stat, err := s.Exists(t.Context(), node); err != nil || stat == nil {
+				t.Errorf("%s was deleted: %v", node, err)
+			}
+		}
+		srv.AnswerError(zktest.Match{Op: zktest.OpDelete, Path: nodes[1]}, -102)
+		began := time.Now()
+		if err := removed(s, many); !errors.Is(err, session.ErrNoAuth) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if err := removed(s, many); err != nil {
+			t.Error(err)
+		}
+		if names, _, err := s.Children(t.Context(), "/dir"); err != nil || len(names) > 0 {
+			t.Errorf("%q, %v", names, err)
+		}
+	})
+}
+
+// TestImpatientRemovalOutlastsBusyServers: to be busy is no refusal, however long.
+func TestImpatientRemovalOutlastsBusyServers(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		for range 1000 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, -127)
+		}
+		answer := make(chan error, 1)
+		session.Removal{Path: "/node", Impatient: true}.Begin(s.Async(0), func(err error) { answer <- err })
+		select {
+		case err := <-answer:
+			t.Fatalf("given up: %v", err)
+		case <-time.After(time.Minute):
+		}
+		srv.ClearFaults()
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat != nil {
+			t.Errorf("it stands: %v", err)
+		}
+	})
+}

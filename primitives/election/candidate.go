@@ -287,6 +287,7 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 		case Deposed:
 			observer.Held("election", c.place.path, now-since)
 			observer.Waiting("election", c.place.path)
+			begun = now
 			if !errors.Is(ev.Err, ErrResigned) && !errors.Is(ev.Err, ErrTransferred) {
 				observer.Lost("election", c.place.path, ev.Err)
 			}

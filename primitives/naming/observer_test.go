@@ -89,6 +89,12 @@ func TestObserver(t *testing.T) {
 			pause(3)
 			c.Close()
 		}, []string{"election waits", "election waited 0s", "election held 2s", "election waits", "election waited 0s", "election held 3s", "election waits", "election gave up after 0s"}},
+		"an election in a session that is closed": {func(ctx context.Context, s *session.Session) {
+			_, err := election.Stand(ctx, s, "/e", nil)
+			must(err)
+			pause(2)
+			s.Close()
+		}, []string{"election waits", "election waited 0s", "election held 2s", "election waits", "election lost: deposed: session closed", "election gave up after 0s"}},
 		"a member": {func(ctx context.Context, s *session.Session) {
 			m, err := group.Enroll(ctx, s, "/g", "x", nil, nil)
 			must(err)

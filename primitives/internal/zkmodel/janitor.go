@@ -58,21 +58,25 @@ func (j *job) list() {
 			return
 		}
 		left, found := 1, false
-		gone := func(error) {
+		var refused error
+		gone := func(err error) {
+			if refused == nil {
+				refused = err
+			}
 			if left--; left > 0 {
 				return
 			}
-			if found {
+			if found && refused == nil {
 				j.list()
 				return
 			}
-			j.end(nil)
+			j.end(refused)
 		}
 		for _, name := range r.names {
 			if strings.HasPrefix(name, j.Prefix) {
 				left++
 				found = true
-				j.requests.begin(session.Removal{Path: session.Join(j.Path, name)}, j.cancelled, gone)
+				j.requests.begin(session.Removal{Path: session.Join(j.Path, name), Impatient: j.Impatient}, j.cancelled, gone)
 			}
 		}
 		gone(nil)
