@@ -270,7 +270,7 @@ type machine struct {
 	name    string
 	since   int // the round for which the party came first; 0 before it is known
 	node    int // the round in whose directory it may stand
-	root    int64
+	root    int64 // the Czxid of the record then
 	sure    bool // set when it was seen to stand
 	doubted bool // set when the reply to its creation was lost
 	again   bool // set when the nodes for the request under way are half there
@@ -582,14 +582,10 @@ func (m *turning) advanceGathering() {
 	}
 	if m.node != 0 {
 		switch {
-		case r.czxid != m.root || r.book.Round > m.node:
-			m.rename() // our node is gone with its directory
-			m.advanceGathering()
-			return
 		case r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
 			m.in()
 			return
-		case r.book.Round == m.node:
+		case r.czxid != m.root || r.book.Round >= m.node: // in another record our node is a stranger
 			m.ask(exiting, m.node)
 			m.send()
 			return

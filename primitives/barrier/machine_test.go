@@ -51,7 +51,7 @@ func newWorld(s *scenario, keyed bool) *world {
 			zkmodel.Node{Path: root + "/1/in", Container: true, Czxid: 3, Mzxid: 3, Pzxid: 4})
 	}
 	w := &world{World: zkmodel.New(s.faults, s.handles, nodes...), scenario: s, cancels: s.cancels}
-	w.Root = root
+	w.Root, w.Prompt = root, true // a server refuses what comes late from a session that has moved on
 	w.Strikes = func(path string) bool { return strings.Contains(path, "/in/") }
 	if keyed {
 		w.Keyed()
