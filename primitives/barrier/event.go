@@ -79,13 +79,10 @@ type (
 	// Withdrawn means that Enter ended without a round. Err is nil if its context ended.
 	Withdrawn struct{ Err error }
 
-	// Raised means that the barrier stands.
+	// Raised means that the barrier stands. If it follows another Raised, that barrier was
+	// lifted and this one raised before the session noticed, or the reader.
 	Raised struct {
-		// Token grows with each barrier that is raised at the path.
-		Token int64
-		// Again means that it is not the barrier that was reported last: that was lifted, and
-		// this one raised, before the session noticed.
-		Again bool
+		Token int64 // grows with each barrier that is raised at the path
 	}
 
 	// Released means that no barrier stands.
@@ -123,12 +120,7 @@ func (e Withdrawn) String() string {
 	return fmt.Sprintf("withdrawn: %v", e.Err)
 }
 
-func (e Raised) String() string {
-	if e.Again {
-		return fmt.Sprintf("raised again token=%d", e.Token)
-	}
-	return fmt.Sprintf("raised token=%d", e.Token)
-}
+func (e Raised) String() string { return fmt.Sprintf("raised token=%d", e.Token) }
 
 func (Released) String() string { return "released" }
 
@@ -138,6 +130,9 @@ func (e Closed) String() string {
 	}
 	return fmt.Sprintf("closed: %v", e.Err)
 }
+
+// merge keeps the newest: all of them are levels.
+func merge(_, next Event) (Event, bool) { return next, true }
 
 // mergeDouble merges levels: how many are waited for.
 func mergeDouble(last, next DoubleEvent) (DoubleEvent, bool) {

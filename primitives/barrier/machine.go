@@ -268,12 +268,12 @@ type machine struct {
 	// Our node. Round is 0 while none can stand.
 	entries int // counts names
 	name    string
-	since   int // the round for which the party came first; 0 before it is known
-	node    int // the round in whose directory it may stand
+	since   int   // the round for which the party came first; 0 before it is known
+	node    int   // the round in whose directory it may stand
 	root    int64 // the Czxid of the record then
-	sure    bool // set when it was seen to stand
-	doubted bool // set when the reply to its creation was lost
-	again   bool // set when the nodes for the request under way are half there
+	sure    bool  // set when it was seen to stand
+	doubted bool  // set when the reply to its creation was lost
+	again   bool  // set when the nodes for the request under way are half there
 
 	duty    bool // set while we have to begin the round, if there are enough of us
 	retire  bool // set when Enter is to end without a round

@@ -1,0 +1,46 @@
+package barrier_test
+
+import (
+	"context"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file holds the promised call sites. It need only compile.
+
+var _ = func(ctx context.Context, s *session.Session) error {
+	b, err := barrier.New(s, "/barriers/deploy", nil)
+	err = b.Raise(ctx)
+	err = b.Lift(ctx)
+	err = b.Wait(ctx)
+	for ev := range b.Events() {
+		switch ev := ev.(type) {
+		case barrier.Raised:
+			_ = ev.Token
+		case barrier.Released:
+		case barrier.Closed:
+			_ = ev.Err
+		}
+	}
+
+	d, err := barrier.NewDouble(s, "/barriers/run", 5, nil)
+	err = d.Enter(ctx)
+	err = d.Leave(ctx)
+	for ev := range d.Events() {
+		switch ev := ev.(type) {
+		case barrier.Waiting:
+			_ = ev.Present
+		case barrier.Entered:
+			_, _ = ev.Round, ev.Members
+		case barrier.Leaving:
+			_ = ev.Remaining
+		case barrier.Left:
+			_ = ev.Round
+		case barrier.Lost:
+			_ = ev.Err
+		case barrier.Withdrawn, barrier.Closed:
+		}
+	}
+	return err
+}
