@@ -131,18 +131,14 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return b.explain("wait", context.Cause(ctx))
 	}
-	var after int64
-	if b.opts.Sync {
-		stat, err := b.look(ctx)
-		if err != nil || stat == nil {
-			return b.explain("wait", err)
-		}
-		after = stat.Czxid
+	stat, err := b.look(ctx)
+	if err != nil || stat == nil {
+		return b.explain("wait", err)
 	}
 	var asked actors.Reply[error]
 	outcome, err := actors.Ask(ctx, b.actor, func(reply actors.Reply[error]) viewInput {
 		asked = reply
-		return pass{after, reply}
+		return pass{stat.Czxid, reply}
 	})
 	switch {
 	case err == nil:
@@ -158,10 +154,13 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	return b.explain("wait", err)
 }
 
-// look reads what stands as the leader knows it.
+// look reads what stands now: what is watched may be older than what the session has written.
 func (b *Barrier) look(ctx context.Context) (*session.Stat, error) {
 	for {
-		err := b.session.Sync(ctx, b.path)
+		var err error
+		if b.opts.Sync {
+			err = b.session.Sync(ctx, b.path)
+		}
 		if err == nil {
 			var stat *session.Stat
 			if stat, err = b.session.Exists(ctx, b.path); err == nil {

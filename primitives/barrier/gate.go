@@ -44,8 +44,8 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 		}
 		if err == nil {
 			var results []session.OpResult
-			if results, err = b.session.Multi(ctx, session.CreateOp(b.path, []byte(g.id), session.Ephemeral)); err == nil {
-				g.token = results[0].Stat.Czxid
+			if results, err = b.session.Multi(ctx, g.ops()...); err == nil {
+				g.token = results[1].Stat.Czxid
 				break
 			}
 		}
@@ -78,6 +78,13 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 	}
 	g.watch()
 	return g, nil
+}
+
+// ops creates the node, and writes to it: the reply has its Stat.
+func (g *Gate) ops() []session.Op {
+	return []session.Op{
+		session.CreateOp(g.barrier.path, []byte(g.id), session.Ephemeral), session.SetOp(g.barrier.path, []byte(g.id), 0),
+	}
 }
 
 // look reads whose barrier stands, after a reply may have been lost.

@@ -1,6 +1,7 @@
 package barrier_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -54,12 +55,12 @@ func double(t *testing.T, s *session.Session, parties int, name string) *barrier
 	return d
 }
 
-// doubles returns a handle in each session, named a, b, …
+// doubles returns a handle in each session, named p0, p1, …
 func doubles(t *testing.T, all []*session.Session, parties int) []*barrier.Double {
 	t.Helper()
 	handles := make([]*barrier.Double, len(all))
 	for i, s := range all {
-		handles[i] = double(t, s, parties, string(rune('a'+i)))
+		handles[i] = double(t, s, parties, fmt.Sprintf("p%d", i))
 	}
 	return handles
 }
@@ -79,6 +80,7 @@ func settled(t *testing.T, what string, result <-chan error) error {
 	case err := <-result:
 		return err
 	default:
+		t.Helper()
 		t.Fatalf("%s has not returned", what)
 		return nil
 	}
