@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"errors"
 
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
@@ -11,9 +12,14 @@ import (
 
 var _ = func(ctx context.Context, s *session.Session) error {
 	b, err := barrier.New(s, "/barriers/deploy", nil)
-	err = b.Raise(ctx)
-	err = b.Lift(ctx)
-	err = b.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	err = errors.Join(b.Raise(ctx), b.Lift(ctx), b.Wait(ctx))
+	if err != nil {
+		return err
+	}
 	for ev := range b.Events() {
 		switch ev := ev.(type) {
 		case barrier.Raised:
@@ -25,8 +31,11 @@ var _ = func(ctx context.Context, s *session.Session) error {
 	}
 
 	d, err := barrier.NewDouble(s, "/barriers/run", 5, nil)
-	err = d.Enter(ctx)
-	err = d.Leave(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	err = errors.Join(d.Enter(ctx), d.Leave(ctx))
 	for ev := range d.Events() {
 		switch ev := ev.(type) {
 		case barrier.Waiting:

@@ -368,7 +368,7 @@ func (p *performer) request(e request, tell func(input)) {
 			}
 			reply(in)
 		})
-	default:
+	case idle, opening, entering, starting, retiring, exiting, shutting:
 		ops := p.ops(e)
 		a.Multi(ops, func(results []session.OpResult, err error) {
 			in := answered{err: err}

@@ -143,6 +143,7 @@ func mergeDouble(last, next DoubleEvent) (DoubleEvent, bool) {
 	case Leaving:
 		_, ok := next.(Leaving)
 		return next, ok
+	case Entered, Left, Lost, Withdrawn, Closed:
 	}
 	return nil, false
 }

@@ -55,7 +55,7 @@ func double(t *testing.T, s *session.Session, parties int, name string) *barrier
 	return d
 }
 
-// doubles returns a handle in each session, named p0, p1, …
+// doubles returns a handle in each session, named p0, p1 and so on.
 func doubles(t *testing.T, all []*session.Session, parties int) []*barrier.Double {
 	t.Helper()
 	handles := make([]*barrier.Double, len(all))

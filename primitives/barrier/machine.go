@@ -383,7 +383,7 @@ func (m *turning) enter(reply actors.Reply[error]) {
 			return
 		}
 		fallthrough
-	default:
+	case gathering, inside, closing, ended:
 		m.do(answer{reply, m.refusal(ErrEntered)})
 	}
 }
@@ -437,7 +437,7 @@ func (m *turning) leave(reply actors.Reply[error]) {
 		fallthrough
 	case leaving:
 		m.leavers = append(slices.Clip(m.leavers), reply)
-	default:
+	case resting, gathering, closing, ended:
 		err := m.refusal(ErrNotEntered)
 		if m.why != nil {
 			err = fmt.Errorf("%w: %w", err, m.why)
@@ -452,11 +452,12 @@ func (m *turning) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
 		m.epoch, m.timeout = ev.Epoch, ev.Timeout
-		switch {
-		case m.stage == gathering:
+		switch m.stage {
+		case gathering:
 			m.watch()
-		case m.stage == leaving:
+		case leaving:
 			m.awaitEnd(m.round, true)
+		case resting, inside, closing, ended:
 		}
 	case session.Expired:
 		if ev.Epoch == m.epoch {

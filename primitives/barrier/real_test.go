@@ -38,7 +38,7 @@ func TestRealRounds(t *testing.T) {
 	handles := doubles(t, all, 10)
 	rounds(t, handles, 1000, func(int) {})
 	stop()
-	<-cutter
+	ok(t, <-cutter)
 }
 
 // TestRealBarrier raises and lifts on one server what is waited for on another.

@@ -79,45 +79,55 @@ func (v view) String() string {
 	return fmt.Sprintf("view(epoch=%d known=%v token=%d zxid=%d waiters=%d over=%v)", v.epoch, v.known, v.token, v.zxid, len(v.waiters), v.over)
 }
 
+// A viewing is one step of a view: what it becomes, and what it asks for.
+type viewing struct {
+	view
+	out viewEffects
+}
+
 // Step implements [actors.Machine].
 func (v view) Step(in viewInput) (view, viewEffects) {
-	var out viewEffects
 	if v.over {
-		return v, out
+		return v, viewEffects{}
 	}
+	t := viewing{view: v}
+	t.take(in)
+	return t.view, t.out
+}
+
+func (v *viewing) take(in viewInput) {
 	switch in := in.(type) {
 	case stop:
-		v.end(nil, &out)
+		v.end(nil)
 	case became:
 		switch ev := in.Event.(type) {
 		case session.Connected:
 			v.epoch = ev.Epoch
-			out.Do = append(out.Do, see{v.epoch})
+			v.out.Do = append(v.out.Do, see{v.epoch})
 		case session.Closed:
-			v.end(session.ErrClosed, &out)
+			v.end(session.ErrClosed)
 		case session.Suspended, session.Resumed, session.Expired:
 		}
 	case sighted:
-		v.sighted(in, &out)
+		v.sighted(in)
 	case unsighted:
 		switch {
 		case in.epoch != v.epoch || session.Over(in.err):
 		case session.Passing(in.err):
-			out.Do = append(out.Do, see{v.epoch})
+			v.out.Do = append(v.out.Do, see{v.epoch})
 		default:
-			v.end(in.err, &out)
+			v.end(in.err)
 		}
 	case pass:
 		v.waiters = append(slices.Clip(v.waiters), in)
-		v.release(&out)
+		v.release()
 	case give:
 		v.waiters = slices.DeleteFunc(slices.Clone(v.waiters), func(p pass) bool { return p.reply == in.up })
 	}
-	return v, out
 }
 
 // sighted takes what stands, unless it is older than what was taken before.
-func (v *view) sighted(in sighted, out *viewEffects) {
+func (v *viewing) sighted(in sighted) {
 	if in.epoch != v.epoch || in.zxid != 0 && in.zxid < v.zxid {
 		return
 	}
@@ -127,15 +137,15 @@ func (v *view) sighted(in sighted, out *viewEffects) {
 	switch {
 	case !changed:
 	case v.token == 0:
-		out.Emit = append(out.Emit, Released{})
+		v.out.Emit = append(v.out.Emit, Released{})
 	default:
-		out.Emit = append(out.Emit, Raised{v.token})
+		v.out.Emit = append(v.out.Emit, Raised{v.token})
 	}
-	v.release(out)
+	v.release()
 }
 
 // release answers the waiters if no barrier stands, but for those that know of a newer one.
-func (v *view) release(out *viewEffects) {
+func (v *viewing) release() {
 	if !v.known || v.token != 0 {
 		return
 	}
@@ -145,19 +155,19 @@ func (v *view) release(out *viewEffects) {
 			rest = append(rest, p)
 			continue
 		}
-		out.Do = append(out.Do, settle{p.reply, nil})
+		v.out.Do = append(v.out.Do, settle{p.reply, nil})
 	}
 	v.waiters = rest
 }
 
-func (v *view) end(err error, out *viewEffects) {
+func (v *viewing) end(err error) {
 	why := ErrClosed
 	if err != nil && !errors.Is(err, ErrClosed) {
 		why = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	for _, p := range v.waiters {
-		out.Do = append(out.Do, settle{p.reply, why})
+		v.out.Do = append(v.out.Do, settle{p.reply, why})
 	}
 	v.waiters, v.over, v.err = nil, true, err
-	out.Emit = append(out.Emit, Closed{err})
+	v.out.Emit = append(v.out.Emit, Closed{err})
 }
