@@ -70,4 +70,19 @@
 //
 // A name belongs to one at a time; what became of a request whose reply was lost is found
 // out, or said to be unknown where somebody else has changed the name since.
+//
+// # Barrier
+//
+// Import github.com/zkactors/zkactors/primitives/barrier to have clients wait for each other: at
+// a barrier that any of them raises and lifts, whose events are
+//
+//	(Raised | Released)* Closed
+//
+// and in rounds that begin and end together. The events of a party are
+//
+//	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
+//
+// A round begins once, with a list of members whose nodes all stand at that moment. It does not
+// end while a member has a node, and a crashed member holds nobody up for longer than two
+// session timeouts.
 package primitives

@@ -1,0 +1,93 @@
+// Barrier shows a parallel computation in rounds: four workers heat a rod together. Each
+// computes its quarter from what all had found in the round before, and none begins a round
+// before the others have written theirs.
+//
+// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const (
+	path    = "/zkactors-barrier/rounds"
+	workers = 4
+	rounds  = 20
+	cells   = 3 // of each worker
+)
+
+// A rod has a cell of 100 degrees at its left end, and one of 0 degrees at its right.
+type rod [1 + workers*cells + 1]float64
+
+func main() {
+	servers := flag.String("servers", "", "use these servers instead of one in memory")
+	flag.Parse()
+	if err := run(*servers); err != nil {
+		fmt.Fprintln(os.Stderr, "barrier:", err)
+		os.Exit(1)
+	}
+}
+
+func run(servers string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	addrs := strings.Split(servers, ",")
+	if servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			return err
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	// The rounds take turns: what is written in one is read in the next.
+	var rods [2]rod
+	rods[0][0], rods[1][0] = 100, 100
+	results := make(chan error, workers)
+	for i := range workers {
+		go func() { results <- work(ctx, addrs, i, &rods) }()
+	}
+	var errs []error
+	for range workers {
+		errs = append(errs, <-results)
+	}
+	_, _ = fmt.Fprintf(os.Stdout, "after %d rounds: %.0f\n", rounds, rods[rounds%2])
+	return errors.Join(errs...)
+}
+
+// work is one worker, which would be a process of its own elsewhere.
+func work(ctx context.Context, addrs []string, i int, rods *[2]rod) error {
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	d, err := barrier.NewDouble(s, path, workers, &barrier.DoubleOptions{Name: fmt.Sprint("worker-", i)})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for round := range rounds {
+		if err := d.Enter(ctx); err != nil { // all have read and written the last round
+			return err
+		}
+		from, to := &rods[round%2], &rods[(round+1)%2]
+		for c := 1 + i*cells; c < 1+(i+1)*cells; c++ {
+			to[c] = (from[c-1] + from[c] + from[c+1]) / 3
+		}
+		if err := d.Leave(ctx); err != nil { // all have written this one
+			return err
+		}
+	}
+	return nil
+}

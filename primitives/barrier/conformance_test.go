@@ -1,0 +1,44 @@
+package barrier_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/primitives/internal/conformance"
+	"github.com/zkactors/zkactors/session"
+)
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, conformance.Recipe[barrier.Event]{
+		Open: func(s *session.Session) (conformance.Handle[barrier.Event], error) {
+			return barrier.New(s, path, nil)
+		},
+		Last: func(ev barrier.Event) bool {
+			_, last := ev.(barrier.Closed)
+			return last
+		},
+	})
+}
+
+// TestDoubleConformance runs the suite with parties that wait, and with parties that are inside.
+func TestDoubleConformance(t *testing.T) {
+	for name, parties := range map[string]int{"waiting": 2, "inside": 1} {
+		t.Run(name, func(t *testing.T) {
+			conformance.Run(t, conformance.Recipe[barrier.DoubleEvent]{
+				Open: func(s *session.Session) (conformance.Handle[barrier.DoubleEvent], error) {
+					d, err := barrier.NewDouble(s, path, parties, nil)
+					if err != nil {
+						return nil, err
+					}
+					go func() { _ = d.Enter(context.Background()) }() // Close ends it
+					return d, nil
+				},
+				Last: func(ev barrier.DoubleEvent) bool {
+					_, last := ev.(barrier.Closed)
+					return last
+				},
+			})
+		})
+	}
+}

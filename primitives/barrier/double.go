@@ -1,0 +1,387 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Double is one party of a double barrier: it enters rounds and leaves them. It is safe for
+// concurrent use, and must be closed.
+type Double struct {
+	path  string
+	party *performer
+	actor *actors.Actor[input, DoubleEvent]
+
+	mu  sync.Mutex
+	err error
+}
+
+// NewDouble returns a party of the double barrier at path, which is for so many parties. It
+// makes no request.
+//
+// If opts is nil, the default options are used. The error names what is wrong with the
+// arguments.
+func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions) (*Double, error) {
+	var o DoubleOptions
+	if opts != nil {
+		o = *opts
+	}
+	id := session.NewGUID()
+	if o.Name == "" {
+		o.Name = id
+	}
+	err := validate(s, path)
+	if parties < 1 {
+		err = errors.Join(err, fmt.Errorf("barrier: parties: %w: %d, want at least 1", session.ErrInvalidArgument, parties))
+	}
+	if strings.Contains(o.Name, "/") || session.ValidatePath("/x"+o.Name) != nil {
+		err = errors.Join(err, fmt.Errorf("barrier: DoubleOptions.Name: %w: %q is no name of a node", session.ErrInvalidArgument, o.Name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &Double{path: path, party: &performer{session: client.Of(s), path: path}}
+	if err := d.party.fits(id, o.Name, parties); err != nil {
+		return nil, fmt.Errorf("barrier: parties: %w", err)
+	}
+	d.actor = actors.Start(newMachine(id, o.Name, parties), actors.Role[machine, input, effect, DoubleEvent]{
+		Name:    "double barrier " + path,
+		Perform: d.party.perform,
+		Observe: d.observe,
+		Stop:    closeHandle{},
+		Merge:   mergeDouble,
+	})
+	d.party.begin(func(in input) { _ = d.actor.Tell(in) }, d.actor.Ended()) // an ended machine needs no news
+	return d, nil
+}
+
+// Enter waits until as many parties as the barrier is for have called it, and a round begins that
+// lists this one. If the session expires before, it goes on in the next one.
+//
+// If ctx ends first, Enter withdraws. It returns the cause if the handle is out: no node of
+// it is left. It returns nil if a round that lists it has begun: the handle is in. Which one it is
+// only the server knows, so Enter may then wait until the session's deadline.
+func (d *Double) Enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return d.explain("enter", context.Cause(ctx))
+	}
+	var asked actors.Reply[error]
+	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input {
+		asked = reply
+		return enter{reply}
+	})
+	switch {
+	case err == nil:
+		return d.explain("enter", outcome)
+	case errors.Is(err, actors.ErrEnded):
+		return d.gone("enter")
+	}
+	_, _ = actors.Ask(context.WithoutCancel(ctx), d.actor, func(reply actors.Reply[struct{}]) input {
+		return cancel{asked, reply}
+	})
+	if outcome, settled := asked.Late(); settled && !errors.Is(outcome, errWithdrawn) {
+		err = outcome
+	}
+	return d.explain("enter", err)
+}
+
+// Leave leaves the round, and waits until all its members have left it, or crashed. If ctx
+// ends first, it returns the cause. The handle has left or will leave all the same, and Leave
+// may be called again to wait for the others.
+//
+// Leave does not wait for a member whose session has ended. If the handle itself is in no
+// round, the error wraps [ErrNotEntered].
+func (d *Double) Leave(ctx context.Context) error {
+	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
+	switch {
+	case err == nil:
+		return d.explain("leave", outcome)
+	case errors.Is(err, actors.ErrEnded):
+		return d.gone("leave")
+	}
+	return d.explain("leave", err)
+}
+
+// Events returns the channel of events, which is always the same one:
+//
+//	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
+//
+// [Closed] may cut it short anywhere. Events that nobody has received are merged where
+// they say how many parties are waited for.
+func (d *Double) Events() <-chan DoubleEvent { return d.actor.Events() }
+
+// Done returns a channel that is closed when the handle has ended.
+func (d *Double) Done() <-chan struct{} { return d.actor.Ended() }
+
+// Err returns [session.ErrClosed] if the handle has ended with its session. It returns nil
+// while it has not, and after Close.
+func (d *Double) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// Close deletes the node of the handle if there is one, and waits until it is gone, at most
+// until the session's deadline has passed. It does not wait for other parties. It may be
+// called any number of times.
+func (d *Double) Close() { d.actor.Close() }
+
+func (d *Double) explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("barrier %s: %s: %w", d.path, op, err)
+}
+
+func (d *Double) gone(op string) error {
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("%w: %w", d.explain(op, ErrClosed), err)
+	}
+	return d.explain(op, ErrClosed)
+}
+
+func (d *Double) observe(m machine, _ []DoubleEvent) {
+	d.party.rely(m.relies())
+	if m.Ended() {
+		d.mu.Lock()
+		d.err = m.err
+		d.mu.Unlock()
+		d.party.owned.End()
+	}
+}
+
+// A performer performs the effects of a double barrier.
+type performer struct {
+	session client.Session
+	path    string
+	owned   owned.Set
+	release func() // not nil while the session is relied on; of the actor's goroutine
+}
+
+func (p *performer) begin(tell func(input), ended <-chan struct{}) {
+	p.owned.Follow(p.session, func(ev session.Event) { tell(heard{ev}) }, ended)
+}
+
+// rely has the session's lease hold while others wait for our node to go.
+func (p *performer) rely(wanted bool) {
+	switch {
+	case wanted && p.release == nil:
+		p.release = p.session.Rely()
+	case !wanted && p.release != nil:
+		p.release()
+		p.release = nil
+	}
+}
+
+// Paths.
+
+func (p *performer) dir(round int) string { return session.Join(p.path, strconv.Itoa(round)) }
+func (p *performer) in(round int) string  { return session.Join(p.dir(round), "in") }
+
+func (p *performer) node(round int, name string) string {
+	return session.Join(p.in(round), name)
+}
+
+// The record is text: a first line with the layout, the round and the parties, then a name in
+// each line.
+const layout = "double-barrier-1"
+
+func (b book) encode() []byte {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s %d %d\n", layout, b.Round, b.Parties)
+	for _, name := range b.Members {
+		s.WriteString(name + "\n")
+	}
+	return []byte(s.String())
+}
+
+func decode(data []byte) (b book, err error) {
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	var is string
+	if n, _ := fmt.Sscan(lines[0], &is, &b.Round, &b.Parties); n != 3 || is != layout || b.Round < 0 || b.Parties < 1 {
+		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q", ErrLayout, data)
+	}
+	b.Members = lines[1:]
+	return b, nil
+}
+
+// fits refuses so many parties that a round could not be begun.
+func (p *performer) fits(id, label string, parties int) error {
+	const enough = 1 << 20 // more than any limit of a request allows
+	name := fmt.Sprintf("%010d-%s-%010d-%s", 0, id, 0, label)
+	e := request{step: starting, round: 1 << 30, book: book{1 << 30, parties, slices.Repeat([]string{name}, min(parties, enough/len(name)))}}
+	return p.session.Fits(p.ops(e)...)
+}
+
+// create makes the directories of a round. The server removes a container that is empty only
+// if it has had a child.
+func (p *performer) create(round int) []session.Op {
+	used := session.Join(p.in(round), "used")
+	return []session.Op{
+		session.CreateOp(p.dir(round), nil, session.Container),
+		session.CreateOp(p.in(round), nil, session.Container),
+		session.CreateOp(used, nil, session.Persistent),
+		session.DeleteOp(used, session.AnyVersion),
+	}
+}
+
+// ops returns the transaction of a request.
+func (p *performer) ops(e request) (ops []session.Op) {
+	own := p.node(e.round, e.name)
+	count := session.SetOp(p.in(e.round), nil, session.AnyVersion) // its reply has the number of nodes
+	switch e.step {
+	case opening:
+		ops = append(ops, session.SetOp(p.path, e.book.encode(), e.version))
+		if e.again {
+			ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
+		}
+		ops = append(ops, p.create(e.round)...)
+	case entering:
+		ops = append(ops, session.CheckOp(p.path, e.version), session.CreateOp(own, nil, session.Ephemeral), count)
+	case starting:
+		ops = append(ops, session.SetOp(p.path, e.book.encode(), e.version))
+		if e.round > 1 {
+			last := p.dir(e.round - 1)
+			ops = append(ops, session.CreateOp(last, nil, session.Persistent), session.DeleteOp(last, session.AnyVersion))
+		}
+		for _, name := range e.book.Members {
+			ops = append(ops, session.CheckOp(p.node(e.round, name), session.AnyVersion))
+		}
+		if !e.again {
+			ops = append(ops, p.create(e.round+1)...)
+		}
+	case retiring:
+		ops = append(ops, session.CheckOp(p.path, e.version), session.DeleteOp(own, session.AnyVersion))
+	case exiting:
+		ops = append(ops, session.DeleteOp(own, session.AnyVersion), count)
+	case shutting:
+		if !e.again {
+			ops = append(ops, session.DeleteOp(p.in(e.round), session.AnyVersion))
+		}
+		ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
+	case idle, ensuring, listing, looking:
+	}
+	return ops
+}
+
+// culprit returns which node has failed a request.
+func (p *performer) culprit(e request, path string) culprit {
+	dir, _ := session.Split(path)
+	switch {
+	case path == p.path:
+		return record
+	case e.round > 1 && path == p.dir(e.round-1):
+		return earlier
+	case path == p.dir(e.round) || path == p.in(e.round):
+		return directory
+	case dir == p.in(e.round):
+		return party
+	}
+	return other
+}
+
+// perform starts one thing that the machine asked for.
+func (p *performer) perform(e effect, tell func(input)) {
+	switch e := e.(type) {
+	case follow:
+		p.owned.Keep(follow{}, p.session.Async(e.epoch).Follow(p.path, session.AspectData, true, p.told(e, tell)))
+	case unfollow:
+		p.owned.Cancel(follow{})
+	case guard:
+		p.owned.Keep(guard{}, p.session.Async(e.epoch).Follow(p.node(e.round, e.name), session.AspectData, false, func(_ session.Reading, err error) {
+			if err != nil {
+				tell(lost{e.epoch, e.name, err})
+			}
+		}))
+	case unguard:
+		p.owned.Cancel(guard{})
+	case await:
+		p.owned.Keep(await{}, p.session.Async(e.epoch).Follow(p.dir(e.round), session.AspectData, false, func(_ session.Reading, err error) {
+			if err != nil {
+				tell(over{e.epoch, e.round, err})
+			}
+		}))
+	case unawait:
+		p.owned.Cancel(await{})
+		p.owned.Cancel(wait{})
+	case wait:
+		p.owned.Keep(wait{}, owned.Func(p.session.After(e.long, func() { tell(tick{e.n}) })))
+	case request:
+		p.request(e, tell)
+	case abandon:
+		p.session.Async(e.epoch).Withdraw(p.node(e.round, e.name), func() {})
+	case answer:
+		e.reply.Give(e.err)
+	case confirm:
+		e.reply.Give(struct{}{})
+	}
+}
+
+func (p *performer) told(e follow, tell func(input)) func(session.Reading, error) {
+	return func(r session.Reading, err error) {
+		if err != nil {
+			tell(blind{e.epoch, err})
+			return
+		}
+		in := saw{epoch: e.epoch, zxid: r.Zxid}
+		if r.Stat != nil {
+			in.czxid, in.version, in.fresh = r.Stat.Czxid, r.Stat.Version, len(r.Data) == 0
+			if !in.fresh {
+				in.book, in.bad = decode(r.Data)
+			}
+		}
+		tell(in)
+	}
+}
+
+// request makes a request, and answers once.
+func (p *performer) request(e request, tell func(input)) {
+	a := p.session.Async(e.epoch)
+	reply := func(in answered) {
+		in.turn = e.turn
+		p.owned.Answer(in.err, func() { tell(in) })
+	}
+	switch e.step {
+	case ensuring:
+		a.EnsurePath(p.path, func(_ bool, err error) { reply(answered{err: err}) })
+	case listing:
+		a.Children(p.in(e.round), func(names []string, _ *session.Stat, err error) {
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return labelIn(name) == "" })
+			slices.Sort(names)
+			reply(answered{err: err, names: names})
+		})
+	case looking:
+		a.Exists(p.in(e.round), func(stat *session.Stat, err error) {
+			in := answered{err: err}
+			if stat != nil {
+				in.count = int(stat.NumChildren)
+			}
+			reply(in)
+		})
+	case idle, opening, entering, starting, retiring, exiting, shutting:
+		ops := p.ops(e)
+		a.Multi(ops, func(results []session.OpResult, err error) {
+			in := answered{err: err}
+			for i, r := range results {
+				if r.Err != nil {
+					in.at = p.culprit(e, ops[i].Path())
+					break
+				}
+			}
+			if n := len(results); err == nil && results[n-1].Stat != nil {
+				in.count = int(results[n-1].Stat.NumChildren)
+			}
+			reply(in)
+		})
+	}
+}

@@ -1,0 +1,352 @@
+package barrier_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// rounds has every handle go through so many rounds, and counts who is inside: nobody is alone,
+// and nobody has left while another is inside.
+func rounds(t *testing.T, handles []*barrier.Double, n int, meddle func(round int)) {
+	t.Helper()
+	var inside, entered atomic.Int64
+	var wg sync.WaitGroup
+	for i, d := range handles {
+		wg.Go(func() {
+			for round := range n {
+				if i == 0 {
+					meddle(round)
+				}
+				if err := d.Enter(t.Context()); err != nil {
+					t.Errorf("%d enters round %d: %v", i, round, err)
+					return
+				}
+				inside.Add(1)
+				entered.Add(1)
+				inside.Add(-1)
+				if err := d.Leave(t.Context()); err != nil {
+					t.Errorf("%d leaves round %d: %v", i, round, err)
+					return
+				}
+				if all := entered.Load(); all < int64((round+1)*len(handles)) {
+					t.Errorf("%d has left round %d when %d had entered", i, round, all)
+				}
+				if in := inside.Load(); in != 0 && entered.Load() == int64((round+1)*len(handles)) {
+					t.Errorf("%d has left round %d when %d were inside", i, round, in)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRounds(t *testing.T) {
+	bubble(t, 5, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 5)
+		events := handles[0].Events()
+		rounds(t, handles, 20, func(int) {})
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+		var last barrier.DoubleEvent
+		for _, ev := range drain(events) {
+			last = ev
+		}
+		if last != (barrier.Left{Round: 20}) {
+			t.Errorf("the last event is %v", last)
+		}
+		srv.Reap()
+		srv.Reap()
+		srv.Reap()
+		if left := srv.Paths(); len(left) > 1 {
+			t.Errorf("%q are left", left)
+		}
+	})
+}
+
+// TestRequestsPerRound: linear in the parties, and constant for who leaves.
+func TestRequestsPerRound(t *testing.T) {
+	for _, n := range []int{3, 10, 50} {
+		bubble(t, n, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			handles := doubles(t, s, n)
+			rounds(t, handles, 2, func(int) {})
+			srv.ResetRequests()
+			var calls []<-chan error
+			for _, d := range handles {
+				calls = append(calls, begin(func() error { return d.Enter(t.Context()) }))
+			}
+			for _, call := range calls {
+				ok(t, settled(t, "Enter", call))
+			}
+			entering := srv.Requests()
+			if entering.Total() > 3*n+2 {
+				t.Errorf("%d parties enter with %v", n, entering)
+			}
+			calls = calls[:0]
+			for i, d := range handles {
+				srv.ResetRequests()
+				calls = append(calls, begin(func() error { return d.Leave(t.Context()) }))
+				synctest.Wait()
+				if left := srv.Requests(); left.Total() > 2 {
+					t.Errorf("party %d of %d leaves with %v", i, n, left)
+				}
+			}
+			for _, call := range calls {
+				ok(t, settled(t, "Leave", call))
+			}
+			if all := entering.Total() + 2*n; all > 6*n {
+				t.Errorf("%d requests of %d parties", all, n)
+			}
+			t.Logf("%d parties: %v to enter, at most 2 each to leave", n, entering)
+		})
+	}
+}
+
+// The next round begins with those for whom there was no room, and not before the first is over.
+func TestMoreThanParties(t *testing.T) {
+	bubble(t, 5, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 2)
+		in := make(chan *barrier.Double, len(handles))
+		refused := make(chan error, len(handles))
+		for _, d := range handles {
+			go func() {
+				if err := d.Enter(t.Context()); err != nil {
+					refused <- err
+					return
+				}
+				in <- d
+			}()
+			synctest.Wait()
+		}
+		for range 2 {
+			if len(in) != 2 {
+				t.Fatalf("%d are in", len(in))
+			}
+			one, two := <-in, <-in
+			first := begin(func() error { return one.Leave(t.Context()) })
+			waits(t, "Leave", first)
+			if len(in) > 0 {
+				t.Fatal("the next round begins before this one is over")
+			}
+			ok(t, two.Leave(t.Context()))
+			ok(t, settled(t, "Leave", first))
+		}
+		if left := parties(srv); len(left) != 1 || len(in)+len(refused) > 0 {
+			t.Errorf("%q are left, %d in, %d refused", left, len(in), len(refused))
+		}
+		for _, d := range handles {
+			d.Close()
+		}
+		if err := <-refused; !errors.Is(err, barrier.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
+// A crash before the round makes room; a crash inside does not hold the others for ever.
+func TestCrashes(t *testing.T) {
+	bubble(t, 5, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 3)
+		enter := func(i int) <-chan error {
+			call := begin(func() error { return handles[i].Enter(t.Context()) })
+			synctest.Wait()
+			return call
+		}
+		dead := enter(0)
+		srv.Freeze(s[0].ID(), zktest.Both)
+		srv.Expire(s[0].ID())
+		one := enter(1)
+		two := enter(2)
+		waits(t, "Enter of two", one)
+		three := enter(3)
+		for _, call := range []<-chan error{one, two, three} {
+			ok(t, settled(t, "Enter", call))
+		}
+		waits(t, "Enter of the dead", dead)
+		leaver := begin(func() error { return handles[1].Leave(t.Context()) })
+		waits(t, "Leave", leaver)
+		// Two crash inside, one after the other, and nobody is left to count.
+		for _, i := range []int{2, 3} {
+			srv.Freeze(s[i].ID(), zktest.Both)
+		}
+		pass(30 * time.Second)
+		ok(t, settled(t, "Leave", leaver))
+		for _, i := range []int{2, 3} {
+			if err := handles[i].Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) || !errors.Is(err, session.ErrExpired) {
+				t.Errorf("the crashed %d leaves: %v", i, err)
+			}
+		}
+	})
+}
+
+// Cancelled, Enter is out with nothing left, or in, and says so.
+func TestCancelled(t *testing.T) {
+	for delay := range 40 {
+		bubble(t, 2, zktest.Config{Latency: 10 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			handles := doubles(t, s, 2)
+			ctx, stop := context.WithCancel(t.Context())
+			one := begin(func() error { return handles[0].Enter(ctx) })
+			two := begin(func() error { return handles[1].Enter(t.Context()) })
+			<-time.After(time.Duration(delay)*5*time.Millisecond + time.Millisecond)
+			stop()
+			if delay%2 == 1 {
+				srv.DropReply(zktest.Match{Session: s[0].ID()})
+			}
+			pass(5 * time.Second)
+			switch err := settled(t, "Enter", one); {
+			case err == nil:
+				ok(t, settled(t, "Enter", two))
+				both := begin(func() error { return handles[0].Leave(t.Context()) })
+				ok(t, handles[1].Leave(t.Context()))
+				pass(15 * time.Second)
+				ok(t, settled(t, "Leave", both))
+			case errors.Is(err, context.Canceled):
+				waits(t, "Enter of one alone", two)
+				if left := parties(srv); len(left) != 1 {
+					t.Errorf("%q are left", left)
+				}
+			default:
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Whatever reply or request is lost, whatever session expires: five rounds.
+func TestFaultAtEveryRequest(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Server, zktest.Match){
+		"reply lost":   (*zktest.Server).DropReply,
+		"request lost": (*zktest.Server).DropRequest,
+		"busy":         func(srv *zktest.Server, m zktest.Match) { srv.AnswerError(m, -127) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for skip := range 14 {
+				bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+					fault(srv, zktest.Match{Session: s[0].ID(), Skip: skip})
+					handles := doubles(t, s, 3)
+					rounds(t, handles, 5, func(int) {})
+					if left := parties(srv); len(left) > 0 {
+						t.Errorf("%q are left", left)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestLaggingReplicas has ten parties on replicas that lag, with connections cut all the time.
+func TestLaggingReplicas(t *testing.T) {
+	config := zktest.Config{Replicas: 3, Lag: 70 * time.Millisecond, Latency: 2 * time.Millisecond}
+	bubble(t, 10, config, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		r := rand.New(rand.NewPCG(1, 2))
+		n := 1000
+		if testing.Short() {
+			n = 50
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var cutter sync.WaitGroup
+		cutter.Go(func() {
+			for ctx.Err() == nil {
+				srv.Disconnect(s[r.IntN(len(s))].ID())
+				<-time.After(50 * time.Millisecond)
+			}
+		})
+		rounds(t, doubles(t, s, 10), n, func(int) {})
+		stop()
+		cutter.Wait()
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		synctest.Wait()
+		srv.ResetRequests()
+		for what, err := range map[string]error{
+			"no parties":       second(barrier.NewDouble(s[0], path, 0, nil)),
+			"a million":        second(barrier.NewDouble(s[0], path, 1_000_000, nil)),
+			"a relative path":  second(barrier.NewDouble(s[0], "x", 1, nil)),
+			"the root":         second(barrier.NewDouble(s[0], "/", 1, nil)),
+			"a name with /":    second(barrier.NewDouble(s[0], path, 1, &barrier.DoubleOptions{Name: "a/b"})),
+			"no barrier's":     second(barrier.New(s[0], "", nil)),
+			"no session at it": second(barrier.New(nil, path, nil)),
+		} {
+			if err == nil {
+				t.Errorf("%s: no error", what)
+			}
+			t.Logf("%s: %v", what, err)
+		}
+		if n := srv.Requests().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+
+		one, other := double(t, s[0], 1, "a"), double(t, s[1], 2, "b")
+		if err := one.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
+			t.Errorf("left before it entered: %v", err)
+		}
+		ok(t, one.Enter(t.Context()))
+		if err := one.Enter(t.Context()); !errors.Is(err, barrier.ErrEntered) {
+			t.Errorf("entered twice: %v", err)
+		}
+		if err := other.Enter(t.Context()); !errors.Is(err, barrier.ErrParties) {
+			t.Errorf("another number: %v", err)
+		}
+		ok(t, one.Leave(t.Context()))
+
+		_, err := s[0].Create(t.Context(), "/foreign", []byte("{}"), session.Persistent)
+		ok(t, err)
+		d, err := barrier.NewDouble(s[0], "/foreign", 1, nil)
+		ok(t, err)
+		defer d.Close()
+		if err := d.Enter(t.Context()); !errors.Is(err, barrier.ErrLayout) {
+			t.Errorf("a foreign node: %v", err)
+		}
+		if len(parties(srv)) > 0 {
+			t.Errorf("%q are left", parties(srv))
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A membership is lost with the session, or with the node; the handle can enter again.
+func TestLost(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		d := double(t, s[0], 1, "a")
+		events := d.Events()
+		ok(t, d.Enter(t.Context()))
+		ok(t, s[1].Delete(t.Context(), parties(srv)[0], session.AnyVersion))
+		synctest.Wait()
+		if err := d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) || !errors.Is(err, barrier.ErrNodeGone) {
+			t.Errorf("leave: %v", err)
+		}
+		pass(40 * time.Second)
+		ok(t, d.Enter(t.Context()))
+		srv.Expire(s[0].ID())
+		pass(time.Second)
+		if err := d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
+			t.Errorf("leave: %v", err)
+		}
+		pass(40 * time.Second)
+		ok(t, d.Enter(t.Context()))
+		ok(t, d.Leave(t.Context()))
+		lost := 0
+		for _, ev := range drain(events) {
+			if _, is := ev.(barrier.Lost); is {
+				lost++
+			}
+		}
+		if lost != 2 {
+			t.Errorf("lost %d times", lost)
+		}
+	})
+}

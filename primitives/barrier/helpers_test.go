@@ -1,0 +1,127 @@
+package barrier_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const path = "/barriers/run"
+
+// bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
+func bubble(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv *zktest.Server, s []*session.Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		config.InProcess, config.Tick = true, time.Second
+		srv, err := zktest.NewServer(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		all := make([]*session.Session, n)
+		for i := range all {
+			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
+				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer all[i].Close()
+		}
+		f(t, srv, all)
+	})
+}
+
+// pass lets the bubble's clock go on, which takes no time.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func double(t *testing.T, s *session.Session, parties int, name string) *barrier.Double {
+	t.Helper()
+	d, err := barrier.NewDouble(s, path, parties, &barrier.DoubleOptions{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
+}
+
+// doubles returns a handle in each session, named p0, p1 and so on.
+func doubles(t *testing.T, all []*session.Session, parties int) []*barrier.Double {
+	t.Helper()
+	handles := make([]*barrier.Double, len(all))
+	for i, s := range all {
+		handles[i] = double(t, s, parties, fmt.Sprintf("p%d", i))
+	}
+	return handles
+}
+
+// begin calls f, and returns where its error will be.
+func begin(f func() error) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- f() }()
+	return result
+}
+
+// settled returns the result of a call, which must have returned.
+func settled(t *testing.T, what string, result <-chan error) error {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case err := <-result:
+		return err
+	default:
+		t.Helper()
+		t.Fatalf("%s has not returned", what)
+		return nil
+	}
+}
+
+// waits fails the test if the call has returned.
+func waits(t *testing.T, what string, result <-chan error) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case err := <-result:
+		t.Fatalf("%s has returned %v", what, err)
+	default:
+	}
+}
+
+// ok fails the test unless err is nil.
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// parties returns the nodes of parties.
+func parties(srv *zktest.Server) []string {
+	return slices.DeleteFunc(srv.Paths(), func(p string) bool { return !strings.Contains(p, "/in/") })
+}
+
+// drain returns the events that are there.
+func drain[Ev any](events <-chan Ev) (all []Ev) {
+	for {
+		synctest.Wait()
+		select {
+		case ev, open := <-events:
+			if !open {
+				return all
+			}
+			all = append(all, ev)
+		default:
+			return all
+		}
+	}
+}

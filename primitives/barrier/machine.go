@@ -1,0 +1,1046 @@
+package barrier
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is the protocol of the double barrier, as a pure function. The performer of its
+// effects is in double.go.
+//
+// # Nodes
+//
+//	<path>                  the record of the newest round: number, parties, members
+//	<path>/<N>/in           the directory of round N
+//	<path>/<N>/in/<name>    one party, ephemeral
+//
+// All but the parties are containers. The server removes them some time after the last party.
+//
+// # A round
+//
+// While the record says N, parties gather for round N+1. An entrant creates its node in a
+// transaction that checks the version of the record, so no node appears in the directory of a
+// round that has begun. The same transaction writes to the directory, and its reply says how many
+// nodes stand there. An entrant that finds enough of them has a duty: it lists the directory
+// once, and begins the round. The others send nothing more.
+//
+// Beginning a round is one transaction. It writes the record at its version, so a round begins
+// once. It checks the node of every member, so no member is a ghost. It creates and deletes the
+// node of round N, which fails while that stands, so rounds do not overlap. It makes the
+// directory for round N+2.
+//
+// Everybody who gathers watches the record. An entrant is in when the record lists its name, and
+// for no other reason. An entrant that is not listed deletes its node, and gathers for the next
+// round. Its name keeps the round for which it came first: the oldest names are taken first.
+//
+// A member leaves in a transaction that deletes its node and writes to the directory. The reply
+// says how many are left. At zero the round is removed, which the server refuses if the reply is
+// wrong. The others wait until its node is gone. A member that crashes leaves no reply: so whoever
+// waits for the end of a round looks at the directory once per session timeout.
+//
+// # Why nobody is stuck
+//
+// Suppose that enough nodes stand and the round does not begin. The newest entrant before
+// which there were too few of them, or any that came later, found enough of them and has the
+// duty. If all of those have crashed, there are too few again. A duty ends only when a list, which is
+// newer than the own node, is too short.
+//
+// # Why nobody is alone
+//
+// A member is in after the record has listed it, and the record lists as many nodes as there are
+// parties, all of which stood at that moment. The record is not written again before the
+// round's directory is gone, which cannot be while a node of a member stands.
+//
+// # Requests
+//
+// With n parties that know the record: n transactions to enter, n watches of the own node, n reads
+// of the record, n transactions to leave, n-1 watches of the round, and one list, one beginning
+// and one removal: 5n+2 and, the first time, n more to read the record. Each party wakes up twice.
+
+// A stage is how far a handle is.
+type stage int
+
+const (
+	resting   stage = iota // neither in nor asked to be
+	gathering              // Enter was called
+	inside                 // the record lists us
+	leaving                // Leave was called
+	closing                // Close was called, and our node may stand
+	ended
+)
+
+func (s stage) String() string {
+	return [...]string{"resting", "gathering", "inside", "leaving", "closing", "ended"}[s]
+}
+
+// A step is the request that is under way.
+type step int
+
+const (
+	idle     step = iota
+	ensuring      // the path
+	opening       // the directory for entrants
+	entering      // creating our node
+	listing       // the entrants
+	starting      // the round
+	retiring      // deleting our node unless the round has begun
+	exiting       // deleting our node
+	looking       // how many are in a round whose end we await
+	shutting      // removing a round that is over
+)
+
+func (s step) String() string {
+	return [...]string{"idle", "ensuring", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "shutting"}[s]
+}
+
+// A turn names a request. Answers to earlier ones mean nothing.
+type turn struct{ epoch, n int }
+
+// A culprit is the node that has failed a request.
+type culprit int
+
+const (
+	other     culprit = iota
+	record            // the path
+	earlier           // the node of the newest round that has begun
+	directory         // the nodes of the round that is meant, but for the next
+	party             // the node of a party
+)
+
+// A book is what the record says.
+type book struct {
+	Round, Parties int
+	Members        []string // names of nodes
+}
+
+// An input is something that happened.
+//
+//sumtype:decl
+type input interface{ input() }
+
+type (
+	closeHandle struct{}                // commanded, or the actor was stopped
+	heard       struct{ session.Event } // what became of the session
+	enter       struct {                // commanded; the reply gets one answer
+		reply actors.Reply[error]
+	}
+	cancel struct { // commanded: what was asked for with the reply is not wanted any more
+		what  actors.Reply[error]
+		reply actors.Reply[struct{}] // given when what has its answer
+	}
+	leave struct { // commanded; the reply gets one answer
+		reply actors.Reply[error]
+	}
+	saw struct { // told after follow, any number of times
+		epoch   int
+		zxid    int64
+		czxid   int64 // 0 if there is no node
+		version int32
+		fresh   bool // it has no data
+		book    book
+		bad     error // why the data is no record
+	}
+	blind struct { // the last that is told after follow
+		epoch int
+		err   error
+	}
+	lost struct { // told after guard: our node is gone, or cannot be watched
+		epoch int
+		name  string
+		err   error
+	}
+	over struct { // told after await: the round is removed, or cannot be watched
+		epoch, round int
+		err          error
+	}
+	tick     struct{ n int } // told after wait
+	answered struct {        // answers a request
+		turn
+		err   error
+		at    culprit  // that has failed it
+		count int      // of the nodes in the directory
+		names []string // in the directory
+	}
+)
+
+func (closeHandle) input() {}
+func (heard) input()       {}
+func (enter) input()       {}
+func (cancel) input()      {}
+func (leave) input()       {}
+func (saw) input()         {}
+func (blind) input()       {}
+func (lost) input()        {}
+func (over) input()        {}
+func (tick) input()        {}
+func (answered) input()    {}
+
+// An effect is something to do about it.
+//
+//sumtype:decl
+type effect interface{ effect() }
+
+type (
+	follow   struct{ epoch int } // the record
+	unfollow struct{}
+	guard    struct { // watch our node
+		epoch, round int
+		name         string
+	}
+	unguard struct{}
+	await   struct{ epoch, round int } // the removal of a round
+	unawait struct{}
+	wait    struct { // for a moment
+		n    int
+		long time.Duration
+	}
+	request struct {
+		turn
+		step
+		round   int    // whose nodes are meant
+		name    string // of our node
+		version int32  // of the record
+		book    book   // to be written
+		again   bool   // opening, shutting: half of the nodes are gone; starting: the next directory stands
+	}
+	abandon struct { // remove our node in the background
+		epoch, round int
+		name         string
+	}
+	answer struct {
+		reply actors.Reply[error]
+		err   error
+	}
+	confirm struct{ reply actors.Reply[struct{}] }
+)
+
+func (follow) effect()   {}
+func (unfollow) effect() {}
+func (guard) effect()    {}
+func (unguard) effect()  {}
+func (await) effect()    {}
+func (unawait) effect()  {}
+func (wait) effect()     {}
+func (request) effect()  {}
+func (abandon) effect()  {}
+func (answer) effect()   {}
+func (confirm) effect()  {}
+
+type effects = actors.Effects[effect, DoubleEvent]
+
+// A sight is what was read of the record.
+type sight struct {
+	n       int // counts the readings; 0 before the first in an epoch
+	zxid    int64
+	czxid   int64
+	version int32
+	fresh   bool
+	book    book
+	bad     error
+}
+
+// A machine is one handle.
+type machine struct {
+	parties int
+	id      string // part of the names of our nodes
+	label   string // the same, for people
+
+	stage   stage
+	err     error // why we end
+	epoch   int   // of the present session; 0 if there is none
+	timeout time.Duration
+	halted  bool // set when an answer said that the session is over, cleared when its end is heard
+	step    step
+	turns   int // counts requests
+	asked   request
+	based   int // the sight on which the request under way is based
+
+	following bool // set while the record is followed in the epoch
+	sight     sight
+	stale     int // the sight that is known to be out of date; 0 if none is
+
+	// Our node. Round is 0 while none can stand.
+	entries int // counts names
+	name    string
+	since   int   // the round for which the party came first; 0 before it is known
+	node    int   // the round in whose directory it may stand
+	root    int64 // the Czxid of the record then
+	sure    bool  // set when it was seen to stand
+	doubted bool  // set when the reply to its creation was lost
+	again   bool  // set when the nodes for the request under way are half there
+
+	duty    bool // set while we have to begin the round, if there are enough of us
+	retire  bool // set when Enter is to end without a round
+	failure error
+
+	round   int // that we are in, or leave
+	exited  bool
+	awaited int  // the round whose end is awaited; 0 if none is
+	look    bool // at its directory, as soon as nothing else is under way
+	ticks   int
+
+	why     error // why we are not inside any more
+	entrant actors.Reply[error]
+	acks    []actors.Reply[struct{}]
+	queued  []actors.Reply[error] // an Enter that waits until the round is left; at most one
+	leavers []actors.Reply[error]
+}
+
+// A turning is one step of a machine: what it becomes, and what it asks for.
+type turning struct {
+	machine
+	out effects
+}
+
+func newMachine(id, label string, parties int) machine {
+	return machine{id: id, label: label, parties: parties}
+}
+
+// Ended implements [actors.Machine].
+func (m machine) Ended() bool { return m.stage == ended }
+
+// relies reports whether others rely on it that the session ends in time.
+func (m machine) relies() bool { return m.stage != resting && m.stage != ended }
+
+func (m machine) String() string {
+	s := fmt.Sprintf("%v(epoch=%d record=%d@%d", m.stage, m.epoch, m.sight.book.Round, m.sight.version)
+	if m.node != 0 {
+		s += fmt.Sprintf(" node=%d/%s sure=%v duty=%v", m.node, m.name, m.sure, m.duty)
+	}
+	if m.round != 0 {
+		s += fmt.Sprintf(" round=%d", m.round)
+	}
+	if m.awaited != 0 {
+		s += fmt.Sprintf(" awaits=%d", m.awaited)
+	}
+	if m.stale != 0 && m.stale == m.sight.n {
+		s += " stale"
+	}
+	if m.retire {
+		s += " retire"
+	}
+	return s + fmt.Sprintf(" %v)", m.step)
+}
+
+// Step implements [actors.Machine].
+func (m machine) Step(in input) (machine, effects) {
+	if m.Ended() {
+		return m, effects{}
+	}
+	t := turning{machine: m}
+	t.take(in)
+	t.advance()
+	return t.machine, t.out
+}
+
+func (m *turning) do(e effect)         { m.out.Do = append(m.out.Do, e) }
+func (m *turning) emit(ev DoubleEvent) { m.out.Emit = append(m.out.Emit, ev) }
+
+func (m *turning) take(in input) {
+	switch in := in.(type) {
+	case closeHandle:
+		m.close(nil)
+	case heard:
+		m.heard(in.Event)
+	case enter:
+		m.enter(in.reply)
+	case cancel:
+		m.cancel(in)
+	case leave:
+		m.leave(in.reply)
+	case saw:
+		m.saw(in)
+	case blind:
+		m.blind(in)
+	case lost:
+		m.lost(in)
+	case over:
+		m.over(in)
+	case tick:
+		m.look = m.look || in.n == m.ticks && m.awaited != 0
+	case answered:
+		if in.turn == m.asked.turn && m.step != idle {
+			m.answered(in)
+		}
+	}
+}
+
+// --- commands
+
+func (m *turning) enter(reply actors.Reply[error]) {
+	switch m.stage {
+	case resting:
+		m.gather(reply)
+	case leaving:
+		if len(m.queued) == 0 {
+			m.queued = []actors.Reply[error]{reply}
+			return
+		}
+		fallthrough
+	case gathering, inside, closing, ended:
+		m.do(answer{reply, m.refusal(ErrEntered)})
+	}
+}
+
+func (m *turning) refusal(why error) error {
+	if m.stage == closing {
+		return ErrClosed
+	}
+	return why
+}
+
+func (m *turning) gather(reply actors.Reply[error]) {
+	m.stage, m.entrant, m.failure, m.retire, m.since, m.why = gathering, reply, nil, false, 0, nil
+	m.rename()
+	m.watch()
+}
+
+// rename chooses the name of the next node.
+func (m *turning) rename() {
+	m.entries++
+	m.name, m.node, m.sure, m.doubted, m.duty, m.again = "", 0, false, false, false, false
+}
+
+// watch follows the record, if there is a session.
+func (m *turning) watch() {
+	if m.epoch != 0 && !m.following {
+		m.following = true
+		m.sight, m.stale = sight{}, 0
+		m.do(follow{m.epoch})
+	}
+}
+
+func (m *turning) cancel(in cancel) {
+	switch {
+	case len(m.queued) > 0 && m.queued[0] == in.what:
+		m.queued = nil
+		m.do(answer{in.what, errWithdrawn})
+	case m.stage == gathering && m.entrant == in.what:
+		m.retire = true
+		m.acks = append(slices.Clip(m.acks), in.reply)
+		return
+	}
+	m.do(confirm{in.reply})
+}
+
+func (m *turning) leave(reply actors.Reply[error]) {
+	switch m.stage {
+	case inside:
+		m.stage, m.exited = leaving, false
+		m.do(unguard{})
+		fallthrough
+	case leaving:
+		m.leavers = append(slices.Clip(m.leavers), reply)
+	case resting, gathering, closing, ended:
+		err := m.refusal(ErrNotEntered)
+		if m.why != nil {
+			err = fmt.Errorf("%w: %w", err, m.why)
+		}
+		m.do(answer{reply, err})
+	}
+}
+
+// --- the session
+
+func (m *turning) heard(ev session.Event) {
+	switch ev := ev.(type) {
+	case session.Connected:
+		m.epoch, m.timeout = ev.Epoch, ev.Timeout
+		switch m.stage {
+		case gathering:
+			m.watch()
+		case leaving:
+			m.awaitEnd(m.round, true)
+		case resting, inside, closing, ended:
+		}
+	case session.Expired:
+		if ev.Epoch == m.epoch {
+			m.expired(session.ErrExpired)
+		}
+	case session.Closed:
+		m.expired(session.ErrClosed)
+		m.close(session.ErrClosed)
+	case session.Suspended, session.Resumed:
+	}
+}
+
+// expired follows the end of a session, with which our node goes.
+func (m *turning) expired(why error) {
+	m.epoch, m.step, m.halted, m.following, m.awaited = 0, idle, false, false, 0
+	m.sight, m.stale, m.look = sight{}, 0, false
+	m.rename()
+	switch m.stage {
+	case inside:
+		m.drop(why)
+	case leaving:
+		m.exited = true
+	case resting, gathering, closing, ended:
+	}
+}
+
+// drop ends a membership that nobody has ended.
+func (m *turning) drop(why error) {
+	m.stage, m.why, m.round = resting, why, 0
+	m.rename()
+	m.do(unguard{})
+	m.emit(Lost{why})
+}
+
+func (m *turning) lost(in lost) {
+	if in.epoch != m.epoch || in.name != m.name || session.Over(in.err) {
+		return
+	}
+	switch {
+	case m.stage == inside:
+		m.drop(fmt.Errorf("%w: %w", ErrNodeGone, in.err))
+	case m.stage == gathering && m.sure:
+		m.sure, m.doubted, m.duty = false, true, false // the record may list it all the same
+	}
+}
+
+// --- the record
+
+func (m *turning) saw(in saw) {
+	if in.epoch != m.epoch || !m.following || in.zxid != 0 && in.zxid < m.sight.zxid {
+		return
+	}
+	m.sight = sight{m.sight.n + 1, max(in.zxid, m.sight.zxid), in.czxid, in.version, in.fresh, in.book, in.bad}
+}
+
+func (m *turning) blind(in blind) {
+	if in.epoch != m.epoch || !m.following || session.Over(in.err) {
+		return
+	}
+	m.following = false
+	if session.Passing(in.err) {
+		m.watch()
+		return
+	}
+	m.fail(in.err)
+}
+
+// fail has Enter end with an error.
+func (m *turning) fail(err error) {
+	if m.stage == gathering && !m.retire {
+		m.retire, m.failure = true, err
+	}
+}
+
+// --- requests
+
+func (m *turning) ask(s step, round int) {
+	m.turns++
+	m.step, m.based = s, m.sight.n
+	m.asked = request{turn: turn{m.epoch, m.turns}, step: s, round: round, name: m.name, version: m.sight.version, again: m.again}
+}
+
+func (m *turning) send() { m.do(m.asked) }
+
+// outdated has us wait for a newer sight than that on which the request was based.
+func (m *turning) outdated() { m.stale = m.based }
+
+// advance makes the next request, if none is under way.
+func (m *turning) advance() {
+	if m.step != idle || m.halted || m.stage == ended {
+		return
+	}
+	if m.stage == closing && m.node == 0 {
+		m.finish()
+		return
+	}
+	if m.epoch == 0 {
+		if m.stage == gathering && m.retire {
+			m.withdraw()
+		}
+		return
+	}
+	switch m.stage {
+	case gathering:
+		m.advanceGathering()
+	case leaving:
+		m.advanceLeaving()
+	case closing:
+		m.ask(exiting, m.node)
+		m.send()
+	case resting, inside, ended:
+	}
+}
+
+func (m *turning) advanceGathering() {
+	r := m.sight
+	if m.retire && m.node == 0 {
+		m.withdraw()
+		return
+	}
+	if r.n == 0 || m.stale == r.n {
+		return
+	}
+	if m.node != 0 {
+		switch {
+		case r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
+			m.in()
+			return
+		case r.czxid != m.root || r.book.Round >= m.node: // in another record our node is a stranger
+			m.ask(exiting, m.node)
+			m.send()
+			return
+		case m.retire:
+			m.ask(retiring, m.node)
+			m.send()
+			return
+		}
+	}
+	next := r.book.Round + 1
+	switch {
+	case r.czxid == 0:
+		m.ask(ensuring, 0)
+	case r.bad != nil:
+		m.fail(r.bad)
+		m.advanceGathering()
+		return
+	case !r.fresh && r.book.Parties != m.parties:
+		m.fail(fmt.Errorf("%w: it is for %d, not %d", ErrParties, r.book.Parties, m.parties))
+		m.advanceGathering()
+		return
+	case r.fresh:
+		m.open()
+	case !m.sure:
+		if m.since == 0 {
+			m.since = next
+		}
+		if m.name == "" {
+			m.name = fmt.Sprintf("%010d-%s-%d-%s", m.since, m.id, m.entries, m.label)
+		}
+		m.node, m.root = next, r.czxid
+		m.ask(entering, next)
+	case m.awaited != 0 && m.look:
+		m.look = false
+		m.ask(looking, m.awaited)
+	case m.duty && m.awaited == 0:
+		m.ask(listing, next)
+	default:
+		return
+	}
+	m.send()
+}
+
+// open makes the directory for entrants, and the record if there is none.
+func (m *turning) open() {
+	m.ask(opening, m.sight.book.Round+1)
+	m.asked.book = m.sight.book
+	m.asked.book.Parties = m.parties
+}
+
+func (m *turning) advanceLeaving() {
+	switch {
+	case !m.exited:
+		m.ask(exiting, m.round)
+	case m.look:
+		m.look = false
+		m.ask(looking, m.awaited)
+	default:
+		return
+	}
+	m.send()
+}
+
+// answered goes on with the answer to the request.
+func (m *turning) answered(in answered) {
+	was := m.step
+	m.step = idle
+	if session.Over(in.err) {
+		m.halted = true
+		return
+	}
+	if m.stage == closing && was != exiting {
+		if was == entering && in.err != nil && !session.InDoubt(in.err) && !errors.Is(in.err, session.ErrNodeExists) && !m.doubted {
+			m.node = 0
+		}
+		return
+	}
+	switch was {
+	case ensuring:
+		if in.err == nil {
+			m.outdated()
+		} else if !session.Passing(in.err) {
+			m.fail(in.err)
+		}
+	case opening:
+		m.opened(in)
+	case entering:
+		m.entered(in)
+	case listing:
+		m.listed(in)
+	case starting:
+		m.started(in)
+	case retiring:
+		m.retired(in)
+	case exiting:
+		m.exitedWith(in)
+	case looking:
+		m.looked(in)
+	case shutting:
+		m.shut(in)
+	case idle:
+	}
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// moved reports whether the record is not what it was thought to be.
+func moved(in answered) bool {
+	return in.at == record && isAny(in.err, session.ErrBadVersion, session.ErrNoNode)
+}
+
+func (m *turning) opened(in answered) {
+	again := m.again
+	m.again = false
+	switch {
+	case in.err == nil, moved(in):
+		m.outdated()
+	case session.Passing(in.err):
+	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && !again, in.at == directory && errors.Is(in.err, session.ErrNoNode) && again:
+		m.again = !again // the server has removed only the half of it
+		m.open()
+		m.send()
+	default:
+		m.fail(in.err)
+	}
+}
+
+func (m *turning) entered(in answered) {
+	if !m.doubted && in.err != nil && !session.InDoubt(in.err) {
+		m.node = 0
+	}
+	switch {
+	case in.err == nil:
+		m.stand(in.count >= m.parties)
+		m.emit(Waiting{min(in.count, m.parties)})
+	case in.at == party && errors.Is(in.err, session.ErrNodeExists):
+		m.node = m.asked.round
+		m.stand(true)
+	case session.InDoubt(in.err):
+		m.doubted = true
+	case moved(in):
+		m.outdated()
+	case session.Passing(in.err):
+	case errors.Is(in.err, session.ErrNoNode): // the directory
+		m.node, m.doubted = 0, false
+		m.open()
+		m.send()
+	default:
+		m.fail(in.err)
+	}
+}
+
+// stand goes on when our node is known to stand.
+func (m *turning) stand(duty bool) {
+	m.sure, m.doubted, m.duty = true, false, duty
+	m.do(guard{m.epoch, m.node, m.name})
+}
+
+func (m *turning) listed(in answered) {
+	switch {
+	case session.Passing(in.err):
+		return
+	case errors.Is(in.err, session.ErrNoNode): // our node is gone too
+		m.sure, m.doubted, m.duty = false, true, false
+		return
+	case in.err != nil:
+		m.fail(in.err)
+		return
+	}
+	m.emit(Waiting{min(len(in.names), m.parties)})
+	if len(in.names) < m.parties {
+		m.duty = false // the next entrant will find enough
+		return
+	}
+	if m.retire || m.stale == m.sight.n || m.sight.book.Round+1 != m.node {
+		return
+	}
+	m.start(in.names)
+}
+
+func (m *turning) start(names []string) {
+	m.ask(starting, m.node)
+	m.asked.book = book{m.node, m.parties, names[:m.parties]}
+	m.send()
+}
+
+func (m *turning) started(in answered) {
+	again := m.again
+	m.again = false
+	switch {
+	case in.err == nil, moved(in):
+		m.outdated()
+	case session.Passing(in.err):
+	case in.at == party && errors.Is(in.err, session.ErrNoNode): // list again
+	case in.at == earlier && errors.Is(in.err, session.ErrNodeExists):
+		m.awaitEnd(m.node-1, true)
+	case in.at == other && errors.Is(in.err, session.ErrNodeExists) && !again:
+		m.again = true
+	default:
+		m.fail(in.err)
+	}
+}
+
+func (m *turning) retired(in answered) {
+	switch {
+	case in.err == nil, in.at == party && errors.Is(in.err, session.ErrNoNode):
+		m.rename()
+	case moved(in):
+		m.outdated()
+	case session.Passing(in.err):
+	default:
+		m.do(abandon{m.epoch, m.node, m.name})
+		m.rename()
+	}
+}
+
+// exitedWith follows the deletion of our node.
+func (m *turning) exitedWith(in answered) {
+	round := m.asked.round
+	gone := errors.Is(in.err, session.ErrNoNode)
+	switch {
+	case session.Passing(in.err):
+		return
+	case in.err != nil && !gone && m.stage == leaving:
+		m.stage = inside
+		m.release(in.err)
+		m.do(guard{m.epoch, m.node, m.name})
+		return
+	case in.err != nil && !gone:
+		m.fail(in.err)
+		m.do(abandon{m.epoch, m.node, m.name})
+	}
+	m.rename()
+	last := in.err == nil && in.count == 0
+	if m.stage == leaving {
+		m.exited = true
+		if !last {
+			if !gone {
+				m.emit(Leaving{in.count})
+			}
+			m.awaitEnd(round, gone)
+			return
+		}
+	}
+	if last {
+		m.ask(shutting, round)
+		m.send()
+	}
+}
+
+// --- the end of a round
+
+// awaitEnd waits until a round is removed.
+func (m *turning) awaitEnd(round int, look bool) {
+	m.awaited, m.look = round, look
+	m.do(await{m.epoch, round})
+	if !look {
+		m.rest()
+	}
+}
+
+// rest waits before it looks again.
+func (m *turning) rest() {
+	m.ticks++
+	m.do(wait{m.ticks, m.timeout})
+}
+
+func (m *turning) over(in over) {
+	switch {
+	case in.epoch != m.epoch || in.round != m.awaited || session.Over(in.err):
+	case errors.Is(in.err, session.ErrNoNode):
+		m.removed()
+	case session.Passing(in.err):
+		m.do(await{m.epoch, in.round})
+	default:
+		m.unwatched(in.err)
+	}
+}
+
+// unwatched gives up what cannot be seen.
+func (m *turning) unwatched(err error) {
+	m.awaited, m.look = 0, false
+	m.do(unawait{})
+	if m.stage == leaving {
+		m.stage, m.why, m.round = resting, err, 0
+		m.emit(Lost{err})
+		m.release(err)
+		m.resume()
+		return
+	}
+	m.fail(err)
+}
+
+// removed goes on when the awaited round is over.
+func (m *turning) removed() {
+	m.awaited, m.look = 0, false
+	m.do(unawait{})
+	if m.stage == leaving {
+		m.left()
+	}
+}
+
+func (m *turning) looked(in answered) {
+	switch {
+	case m.asked.round != m.awaited:
+	case session.Passing(in.err):
+		m.look = true
+	case in.err != nil:
+		m.unwatched(in.err)
+	case in.count == 0:
+		m.ask(shutting, m.awaited)
+		m.send()
+	default:
+		if m.stage == leaving {
+			m.emit(Leaving{in.count})
+		}
+		m.rest()
+	}
+}
+
+// shut follows the removal of a round.
+func (m *turning) shut(in answered) {
+	again, round := m.again, m.asked.round
+	m.again = false
+	mine := m.stage == leaving || m.awaited == round
+	switch {
+	case session.Passing(in.err) && mine:
+		m.shutAgain(round)
+	case in.at == directory && errors.Is(in.err, session.ErrNoNode) && !again:
+		m.again = true // the server has removed the directory, and perhaps what is above
+		m.shutAgain(round)
+	case !mine:
+	case in.err == nil, errors.Is(in.err, session.ErrNoNode):
+		m.removed()
+	case m.awaited == 0:
+		m.awaitEnd(round, false)
+	default:
+		m.rest()
+	}
+}
+
+func (m *turning) shutAgain(round int) {
+	m.ask(shutting, round)
+	m.send()
+}
+
+// --- results
+
+// in goes on when the record lists us.
+func (m *turning) in() {
+	m.stage, m.round = inside, m.node
+	if !m.sure {
+		m.stand(false)
+	}
+	members := make([]string, len(m.sight.book.Members))
+	for i, name := range m.sight.book.Members {
+		members[i] = labelIn(name)
+	}
+	m.emit(Entered{m.round, members})
+	m.settle(nil)
+}
+
+// withdraw ends an Enter that has come to nothing.
+func (m *turning) withdraw() {
+	m.stage = resting
+	err := m.failure
+	if err == nil {
+		err = errWithdrawn
+	}
+	m.emit(Withdrawn{m.failure})
+	m.do(unguard{})
+	m.settle(err)
+}
+
+// settle answers Enter.
+func (m *turning) settle(err error) {
+	if m.awaited != 0 {
+		m.awaited, m.look = 0, false
+		m.do(unawait{})
+	}
+	m.do(unfollow{})
+	m.following, m.retire, m.duty = false, false, false
+	m.do(answer{m.entrant, err})
+	for _, ack := range m.acks {
+		m.do(confirm{ack})
+	}
+	m.entrant, m.acks = actors.Reply[error]{}, nil
+}
+
+// left goes on when everybody has left the round.
+func (m *turning) left() {
+	m.emit(Left{m.round})
+	m.stage, m.round, m.why = resting, 0, nil
+	m.release(nil)
+	m.resume()
+}
+
+// release answers Leave.
+func (m *turning) release(err error) {
+	for _, reply := range m.leavers {
+		m.do(answer{reply, err})
+	}
+	m.leavers = nil
+}
+
+// resume begins with the Enter that waits.
+func (m *turning) resume() {
+	if len(m.queued) > 0 {
+		reply := m.queued[0]
+		m.queued = nil
+		m.gather(reply)
+	}
+}
+
+// close begins to end. A round that we have left is not awaited any more.
+func (m *turning) close(err error) {
+	if m.stage == closing {
+		if err != nil {
+			m.node = 0
+		}
+		return
+	}
+	m.err = err
+	refused := ErrClosed
+	if err != nil {
+		refused = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	if m.stage == gathering {
+		m.settle(refused)
+	}
+	m.release(refused)
+	for _, reply := range m.queued {
+		m.do(answer{reply, refused})
+	}
+	if m.awaited != 0 {
+		m.do(unawait{})
+	}
+	m.do(unguard{})
+	m.queued, m.awaited, m.look = nil, 0, false
+	m.stage = closing
+}
+
+func (m *turning) finish() {
+	m.stage = ended
+	m.emit(Closed{m.err})
+}
+
+// labelIn returns what a name says to people.
+func labelIn(name string) string {
+	const fields = 7 // the round, five of the GUID, the number of the entry
+	for range fields {
+		_, name, _ = strings.Cut(name, "-")
+	}
+	return name
+}

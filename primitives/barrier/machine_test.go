@@ -1,0 +1,316 @@
+package barrier
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+)
+
+const root = "/b"
+
+// A member is a machine with its performer.
+type member struct {
+	*zkmodel.Runner[machine, input, effect, DoubleEvent]
+	n      int
+	enters int // how often it will enter
+	closed bool
+	said   DoubleEvent // the last event
+}
+
+// A scenario is where a world begins.
+type scenario struct {
+	parties, handles, enters int
+	cancels                  int
+	faults                   zkmodel.Faults
+	prepared                 bool // somebody has been there
+	effort                   int
+}
+
+// A world has a double barrier in it.
+type world struct {
+	*zkmodel.World
+	*scenario
+	all     []*member
+	cancels int
+	last    book // that was seen
+}
+
+func newWorld(s *scenario, keyed bool) *world {
+	nodes := []zkmodel.Node{}
+	if s.prepared {
+		nodes = append(nodes,
+			zkmodel.Node{Path: root, Data: string(book{Parties: s.parties}.encode()), Container: true, Version: 1, Czxid: 1, Mzxid: 4, Pzxid: 2},
+			zkmodel.Node{Path: root + "/1", Container: true, Czxid: 2, Mzxid: 2, Pzxid: 3},
+			zkmodel.Node{Path: root + "/1/in", Container: true, Czxid: 3, Mzxid: 3, Pzxid: 4})
+	}
+	w := &world{World: zkmodel.New(s.faults, s.handles, nodes...), scenario: s, cancels: s.cancels}
+	w.Root, w.Prompt = root, true // a server refuses what comes late from a session that has moved on
+	w.Strikes = func(path string) bool { return strings.Contains(path, "/in/") }
+	if keyed {
+		w.Keyed()
+	}
+	for i := range s.handles {
+		at := w.Sessions[i]
+		p := &performer{session: at, path: root}
+		p.owned.Clock = at.After
+		c := &member{n: i, enters: s.enters}
+		id := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)
+		c.Runner = zkmodel.Run(w.World, at, newMachine(id, fmt.Sprint(i), s.parties), actors.Role[machine, input, effect, DoubleEvent]{
+			Perform: p.perform,
+			Observe: func(m machine, _ []DoubleEvent) {
+				if m.Ended() {
+					p.owned.End()
+				}
+			},
+		}, func(_ input, _ machine, did effects) { w.told(c, did) })
+		w.all = append(w.all, c)
+		w.Share(p)
+		c.Begin(func() { p.begin(c.Tell, nil) })
+	}
+	return w
+}
+
+// Actions implements [exploration.World]. Timers are not what brings a world to rest.
+func (w *world) Actions() (normal, wishes, faulty []zkmodel.Action) {
+	normal, faulty = w.World.Actions()
+	normal = slices.DeleteFunc(normal, func(a zkmodel.Action) bool {
+		if a.Kind == "timer" {
+			wishes = append(wishes, a)
+		}
+		return a.Kind == "timer"
+	})
+	for i, c := range w.all {
+		if c.Ended() || c.closed || c.Pending() != "" {
+			continue
+		}
+		switch {
+		case c.M.stage == resting && c.enters > 0 && len(c.M.queued) == 0:
+			wishes = append(wishes, zkmodel.Action{Kind: "enter", I: i})
+		case c.M.stage == inside:
+			wishes = append(wishes, zkmodel.Action{Kind: "leave", I: i})
+		case c.M.stage == gathering && w.hopeless() && len(normal) == 0, c.M.stage == resting:
+			wishes = append(wishes, zkmodel.Action{Kind: "end", I: i})
+		}
+		if c.M.stage == gathering && w.cancels > 0 && !c.M.retire {
+			faulty = append(faulty, zkmodel.Action{Kind: "cancel", I: i})
+		}
+	}
+	return normal, wishes, faulty
+}
+
+// hopeless reports whether too few are left to begin a round.
+func (w *world) hopeless() bool {
+	n := 0
+	for _, c := range w.all {
+		if !c.Ended() && !c.closed && (c.M.stage == gathering || c.enters > 0) {
+			n++
+		}
+	}
+	return n < w.parties
+}
+
+// Apply implements [exploration.World].
+func (w *world) Apply(a zkmodel.Action) {
+	switch a.Kind {
+	case "enter":
+		w.all[a.I].enters--
+		w.all[a.I].Tell(enter{})
+	case "leave":
+		w.all[a.I].Tell(leave{})
+	case "cancel":
+		w.cancels--
+		w.all[a.I].Tell(cancel{})
+	case "end":
+		w.all[a.I].closed = true
+		w.all[a.I].Tell(closeHandle{})
+	default:
+		w.World.Apply(a)
+	}
+	n := w.Node(root)
+	if n == nil || n.Data == "" {
+		w.last = book{}
+		return
+	}
+	b, err := decode([]byte(n.Data))
+	if err != nil {
+		zkmodel.Violate("%v", err)
+	}
+	if b.Round != w.last.Round {
+		w.began(b)
+	}
+	w.last = b
+}
+
+// began looks at a round that begins at this very moment.
+func (w *world) began(b book) {
+	if len(b.Members) != w.parties {
+		zkmodel.Violate("a round begins with %v", b)
+	}
+	for _, name := range b.Members {
+		if w.Node(fmt.Sprintf("%s/%d/in/%s", root, b.Round, name)) == nil {
+			zkmodel.Violate("round %d begins with a ghost, %s", b.Round, name)
+		}
+	}
+	if b.Round > 1 && w.Node(fmt.Sprintf("%s/%d", root, b.Round-1)) != nil {
+		zkmodel.Violate("round %d begins before the last is over", b.Round)
+	}
+}
+
+// doomed reports whether the session of a member is over for the server, or its node gone, and it
+// may not know.
+func (w *world) doomed(c *member) bool {
+	return c.Dead || c.Session().Killed() || w.Node(fmt.Sprintf("%s/%d/in/%s", root, c.M.round, c.M.name)) == nil
+}
+
+// told follows a step of a machine.
+func (w *world) told(c *member, did effects) {
+	for _, ev := range did.Emit {
+		switch ev := ev.(type) {
+		case Entered:
+			if !slices.Contains(ev.Members, fmt.Sprint(c.n)) || len(ev.Members) != w.parties {
+				zkmodel.Violate("%d has %v", c.n, ev)
+			}
+		case Left:
+			for _, o := range w.all {
+				if o.M.round == ev.Round && (o.M.stage == inside || o.M.stage == leaving && !o.M.exited) && !w.doomed(o) {
+					zkmodel.Violate("%d has left round %d, and %d is inside", c.n, ev.Round, o.n)
+				}
+			}
+		case Waiting, Leaving, Lost, Withdrawn, Closed:
+		}
+		if !follows(c.said, ev) {
+			zkmodel.Violate("%d says %v after %v", c.n, ev, c.said)
+		}
+		c.said = ev
+	}
+}
+
+// follows reports whether the grammar allows the event.
+func follows(last, next DoubleEvent) bool {
+	_, in := last.(Entered)
+	_, leaving := last.(Leaving)
+	_, closed := last.(Closed)
+	switch next.(type) {
+	case Waiting, Entered, Withdrawn:
+		return !in && !leaving && !closed
+	case Leaving, Left, Lost:
+		return in || leaving
+	case Closed:
+	}
+	return !closed
+}
+
+// Check implements [exploration.World].
+func (w *world) Check() {
+	round := 0
+	for _, c := range w.all {
+		if c.M.stage != inside || w.doomed(c) {
+			continue
+		}
+		if round != 0 && c.M.round != round {
+			zkmodel.Violate("rounds %d and %d overlap", round, c.M.round)
+		}
+		round = c.M.round
+	}
+	if !w.Quiet() {
+		return
+	}
+	waiting, busy := 0, 0
+	for _, c := range w.all {
+		switch {
+		case c.Ended():
+			if left := c.Session().Watched(c.n); len(left) > 0 {
+				zkmodel.Violate("%d has ended, and watches %v", c.n, left)
+			}
+		case c.M.stage == gathering && c.M.retire, c.M.stage == closing:
+			zkmodel.Violate("%d is stuck: %v", c.n, c.M)
+		case c.M.stage == gathering:
+			waiting++
+		case c.M.stage == inside:
+			busy++
+		case c.M.stage == leaving && !w.attended(c):
+			zkmodel.Violate("%d is stuck: %v", c.n, c.M)
+		case c.M.stage == leaving:
+			busy++
+		}
+	}
+	if waiting >= w.parties && busy == 0 {
+		zkmodel.Violate("%d wait, and no round begins", waiting)
+	}
+	for _, n := range w.Nodes() {
+		if n.Owner != 0 && !slices.ContainsFunc(w.all, func(c *member) bool { return !c.Ended() && strings.HasSuffix(n.Path, "/"+c.M.name) && c.M.name != "" }) {
+			zkmodel.Violate("%s is a ghost", n.Path)
+		}
+	}
+}
+
+// attended reports whether somebody is in the round that a member leaves.
+func (w *world) attended(c *member) bool {
+	return len(w.Children(fmt.Sprintf("%s/%d/in", root, c.M.round))) > 0
+}
+
+// Key implements [exploration.World].
+func (w *world) Key() uint64 {
+	w.Woken = nil
+	return zkmodel.Hash(w)
+}
+
+func (w *world) ended() error {
+	for _, c := range w.all {
+		if !c.Ended() {
+			return fmt.Errorf("%d never ends: %v", c.n, c.M)
+		}
+	}
+	return nil
+}
+
+// TestRoundsInModel walks rounds of up to four parties over a model of ZooKeeper.
+func TestRoundsInModel(t *testing.T) {
+	for name, s := range map[string]*scenario{
+		"two":               {parties: 2, handles: 2, enters: 2},
+		"two, nothing yet":  {parties: 2, handles: 2, enters: 1, faults: zkmodel.Faults{Cuts: 1}},
+		"one too many":      {parties: 2, handles: 3, enters: 2, prepared: true},
+		"lost replies":      {parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 2}},
+		"late requests":     {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
+		"crashes":           {parties: 2, handles: 4, enters: 2, prepared: true, faults: zkmodel.Faults{Crashes: 2}},
+		"expiries":          {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}},
+		"a closed session":  {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Closes: 1}},
+		"cancelled":         {parties: 2, handles: 3, enters: 2, cancels: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1}},
+		"busy, and lagging": {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Busy: 2, Lags: 2}},
+		"operators":         {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Strikes: 1, Razes: 1}},
+		"reaped":            {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
+		"four": {
+			parties: 4, handles: 4, enters: 2, cancels: 1, prepared: true,
+			faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1, Lags: 1},
+		},
+		"four of six": {
+			parties: 4, handles: 6, enters: 2, cancels: 1, prepared: true,
+			faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Crashes: 1, Busy: 1, Reaps: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exploration.Test(t, func(keyed bool) exploration.World[zkmodel.Action] { return newWorld(s, keyed) }, max(1, s.effort),
+				func(w exploration.World[zkmodel.Action]) error { return w.(*world).ended() })
+		})
+	}
+}
+
+// TestRecord reads what it writes, and refuses what is not a record.
+func TestRecord(t *testing.T) {
+	for _, b := range []book{{Round: 0, Parties: 1}, {Round: 3, Parties: 2, Members: []string{"a", "b"}}} {
+		if got, err := decode(b.encode()); err != nil || got.Round != b.Round || got.Parties != b.Parties || !slices.Equal(got.Members, b.Members) {
+			t.Errorf("%v became %v, %v", b, got, err)
+		}
+	}
+	for _, data := range []string{"x", "double-barrier-1", "double-barrier-1 1\n", "double-barrier-1 -1 2\n", "double-barrier-1 1 0\n", "double-barrier-2 1 2\n"} {
+		if _, err := decode([]byte(data)); !errors.Is(err, ErrLayout) {
+			t.Errorf("%q is a record: %v", data, err)
+		}
+	}
+}

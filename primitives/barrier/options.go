@@ -1,0 +1,41 @@
+package barrier
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// DoubleOptions are optional parameters for [NewDouble]. A nil *DoubleOptions is equivalent
+// to a zero DoubleOptions.
+type DoubleOptions struct {
+	// Name names the handle in [Entered]. It must be a valid name of a node. Names need
+	// not differ. The default is a random one.
+	Name string
+}
+
+// Options are optional parameters for [New]. A nil *Options is equivalent to a zero Options.
+type Options struct {
+	// Sync makes [Barrier.Wait] see what others had done when it was called: the server is
+	// brought up to date with its leader first, which costs a round trip. By default the
+	// first look may be as old as the server is behind.
+	Sync bool
+}
+
+func validate(s *session.Session, path string) error {
+	if s == nil {
+		return fmt.Errorf("barrier: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	switch err := session.ValidatePath(path); {
+	case err != nil:
+		errs = append(errs, fmt.Errorf("barrier: path: %w", err))
+	case path == "/":
+		errs = append(errs, fmt.Errorf("barrier: path: %w %q: the root cannot be a barrier", session.ErrInvalidPath, path))
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		errs = append(errs, fmt.Errorf("barrier: %w", session.ErrClosed))
+	}
+	return errors.Join(errs...)
+}

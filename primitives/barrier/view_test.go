@@ -1,0 +1,62 @@
+package barrier
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// TestView plays what is seen of a barrier, and what waiters are told.
+func TestView(t *testing.T) {
+	lost := fmt.Errorf("%w: lost", session.ErrDisconnected)
+	up := became{session.Connected{Epoch: 1}}
+	for name, story := range map[string]struct {
+		in      []viewInput
+		emitted string
+		done    string
+	}{
+		"released at once":               {[]viewInput{up, sighted{1, 5, 0}, pass{}}, "released;", "see settled;"},
+		"waits until it is known":        {[]viewInput{up, pass{}, sighted{1, 5, 0}}, "released;", "see settled;"},
+		"waits while it stands":          {[]viewInput{up, sighted{1, 5, 4}, pass{}, sighted{1, 6, 0}}, "raised token=4;released;", "see settled;"},
+		"another one stands":             {[]viewInput{up, sighted{1, 5, 4}, pass{}, sighted{1, 7, 6}}, "raised token=4;raised token=6;", "see "},
+		"the same is told once":          {[]viewInput{up, sighted{1, 5, 4}, sighted{1, 7, 4}}, "raised token=4;", "see "},
+		"what is older is ignored":       {[]viewInput{up, sighted{1, 9, 8}, sighted{1, 7, 0}}, "raised token=8;", "see "},
+		"of another epoch":               {[]viewInput{up, sighted{2, 9, 8}}, "", "see "},
+		"a sight older than the look":    {[]viewInput{up, sighted{1, 5, 0}, pass{after: 6}}, "released;", "see "},
+		"a sight newer than the look":    {[]viewInput{up, sighted{1, 5, 0}, pass{after: 6}, sighted{1, 7, 0}}, "released;", "see settled;"},
+		"gone, and the server says when": {[]viewInput{up, sighted{1, 6, 6}, pass{after: 6}, sighted{1, 0, 0}}, "raised token=6;released;", "see settled;"},
+		"given up":                       {[]viewInput{up, sighted{1, 5, 4}, pass{}, give{}, sighted{1, 6, 0}}, "raised token=4;released;", "see "},
+		"the watch passes":               {[]viewInput{up, unsighted{1, lost}}, "", "see see "},
+		"the session is over":            {[]viewInput{up, unsighted{1, session.ErrExpired}, became{session.Expired{Epoch: 1}}, became{session.Connected{Epoch: 2}}}, "", "see see "},
+		"not to be read":                 {[]viewInput{up, pass{}, unsighted{1, session.ErrNoAuth}, sighted{1, 5, 0}}, "closed: not authorized;", "see refused;"},
+		"closed":                         {[]viewInput{up, pass{}, stop{}, stop{}}, "closed;", "see refused;"},
+		"its session is closed":          {[]viewInput{up, pass{}, became{session.Closed{}}}, "closed: session closed;", "see refused;"},
+	} {
+		var v view
+		var emitted, done string
+		for _, in := range story.in {
+			next, out := v.Step(in)
+			for _, ev := range out.Emit {
+				emitted += ev.String() + ";"
+			}
+			for _, do := range out.Do {
+				switch do := do.(type) {
+				case see:
+					done += "see "
+				case settle:
+					if do.err == nil {
+						done += "settled;"
+					} else if errors.Is(do.err, ErrClosed) {
+						done += "refused;"
+					}
+				}
+			}
+			v = next
+		}
+		if emitted != story.emitted || done != story.done {
+			t.Errorf("%s: %s and %s: %v", name, emitted, done, v)
+		}
+	}
+}
