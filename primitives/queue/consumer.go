@@ -119,7 +119,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 			c.owned.Answer(err, func() { tell(looked{e.turn, v, err}) })
 		})
 	case follow:
-		c.owned.Keep(follow{}.turn, owned.Func(b.follow(b.session.Async(e.epoch), e.view, func() { tell(changed{e.turn}) })))
+		c.owned.Keep(follow{}.turn, owned.Func(b.follow(b.session.Async(e.epoch), e.view, e.claims, func() { tell(changed{e.turn}) })))
 	case read:
 		c.read(e, tell)
 	case claim:

@@ -16,6 +16,7 @@ import (
 type view struct {
 	places []place          // in order: of the first buckets that have items
 	all    bool             // whether places has all of them
+	left   []place          // those that were left out because they are claimed
 	claims map[string]bool  // the IDs of items that are claimed; nil if that was not asked for
 	seen   map[string]int64 // the Pzxid of each directory that was listed, 0 if there was none
 }
@@ -29,7 +30,6 @@ type looking struct {
 	answer   func(view, error)
 	view     view
 	buckets  []bucket
-	skipped  bool // whether an item was left out
 }
 
 func (st *store) look(requests session.Async, want int, claims bool, answer func(view, error)) {
@@ -121,9 +121,6 @@ func (l *looking) sorted(names []string) {
 func (l *looking) next() {
 	if len(l.buckets) == 0 || len(l.view.places) >= l.want {
 		l.view.all = len(l.buckets) == 0
-		if !l.skipped {
-			delete(l.view.seen, l.at.dir(claimsDir))
-		}
 		l.answer(l.view, nil)
 		return
 	}
@@ -138,7 +135,7 @@ func (l *looking) next() {
 			}
 			p := place{b, name}
 			if l.view.claims[p.id()] {
-				l.skipped = true
+				l.view.left = append(l.view.left, p)
 				continue
 			}
 			l.view.places = append(l.view.places, p)
@@ -151,11 +148,15 @@ func (l *looking) next() {
 	})
 }
 
-// follow calls changed once when a directory of the view may have changed since.
-func (st *store) follow(requests session.Async, v view, changed func()) (cancel func()) {
+// follow calls changed once when a directory of the view may have changed since. The claims are left out unless they
+// matter.
+func (st *store) follow(requests session.Async, v view, claims bool, changed func()) (cancel func()) {
 	var subs []*session.Subscription
 	var once sync.Once
 	for dir, pzxid := range v.seen {
+		if !claims && dir == st.dir(claimsDir) {
+			continue
+		}
 		subs = append(subs, requests.Follow(dir, session.AspectChildren, true, func(r session.Reading, err error) {
 			now := int64(0)
 			if r.Stat != nil {

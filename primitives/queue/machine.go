@@ -95,7 +95,8 @@ type (
 	}
 	follow struct { // answer when the view may have changed
 		turn
-		view view
+		view   view
+		claims bool // whether others have claimed something
 	}
 	read struct {
 		turn
@@ -406,7 +407,10 @@ func (s *step) looked(in looked) {
 	s.listed = in.view.places
 	if len(s.listed) == 0 || s.urgent {
 		s.follow = s.ask(resting)
-		s.do(follow{s.follow, in.view})
+		others := slices.ContainsFunc(in.view.left, func(p place) bool {
+			return !slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
+		})
+		s.do(follow{s.follow, in.view, others})
 	}
 }
 
@@ -539,7 +543,10 @@ func (s *step) buried(in buried) {
 		s.emit(Buried{in.place.id()})
 	case errors.As(err, &no) && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
-	case !session.Passing(err) && !session.Over(err):
+	case session.InDoubt(err):
+	case session.Over(err):
+		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
+	case !session.Passing(err):
 		s.leave(err)
 	}
 	s.do(answer{in.reply, err})

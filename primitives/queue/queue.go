@@ -208,7 +208,7 @@ func (b *base) take(ctx context.Context, wait bool) ([]byte, error) {
 			}
 			cancel := func() {}
 			err = await(ctx, func(done func(error)) func() bool {
-				cancel = b.follow(b.session.Async(0), v, func() { done(nil) })
+				cancel = b.follow(b.session.Async(0), v, true, func() { done(nil) })
 				return func() bool { return false }
 			})
 			cancel()
@@ -249,7 +249,7 @@ func (b *base) takeFrom(ctx context.Context, p place) ([]byte, error) {
 			return nil, err
 		case !b.layout.flat() && no.index == 0 && errors.Is(err, session.ErrNoNode): // there has been no claim yet
 			if err := b.session.EnsurePath(ctx, b.dir(claimsDir)); err != nil {
-				return nil, err
+				return nil, nothingTaken(ctx, err)
 			}
 		case isAny(err, session.ErrNoNode, session.ErrNodeExists):
 			return nil, err
@@ -257,6 +257,17 @@ func (b *base) takeFrom(ctx context.Context, p place) ([]byte, error) {
 			return nil, no.err
 		}
 	}
+}
+
+// nothingTaken returns the error of a directory that could not be made: it must not say that an item may be taken.
+func nothingTaken(ctx context.Context, err error) error {
+	switch {
+	case !session.InDoubt(err):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return session.ErrDisconnected
 }
 
 // listed returns the next item of the last list, and false if there is none. It is not asked for where
