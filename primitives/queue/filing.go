@@ -17,7 +17,7 @@ type store struct {
 	any     bool // whether there may be other priorities than 0
 
 	mu      sync.Mutex
-	tails   map[int32]bucket // the newest bucket of each priority, as far as is known
+	tails   map[int32]target // where the next item of each priority goes, as far as is known
 	checked bool             // set when the path was seen to be that of a queue
 }
 
@@ -35,21 +35,28 @@ func (st *store) node(p place) string {
 
 func (st *store) claim(id string) string { return session.Join(st.dir(claimsDir), id) }
 
-// tail returns the newest bucket, and false if none is known.
-func (st *store) tail(priority int32) (bucket, bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	b, ok := st.tails[priority]
-	return b, ok
+// A target is a bucket that items are put into.
+type target struct {
+	bucket bucket
+	fresh  bool // it is made in the same transaction
+	seals  bool // and the one before it is sealed
 }
 
-func (st *store) setTail(b bucket) {
+// tail returns where to put the next item, and false if that is not known.
+func (st *store) tail(priority int32) (target, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	to, ok := st.tails[priority]
+	return to, ok
+}
+
+func (st *store) setTail(to target) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.tails == nil {
-		st.tails = make(map[int32]bucket)
+		st.tails = make(map[int32]target)
 	}
-	st.tails[b.priority] = b
+	st.tails[to.bucket.priority] = to
 }
 
 // check returns an error if a child of the path belongs to another recipe or layout.
@@ -93,15 +100,15 @@ func (f *filing) begin() {
 	f.into.mu.Lock()
 	checked := f.into.checked
 	f.into.mu.Unlock()
-	switch b, ok := f.into.tail(f.priority); {
+	switch to, ok := f.into.tail(f.priority); {
 	case !checked:
 		f.check()
 	case f.into.layout.flat():
-		f.send(bucket{})
+		f.send(target{})
 	case !ok:
 		f.find()
 	default:
-		f.send(b)
+		f.send(to)
 	}
 }
 
@@ -147,7 +154,7 @@ func (f *filing) check() {
 	})
 }
 
-// find finds the newest bucket, or makes one. A server that lags could show one that is sealed, and not its
+// find finds the newest bucket, or has one made. A server that lags could show one that is sealed, and not its
 // successors.
 func (f *filing) find() {
 	dir := f.into.dir(itemsDir)
@@ -175,97 +182,100 @@ func (f *filing) find() {
 			f.mu.Lock()
 			sealed := f.sealed
 			f.mu.Unlock()
+			to := target{bucket: newest}
 			if newest.number < 0 || sealed != nil && *sealed == newest {
-				newest.number++
-				f.make(newest)
-				return
+				to = target{bucket: bucket{f.priority, newest.number + 1}, fresh: true}
 			}
-			f.into.setTail(newest)
-			f.send(newest)
+			f.send(to)
 		})
 	})
 }
 
-func (f *filing) make(b bucket) {
-	f.requests.EnsurePath(f.into.bucket(b), func(_ bool, err error) {
-		if err != nil {
-			f.again(err, func() { f.make(b) })
-			return
-		}
-		f.into.setTail(b)
-		f.send(b)
-	})
-}
-
-// ops returns the operations that put the items into the bucket.
-func (f *filing) ops(b bucket) []session.Op {
+// ops returns the operations that put the items into the bucket. The first after those that are to be done
+// first fails if the bucket is not as it was thought to be.
+func (f *filing) ops(to target) []session.Op {
 	ops := slices.Clone(f.first)
-	if !f.into.layout.flat() {
-		ops = append(ops, session.CheckOp(f.into.bucket(b), 0))
+	dir := f.into.bucket(to.bucket)
+	if to.seals {
+		ops = append(ops, session.SetOp(f.into.bucket(bucket{to.bucket.priority, to.bucket.number - 1}), nil, 0))
+	}
+	switch {
+	case f.into.layout.flat():
+	case to.fresh:
+		ops = append(ops, session.CreateOp(dir, nil, session.Container))
+	default:
+		ops = append(ops, session.CheckOp(dir, 0))
 	}
 	for _, item := range f.items {
 		path := session.Join(f.into.path, prefixes[f.into.layout])
 		if !f.into.layout.flat() {
-			path = session.Join(f.into.bucket(b), session.GUIDName(item.id, itemInfix[1:]))
+			path = session.Join(dir, session.GUIDName(item.id, itemInfix[1:]))
 		}
 		ops = append(ops, session.CreateOp(path, item.data, f.mode))
 	}
 	return ops
 }
 
-func (f *filing) send(b bucket) {
+func (f *filing) send(to target) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cancelled {
 		return
 	}
-	n := len(f.first)
-	ops := f.ops(b)
 	// The answer comes when the lock is free: on the goroutine of the session, or after a refusal that needs no lock.
-	f.transaction = f.receipts.begin(f.requests, ops, func(results []session.OpResult, err error) {
-		gone := len(results) > n && isAny(results[n].Err, session.ErrNoNode, session.ErrBadVersion)
+	f.transaction = f.receipts.begin(f.requests, f.ops(to), func(results []session.OpResult, err error) {
+		no := error(nil) // what is said of the bucket
+		for i := len(f.first); i < len(results)-len(f.items) || f.into.layout.flat() && i < len(results); i++ {
+			if no == nil {
+				no = results[i].Err
+			}
+		}
 		switch {
 		case err == nil && len(results) > 0:
 			created := results[len(results)-len(f.items):]
-			f.seal(b, created)
+			f.placed(to.bucket, created)
 			f.answer(created, nil)
 		case err == nil:
 			f.answer(nil, nil)
-		case session.InDoubt(err) || !gone:
+		case session.InDoubt(err) || !isAny(no, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+			f.answer(results, err)
+		case f.into.layout.flat() && !errors.Is(no, session.ErrNoNode):
 			f.answer(results, err)
 		case f.into.layout.flat():
-			f.requests.EnsurePath(f.into.path, func(_ bool, err error) {
-				if err != nil {
-					f.again(err, func() { f.send(b) })
-					return
-				}
-				f.send(b)
-			})
+			f.ensure(f.into.path, to)
+		case to.fresh && !to.seals && errors.Is(no, session.ErrNoNode):
+			f.ensure(f.into.dir(itemsDir), to)
 		default:
-			f.mu.Lock()
-			if errors.Is(results[n].Err, session.ErrBadVersion) {
-				f.sealed = &b
+			if !to.fresh && errors.Is(no, session.ErrBadVersion) {
+				f.mu.Lock()
+				f.sealed = &to.bucket
+				f.mu.Unlock()
 			}
-			f.mu.Unlock()
 			f.find()
 		}
 	})
 }
 
-// seal seals a full bucket, and makes the next one. If it fails, the next producer tries.
-func (f *filing) seal(b bucket, created []session.OpResult) {
-	if f.into.layout.flat() || sequenceOf(created[len(created)-1].Path) < bucketSize-1 {
-		return
-	}
-	next := bucket{b.priority, b.number + 1}
-	f.into.session.Async(0).Multi([]session.Op{
-		session.SetOp(f.into.bucket(b), nil, 0),
-		session.CreateOp(f.into.bucket(next), nil, session.Container),
-	}, func(_ []session.OpResult, err error) {
-		if err == nil {
-			f.into.setTail(next)
+// ensure makes a directory, and tries again.
+func (f *filing) ensure(dir string, to target) {
+	f.requests.EnsurePath(dir, func(_ bool, err error) {
+		if err != nil {
+			f.again(err, func() { f.ensure(dir, to) })
+			return
 		}
+		f.send(to)
 	})
+}
+
+// placed notes where the next items go: behind a full bucket into the next one, which is made with them.
+func (f *filing) placed(b bucket, created []session.OpResult) {
+	switch {
+	case f.into.layout.flat():
+	case sequenceOf(created[len(created)-1].Path) < bucketSize-1:
+		f.into.setTail(target{bucket: b})
+	default:
+		f.into.setTail(target{bucket: bucket{b.priority, b.number + 1}, fresh: true, seals: true})
+	}
 }
 
 func isAny(err error, targets ...error) bool {

@@ -23,7 +23,7 @@ import (
 // sequential nodes of the other recipes.
 //
 // Producers create items. The transaction checks that the bucket has version 0. A write to the
-// bucket seals it: the same transaction makes the next bucket. So no item can be put behind
+// bucket seals it: the same transaction makes the next bucket, and its first item. So no item can be put behind
 // an item of a later bucket. A sealed bucket that is empty is deleted by its consumers; an unsealed one
 // by the server, as a container.
 //

@@ -137,7 +137,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32) (ids []st
 			return nil, b.explain(fmt.Errorf("item %d: %w", i, err))
 		}
 	}
-	if err := b.session.Fits(append(f.ops(bucket{priority, math.MaxInt32}), b.longestReceipt())...); err != nil {
+	if err := b.session.Fits(append(f.ops(target{bucket{priority, math.MaxInt32}, true, true}), b.longestReceipt())...); err != nil {
 		return nil, b.explain(err)
 	}
 	var created []session.OpResult
