@@ -70,4 +70,15 @@
 //
 // A name belongs to one at a time; what became of a request whose reply was lost is found
 // out, or said to be unknown where somebody else has changed the name since.
+//
+// # Queue
+//
+// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by priority. An item is
+// taken at most once, or consumed at least once, with claims, acknowledgements and dead letters. The events of a
+// consumer are
+//
+//	(Suspended | Resumed | Lost | Buried)* Closed
+//
+// An item is put once, taken once and acknowledged once, whatever reply is lost. An item that is not acknowledged is
+// delivered again, to any consumer.
 package primitives

@@ -66,7 +66,7 @@ func parseBucket(name string) (bucket, bool) {
 	priority, number, _ := strings.Cut(name, "-")
 	p, err := strconv.ParseInt(priority, 10, 64)
 	n, err2 := strconv.ParseInt(number, 10, 64)
-	if err != nil || err2 != nil || p > math.MaxUint32 {
+	if err != nil || err2 != nil || p < 0 || p > math.MaxUint32 || n < 0 {
 		return bucket{}, false
 	}
 	b := bucket{int32(p + math.MinInt32), int(n)}
