@@ -207,7 +207,7 @@ func (f *filing) ops(to target) []session.Op {
 		ops = append(ops, session.CheckOp(dir, 0))
 	}
 	for _, item := range f.items {
-		path := session.Join(f.into.path, prefixes[f.into.layout])
+		path := session.Join(f.into.path, f.into.layout.prefix())
 		if !f.into.layout.flat() {
 			path = session.Join(dir, session.GUIDName(item.id, itemInfix[1:]))
 		}

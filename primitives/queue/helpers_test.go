@@ -55,9 +55,7 @@ func open(t *testing.T, s *session.Session, opts *queue.Options) *queue.Queue {
 	return q
 }
 
-func consume(t *testing.T, q interface {
-	Consume(*queue.ConsumeOptions) (*queue.Consumer, error)
-}, prefetch int) *queue.Consumer {
+func consume(t *testing.T, q *queue.Queue, prefetch int) *queue.Consumer {
 	t.Helper()
 	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: prefetch})
 	ok(t, err)
@@ -85,7 +83,9 @@ func drain(t *testing.T, q *queue.Queue) (all []string) {
 	}
 }
 
-func isEmpty(err error) bool { return err != nil && strings.HasSuffix(err.Error(), queue.ErrEmpty.Error()) }
+func isEmpty(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), queue.ErrEmpty.Error())
+}
 
 // next returns the next item, and fails if there is none.
 func next(t *testing.T, c *queue.Consumer) queue.Item {

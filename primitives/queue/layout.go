@@ -136,15 +136,17 @@ const (
 	Kazoo
 )
 
-// prefixes are those of the items in the layouts that are flat.
-var prefixes = [...]string{Published: "queue-", Curator: "qn-", Kazoo: "entry-100-"}
+// prefix returns that of the items that are put in a layout that is flat.
+func (l Layout) prefix() string {
+	return [...]string{Standard: "", Published: "queue-", Curator: "qn-", Kazoo: "entry-100-"}[l]
+}
 
 // flat reports whether the items stand under the path itself.
 func (l Layout) flat() bool { return l != Standard }
 
 // owns reports whether an item of a flat layout has the name.
 func (l Layout) owns(name string) bool {
-	prefix := prefixes[l]
+	prefix := l.prefix()
 	if l == Kazoo {
 		rest, ok := strings.CutPrefix(name, "entry-")
 		priority, _, _ := strings.Cut(rest, "-")

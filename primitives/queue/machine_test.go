@@ -18,7 +18,6 @@ type partner struct {
 	*testing.T
 	rand  *rand.Rand
 	asker *actors.Actor[input, Event] // where replies come from
-	over  context.Context             // nobody waits for them
 	m     machine
 
 	asked     []effect // without an answer
@@ -58,7 +57,7 @@ func (p *partner) input(in input) {
 					p.fail("a second answer")
 				}
 			}
-		default:
+		case look, follow, read, claim, conclude, bury, part:
 			p.asked = append(p.asked, e)
 		}
 	}
@@ -117,9 +116,16 @@ func (p *partner) reply(e effect) {
 		p.input(buried{e.settling, p.error(0)})
 	case part:
 		p.input(parted{})
-	default:
+	case offer, withdraw, answer:
 		p.fail("nobody can answer %T", e)
 	}
+}
+
+// nobodyWaits returns a context that is over.
+func nobodyWaits(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 // move does one thing.
@@ -138,7 +144,7 @@ func (p *partner) move() {
 		p.input(taken{p.delivered[len(p.delivered)-1]})
 	case k < 10 && len(p.delivered) > 0:
 		var reply actors.Reply[error]
-		_, _ = actors.Ask(p.over, p.asker, func(r actors.Reply[error]) input {
+		_, _ = actors.Ask(nobodyWaits(p.T), p.asker, func(r actors.Reply[error]) input {
 			reply = r
 			return changed{}
 		})
@@ -158,11 +164,9 @@ func (p *partner) move() {
 func TestChance(t *testing.T) {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	defer asker.Close()
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
 	for seed := range uint64(3000) {
 		p := &partner{
-			T: t, asker: asker, over: over, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{},
+			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{},
 			m: machine{prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0},
 		}
 		for range 150 {

@@ -21,6 +21,9 @@ var (
 	// ErrEmpty means that there is no item that could be taken.
 	ErrEmpty = errors.New("queue is empty")
 
+	// ErrFull means that there is no room for the items: see [Options.MaxItems].
+	ErrFull = errors.New("queue is full")
+
 	// ErrClosed means that the queue or the consumer is closed.
 	ErrClosed = errors.New("queue: closed")
 )
@@ -36,6 +39,13 @@ type Options struct {
 	// the other.
 	MaxAttempts int
 	DeadLetter  string
+
+	// MaxItems bounds how many items there are, those that are claimed included: never are there more, whatever
+	// producers do at the same time, if all of them have the same bound. Put waits for room, or fails with
+	// [ErrFull] if RefuseWhenFull is set. Dead letters are moved to a queue whether or not it is full. The default
+	// is no bound.
+	MaxItems       int
+	RefuseWhenFull bool
 
 	// Layout is that of the nodes. The default is [Standard]; the others are shared with clients in
 	// other languages.
@@ -77,6 +87,14 @@ func validate(s *session.Session, path string, o Options) error {
 		if strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/") {
 			refuse("Options.DeadLetter: %w %q: one queue is within the other", session.ErrInvalidPath, o.DeadLetter)
 		}
+	}
+	switch {
+	case o.MaxItems < 0:
+		refuse("Options.MaxItems: %w: %d is negative", session.ErrInvalidArgument, o.MaxItems)
+	case o.MaxItems > 0 && o.Layout.flat():
+		refuse("Options.MaxItems: %w: other clients of this layout know no bound", session.ErrInvalidArgument)
+	case o.MaxItems == 0 && o.RefuseWhenFull:
+		refuse("Options.RefuseWhenFull: %w: it needs MaxItems", session.ErrInvalidArgument)
 	}
 	switch {
 	case o.Layout < Standard || o.Layout > Kazoo:

@@ -26,6 +26,9 @@ type base struct {
 	receipts *receipts
 	dead     *store // nil without [Options.DeadLetter]
 
+	boundMu sync.Mutex
+	bound   bound // of [Options.MaxItems], as far as is known
+
 	takeMu sync.Mutex
 	seen   []place // what was listed, and not yet tried by Take
 }
@@ -141,14 +144,11 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32) (ids []st
 		return nil, b.explain(err)
 	}
 	var created []session.OpResult
-	err = await(ctx, func(done func(error)) func() bool {
-		f.answer = func(results []session.OpResult, err error) {
-			created = results
-			done(err)
-		}
-		f.begin()
-		return f.cancel
-	})
+	if b.opts.MaxItems > 0 {
+		created, err = b.fileWithin(ctx, f)
+	} else {
+		created, err = f.file(ctx)
+	}
 	if err != nil {
 		return nil, b.explain(err)
 	}
@@ -206,20 +206,14 @@ func (b *base) take(ctx context.Context, wait bool) ([]byte, error) {
 			case !wait:
 				return nil, ErrEmpty
 			}
-			cancel := func() {}
-			err = await(ctx, func(done func(error)) func() bool {
-				cancel = b.follow(b.session.Async(0), v, true, func() { done(nil) })
-				return func() bool { return false }
-			})
-			cancel()
+			err = b.changed(ctx, v)
 			if err != nil {
 				return nil, err
 			}
 			continue
 		}
 		data, err := b.takeFrom(ctx, p)
-		var no *refusal
-		if !errors.As(err, &no) {
+		if _, no := errors.AsType[*refusal](err); !no {
 			return data, err
 		}
 		if errors.Is(err, session.ErrNodeExists) { // a consumer has claimed it
@@ -249,7 +243,7 @@ func (b *base) takeFrom(ctx context.Context, p place) ([]byte, error) {
 			return nil, err
 		case !b.layout.flat() && no.index == 0 && errors.Is(err, session.ErrNoNode): // there has been no claim yet
 			if err := b.session.EnsurePath(ctx, b.dir(claimsDir)); err != nil {
-				return nil, nothingTaken(ctx, err)
+				return nil, notDone(ctx, err)
 			}
 		case isAny(err, session.ErrNoNode, session.ErrNodeExists):
 			return nil, err
@@ -260,7 +254,7 @@ func (b *base) takeFrom(ctx context.Context, p place) ([]byte, error) {
 }
 
 // nothingTaken returns the error of a directory that could not be made: it must not say that an item may be taken.
-func nothingTaken(ctx context.Context, err error) error {
+func notDone(ctx context.Context, err error) error {
 	switch {
 	case !session.InDoubt(err):
 		return err

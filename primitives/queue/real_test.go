@@ -33,7 +33,7 @@ func TestRealSoak(t *testing.T) {
 		}
 		switch {
 		case i == 20:
-			ens.Restart(ens.Leader())
+			ens.Restart(0)
 		case i%5 == 0:
 			proxy.Disconnect(0)
 		default:
@@ -94,4 +94,3 @@ func backlog(t *testing.T, addrs []string, opts *session.Options) {
 		t.Errorf("Len: %d, %v", got, err)
 	}
 }
-

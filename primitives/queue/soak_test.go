@@ -123,7 +123,7 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 					t.Error(err)
 					return
 				}
-				for n := 0; n < 100; n++ {
+				for range 100 {
 					var item queue.Item
 					var more bool
 					select {
@@ -136,7 +136,7 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 					l.mu.Lock()
 					l.delivered[string(item.Data)]++
 					l.mu.Unlock()
-					err := item.Ack(t.Context())
+					err := item.Ack(context.WithoutCancel(ctx))
 					l.mu.Lock()
 					switch {
 					case err == nil:
