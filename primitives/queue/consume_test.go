@@ -1,10 +1,13 @@
 package queue_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -289,6 +292,55 @@ func TestPriorities(t *testing.T) {
 			t.Errorf("a queue without priorities: %v", err)
 		}
 	})
+}
+
+// TestPriorityOrder has chance put items, also many at once and more than one bucket of them: each consumer and each
+// taker gets them in their order.
+func TestPriorityOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			random := rand.New(rand.NewPCG(seed, 3))
+			p, err := queue.NewPriority(s[0], at, nil)
+			ok(t, err)
+			type entry struct {
+				priority int32
+				n        int
+			}
+			var all []entry
+			for len(all) < 100 {
+				priority := int32(random.Uint32())
+				if random.IntN(2) == 0 {
+					priority = int32(random.IntN(5) - 2)
+				}
+				var batch [][]byte
+				for range 1 + random.IntN(4) {
+					batch = append(batch, fmt.Appendf(nil, "%d", len(all)))
+					all = append(all, entry{priority, len(all)})
+				}
+				_, err := p.PutAll(t.Context(), batch, priority)
+				ok(t, err)
+			}
+			slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.priority, b.priority) })
+			c, err := p.Consume(&queue.ConsumeOptions{Prefetch: 1 + random.IntN(20)})
+			ok(t, err)
+			half := len(all) / 2
+			for _, want := range all[:half] {
+				item := next(t, c)
+				if string(item.Data) != strconv.Itoa(want.n) || item.Priority != want.priority {
+					t.Fatalf("seed %d: %s with priority %d, want %+v", seed, item.Data, item.Priority, want)
+				}
+				ok(t, item.Ack(t.Context()))
+			}
+			c.Close()
+			for _, want := range all[half:] {
+				data, err := p.Take(t.Context())
+				ok(t, err)
+				if string(data) != strconv.Itoa(want.n) {
+					t.Fatalf("seed %d: took %s, want %+v", seed, data, want)
+				}
+			}
+		})
+	}
 }
 
 // TestUrgent has a more urgent item overtake those that are claimed already, and those that fill the prefetch.

@@ -13,6 +13,9 @@ import (
 // defaultPrefetch is how many items a consumer claims ahead by default.
 const defaultPrefetch = 16
 
+// maxName is how long the name of a consumer may be: it is sent beside the item.
+const maxName = 256
+
 // ConsumeOptions are optional parameters for Consume. A nil *ConsumeOptions is equivalent to a zero
 // ConsumeOptions.
 type ConsumeOptions struct {
@@ -20,7 +23,7 @@ type ConsumeOptions struct {
 	// not settled included. The default is 16.
 	Prefetch int
 
-	// Name identifies the consumer to operators: it is the data of its claims.
+	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256 bytes.
 	Name string
 }
 
@@ -52,6 +55,8 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	switch {
 	case o.Prefetch < 0:
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Prefetch: %d is negative", session.ErrInvalidArgument, o.Prefetch))
+	case len(o.Name) > maxName:
+		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Name: it has %d bytes", session.ErrInvalidArgument, len(o.Name)))
 	case b.layout.flat():
 		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be claimed", session.ErrInvalidArgument))
 	case closed:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/zkactors/zkactors/session"
@@ -168,7 +169,7 @@ func (b *base) fits(f *filing, data []byte) error {
 	}
 	at := place{bucket{f.priority, math.MaxInt32}, session.GUIDName(f.items[0].id, itemInfix[1:]) + "-2147483648"}
 	c := claimed{place: at, data: data, attempt: math.MaxInt32}
-	return b.session.Fits(append(b.claimOps(c, ""), b.longestReceipt())...)
+	return b.session.Fits(append(b.claimOps(c, strings.Repeat("x", maxName)), b.longestReceipt())...)
 }
 
 // longestReceipt returns an operation as long as that of any receipt.
@@ -214,6 +215,9 @@ func (b *base) take(ctx context.Context, wait bool) ([]byte, error) {
 		}
 		data, err := b.takeFrom(ctx, p)
 		if _, no := errors.AsType[*refusal](err); !no {
+			if err != nil {
+				b.keep(view{}) // it may still be the first
+			}
 			return data, err
 		}
 		if errors.Is(err, session.ErrNodeExists) { // a consumer has claimed it

@@ -33,7 +33,9 @@ func TestRealSoak(t *testing.T) {
 		}
 		switch {
 		case i == 20:
-			ens.Restart(0)
+			if err := ens.RestartContext(ctx, 0); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
 		case i%5 == 0:
 			proxy.Disconnect(0)
 		default:
