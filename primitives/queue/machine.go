@@ -189,7 +189,7 @@ func (m machine) Step(in input) (machine, effects) {
 		return m, effects{}
 	}
 	s := &step{machine: m}
-	s.held, s.queue, s.listed = slices.Clone(m.held), slices.Clone(m.queue), slices.Clone(m.listed)
+	s.held, s.queue = slices.Clone(m.held), slices.Clip(m.queue) // what is listed is never written to
 	switch in := in.(type) {
 	case leave:
 		s.leave(nil)
