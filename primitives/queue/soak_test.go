@@ -184,9 +184,9 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 	t.Logf("%d items, %d of them confirmed", len(l.put), l.confirmed())
 }
 
-// TestSoak has 8 producers and 8 who take or consume work on 50,000 items; replies are lost, and sessions expire.
+// TestSoak has 8 producers and 8 who take or consume work on 10,000 items; replies are lost, and sessions expire.
 func TestSoak(t *testing.T) {
-	each := 6250
+	each := 1250
 	if testing.Short() {
 		each = 250
 	}
