@@ -85,4 +85,15 @@
 // A round begins once, with a list of members whose nodes all stand at that moment. It does not
 // end while a member has a node, and a crashed member holds nobody up for longer than two
 // session timeouts.
+//
+// # Queue
+//
+// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by priority. An item is
+// taken at most once, or consumed at least once, with claims, acknowledgements and dead letters. The events of a
+// consumer are
+//
+//	(Suspended | Resumed | Lost | Buried)* Closed
+//
+// An item is put once, taken once and acknowledged once, whatever reply is lost. An item that is not acknowledged is
+// delivered again, to any consumer.
 package primitives

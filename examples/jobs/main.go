@@ -1,0 +1,158 @@
+// Jobs shows a queue of jobs: a producer, three workers, one of which crashes with a job in its hands, and a job
+// that never succeeds and ends among the dead letters. Progress is printed.
+//
+// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const (
+	jobs = "/zkactors-jobs/jobs"
+	dead = "/zkactors-jobs/dead"
+)
+
+func main() {
+	servers := flag.String("servers", "", "use these servers instead of one in memory")
+	n := flag.Int("jobs", 20, "how many jobs there are")
+	flag.Parse()
+	if err := run(os.Stdout, *servers, *n); err != nil {
+		fmt.Fprintln(os.Stderr, "jobs:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, servers string, n int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	addrs := strings.Split(servers, ",")
+	if servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			return err
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	q, err := queue.New(s, jobs, &queue.Options{MaxAttempts: 3, DeadLetter: dead})
+	if err != nil {
+		return err
+	}
+	p := &progress{out: out, left: n}
+	if err := produce(ctx, q, p, n); err != nil {
+		return err
+	}
+	if err := crash(ctx, addrs, p); err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	p.done = stop
+	err = q.Run(work, 3, func(_ context.Context, item queue.Item) error { return p.work(item) })
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return bury(ctx, s, p)
+}
+
+// produce puts the jobs, all or none.
+func produce(ctx context.Context, q *queue.Queue, p *progress, n int) error {
+	var all [][]byte
+	for i := range n {
+		all = append(all, fmt.Appendf(nil, "job %d", i))
+	}
+	_, err := q.PutAll(ctx, all)
+	p.say("%d jobs are put", n)
+	return err
+}
+
+// crash is a worker that ends with a job in its hands: its session is closed, and the job goes back.
+func crash(ctx context.Context, addrs []string, p *progress) error {
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	q, err := queue.New(s, jobs, nil)
+	if err != nil {
+		return err
+	}
+	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 1})
+	if err != nil {
+		return err
+	}
+	select {
+	case item := <-c.Items():
+		p.say("a worker crashes with %s", item.Data)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// bury prints the dead letters.
+func bury(ctx context.Context, s *session.Session, p *progress) error {
+	q, err := queue.New(s, dead, nil)
+	if err != nil {
+		return err
+	}
+	for {
+		data, err := q.TryTake(ctx)
+		if errors.Is(err, queue.ErrEmpty) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.say("dead: %s", data)
+	}
+}
+
+// A progress is what the workers have done.
+type progress struct {
+	out  io.Writer
+	done func()
+
+	mu   sync.Mutex
+	left int // jobs that are neither done nor given up
+}
+
+func (p *progress) say(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format+"\n", args...) }
+
+var errImpossible = errors.New("cannot be done")
+
+// work does a job. Job 7 cannot be done.
+func (p *progress) work(item queue.Item) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := error(nil)
+	if string(item.Data) == "job 7" {
+		err = errImpossible
+	}
+	if err == nil || item.Attempt == 3 {
+		p.left--
+	}
+	p.say("%s, attempt %d: %v; %d left", item.Data, item.Attempt, err, p.left)
+	if p.left == 0 {
+		p.done()
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestBound has many producers wait for room, while replies are lost.
+func TestBound(t *testing.T) {
+	bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		const most, each = 5, 10
+		var producing sync.WaitGroup
+		for i := range 8 {
+			q := open(t, s[i%4], &queue.Options{MaxItems: most})
+			producing.Go(func() {
+				for j := range each {
+					if _, err := q.Put(t.Context(), fmt.Appendf(nil, "%d/%d", i, j)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		taker := open(t, s[0], nil)
+		seen := map[string]bool{}
+		for range 8*each - most {
+			pass(time.Second)
+			if n, err := taker.Len(t.Context()); n != most || err != nil {
+				t.Fatalf("%d items, %v, want %d", n, err, most)
+			}
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 1})
+			data, err := taker.Take(t.Context())
+			ok(t, err)
+			seen[string(data)] = true
+		}
+		producing.Wait()
+		for _, x := range drain(t, taker) {
+			seen[x] = true
+		}
+		if len(seen) != 8*each {
+			t.Errorf("%d items, want %d", len(seen), 8*each)
+		}
+	})
+}
+
+// TestFull refuses at once, or when the context ends, and puts nothing then.
+func TestFull(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], &queue.Options{MaxItems: 2, RefuseWhenFull: true})
+		put(t, q, "a", "b")
+		if _, err := q.Put(t.Context(), []byte("c")); !errors.Is(err, queue.ErrFull) {
+			t.Error(err)
+		}
+		patient := open(t, s[0], &queue.Options{MaxItems: 2})
+		if _, err := patient.PutAll(t.Context(), bytesOf(numbers(3))); !errors.Is(err, queue.ErrFull) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := patient.Put(ctx, []byte("c")); !errors.Is(err, context.DeadlineExceeded) || session.InDoubt(err) {
+			t.Error(err)
+		}
+		equal(t, "taken", drain(t, q), []string{"a", "b"})
+		put(t, q, "d")
+		equal(t, "taken", drain(t, q), []string{"d"})
+		done := make(chan error, 1)
+		put(t, q, "e", "f")
+		go func() {
+			_, err := patient.Put(t.Context(), []byte("g"))
+			done <- err
+		}()
+		synctest.Wait()
+		c := consume(t, q, 1)
+		ok(t, next(t, c).Ack(t.Context()))
+		ok(t, <-done)
+		c.Close()
+		for what, o := range map[string]*queue.Options{
+			"MaxItems": {MaxItems: -1}, "RefuseWhenFull": {RefuseWhenFull: true}, "flat": {MaxItems: 1, Layout: queue.Curator},
+		} {
+			if _, err := queue.New(s[0], at, o); !errors.Is(err, session.ErrInvalidArgument) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}

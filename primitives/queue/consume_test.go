@@ -1,0 +1,414 @@
+package queue_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestAcknowledge consumes in order, with few requests for each item.
+func TestAcknowledge(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		want := numbers(500)
+		_, err := q.PutAll(t.Context(), bytesOf(want))
+		ok(t, err)
+		srv.ResetRequests()
+		c := consume(t, q, 64)
+		var got []string
+		var acks sync.WaitGroup
+		for i := range want {
+			item := next(t, c)
+			if lists := srv.Requests()[zktest.OpGetChildren2]; i < 430 && lists > 4 {
+				t.Errorf("%d lists for %d items", lists, i)
+			}
+			got = append(got, string(item.Data))
+			if item.Attempt != 1 || item.Priority != 0 || item.ID == "" {
+				t.Errorf("%+v", item)
+			}
+			acks.Go(func() { ok(t, item.Ack(t.Context())) })
+		}
+		acks.Wait()
+		equal(t, "consumed", got, want)
+		c.Close()
+		if n, err := q.Len(t.Context()); n != 0 || err != nil {
+			t.Errorf("Len: %d, %v", n, err)
+		}
+		if n := left(srv, "claims"); len(n) > 0 {
+			t.Errorf("left behind: %q", n)
+		}
+	})
+}
+
+// TestAttempts counts deliveries. What was claimed and not delivered was not attempted.
+func TestAttempts(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "a", "b")
+		for attempt := 1; attempt <= 3; attempt++ {
+			c := consume(t, q, 10)
+			a := next(t, c)
+			if string(a.Data) != "a" || a.Attempt != attempt {
+				t.Errorf("%s, attempt %d, want %d", a.Data, a.Attempt, attempt)
+			}
+			c.Close()
+			if err := a.Ack(t.Context()); !errors.Is(err, queue.ErrNotClaimed) {
+				t.Errorf("a late Ack: %v", err)
+			}
+		}
+		c := consume(t, q, 10)
+		a, b := next(t, c), next(t, c)
+		if a.Attempt != 4 || b.Attempt != 1 || string(b.Data) != "b" {
+			t.Errorf("attempts %d and %d", a.Attempt, b.Attempt)
+		}
+		ok(t, a.Reject(t.Context()))
+		if again := next(t, c); again.ID != a.ID || again.Attempt != 5 {
+			t.Errorf("%+v", again)
+		}
+		ok(t, b.Ack(t.Context()))
+		if err := b.Ack(t.Context()); !errors.Is(err, queue.ErrNotClaimed) {
+			t.Errorf("Ack twice: %v", err)
+		}
+		if err := b.Reject(t.Context()); !errors.Is(err, queue.ErrNotClaimed) {
+			t.Errorf("Reject after Ack: %v", err)
+		}
+		c.Close()
+		if data, err := q.TryTake(t.Context()); string(data) != "a" || err != nil {
+			t.Errorf("took %q, %v", data, err)
+		}
+	})
+}
+
+// TestExpiry has the claims of one consumer go to another.
+func TestExpiry(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[1], nil)
+		put(t, q, "a")
+		first, second := consume(t, open(t, s[0], nil), 1), consume(t, q, 1)
+		defer first.Close()
+		defer second.Close()
+		either := func() (item queue.Item, from *queue.Consumer) {
+			select {
+			case item = <-first.Items():
+				return item, first
+			case item = <-second.Items():
+				return item, second
+			case <-time.After(time.Minute):
+				t.Fatal("no item")
+				return
+			}
+		}
+		item, from := either()
+		holder, free := s[0], s[1]
+		if from == second {
+			holder, free = free, holder
+		}
+		srv.Freeze(holder.ID(), zktest.Both)
+		again, _ := either() // the other, or the same in its next session
+		if again.ID != item.ID || again.Attempt != 2 {
+			t.Errorf("%+v", again)
+		}
+		if err := item.Ack(t.Context()); !errors.Is(err, queue.ErrNotClaimed) {
+			t.Errorf("a late Ack: %v", err)
+		}
+		if _, err := free.Multi(t.Context(), append(item.Guard(), session.CreateOp("/stale", nil, session.Persistent))...); err == nil {
+			t.Error("the guard of a late delivery lets pass")
+		}
+		_, err := free.Multi(t.Context(), append(again.Guard(), session.CreateOp("/done", nil, session.Persistent))...)
+		ok(t, err)
+		ok(t, again.Ack(t.Context()))
+		if _, err := free.Multi(t.Context(), append(again.Guard(), session.CreateOp("/stale", nil, session.Persistent))...); !errors.Is(err, queue.ErrNotClaimed) {
+			t.Errorf("the guard of a delivery that is over: %v", err)
+		}
+		srv.Thaw(holder.ID())
+		pass(time.Minute)
+		put(t, q, "b")
+		item, _ = either()
+		ok(t, item.Ack(t.Context()))
+	})
+}
+
+// TestDeadLetters moves an item after as many rejections, or crashes.
+func TestDeadLetters(t *testing.T) {
+	opts := &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}
+	t.Run("rejected", func(t *testing.T) {
+		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			q := open(t, s[0], opts)
+			put(t, q, "bad", "good")
+			c := consume(t, q, 4)
+			events := c.Events()
+			bad, good := next(t, c), next(t, c)
+			ok(t, good.Ack(t.Context()))
+			ok(t, bad.Reject(t.Context()))
+			bad = next(t, c)
+			ok(t, bad.Reject(t.Context()))
+			if ev := <-events; ev != (queue.Buried{ID: bad.ID}) {
+				t.Error(ev)
+			}
+			c.Close()
+			dead, err := queue.New(s[0], opts.DeadLetter, nil)
+			ok(t, err)
+			equal(t, "dead", drain(t, dead), []string{"bad"})
+			equal(t, "left", drain(t, q), nil)
+		})
+	})
+	t.Run("crashed", func(t *testing.T) {
+		bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			q := open(t, s[0], opts)
+			put(t, q, "bad")
+			c := consume(t, q, 4)
+			defer c.Close()
+			for range 2 {
+				next(t, c)
+				srv.Expire(s[0].ID())
+				pass(time.Minute)
+			}
+			put(t, q, "good")
+			if item := next(t, c); string(item.Data) != "good" {
+				t.Errorf("%+v", item)
+			}
+			dead, err := queue.New(s[1], opts.DeadLetter, nil)
+			ok(t, err)
+			equal(t, "dead", drain(t, dead), []string{"bad"})
+		})
+	})
+}
+
+// TestTroubleAtEveryRequestOfAConsumer has each trouble happen to each request: what is acknowledged is gone, and
+// nothing else is.
+func TestTroubleAtEveryRequestOfAConsumer(t *testing.T) {
+	opts := &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}
+	for _, trouble := range troubles[:4] {
+		for skip := range 40 {
+			what := fmt.Sprintf("%s, request %d", trouble.name, skip)
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				other := open(t, s[1], nil)
+				put(t, other, "ack", "reject")
+				trouble.make(srv, s[0], skip, func() {})
+				q := open(t, s[0], opts)
+				c := consume(t, q, 2)
+				confirmed, doubtful := 0, false
+				for over := false; !over; {
+					var item queue.Item
+					select {
+					case item = <-c.Items():
+					case <-time.After(3 * time.Minute):
+						over = true
+						continue
+					}
+					settle := item.Reject
+					if string(item.Data) == "ack" {
+						settle = item.Ack
+					}
+					err := settle(t.Context())
+					switch doubt := session.InDoubt(err); {
+					case doubt && !trouble.unknown, err != nil && !doubt && !errors.Is(err, queue.ErrNotClaimed):
+						t.Errorf("%s: %v", what, err)
+					case string(item.Data) == "ack" && err == nil:
+						confirmed++
+					case string(item.Data) == "ack" && doubt:
+						doubtful = true
+					}
+				}
+				c.Close()
+				srv.ClearFaults()
+				srv.Refuse(false)
+				pass(2 * time.Minute)
+				dead, err := queue.New(s[1], opts.DeadLetter, nil)
+				ok(t, err)
+				all := append(drain(t, other), drain(t, dead)...)
+				count := func(kind string) (n int) {
+					for _, x := range all {
+						if x == kind {
+							n++
+						}
+					}
+					return n
+				}
+				if n := count("ack"); confirmed > 1 || n > 1 || !doubtful && n+confirmed != 1 {
+					t.Errorf("%s: acknowledged %d times, and %d are there", what, confirmed, n)
+				}
+				if n := count("reject"); n != 1 {
+					t.Errorf("%s: %d rejected items", what, n)
+				}
+				if n := left(srv, "claims"); len(n) > 0 {
+					t.Errorf("%s: left behind: %q", what, n)
+				}
+			})
+		}
+	}
+}
+
+// TestPriorities delivers by priority, the smallest and the largest included.
+func TestPriorities(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		p, err := queue.NewPriority(s[0], at, nil)
+		ok(t, err)
+		priorities := []int32{5, -5, 0, 2147483647, -2147483648, 5, -5, 10, -1, 1, 0}
+		for i, priority := range priorities {
+			_, err := p.Put(t.Context(), fmt.Appendf(nil, "%d", i), priority)
+			ok(t, err)
+		}
+		order := make([]int, len(priorities))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			return int(int64(priorities[a]) - int64(priorities[b]))
+		})
+		c, err := p.Consume(&queue.ConsumeOptions{Prefetch: 3})
+		ok(t, err)
+		for _, i := range order[:6] {
+			item := next(t, c)
+			if string(item.Data) != fmt.Sprint(i) || item.Priority != priorities[i] {
+				t.Errorf("%s with priority %d, want %d", item.Data, item.Priority, i)
+			}
+			ok(t, item.Ack(t.Context()))
+		}
+		c.Close()
+		for _, i := range order[6:] {
+			data, err := p.Take(t.Context())
+			ok(t, err)
+			if string(data) != fmt.Sprint(i) {
+				t.Errorf("took %s, want %d", data, i)
+			}
+		}
+		_, err = p.Put(t.Context(), []byte("x"), 1)
+		ok(t, err)
+		if _, err := open(t, s[0], nil).TryTake(t.Context()); !errors.Is(err, queue.ErrLayout) {
+			t.Errorf("a queue without priorities: %v", err)
+		}
+	})
+}
+
+// TestPriorityOrder has chance put items, also many at once and more than one bucket of them: each consumer and each
+// taker gets them in their order.
+func TestPriorityOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			random := rand.New(rand.NewPCG(seed, 3))
+			p, err := queue.NewPriority(s[0], at, nil)
+			ok(t, err)
+			type entry struct {
+				priority int32
+				n        int
+			}
+			var all []entry
+			for len(all) < 100 {
+				priority := int32(random.Uint32())
+				if random.IntN(2) == 0 {
+					priority = int32(random.IntN(5) - 2)
+				}
+				var batch [][]byte
+				for range 1 + random.IntN(4) {
+					batch = append(batch, fmt.Appendf(nil, "%d", len(all)))
+					all = append(all, entry{priority, len(all)})
+				}
+				_, err := p.PutAll(t.Context(), batch, priority)
+				ok(t, err)
+			}
+			slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.priority, b.priority) })
+			c, err := p.Consume(&queue.ConsumeOptions{Prefetch: 1 + random.IntN(20)})
+			ok(t, err)
+			half := len(all) / 2
+			for _, want := range all[:half] {
+				item := next(t, c)
+				if string(item.Data) != strconv.Itoa(want.n) || item.Priority != want.priority {
+					t.Fatalf("seed %d: %s with priority %d, want %+v", seed, item.Data, item.Priority, want)
+				}
+				ok(t, item.Ack(t.Context()))
+			}
+			c.Close()
+			for _, want := range all[half:] {
+				data, err := p.Take(t.Context())
+				ok(t, err)
+				if string(data) != strconv.Itoa(want.n) {
+					t.Fatalf("seed %d: took %s, want %+v", seed, data, want)
+				}
+			}
+		})
+	}
+}
+
+// TestUrgent has a more urgent item overtake those that are claimed already, and those that fill the prefetch.
+func TestUrgent(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		p, err := queue.NewPriority(s[0], at, nil)
+		ok(t, err)
+		other, err := queue.NewPriority(s[1], at, nil)
+		ok(t, err)
+		for i := range 5 {
+			_, err := other.Put(t.Context(), fmt.Appendf(nil, "%d", i), 0)
+			ok(t, err)
+		}
+		c, err := p.Consume(&queue.ConsumeOptions{Prefetch: 3})
+		ok(t, err)
+		defer c.Close()
+		if item := next(t, c); string(item.Data) != "0" {
+			t.Errorf("%+v", item)
+		}
+		pass(time.Second)
+		for _, urgent := range []int32{-1, -3, -2} {
+			_, err = other.Put(t.Context(), fmt.Appendf(nil, "%d", urgent), urgent)
+			ok(t, err)
+		}
+		pass(time.Second)
+		for _, want := range []string{"-3", "-2", "-1", "1", "2"} {
+			item := next(t, c)
+			if string(item.Data) != want {
+				t.Errorf("%s, want %s", item.Data, want)
+			}
+			ok(t, item.Ack(t.Context()))
+			pass(time.Second)
+		}
+	})
+}
+
+// TestRun has workers work until they are stopped.
+func TestRun(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		const n = 200
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
+		ok(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var done atomic.Int32
+		var seen sync.Map
+		err = q.Run(ctx, 8, func(_ context.Context, item queue.Item) error {
+			if _, again := seen.LoadOrStore(item.ID, true); !again && done.Load()%3 == 0 {
+				return errors.New("not the first time")
+			}
+			if done.Add(1) == n {
+				cancel()
+			}
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if n, err := q.Len(t.Context()); n != 0 || err != nil {
+			t.Errorf("Len: %d, %v", n, err)
+		}
+		s[1].Close()
+		wait := make(chan error)
+		go func() { wait <- q.Run(t.Context(), 2, func(context.Context, queue.Item) error { return nil }) }()
+		synctest.Wait()
+		s[0].Close()
+		if err := <-wait; !errors.Is(err, session.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/session"
+)
+
+// defaultPrefetch is how many items a consumer claims ahead by default.
+const defaultPrefetch = 16
+
+// maxName is how long the name of a consumer may be: it is sent beside the item.
+const maxName = 256
+
+// ConsumeOptions are optional parameters for Consume. A nil *ConsumeOptions is equivalent to a zero
+// ConsumeOptions.
+type ConsumeOptions struct {
+	// Prefetch is how many items the consumer has claimed at most, those that it has delivered and that are
+	// not settled included. The default is 16.
+	Prefetch int
+
+	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256 bytes.
+	Name string
+}
+
+// A Consumer claims items of a queue, and delivers them at least once. It is safe for concurrent use, and must
+// be closed.
+type Consumer struct {
+	base     *base
+	name     string
+	receipts *receipts
+	shelf    *actors.Shelf[Item]
+	actor    *actors.Actor[input, Event]
+	owned    owned.Set
+
+	mu  sync.Mutex
+	err error // set when the machine has ended
+}
+
+// Consume begins to claim items, and returns at once. The error names what is wrong with the options; what fails
+// later ends the consumer, and [Consumer.Err] says why.
+func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
+	var o ConsumeOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Prefetch == 0 {
+		o.Prefetch = defaultPrefetch
+	}
+	_, closed := b.session.State().(session.Closed)
+	switch {
+	case o.Prefetch < 0:
+		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Prefetch: %d is negative", session.ErrInvalidArgument, o.Prefetch))
+	case len(o.Name) > maxName:
+		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Name: it has %d bytes", session.ErrInvalidArgument, len(o.Name)))
+	case b.layout.flat():
+		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be claimed", session.ErrInvalidArgument))
+	case closed:
+		return nil, b.explain(session.ErrClosed)
+	}
+	c := &Consumer{base: b, name: o.Name, receipts: &receipts{session: b.session, dir: b.receipts.dir}}
+	before := func(a, b Item) bool { return a.Priority < b.Priority }
+	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
+	c.actor = actors.Start(machine{prefetch: o.Prefetch, limit: b.opts.MaxAttempts, urgent: b.any}, actors.Role[machine, input, effect, Event]{
+		Name:    "queue " + b.path,
+		Perform: c.perform,
+		Observe: c.observe,
+		Stop:    leave{},
+		Cancel:  cancel,
+	})
+	c.owned.Follow(b.session, func(ev session.Event) { _ = c.actor.Tell(heard{ev}) }, c.actor.Ended())
+	return c, nil
+}
+
+// Items returns the channel of the items, which is always the same one. It is closed when the consumer ends.
+func (c *Consumer) Items() <-chan Item { return c.shelf.Values() }
+
+// Events returns the channel of events, which is always the same one:
+//
+//	(Suspended | Resumed | Lost | Buried)* Closed
+//
+// It begins with the newest event before the first call, and is closed after the last.
+func (c *Consumer) Events() <-chan Event { return c.actor.Events() }
+
+// Done returns a channel that is closed when the consumer has ended, and all its items have gone back.
+func (c *Consumer) Done() <-chan struct{} { return c.actor.Ended() }
+
+// Err returns why the consumer has ended. It returns nil before that, and after Close.
+func (c *Consumer) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close gives back all items that are not acknowledged, and waits until that is confirmed, at most until the
+// session's deadline has passed. It may be called any number of times.
+func (c *Consumer) Close() {
+	c.shelf.Close() // what is not received by now was not delivered
+	c.actor.Close()
+}
+
+func (c *Consumer) explain(err error) error { return c.base.explain(err) }
+
+func (c *Consumer) observe(m machine, _ []Event) {
+	if !m.ended {
+		return
+	}
+	c.mu.Lock()
+	c.err = c.explain(m.err)
+	c.mu.Unlock()
+	c.shelf.Stop()
+	c.owned.End()
+}
+
+func (c *Consumer) perform(e effect, tell func(input)) {
+	b := c.base
+	switch e := e.(type) {
+	case look:
+		b.look(b.session.Async(e.epoch), e.want, true, func(v view, err error) {
+			c.owned.Answer(err, func() { tell(looked{e.turn, v, err}) })
+		})
+	case follow:
+		c.owned.Keep(follow{}.turn, owned.Func(b.follow(b.session.Async(e.epoch), e.view, e.claims, func() { tell(changed{e.turn}) })))
+	case read:
+		c.read(e, tell)
+	case claim:
+		c.claim(e, tell)
+	case offer:
+		for _, item := range e.items {
+			c.shelf.Put(Item{ID: item.place.id(), Data: item.data, Attempt: item.attempt, Priority: item.place.bucket.priority, consumer: c, claimed: item})
+		}
+	case withdraw:
+		c.shelf.Clear()
+	case conclude:
+		var ops []session.Op
+		for _, item := range e.items {
+			ops = append(ops, b.settleOps(item.claimed, item.how)...)
+		}
+		c.receipts.begin(b.session.Async(e.epoch), ops, func(results []session.OpResult, err error) {
+			tell(settled{e.n, refused(results, err)})
+		})
+	case bury:
+		c.bury(e, tell)
+	case part:
+		c.receipts.close(func() { tell(parted{}) })
+	case answer:
+		e.reply.Give(e.err)
+	}
+}
+
+// read reads items, all at once.
+func (c *Consumer) read(e read, tell func(input)) {
+	in := got{turn: e.turn}
+	read := make([]*claimed, len(e.places))
+	left := len(e.places)
+	for i, p := range e.places {
+		c.base.session.Async(e.epoch).Get(c.base.node(p), func(data []byte, stat *session.Stat, err error) {
+			switch {
+			case err == nil:
+				item := itemOf(p, data, stat)
+				read[i] = &item
+			case !errors.Is(err, session.ErrNoNode):
+				in.err = err
+			}
+			if left--; left > 0 {
+				return
+			}
+			for _, item := range read {
+				if item != nil {
+					in.items = append(in.items, *item)
+				}
+			}
+			c.trim(&in)
+			c.owned.Answer(in.err, func() { tell(in) })
+		})
+	}
+}
+
+// trim leaves as many items as one transaction can claim.
+func (c *Consumer) trim(in *got) {
+	ops := func(items []claimed) (ops []session.Op) {
+		for _, item := range items {
+			ops = append(ops, c.base.claimOps(item, c.name)...)
+		}
+		return append(ops, c.base.longestReceipt())
+	}
+	n := len(in.items)
+	for n > 1 && c.base.session.Fits(ops(in.items[:n])...) != nil {
+		n /= 2
+	}
+	for _, item := range in.items[n:] {
+		in.rest = append(in.rest, item.place)
+	}
+	in.items = in.items[:n]
+}
+
+// claim claims items. The directory of the claims comes and goes with them.
+func (c *Consumer) claim(e claim, tell func(input)) {
+	b := c.base
+	requests := b.session.Async(e.epoch)
+	var ops []session.Op
+	for _, item := range e.items {
+		ops = append(ops, b.claimOps(item, c.name)...)
+	}
+	c.receipts.begin(requests, ops, func(results []session.OpResult, err error) {
+		err = refused(results, err)
+		var no *refusal
+		if !errors.As(err, &no) || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
+			tell(claims{e.turn, err})
+			return
+		}
+		requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
+			c.owned.Answer(err, func() {
+				if err != nil {
+					tell(claims{e.turn, err})
+					return
+				}
+				c.claim(e, tell)
+			})
+		})
+	})
+}
+
+// bury moves an item to the dead letters.
+func (c *Consumer) bury(e bury, tell func(input)) {
+	b := c.base
+	first := b.takeOps(e.place, e.version)
+	if e.how == reject {
+		first = b.settleOps(e.claimed, acknowledge)
+	}
+	f := &filing{
+		into: b.dead, receipts: c.receipts, requests: b.session.Async(e.epoch), first: first,
+		priority: e.place.bucket.priority, items: []newItem{{e.place.id(), e.data}}, mode: session.PersistentSequential,
+		answer: func(results []session.OpResult, err error) { tell(buried{e.settling, refused(results, err)}) },
+	}
+	if e.how == reject {
+		f.begin()
+		return
+	}
+	f.requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
+		if err != nil {
+			c.owned.Answer(err, func() { tell(buried{e.settling, err}) })
+			return
+		}
+		f.begin()
+	})
+}

@@ -1,0 +1,71 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// The second of two jobs fails whenever it is worked on, and ends among the dead letters.
+func ExampleQueue_Consume() {
+	ctx := context.Background()
+	server, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	s, err := session.Open(ctx, server.Addrs(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+
+	q, err := queue.New(s, "/queues/jobs", &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := q.PutAll(ctx, [][]byte{[]byte("good"), []byte("bad")}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 3 {
+		item := <-c.Items()
+		fmt.Printf("%s, attempt %d\n", item.Data, item.Attempt)
+		if string(item.Data) == "good" {
+			err = item.Ack(ctx)
+		} else {
+			err = item.Reject(ctx)
+		}
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	c.Close()
+	dead, err := queue.New(s, "/queues/dead", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	data, err := dead.Take(ctx)
+	fmt.Printf("dead: %s %v\n", data, err)
+	_, err = q.TryTake(ctx)
+	fmt.Println("empty:", errors.Is(err, queue.ErrEmpty))
+	// Output:
+	// good, attempt 1
+	// bad, attempt 1
+	// bad, attempt 2
+	// dead: bad <nil>
+	// empty: true
+}

@@ -1,0 +1,130 @@
+package queue_test
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const at = "/queues/jobs"
+
+// bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
+func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second})
+		ok(t, err)
+		defer srv.Close()
+		all := make([]*session.Session, n)
+		for i := range all {
+			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
+				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
+			})
+			ok(t, err)
+			defer all[i].Close()
+		}
+		f(t, srv, all...)
+	})
+}
+
+// pass lets the bubble's clock go on, which takes no time.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, s *session.Session, opts *queue.Options) *queue.Queue {
+	t.Helper()
+	q, err := queue.New(s, at, opts)
+	ok(t, err)
+	return q
+}
+
+func consume(t *testing.T, q *queue.Queue, prefetch int) *queue.Consumer {
+	t.Helper()
+	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: prefetch})
+	ok(t, err)
+	return c
+}
+
+func put(t *testing.T, q *queue.Queue, data ...string) {
+	t.Helper()
+	for _, d := range data {
+		_, err := q.Put(t.Context(), []byte(d))
+		ok(t, err)
+	}
+}
+
+// drain takes what there is.
+func drain(t *testing.T, q *queue.Queue) (all []string) {
+	t.Helper()
+	for {
+		data, err := q.TryTake(t.Context())
+		if isEmpty(err) {
+			return all
+		}
+		ok(t, err)
+		all = append(all, string(data))
+	}
+}
+
+func isEmpty(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), queue.ErrEmpty.Error())
+}
+
+// next returns the next item, and fails if there is none.
+func next(t *testing.T, c *queue.Consumer) queue.Item {
+	t.Helper()
+	select {
+	case item, open := <-c.Items():
+		if !open {
+			t.Fatalf("the consumer has ended: %v", c.Err())
+		}
+		return item
+	case <-time.After(time.Minute):
+		t.Fatal("no item")
+		panic("unreachable")
+	}
+}
+
+// numbers returns n items.
+func numbers(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("item %d", i))
+	}
+	return all
+}
+
+func bytesOf(all []string) (data [][]byte) {
+	for _, s := range all {
+		data = append(data, []byte(s))
+	}
+	return data
+}
+
+// left returns the nodes of queues that are no directories of theirs.
+func left(srv *zktest.Server, dir string) []string {
+	return slices.DeleteFunc(srv.Paths(), func(p string) bool { return path.Base(path.Dir(p)) != dir })
+}
+
+func equal[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}

@@ -1,0 +1,132 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// An Item is one delivery of an item. Its methods are safe for concurrent use.
+type Item struct {
+	ID       string
+	Data     []byte
+	Attempt  int // counts the deliveries, from 1
+	Priority int32
+
+	consumer *Consumer
+	claimed  claimed
+}
+
+// A claimed is an item that a consumer has claimed, or is to claim.
+type claimed struct {
+	place   place
+	data    []byte
+	attempt int   // the number of deliveries, with this one once it is claimed
+	version int32 // of the item
+}
+
+// itemOf returns the item that was read. In the standard layout its data is preceded by the number of its
+// deliveries once it was written to.
+func itemOf(p place, data []byte, stat *session.Stat) claimed {
+	c := claimed{place: p, data: data, version: stat.Version}
+	if p.bucket == (bucket{}) && !parseItem(p.name) || stat.Version == 0 {
+		return c
+	}
+	if head, rest, ok := bytes.Cut(data, []byte("\n")); ok {
+		if n, err := strconv.Atoi(string(head)); err == nil {
+			c.attempt, c.data = n, rest
+		}
+	}
+	return c
+}
+
+// written returns the data of the node of an item that was delivered so often.
+func (c claimed) written(attempts int) []byte {
+	return append([]byte(strconv.Itoa(attempts)+"\n"), c.data...)
+}
+
+// next returns the item as it is after it was claimed.
+func (c claimed) next() claimed {
+	c.attempt++
+	c.version++
+	return c
+}
+
+// claimOps returns what claims an item, for the consumer with the name.
+func (b *base) claimOps(c claimed, consumer string) []session.Op {
+	return []session.Op{
+		session.CreateOp(b.claim(c.place.id()), []byte(consumer), session.Ephemeral),
+		session.SetOp(b.node(c.place), c.written(c.attempt+1), c.version),
+	}
+}
+
+// A settlement says what becomes of a claimed item.
+type settlement int
+
+const (
+	acknowledge settlement = iota // the item is deleted
+	reject                        // it goes back
+	takeBack                      // it goes back as if it had not been claimed
+)
+
+func (s settlement) String() string { return [...]string{"acknowledge", "reject", "take back"}[s] }
+
+// settleOps returns what settles a claimed item. There are two operations of each kind.
+func (b *base) settleOps(c claimed, how settlement) []session.Op {
+	unclaim := session.DeleteOp(b.claim(c.place.id()), session.AnyVersion)
+	switch how {
+	case reject:
+		return []session.Op{unclaim, session.CheckOp(b.node(c.place), c.version)}
+	case takeBack:
+		return []session.Op{unclaim, session.SetOp(b.node(c.place), c.written(c.attempt-1), c.version)}
+	case acknowledge:
+	}
+	return []session.Op{unclaim, session.DeleteOp(b.node(c.place), c.version)}
+}
+
+// Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps [ErrNotClaimed] if this
+// delivery does not count any more: the item was settled before, or it went back, and another consumer may have
+// it. Nothing was touched then. If the error wraps [session.ErrUnknownOutcome], the item may be deleted, or
+// delivered again.
+func (i Item) Ack(ctx context.Context) error { return i.settle(ctx, acknowledge) }
+
+// Reject gives the item back: it is delivered again, to any consumer, or moves to the dead letters after
+// [Options.MaxAttempts] deliveries. The errors are those of [Item.Ack].
+func (i Item) Reject(ctx context.Context) error { return i.settle(ctx, reject) }
+
+func (i Item) settle(ctx context.Context, how settlement) error {
+	if i.consumer == nil {
+		return fmt.Errorf("queue: %w: the zero Item", session.ErrInvalidArgument)
+	}
+	if ctx.Err() != nil {
+		return i.consumer.explain(context.Cause(ctx))
+	}
+	outcome, err := actors.Ask(ctx, i.consumer.actor, func(reply actors.Reply[error]) input {
+		return settle{settling{i.claimed, how, reply}}
+	})
+	switch {
+	case err == nil:
+		err = outcome
+	case errors.Is(err, actors.ErrEnded):
+		err = fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed)
+	default:
+		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+	}
+	return i.consumer.explain(err)
+}
+
+// Guard returns operations for [session.Session.Multi] that make the server refuse the transaction unless this
+// delivery still counts. The error wraps [ErrNotClaimed] and [session.ErrNoNode] if there is no claim, and
+// [session.ErrBadVersion] if the item was delivered again.
+func (i Item) Guard() []session.Op {
+	b := i.consumer.base
+	return []session.Op{
+		session.GuardOp(b.claim(i.claimed.place.id()), ErrNotClaimed),
+		session.CheckOp(b.node(i.claimed.place), i.claimed.version),
+	}
+}

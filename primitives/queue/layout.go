@@ -1,0 +1,169 @@
+package queue
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// The nodes of a queue in the standard layout:
+//
+//	<path>                              a container, like every directory below it
+//	<path>/items/<bucket>               some of the items of one priority
+//	<path>/items/<bucket>/<item>        persistent: its data, and its deliveries
+//	<path>/claims/<id>                  ephemeral: a consumer works on the item
+//	<path>/receipts/<receipt>           ephemeral: says of a client's newest transaction that it was done
+//
+// A bucket is named <priority>-<number>, ten digits each, with an offset that makes the order of
+// the names the order of the priorities. An item is named _c_<id>-queue-<sequence>, like the
+// sequential nodes of the other recipes.
+//
+// Producers create items. The transaction checks that the bucket has version 0. A write to the
+// bucket seals it: the same transaction makes the next bucket, and its first item. So no item can be put behind
+// an item of a later bucket. A sealed bucket that is empty is deleted by its consumers; an unsealed one
+// by the server, as a container.
+//
+// Take deletes an item. Its transaction creates the claim and deletes it again, and is refused if a consumer
+// has one. Consumers claim items: the transaction creates the claim, and writes to the item how often
+// it was delivered. So each claim has the version of its item: only its consumer can acknowledge it,
+// by a transaction that deletes the claim, and the item at that version.
+//
+// Producers of a bounded queue write to <path>/items, at the version at which they have counted the items. So no two
+// of them put items that were counted together.
+//
+// Each transaction begins with a write to the receipt of its client at the version that the client knows.
+// It cannot be done twice, and the version says whether it was done.
+//
+// A crash leaves, until the server expires the session, the client's receipts and claims. Every
+// other write is one transaction: it leaves an item where it was, or where it belongs. An
+// unsealed bucket without a successor takes items, and a sealed one is given a successor by the next producer.
+const (
+	itemsDir    = "items"
+	claimsDir   = "claims"
+	receiptsDir = "receipts"
+	itemInfix   = "-queue-"
+	guidLength  = 36
+	digits      = 10
+
+	// bucketSize is how many items are put into a bucket before it is sealed, about: those that are on
+	// their way come too. A full one is listed in 64 KiB.
+	bucketSize = 1000
+)
+
+// A bucket is a directory of items.
+type bucket struct {
+	priority int32
+	number   int
+}
+
+func (b bucket) name() string {
+	return fmt.Sprintf("%0*d-%0*d", digits, int64(b.priority)-math.MinInt32, digits, b.number)
+}
+
+// parseBucket returns the bucket with the name, and false if no bucket has it.
+func parseBucket(name string) (bucket, bool) {
+	priority, number, _ := strings.Cut(name, "-")
+	p, err := strconv.ParseInt(priority, 10, 64)
+	n, err2 := strconv.ParseInt(number, 10, 64)
+	if err != nil || err2 != nil || p < 0 || p > math.MaxUint32 || n < 0 {
+		return bucket{}, false
+	}
+	b := bucket{int32(p + math.MinInt32), int(n)}
+	return b, b.name() == name
+}
+
+// A place is where an item stands.
+type place struct {
+	bucket bucket
+	name   string // of its node
+}
+
+// id returns the ID of an item in the standard layout.
+func (p place) id() string {
+	return strings.TrimPrefix(p.name, "_c_")[:guidLength]
+}
+
+// parseItem reports whether an item of the standard layout has the name.
+func parseItem(name string) bool {
+	rest, ok := strings.CutPrefix(name, "_c_")
+	if !ok || len(rest) < guidLength {
+		return false
+	}
+	sequence, ok := strings.CutPrefix(rest[guidLength:], itemInfix)
+	_, err := strconv.ParseInt(sequence, 10, 32)
+	return ok && err == nil
+}
+
+// sequenceOf returns the number that the server has given to a node.
+func sequenceOf(name string) int32 {
+	i := len(name)
+	for i > 0 && name[i-1] >= '0' && name[i-1] <= '9' {
+		i--
+	}
+	if i > 0 && name[i-1] == '-' && len(name)-i == digits && i > 1 && name[i-2] == '-' {
+		i--
+	}
+	n, _ := strconv.ParseInt(name[i:], 10, 64)
+	return int32(n)
+}
+
+// sortItems sorts the names of one directory in the order in which the server has numbered them, which goes
+// on from 2147483647 to -2147483648.
+func sortItems(names []string) {
+	slices.SortFunc(names, func(a, b string) int {
+		return int(sequenceOf(a) - sequenceOf(b))
+	})
+}
+
+// A Layout says which nodes are the items of a queue.
+type Layout int
+
+const (
+	// Standard is the layout of this package. It is for everything that a queue can do.
+	Standard Layout = iota
+
+	// Published is the layout of ZooKeeper's published recipe: queue-<sequence> under the path.
+	// Like the two that follow, it is for Put, PutAll, Take, Len and Peek.
+	Published
+
+	// Curator is the layout of Curator's SimpleDistributedQueue, and of ZooKeeper's own recipe:
+	// qn-<sequence> under the path.
+	Curator
+
+	// Kazoo is the layout of kazoo's Queue: entry-100-<sequence> under the path, where 100 is
+	// the priority. Items with another priority are taken in their order.
+	Kazoo
+)
+
+// prefix returns that of the items that are put in a layout that is flat.
+func (l Layout) prefix() string {
+	return [...]string{Standard: "", Published: "queue-", Curator: "qn-", Kazoo: "entry-100-"}[l]
+}
+
+// flat reports whether the items stand under the path itself.
+func (l Layout) flat() bool { return l != Standard }
+
+// owns reports whether an item of a flat layout has the name.
+func (l Layout) owns(name string) bool {
+	prefix := l.prefix()
+	if l == Kazoo {
+		rest, ok := strings.CutPrefix(name, "entry-")
+		priority, _, _ := strings.Cut(rest, "-")
+		if _, err := strconv.ParseUint(priority, 10, 31); !ok || err != nil || len(priority) < 3 {
+			return false
+		}
+		prefix = "entry-" + priority + "-"
+	}
+	sequence, ok := strings.CutPrefix(name, prefix)
+	_, err := strconv.ParseInt(sequence, 10, 32)
+	return ok && err == nil && len(sequence) >= digits
+}
+
+// foreign returns an error that names a node that does not belong to the layout.
+func foreign(dir, name string) error {
+	return fmt.Errorf("%w: %s", ErrLayout, session.Join(dir, name))
+}

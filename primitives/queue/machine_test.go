@@ -1,0 +1,255 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A partner plays the server, the session and the readers of a machine, by chance, and keeps what was asked for.
+type partner struct {
+	*testing.T
+	rand  *rand.Rand
+	asker *actors.Actor[input, Event] // where replies come from
+	m     machine
+
+	asked     []effect // without an answer
+	offered   []claimed
+	delivered []claimed
+	epoch     int
+	connected bool
+	replies   map[actors.Reply[error]]int // how many answers each has got
+	events    []string
+	next      int
+	story     []string
+}
+
+func (p *partner) fail(format string, args ...any) {
+	p.Helper()
+	p.Fatalf("%s\nafter\n%s", fmt.Sprintf(format, args...), strings.Join(p.story, "\n"))
+}
+
+func (p *partner) input(in input) {
+	p.story = append(p.story, fmt.Sprintf("%T %+v", in, in))
+	m, out := p.m.Step(in)
+	p.m = m
+	for _, ev := range out.Emit {
+		p.events = append(p.events, strings.Fields(ev.String())[0])
+	}
+	for _, e := range out.Do {
+		p.story = append(p.story, fmt.Sprintf("    %T %+v", e, e))
+		switch e := e.(type) {
+		case offer:
+			p.offered = append(p.offered, e.items...)
+		case withdraw:
+			p.offered = nil
+		case answer:
+			if e.reply != (actors.Reply[error]{}) {
+				p.replies[e.reply]++
+				if p.replies[e.reply] > 1 {
+					p.fail("a second answer")
+				}
+			}
+		case look, follow, read, claim, conclude, bury, part:
+			p.asked = append(p.asked, e)
+		}
+	}
+	held := map[place]bool{}
+	for _, h := range p.m.held {
+		if held[h.place] {
+			p.fail("%v is held twice", h.place)
+		}
+		held[h.place] = true
+	}
+	if !p.m.urgent && len(p.m.held) > p.m.prefetch {
+		p.fail("%d items are held", len(p.m.held))
+	}
+}
+
+// error is how a request may fail.
+func (p *partner) error(index int) error {
+	switch p.rand.IntN(6) {
+	case 0:
+		return &refusal{index, session.ErrNoNode}
+	case 1:
+		return &refusal{index, session.ErrNodeExists}
+	case 2:
+		return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired)
+	case 3:
+		return session.ErrExpired
+	}
+	return nil
+}
+
+// reply answers one question.
+func (p *partner) reply(e effect) {
+	switch e := e.(type) {
+	case look:
+		in := looked{turn: e.turn}
+		for range p.rand.IntN(5) {
+			p.next++
+			in.view.places = append(in.view.places, place{bucket{int32(p.rand.IntN(3)), 0}, fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
+		}
+		p.input(in)
+	case follow:
+		p.input(changed{e.turn})
+	case read:
+		in := got{turn: e.turn}
+		for _, at := range e.places {
+			if p.rand.IntN(4) > 0 {
+				in.items = append(in.items, claimed{place: at, attempt: p.rand.IntN(3), version: 3})
+			}
+		}
+		p.input(in)
+	case claim:
+		p.input(claims{e.turn, p.error(0)})
+	case conclude:
+		p.input(settled{e.n, p.error(2 * p.rand.IntN(len(e.items)))})
+	case bury:
+		p.input(buried{e.settling, p.error(0)})
+	case part:
+		p.input(parted{})
+	case offer, withdraw, answer:
+		p.fail("nobody can answer %T", e)
+	}
+}
+
+// nobodyWaits returns a context that is over.
+func nobodyWaits(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// move does one thing.
+func (p *partner) move() {
+	switch k := p.rand.IntN(20); {
+	case !p.connected:
+		p.connected = true
+		p.epoch++
+		p.input(heard{session.Connected{Epoch: p.epoch}})
+	case k == 0:
+		p.connected = false
+		p.input(heard{session.Expired{Epoch: p.epoch}})
+	case k < 5 && len(p.offered) > 0:
+		p.delivered = append(p.delivered, p.offered[0])
+		p.offered = p.offered[1:]
+		p.input(taken{p.delivered[len(p.delivered)-1]})
+	case k < 10 && len(p.delivered) > 0:
+		var reply actors.Reply[error]
+		_, _ = actors.Ask(nobodyWaits(p.T), p.asker, func(r actors.Reply[error]) input {
+			reply = r
+			return changed{}
+		})
+		p.replies[reply] = 0
+		how := settlement(p.rand.IntN(2))
+		p.input(settle{settling{p.delivered[p.rand.IntN(len(p.delivered))], how, reply}})
+	case len(p.asked) > 0:
+		i := p.rand.IntN(len(p.asked))
+		e := p.asked[i]
+		p.asked = append(p.asked[:i:i], p.asked[i+1:]...)
+		p.reply(e)
+	}
+}
+
+// TestChance plays many stories: what is asked is answered once, nothing is held twice, there is an end, and the events
+// have the grammar.
+func TestChance(t *testing.T) {
+	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
+	defer asker.Close()
+	for seed := range uint64(3000) {
+		p := &partner{
+			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{},
+			m: machine{prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0},
+		}
+		for range 150 {
+			p.move()
+		}
+		if seed%7 == 0 {
+			p.input(heard{session.Closed{}})
+		} else {
+			p.input(leave{})
+		}
+		for range 10000 {
+			if p.m.Ended() {
+				break
+			}
+			p.move()
+		}
+		if !p.m.Ended() {
+			p.fail("no end: %v", p.m)
+		}
+		for reply, n := range p.replies {
+			if n != 1 {
+				p.fail("%d answers to %v", n, reply)
+			}
+		}
+		for i, ev := range p.events {
+			if last := i == len(p.events)-1; last != strings.HasPrefix(ev, "closed") {
+				p.fail("events %q", p.events)
+			}
+		}
+	}
+}
+
+// TestGrammar: the documentation states the one that TestChance checks.
+func TestGrammar(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil || !strings.Contains(string(doc), "(Suspended | Resumed | Lost | Buried)* Closed") {
+		t.Errorf("doc.go: %v", err)
+	}
+}
+
+// TestNames holds names against their order.
+func TestNames(t *testing.T) {
+	last := ""
+	for _, p := range []int32{-2147483648, -2147483647, -10, -5, -1, 0, 1, 5, 10, 2147483647} {
+		for _, n := range []int{0, 1, 9, 10, 999999999} {
+			b := bucket{p, n}
+			if back, ok := parseBucket(b.name()); !ok || back != b {
+				t.Errorf("%v is written %s, and read %v, %v", b, b.name(), back, ok)
+			}
+			if b.name() <= last {
+				t.Errorf("%s comes after %s", b.name(), last)
+			}
+			last = b.name()
+		}
+	}
+	for _, name := range []string{"", "x", "1-2", "4294967296-0000000000", "0000000000-00000000001", "0000000000--000000001"} {
+		if b, ok := parseBucket(name); ok {
+			t.Errorf("%q is read as %v", name, b)
+		}
+	}
+	names := []string{"queue--2147483647", "queue-2147483647", "queue-2147483646", "queue--2147483648"}
+	sortItems(names)
+	if got := strings.Join(names, " "); got != "queue-2147483646 queue-2147483647 queue--2147483648 queue--2147483647" {
+		t.Errorf("sorted: %s", got)
+	}
+}
+
+// TestVersions: what a transaction that was refused says of an item.
+func TestVersions(t *testing.T) {
+	no := refused([]session.OpResult{{}, {Err: session.ErrBadVersion}}, session.ErrBadVersion)
+	var r *refusal
+	if !errors.As(no, &r) || r.index != 1 {
+		t.Errorf("%v", no)
+	}
+	if err := refused([]session.OpResult{{Err: session.ErrNoNode}}, session.ErrUnknownOutcome); errors.As(err, &r) && session.InDoubt(err) && !errors.Is(err, session.ErrUnknownOutcome) {
+		t.Errorf("%v", err)
+	}
+	at := place{bucket{1, 2}, "_c_" + strings.Repeat("0", guidLength) + "-queue-0000000003"}
+	c := itemOf(at, []byte("7\nwork"), &session.Stat{Version: 9})
+	if c.attempt != 7 || string(c.data) != "work" || string(c.written(8)) != "8\nwork" {
+		t.Errorf("%+v", c)
+	}
+	if c := itemOf(at, []byte("7\nwork"), &session.Stat{}); c.attempt != 0 || string(c.data) != "7\nwork" {
+		t.Errorf("%+v", c)
+	}
+}

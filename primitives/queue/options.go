@@ -1,0 +1,109 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// Errors of queues, beside those of package session.
+var (
+	// ErrLayout means that there is a node at the path, or below it, that no queue with this
+	// layout has made.
+	ErrLayout = errors.New("not a queue of this layout")
+
+	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is acknowledged or
+	// rejected, or it went back because the consumer was closed, or its session expired.
+	ErrNotClaimed = errors.New("not claimed")
+
+	// ErrEmpty means that there is no item that could be taken.
+	ErrEmpty = errors.New("queue is empty")
+
+	// ErrFull means that there is no room for the items: see [Options.MaxItems].
+	ErrFull = errors.New("queue is full")
+
+	// ErrClosed means that the queue or the consumer is closed.
+	ErrClosed = errors.New("queue: closed")
+)
+
+// Options are optional parameters for [New] and [NewPriority]. A nil *Options is equivalent to a zero
+// Options.
+type Options struct {
+	// Ephemeral makes items that go with the session of their producer.
+	Ephemeral bool
+
+	// MaxAttempts is how often an item is delivered by [Queue.Consume]. An item that was rejected, or
+	// not acknowledged, so often moves to the queue at DeadLetter. The default is no limit; one needs
+	// the other.
+	MaxAttempts int
+	DeadLetter  string
+
+	// MaxItems bounds how many items there are, those that are claimed included: never are there more, whatever
+	// producers do at the same time, if all of them have the same bound. Put waits for room, or fails with
+	// [ErrFull] if RefuseWhenFull is set. Dead letters are moved to a queue whether or not it is full. The default
+	// is no bound.
+	MaxItems       int
+	RefuseWhenFull bool
+
+	// Layout is that of the nodes. The default is [Standard]; the others are shared with clients in
+	// other languages.
+	Layout Layout
+}
+
+func (o *Options) withDefaults() Options {
+	if o == nil {
+		return Options{}
+	}
+	return *o
+}
+
+// validate refuses what cannot be done, before any I/O.
+func validate(s *session.Session, path string, o Options) error {
+	if s == nil {
+		return fmt.Errorf("queue: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
+	validatePath := func(argument, path string) {
+		switch err := session.ValidatePath(path); {
+		case err != nil:
+			refuse("%s: %w", argument, err)
+		case path == "/":
+			refuse("%s: %w %q: the root cannot be a queue", argument, session.ErrInvalidPath, path)
+		}
+	}
+	validatePath("path", path)
+	switch {
+	case o.MaxAttempts < 0:
+		refuse("Options.MaxAttempts: %w: %d is negative", session.ErrInvalidArgument, o.MaxAttempts)
+	case o.MaxAttempts > 0 && o.DeadLetter == "":
+		refuse("Options.DeadLetter: %w: MaxAttempts needs it", session.ErrInvalidArgument)
+	case o.MaxAttempts == 0 && o.DeadLetter != "":
+		refuse("Options.MaxAttempts: %w: DeadLetter needs it", session.ErrInvalidArgument)
+	case o.DeadLetter != "":
+		validatePath("Options.DeadLetter", o.DeadLetter)
+		if strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/") {
+			refuse("Options.DeadLetter: %w %q: one queue is within the other", session.ErrInvalidPath, o.DeadLetter)
+		}
+	}
+	switch {
+	case o.MaxItems < 0:
+		refuse("Options.MaxItems: %w: %d is negative", session.ErrInvalidArgument, o.MaxItems)
+	case o.MaxItems > 0 && o.Layout.flat():
+		refuse("Options.MaxItems: %w: other clients of this layout know no bound", session.ErrInvalidArgument)
+	case o.MaxItems == 0 && o.RefuseWhenFull:
+		refuse("Options.RefuseWhenFull: %w: it needs MaxItems", session.ErrInvalidArgument)
+	}
+	switch {
+	case o.Layout < Standard || o.Layout > Kazoo:
+		refuse("Options.Layout: %w: %d", session.ErrInvalidArgument, o.Layout)
+	case o.Layout.flat() && o.MaxAttempts > 0:
+		refuse("Options.MaxAttempts: %w: this layout has no attempts", session.ErrInvalidArgument)
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		refuse("%w", session.ErrClosed)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,327 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+func TestFirstInFirstOut(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		a, b := open(t, s[0], nil), open(t, s[1], nil)
+		put(t, a, "a", "b")
+		ids, err := b.PutAll(t.Context(), bytesOf([]string{"c", "d"}))
+		ok(t, err)
+		put(t, a, "e")
+		if len(ids) != 2 || ids[0] == ids[1] {
+			t.Errorf("IDs %q", ids)
+		}
+		if n, err := b.Len(t.Context()); n != 5 || err != nil {
+			t.Errorf("Len: %d, %v", n, err)
+		}
+		if data, err := b.Peek(t.Context()); string(data) != "a" || err != nil {
+			t.Errorf("Peek: %q, %v", data, err)
+		}
+		equal(t, "taken", drain(t, b), []string{"a", "b", "c", "d", "e"})
+		if _, err := b.Peek(t.Context()); !errors.Is(err, queue.ErrEmpty) {
+			t.Errorf("Peek: %v", err)
+		}
+		ok(t, a.Close(t.Context()))
+		ok(t, b.Close(t.Context()))
+		if _, err := a.Put(t.Context(), []byte("x")); !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("Put after Close: %v", err)
+		}
+		pass(5 * time.Minute) // until the server has removed the containers
+		if left := srv.Paths(); len(left) > 2 {
+			t.Errorf("left behind: %q", left)
+		}
+	})
+}
+
+// TestTakeWaits waits for an item that comes, and for one that a consumer gives back.
+func TestTakeWaits(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		a, b := open(t, s[0], nil), open(t, s[1], nil)
+		take := func() <-chan string {
+			ch := make(chan string, 1)
+			go func() {
+				data, err := a.Take(t.Context())
+				ch <- fmt.Sprintf("%s %v", data, err)
+			}()
+			synctest.Wait()
+			return ch
+		}
+		got := take()
+		put(t, b, "x")
+		if x := <-got; x != "x <nil>" {
+			t.Error(x)
+		}
+		put(t, b, "y")
+		c := consume(t, b, 1)
+		item := next(t, c)
+		got = take()
+		select {
+		case x := <-got:
+			t.Errorf("%s was taken, and is claimed", x)
+		default:
+		}
+		ok(t, item.Reject(t.Context()))
+		c.Close()
+		if x := <-got; x != "y <nil>" {
+			t.Error(x)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.Take(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Error(err)
+		}
+	})
+}
+
+// A trouble is what happens to one request.
+type trouble struct {
+	name string
+	make func(srv *zktest.Server, s *session.Session, skip int, cancel context.CancelFunc)
+	// unknown says that the outcome may be unknown.
+	unknown bool
+}
+
+var troubles = []trouble{
+	{"reply lost", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
+		srv.DropReply(zktest.Match{Session: s.ID(), Skip: skip})
+	}, false},
+	{"request lost", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
+		srv.DropRequest(zktest.Match{Session: s.ID(), Skip: skip})
+	}, false},
+	{"reply lost, session expired", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
+		srv.DropReply(zktest.Match{Session: s.ID(), Skip: skip})
+		srv.Refuse(true)
+		time.AfterFunc(time.Minute, func() { srv.Refuse(false) })
+	}, true},
+	{"request lost, session expired", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
+		srv.DropRequest(zktest.Match{Session: s.ID(), Skip: skip})
+		srv.Refuse(true)
+		time.AfterFunc(time.Minute, func() { srv.Refuse(false) })
+	}, true},
+	{"reply late, context ended", func(srv *zktest.Server, s *session.Session, skip int, cancel context.CancelFunc) {
+		srv.Delay(zktest.Match{Session: s.ID(), Skip: skip}, 2*time.Second)
+		time.AfterFunc(time.Second, cancel)
+	}, true},
+}
+
+// TestTroubleAtEveryRequest has each trouble happen to each request of each command: what is confirmed is done once,
+// and what is refused is not done.
+func TestTroubleAtEveryRequest(t *testing.T) {
+	commands := map[string]func(ctx context.Context, q *queue.Queue) ([]byte, error){
+		"put": func(ctx context.Context, q *queue.Queue) ([]byte, error) {
+			_, err := q.Put(ctx, []byte("new"))
+			return nil, err
+		},
+		"take": func(ctx context.Context, q *queue.Queue) ([]byte, error) { return q.Take(ctx) },
+	}
+	for name, command := range commands {
+		for _, layout := range []queue.Layout{queue.Standard, queue.Curator} {
+			for _, trouble := range troubles {
+				for skip := range 12 {
+					what := fmt.Sprintf("%s, layout %d, %s, request %d", name, layout, trouble.name, skip)
+					bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+						opts := &queue.Options{Layout: layout}
+						other := open(t, s[1], opts)
+						if name == "take" {
+							put(t, other, "old")
+						}
+						q := open(t, s[0], opts)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						trouble.make(srv, s[0], skip, cancel)
+						data, err := command(ctx, q)
+						srv.ClearFaults()
+						srv.Refuse(false)
+						pass(2 * time.Minute)
+						all := drain(t, other)
+						unknown := errors.Is(err, session.ErrUnknownOutcome)
+						if unknown && !trouble.unknown || err != nil && !trouble.unknown {
+							t.Errorf("%s: %v", what, err)
+						}
+						switch there := len(all); {
+						case there > 1:
+							t.Errorf("%s: put twice", what)
+						case unknown && name == "take" && string(data) != "old":
+							t.Errorf("%s: unknown, and the data is %q", what, data)
+						case unknown:
+						case name == "take" && (there == 0) != (err == nil), name != "take" && (there == 1) != (err == nil):
+							t.Errorf("%s: %v, and %d items are there", what, err, there)
+						case name == "take" && err == nil && string(data) != "old":
+							t.Errorf("%s: took %q", what, data)
+						}
+						ok(t, q.Close(t.Context()))
+						ok(t, other.Close(t.Context()))
+						if n := append(left(srv, "receipts"), left(srv, "_queue-receipts")...); len(n) > 0 {
+							t.Errorf("%s: left behind: %q", what, n)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestBuckets puts more than one bucket holds, and leaves nothing.
+func TestBuckets(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		a, b := open(t, s[0], nil), open(t, s[1], nil)
+		want := numbers(5000)
+		for i, batch := range slices.Collect(slices.Chunk(want, 100)) {
+			q := a
+			if i%2 == 0 {
+				q = b
+			}
+			_, err := q.PutAll(t.Context(), bytesOf(batch))
+			ok(t, err)
+		}
+		if n := len(left(srv, "items")); n < 5 {
+			t.Errorf("%d buckets", n)
+		}
+		if n, err := a.Len(t.Context()); n != 5000 || err != nil {
+			t.Errorf("Len: %d, %v", n, err)
+		}
+		equal(t, "taken", drain(t, a), want)
+		pass(5 * time.Minute)
+		if n := left(srv, "items"); len(n) > 0 {
+			t.Errorf("left behind: %q", n)
+		}
+		put(t, b, "again")
+		equal(t, "taken", drain(t, a), []string{"again"})
+	})
+}
+
+func TestLayouts(t *testing.T) {
+	for layout, prefix := range map[queue.Layout]string{queue.Published: "queue-", queue.Curator: "qn-", queue.Kazoo: "entry-100-"} {
+		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			q := open(t, s[0], &queue.Options{Layout: layout})
+			id, err := q.Put(t.Context(), []byte("a"))
+			ok(t, err)
+			if id != prefix+"0000000000" {
+				t.Errorf("node %s, want %s…", id, prefix)
+			}
+			_, err = s[0].Multi(t.Context(), session.CreateOp(at+"/"+prefix, []byte("b"), session.PersistentSequential)) // as other clients do
+			ok(t, err)
+			equal(t, "taken", drain(t, q), []string{"a", "b"})
+			put(t, q, "c")
+			for _, other := range []queue.Layout{queue.Standard, queue.Published, queue.Curator, queue.Kazoo} {
+				if other == layout {
+					continue
+				}
+				foreign := open(t, s[0], &queue.Options{Layout: other})
+				if _, err := foreign.Put(t.Context(), []byte("x")); !errors.Is(err, queue.ErrLayout) || !strings.Contains(err.Error(), prefix) {
+					t.Errorf("layout %d puts into %d: %v", other, layout, err)
+				}
+				if _, err := foreign.TryTake(t.Context()); !errors.Is(err, queue.ErrLayout) {
+					t.Errorf("layout %d takes from %d: %v", other, layout, err)
+				}
+			}
+			equal(t, "taken", drain(t, q), []string{"c"})
+		})
+	}
+}
+
+// TestKazooPriorities takes items that a client has put with other priorities.
+func TestKazooPriorities(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], &queue.Options{Layout: queue.Kazoo})
+		put(t, q, "normal")
+		for _, p := range []string{"050", "1000", "007"} {
+			_, err := s[0].Multi(t.Context(), session.CreateOp(at+"/entry-"+p+"-", []byte(p), session.PersistentSequential))
+			ok(t, err)
+		}
+		equal(t, "taken", drain(t, q), []string{"007", "050", "normal", "1000"})
+	})
+}
+
+func TestEphemeralItems(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		put(t, open(t, s[1], nil), "a")
+		put(t, open(t, s[0], &queue.Options{Ephemeral: true}), "b")
+		s[0].Close()
+		equal(t, "left", drain(t, open(t, s[1], nil)), []string{"a"})
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		synctest.Wait()
+		srv.ResetRequests()
+		for what, c := range map[string]struct {
+			path string
+			opts *queue.Options
+			want error
+		}{
+			"path: invalid":      {"queues", nil, session.ErrInvalidPath},
+			"path: root":         {"/", nil, session.ErrInvalidPath},
+			"MaxAttempts":        {at, &queue.Options{MaxAttempts: -1}, session.ErrInvalidArgument},
+			"DeadLetter":         {at, &queue.Options{MaxAttempts: 1}, session.ErrInvalidArgument},
+			"MaxAttempts: needs": {at, &queue.Options{DeadLetter: "/dead"}, session.ErrInvalidArgument},
+			"DeadLetter: within": {at, &queue.Options{MaxAttempts: 1, DeadLetter: at + "/dead"}, session.ErrInvalidPath},
+			"Layout":             {at, &queue.Options{Layout: 9}, session.ErrInvalidArgument},
+			"MaxAttempts: flat":  {at, &queue.Options{Layout: queue.Kazoo, MaxAttempts: 1, DeadLetter: "/dead"}, session.ErrInvalidArgument},
+		} {
+			argument, _, _ := strings.Cut(what, ":")
+			if _, err := queue.New(s[0], c.path, c.opts); !errors.Is(err, c.want) || !strings.Contains(err.Error(), argument) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, err := queue.NewPriority(s[0], at, &queue.Options{Layout: queue.Curator}); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("priorities in Curator's layout: %v", err)
+		}
+		q := open(t, s[0], nil)
+		if _, err := q.Put(t.Context(), nil); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("nil data: %v", err)
+		}
+		if _, err := q.PutAll(t.Context(), nil); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("no items: %v", err)
+		}
+		if _, err := q.Put(t.Context(), make([]byte, 1<<20)); !errors.Is(err, session.ErrTooLarge) {
+			t.Errorf("too large: %v", err)
+		}
+		if _, err := q.Consume(&queue.ConsumeOptions{Prefetch: -1}); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("negative prefetch: %v", err)
+		}
+		if err := q.Run(t.Context(), 0, nil); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("no workers: %v", err)
+		}
+		if err := (queue.Item{}).Ack(t.Context()); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("the zero Item: %v", err)
+		}
+		if n := srv.Requests().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestForeignNodes refuses what is no queue, and touches nothing.
+func TestForeignNodes(t *testing.T) {
+	for _, node := range []string{at + "/_c_0123-lock-0000000001", at + "/items/other", at + "/items/2147483648-0000000000/other"} {
+		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			ok(t, s[0].EnsurePath(t.Context(), node))
+			q := open(t, s[0], nil)
+			if _, err := q.TryTake(t.Context()); !errors.Is(err, queue.ErrLayout) || !strings.Contains(err.Error(), node) {
+				t.Errorf("%s: take: %v", node, err)
+			}
+			c := consume(t, q, 1)
+			<-c.Done()
+			if err := c.Err(); !errors.Is(err, queue.ErrLayout) {
+				t.Errorf("%s: consume: %v", node, err)
+			}
+			c.Close()
+		})
+	}
+}
