@@ -50,7 +50,7 @@ func newWorld(s *scenario, keyed bool) *world {
 			zkmodel.Node{Path: root + "/1/in", Container: true, Czxid: 3, Mzxid: 3, Pzxid: 4})
 	}
 	w := &world{World: zkmodel.New(s.faults, s.handles, nodes...), scenario: s, cancels: s.cancels}
-	w.Root, w.Prompt = root, true // a server refuses what comes late from a session that has moved on
+	w.Root, w.Prompt = root, func(string) bool { return true } // a server refuses what comes late from a session that has moved on
 	w.Strikes = func(path string) bool { return strings.Contains(path, "/in/") }
 	if keyed {
 		w.Keyed()
@@ -58,7 +58,7 @@ func newWorld(s *scenario, keyed bool) *world {
 	for i := range s.handles {
 		at := w.Sessions[i]
 		p := &performer{session: at, path: root}
-		p.owned.Clock = at.After
+		p.owned.Clock = at
 		c := &member{n: i, enters: s.enters}
 		id := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)
 		c.Runner = zkmodel.Run(w.World, at, newMachine(id, fmt.Sprint(i), s.parties), actors.Role[machine, input, effect, DoubleEvent]{
