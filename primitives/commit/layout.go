@@ -142,12 +142,12 @@ func presenceNode(parent, site string) string {
 	return session.Join(session.Join(parent, presences), site)
 }
 
-// beginOps returns the transaction that begins another one.
-func (p place) beginOps(r record, self string) []session.Op {
+// beginOps returns the transaction that begins another one, with the coordinator's ballot.
+func (p place) beginOps(r record, coordinator string) []session.Op {
 	ops := []session.Op{
 		session.CreateOp(p.record(), r.encode(), session.Persistent),
 		session.CreateOp(p.dir(), nil, session.Persistent),
-		session.CreateOp(p.ballot(coordinator+self), nil, session.Ephemeral),
+		session.CreateOp(p.ballot(coordinator), nil, session.Ephemeral),
 	}
 	for _, site := range r.Sites {
 		ops = append(ops, session.CreateOp(p.ballot(unvoted+site), nil, session.Persistent))

@@ -57,8 +57,8 @@ type (
 	passed   struct{}            // answers awaitDeadline
 	recorded struct{ err error } // answers decide
 	appeared struct {            // answers appear
-		n   int
-		err error
+		epoch int
+		err   error
 	}
 	retired struct { // answers retire
 		left int // ballots
@@ -88,9 +88,9 @@ func (removed) input()  {}
 type effect interface{ effect() }
 
 type (
-	begin         struct{} // create the transaction
-	ensure        struct{} // that its parent is there
-	look          struct{} // at the record
+	begin         struct{ epoch int } // create the transaction, with our ballot of the epoch
+	ensure        struct{}            // that its parent is there
+	look          struct{}            // at the record
 	followBallots struct{}
 	followSites   struct{} // their presence
 	unfollow      struct{} // both, and the deadline
@@ -99,10 +99,10 @@ type (
 		site string
 		vote Vote
 	}
-	decide struct{ Outcome } // record it
-	appear struct{ n int }   // create our ballot again, the n-th, in a new session
-	retire struct{ n int }   // delete it, and count those that are left
-	remove struct{ Outcome } // what is left of the transaction
+	decide struct{ Outcome }   // record it
+	appear struct{ epoch int } // create our ballot of the epoch
+	retire struct{ epoch int } // delete it, and count those that are left
+	remove struct{ Outcome }   // what is left of the transaction
 )
 
 func (begin) effect()         {}
@@ -143,8 +143,7 @@ func newMachine(r *record) machine {
 	return machine{rec: r, chair: newChair(r), reading: make([]bool, len(r.Sites))}
 }
 
-// resumed returns a coordinator of a transaction that is there. Its first effects are those of
-// [resumption].
+// resumed returns a coordinator of a transaction that is there.
 func resumed(r *record) machine {
 	m := newMachine(r)
 	m.phase = open
@@ -154,14 +153,13 @@ func resumed(r *record) machine {
 	return m
 }
 
-func resumption() []effect {
-	return []effect{appear{0}, followBallots{}, followSites{}, awaitDeadline{}}
-}
+// resumption are its first effects.
+func resumption() []effect { return []effect{followBallots{}, followSites{}, awaitDeadline{}} }
 
 // String is canonical: machines with equal strings do the same.
 func (m machine) String() string {
-	return fmt.Sprintf("%v(%v %v reading=%v asked=%v moot=%v gave=%v epoch=%d stood=%d ballot=%d %v settled=%v err=%v)",
-		m.phase, m.rec.GUID, m.chair, m.reading, m.asked, m.moot, m.gave, m.epoch, m.stood, m.ballot, m.outcome, m.settled, m.err)
+	return fmt.Sprintf("%v(%v %v reading=%v asked=%v moot=%v gave=%v epoch=%d stood=%d %v settled=%v err=%v)",
+		m.phase, m.rec.GUID, m.chair, m.reading, m.asked, m.moot, m.gave, m.epoch, m.stood, m.outcome, m.settled, m.err)
 }
 
 // Ended implements [actors.Machine].
@@ -194,7 +192,9 @@ func (m *turn) take(in input) {
 	case leave:
 		m.leave(nil)
 	case giveUp:
-		m.gave = true
+		if m.gave = true; m.in(beginning) && m.stood == 0 {
+			m.leave(nil)
+		}
 	case heard:
 		m.heard(in.Event)
 	case begun:
@@ -203,7 +203,7 @@ func (m *turn) take(in input) {
 		}
 	case ensured:
 		if m.in(beginning) {
-			m.retry(in.err, ensure{}, begin{})
+			m.ensured(in.err)
 		}
 	case looked:
 		m.looked(in)
@@ -244,8 +244,8 @@ func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
 		m.epoch = ev.Epoch
-		if m.stood == 0 {
-			m.stood = ev.Epoch // of begin, or the first appear
+		if m.in(beginning) && m.stood == 0 {
+			m.begin()
 		}
 		m.appear()
 	case session.Expired:
@@ -266,22 +266,32 @@ func (m *turn) heard(ev session.Event) {
 func (m *turn) appear() {
 	if m.in(open) && m.epoch != 0 && m.stood != m.epoch {
 		m.stood = m.epoch
-		m.ballot++
-		m.do(appear{m.ballot})
+		m.do(appear{m.epoch})
 	}
 }
 
 func (m *turn) appeared(in appeared) {
 	switch {
-	case !m.in(open) || in.n != m.ballot || in.err == nil:
+	case !m.in(open) || in.epoch != m.stood || in.err == nil:
 	case errors.Is(in.err, session.ErrNoNode):
 		m.moot = true // the transaction is gone
-	case session.Passing(in.err):
-		m.do(appear{in.n})
+	case session.Passing(in.err) && in.epoch == m.epoch:
+		m.do(appear{in.epoch})
 	}
 }
 
 // --- the beginning
+
+// begin creates the transaction in the present epoch, or in the next one.
+func (m *turn) begin() {
+	m.stood = m.epoch
+	switch {
+	case m.gave:
+		m.leave(nil)
+	case m.epoch != 0:
+		m.do(begin{m.epoch})
+	}
+}
 
 func (m *turn) begun(err error) {
 	switch {
@@ -289,8 +299,21 @@ func (m *turn) begun(err error) {
 		m.start()
 	case errors.Is(err, session.ErrNoNode):
 		m.do(ensure{})
-	case errors.Is(err, session.ErrNodeExists) || session.Passing(err):
+	case errors.Is(err, session.ErrNodeExists), session.InDoubt(err):
 		m.do(look{})
+	case session.Passing(err):
+		m.begin()
+	default:
+		m.fail(err)
+	}
+}
+
+func (m *turn) ensured(err error) {
+	switch {
+	case err == nil:
+		m.begin()
+	case session.Passing(err):
+		m.do(ensure{})
 	default:
 		m.fail(err)
 	}
@@ -317,8 +340,10 @@ func (m *turn) looked(in looked) {
 		m.fail(in.err)
 	case m.in(beginning):
 		switch {
+		case in.found == nil && m.stood == m.epoch:
+			m.begin() // our ballot would have kept it in place
 		case in.found == nil:
-			m.do(begin{})
+			m.fail(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
 		case in.found.GUID == m.rec.GUID:
 			m.start()
 		default:
@@ -450,7 +475,7 @@ func (m *turn) last(ev Event) {
 
 func (m *turn) retire() {
 	m.phase = retiring
-	m.do(unfollow{}, retire{m.ballot})
+	m.do(unfollow{}, retire{m.stood})
 	if m.epoch == 0 {
 		m.end()
 	}
@@ -459,7 +484,7 @@ func (m *turn) retire() {
 func (m *turn) retired(in retired) {
 	switch {
 	case session.Passing(in.err):
-		m.do(retire{m.ballot})
+		m.do(retire{m.stood})
 	case m.outcome != (Outcome{}) && (in.err == nil && in.left == 0 || errors.Is(in.err, session.ErrNoNode)):
 		m.phase = removing
 		m.do(remove{m.outcome})
@@ -487,18 +512,7 @@ func (m *turn) leave(why error) {
 
 func (m *turn) fail(err error) { m.leave(err) }
 
-// retry asks again after an error that passes, and goes on without one.
-func (m *turn) retry(err error, again, then effect) {
-	switch {
-	case err == nil:
-		m.do(then)
-	case session.Passing(err):
-		m.do(again)
-	default:
-		m.fail(err)
-	}
-}
-
+// retryOr asks again after an error that passes, and goes on after any other answer.
 func (m *turn) retryOr(err error, again effect, then func()) {
 	if session.Passing(err) {
 		m.do(again)

@@ -62,7 +62,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 		return nil, fmt.Errorf("commit: join %s as %s: %w", parent, site, err)
 	}
 	p.kept = kept
-	p.actor = actors.Start(sitemachine{site: site}, actors.Role[sitemachine, siteInput, siteEffect, Event]{
+	p.actor = actors.Start(sitemachine{parent: parent, site: site}, actors.Role[sitemachine, siteInput, siteEffect, Event]{
 		Name:    "site " + node,
 		Begin:   []siteEffect{followParent{}},
 		Perform: p.perform,

@@ -452,12 +452,17 @@ func (m *siteTurn) tell(p *part) {
 	}
 	if !p.told {
 		p.told = true
-		m.emit(eventOf(p.rec, *p.outcome, p.id))
+		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	}
 	if p.finish {
 		p.task = finishing
 		m.do(conclude{p.name(), p.ballot})
 	}
+}
+
+// node returns the path of the site's ballot.
+func (m *siteTurn) node(p *part) string {
+	return place{m.parent, p.id, p.guid()}.ballot(p.ballot.name(m.site))
 }
 
 // lament reports that a transaction is gone before this site has finished.
@@ -469,7 +474,7 @@ func (m *siteTurn) lament(p *part) {
 	switch {
 	case p.told || !p.asked && !p.pledge:
 	case p.outcome != nil:
-		m.emit(eventOf(p.rec, *p.outcome, p.id))
+		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	case p.pledge:
 		m.emit(Forgotten{p.id})
 	default:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -40,7 +41,9 @@ type Transaction struct {
 //
 // If the id exists, the error wraps [ErrExists]. If ctx ends first, the error is its cause, and wraps
 // [session.ErrUnknownOutcome]: the transaction may be there, and is aborted in the background
-// then. After any other error there is no transaction.
+// then. If the session expires while the creation is under way, and no transaction is found
+// afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
+// other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
 	o := Options{}
 	if opts != nil {
@@ -62,7 +65,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	if ctx.Err() != nil {
 		return nil, t.explain("begin", context.Cause(ctx))
 	}
-	t.start(newMachine(&r), []effect{begin{}})
+	t.start(newMachine(&r), nil)
 	select {
 	case err := <-t.started:
 		if err != nil {
@@ -97,7 +100,7 @@ func (t *Transaction) start(m machine, first []effect) {
 
 // fits reports why the transaction, or its outcome, cannot be sent.
 func (t *Transaction) fits() error {
-	if err := t.session.Fits(t.place.beginOps(*t.rec, t.self+"-0")...); err != nil {
+	if err := t.session.Fits(t.place.beginOps(*t.rec, t.ballot(math.MaxInt32))...); err != nil {
 		return err
 	}
 	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
@@ -190,7 +193,10 @@ type ballotsKey struct{}
 type sitesKey struct{}
 type deadlineKey struct{}
 
-func (t *Transaction) ballot(n int) string { return coordinator + t.self + "-" + strconv.Itoa(n) }
+// ballot returns the name of our ballot in an epoch: that of an earlier one may be there still.
+func (t *Transaction) ballot(epoch int) string {
+	return coordinator + t.self + "-" + strconv.Itoa(epoch)
+}
 
 // perform starts one thing that the machine asked for.
 func (t *Transaction) perform(e effect, tell func(input)) {
@@ -198,7 +204,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 	answer := func(err error, in input) { t.owned.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case begin:
-		a.Multi(t.place.beginOps(*t.rec, t.self+"-0"), func(_ []session.OpResult, err error) { answer(err, begun{err}) })
+		t.session.Async(e.epoch).Multi(t.place.beginOps(*t.rec, t.ballot(e.epoch)), func(_ []session.OpResult, err error) { answer(err, begun{err}) })
 	case ensure:
 		a.EnsurePath(t.place.parent, func(_ bool, err error) { answer(err, ensured{err}) })
 	case look:
@@ -232,9 +238,11 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 	case decide:
 		a.Multi(t.place.decideOps(*t.rec, e.Outcome), func(_ []session.OpResult, err error) { answer(err, recorded{err}) })
 	case appear:
-		a.Create(t.place.ballot(t.ballot(e.n)), nil, session.Ephemeral, func(_ string, err error) { answer(err, appeared{e.n, err}) })
+		t.session.Async(e.epoch).Create(t.place.ballot(t.ballot(e.epoch)), nil, session.Ephemeral, func(_ string, err error) {
+			answer(err, appeared{e.epoch, err})
+		})
 	case retire:
-		a.Multi(t.place.finishOps(t.ballot(e.n)), func(results []session.OpResult, err error) {
+		a.Multi(t.place.finishOps(t.ballot(e.epoch)), func(results []session.OpResult, err error) {
 			answer(err, retired{left(results, err), err})
 		})
 	case remove:
