@@ -217,12 +217,12 @@ func (p part) guid() string {
 
 // A sitemachine is a site.
 type sitemachine struct {
-	site    string
-	began   bool   // the first list has come: what it names may have our votes, what comes later has not
-	parts   []part // in the order of their ids
-	attends bool   // set when the presence of the sites is watched
-	there   []string
-	over    bool
+	parent, site string
+	began        bool   // the first list has come: what it names may have our votes, what comes later has not
+	parts        []part // in the order of their ids
+	attends      bool   // set when the presence of the sites is watched
+	there        []string
+	over         bool
 }
 
 // String is canonical: machines with equal strings do the same.
