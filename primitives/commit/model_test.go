@@ -408,6 +408,9 @@ func (w *modelWorld) execute(i int, e any, err error) any {
 			if !w.there {
 				return session.ErrNoNode
 			}
+			if slices.Contains(w.nodes, fmt.Sprint(mine, e.epoch)) {
+				return session.ErrNodeExists
+			}
 			w.add(fmt.Sprint(mine, e.epoch))
 			return nil
 		})}
