@@ -351,7 +351,11 @@ func (m *turn) looked(in looked) {
 		}
 	case !m.in(open):
 	case in.found == nil || in.found.GUID != m.rec.GUID:
-		m.fail(ErrForgotten)
+		if m.rec.Outcome == nil {
+			m.fail(ErrForgotten)
+		} else {
+			m.settle(*m.rec.Outcome) // it was resumed after the decision
+		}
 	case in.found.Outcome != nil:
 		m.settle(*in.found.Outcome)
 	}

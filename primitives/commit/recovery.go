@@ -13,7 +13,8 @@ import (
 // Resume returns a handle for every transaction below parent, for a coordinator that restarts. Votes
 // that are there are received again. Resuming a transaction that has a coordinator does no harm:
 // the first to record an outcome wins. Decided transactions are resumed too, so that what an
-// earlier coordinator left behind is removed. The deadlines begin anew.
+// earlier coordinator left behind is removed. The deadlines begin anew. A transaction that the sites
+// decide and remove before its handle has read the outcome ends with [ErrForgotten].
 //
 // If the error is not nil, no handle is returned and none is left open.
 func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transaction, error) {
