@@ -47,6 +47,7 @@ var _ = func(ctx context.Context, s *session.Session) error {
 			err = p.Finish(ctx, ev.Tx) // applied; the transaction is removed when all have finished
 		case commit.Aborted:
 			err = p.Finish(ctx, ev.Tx)
+		case commit.Voted, commit.Forgotten, commit.Left:
 		}
 	}
 	return err

@@ -14,9 +14,9 @@ func TestConformance(t *testing.T) {
 		switch ev.(type) {
 		case commit.Committed, commit.Aborted, commit.Left:
 			return true
-		default:
-			return false
+		case commit.Prepare, commit.Voted, commit.Forgotten:
 		}
+		return false
 	}
 	t.Run("coordinator", func(t *testing.T) {
 		conformance.Run(t, conformance.Recipe[commit.Event]{

@@ -53,6 +53,7 @@ func ExampleBegin() {
 				case commit.Aborted:
 					must(p.Finish(ctx, ev.Tx))
 					return
+				case commit.Voted, commit.Forgotten, commit.Left:
 				}
 			}
 		})

@@ -43,7 +43,7 @@ type record struct {
 	Payload       []byte        `json:"-"`
 }
 
-func (r record) encode() []byte {
+func (r *record) encode() []byte {
 	header, err := json.Marshal(r)
 	if err != nil {
 		panic("commit: " + err.Error()) // there is nothing in it that cannot be encoded
@@ -52,9 +52,10 @@ func (r record) encode() []byte {
 }
 
 // with returns the record with the outcome.
-func (r record) with(o Outcome) record {
-	r.Outcome = &o
-	return r
+func (r *record) with(o Outcome) *record {
+	decided := *r
+	decided.Outcome = &o
+	return &decided
 }
 
 func decode(id string, data []byte) (*record, error) {
@@ -143,7 +144,7 @@ func presenceNode(parent, site string) string {
 }
 
 // beginOps returns the transaction that begins another one, with the coordinator's ballot.
-func (p place) beginOps(r record, coordinator string) []session.Op {
+func (p place) beginOps(r *record, coordinator string) []session.Op {
 	ops := []session.Op{
 		session.CreateOp(p.record(), r.encode(), session.Persistent),
 		session.CreateOp(p.dir(), nil, session.Persistent),
@@ -164,7 +165,7 @@ func (p place) voteOps(site string, b ballot, data []byte) []session.Op {
 }
 
 // decideOps returns the transaction that records the outcome, once.
-func (p place) decideOps(r record, o Outcome) []session.Op {
+func (p place) decideOps(r *record, o Outcome) []session.Op {
 	return []session.Op{
 		session.CheckOp(p.dir(), session.AnyVersion),
 		session.SetOp(p.record(), r.with(o).encode(), 0),

@@ -132,7 +132,6 @@ type machine struct {
 
 	epoch   int     // of the present session; 0 if there is none
 	stood   int     // the epoch for which our ballot was created last; 0 before the first
-	ballot  int     // counts our ballots, from 0
 	outcome Outcome // set when it is asked to be recorded, and when it is known
 	settled bool    // set when the last event was emitted
 	err     error

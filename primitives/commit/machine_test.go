@@ -12,8 +12,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// lostReply is the error of a write whose reply was lost.
-var lostReply = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+// errLost is the error of a write whose reply was lost.
+var errLost = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 
 // coordinate has a coordinator of sites a and b take inputs, and returns what it asked for and
 // emitted, step by step.
@@ -50,15 +50,15 @@ func TestCoordinatorRows(t *testing.T) {
 		want   string
 	}{
 		"begin again after a lost request": {
-			[]input{first, begun{lostReply}, looked{}},
+			[]input{first, begun{errLost}, looked{}},
 			"begin{1}; look{}; begin{1}",
 		},
 		"do not begin again when the session that began it has expired": {
-			[]input{first, begun{lostReply}, expired, second, looked{}},
+			[]input{first, begun{errLost}, expired, second, looked{}},
 			"begin{1}; look{}; ; ; <left: outcome unknown: session expired>",
 		},
 		"a lost reply to the beginning": {
-			[]input{first, begun{lostReply}, looked{found: ours}},
+			[]input{first, begun{errLost}, looked{found: ours}},
 			"begin{1}; look{}; " + followed,
 		},
 		"another transaction has the id": {
@@ -76,7 +76,7 @@ func TestCoordinatorRows(t *testing.T) {
 				"unfollow{} retire{1} <t aborted by b: a site voted no>",
 		},
 		"a lost reply to the outcome: read it": {
-			[]input{first, begun{}, counted{names: []string{"y-a", "y-b"}}, recorded{lostReply}, looked{found: ours}},
+			[]input{first, begun{}, counted{names: []string{"y-a", "y-b"}}, recorded{errLost}, looked{found: ours}},
 			"begin{1}; " + followed + "; decide{committed by coordinator} <voted a yes> <voted b yes>; look{}; decide{committed by coordinator}",
 		},
 		"a site that has finished shows that there is an outcome": {
@@ -110,7 +110,7 @@ func TestCoordinatorRows(t *testing.T) {
 // Whatever happens, in whatever order, the events follow the grammar.
 func TestCoordinatorGrammar(t *testing.T) {
 	grammar := regexp.MustCompile(`^(voted a;)?(voted b;(voted a;)?)?(outcome;|left;)$`)
-	errs := []error{nil, lostReply, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrNoAuth, session.ErrBusy}
+	errs := []error{nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrNoAuth, session.ErrBusy}
 	for seed := range uint64(20_000) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		m := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}})
@@ -138,8 +138,10 @@ func TestCoordinatorGrammar(t *testing.T) {
 					events += "voted " + ev.Site + ";"
 				case Left:
 					events += "left;"
-				default:
+				case Committed, Aborted:
 					events += "outcome;"
+				case Prepare, Forgotten:
+					t.Fatal(ev)
 				}
 			}
 		}
@@ -155,7 +157,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 
 func TestSiteGrammar(t *testing.T) {
 	grammar := regexp.MustCompile(`^((prepare;)?((committed|aborted|forgotten);)?)?left;$`)
-	errs := []error{nil, nil, lostReply, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy}
+	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy}
 	r := &record{id: "t", GUID: "g", Sites: []string{"a", "b"}}
 	seen := map[string]bool{}
 	for seed := range uint64(20_000) {
@@ -170,7 +172,7 @@ func TestSiteGrammar(t *testing.T) {
 		for range 60 {
 			err := errs[random.IntN(len(errs))]
 			inputs := []siteInput{
-				siteRead{id: "t", rec: r}, siteRead{id: "t", rec: r}, siteRead{id: "t", rec: &decided}, siteRead{id: "t", err: lostReply},
+				siteRead{id: "t", rec: r}, siteRead{id: "t", rec: r}, siteRead{id: "t", rec: &decided}, siteRead{id: "t", err: errLost},
 				siteChecked{n, []string{"s-a", "y-b", "c-x"}, err}, siteChecked{n, []string{"y-a", "y-b"}, nil}, siteChecked{n, []string{"n-b"}, nil},
 				siteCounted{n, []string{"s-a", "n-b"}, err}, siteAttended{[]string{"a"}, err}, sitePassed{n, timer(random.IntN(2))},
 				castVote{id: "t", vote: Vote(1 + random.IntN(2))}, castDone{n, err}, siteRecorded{n, err},

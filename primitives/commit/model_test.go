@@ -522,7 +522,7 @@ func (w *modelWorld) perform(i int, did effects) {
 			p.timers = append(p.timers, e)
 		case unfollow:
 			p.subs, p.timers = nil, nil
-		default:
+		case appear, begin, decide, ensure, look, readVote, remove, retire:
 			p.out = append(p.out, e)
 		}
 	}
@@ -557,7 +557,7 @@ func (w *modelWorld) performSite(i int, did siteEffects) {
 			if e.err != nil && !errors.Is(e.err, ErrDecided) && !errors.Is(e.err, ErrVoted) {
 				violate("%s: %v", p.site, e.err)
 			}
-		default:
+		case cast, check, clearUp, conclude, propose:
 			p.out = append(p.out, e)
 		}
 	}

@@ -246,7 +246,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		p.owned.After(timerKey{e.name, e.timer}, after, func() { tell(sitePassed{e.name, e.timer}) })
 	case forget:
 		p.owned.Cancel(recordKey{e.id})
-		p.owned.Cancel(siteBallotsKey{e.name})
+		p.owned.Cancel(siteBallotsKey(e))
 		p.owned.Cancel(timerKey{e.name, deadline})
 		p.owned.Cancel(timerKey{e.name, patrol})
 	case cast:
@@ -255,7 +255,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		})
 	case propose:
 		n := name{e.rec.id, e.rec.GUID}
-		a.Multi(p.place(n).decideOps(*e.rec, e.Outcome), func(_ []session.OpResult, err error) {
+		a.Multi(p.place(n).decideOps(e.rec, e.Outcome), func(_ []session.OpResult, err error) {
 			answer(err, siteRecorded{n, err})
 		})
 	case conclude:

@@ -48,13 +48,13 @@ func TestReal(t *testing.T) {
 	}
 	all := &tally{acted: map[string]map[string]bool{}}
 	var serving sync.WaitGroup
+	defer serving.Wait()
 	for i, name := range sites {
 		s := connect()
 		p, err := commit.Join(s, parent, name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer serving.Wait()
 		defer s.Close()
 		defer p.Close()
 		random := rand.New(rand.NewPCG(uint64(i), 5))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
@@ -227,16 +228,17 @@ type sitemachine struct {
 
 // String is canonical: machines with equal strings do the same.
 func (m sitemachine) String() string {
-	s := fmt.Sprintf("%s(began=%v attends=%v %q over=%v", m.site, m.began, m.attends, m.there, m.over)
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s(began=%v attends=%v %q over=%v", m.site, m.began, m.attends, m.there, m.over)
 	for _, p := range m.parts {
 		outcome := Outcome{}
 		if p.outcome != nil {
 			outcome = *p.outcome
 		}
-		s += fmt.Sprintf(" [%s %v gone=%v look=%v %v %q vote=%v asked=%v told=%v pledge=%v %v presides=%v alone=%d beaten=%v %v finish=%v done=%v clear=%v]",
+		fmt.Fprintf(&s, " [%s %v gone=%v look=%v %v %q vote=%v asked=%v told=%v pledge=%v %v presides=%v alone=%d beaten=%v %v finish=%v done=%v clear=%v]",
 			p.name(), p.task, p.gone, p.look, p.ballot, p.data, p.vote, p.asked, p.told, p.pledge, p.chair, p.presides, p.alone, p.beaten, outcome, p.finish, p.done, p.clear)
 	}
-	return s + ")"
+	return s.String() + ")"
 }
 
 // Ended implements [actors.Machine].

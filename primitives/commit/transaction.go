@@ -54,18 +54,18 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 		return nil, err
 	}
 	parent, id := session.Split(path)
-	r := record{
+	r := &record{
 		id: id, GUID: session.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
 		TakeoverAfter: o.TakeoverAfter, Keep: o.Record, Payload: slices.Clone(o.Payload),
 	}
-	t := newTransaction(s, parent, &r)
+	t := newTransaction(s, parent, r)
 	if err := t.fits(); err != nil {
 		return nil, t.explain("begin", err)
 	}
 	if ctx.Err() != nil {
 		return nil, t.explain("begin", context.Cause(ctx))
 	}
-	t.start(newMachine(&r), nil)
+	t.start(newMachine(r), nil)
 	select {
 	case err := <-t.started:
 		if err != nil {
@@ -100,12 +100,12 @@ func (t *Transaction) start(m machine, first []effect) {
 
 // fits reports why the transaction, or its outcome, cannot be sent.
 func (t *Transaction) fits() error {
-	if err := t.session.Fits(t.place.beginOps(*t.rec, t.ballot(math.MaxInt32))...); err != nil {
+	if err := t.session.Fits(t.place.beginOps(t.rec, t.ballot(math.MaxInt32))...); err != nil {
 		return err
 	}
 	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
 	decided := t.rec.with(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
-	return t.session.Fits(t.place.removeOps(&decided)...)
+	return t.session.Fits(t.place.removeOps(decided)...)
 }
 
 func (t *Transaction) explain(op string, err error) error {
@@ -189,9 +189,11 @@ func (t *Transaction) observe(m machine, _ []Event) {
 }
 
 // The keys of what a transaction owns.
-type ballotsKey struct{}
-type sitesKey struct{}
-type deadlineKey struct{}
+type (
+	ballotsKey  struct{}
+	sitesKey    struct{}
+	deadlineKey struct{}
+)
 
 // ballot returns the name of our ballot in an epoch: that of an earlier one may be there still.
 func (t *Transaction) ballot(epoch int) string {
@@ -204,7 +206,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 	answer := func(err error, in input) { t.owned.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case begin:
-		t.session.Async(e.epoch).Multi(t.place.beginOps(*t.rec, t.ballot(e.epoch)), func(_ []session.OpResult, err error) { answer(err, begun{err}) })
+		t.session.Async(e.epoch).Multi(t.place.beginOps(t.rec, t.ballot(e.epoch)), func(_ []session.OpResult, err error) { answer(err, begun{err}) })
 	case ensure:
 		a.EnsurePath(t.place.parent, func(_ bool, err error) { answer(err, ensured{err}) })
 	case look:
@@ -236,7 +238,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 		node := t.place.ballot(ballot{e.vote, true}.name(e.site))
 		a.Get(node, func(data []byte, _ *session.Stat, err error) { answer(err, voteRead{e.site, e.vote, data, err}) })
 	case decide:
-		a.Multi(t.place.decideOps(*t.rec, e.Outcome), func(_ []session.OpResult, err error) { answer(err, recorded{err}) })
+		a.Multi(t.place.decideOps(t.rec, e.Outcome), func(_ []session.OpResult, err error) { answer(err, recorded{err}) })
 	case appear:
 		t.session.Async(e.epoch).Create(t.place.ballot(t.ballot(e.epoch)), nil, session.Ephemeral, func(_ string, err error) {
 			answer(err, appeared{e.epoch, err})
@@ -247,7 +249,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 		})
 	case remove:
 		r := t.rec.with(e.Outcome)
-		clearOut(a, t.place, &r, func(err error) { answer(err, removed{err}) })
+		clearOut(a, t.place, r, func(err error) { answer(err, removed{err}) })
 	}
 }
 
