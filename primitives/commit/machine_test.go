@@ -119,11 +119,27 @@ func TestCoordinatorGrammar(t *testing.T) {
 			err := errs[random.IntN(len(errs))]
 			outcome := &Outcome{Committed: random.IntN(2) == 0, By: "a"}
 			inputs := []input{
-				begun{err}, ensured{err}, looked{err: err}, looked{found: m.rec}, looked{found: &record{GUID: "g", Outcome: outcome}},
-				looked{found: &record{GUID: "h"}}, counted{err: err}, counted{names: []string{"s-a", "y-b"}},
-				counted{names: []string{"Y-a", "n-b"}}, counted{names: []string{"c-x"}}, voteRead{"a", Yes, nil, err}, attended{names: []string{"a", "b"}},
-				attended{err: err}, passed{}, recorded{err}, appeared{epoch, err}, retired{random.IntN(2), err}, removed{err},
-				heard{session.Expired{Epoch: epoch}}, heard{session.Suspended{}}, giveUp{},
+				begun{err},
+				ensured{err},
+				looked{err: err},
+				looked{found: m.rec},
+				looked{found: &record{GUID: "g", Outcome: outcome}},
+				looked{found: &record{GUID: "h"}},
+				counted{err: err},
+				counted{names: []string{"s-a", "y-b"}},
+				counted{names: []string{"Y-a", "n-b"}},
+				counted{names: []string{"c-x"}},
+				voteRead{"a", Yes, nil, err},
+				attended{names: []string{"a", "b"}},
+				attended{err: err},
+				passed{},
+				recorded{err},
+				appeared{epoch, err},
+				retired{random.IntN(2), err},
+				removed{err},
+				heard{session.Expired{Epoch: epoch}},
+				heard{session.Suspended{}},
+				giveUp{},
 			}
 			in := inputs[random.IntN(len(inputs))]
 			if random.IntN(3) == 0 {
@@ -172,11 +188,23 @@ func TestSiteGrammar(t *testing.T) {
 		for range 60 {
 			err := errs[random.IntN(len(errs))]
 			inputs := []siteInput{
-				siteRead{id: "t", rec: r}, siteRead{id: "t", rec: r}, siteRead{id: "t", rec: &decided}, siteRead{id: "t", err: errLost},
-				siteChecked{n, []string{"s-a", "y-b", "c-x"}, err}, siteChecked{n, []string{"y-a", "y-b"}, nil}, siteChecked{n, []string{"n-b"}, nil},
-				siteCounted{n, []string{"s-a", "n-b"}, err}, siteAttended{[]string{"a"}, err}, sitePassed{n, timer(random.IntN(2))},
-				castVote{id: "t", vote: Vote(1 + random.IntN(2))}, castDone{n, err}, siteRecorded{n, err},
-				finish{id: "t"}, finished{n, random.IntN(2), err}, cleared{n, err}, siteHeard{session.Suspended{}},
+				siteRead{id: "t", rec: r},
+				siteRead{id: "t", rec: r},
+				siteRead{id: "t", rec: &decided},
+				siteRead{id: "t", err: errLost},
+				siteChecked{n, []string{"s-a", "y-b", "c-x"}, err},
+				siteChecked{n, []string{"y-a", "y-b"}, nil},
+				siteChecked{n, []string{"n-b"}, nil},
+				siteCounted{n, []string{"s-a", "n-b"}, err},
+				siteAttended{[]string{"a"}, err},
+				sitePassed{n, timer(random.IntN(2))},
+				castVote{id: "t", vote: Vote(1 + random.IntN(2))},
+				castDone{n, err},
+				siteRecorded{n, err},
+				finish{id: "t"},
+				finished{n, random.IntN(2), err},
+				cleared{n, err},
+				siteHeard{session.Suspended{}},
 				siteRead{id: "t", err: session.ErrNoNode},
 			}
 			in := inputs[random.IntN(len(inputs))]

@@ -679,7 +679,7 @@ func TestModel(t *testing.T) {
 	if !testing.Short() {
 		plans = append(plans, []Vote{Yes, Yes}, []Vote{Yes, 0}, []Vote{Yes, Yes, Yes})
 		some = append(some, faults{lost: 1, crashes: 1}, faults{crashes: 1, ticks: 1})
-		limit = 40_000
+		limit = 15_000
 	}
 	for _, mode := range []Mode{Coordinated, Peer} {
 		for _, plan := range plans {
