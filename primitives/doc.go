@@ -36,6 +36,20 @@
 // fencing tokens, and what is told of leaders never goes back. Whoever is deposed stands
 // again by itself.
 //
+// # Commit
+//
+// Import github.com/zkactors/zkactors/primitives/commit for two-phase commit. The events of a
+// coordinator are
+//
+//	Voted* (Committed | Aborted | Left)
+//
+// and those of a site, for each transaction, and Left after all others
+//
+//	Prepare? (Committed | Aborted | Forgotten)?
+//
+// No two parties receive different outcomes of one transaction, whatever crashes and whatever reply is
+// lost, and it is committed only if every site voted Yes.
+//
 // # Config
 //
 // Import github.com/zkactors/zkactors/primitives/config for typed values that are

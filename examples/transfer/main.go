@@ -1,0 +1,215 @@
+// Transfer books orders in two small ledgers, inventory and payments: each order in both of them or in
+// neither. With -crash the coordinator's process ends, as far as ZooKeeper can see, between the
+// phases, and another one resumes.
+//
+// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+const parent = "/zkactors-transfer/tx"
+
+func main() {
+	servers := flag.String("servers", "", "use these servers instead of one in memory")
+	crash := flag.Bool("crash", false, "kill the coordinator between the phases of the first order")
+	flag.Parse()
+	if err := run(os.Stdout, *servers, *crash); err != nil {
+		fmt.Fprintln(os.Stderr, "transfer:", err)
+		os.Exit(1)
+	}
+}
+
+// A ledger is a site. What it has booked is kept by the id of the order, as a database would do it
+// with a unique key in the same transaction: an outcome that comes twice is booked once.
+type ledger struct {
+	name   string
+	mu     sync.Mutex
+	free   int
+	held   map[string]int // by order: promised with a Yes
+	booked map[string]int // by order
+}
+
+func (l *ledger) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%s: %d free, %d orders", l.name, l.free, len(l.booked))
+}
+
+// promise holds the amount, if there is so much.
+func (l *ledger) promise(order string, amount int) commit.Vote {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if amount > l.free {
+		return commit.No
+	}
+	l.free -= amount
+	l.held[order] = amount
+	return commit.Yes
+}
+
+// settle books what is held, or frees it.
+func (l *ledger) settle(order string, committed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	amount, held := l.held[order]
+	if !held {
+		return
+	}
+	delete(l.held, order)
+	if committed {
+		l.booked[order] = amount
+	} else {
+		l.free += amount
+	}
+}
+
+// serve votes and books until the participant is closed.
+func (l *ledger) serve(ctx context.Context, p *commit.Participant) error {
+	for ev := range p.Events() {
+		var err error
+		switch ev := ev.(type) {
+		case commit.Prepare:
+			amount, malformed := strconv.Atoi(string(ev.Payload))
+			vote := commit.No
+			if malformed == nil {
+				vote = l.promise(ev.Tx, amount)
+			}
+			if err = p.Vote(ctx, ev.Tx, vote); errors.Is(err, commit.ErrDecided) {
+				err = nil // the outcome follows
+			}
+		case commit.Committed:
+			l.settle(ev.Tx, true)
+			err = p.Finish(ctx, ev.Tx)
+		case commit.Aborted:
+			l.settle(ev.Tx, false)
+			err = p.Finish(ctx, ev.Tx)
+		case commit.Forgotten:
+			err = fmt.Errorf("an operator must look for the outcome of %s", ev.Tx)
+		case commit.Left:
+			return ev.Err
+		case commit.Voted: // for coordinators
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func run(out io.Writer, servers string, crash bool) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	addrs := strings.Split(servers, ",")
+	if servers == "" {
+		server, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		addrs = server.Addrs()
+	}
+	ledgers := []*ledger{{name: "inventory", free: 10}, {name: "payments", free: 5}}
+	var serving sync.WaitGroup
+	failed := make(chan error, len(ledgers))
+	defer func() {
+		serving.Wait()
+		close(failed)
+		for e := range failed {
+			err = errors.Join(err, e)
+		}
+	}()
+	for _, l := range ledgers {
+		l.held, l.booked = map[string]int{}, map[string]int{}
+		s, err := session.Open(ctx, addrs, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		p, err := commit.Join(s, parent, l.name, nil)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		serving.Go(func() { failed <- l.serve(ctx, p) })
+	}
+	for i, amount := range []int{3, 4, 2} {
+		outcome, err := book(ctx, addrs, fmt.Sprintf("order-%d", i+1), amount, crash && i == 0, out)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(out, "order-%d of %d: %v\n", i+1, amount, outcome)
+	}
+	for _, l := range ledgers {
+		_, _ = fmt.Fprintln(out, l)
+	}
+	return nil
+}
+
+// book books an order in both ledgers or in neither, and returns when both have applied that.
+func book(ctx context.Context, addrs []string, order string, amount int, crash bool, out io.Writer) (commit.Outcome, error) {
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		return commit.Outcome{}, err
+	}
+	defer s.Close()
+	tx, err := commit.Begin(ctx, s, parent+"/"+order, &commit.Options{
+		Sites: []string{"inventory", "payments"}, Payload: []byte(strconv.Itoa(amount)),
+	})
+	if err != nil {
+		return commit.Outcome{}, err
+	}
+	defer tx.Close()
+	if crash {
+		s.Close() // the coordinator is gone, and the sites are being asked
+		_, _ = fmt.Fprintln(out, order, "has lost its coordinator")
+		return resume(ctx, addrs, order, out)
+	}
+	return applied(ctx, s, tx)
+}
+
+// resume is what a coordinator does when it starts.
+func resume(ctx context.Context, addrs []string, order string, out io.Writer) (commit.Outcome, error) {
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		return commit.Outcome{}, err
+	}
+	defer s.Close()
+	all, err := commit.Resume(ctx, s, parent)
+	if err != nil {
+		return commit.Outcome{}, err
+	}
+	outcome, err := commit.Outcome{}, fmt.Errorf("%s is not there", order)
+	for _, tx := range all {
+		defer tx.Close()
+		if tx.ID() == order {
+			_, _ = fmt.Fprintln(out, order, "is resumed")
+			outcome, err = applied(ctx, s, tx)
+		}
+	}
+	return outcome, err
+}
+
+// applied waits for the outcome, and until the sites have finished, when the transaction is removed.
+func applied(ctx context.Context, s *session.Session, tx *commit.Transaction) (commit.Outcome, error) {
+	outcome, err := tx.Wait(ctx)
+	if err != nil {
+		return outcome, err
+	}
+	return outcome, watch.UntilGone(ctx, s, session.Join(parent, tx.ID()))
+}

@@ -1,0 +1,185 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// The conditions that callers can act on, beside the errors of package session.
+var (
+	// ErrExists means that there is a transaction with the id.
+	ErrExists = errors.New("the transaction exists")
+
+	// ErrNoTransaction means that the site knows no such transaction.
+	ErrNoTransaction = errors.New("no such transaction")
+
+	// ErrNotNamed means that the transaction does not name the site.
+	ErrNotNamed = errors.New("the transaction does not name the site")
+
+	// ErrVoted means that the site has voted, and a vote is not changed.
+	ErrVoted = errors.New("the site has voted")
+
+	// ErrDecided means that the outcome was recorded before the vote.
+	ErrDecided = errors.New("the transaction is decided")
+
+	// ErrUndecided means that a site cannot finish before it received the outcome.
+	ErrUndecided = errors.New("the transaction is undecided")
+
+	// ErrForgotten means that the transaction was removed before its outcome was read.
+	ErrForgotten = errors.New("the transaction was removed; its outcome is unknown here")
+
+	// ErrFinished means that the site has finished the transaction. Guards fail with it.
+	ErrFinished = errors.New("the site has finished the transaction")
+
+	// ErrClosed means that the handle was closed, or has ended for the reason that is wrapped too.
+	ErrClosed = errors.New("commit handle closed")
+)
+
+// A Vote is the vote of a site.
+type Vote int
+
+// The votes. The zero Vote stands for none.
+const (
+	Yes Vote = 1
+	No  Vote = 2
+)
+
+// String implements [fmt.Stringer].
+func (v Vote) String() string {
+	switch v {
+	case Yes:
+		return "yes"
+	case No:
+		return "no"
+	}
+	return "none"
+}
+
+// A Reason says why a transaction was aborted.
+type Reason string
+
+// The reasons.
+const (
+	VotedNo   Reason = "a site voted no"
+	TimedOut  Reason = "the deadline passed"
+	SiteGone  Reason = "a site was gone before it voted"
+	Withdrawn Reason = "the caller of Begin gave up"
+	Presumed  Reason = "the transaction is gone and this site has not voted"
+)
+
+// An Outcome is what a transaction came to. The zero Outcome is none.
+type Outcome struct {
+	Committed bool   `json:"committed"`
+	Reason    Reason `json:"reason,omitempty"` // of an abort
+	Site      string `json:"site,omitempty"`   // the site that is the reason, if one is
+	By        string `json:"by"`               // the party that recorded the outcome: a site, or "coordinator"
+}
+
+// String implements [fmt.Stringer].
+func (o Outcome) String() string {
+	if o.Committed {
+		return "committed by " + o.By
+	}
+	s := "aborted by " + o.By + ": " + string(o.Reason)
+	if o.Site != "" {
+		s += ": " + o.Site
+	}
+	return s
+}
+
+// An Event reports what became of a transaction. It is one of [Voted], [Prepare], [Committed],
+// [Aborted], [Forgotten] and [Left]; no other type implements it.
+//
+//sumtype:decl
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Voted means that a site has voted. Only the coordinator receives it.
+	Voted struct {
+		Site string
+		Vote Vote
+		Data []byte
+	}
+
+	// Prepare asks the site for its vote. Only sites receive it.
+	Prepare struct {
+		Tx      string // the id
+		Payload []byte // must not be modified
+	}
+
+	// Committed means that the outcome is Commit, and is recorded.
+	Committed struct {
+		Tx      string
+		Payload []byte
+		By      string // the party that recorded it
+
+		node string // of the site
+	}
+
+	// Aborted means that the outcome is Abort, and is recorded or presumed.
+	Aborted struct {
+		Tx     string
+		Reason Reason
+		Site   string // the site that is the reason, if one is
+		By     string // the party that recorded it; "" if it is presumed
+	}
+
+	// Forgotten means that the transaction vanished between the site's Yes and the outcome. Package
+	// commit does not do that: an operator deleted it, or a second process acts for the site.
+	Forgotten struct{ Tx string }
+
+	// Left is the last event of a [Participant], and of a [Transaction] that ends without an
+	// outcome. Err is nil after Close.
+	Left struct{ Err error }
+)
+
+func (Voted) event()     {}
+func (Prepare) event()   {}
+func (Committed) event() {}
+func (Aborted) event()   {}
+func (Forgotten) event() {}
+func (Left) event()      {}
+
+// String returns the event without the data of the vote, which may not be for logs.
+func (e Voted) String() string { return fmt.Sprintf("voted %s %v", e.Site, e.Vote) }
+
+// String returns the event without the payload, which may not be for logs.
+func (e Prepare) String() string { return "prepare " + e.Tx }
+
+// String returns the event without the payload, which may not be for logs.
+func (e Committed) String() string { return "committed " + e.Tx }
+
+func (e Aborted) String() string {
+	o := Outcome{Reason: e.Reason, Site: e.Site, By: e.By}
+	return e.Tx + " " + o.String()
+}
+
+func (e Forgotten) String() string { return "forgotten " + e.Tx }
+
+func (e Left) String() string {
+	if e.Err == nil {
+		return "left"
+	}
+	return fmt.Sprintf("left: %v", e.Err)
+}
+
+// Guard returns the operation that fails a ZooKeeper transaction, with [ErrFinished], unless the
+// outcome is Commit and this site has not finished. A coordinator's event has none, which fails.
+func (e Committed) Guard() session.Op { return session.GuardOp(e.node, ErrFinished) }
+
+// Once returns the operation that lets a ZooKeeper transaction succeed once: it deletes the
+// site's ballot. Call [Participant.Finish] afterwards, also if it fails with [session.ErrNoNode].
+func (e Committed) Once() session.Op { return session.DeleteOp(e.node, session.AnyVersion) }
+
+// eventOf returns the event of an outcome.
+func eventOf(r *record, o Outcome, node string) Event {
+	if o.Committed {
+		return Committed{Tx: r.id, Payload: r.Payload, By: o.By, node: node}
+	}
+	return Aborted{Tx: r.id, Reason: o.Reason, Site: o.Site, By: o.By}
+}

@@ -1,0 +1,138 @@
+package commit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Mode says which parties decide.
+type Mode int
+
+// The modes.
+const (
+	// Coordinated: the coordinator watches the votes. The requests grow with the sites.
+	Coordinated Mode = iota
+	// Peer: every site watches all votes, and any of them decides. No coordinator is needed after
+	// the beginning. The requests grow with the square of the sites.
+	Peer
+)
+
+// String implements [fmt.Stringer].
+func (m Mode) String() string {
+	if m == Peer {
+		return "peer"
+	}
+	return "coordinated"
+}
+
+// Options are the parameters for [Begin].
+type Options struct {
+	// Sites are the names of the sites that vote. At least one is required.
+	Sites []string
+
+	// Payload is what the sites vote on. It must fit into one request beside the names.
+	Payload []byte
+
+	// Deadline is how long the sites may take to vote, from when a deciding party first saw the
+	// transaction. The default is a minute.
+	Deadline time.Duration
+
+	// Mode says which parties decide. The default is Coordinated.
+	Mode Mode
+
+	// TakeoverAfter is how long the coordinator must be gone until a site decides in its place, and
+	// how often a site looks whether a transaction it has finished is left. The default is 30 seconds.
+	TakeoverAfter time.Duration
+
+	// Record keeps the record with its outcome, as a node in _records beside the transaction.
+	Record bool
+}
+
+func (o Options) withDefaults() Options {
+	o.Deadline = cmp.Or(o.Deadline, time.Minute)
+	o.TakeoverAfter = cmp.Or(o.TakeoverAfter, 30*time.Second)
+	return o
+}
+
+// JoinOptions are optional parameters for [Join]. A nil *JoinOptions is equivalent to a zero
+// JoinOptions.
+type JoinOptions struct {
+	// ConflictAfter is how long another process with the site's name is taken for the remains of an
+	// earlier one of ours. The default is twice the timeout of the session.
+	ConflictAfter time.Duration
+}
+
+// invalid returns the error for an argument.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("commit: %w: %w", session.ErrInvalidArgument, fmt.Errorf(format, args...))
+}
+
+func validateSession(s *session.Session) error {
+	if s == nil {
+		return invalid("session is nil")
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		return fmt.Errorf("commit: %w", session.ErrClosed)
+	}
+	return nil
+}
+
+func validateParent(parent string) error {
+	if err := session.ValidatePath(parent); err != nil {
+		return fmt.Errorf("commit: parent: %w", err)
+	}
+	return nil
+}
+
+// validateSite refuses names that cannot be a part of the name of a node.
+func validateSite(site string) error {
+	switch {
+	case site == "":
+		return invalid("site: it is empty")
+	case strings.Contains(site, "/"):
+		return invalid("site %q: it has a / in it", site)
+	}
+	if err := session.ValidatePath("/s-" + site); err != nil {
+		return fmt.Errorf("commit: site %q: %w", site, err)
+	}
+	return session.ValidatePath("/" + site)
+}
+
+// validate refuses what cannot be done, before any I/O.
+func (o Options) validate(s *session.Session, path string) error {
+	if err := validateSession(s); err != nil {
+		return err
+	}
+	var errs []error
+	if err := session.ValidatePath(path); err != nil {
+		errs = append(errs, fmt.Errorf("commit: path: %w", err))
+	} else if _, id := session.Split(path); id == "" || strings.HasPrefix(id, "_") {
+		errs = append(errs, fmt.Errorf("commit: path: %w %q: the id must not be empty or begin with _", session.ErrInvalidPath, path))
+	}
+	if len(o.Sites) == 0 {
+		errs = append(errs, invalid("Options.Sites: there are none"))
+	}
+	for i, site := range o.Sites {
+		if err := validateSite(site); err != nil {
+			errs = append(errs, err)
+		} else if slices.Contains(o.Sites[:i], site) {
+			errs = append(errs, invalid("Options.Sites: %q is named twice", site))
+		}
+	}
+	if o.Deadline < 0 {
+		errs = append(errs, invalid("Options.Deadline %v: must not be negative", o.Deadline))
+	}
+	if o.TakeoverAfter < 0 {
+		errs = append(errs, invalid("Options.TakeoverAfter %v: must not be negative", o.TakeoverAfter))
+	}
+	if o.Mode != Coordinated && o.Mode != Peer {
+		errs = append(errs, invalid("Options.Mode: there is no mode %d", int(o.Mode)))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,444 @@
+package commit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// Every request's reply is lost in turn, or the request is: one outcome, and nothing is left.
+func TestLostInTurn(t *testing.T) {
+	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+		for what, lose := range map[string]func(*zktest.Server, zktest.Match){
+			"reply": (*zktest.Server).DropReply, "request": (*zktest.Server).DropRequest,
+		} {
+			t.Run(mode.String()+"/"+what, func(t *testing.T) {
+				bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					names := named(3)
+					var sites []*site
+					for i, name := range names {
+						sites = append(sites, join(t, s[i+1], name, func(tx string) commit.Vote {
+							if strings.HasSuffix(tx, "no") && i == 1 {
+								return commit.No
+							}
+							return commit.Yes
+						}))
+					}
+					pass(time.Second)
+					for skip := 0; ; skip++ {
+						hit := true
+						for _, want := range []string{"yes", "no"} {
+							id := fmt.Sprintf("%d-%s", skip, want)
+							lose(srv, zktest.Match{Skip: skip})
+							tx := begin(t, s[0], id, commit.Options{Sites: names, Mode: mode, Record: true})
+							outcome, err := tx.Wait(t.Context())
+							if err != nil || outcome.Committed != (want == "yes") {
+								t.Fatalf("%s: %v, %v", id, outcome, err)
+							}
+							<-tx.Done()
+							pass(10 * time.Minute)
+							hit = hit && srv.AwaitFault(0) == nil
+							srv.ClearFaults()
+							tx.Close()
+							nothingLeft(t, srv)
+							for i, a := range sites {
+								last := a.got[id][len(a.got[id])-1]
+								if (last == "committed") != (want == "yes") {
+									t.Errorf("%s: %s: %q", id, names[i], a.got[id])
+								}
+							}
+						}
+						if !hit {
+							if skip < 15 {
+								t.Errorf("only %d requests", skip)
+							}
+							break
+						}
+					}
+					for _, a := range sites {
+						a.close(t)
+					}
+				})
+			})
+		}
+	}
+}
+
+// In Coordinated mode a transaction costs at most 8 requests for each site, those of the
+// coordinator included, and 6 of the site itself; with fewer than five sites the five
+// requests of the transaction itself come on top.
+func TestRequests(t *testing.T) {
+	for _, n := range []int{1, 5, 10, 20} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				const transactions = 5
+				names := named(n)
+				var sites []*site
+				for i, name := range names {
+					sites = append(sites, join(t, s[i+1], name, always(commit.Yes)))
+				}
+				warm := begin(t, s[0], "warm", commit.Options{Sites: names})
+				<-warm.Done()
+				warm.Close()
+				synctest.Wait()
+				srv.ResetRequests()
+				for i := range transactions {
+					tx := begin(t, s[0], fmt.Sprint("t", i), commit.Options{Sites: names})
+					if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
+						t.Fatal(outcome, err)
+					}
+					<-tx.Done()
+					synctest.Wait()
+					tx.Close()
+				}
+				total := srv.Requests().Total() - srv.Requests()[zktest.OpCheck] - srv.Requests()[zktest.OpSync]
+				t.Logf("%d sites: %.2f requests for each site and transaction", n, float64(total)/float64(n*transactions))
+				if limit := transactions * max(8*n, 7*n+5); total > limit {
+					t.Errorf("%d requests, want at most %d: %v", total, limit, srv.Requests())
+				}
+				for i := range sites {
+					if own := srv.RequestsOf(s[i+1].ID()).Total(); own > (6+1)*transactions {
+						t.Errorf("%d requests of %s: %v", own, names[i], srv.RequestsOf(s[i+1].ID()))
+					}
+				}
+				for _, a := range sites {
+					a.close(t)
+				}
+				nothingLeft(t, srv)
+			})
+		})
+	}
+}
+
+// The coordinator's process ends between the phases; another one resumes.
+func TestResume(t *testing.T) {
+	bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		names := named(2)
+		votes := make(chan commit.Vote)
+		first := join(t, s[1], names[0], always(commit.Yes))
+		second := join(t, s[2], names[1], func(string) commit.Vote { return <-votes })
+		tx := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour})
+		pass(time.Second)
+		s[0].Close()
+		if got := events(tx); !strings.HasSuffix(got, "left: session closed") || !strings.HasPrefix(got, "voted site0 yes") {
+			t.Error(got)
+		}
+		if _, err := tx.Wait(t.Context()); !errors.Is(err, commit.ErrClosed) || !errors.Is(err, session.ErrClosed) || tx.Err() == nil {
+			t.Error(err)
+		}
+		tx.Close()
+		votes <- commit.Yes
+		pass(time.Second)
+		all, err := commit.List(t.Context(), s[3], parent)
+		if err != nil || len(all) != 1 || all[0].String() != "a coordinated undecided: site0=yes site1=yes" || all[0].Coordinated || !all[0].Sites[0].Present {
+			t.Errorf("%v, %v", all, err)
+		}
+		resumed, err := commit.Resume(t.Context(), s[3], parent)
+		if err != nil || len(resumed) != 1 || resumed[0].ID() != "a" {
+			t.Fatal(resumed, err)
+		}
+		if got, want := events(resumed[0]), "voted site0 yes; voted site1 yes; committed a"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		resumed[0].Close()
+		pass(time.Second)
+		nothingLeft(t, srv)
+		if all, err := commit.List(t.Context(), s[3], parent); err != nil || len(all) != 0 {
+			t.Errorf("%v, %v", all, err)
+		}
+		first.close(t)
+		second.close(t)
+	})
+}
+
+// The coordinator does not come back: a site takes over, whatever the mode.
+func TestTakeover(t *testing.T) {
+	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+		t.Run(mode.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				names := named(2)
+				votes := make(chan commit.Vote)
+				first := join(t, s[1], names[0], always(commit.Yes))
+				second := join(t, s[2], names[1], func(string) commit.Vote { return <-votes })
+				tx := begin(t, s[0], "a", commit.Options{Sites: names, Mode: mode, TakeoverAfter: 10 * time.Second, Deadline: time.Hour})
+				pass(time.Second)
+				s[0].Close()
+				tx.Close()
+				votes <- commit.Yes
+				pass(40 * time.Second)
+				nothingLeft(t, srv)
+				for _, a := range []*site{first, second} {
+					a.close(t)
+					if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed" {
+						t.Error(got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A coordinator that is frozen past its takeover reads the outcome that others recorded, or learns
+// that it is gone. It does not decide otherwise.
+func TestFrozenCoordinator(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		names := named(2)
+		first := join(t, s[1], names[0], always(commit.Yes))
+		second := join(t, s[2], names[1], always(0))
+		var away atomic.Bool
+		frozen, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
+			Timeout: 12 * time.Second, ServerTick: time.Second,
+			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if away.Load() {
+					return nil, errors.New("frozen")
+				}
+				return srv.DialContext(ctx, network, address)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer frozen.Close()
+		tx := begin(t, frozen, "a", commit.Options{Sites: names, TakeoverAfter: 10 * time.Second, Deadline: 2 * time.Minute})
+		defer tx.Close()
+		pass(time.Second)
+		away.Store(true)
+		srv.Freeze(frozen.ID(), zktest.Both)
+		pass(time.Minute)
+		ctx := t.Context()
+		if err := second.p.Vote(ctx, "a", commit.Yes); err != nil {
+			t.Error(err)
+		}
+		pass(time.Minute)
+		nothingLeft(t, srv)
+		away.Store(false)
+		pass(5 * time.Minute)
+		if outcome, err := tx.Wait(ctx); !errors.Is(err, commit.ErrForgotten) {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		for _, a := range []*site{first, second} {
+			a.close(t)
+			if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed" {
+				t.Error(got)
+			}
+		}
+	})
+}
+
+// A site whose session expires after its Yes is bound, and learns the outcome; so does one that
+// restarts. One that restarts before its vote is asked again, or the transaction is aborted.
+func TestSiteReturns(t *testing.T) {
+	bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		names := named(2)
+		ctx := t.Context()
+		first := join(t, s[1], names[0], always(commit.Yes))
+		second := join(t, s[2], names[1], always(0))
+		tx := begin(t, s[0], "a", commit.Options{Sites: names, Payload: []byte("p"), Deadline: time.Hour})
+		defer tx.Close()
+		pass(time.Second)
+		srv.Expire(s[1].ID())
+		pass(time.Minute)
+		s[1].Close() // and now its process ends
+		first.close(t)
+		if len(first.got["a"]) != 1 {
+			t.Errorf("%q", first.got["a"])
+		}
+		if err := second.p.Vote(ctx, "a", commit.Yes); err != nil {
+			t.Error(err)
+		}
+		if outcome, err := tx.Wait(ctx); err != nil || !outcome.Committed {
+			t.Error(outcome, err)
+		}
+		back := join(t, s[3], names[0], always(commit.No))
+		pass(time.Second)
+		if got := strings.Join(back.got["a"], "; "); got != "committed" {
+			t.Error(got)
+		}
+		nothingLeft(t, srv)
+		back.close(t)
+
+		// Before the vote: its presence is gone.
+		tx = begin(t, s[0], "b", commit.Options{Sites: names, Deadline: time.Hour})
+		defer tx.Close()
+		again := join(t, s[3], names[0], always(0))
+		pass(time.Second)
+		again.close(t)
+		if outcome, err := tx.Wait(ctx); err != nil || outcome.Reason != commit.SiteGone || outcome.Site != names[0] {
+			t.Error(outcome, err)
+		}
+		second.close(t)
+	})
+}
+
+// A site receives the outcome until it has finished, and the guards of Committed hold until then.
+func TestGuards(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		next := func(p *commit.Participant) commit.Event {
+			ev := <-p.Events()
+			return ev
+		}
+		p, err := commit.Join(s[1], parent, "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}, Payload: []byte("p"), Record: true})
+		defer tx.Close()
+		if ev, ok := next(p).(commit.Prepare); !ok || string(ev.Payload) != "p" {
+			t.Fatal(ev)
+		}
+		if err := p.Finish(ctx, "t"); !errors.Is(err, commit.ErrUndecided) {
+			t.Error(err)
+		}
+		if err := p.VoteWith(ctx, "t", commit.Yes, []byte("because")); err != nil {
+			t.Error(err)
+		}
+		for _, v := range []commit.Vote{commit.Yes, commit.No} {
+			if err := p.Vote(ctx, "t", v); !errors.Is(err, commit.ErrVoted) {
+				t.Error(err)
+			}
+		}
+		if ev, ok := (<-tx.Events()).(commit.Voted); !ok || string(ev.Data) != "because" || ev.Vote != commit.Yes {
+			t.Error(ev)
+		}
+		next(p)
+		p.Close()
+		if p, err = commit.Join(s[1], parent, "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		committed, ok := next(p).(commit.Committed)
+		if !ok || string(committed.Payload) != "p" || committed.By != "coordinator" {
+			t.Fatal(committed)
+		}
+		if _, err := s[1].Multi(ctx, committed.Guard(), session.CreateOp("/applied", nil, session.Persistent)); err != nil {
+			t.Error(err)
+		}
+		if _, err := s[1].Multi(ctx, committed.Once(), session.CreateOp("/once", nil, session.Persistent)); err != nil {
+			t.Error(err)
+		}
+		if _, err := s[1].Multi(ctx, committed.Once(), session.CreateOp("/twice", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
+			t.Error(err)
+		}
+		if _, err := s[1].Multi(ctx, committed.Guard(), session.CreateOp("/late", nil, session.Persistent)); !errors.Is(err, commit.ErrFinished) {
+			t.Error(err)
+		}
+		if err := p.Finish(ctx, "t"); err != nil {
+			t.Error(err)
+		}
+		pass(time.Second)
+		nothingLeft(t, srv)
+		if kept, _, err := s[0].Children(ctx, parent+"/_records"); err != nil || len(kept) != 1 || !strings.HasPrefix(kept[0], "t-") {
+			t.Errorf("%q, %v", kept, err)
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, all ...*session.Session) {
+		s, ctx := all[0], t.Context()
+		synctest.Wait()
+		srv.ResetRequests()
+		sites := []string{"a"}
+		for name, c := range map[string]struct {
+			path string
+			opts *commit.Options
+			want error
+			says string
+		}{
+			"no options":    {parent + "/t", nil, session.ErrInvalidArgument, "Options.Sites: there are none"},
+			"no sites":      {parent + "/t", &commit.Options{}, session.ErrInvalidArgument, "Options.Sites: there are none"},
+			"a site twice":  {parent + "/t", &commit.Options{Sites: []string{"a", "b", "a"}}, session.ErrInvalidArgument, `"a" is named twice`},
+			"a slash":       {parent + "/t", &commit.Options{Sites: []string{"a/b"}}, session.ErrInvalidArgument, `site "a/b"`},
+			"an empty site": {parent + "/t", &commit.Options{Sites: []string{""}}, session.ErrInvalidArgument, "site: it is empty"},
+			"a path":        {"t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "path"},
+			"an id of ours": {parent + "/_t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "the id"},
+			"the root":      {"/", &commit.Options{Sites: sites}, session.ErrInvalidPath, "the id"},
+			"a deadline":    {parent + "/t", &commit.Options{Sites: sites, Deadline: -1}, session.ErrInvalidArgument, "Options.Deadline"},
+			"a takeover":    {parent + "/t", &commit.Options{Sites: sites, TakeoverAfter: -1}, session.ErrInvalidArgument, "Options.TakeoverAfter"},
+			"a mode":        {parent + "/t", &commit.Options{Sites: sites, Mode: 7}, session.ErrInvalidArgument, "Options.Mode"},
+			"too much":      {parent + "/t", &commit.Options{Sites: sites, Payload: make([]byte, 2<<20)}, session.ErrTooLarge, parent + "/t"},
+		} {
+			if _, err := commit.Begin(ctx, s, c.path, c.opts); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, join := range map[string]func() (*commit.Participant, error){
+			"a site":     func() (*commit.Participant, error) { return commit.Join(s, parent, "a/b", nil) },
+			"no site":    func() (*commit.Participant, error) { return commit.Join(s, parent, "", nil) },
+			"no parent":  func() (*commit.Participant, error) { return commit.Join(s, "", "a", nil) },
+			"no session": func() (*commit.Participant, error) { return commit.Join(nil, parent, "a", nil) },
+			"a conflict": func() (*commit.Participant, error) {
+				return commit.Join(s, parent, "a", &commit.JoinOptions{ConflictAfter: -1})
+			},
+		} {
+			if _, err := join(); !errors.Is(err, session.ErrInvalidArgument) && !errors.Is(err, session.ErrInvalidPath) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := srv.Requests().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		p, err := commit.Join(s, parent, "b", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if _, err := commit.Join(s, parent, "b", nil); err == nil {
+			t.Error("joined twice")
+		}
+		tx := begin(t, s, "t", commit.Options{Sites: sites})
+		defer tx.Close()
+		if _, err := commit.Begin(ctx, s, parent+"/t", &commit.Options{Sites: sites}); !errors.Is(err, commit.ErrExists) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for _, err := range []error{p.Vote(ctx, "t", commit.Yes), p.Finish(ctx, "t")} {
+			if !errors.Is(err, commit.ErrNotNamed) {
+				t.Error(err)
+			}
+		}
+		for _, err := range []error{p.Vote(ctx, "u", commit.Yes), p.Finish(ctx, "u")} {
+			if !errors.Is(err, commit.ErrNoTransaction) {
+				t.Error(err)
+			}
+		}
+		if err := p.Vote(ctx, "t", 7); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Error(err)
+		}
+		if err := p.VoteWith(ctx, "t", commit.Yes, make([]byte, 2<<20)); !errors.Is(err, session.ErrTooLarge) {
+			t.Error(err)
+		}
+	})
+}
+
+// The caller of Begin leaves before the transaction is known to be there: it is aborted.
+func TestBeginGivenUp(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		a := join(t, s[1], "a", always(commit.Yes))
+		pass(time.Second)
+		srv.Freeze(s[0].ID(), zktest.ToClient)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := commit.Begin(ctx, s[0], parent+"/t", &commit.Options{Sites: []string{"a"}}); !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		srv.Thaw(s[0].ID())
+		pass(10 * time.Minute)
+		nothingLeft(t, srv)
+		a.close(t)
+		if got := strings.Join(a.got["t"], "; "); got != "prepare ; aborted: the caller of Begin gave up" && got != "aborted: the caller of Begin gave up" {
+			t.Error(got)
+		}
+	})
+}

@@ -1,0 +1,723 @@
+package commit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is the site's side of all transactions below a parent, as a pure function. The performer
+// of its effects is in participant.go; the states are in docs/two-phase-commit.md.
+
+// A task is the request of a part that is under way. There is at most one, so a vote is confirmed
+// before the site finishes.
+type task int
+
+const (
+	idle     task = iota
+	checking      // the ballots, for our own and for coordinators
+	voting
+	deciding
+	finishing
+	clearing // removing what is left of the transaction
+)
+
+func (t task) String() string {
+	return [...]string{"idle", "checking", "voting", "deciding", "finishing", "clearing"}[t]
+}
+
+// A timer is what a part waits for.
+type timer int
+
+const (
+	deadline timer = iota // the votes are late
+	patrol                // TakeoverAfter passed once more
+)
+
+// A name tells an incarnation of a transaction from others. Answers that name another one are
+// ignored.
+type name struct{ id, guid string }
+
+// A siteInput is something that happened.
+//
+//sumtype:decl
+type siteInput interface{ siteInput() }
+
+type (
+	siteLeave  struct{}                // commanded, or the actor was stopped
+	siteHeard  struct{ session.Event } // what became of the session
+	displaced  struct{ err error }     // another process has the site's name
+	siteListed struct {                // answers followParent, any number of times
+		names []string
+		err   error // its last answer
+	}
+	siteRead struct { // answers followRecord, any number of times
+		id  string
+		rec *record
+		err error // its last answer; [session.ErrNoNode] if there is no record any more
+	}
+	siteChecked struct { // answers check
+		name
+		names []string
+		err   error
+	}
+	siteCounted struct { // answers watchBallots, any number of times
+		name
+		names []string
+		err   error // its last answer
+	}
+	siteAttended struct { // answers watchSites, any number of times
+		names []string
+		err   error // its last answer
+	}
+	sitePassed struct { // answers await
+		name
+		timer
+	}
+	castVote struct { // commanded; its reply gets one answer
+		id    string
+		vote  Vote
+		data  string
+		reply actors.Reply[error]
+	}
+	castDone struct { // answers cast
+		name
+		err error
+	}
+	siteRecorded struct { // answers propose
+		name
+		err error
+	}
+	finish struct { // commanded; its reply gets one answer
+		id    string
+		reply actors.Reply[error]
+	}
+	finished struct { // answers conclude
+		name
+		left int // ballots
+		err  error
+	}
+	cleared struct { // answers clearUp
+		name
+		err error
+	}
+)
+
+func (siteLeave) siteInput()    {}
+func (siteHeard) siteInput()    {}
+func (displaced) siteInput()    {}
+func (siteListed) siteInput()   {}
+func (siteRead) siteInput()     {}
+func (siteChecked) siteInput()  {}
+func (siteCounted) siteInput()  {}
+func (siteAttended) siteInput() {}
+func (sitePassed) siteInput()   {}
+func (castVote) siteInput()     {}
+func (castDone) siteInput()     {}
+func (siteRecorded) siteInput() {}
+func (finish) siteInput()       {}
+func (finished) siteInput()     {}
+func (cleared) siteInput()      {}
+
+// A siteEffect is something to do about it.
+//
+//sumtype:decl
+type siteEffect interface{ siteEffect() }
+
+type (
+	followParent struct{}
+	followRecord struct{ id string }
+	check        struct{ name } // list the ballots, once
+	watchBallots struct{ name } // and after each change
+	watchSites   struct{}       // their presence
+	await        struct {
+		name
+		timer
+		rec *record
+	}
+	forget struct{ name } // what is followed and awaited for a transaction
+	cast   struct {       // our vote
+		name
+		ballot
+		data string
+	}
+	propose struct { // an outcome
+		rec *record
+		Outcome
+	}
+	conclude struct { // delete our ballot
+		name
+		ballot
+	}
+	clearUp struct{ rec *record } // what is left of the transaction
+	respond struct {
+		reply actors.Reply[error]
+		err   error
+	}
+)
+
+func (followParent) siteEffect() {}
+func (followRecord) siteEffect() {}
+func (check) siteEffect()        {}
+func (watchBallots) siteEffect() {}
+func (watchSites) siteEffect()   {}
+func (await) siteEffect()        {}
+func (forget) siteEffect()       {}
+func (cast) siteEffect()         {}
+func (propose) siteEffect()      {}
+func (conclude) siteEffect()     {}
+func (clearUp) siteEffect()      {}
+func (respond) siteEffect()      {}
+
+type siteEffects = actors.Effects[siteEffect, Event]
+
+// enoughLooks is how many looks without a coordinator, one after the other, let a site preside.
+const enoughLooks = 2
+
+// A part is what a site knows of one transaction.
+type part struct {
+	id   string
+	rec  *record // nil until it was read
+	task task
+	gone bool // set when the record is gone and the site has not finished, until it does
+
+	look   bool   // set when the ballots are to be listed, for what became of ours
+	ballot ballot // ours, as it was confirmed; or as it is to be, while vote is set
+	data   string // of our vote, while vote is set
+	vote   bool   // set by the command to vote, cleared when the vote is confirmed or refused
+	voter  actors.Reply[error]
+	asked  bool // Prepare was emitted
+	told   bool // the outcome was emitted
+	pledge bool // set when our Yes may have been sent. While set, a gone transaction is not presumed to be aborted.
+
+	chair    chair
+	presides bool // set when this site decides. While set, it watches the ballots.
+	alone    int  // how many looks in a row have found no coordinator
+	beaten   bool // set when another decider was first, or our record is in doubt; cleared by the next reading
+	outcome  *Outcome
+
+	finish   bool // set by the command to finish, cleared when it is confirmed or refused
+	finisher actors.Reply[error]
+	done     bool // our ballot is gone
+	clear    bool // set when what is left may be removed
+}
+
+func (p part) name() name { return name{p.id, p.guid()} }
+
+func (p part) guid() string {
+	if p.rec == nil {
+		return ""
+	}
+	return p.rec.GUID
+}
+
+// A sitemachine is a site.
+type sitemachine struct {
+	parent, site string
+	began        bool   // the first list has come: what it names may have our votes, what comes later has not
+	parts        []part // in the order of their ids
+	attends      bool   // set when the presence of the sites is watched
+	there        []string
+	over         bool
+}
+
+// String is canonical: machines with equal strings do the same.
+func (m sitemachine) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s(began=%v attends=%v %q over=%v", m.site, m.began, m.attends, m.there, m.over)
+	for _, p := range m.parts {
+		outcome := Outcome{}
+		if p.outcome != nil {
+			outcome = *p.outcome
+		}
+		fmt.Fprintf(&s, " [%s %v gone=%v look=%v %v %q vote=%v asked=%v told=%v pledge=%v %v presides=%v alone=%d beaten=%v %v finish=%v done=%v clear=%v]",
+			p.name(), p.task, p.gone, p.look, p.ballot, p.data, p.vote, p.asked, p.told, p.pledge, p.chair, p.presides, p.alone, p.beaten, outcome, p.finish, p.done, p.clear)
+	}
+	return s.String() + ")"
+}
+
+// Ended implements [actors.Machine].
+func (m sitemachine) Ended() bool { return m.over }
+
+// A siteTurn is one step of a site: what it becomes, and what it asks for.
+type siteTurn struct {
+	sitemachine
+	out siteEffects
+}
+
+func (m *siteTurn) do(e ...siteEffect) { m.out.Do = append(m.out.Do, e...) }
+func (m *siteTurn) emit(ev Event)      { m.out.Emit = append(m.out.Emit, ev) }
+
+func (m *siteTurn) respond(to actors.Reply[error], err error) { m.do(respond{to, err}) }
+
+// Step implements [actors.Machine]. Inputs that mean nothing in the current state are ignored:
+// they answer a question that is no longer open.
+func (m sitemachine) Step(in siteInput) (sitemachine, siteEffects) {
+	if m.over {
+		return m, siteEffects{}
+	}
+	m.parts = slices.Clone(m.parts)
+	t := siteTurn{sitemachine: m}
+	t.take(in)
+	return t.sitemachine, t.out
+}
+
+func (m *siteTurn) take(in siteInput) {
+	switch in := in.(type) {
+	case siteLeave:
+		m.end(nil)
+	case siteHeard:
+		if _, closed := in.Event.(session.Closed); closed {
+			m.end(session.ErrClosed)
+		}
+	case displaced:
+		m.end(in.err)
+	case siteListed:
+		m.listed(in)
+	case siteRead:
+		m.on(in.id, nil, func(p *part) { m.read(p, in) })
+	case siteChecked:
+		m.answered(in.name, checking, func(p *part) { m.checked(p, in) })
+	case siteCounted:
+		m.on(in.id, &in.guid, func(p *part) { m.counted(p, in) })
+	case siteAttended:
+		m.attended(in)
+	case sitePassed:
+		m.on(in.id, &in.guid, func(p *part) { m.passed(p, in.timer) })
+	case castVote:
+		m.castVote(in)
+	case castDone:
+		m.answered(in.name, voting, func(p *part) { m.castDone(p, in.err) })
+	case siteRecorded:
+		m.answered(in.name, deciding, func(p *part) { m.recorded(p, in.err) })
+	case finish:
+		m.finish(in)
+	case finished:
+		m.answered(in.name, finishing, func(p *part) { m.finished(p, in) })
+	case cleared:
+		m.answered(in.name, clearing, func(p *part) { p.clear = session.Passing(in.err) })
+	}
+}
+
+func (m *siteTurn) find(id string) (at int, found bool) {
+	return slices.BinarySearchFunc(m.parts, id, func(p part, id string) int { return cmp.Compare(p.id, id) })
+}
+
+// on changes a part, if there is one with the id, and the GUID if that is not nil, and has it go on.
+func (m *siteTurn) on(id string, guid *string, change func(*part)) {
+	at, found := m.find(id)
+	if !found || guid != nil && m.parts[at].guid() != *guid {
+		return
+	}
+	change(&m.parts[at])
+	if at, found := m.find(id); found && !m.over {
+		m.advance(&m.parts[at])
+	}
+}
+
+// answered is on for the answer to a task.
+func (m *siteTurn) answered(n name, t task, change func(*part)) {
+	m.on(n.id, &n.guid, func(p *part) {
+		if p.task == t {
+			p.task = idle
+			change(p)
+		}
+	})
+}
+
+// --- what there is
+
+// listed takes the transactions below the parent. A part ends with its record, not with a list.
+func (m *siteTurn) listed(in siteListed) {
+	switch {
+	case session.Passing(in.err):
+		m.do(followParent{})
+		return
+	case in.err != nil:
+		m.end(in.err)
+		return
+	}
+	for _, id := range transactions(in.names) {
+		if at, found := m.find(id); !found {
+			m.parts = slices.Insert(m.parts, at, part{id: id, look: !m.began})
+			m.do(followRecord{id})
+		}
+	}
+	m.began = true
+}
+
+func (m *siteTurn) read(p *part, in siteRead) {
+	switch {
+	case errors.Is(in.err, session.ErrNoNode):
+		m.vanished(p)
+	case session.Passing(in.err):
+		m.do(followRecord{p.id})
+	case in.err != nil:
+		m.end(fmt.Errorf("transaction %s: %w", p.id, in.err))
+	case in.rec == nil: // a record that does not decode is not one of ours
+	case p.rec == nil:
+		p.rec, p.chair, p.outcome = in.rec, newChair(in.rec), in.rec.Outcome
+	case p.rec.GUID == in.rec.GUID:
+		p.beaten = false
+		if p.outcome == nil {
+			p.outcome = in.rec.Outcome
+		}
+	}
+}
+
+// vanished ends a part whose record is gone.
+func (m *siteTurn) vanished(p *part) {
+	if p.rec == nil || !m.named(p) || p.done {
+		m.drop(p)
+		return
+	}
+	p.gone = true
+	m.do(forget{p.name()})
+}
+
+func (m *siteTurn) named(p *part) bool { return slices.Contains(p.rec.Sites, m.site) }
+
+func (m *siteTurn) drop(p *part) {
+	if p.vote {
+		m.respond(p.voter, ErrNoTransaction)
+	}
+	if p.finish {
+		m.respond(p.finisher, nil)
+	}
+	m.do(forget{p.name()})
+	at, _ := m.find(p.id)
+	m.parts = slices.Delete(m.parts, at, at+1)
+}
+
+// --- what a part does next
+
+// advance starts what can be started for a part.
+func (m *siteTurn) advance(p *part) {
+	if p.rec == nil || !m.named(p) || p.task != idle {
+		return
+	}
+	if p.gone {
+		m.lament(p)
+		return
+	}
+	if p.look {
+		p.task = checking
+		m.do(check{p.name()})
+		return
+	}
+	if p.done {
+		m.sweep(p)
+		return
+	}
+	if p.outcome != nil {
+		m.tell(p)
+		return
+	}
+	if !p.asked {
+		m.ask(p)
+	}
+	if p.vote {
+		p.task, p.pledge = voting, p.pledge || p.ballot.vote == Yes
+		m.do(cast{p.name(), p.ballot, p.data})
+		return
+	}
+	if o, ok := p.chair.verdict(p.rec, m.site); ok && p.presides && !p.beaten {
+		p.task = deciding
+		m.do(propose{p.rec, o})
+	}
+}
+
+// ask begins the part of a site in an undecided transaction.
+func (m *siteTurn) ask(p *part) {
+	p.asked = true
+	m.do(await{p.name(), deadline, p.rec})
+	if p.rec.Mode == Peer {
+		m.preside(p)
+	} else {
+		m.do(await{p.name(), patrol, p.rec})
+	}
+	if p.ballot.vote == 0 {
+		m.emit(Prepare{Tx: p.id, Payload: p.rec.Payload})
+	}
+}
+
+// tell reports the outcome, and finishes when that is commanded.
+func (m *siteTurn) tell(p *part) {
+	if p.vote {
+		p.vote, p.ballot, p.data = false, ballot{}, ""
+		m.respond(p.voter, ErrDecided)
+	}
+	if !p.told {
+		p.told = true
+		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
+	}
+	if p.finish {
+		p.task = finishing
+		m.do(conclude{p.name(), p.ballot})
+	}
+}
+
+// node returns the path of the site's ballot.
+func (m *siteTurn) node(p *part) string {
+	return place{m.parent, p.id, p.guid()}.ballot(p.ballot.name(m.site))
+}
+
+// lament reports that a transaction is gone before this site has finished.
+func (m *siteTurn) lament(p *part) {
+	if p.vote {
+		p.vote = false
+		m.respond(p.voter, ErrNoTransaction)
+	}
+	switch {
+	case p.told || !p.asked && !p.pledge:
+	case p.outcome != nil:
+		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
+	case p.pledge:
+		m.emit(Forgotten{p.id})
+	default:
+		m.emit(Aborted{Tx: p.id, Reason: Presumed})
+	}
+	forgotten := !p.told && p.outcome == nil && p.pledge
+	if p.told = true; p.finish || !p.asked || forgotten {
+		m.drop(p)
+	}
+}
+
+// sweep removes what is left of a transaction that all have finished.
+func (m *siteTurn) sweep(p *part) {
+	if p.clear && p.outcome != nil {
+		p.task = clearing
+		m.do(clearUp{p.recWithOutcome()})
+	}
+}
+
+func (p part) recWithOutcome() *record {
+	r := *p.rec
+	r.Outcome = p.outcome
+	return &r
+}
+
+// --- votes
+
+func (m *siteTurn) castVote(in castVote) {
+	at, found := m.find(in.id)
+	if !found || m.parts[at].rec == nil {
+		m.respond(in.reply, ErrNoTransaction)
+		return
+	}
+	p := &m.parts[at]
+	switch {
+	case !m.named(p):
+		m.respond(in.reply, ErrNotNamed)
+	case p.gone:
+		m.respond(in.reply, ErrNoTransaction)
+	case p.vote || p.ballot.vote != 0:
+		m.respond(in.reply, ErrVoted)
+	case p.outcome != nil || p.done:
+		m.respond(in.reply, ErrDecided)
+	default:
+		p.vote, p.voter = true, in.reply
+		p.ballot, p.data = ballot{in.vote, in.data != ""}, in.data
+		m.advance(p)
+	}
+}
+
+func (m *siteTurn) castDone(p *part, err error) {
+	switch {
+	case !p.vote: // refused when the transaction was gone
+	case err == nil:
+		p.vote = false
+		m.respond(p.voter, nil)
+	case session.Passing(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
+		p.look = true
+	default:
+		m.respond(p.voter, err)
+		p.vote, p.ballot, p.data = false, ballot{}, ""
+	}
+}
+
+// checked takes our ballot, and whether there is a coordinator.
+func (m *siteTurn) checked(p *part, in siteChecked) {
+	switch {
+	case session.Passing(in.err):
+		p.look = true
+		return
+	case errors.Is(in.err, session.ErrNoNode):
+		p.look = false // the record is gone too, which is reported
+		return
+	case in.err != nil:
+		m.end(fmt.Errorf("transaction %s: %w", p.id, in.err))
+		return
+	}
+	b := parse(in.names)
+	ours, there := b.of[m.site]
+	p.look = false
+	p.alone = min(p.alone+1, enoughLooks)
+	if b.coordinators > 0 {
+		p.alone = 0
+	}
+	p.chair = p.chair.count(p.rec, b)
+	switch {
+	case !there:
+		m.settleVote(p, ErrDecided)
+		p.done, p.clear = true, true
+		m.do(await{p.name(), patrol, p.rec})
+		if p.finish {
+			p.finish = false
+			m.respond(p.finisher, nil)
+		}
+	case ours.vote == 0 && !p.vote:
+		p.ballot = ballot{}
+	case ours.vote != 0:
+		var err error
+		if p.vote && ours != p.ballot {
+			err = ErrVoted
+		}
+		p.ballot, p.pledge = ours, ours.vote == Yes
+		m.settleVote(p, err)
+	}
+	if p.alone == enoughLooks && p.outcome == nil && !p.done {
+		m.preside(p)
+	}
+}
+
+func (m *siteTurn) settleVote(p *part, err error) {
+	if p.vote {
+		p.vote, p.data = false, ""
+		m.respond(p.voter, err)
+	}
+}
+
+// --- deciding
+
+// preside has this site apply the rule.
+func (m *siteTurn) preside(p *part) {
+	if p.presides || p.outcome != nil {
+		return
+	}
+	p.presides = true
+	m.do(watchBallots{p.name()})
+	if !m.attends {
+		m.attends = true
+		m.do(watchSites{})
+	}
+	p.chair = p.chair.attend(p.rec, m.there)
+}
+
+func (m *siteTurn) counted(p *part, in siteCounted) {
+	switch {
+	case p.outcome != nil || p.gone: // nothing is to be decided
+	case in.err == nil:
+		p.chair = p.chair.count(p.rec, parse(in.names))
+	case session.Passing(in.err):
+		m.do(watchBallots{p.name()})
+	}
+}
+
+func (m *siteTurn) attended(in siteAttended) {
+	switch {
+	case session.Passing(in.err):
+		m.do(watchSites{})
+		return
+	case in.err != nil:
+		return // deaths are not noticed; deadlines are
+	}
+	m.there = in.names
+	for _, p := range slices.Clone(m.parts) {
+		if p.presides {
+			m.on(p.id, nil, func(p *part) { p.chair = p.chair.attend(p.rec, in.names) })
+		}
+	}
+}
+
+func (m *siteTurn) passed(p *part, t timer) {
+	switch {
+	case p.gone:
+		return
+	case t == patrol:
+		m.do(await{p.name(), patrol, p.rec})
+		if p.done {
+			p.clear = true
+		} else if p.outcome == nil && !p.presides {
+			p.look = true
+		}
+		return
+	}
+	p.chair.late = true
+	m.preside(p)
+}
+
+func (m *siteTurn) recorded(p *part, err error) {
+	if err != nil && !session.Passing(err) {
+		p.beaten = true // the record is followed
+	}
+}
+
+// --- the end of a part
+
+func (m *siteTurn) finish(in finish) {
+	at, found := m.find(in.id)
+	if !found || m.parts[at].rec == nil {
+		m.respond(in.reply, ErrNoTransaction)
+		return
+	}
+	p := &m.parts[at]
+	switch {
+	case !m.named(p):
+		m.respond(in.reply, ErrNotNamed)
+	case p.done:
+		m.respond(in.reply, nil)
+	case !p.told:
+		m.respond(in.reply, ErrUndecided)
+	case p.finish:
+		m.respond(in.reply, nil) // it is under way, and goes on
+	default:
+		p.finish, p.finisher = true, in.reply
+		m.advance(p)
+	}
+}
+
+func (m *siteTurn) finished(p *part, in finished) {
+	switch {
+	case in.err == nil:
+		p.done, p.finish, p.clear = true, false, in.left == 0
+		m.respond(p.finisher, nil)
+		m.do(await{p.name(), patrol, p.rec})
+	case session.Passing(in.err), errors.Is(in.err, session.ErrNoNode):
+		p.look = true
+	default:
+		p.finish = false
+		m.respond(p.finisher, in.err)
+	}
+}
+
+// --- the end
+
+func (m *siteTurn) end(why error) {
+	for _, p := range m.parts {
+		if p.vote {
+			err := refusal(why)
+			if p.task == voting || p.look {
+				err = errors.Join(session.ErrUnknownOutcome, err)
+			}
+			m.respond(p.voter, err)
+		}
+		if p.finish {
+			m.respond(p.finisher, errors.Join(session.ErrUnknownOutcome, refusal(why)))
+		}
+	}
+	m.over = true
+	m.emit(Left{why})
+}
+
+func refusal(why error) error {
+	if why == nil {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, why)
+}

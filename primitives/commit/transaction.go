@@ -1,0 +1,284 @@
+package commit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Transaction is the coordinator's handle of one transaction. Create it with [Begin] or
+// [Resume]. It is safe for concurrent use, and must be closed.
+type Transaction struct {
+	session *session.Session
+	place   place
+	rec     *record
+	self    string // part of the names of our ballots
+	actor   *actors.Actor[input, Event]
+	owned   owned.Set
+	started chan error    // receives nil when the transaction is known to be there, or why it could not be begun
+	settled chan struct{} // closed when the outcome is known, or will not be
+
+	// Of the actor's goroutine.
+	begun bool // started has received
+
+	mu      sync.Mutex
+	outcome Outcome
+	err     error
+}
+
+// Begin creates the transaction at path, whose last name is its id, and returns when it is there. The
+// sites below the same parent are asked for their votes. If opts is nil, no site is named, which is
+// refused.
+//
+// If the id exists, the error wraps [ErrExists]. If ctx ends first, the error is its cause, and wraps
+// [session.ErrUnknownOutcome]: the transaction may be there, and is aborted in the background
+// then. If the session expires while the creation is under way, and no transaction is found
+// afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
+// other error there was no transaction.
+func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	o = o.withDefaults()
+	if err := o.validate(s, path); err != nil {
+		return nil, err
+	}
+	parent, id := session.Split(path)
+	r := &record{
+		id: id, GUID: session.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
+		TakeoverAfter: o.TakeoverAfter, Keep: o.Record, Payload: slices.Clone(o.Payload),
+	}
+	t := newTransaction(s, parent, r)
+	if err := t.fits(); err != nil {
+		return nil, t.explain("begin", err)
+	}
+	if ctx.Err() != nil {
+		return nil, t.explain("begin", context.Cause(ctx))
+	}
+	t.start(newMachine(r), nil)
+	select {
+	case err := <-t.started:
+		if err != nil {
+			t.Close()
+			return nil, t.explain("begin", err)
+		}
+		return t, nil
+	case <-ctx.Done():
+		_ = t.actor.Tell(giveUp{}) // an ended one has nothing to withdraw
+		return nil, t.explain("begin", fmt.Errorf("%w: %w", session.ErrUnknownOutcome, context.Cause(ctx)))
+	}
+}
+
+func newTransaction(s *session.Session, parent string, r *record) *Transaction {
+	return &Transaction{
+		session: s, place: place{parent, r.id, r.GUID}, rec: r, self: session.NewGUID(),
+		started: make(chan error, 1), settled: make(chan struct{}),
+	}
+}
+
+func (t *Transaction) start(m machine, first []effect) {
+	t.actor = actors.Start(m, actors.Role[machine, input, effect, Event]{
+		Name:    "transaction " + t.place.record(),
+		Begin:   first,
+		Perform: t.perform,
+		Observe: t.observe,
+		Stop:    leave{},
+	})
+	t.actor.Events()                                                                                   // votes are edges: all of them are kept for the reader
+	t.owned.Follow(t.session, func(ev session.Event) { _ = t.actor.Tell(heard{ev}) }, t.actor.Ended()) // an ended machine needs no news
+}
+
+// fits reports why the transaction, or its outcome, cannot be sent.
+func (t *Transaction) fits() error {
+	if err := t.session.Fits(t.place.beginOps(t.rec, t.ballot(math.MaxInt32))...); err != nil {
+		return err
+	}
+	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
+	decided := t.rec.with(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
+	return t.session.Fits(t.place.removeOps(decided)...)
+}
+
+func (t *Transaction) explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("commit: %s %s: %w", op, t.place.record(), err)
+}
+
+// ID returns the id of the transaction.
+func (t *Transaction) ID() string { return t.place.id }
+
+// Events returns the channel of events, which is always the same one:
+//
+//	Voted* (Committed | Aborted | Left)
+//
+// It is closed after the last event. No event is lost, however late the reader comes.
+func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
+
+// Wait waits for the outcome. If the handle ends without one, the error wraps [ErrClosed]; if the
+// transaction was removed before its outcome was read, [ErrForgotten] too. If ctx ends first, it
+// returns the cause.
+func (t *Transaction) Wait(ctx context.Context) (Outcome, error) {
+	select {
+	case <-t.settled:
+	case <-ctx.Done():
+		return Outcome{}, t.explain("wait for", context.Cause(ctx))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.outcome == (Outcome{}) {
+		return Outcome{}, t.explain("wait for", refusal(t.err))
+	}
+	return t.outcome, nil
+}
+
+// Done returns a channel that is closed when the handle has ended: the outcome was received and the
+// coordinator's node is gone, or the handle ended without an outcome.
+func (t *Transaction) Done() <-chan struct{} { return t.actor.Ended() }
+
+// Err returns why the handle ended without an outcome. It returns nil before that, after Close, and
+// if there is an outcome.
+func (t *Transaction) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.explain("coordinate", t.err)
+}
+
+// Close stops coordinating, and waits until the coordinator's node is gone, at most until the
+// session's deadline has passed. It does not abort the transaction: [Resume] continues it, or the
+// sites decide after Options.TakeoverAfter. Undelivered events are discarded, but for the last one.
+// It may be called any number of times.
+func (t *Transaction) Close() { t.actor.Close() }
+
+// observe keeps what the accessors return up to date with the machine.
+func (t *Transaction) observe(m machine, _ []Event) {
+	if !t.begun && m.phase != beginning {
+		t.begun = true
+		var err error
+		if m.phase == ended {
+			err = cmp.Or(m.err, ErrClosed)
+		}
+		t.started <- err
+	}
+	if m.settled {
+		select {
+		case <-t.settled:
+		default:
+			t.mu.Lock()
+			t.outcome, t.err = m.outcome, m.err
+			t.mu.Unlock()
+			close(t.settled)
+		}
+	}
+	if m.Ended() {
+		t.owned.End()
+		if m.gave {
+			t.actor.Stop() // nobody has the handle
+		}
+	}
+}
+
+// The keys of what a transaction owns.
+type (
+	ballotsKey  struct{}
+	sitesKey    struct{}
+	deadlineKey struct{}
+)
+
+// ballot returns the name of our ballot in an epoch: that of an earlier one may be there still.
+func (t *Transaction) ballot(epoch int) string {
+	return coordinator + t.self + "-" + strconv.Itoa(epoch)
+}
+
+// perform starts one thing that the machine asked for.
+func (t *Transaction) perform(e effect, tell func(input)) {
+	a := t.session.Async(0)
+	answer := func(err error, in input) { t.owned.Answer(err, func() { tell(in) }) }
+	switch e := e.(type) {
+	case begin:
+		t.session.Async(e.epoch).Multi(t.place.beginOps(t.rec, t.ballot(e.epoch)), func(_ []session.OpResult, err error) { answer(err, begun{err}) })
+	case ensure:
+		a.EnsurePath(t.place.parent, func(_ bool, err error) { answer(err, ensured{err}) })
+	case look:
+		a.Get(t.place.record(), func(data []byte, _ *session.Stat, err error) {
+			in := looked{err: err}
+			switch {
+			case errors.Is(err, session.ErrNoNode):
+				in.err = nil
+			case err == nil:
+				in.found, in.err = decode(t.place.id, data)
+			}
+			answer(err, in)
+		})
+	case followBallots:
+		t.owned.Keep(ballotsKey{}, a.Follow(t.place.dir(), session.AspectChildren, false, func(r session.Reading, err error) {
+			answer(err, counted{r.Names, err})
+		}))
+	case followSites:
+		t.owned.Keep(sitesKey{}, a.Follow(session.Join(t.place.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
+			answer(err, attended{r.Names, err})
+		}))
+	case unfollow:
+		t.owned.Cancel(ballotsKey{})
+		t.owned.Cancel(sitesKey{})
+		t.owned.Cancel(deadlineKey{})
+	case awaitDeadline:
+		t.owned.After(deadlineKey{}, t.rec.Deadline, func() { tell(passed{}) })
+	case readVote:
+		node := t.place.ballot(ballot{e.vote, true}.name(e.site))
+		a.Get(node, func(data []byte, _ *session.Stat, err error) { answer(err, voteRead{e.site, e.vote, data, err}) })
+	case decide:
+		a.Multi(t.place.decideOps(t.rec, e.Outcome), func(_ []session.OpResult, err error) { answer(err, recorded{err}) })
+	case appear:
+		t.session.Async(e.epoch).Create(t.place.ballot(t.ballot(e.epoch)), nil, session.Ephemeral, func(_ string, err error) {
+			answer(err, appeared{e.epoch, err})
+		})
+	case retire:
+		a.Multi(t.place.finishOps(t.ballot(e.epoch)), func(results []session.OpResult, err error) {
+			answer(err, retired{left(results, err), err})
+		})
+	case remove:
+		r := t.rec.with(e.Outcome)
+		clearOut(a, t.place, r, func(err error) { answer(err, removed{err}) })
+	}
+}
+
+// left returns how many ballots finishOps has left.
+func left(results []session.OpResult, err error) int {
+	if err != nil {
+		return 0
+	}
+	return int(results[len(results)-1].Stat.NumChildren)
+}
+
+// clearOut removes what is left of a transaction, unless there is a ballot.
+func clearOut(a session.Async, p place, r *record, answer func(error)) {
+	var kept *record
+	if r.Keep {
+		kept = r
+	}
+	a.Multi(p.removeOps(kept), func(results []session.OpResult, err error) {
+		// Only the directory of the records may be missing.
+		if kept == nil || len(results) != 3 || !errors.Is(results[2].Err, session.ErrNoNode) {
+			answer(err)
+			return
+		}
+		a.EnsurePath(session.Join(p.parent, records), func(_ bool, err error) {
+			if err != nil {
+				answer(err)
+				return
+			}
+			clearOut(a, p, r, answer)
+		})
+	})
+}
