@@ -687,7 +687,7 @@ func TestModel(t *testing.T) {
 				t.Run(fmt.Sprintf("%v %v %+v", mode, plan, f), func(t *testing.T) {
 					w := newModel(mode, plan)
 					w.lost, w.crashes, w.expiries, w.ticks = f.lost, f.crashes, f.expiries, f.ticks
-					states, all, trace, err := exploration.Explore(w, limit)
+					states, all, trace, err := explore(w, limit)
 					if err != nil {
 						report(t, w, trace, err)
 					}
@@ -700,7 +700,7 @@ func TestModel(t *testing.T) {
 
 func report(t *testing.T, start *modelWorld, trace []modelAction, err error) {
 	t.Helper()
-	for _, a := range exploration.Shorten(start, trace) {
+	for _, a := range shorten(start, trace) {
 		t.Log(a)
 	}
 	t.Fatal(err)
@@ -734,7 +734,7 @@ func TestModelWalks(t *testing.T) {
 				break
 			}
 			trace = append(trace, normal[random.IntN(len(normal))])
-			next, err := exploration.Try(w, trace[len(trace)-1])
+			next, err := try(w, trace[len(trace)-1])
 			if err != nil {
 				t.Logf("seed %d, %v %v", seed, start.rec.Mode, plan)
 				report(t, start, trace, err)
