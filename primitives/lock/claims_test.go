@@ -95,8 +95,8 @@ func TestMarksOvertaken(t *testing.T) {
 		}
 
 		w, p = claimedBy(theirsPriority)
-		r, asked := p.recipe(Write), false
-		line.NewPerformer(w.Sessions[0], r)
+		asked := false
+		r := line.NewPerformer(w.Sessions[0], p.recipe(Write)).Recipe
 		p.demand(r, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
 		serve(w, before)
 		w.SetData(p.node(theirsPriority), "written")
