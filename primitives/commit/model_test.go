@@ -2,6 +2,7 @@ package commit
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -675,11 +676,11 @@ func TestModel(t *testing.T) {
 	type faults struct{ lost, crashes, expiries, ticks int }
 	plans := [][]Vote{{Yes}, {Yes, No}}
 	some := []faults{{lost: 1}, {crashes: 1}, {expiries: 1}, {ticks: 2}}
-	limit := 8_000
+	limit := *statesToSee / 2
 	if !testing.Short() {
 		plans = append(plans, []Vote{Yes, Yes}, []Vote{Yes, 0}, []Vote{Yes, Yes, Yes})
 		some = append(some, faults{lost: 1, crashes: 1}, faults{crashes: 1, ticks: 1})
-		limit = 15_000
+		limit = *statesToSee
 	}
 	for _, mode := range []Mode{Coordinated, Peer} {
 		for _, plan := range plans {
@@ -706,11 +707,19 @@ func report(t *testing.T, start *modelWorld, trace []modelAction, err error) {
 	t.Fatal(err)
 }
 
+// A campaign takes more than a test, which is run with the race detector too.
+//
+//nolint:gochecknoglobals // they are flags
+var (
+	walksToTake = flag.Uint64("commit.walks", 5_000, "random walks through transactions")
+	statesToSee = flag.Int("commit.states", 4_000, "states of each transaction that are gone through")
+)
+
 // TestModelWalks goes at random to the end, where three sites and all faults have too many states.
 func TestModelWalks(t *testing.T) {
-	walks := uint64(20_000)
+	walks := *walksToTake
 	if testing.Short() {
-		walks = 1_000
+		walks = min(walks, 1_000)
 	}
 	outcomes := map[string]int{}
 	for seed := range walks {
