@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
+
+var realRounds = flag.Int("barrier.rounds", 200, "rounds on real servers; 1,000 are a campaign") //nolint:gochecknoglobals // it is a flag
 
 // TestRealRounds has ten parties go through rounds on three servers, while connections are cut
 // every 50 ms.
@@ -36,7 +39,7 @@ func TestRealRounds(t *testing.T) {
 		}
 	})
 	handles := doubles(t, all, 10)
-	rounds(t, handles, 1000, func(int) {})
+	rounds(t, handles, *realRounds, func(int) {})
 	stop()
 	ok(t, <-cutter)
 }

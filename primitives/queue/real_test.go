@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,14 +13,16 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
+var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, soaks of 10,000") //nolint:gochecknoglobals // it is a flag
+
 // TestRealSoak works on three servers, whose replies are lost and connections cut, and one of which is restarted.
 func TestRealSoak(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	each := 1000
-	if testing.Short() {
-		each = 100
+	each := 100
+	if *campaign {
+		each = 1000
 	}
 	soak(t, proxy, func() *session.Session {
 		s, err := session.Open(t.Context(), proxy.Addrs(), &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond})
@@ -59,9 +62,9 @@ func TestBacklog(t *testing.T) {
 }
 
 func backlog(t *testing.T, addrs []string, opts *session.Options) {
-	n := 100_000
-	if testing.Short() {
-		n = 10_000
+	n := 10_000
+	if *campaign {
+		n = 100_000
 	}
 	s, err := session.Open(t.Context(), addrs, opts)
 	ok(t, err)
