@@ -708,8 +708,6 @@ func report(t *testing.T, start *modelWorld, trace []modelAction, err error) {
 }
 
 // A campaign takes more than a test, which is run with the race detector too.
-//
-//nolint:gochecknoglobals // they are flags
 var (
 	walksToTake = flag.Uint64("commit.walks", 5_000, "random walks through transactions")
 	statesToSee = flag.Int("commit.states", 4_000, "states of each transaction that are gone through")

@@ -13,7 +13,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, soaks of 10,000") //nolint:gochecknoglobals // it is a flag
+var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, soaks of 10,000")
 
 // TestRealSoak works on three servers, whose replies are lost and connections cut, and one of which is restarted.
 func TestRealSoak(t *testing.T) {
