@@ -15,8 +15,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// rounds has every handle go through so many rounds, and counts who is inside: nobody is alone,
-// and nobody has left while another is inside.
+// rounds has every handle go through so many rounds, and counts the parties inside: none is alone,
+// and none has left while another is inside.
 func rounds(t *testing.T, handles []*barrier.Double, n int, meddle func(round int)) {
 	t.Helper()
 	var inside, entered atomic.Int64
@@ -74,7 +74,7 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestRequestsPerRound: linear in the parties, and constant for who leaves.
+// TestRequestsPerRound: linear in the parties, and constant for a party that leaves.
 func TestRequestsPerRound(t *testing.T) {
 	for _, n := range []int{3, 10, 50} {
 		bubble(t, n, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {

@@ -35,14 +35,14 @@ import (
 // node of round N, which fails while that stands, so rounds do not overlap. It makes the
 // directory for round N+2.
 //
-// Everybody who gathers watches the record. An entrant is in when the record lists its name, and
+// Every gathering party watches the record. An entrant is in when the record lists its name, and
 // for no other reason. An entrant that is not listed deletes its node, and gathers for the next
 // round. Its name keeps the round for which it came first: the oldest names are taken first.
 //
 // A member leaves in a transaction that deletes its node and writes to the directory. The reply
 // says how many are left. At zero the round is removed, which the server refuses if the reply is
-// wrong. The others wait until its node is gone. A member that crashes leaves no reply: so whoever
-// waits for the end of a round looks at the directory once per session timeout.
+// wrong. The others wait until its node is gone. A member that crashes leaves no reply: so a party
+// that waits for the end of a round reads the directory once per session timeout.
 //
 // # Why nobody is stuck
 //
