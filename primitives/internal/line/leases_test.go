@@ -193,7 +193,7 @@ func TestLeasesMachine(t *testing.T) {
 		{"before there is anything to look at", []Input{hello}, Look{}, joining, nil},
 	} {
 		m, _ := script(New(id, Leases{Limit: 1, Weight: 1}, true, false), row.before...)
-		next, out := m.Step(row.in)
+		next, out := m.after(row.in)
 		if next.state != row.state || !slices.Equal(out.Do, row.do) {
 			t.Errorf("%s:\n%v\n-> %v\ndo   %v\nwant %v", row.danger, m, next, out.Do, row.do)
 		}
@@ -205,7 +205,7 @@ func TestLeasesMachine(t *testing.T) {
 	if want := []Effect{withdrawAll{at, attemptGUID(id, 1)}}; m.state != clearing || !slices.Equal(out.Do, want) {
 		t.Errorf("where others have counted it for one: %v, %v", m, out.Do)
 	}
-	m, out = m.Step(withdrawn{attempt: at})
+	m, out = m.after(withdrawn{attempt: at})
 	if want := []Effect{inspectParent{attempt{1, 2}, true}}; m.state != preparing || !slices.Equal(out.Do, want) {
 		t.Errorf("then: %v, %v", m, out.Do)
 	}

@@ -240,7 +240,7 @@ func TestRankedDangers(t *testing.T) {
 		{danger: "the claim of a reader goes", before: shared, in: gone{at, Target{less, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, Ranked{Kind: Write, Preempt: true}, false, false), row.before...)
-		next, out := m.Step(row.in)
+		next, out := m.after(row.in)
 		var emit string
 		for _, ev := range out.Emit {
 			emit += strings.ToLower(typeName(ev))
