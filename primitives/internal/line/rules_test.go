@@ -87,7 +87,7 @@ func TestDependentMachine(t *testing.T) {
 		{"before there is anything to look at", []Input{hello}, Look{}, joining, nil},
 	} {
 		m, _ := script(New(id, rule, true, false), row.before...)
-		next, out := m.Step(row.in)
+		next, out := m.after(row.in)
 		if next.state != row.state || !slices.Equal(out.Do, row.do) {
 			t.Errorf("%s:\n%v\n-> %v\ndo   %v\nwant %v", row.danger, m, next, out.Do, row.do)
 		}
@@ -99,7 +99,7 @@ func TestDependentMachine(t *testing.T) {
 	if want := []Effect{withdrawAll{at, attemptGUID(id, 1)}}; m.state != clearing || !slices.Equal(out.Do, want) {
 		t.Errorf("where others have counted it for one: %v, %v", m, out.Do)
 	}
-	m, out = m.Step(withdrawn{attempt: at})
+	m, out = m.after(withdrawn{attempt: at})
 	if want := []Effect{inspectParent{attempt{1, 2}, true}}; m.state != preparing || !slices.Equal(out.Do, want) {
 		t.Errorf("then: %v, %v", m, out.Do)
 	}
@@ -177,7 +177,7 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "the claim of a reader goes", before: sharing, in: gone{at, Target{less, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, rule, false, false), row.before...)
-		next, out := m.Step(row.in)
+		next, out := m.after(row.in)
 		var emit string
 		for _, ev := range out.Emit {
 			emit += strings.ToLower(typeName(ev))

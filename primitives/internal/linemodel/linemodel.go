@@ -353,7 +353,8 @@ func (w *World) hears(c *Contender, in line.Input) {
 	m := c.M
 	var did line.Effects
 	for _, in := range append(slices.Clone(c.Mail), in) {
-		m, did = m.Step(in)
+		did = line.Effects{}
+		m = m.Step(in, &did)
 	}
 	if slices.ContainsFunc(did.Emit, func(ev line.Event) bool { _, yes := ev.(line.Acquired); return yes }) {
 		zkmodel.Violate("contender %d, whose node is gone, is let in by the news of another", c.N)
