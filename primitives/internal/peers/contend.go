@@ -14,6 +14,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// ErrRefused is what [Contender.Join] returns if it cannot stand in this line. A [Mix] goes on.
+var ErrRefused = errors.New("refused")
+
 // A Contender stands in line with others, again and again.
 type Contender struct {
 	Name   string
@@ -153,6 +156,9 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 	line := contenders[0].line(path)
 	turn := func(c Contender, who string) error {
 		tenancy, err := c.Join(ctx, path, 0)
+		if errors.Is(err, ErrRefused) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
