@@ -89,7 +89,7 @@ func (r *rivalry) kind() *linemodel.Kind {
 			return line.Sight{Names: w.Children(linemodel.Root), Data: standing(w).String()}
 		},
 		Mark: markOf, Marked: isMarked, Claim: claim,
-		Herd: func(*linemodel.World, string, []string) int { return math.MaxInt32 },
+		Herd: func(*linemodel.World, string, []string) int { return math.MaxInt16 },
 		Granted: func(w *linemodel.World, c *linemodel.Contender) {
 			claimed := w.Node(claim(w, c.M.Node()))
 			if claimed == nil {
