@@ -180,7 +180,7 @@ func (g *gating) take(in gateInput) {
 	case became:
 		g.became(in.Event)
 	case replied:
-		if in.turn == (turn{g.epoch, g.turns}) && g.waiting {
+		if g.stage == trying && in.turn == (turn{g.epoch, g.turns}) && g.waiting {
 			g.waiting = false
 			g.replied(in)
 		}
