@@ -29,6 +29,9 @@ func NewGUID() string {
 // await makes a request and waits for its answer, or the end of ctx.
 func await[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
 	var none T
+	if ctx == nil {
+		return none, &OpError{Op: op, Path: path, Err: errNilContext}
+	}
 	if ctx.Err() != nil {
 		return none, &OpError{Op: op, Path: path, Err: context.Cause(ctx)}
 	}

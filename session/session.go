@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,10 +85,10 @@ func (s *unsubscribing) run() { s.session.unsubscribe((*subscriber)(s)) }
 func Open(ctx context.Context, addresses []string, opts *Options) (*Session, error) {
 	o := opts.withDefaults()
 	addresses, err := checkServers(addresses)
-	if err == nil {
-		err = o.validate()
+	if ctx == nil {
+		err = errors.Join(err, errNilContext)
 	}
-	if err != nil {
+	if err = errors.Join(err, o.validate()); err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s := start(addresses, o)
@@ -204,8 +205,13 @@ func (s *Session) ID() int64 { return s.id.Load() }
 //
 // It starts with the present state, and loses nothing however slowly it is read:
 // only what a reader has not taken by the time that Close returns is discarded, but
-// for Closed. The channel is closed after Closed, or when ctx ends.
+// for Closed. The channel is closed after Closed, or when ctx ends: receive with
+// "ev, ok := <-events", and set the channel to nil when ok is false. A select over a closed
+// channel spins.
 func (s *Session) Events(ctx context.Context) <-chan Event {
+	if ctx == nil {
+		panic("session: Events: the context is nil") // before anything runs
+	}
 	stream := actors.NewStream[Event]("session events", nil)
 	sub := &subscriber{tell: func(ev Event) <-chan struct{} {
 		if _, last := ev.(Closed); last {
@@ -226,6 +232,18 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 	s.order.put(func() { s.subscribe(sub) })
 	return stream.Events()
 }
+
+// String describes the session in one short line: its id and its newest event.
+func (s *Session) String() string {
+	ev := s.State()
+	if ev == nil {
+		return "session: not connected yet"
+	}
+	return fmt.Sprintf("session %#x: %v", s.ID(), ev)
+}
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (s *Session) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // loop runs what nobody else does in passing, watches the deadline and the connection, until
 // no goroutine of the session is left. Everything that touches the session's state is
