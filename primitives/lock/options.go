@@ -64,7 +64,9 @@ func validate(s *session.Session, path string, opts Options) error {
 	var errs []error
 	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
-	} else if err := fits(s, path, opts); err != nil {
+		path = "/" // the data are checked in any case
+	}
+	if err := fits(s, path, opts); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
 	}
 	if err := opts.Layout.validate(); err != nil {

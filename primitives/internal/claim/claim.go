@@ -41,12 +41,22 @@ func (k *Keeper[S]) Claim() Claim {
 	return k.claim
 }
 
-// Keep replaces what is known of the claim of a contender, unless another claims by now.
-func (k *Keeper[S]) Keep(node string, c Claim) {
+// Wrote takes note of the version of the node that guards the claim of a contender.
+func (k *Keeper[S]) Wrote(node string, version int32) {
+	k.update(node, func(c *Claim) { c.Version = version })
+}
+
+// Exchanged takes note that the contender to has the claim in place of another.
+func (k *Keeper[S]) Exchanged(from, to string) {
+	k.update(from, func(c *Claim) { c.Node = to })
+}
+
+// update changes the claim of a contender, unless it was given up, or another claims by now.
+func (k *Keeper[S]) update(node string, change func(*Claim)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.claim.Node == node {
-		k.claim = c
+		change(&k.claim)
 	}
 }
 
@@ -63,9 +73,9 @@ func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool,
 	run(requests, m, func(v Verdict) {
 		switch {
 		case v.Taken:
-			k.Keep(node, Claim{})
+			k.update(node, func(c *Claim) { *c = Claim{} })
 		case v.Err == nil:
-			k.Keep(node, Claim{Node: node, Held: true, Zxid: v.Zxid, Version: v.Version})
+			k.update(node, func(c *Claim) { *c = Claim{node, true, v.Zxid, v.Version} })
 		}
 		answer(v.Zxid, v.Taken, v.Err)
 	})
