@@ -23,7 +23,10 @@ var (
 	// parties. The record goes when the path has been empty for a while.
 	ErrParties = errors.New("another number of parties")
 
-	// ErrLayout means that the node at the path is not that of a double barrier.
+	// ErrLayout means that the node at the path is not that of a double barrier, or that others' nodes
+	// stand there. With the double barriers of Curator 5.4 and kazoo 2.8 this was measured: a party of ours
+	// that comes where theirs are is refused. A party of theirs that comes where ours are counts our nodes,
+	// and enters at once. Ours are told when their next round begins, and do not enter it.
 	ErrLayout = errors.New("not a double barrier")
 
 	// ErrNodeGone means that somebody else deleted the node of the handle.
