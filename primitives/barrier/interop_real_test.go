@@ -22,10 +22,10 @@ type stage struct {
 }
 
 // settle returns when every server knows what has been written.
-func (st stage) settle(t *testing.T, path string) {
+func (st stage) settle(ctx context.Context, t *testing.T, path string) {
 	t.Helper()
 	for _, s := range st.sessions {
-		ok(t, s.Sync(patient(t), path))
+		ok(t, s.Sync(ctx, path))
 	}
 }
 
@@ -154,7 +154,7 @@ func gate(t *testing.T, st stage, kind peers.Kind) {
 	g, err := b.TryRaise(ctx)
 	ok(t, err)
 	ok(t, peer.Raise(ctx, kind, path))
-	st.settle(t, path)
+	st.settle(ctx, t, path)
 	ok(t, peer.Lift(ctx, kind, path))
 	select {
 	case <-g.Done():
@@ -169,7 +169,7 @@ func gate(t *testing.T, st stage, kind peers.Kind) {
 		t.Errorf("raised by %s: %v", kind, err)
 	}
 	ok(t, g.Lift(ctx)) // not theirs
-	st.settle(t, path)
+	st.settle(ctx, t, path)
 	if stat, err := st.sessions[0].Exists(ctx, path); err != nil || stat == nil {
 		t.Errorf("the barrier of %s: %v, %v", kind, stat, err)
 	}
@@ -181,17 +181,17 @@ func weCome(t *testing.T, st stage, kind peers.Kind) {
 	ours := realDouble(t, st.sessions[0], path)
 	refused := func(when string) {
 		t.Helper()
-		before := st.children(t, path)
+		before := st.children(ctx, t, path)
 		if err := ours.Enter(ctx); !errors.Is(err, barrier.ErrLayout) {
 			t.Fatalf("%s: %v", when, err)
 		}
-		if after := st.children(t, path); !slices.Equal(before, after) {
+		if after := st.children(ctx, t, path); !slices.Equal(before, after) {
 			t.Errorf("%s: there are %q, and were %q", when, after, before)
 		}
 	}
 	first, err := peer.Join(kind.Of(2), path, 0)
 	ok(t, err)
-	st.awaitChildren(t, path, func(names []string) bool { return len(names) == 1 })
+	st.awaitChildren(ctx, t, path, func(names []string) bool { return len(names) == 1 })
 	refused("one of them waits")
 	second, err := peer.Acquire(ctx, kind.Of(2), path)
 	ok(t, err)
@@ -236,14 +236,14 @@ func theyCome(t *testing.T, st stage, kind peers.Kind) {
 		t.Fatal(err)
 	}
 	each("leave", leave, nil)
-	st.settle(t, path)
+	st.settle(ctx, t, path)
 	each("enter again", enter, barrier.ErrLayout)
-	for _, name := range st.children(t, path) { // theirs would wait until our nodes are gone
+	for _, name := range st.children(ctx, t, path) { // theirs would wait until our nodes are gone
 		if name == "ready" || len(name) >= 32 {
 			ok(t, st.sessions[0].Delete(ctx, path+"/"+name, session.AnyVersion))
 		}
 	}
-	st.settle(t, path)
+	st.settle(ctx, t, path)
 	each("enter at last", enter, nil)
 	each("leave at last", leave, nil)
 }
@@ -257,10 +257,10 @@ func realDouble(t *testing.T, s *session.Session, path string) *barrier.Double {
 }
 
 // children returns what is below path, as the leader knows it.
-func (st stage) children(t *testing.T, path string) []string {
+func (st stage) children(ctx context.Context, t *testing.T, path string) []string {
 	t.Helper()
-	st.settle(t, path)
-	names, _, err := st.sessions[0].Children(patient(t), path)
+	st.settle(ctx, t, path)
+	names, _, err := st.sessions[0].Children(ctx, path)
 	if err != nil && !errors.Is(err, session.ErrNoNode) {
 		t.Fatal(err)
 	}
@@ -268,10 +268,9 @@ func (st stage) children(t *testing.T, path string) []string {
 	return names
 }
 
-func (st stage) awaitChildren(t *testing.T, path string, want func(names []string) bool) {
+func (st stage) awaitChildren(ctx context.Context, t *testing.T, path string, want func(names []string) bool) {
 	t.Helper()
-	ctx := patient(t)
-	for names := st.children(t, path); !want(names); names = st.children(t, path) {
+	for names := st.children(ctx, t, path); !want(names); names = st.children(ctx, t, path) {
 		if ctx.Err() != nil {
 			t.Fatalf("there are %q", names)
 		}
@@ -286,7 +285,7 @@ func raiseAndLift(t *testing.T, st stage, path string, raiser, lifter hand, hand
 	ctx := patient(t)
 	ok(t, raiser.raise(ctx, path))
 	ok(t, lifter.raise(ctx, path)) // it stands already
-	st.settle(t, path)
+	st.settle(ctx, t, path)
 
 	type end struct {
 		name string
@@ -317,7 +316,7 @@ func raiseAndLift(t *testing.T, st stage, path string, raiser, lifter hand, hand
 			t.Errorf("%s has waited: %v", e.name, e.err)
 		}
 	}
-	st.settle(t, path)
+	st.settle(ctx, t, path)
 	for _, h := range hands { // nothing stands: nobody waits
 		if err := h.wait(ctx, path); err != nil {
 			t.Errorf("%s: %v", h.name, err)
