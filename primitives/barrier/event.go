@@ -23,7 +23,10 @@ var (
 	// parties. The record goes when the path has been empty for a while.
 	ErrParties = errors.New("another number of parties")
 
-	// ErrLayout means that a node at the path, or below it, is not of a barrier of this kind.
+	// ErrLayout means that a node at the path, or below it, is not of a barrier of this kind. With the
+	// double barriers of Curator 5.4 and kazoo 2.8 this was measured: a party of ours that comes where
+	// theirs are is refused. A party of theirs that comes where ours are counts our nodes, and enters at
+	// once. Ours are told when their next round begins, and do not enter it.
 	ErrLayout = errors.New("not a barrier's node")
 
 	// ErrNodeGone means that somebody else deleted the node of the handle.
