@@ -25,4 +25,3 @@ func TestDoWithoutFunction(t *testing.T) {
 		t.Error("the semaphore is there", err)
 	}
 }
-
