@@ -58,6 +58,13 @@ type Options struct {
 	// default is that of package net.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// RequestTimeout bounds the blocking requests of the session whose context has no deadline, with
+	// all their repetitions. The error wraps [context.DeadlineExceeded], and says what it
+	// says when a context ends: nothing was done if the request was not sent; a write that
+	// was sent also wraps [ErrUnknownOutcome]. Handles of recipes, and calls that wait for a
+	// grant, are not affected. The default is 0: no bound.
+	RequestTimeout time.Duration
+
 	// CloseTimeout bounds [Session.Close]. The default is 2 s.
 	CloseTimeout time.Duration
 
@@ -147,6 +154,9 @@ func (o *Options) validate() error {
 	}
 	if o.ServerTick < 0 {
 		refuse("ServerTick", o.ServerTick, "must not be negative")
+	}
+	if o.RequestTimeout < 0 {
+		refuse("RequestTimeout", o.RequestTimeout, "must not be negative")
 	}
 	if o.CloseTimeout < 0 {
 		refuse("CloseTimeout", o.CloseTimeout, "must not be negative")
