@@ -268,25 +268,25 @@ func (m Machine) String() string {
 func (m Machine) Ended() bool { return m.ended }
 
 // Step implements [actors.Machine].
-func (m Machine) Step(in Input) (Machine, Effects) {
+func (m Machine) Step(in Input, out *Effects) Machine {
 	if m.ended {
 		if in, ok := in.(Update); ok {
-			return m, Effects{Do: []Effect{answer{[]actors.Reply[error]{in.Reply}, m.Reason()}}}
+			out.Do = append(out.Do, answer{[]actors.Reply[error]{in.Reply}, m.Reason()})
 		}
-		return m, Effects{}
+		return m
 	}
-	s := stepper{Machine: m}
+	s := stepper{Machine: m, out: out}
 	s.take(in)
 	if !s.ended {
 		s.advance()
 	}
-	return s.Machine, s.out
+	return s.Machine
 }
 
 // A stepper is a machine during a step.
 type stepper struct {
 	Machine
-	out Effects
+	out *Effects
 }
 
 func (m *stepper) do(e Effect)      { m.out.Do = append(m.out.Do, e) }

@@ -137,7 +137,7 @@ func TestExhaustion(t *testing.T) {
 				if !answers(p.Machine, in) {
 					continue
 				}
-				m, out := p.Step(in)
+				m, out := p.after(in)
 				n := position{m, p.joined, p.suspended}
 				over := false
 				if p.joined != p.Machine.joined || p.suspended != p.Machine.suspended {
@@ -348,10 +348,10 @@ func TestRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.data, c.config.rev = "a", 1
-			m, _ := c.config.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+			m, _ := c.config.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 			var out Effects
 			for _, in := range c.ins {
-				m, out = m.Step(in(m))
+				m, out = m.after(in(m))
 			}
 			var does []string
 			for _, e := range out.Do {
@@ -368,9 +368,9 @@ func TestRows(t *testing.T) {
 
 // Looks of one who leaves ask for no permission.
 func TestLeavingLooksWithoutPermission(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
-	m, _ = m.Step(failed{m.turn, session.ErrUnknownOutcome})
-	m, out := m.Step(failed{m.turn, session.ErrNoAuth})
+	m, _ := Machine{data: "a", rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	m, _ = m.after(failed{m.turn, session.ErrUnknownOutcome})
+	m, out := m.after(failed{m.turn, session.ErrNoAuth})
 	if want := (look{m.turn, false, true}); len(out.Do) != 1 || out.Do[0] != want {
 		t.Errorf("%#v", out.Do)
 	}
@@ -378,23 +378,23 @@ func TestLeavingLooksWithoutPermission(t *testing.T) {
 
 // Whether a node stood is what it was when it was to be given up.
 func TestStood(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
-	early, _ := m.Step(Leave{})
-	early, _ = early.Step(created{m.turn, 7, birth})
-	m, _ = m.Step(created{m.turn, 7, birth})
-	m, _ = m.Step(Leave{})
-	unseen, _ := m.Step(stored{m.turn, ghost{2, 40}, 5})
-	unseen, _ = unseen.Step(looked{unseen.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	m, _ := Machine{data: "a", rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	early, _ := m.after(Leave{})
+	early, _ = early.after(created{m.turn, 7, birth})
+	m, _ = m.after(created{m.turn, 7, birth})
+	m, _ = m.after(Leave{})
+	unseen, _ := m.after(stored{m.turn, ghost{2, 40}, 5})
+	unseen, _ = unseen.after(looked{unseen.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
 	if unseen.Stood() || !unseen.Ended() {
 		t.Errorf("%v", unseen)
 	}
-	successor, _ := m.Step(stored{m.turn, ghost{1, 7}, 2})
-	successor, _ = successor.Step(failed{successor.turn, session.ErrUnknownOutcome})
-	successor, _ = successor.Step(looked{successor.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	successor, _ := m.after(stored{m.turn, ghost{1, 7}, 2})
+	successor, _ = successor.after(failed{successor.turn, session.ErrUnknownOutcome})
+	successor, _ = successor.after(looked{successor.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
 	if !successor.Stood() || !successor.Ended() {
 		t.Errorf("%v", successor)
 	}
-	m, _ = m.Step(heard{session.Expired{Epoch: 1}})
+	m, _ = m.after(heard{session.Expired{Epoch: 1}})
 	if early.Stood() || !m.Stood() || !m.Ended() || m.Err() != nil || !errors.Is(m.Reason(), ErrLeft) {
 		t.Errorf("%v, %v", early, m)
 	}
@@ -402,22 +402,22 @@ func TestStood(t *testing.T) {
 
 // What the server does not accept is no reason to drop what was asked for later.
 func TestRefusal(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
-	m, _ = m.Step(created{m.turn, 7, birth})
-	m, _ = m.Step(Update{"b", actors.Reply[error]{}})
-	m, _ = m.Step(Update{"c", actors.Reply[error]{}})
-	m, out := m.Step(failed{m.turn, session.ErrTooLarge})
+	m, _ := Machine{data: "a", rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	m, _ = m.after(created{m.turn, 7, birth})
+	m, _ = m.after(Update{"b", actors.Reply[error]{}})
+	m, _ = m.after(Update{"c", actors.Reply[error]{}})
+	m, out := m.after(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 2 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (store{m.turn, birth, "c"}) {
 		t.Errorf("%#v", out.Do)
 	}
-	m, _ = m.Step(saw{m.turn.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
-	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
+	m, _ = m.after(saw{m.turn.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
+	m, out = m.after(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 3 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (create{m.turn, "a"}) || m.data != "a" {
 		t.Errorf("%v: %#v", m, out.Do)
 	}
-	m, _ = m.Step(created{m.turn, 8, birth})
-	m, _ = m.Step(Update{"d", actors.Reply[error]{}})
-	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
+	m, _ = m.after(created{m.turn, 8, birth})
+	m, _ = m.after(Update{"d", actors.Reply[error]{}})
+	m, out = m.after(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 1 || len(m.waiters) != 0 || m.data != "a" || m.asked != nothing {
 		t.Errorf("%v: %#v", m, out.Do)
 	}
@@ -425,17 +425,24 @@ func TestRefusal(t *testing.T) {
 
 // The data is not looked at when leaving: it does not say that an update was made.
 func TestLeavingConfirmsNoUpdate(t *testing.T) {
-	m, _ := Machine{rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	m, _ := Machine{rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 	for _, in := range []func() Input{
 		func() Input { return created{m.turn, 50, birth} },
 		func() Input { return Update{} },
 		func() Input { return Leave{} },
 		func() Input { return failed{m.turn, session.ErrUnknownOutcome} },
 	} {
-		m, _ = m.Step(in())
+		m, _ = m.after(in())
 	}
-	m, out := m.Step(looked{m.turn, Sight{Exists: true, Owner: 1, Czxid: 50, Version: birth}})
+	m, out := m.after(looked{m.turn, Sight{Exists: true, Owner: 1, Czxid: 50, Version: birth}})
 	if len(out.Do) != 1 || len(m.waiters) != 1 {
 		t.Errorf("%#v; %v", out.Do, m)
 	}
+}
+
+// after is Step with effects of its own.
+func (m Machine) after(in Input) (Machine, Effects) {
+	var out Effects
+	m = m.Step(in, &out)
+	return m, out
 }

@@ -31,7 +31,7 @@ func TestTranscripts(t *testing.T) {
 				d.Fatalf(t, "%v", err)
 			}
 			var out Effects
-			m, out = m.Step(in)
+			m, out = m.after(in)
 			s := m.String() + "\n"
 			for _, e := range out.Do {
 				if a, ok := e.(answer); ok {
