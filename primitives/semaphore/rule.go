@@ -137,8 +137,8 @@ func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return 
 // manyBeside is how many nodes of others a contender watches, rather than all members.
 const manyBeside = 8
 
-// A lease is a contender by its name, and its weight.
-type lease struct {
+// A placed contender is its name, and its weight.
+type placed struct {
 	name   string
 	weight int
 }
@@ -161,7 +161,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 	prefix := l.Prefix(guid)
 	var nearest line.Contender
 	ahead := 0
-	var others []lease // those ahead
+	var others []placed // those ahead
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true
@@ -179,7 +179,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		default:
 			p.Ahead++
 			ahead = min(ahead+w, maxLimit+1)
-			others = append(others, lease{name, w})
+			others = append(others, placed{name, w})
 			if nearest.Name == "" || line.Compare(me.Number, c, nearest) > 0 {
 				nearest = c
 			}
