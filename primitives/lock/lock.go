@@ -6,6 +6,8 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -83,7 +85,7 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	ways   = line.Ways{Inspect: inspectOrdinary, Marked: marked}
+	ways   = line.Ways{Inspect: priority.Inspect, Marked: mark.Read}
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
@@ -94,7 +96,9 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	}
 	r := &line.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Ways: &ways}
 	if o.Layout == Prioritized {
-		r = prioritize(client.Of(s), path, o).recipe(kind)
+		r = priority.New(client.Of(s), path, priority.Options{
+			Data: o.Data, Kind: line.Kind(kind), Priority: o.Priority, Preempt: o.Preempt, PreemptAfter: o.PreemptAfter,
+		}).Recipe()
 	}
 	h := line.Open(s, r, &manner, o.ReleaseInBackground)
 	return &Lock{h, site{s, path}, kind, o.Layout}, nil

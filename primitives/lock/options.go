@@ -6,7 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
+)
+
+// The limits of [Options.Priority].
+const (
+	LowestPriority  = priority.Lowest
+	HighestPriority = priority.Highest
 )
 
 // Options are optional parameters for [New] and the functions built on it. A nil
@@ -66,7 +74,7 @@ func validate(s *session.Session, path string, opts Options) error {
 	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
 	}
-	if yes, _ := marked(opts.Data); yes {
+	if yes, _ := mark.Read(opts.Data); yes {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w: it reads as a mark of revocation", session.ErrInvalidArgument))
 	}
 	if _, closed := s.State().(session.Closed); closed {

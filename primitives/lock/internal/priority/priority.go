@@ -1,4 +1,4 @@
-package lock
+package priority
 
 import (
 	"context"
@@ -13,20 +13,11 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 
-// ErrLayout means that others contend for the same path in another layout, or that the
-// path carries data where that of a lock with priorities has to stand.
-var ErrLayout = line.ErrLayout
-
-// The limits of [Options.Priority].
-const (
-	LowestPriority  = line.LowestPriority
-	HighestPriority = line.HighestPriority
-)
-
-// This file is how the [Prioritized] layout departs from the published recipe. Below the
+// This file is how a lock with priorities departs from the published recipe. Below the
 // path, which carries the data "priority 1" and in a second line the name of the writer that
 // has held last, there are
 //
@@ -43,12 +34,19 @@ const (
 //
 // The version of the path grows with every claim of a writer. So long as it is the one of
 // our claim, holder is ours: that is what a release checks.
-const (
-	priorityMark = "priority 1"
-)
+const marker = "priority 1"
 
-// prioritized is what one handle knows of a line with priorities.
-type prioritized struct {
+// Options are those of a contender.
+type Options struct {
+	Data         []byte
+	Kind         line.Kind
+	Priority     int
+	Preempt      bool
+	PreemptAfter time.Duration
+}
+
+// A Lock is what one handle knows of a line with priorities.
+type Lock struct {
 	session client.Session
 	path    string
 	opts    Options
@@ -70,25 +68,25 @@ type prioritized struct {
 	}
 }
 
-func prioritize(s client.Session, path string, opts Options) *prioritized {
-	return &prioritized{session: s, path: path, opts: opts}
+// New returns what a handle knows at first.
+func New(s client.Session, path string, opts Options) *Lock {
+	return &Lock{session: s, path: path, opts: opts}
 }
 
-func (p *prioritized) recipe(kind Kind) *line.Recipe {
+// Recipe returns how it stands in line.
+func (p *Lock) Recipe() *line.Recipe {
 	return &line.Recipe{
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
-		Rule: line.Ranked{
-			Kind: line.Kind(kind), Priority: p.opts.Priority, Preempt: p.opts.Preempt,
-		},
+		Rule: rule{p.opts.Kind, p.opts.Priority, p.opts.Preempt},
 		Ways: &line.Ways{
 			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.claim, Claimed: p.claimed,
-			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: marked,
+			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: mark.Read,
 		},
 	}
 }
 
-// inspectOrdinary is how other layouts look at a path before they stand in line there.
-func inspectOrdinary(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
+// Inspect is how other layouts look at a path before they stand in line there: see [line.Ways].
+func Inspect(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
 		if err != nil || stat == nil || !mayBePriority(int(stat.DataLength)) {
 			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
@@ -99,7 +97,7 @@ func inspectOrdinary(r *line.Recipe, requests client.Async, _ bool, answer func(
 			case errors.Is(err, session.ErrNoNode):
 				answer(false, false, nil)
 			case err == nil && isPriority(data):
-				answer(false, false, fmt.Errorf("%w: that of locks with priorities", ErrLayout))
+				answer(false, false, fmt.Errorf("%w: that of locks with priorities", line.ErrLayout))
 			default:
 				answer(true, len(data) == 0, err)
 			}
@@ -109,11 +107,11 @@ func inspectOrdinary(r *line.Recipe, requests client.Async, _ bool, answer func(
 
 // hint is what the session keeps that has seen the path to be that of a lock with
 // priorities. It is no path that anybody else could keep.
-func (p *prioritized) hint() string { return p.path + "//" + priorityMark }
+func (p *Lock) hint() string { return p.path + "//" + marker }
 
 // inspect implements [line.Ways] Inspect. What the session has seen is seen again when we
 // stand in line.
-func (p *prioritized) inspect(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
+func (p *Lock) inspect(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	if p.session.Warm(p.hint()) {
 		answer(true, false, nil)
 		return
@@ -123,7 +121,7 @@ func (p *prioritized) inspect(_ *line.Recipe, requests client.Async, _ bool, ans
 
 // settle looks whether the path is that of a lock with priorities, and has it so if nobody
 // else uses it.
-func (p *prioritized) settle(requests client.Async, answer func(exists, empty bool, err error)) {
+func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err error)) {
 	var data []byte
 	var version int32
 	var failed error
@@ -143,8 +141,8 @@ func (p *prioritized) settle(requests client.Async, answer func(exists, empty bo
 			answer(false, false, failed)
 		case len(data) > 0:
 			answer(true, false, checkMark(data))
-		case slices.ContainsFunc(names, isForeign):
-			answer(false, false, fmt.Errorf("%w: there are contenders", ErrLayout))
+		case slices.ContainsFunc(names, IsForeign):
+			answer(false, false, fmt.Errorf("%w: there are contenders", line.ErrLayout))
 		default:
 			p.mark(requests, version, func(err error) {
 				if errors.Is(err, session.ErrBadVersion) {
@@ -160,24 +158,25 @@ func (p *prioritized) settle(requests client.Async, answer func(exists, empty bo
 // isPriority reports whether the data of a path are those of a lock with priorities.
 func isPriority(data []byte) bool {
 	first, _, _ := strings.Cut(string(data), "\n")
-	return first == priorityMark
+	return first == marker
 }
 
 // mayBePriority reports whether they may be, by their length.
 func mayBePriority(length int) bool {
-	const named = len(priorityMark) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
-	return length == len(priorityMark) || length >= named
+	const named = len(marker) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
+	return length == len(marker) || length >= named
 }
 
 func checkMark(data []byte) error {
 	if !isPriority(data) {
-		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", ErrLayout)
+		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", line.ErrLayout)
 	}
 	return nil
 }
 
-func isForeign(name string) bool {
-	_, ranked := line.ParseRank(name)
+// IsForeign reports whether a name is that of a contender in another layout.
+func IsForeign(name string) bool {
+	_, ranked := ParseRank(name)
 	return !ranked && line.IsContender(name)
 }
 
@@ -190,14 +189,14 @@ func without(err, expected error) error {
 }
 
 // mark writes the kind of the lock to a path that is empty.
-func (p *prioritized) mark(requests client.Async, version int32, answer func(error)) {
-	requests.Set(p.path, []byte(priorityMark), version, func(_ *session.Stat, err error) { answer(err) })
+func (p *Lock) mark(requests client.Async, version int32, answer func(error)) {
+	requests.Set(p.path, []byte(marker), version, func(_ *session.Stat, err error) { answer(err) })
 }
 
 // make makes the path. It is inspected again in any case: others may write to it.
-func (p *prioritized) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
+func (p *Lock) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
-	line.MakeContainer(requests, p.path, priorityMark, func(err error) {
+	line.MakeContainer(requests, p.path, marker, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
 			answer(false, without(err, session.ErrNodeExists))
 			return
@@ -214,26 +213,26 @@ func (p *prioritized) make(r *line.Recipe, requests client.Async, answer func(ma
 }
 
 // beside reads who holds, and whether the path is still what it was.
-func (p *prioritized) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
+func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	var data []byte
 	var version int32
 	var failed error
-	var standing line.Standing
+	var sight standing
 	requests.Get(p.path, func(d []byte, stat *session.Stat, err error) {
 		if data, failed = d, err; err == nil {
 			version = stat.Version
 		}
 	})
 	requests.Get(p.holder(), func(d []byte, _ *session.Stat, err error) {
-		if standing.Holder = string(d); err == nil && len(d) == 0 {
-			standing.Holder = line.HolderNode // made by nobody that we know
+		if sight.Holder = string(d); err == nil && len(d) == 0 {
+			sight.Holder = holderNode // made by nobody that we know
 		}
 		if failed == nil {
 			failed = without(err, session.ErrNoNode)
 		}
 	})
 	requests.Children(p.readers(), func(names []string, _ *session.Stat, err error) {
-		standing.Readers = names
+		sight.Readers = names
 		if failed == nil {
 			failed = without(err, session.ErrNoNode)
 		}
@@ -255,21 +254,21 @@ func (p *prioritized) beside(r *line.Recipe, requests client.Async, answer func(
 			failed = checkMark(data)
 			p.session.SetWarm(p.hint(), failed == nil)
 		}
-		_, standing.Former, _ = strings.Cut(string(data), "\n")
+		_, sight.Former, _ = strings.Cut(string(data), "\n")
 		p.mu.Lock()
 		p.seen.version, p.seen.readers = version, err == nil
 		p.mu.Unlock()
-		answer(standing.String(), failed)
+		answer(sight.String(), failed)
 	})
 }
 
-func (p *prioritized) holder() string  { return session.Join(p.path, line.HolderNode) }
-func (p *prioritized) readers() string { return session.Join(p.path, line.ReadersNode) }
+func (p *Lock) holder() string  { return session.Join(p.path, holderNode) }
+func (p *Lock) readers() string { return session.Join(p.path, readersNode) }
 
-func (p *prioritized) node(name string) string { return session.Join(p.path, name) }
+func (p *Lock) node(name string) string { return session.Join(p.path, name) }
 
 // claimed returns the path of what the contender claims, or has claimed.
-func (p *prioritized) claimed(_ *line.Recipe, node string) string {
+func (p *Lock) claimed(_ *line.Recipe, node string) string {
 	if isReader(node) {
 		return session.Join(p.readers(), node)
 	}
@@ -277,13 +276,13 @@ func (p *prioritized) claimed(_ *line.Recipe, node string) string {
 }
 
 func isReader(node string) bool {
-	rank, _ := line.ParseRank(node)
+	rank, _ := ParseRank(node)
 	return rank.Kind == line.Read
 }
 
 // claim implements [line.Ways] Claim. Repeating it is safe: what has been done makes it
 // fail.
-func (p *prioritized) claim(r *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+func (p *Lock) claim(r *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	p.tried = prefixOf(node)
 	if again {
 		p.doubt = node
@@ -335,7 +334,7 @@ func prefixOf(node string) string {
 	return node[:len(session.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), ""))]
 }
 
-func (p *prioritized) claimOps(node string, version int32, readers bool) []session.Op {
+func (p *Lock) claimOps(node string, version int32, readers bool) []session.Op {
 	own := session.CheckOp(p.node(node), session.AnyVersion)
 	if isReader(node) {
 		mine := session.Join(p.readers(), node)
@@ -345,7 +344,7 @@ func (p *prioritized) claimOps(node string, version int32, readers bool) []sessi
 			session.CreateOp(mine, nil, session.Ephemeral), session.SetOp(mine, nil, session.AnyVersion),
 		}
 	}
-	ops := []session.Op{own, session.SetOp(p.path, []byte(priorityMark+"\n"+node), version)}
+	ops := []session.Op{own, session.SetOp(p.path, []byte(marker+"\n"+node), version)}
 	if !readers {
 		ops = append(ops, session.CreateOp(p.readers(), nil, session.Persistent))
 	}
@@ -353,7 +352,7 @@ func (p *prioritized) claimOps(node string, version int32, readers bool) []sessi
 }
 
 // hold keeps what a claim has done, and returns its zxid.
-func (p *prioritized) hold(node string, results []session.OpResult) (zxid int64) {
+func (p *Lock) hold(node string, results []session.OpResult) (zxid int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held.node = node
@@ -366,7 +365,7 @@ func (p *prioritized) hold(node string, results []session.OpResult) (zxid int64)
 }
 
 // find looks whether the node has claimed already; zxid is 0 if not.
-func (p *prioritized) find(requests client.Async, node string, answer func(zxid int64, err error)) {
+func (p *Lock) find(requests client.Async, node string, answer func(zxid int64, err error)) {
 	var version int32
 	var failed error
 	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
@@ -390,7 +389,7 @@ func (p *prioritized) find(requests client.Async, node string, answer func(zxid 
 }
 
 // change implements [line.Ways] Change: the writer that holds becomes a reader that holds.
-func (p *prioritized) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
+func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
 	p.mu.Lock()
 	held := p.held
 	p.mu.Unlock()
@@ -430,14 +429,14 @@ func (p *prioritized) change(r *line.Recipe, requests client.Async, from, to str
 }
 
 // withdraw implements [line.Ways] Withdraw.
-func (p *prioritized) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
+func (p *Lock) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	p.mu.Lock()
 	held := p.held
 	p.mu.Unlock()
 	switch {
 	case node == "":
 		requests.Remove(session.Removal{Path: p.path, Prefix: prefix, Then: &session.Removal{
-			Path: p.readers(), Prefix: prefix, Then: p.unclaim(prefix),
+			Path: p.readers(), Prefix: prefix, Then: p.Unclaim(prefix),
 		}}, func(error) { answer() })
 	case prefixOf(node) != p.tried:
 		requests.Withdraw(p.node(node), answer)
@@ -460,13 +459,13 @@ func (p *prioritized) withdraw(_ *line.Recipe, requests client.Async, node, pref
 
 // remove removes a contender, and then what it may have claimed: nobody can claim for it
 // any more.
-func (p *prioritized) remove(requests client.Async, node string, answer func()) {
-	requests.Remove(session.Removal{Path: p.node(node), Then: p.unclaim(node)}, func(error) { answer() })
+func (p *Lock) remove(requests client.Async, node string, answer func()) {
+	requests.Remove(session.Removal{Path: p.node(node), Then: p.Unclaim(node)}, func(error) { answer() })
 }
 
-// unclaim returns the removal of what is claimed by a contender whose name begins so. Of the
+// Unclaim returns the removal of what is claimed by a contender whose name begins so. Of the
 // holder, nobody else claims unless the version of the path has grown.
-func (p *prioritized) unclaim(node string) *session.Removal {
+func (p *Lock) Unclaim(node string) *session.Removal {
 	if isReader(node) {
 		return &session.Removal{Path: p.claimed(nil, node)}
 	}
@@ -479,7 +478,7 @@ func (p *prioritized) unclaim(node string) *session.Removal {
 const asking = math.MaxInt64
 
 // ask implements [line.Ways] Ask.
-func (p *prioritized) ask(r *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
+func (p *Lock) ask(r *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
 	after := p.opts.PreemptAfter
 	since, before := p.request(attempt, node)
 	switch {
@@ -507,7 +506,7 @@ type overdue struct {
 
 // request returns since when a holder has been asked in the attempt. If it has not been, it is
 // from now on.
-func (p *prioritized) request(attempt int, node string) (since time.Duration, before bool) {
+func (p *Lock) request(attempt int, node string) (since time.Duration, before bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if attempt != p.asker || p.asked == nil { // it has asked for nothing, and hears of nobody's time
@@ -522,7 +521,7 @@ func (p *prioritized) request(attempt int, node string) (since time.Duration, be
 
 // asks keeps since when a holder has been asked: who has gone long ago is not asked again. One
 // that could not be asked may be later, and does not lose the lock.
-func (p *prioritized) asks(attempt int, node string, marked bool) {
+func (p *Lock) asks(attempt int, node string, marked bool) {
 	const many = 64
 	now := p.session.Age()
 	p.mu.Lock()
@@ -541,18 +540,18 @@ func (p *prioritized) asks(attempt int, node string, marked bool) {
 
 // demand writes the mark of revocation, unless it is there. It is not marked if there is no node,
 // or it may not be written.
-func (p *prioritized) demand(r *line.Recipe, requests client.Async, node string, answer func(marked bool)) {
+func (p *Lock) demand(r *line.Recipe, requests client.Async, node string, answer func(marked bool)) {
 	path := p.node(node)
 	again := func(err error) { r.Owned().Answer(err, func() { p.demand(r, requests, node, answer) }) }
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
-		own, marked, _ := unmark(data)
+		own, marked, _ := mark.Split(data)
 		switch {
 		case session.Passing(err) && !session.Over(err):
 			again(err)
 		case err != nil || marked:
 			answer(err == nil)
 		default:
-			requests.Set(path, Prioritized.mark(own, p.opts.PreemptAfter), stat.Version, func(_ *session.Stat, err error) {
+			requests.Set(path, mark.Published(own, p.opts.PreemptAfter), stat.Version, func(_ *session.Stat, err error) {
 				if errors.Is(err, session.ErrBadVersion) || session.Passing(err) && !session.Over(err) {
 					again(err)
 					return
@@ -563,16 +562,16 @@ func (p *prioritized) demand(r *line.Recipe, requests client.Async, node string,
 	})
 }
 
-// holders returns the names of the contenders who hold the lock.
-func holders(ctx context.Context, s *session.Session, path string) (map[string]bool, error) {
+// Holders returns the names of the contenders who hold the lock.
+func Holders(ctx context.Context, s *session.Session, path string) (map[string]bool, error) {
 	all := make(map[string]bool)
-	data, _, err := s.Get(ctx, session.Join(path, line.HolderNode))
+	data, _, err := s.Get(ctx, session.Join(path, holderNode))
 	if err == nil {
 		all[string(data)] = true
 	} else if !errors.Is(err, session.ErrNoNode) {
 		return nil, err
 	}
-	readers, _, err := s.Children(ctx, session.Join(path, line.ReadersNode))
+	readers, _, err := s.Children(ctx, session.Join(path, readersNode))
 	for _, name := range readers {
 		all[name] = true
 	}

@@ -1,18 +1,16 @@
-package line
+package semaphore
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
-// ErrLimit means that a contender does not agree with what is recorded of the limit.
-var ErrLimit = errors.New("limit")
-
-// Leases is the rule of semaphores: whose weight, with the weights of all who stand
+// admission is the rule of semaphores: whose weight, with the weights of all who stand
 // ahead, is within the limit need not wait. So those who need not are always the first
 // in line, and nobody overtakes one who wants more than is free.
 //
@@ -20,7 +18,7 @@ var ErrLimit = errors.New("limit")
 //
 //	_c_<GUID>-lease-<number>           of weight 1
 //	_c_<GUID>-lease-<weight>-<number>  of others
-type Leases struct {
+type admission struct {
 	Limit  int  // that the contender takes the line to have
 	Any    bool // it takes whichever is recorded
 	Weight int
@@ -28,86 +26,86 @@ type Leases struct {
 
 const leaseMark = "lease-"
 
-// Name implements [Rule].
-func (l Leases) Name(guid string) string {
+// Name implements [line.Rule].
+func (l admission) Name(guid string) string {
 	if l.Weight == 1 {
-		return Published(guid) + leaseMark
+		return line.Published(guid) + leaseMark
 	}
-	return Published(guid) + leaseMark + strconv.Itoa(l.Weight) + "-"
+	return line.Published(guid) + leaseMark + strconv.Itoa(l.Weight) + "-"
 }
 
-// Prefix implements [Rule].
-func (l Leases) Prefix(guid string) string { return Published(guid) }
+// Prefix implements [line.Rule].
+func (l admission) Prefix(guid string) string { return line.Published(guid) }
 
-// Line implements [Rule].
-func (l Leases) Line(names []string) []string { return namesOf(SortLeases(names)) }
+// Line implements [line.Rule].
+func (l admission) Line(names []string) []string { return line.Names(sortLeases(names)) }
 
-// SortLeases returns the contenders among the children, in the order in which they stand
+// sortLeases returns the contenders among the children, in the order in which they stand
 // in line.
-func SortLeases(names []string) []Contender {
-	var all []Contender
+func sortLeases(names []string) []line.Contender {
+	var all []line.Contender
 	for _, name := range names {
-		if c, _, ok := ParseLease(name); ok {
+		if c, _, ok := parseLease(name); ok {
 			all = append(all, c)
 		}
 	}
-	order(all)
+	line.Sort(all)
 	return all
 }
 
-// ParseLease reads the name of a contender.
-func ParseLease(name string) (c Contender, weight int, ok bool) {
+// parseLease reads the name of a contender.
+func parseLease(name string) (c line.Contender, weight int, ok bool) {
 	i := strings.LastIndex(name, leaseMark)
 	if i < 0 || i > 0 && name[i-1] != '-' {
-		return Contender{}, 0, false
+		return line.Contender{}, 0, false
 	}
 	rest := name[i+len(leaseMark):]
-	if n, ok := ParseNumber(rest); ok {
-		return Contender{Name: name, Number: n}, 1, true
+	if n, ok := line.ParseNumber(rest); ok {
+		return line.Contender{Name: name, Number: n}, 1, true
 	}
 	before, after, _ := strings.Cut(rest, "-")
 	weight, ok = parsePositive(before)
-	n, numbered := ParseNumber(after)
-	return Contender{Name: name, Number: n}, weight, ok && numbered
+	n, numbered := line.ParseNumber(after)
+	return line.Contender{Name: name, Number: n}, weight, ok && numbered
 }
 
 // parsePositive reads a positive number as [strconv.Itoa] writes it.
 func parsePositive(text string) (n int, ok bool) {
 	n, err := strconv.Atoi(text)
-	return n, err == nil && n > 0 && n <= MaxLimit && text == strconv.Itoa(n)
+	return n, err == nil && n > 0 && n <= maxLimit && text == strconv.Itoa(n)
 }
 
-// MaxLimit is the greatest limit, and weight, that there can be.
-const MaxLimit = 1_000_000_000
+// maxLimit is the greatest limit, and weight, that there can be.
+const maxLimit = 1_000_000_000
 
-// A Record is what is recorded of a line of leases.
-type Record struct {
+// recordedLimit is what is recorded of a line of leases.
+type recordedLimit struct {
 	Limit int
 	Unit  bool // no contender has had another weight than 1 since it was made; once taken back, for good
 }
 
 const unitMark = " unit"
 
-func (r Record) String() string {
+func (r recordedLimit) String() string {
 	if r.Unit {
 		return strconv.Itoa(r.Limit) + unitMark
 	}
 	return strconv.Itoa(r.Limit)
 }
 
-// ParseRecord reads a record.
-func ParseRecord(data string) (r Record, err error) {
+// parseRecord reads a record.
+func parseRecord(data string) (r recordedLimit, err error) {
 	text, unit := strings.CutSuffix(strings.TrimSpace(data), unitMark)
 	limit, ok := parsePositive(text)
 	if !ok {
-		return Record{}, fmt.Errorf("%w: the record %.40q is not a number; set it with SetLimit", ErrLimit, data)
+		return recordedLimit{}, fmt.Errorf("%w: the record %.40q is not a number; set it with SetLimit", ErrLimit, data)
 	}
-	return Record{limit, unit}, nil
+	return recordedLimit{limit, unit}, nil
 }
 
 // Check reports why a contender has no place in a line with this record. Only one that
 // is new has to agree about the limit.
-func (l Leases) Check(r Record, isNew bool) error {
+func (l admission) Check(r recordedLimit, isNew bool) error {
 	switch {
 	case isNew && !l.Any && r.Limit != l.Limit:
 		return fmt.Errorf("%w is %d, not %d", ErrLimit, r.Limit, l.Limit)
@@ -117,30 +115,30 @@ func (l Leases) Check(r Record, isNew bool) error {
 	return nil
 }
 
-// Room implements [Rule]. To count contenders is enough where it is recorded that none
+// Room implements [line.Rule]. To count contenders is enough where it is recorded that none
 // has another weight than 1, nor will before that is taken back.
-func (l Leases) Room(contenders int, data string) bool {
-	r, err := ParseRecord(data)
+func (l admission) Room(contenders int, data string) bool {
+	r, err := parseRecord(data)
 	return err == nil && l.Check(r, true) == nil && l.Weight == 1 && r.Unit && contenders <= r.Limit
 }
 
-// Lists implements [Rule].
-func (l Leases) Lists() bool { return l.Weight > 1 }
+// Lists implements [line.Rule].
+func (l admission) Lists() bool { return l.Weight > 1 }
 
-// Announces implements [Rule]. Who was let in under a greater limit looks to others as if
+// Announces implements [line.Rule]. Who was let in under a greater limit looks to others as if
 // it waited, and they would wait for its turn.
-func (l Leases) Announces() bool { return true }
+func (l admission) Announces() bool { return true }
 
-// Claims implements [Rule].
-func (l Leases) Claims() bool { return false }
+// Claims implements [line.Rule].
+func (l admission) Claims() bool { return false }
 
-// Downgrade implements [Rule].
-func (l Leases) Downgrade(string, string) (Rule, string, bool) { return l, "", false }
+// Downgrade implements [line.Rule].
+func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return l, "", false }
 
 // manyBeside is how many nodes of others a contender watches, rather than all members.
 const manyBeside = 8
 
-// Locate implements [Rule]. The contenders that need not wait are the first in line. The
+// Locate implements [line.Rule]. The contenders that need not wait are the first in line. The
 // first that has to wait watches all members, because any departure may make room for it.
 // Every other watches
 //
@@ -149,11 +147,11 @@ const manyBeside = 8
 //
 // So a departure wakes the contenders that it lets in, however many, and the one behind
 // them.
-func (l Leases) Locate(s Sight, own, guid string) Position {
-	var p Position
-	me, weight, _ := ParseLease(own)
+func (l admission) Locate(s line.Sight, own, guid string) line.Position {
+	var p line.Position
+	me, weight, _ := parseLease(own)
 	prefix := l.Prefix(guid)
-	var nearest Contender
+	var nearest line.Contender
 	ahead := 0
 	weights := make(map[string]int) // of those ahead, where it is more than 1
 	for _, name := range s.Names {
@@ -161,27 +159,27 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 			p.Present = true
 			continue
 		}
-		c, w, ok := ParseLease(name)
+		c, w, ok := parseLease(name)
 		switch {
-		case !ok && IsContender(name):
-			p.Err = OtherLayout(name)
+		case !ok && line.IsContender(name):
+			p.Err = line.OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
-		case compare(me.Number, c, me) > 0:
+		case line.Compare(me.Number, c, me) > 0:
 			p.Announce = true
 		default:
 			p.Ahead++
-			ahead = min(ahead+w, MaxLimit+1)
+			ahead = min(ahead+w, maxLimit+1)
 			if w > 1 {
 				weights[name] = w
 			}
-			if nearest.Name == "" || compare(me.Number, c, nearest) > 0 {
+			if nearest.Name == "" || line.Compare(me.Number, c, nearest) > 0 {
 				nearest = c
 			}
 		}
 	}
-	r, err := ParseRecord(s.Data)
+	r, err := parseRecord(s.Data)
 	if err == nil {
 		err = l.Check(r, s.New)
 	}
@@ -194,13 +192,13 @@ func (l Leases) Locate(s Sight, own, guid string) Position {
 	case ahead+weight <= r.Limit:
 		p.Ahead = 0
 	case ahead <= r.Limit:
-		p.Watch = Target{Until: Members}
+		p.Watch = line.Target{Until: line.Members}
 	default:
-		p.Watch = Target{Node: nearest.Name, Until: Changed}
+		p.Watch = line.Target{Node: nearest.Name, Until: line.Changed}
 		delete(weights, nearest.Name)
 		maps.DeleteFunc(weights, func(_ string, w int) bool { return w < ahead-r.Limit })
 		if p.Beside = slices.Sorted(maps.Keys(weights)); len(p.Beside) > manyBeside {
-			p.Watch, p.Beside = Target{Until: Members}, nil
+			p.Watch, p.Beside = line.Target{Until: line.Members}, nil
 		}
 	}
 	return p
