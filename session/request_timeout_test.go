@@ -61,7 +61,7 @@ func TestRequestTimeout(t *testing.T) {
 			}
 			srv.Refuse(false)
 			srv.Thaw(s.ID())
-			if err := s.Await(t.Context()); err != nil {
+			if err := errors.Join(s.Await(t.Context()), s.Sync(t.Context(), "/")); err != nil { // what was held up has arrived
 				t.Fatal(err)
 			}
 		}
