@@ -20,6 +20,9 @@ func TestRequestTimeout(t *testing.T) {
 		opts.Timeout, opts.RequestTimeout = 20*time.Second, bound
 		s := mustOpen(t, srv.Addrs(), opts)
 		defer s.Close()
+		if err := s.Sync(t.Context(), "/"); err != nil { // writes wait for the first answer of a connection
+			t.Fatal(err)
+		}
 		set := func(ctx context.Context) error {
 			_, err := s.Set(ctx, "/", nil, session.AnyVersion)
 			return err
