@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -14,7 +15,8 @@ import (
 type phase int
 
 const (
-	beginning phase = iota // the transaction is being created, or what became of that looked up
+	waiting   phase = iota // for the command to begin
+	beginning              // the transaction is being created, or what became of that looked up
 	open                   // the votes are followed
 	retiring               // our ballot is being deleted
 	removing               // so is what is left of the transaction
@@ -22,7 +24,7 @@ const (
 )
 
 func (p phase) String() string {
-	return [...]string{"beginning", "open", "retiring", "removing", "ended"}[p]
+	return [...]string{"waiting", "beginning", "open", "retiring", "removing", "ended"}[p]
 }
 
 // An input is something that happened.
@@ -31,7 +33,10 @@ func (p phase) String() string {
 type input interface{ input() }
 
 type (
-	leave   struct{}                // commanded, or the actor was stopped
+	leave struct{} // commanded, or the actor was stopped
+	start struct { // commanded by Begin; its reply gets one answer
+		reply actors.Reply[error]
+	}
 	giveUp  struct{}                // commanded: the caller of Begin has left
 	heard   struct{ session.Event } // what became of the session
 	begun   struct{ err error }     // answers begin
@@ -68,6 +73,7 @@ type (
 )
 
 func (leave) input()    {}
+func (start) input()    {}
 func (giveUp) input()   {}
 func (heard) input()    {}
 func (begun) input()    {}
@@ -103,6 +109,11 @@ type (
 	appear struct{ epoch int } // create our ballot of the epoch
 	retire struct{ epoch int } // delete it, and count those that are left
 	remove struct{ Outcome }   // what is left of the transaction
+	// respond is an effect of all machines.
+	respond struct {
+		reply actors.Reply[error]
+		err   error
+	}
 )
 
 func (begin) effect()         {}
@@ -117,6 +128,7 @@ func (decide) effect()        {}
 func (appear) effect()        {}
 func (retire) effect()        {}
 func (remove) effect()        {}
+func (respond) effect()       {}
 
 type effects = actors.Effects[effect, Event]
 
@@ -125,10 +137,11 @@ type machine struct {
 	rec     *record
 	phase   phase
 	chair   chair
-	reading []bool // by site: its vote was seen in a list, and its data is being read
-	asked   bool   // set by decide and look, cleared by their answers. While set, neither is asked again.
-	moot    bool   // set when a request showed that another party decided. While set, the next question is look.
-	gave    bool   // set when the caller of Begin left before the transaction was known to be there
+	reading []bool              // by site: its vote was seen in a list, and its data is being read
+	asked   bool                // set by decide and look, cleared by their answers. While set, neither is asked again.
+	moot    bool                // set when a request showed that another party decided. While set, the next question is look.
+	gave    bool                // set when the caller of Begin left before the transaction was known to be there
+	caller  actors.Reply[error] // of start, which waits for an answer in the phase beginning
 
 	epoch   int     // of the present session; 0 if there is none
 	stood   int     // the epoch for which our ballot was created last; 0 before the first
@@ -190,6 +203,11 @@ func (m *turn) take(in input) {
 	switch in := in.(type) {
 	case leave:
 		m.leave(nil)
+	case start:
+		if m.in(waiting) {
+			m.phase, m.caller = beginning, in.reply
+			m.first()
+		}
 	case giveUp:
 		if m.gave = true; m.in(beginning) && m.stood == 0 {
 			m.leave(nil)
@@ -243,9 +261,7 @@ func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
 		m.epoch = ev.Epoch
-		if m.in(beginning) && m.stood == 0 {
-			m.begin()
-		}
+		m.first()
 		m.appear()
 	case session.Expired:
 		m.epoch = 0
@@ -281,6 +297,13 @@ func (m *turn) appeared(in appeared) {
 
 // --- the beginning
 
+// first begins, once, when there is a session.
+func (m *turn) first() {
+	if m.in(beginning) && m.stood == 0 && m.epoch != 0 {
+		m.begin()
+	}
+}
+
 // begin creates the transaction in the present epoch, or in the next one.
 func (m *turn) begin() {
 	m.stood = m.epoch
@@ -295,7 +318,7 @@ func (m *turn) begin() {
 func (m *turn) begun(err error) {
 	switch {
 	case err == nil:
-		m.start()
+		m.there()
 	case errors.Is(err, session.ErrNoNode):
 		m.do(ensure{})
 	case errors.Is(err, session.ErrNodeExists), session.InDoubt(err):
@@ -318,10 +341,10 @@ func (m *turn) ensured(err error) {
 	}
 }
 
-// start follows the votes of a transaction that is there.
-func (m *turn) start() {
+// there follows the votes of a transaction that is there.
+func (m *turn) there() {
 	m.phase = open
-	m.do(followBallots{}, followSites{}, awaitDeadline{})
+	m.do(respond{m.caller, nil}, followBallots{}, followSites{}, awaitDeadline{})
 	m.appear()
 }
 
@@ -335,6 +358,8 @@ func (m *turn) looked(in looked) {
 		} else {
 			m.moot = true
 		}
+	case errors.Is(in.err, errForeign) && m.in(beginning):
+		m.fail(fmt.Errorf("%w: %w", ErrExists, in.err))
 	case in.err != nil:
 		m.fail(in.err)
 	case m.in(beginning):
@@ -344,7 +369,7 @@ func (m *turn) looked(in looked) {
 		case in.found == nil:
 			m.fail(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
 		case in.found.GUID == m.rec.GUID:
-			m.start()
+			m.there()
 		default:
 			m.fail(ErrExists)
 		}
@@ -508,6 +533,9 @@ func (m *turn) leave(why error) {
 	case open:
 		m.retire()
 	case beginning:
+		m.do(respond{m.caller, cmp.Or(why, ErrClosed)})
+		m.end()
+	case waiting:
 		m.end()
 	case retiring, removing, ended:
 	}

@@ -18,7 +18,7 @@ var errLost = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconn
 // coordinate has a coordinator of sites a and b take inputs, and returns what it asked for and
 // emitted, step by step.
 func coordinate(inputs ...input) string {
-	m := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}})
+	m, _ := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}}).Step(start{})
 	var all []string
 	for _, in := range inputs {
 		var did effects
@@ -26,8 +26,11 @@ func coordinate(inputs ...input) string {
 		var step []string
 		for _, e := range did.Do {
 			text := fmt.Sprint(e)
-			if _, ok := e.(fmt.Stringer); ok {
+			switch e := e.(type) {
+			case fmt.Stringer:
 				text = "{" + text + "}"
+			case respond:
+				text = fmt.Sprintf("{%v}", e.err)
 			}
 			step = append(step, strings.TrimPrefix(fmt.Sprintf("%T%s", e, text), "commit."))
 		}
@@ -44,7 +47,7 @@ func TestCoordinatorRows(t *testing.T) {
 	expired := heard{session.Expired{Epoch: 1}}
 	ours := &record{GUID: "g"}
 	aborted := &record{GUID: "g", Outcome: &Outcome{Reason: VotedNo, By: "b"}}
-	const followed = "followBallots{} followSites{} awaitDeadline{}"
+	const followed = "respond{<nil>} followBallots{} followSites{} awaitDeadline{}"
 	for name, c := range map[string]struct {
 		inputs []input
 		want   string
@@ -55,7 +58,7 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"do not begin again when the session that began it has expired": {
 			[]input{first, begun{errLost}, expired, second, looked{}},
-			"begin{1}; look{}; ; ; <left: outcome unknown: session expired>",
+			"begin{1}; look{}; ; ; respond{outcome unknown: session expired} <left: outcome unknown: session expired>",
 		},
 		"a lost reply to the beginning": {
 			[]input{first, begun{errLost}, looked{found: ours}},
@@ -63,7 +66,7 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"another transaction has the id": {
 			[]input{first, begun{session.ErrNodeExists}, looked{found: &record{GUID: "h"}}},
-			"begin{1}; look{}; <left: the transaction exists>",
+			"begin{1}; look{}; respond{the transaction exists} <left: the transaction exists>",
 		},
 		"a new ballot in a new session, and that is deleted": {
 			[]input{first, begun{}, expired, second, counted{names: []string{"y-a", "n-b"}}, recorded{}},
@@ -119,6 +122,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 			err := errs[random.IntN(len(errs))]
 			outcome := &Outcome{Committed: random.IntN(2) == 0, By: "a"}
 			inputs := []input{
+				start{},
 				begun{err},
 				ensured{err},
 				looked{err: err},

@@ -69,6 +69,7 @@ func newModel(mode Mode, plan []Vote) *modelWorld {
 	w.parties = append(w.parties, party{up: true})
 	w.parties[0].m = newMachine(r)
 	w.parties[0].epoch = 1
+	w.tell(0, start{})
 	w.tell(0, heard{session.Connected{Epoch: 1}})
 	for _, site := range r.Sites {
 		w.parties = append(w.parties, party{site: site, epoch: 1})

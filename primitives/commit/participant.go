@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
@@ -16,7 +17,7 @@ import (
 // A Participant acts for a site in every transaction below a parent that names it. Create it with
 // [Join]. It is safe for concurrent use, and must be closed.
 type Participant struct {
-	session      *session.Session
+	session      client.Session
 	parent, site string
 	actor        *actors.Actor[siteInput, Event]
 	kept         *presence.Kept[presence.Input, presence.Event]
@@ -49,7 +50,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	p := &Participant{session: s, parent: parent, site: site}
+	p := &Participant{session: client.Of(s), parent: parent, site: site}
 	node := presenceNode(parent, site)
 	kept, err := presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[keeper, presence.Input, presence.Event]{
 		Recipe:  "commit",

@@ -155,10 +155,6 @@ type (
 		ballot
 	}
 	clearUp struct{ rec *record } // what is left of the transaction
-	respond struct {
-		reply actors.Reply[error]
-		err   error
-	}
 )
 
 func (followParent) siteEffect() {}
@@ -198,7 +194,7 @@ type part struct {
 	chair    chair
 	presides bool // set when this site decides. While set, it watches the ballots.
 	alone    int  // how many looks in a row have found no coordinator
-	beaten   bool // set when another decider was first, or our record is in doubt; cleared by the next reading
+	beaten   bool // set when the record is known to have an outcome, or is gone; cleared by the next reading
 	outcome  *Outcome
 
 	finish   bool // set by the command to finish, cleared when it is confirmed or refused
@@ -653,8 +649,8 @@ func (m *siteTurn) passed(p *part, t timer) {
 }
 
 func (m *siteTurn) recorded(p *part, err error) {
-	if err != nil && !session.Passing(err) {
-		p.beaten = true // the record is followed
+	if !session.Passing(err) {
+		p.beaten = true // there is an outcome: the record is followed
 	}
 }
 
