@@ -237,14 +237,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 			answer(err, siteAttended{r.Names, err})
 		}))
 	case await:
-		after := e.rec.TakeoverAfter
-		switch {
-		case e.timer == deadline && e.rec.Mode == Peer:
-			after = e.rec.Deadline
-		case e.timer == deadline:
-			after += e.rec.Deadline
-		}
-		p.owned.After(timerKey{e.name, e.timer}, after, func() { tell(sitePassed{e.name, e.timer}) })
+		p.owned.After(timerKey{e.name, e.timer}, e.after, func() { tell(sitePassed{e.name, e.timer}) })
 	case forget:
 		p.owned.Cancel(recordKey{e.id})
 		p.owned.Cancel(siteBallotsKey(e))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
@@ -138,7 +139,7 @@ type (
 	await        struct {
 		name
 		timer
-		rec *record
+		after time.Duration
 	}
 	forget struct{ name } // what is followed and awaited for a transaction
 	cast   struct {       // our vote
@@ -431,16 +432,20 @@ func (m *siteTurn) advance(p *part) {
 // ask begins the part of a site in an undecided transaction.
 func (m *siteTurn) ask(p *part) {
 	p.asked = true
-	m.do(await{p.name(), deadline, p.rec})
 	if p.rec.Mode == Peer {
+		m.do(await{p.name(), deadline, p.rec.Deadline})
 		m.preside(p)
 	} else {
-		m.do(await{p.name(), patrol, p.rec})
+		m.do(await{p.name(), deadline, p.rec.Deadline + p.rec.TakeoverAfter})
+		m.patrol(p)
 	}
 	if p.ballot.vote == 0 {
 		m.emit(Prepare{Tx: p.id, Payload: p.rec.Payload})
 	}
 }
+
+// patrol waits for another look at what became of the transaction.
+func (m *siteTurn) patrol(p *part) { m.do(await{p.name(), patrol, p.rec.TakeoverAfter}) }
 
 // tell reports the outcome, and finishes when that is commanded.
 func (m *siteTurn) tell(p *part) {
@@ -562,7 +567,7 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 	case !there:
 		m.settleVote(p, ErrDecided)
 		p.done, p.clear = true, true
-		m.do(await{p.name(), patrol, p.rec})
+		m.patrol(p)
 		if p.finish {
 			p.finish = false
 			m.respond(p.finisher, nil)
@@ -636,7 +641,7 @@ func (m *siteTurn) passed(p *part, t timer) {
 	case p.gone:
 		return
 	case t == patrol:
-		m.do(await{p.name(), patrol, p.rec})
+		m.patrol(p)
 		if p.done {
 			p.clear = true
 		} else if p.outcome == nil && !p.presides {
@@ -683,7 +688,7 @@ func (m *siteTurn) finished(p *part, in finished) {
 	case in.err == nil:
 		p.done, p.finish, p.clear = true, false, in.left == 0
 		m.respond(p.finisher, nil)
-		m.do(await{p.name(), patrol, p.rec})
+		m.patrol(p)
 	case session.Passing(in.err), errors.Is(in.err, session.ErrNoNode):
 		p.look = true
 	default:

@@ -115,12 +115,32 @@ func New(faults Faults, sessions int, nodes ...Node) *World {
 		i, _ := w.tree.index(n.Path)
 		w.tree = slices.Insert(w.tree, i, n)
 	}
-	for i := range sessions {
-		s := &Session{w: w, n: i}
-		w.Sessions = append(w.Sessions, s)
-		s.connect()
+	for range sessions {
+		w.Open()
 	}
 	return w
+}
+
+// Open adds a session, which is connected.
+func (w *World) Open() *Session {
+	s := &Session{w: w, n: len(w.Sessions)}
+	w.Sessions = append(w.Sessions, s)
+	s.connect()
+	return s
+}
+
+// Plant gives an ephemeral node to a session that is connected, as something does that is not in the
+// model. The node of an earlier owner is taken over.
+func (w *World) Plant(path string, by *Session) {
+	w.Operate(func(t *txn) {
+		t.owner = by.id
+		if i, ok := t.index(path); ok {
+			t.tree[i].Owner = by.id
+			return
+		}
+		_, _ = t.create(path, nil, session.Ephemeral)
+	})
+	w.settle()
 }
 
 // Stranger has the server know a session of a client that is not in the model, which ends.
