@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,6 +32,7 @@ import (
 const (
 	modelParent = "/tx"
 	modelID     = "t"
+	modelDir    = modelParent + "/" + modelID + "/g"
 )
 
 // A scene is one transaction, and what may go wrong.
@@ -80,8 +80,7 @@ type (
 		outcome *Outcome // that was recorded
 		began   bool
 		yes     []bool // by site: its Yes was there
-		keyed   bool
-		key     []byte
+		counted int64  // when the ballots changed that were seen last
 	}
 	// A party is a process.
 	party struct {
@@ -99,9 +98,9 @@ type (
 	}
 )
 
-func newStage(s *scene, keyed bool) *stage {
+func newStage(s *scene) *stage {
 	nodes := []zkmodel.Node{{Path: modelParent, Czxid: 1}, {Path: session.Join(modelParent, presences), Czxid: 1}}
-	w := &stage{World: zkmodel.New(s.faults, 1, nodes...), s: s, budget: s.budget, ticks: s.ticks, yes: make([]bool, len(s.plan)), keyed: keyed}
+	w := &stage{World: zkmodel.New(s.faults, 1, nodes...), s: s, budget: s.budget, ticks: s.ticks, yes: make([]bool, len(s.plan))}
 	w.Root = modelParent
 	w.parties = []*party{{at: w.Sessions[0]}}
 	for i := range s.plan {
@@ -122,8 +121,8 @@ func newStage(s *scene, keyed bool) *stage {
 	for _, p := range w.parties[1:] {
 		w.start(p)
 	}
-	w.rest()
 	if !s.late {
+		w.rest()
 		coordinate()
 	}
 	w.settle()
@@ -173,7 +172,9 @@ func (w *stage) start(p *party) {
 		Begin: []siteEffect{followParent{}}, Perform: participant.perform, Observe: participant.observe,
 	}, func(_ siteInput, _ sitemachine, did siteEffects) {
 		for _, e := range did.Do {
-			if r, ok := e.(respond); ok && r.err != nil && !errors.Is(r.err, ErrDecided) && !errors.Is(r.err, ErrVoted) {
+			r, ok := e.(respond)
+			late := ok && (errors.Is(r.err, ErrDecided) || errors.Is(r.err, ErrVoted) || p.here && errors.Is(r.err, ErrNoTransaction))
+			if ok && r.err != nil && !late {
 				zkmodel.Violate("%s: %v", p.site, r.err)
 			}
 		}
@@ -313,7 +314,7 @@ func (w *stage) settle() {
 		again = false
 		w.observe()
 		for i, actor := range w.Actors {
-			if !w.s.lazy && actor.Pending() != "" {
+			for !w.s.lazy && actor.Waiting() {
 				w.World.Apply(zkmodel.Action{Kind: "step", I: i})
 				again = true
 			}
@@ -331,6 +332,11 @@ func (w *stage) observe() {
 	if n == nil {
 		return
 	}
+	ballots := w.Node(modelDir).Pzxid
+	if w.began && ballots == w.counted && n.Version == 0 == (w.outcome == nil) {
+		return
+	}
+	w.counted = ballots
 	dir := place{modelParent, modelID, "g"}
 	for i := range w.yes {
 		site := w.parties[i+1].site
@@ -436,7 +442,7 @@ var modelSeed = maphash.MakeSeed()
 
 // Key implements [exploration.World].
 func (w *stage) Key() uint64 {
-	to := w.Sketch(w.key[:0], show)
+	to := w.Sketch(make([]byte, 0, 4096), show)
 	to = fmt.Appendf(to, "%d %d %v %v %v ", w.budget, w.ticks, w.outcome, w.began, w.yes)
 	for _, p := range w.parties {
 		to = fmt.Appendf(to, "\n%v %v %v %v %v ", p.told, p.here, p.prepared, p.left, p.at.Crashed())
@@ -466,11 +472,8 @@ func appendMail[In any](to []byte, mail []In) []byte {
 func show(v any) string {
 	switch v := v.(type) {
 	case zkmodel.Node:
-		if at := bytes.IndexByte([]byte(v.Data), '{'); at < 0 {
-			return v.Data
-		}
-		r, err := decode("", []byte(v.Data))
-		return fmt.Sprint(r.Outcome, err)
+		_, outcome, _ := strings.Cut(v.Data, "outcome") // all else in a record is the same
+		return outcome
 	case siteRead:
 		if v.rec == nil {
 			return fmt.Sprint(v.err)
@@ -505,9 +508,9 @@ func TestModel(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			began := time.Now()
 			limit := *modelStates
-			states, all, trace, err := exploration.Explore(func() exploration.World[zkmodel.Action] { return newStage(&s, true) }, limit)
+			states, all, trace, err := exploration.Explore(func() exploration.World[zkmodel.Action] { return newStage(&s) }, limit)
 			if err != nil {
-				exploration.Tell[zkmodel.Action](newStage(&s, true), trace, func(line string) { t.Log(line) })
+				exploration.Tell[zkmodel.Action](newStage(&s), trace, func(line string) { t.Log(line) })
 				t.Fatalf("%v, after %d states", err, states)
 			}
 			t.Logf("%d states, complete: %v, %v", states, all, time.Since(began))
@@ -515,12 +518,33 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// scenes returns those that are gone through. Sites are alike but for their votes, so plans are ordered.
 func scenes(full bool) []scene {
+	one, two, three := [][]Vote{{Yes}}, [][]Vote{{Yes, Yes}, {Yes, No}, {Yes, 0}}, [][]Vote{{Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}}
 	var all []scene
 	for _, mode := range []Mode{Coordinated, Peer} {
-		for _, plan := range [][]Vote{{Yes}, {Yes, No}, {Yes, Yes}, {Yes, Yes, Yes}} {
-			all = append(all, scene{mode: mode, plan: plan})
-			all = append(all, scene{mode: mode, plan: plan, faults: zkmodel.Faults{Crashes: 1}, budget: 1})
+		add := func(plans [][]Vote, s scene) {
+			for _, plan := range plans {
+				s.mode, s.plan = mode, plan
+				all = append(all, s)
+			}
+		}
+		crash, lost := zkmodel.Faults{Crashes: 2}, zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1}
+		add(one, scene{faults: crash, budget: 2, ticks: 2})
+		add(one, scene{faults: crash, budget: 2, ticks: 2, away: true, keep: true})
+		add(one, scene{faults: lost, budget: 2, ticks: 1, lazy: true})
+		add(one, scene{faults: zkmodel.Faults{Cuts: 1, Lates: 1, Crashes: 1}, budget: 2, lazy: true, unasked: true})
+		add(one, scene{faults: zkmodel.Faults{Busy: 2, Lags: 1}, budget: 2, late: true})
+		add(two, scene{ticks: 1, unasked: true})
+		add(two, scene{faults: crash, budget: 1, ticks: 1})
+		add(two, scene{faults: lost, budget: 2})
+		add(two, scene{faults: zkmodel.Faults{Crashes: 1, Lags: 1}, budget: 2, late: true})
+		add(three, scene{ticks: 1})
+		add(three, scene{faults: crash, budget: 1})
+		add(three, scene{faults: lost, budget: 1})
+		if full {
+			add(two, scene{faults: crash, budget: 2, ticks: 2})
+			add(three, scene{faults: zkmodel.Faults{Crashes: 2, Cuts: 2, Expires: 1, Kills: 1, Lags: 1, Lates: 1, Busy: 1}, budget: 2, ticks: 2})
 		}
 	}
 	return all

@@ -58,6 +58,9 @@ func (r *Runner[M, In, Do, Ev]) session() *Session { return r.s }
 
 func (r *Runner[M, In, Do, Ev]) crash() { r.Dead, r.Mail = true, nil }
 
+// Waiting implements [Actor].
+func (r *Runner[M, In, Do, Ev]) Waiting() bool { return len(r.Mail) > 0 }
+
 // Pending implements [Actor].
 func (r *Runner[M, In, Do, Ev]) Pending() string {
 	if len(r.Mail) == 0 {

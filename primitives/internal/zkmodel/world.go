@@ -47,6 +47,9 @@ var ErrBusy = &session.ServerError{Code: -127}
 
 // An Actor runs in the model. See [Run].
 type Actor interface {
+	// Waiting reports whether there is an input to take.
+	Waiting() bool
+
 	// Pending describes the input that it takes next; "" if there is none.
 	Pending() string
 	Step()
@@ -174,7 +177,7 @@ func Violate(format string, args ...any) {
 // Quiet reports whether nothing will happen unless somebody makes it.
 func (w *World) Quiet() bool {
 	for _, a := range w.Actors {
-		if a.Pending() != "" {
+		if a.Waiting() {
 			return false
 		}
 	}
@@ -203,7 +206,7 @@ func (w *World) Actions() (normal, faulty []Action) {
 		}
 	}
 	for i, a := range w.Actors {
-		if a.Pending() != "" {
+		if a.Waiting() {
 			add("step", i, 1)
 		}
 	}
