@@ -170,8 +170,24 @@ func resumption() []effect { return []effect{followBallots{}, followSites{}, awa
 
 // String is canonical: machines with equal strings do the same.
 func (m machine) String() string {
-	return fmt.Sprintf("%v(%v %v reading=%v asked=%v moot=%v gave=%v epoch=%d stood=%d %v settled=%v err=%v)",
-		m.phase, m.rec.GUID, m.chair, m.reading, m.asked, m.moot, m.gave, m.epoch, m.stood, m.outcome, m.settled, m.err)
+	s := fmt.Sprintf("%v(epoch %d/%d%v", m.phase, m.epoch, m.stood, m.chair.describe(m.rec))
+	for i, site := range m.rec.Sites {
+		s += flagged(" reading "+site, m.reading[i])
+	}
+	s += flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" gave", m.gave)
+	s += flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled)
+	if m.err != nil {
+		s += ": " + m.err.Error()
+	}
+	return s + ")"
+}
+
+// flagged returns what is said of a flag that is set.
+func flagged(name string, set bool) string {
+	if set {
+		return name
+	}
+	return ""
 }
 
 // Ended implements [actors.Machine].

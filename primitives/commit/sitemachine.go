@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -194,7 +195,8 @@ type part struct {
 
 	chair    chair
 	presides bool // set when this site decides. While set, it watches the ballots.
-	alone    int  // how many looks in a row have found no coordinator
+	patrols  bool // set when TakeoverAfter has passed, cleared by the look that follows
+	alone    int  // how many of these looks in a row have found no coordinator
 	beaten   bool // set when the record is known to have an outcome, or is gone; cleared by the next reading
 	outcome  *Outcome
 
@@ -226,16 +228,28 @@ type sitemachine struct {
 // String is canonical: machines with equal strings do the same.
 func (m sitemachine) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s(began=%v attends=%v %q over=%v", m.site, m.began, m.attends, m.there, m.over)
+	s.WriteString(m.site + "(" + flagged("began", m.began) + flagged(" attends", m.attends) + flagged(" over", m.over))
+	if len(m.there) > 0 {
+		fmt.Fprintf(&s, " %q", m.there)
+	}
 	for _, p := range m.parts {
-		outcome := Outcome{}
-		if p.outcome != nil {
-			outcome = *p.outcome
-		}
-		fmt.Fprintf(&s, " [%s %v gone=%v look=%v %v %q vote=%v asked=%v told=%v pledge=%v %v presides=%v alone=%d beaten=%v %v finish=%v done=%v clear=%v]",
-			p.name(), p.task, p.gone, p.look, p.ballot, p.data, p.vote, p.asked, p.told, p.pledge, p.chair, p.presides, p.alone, p.beaten, outcome, p.finish, p.done, p.clear)
+		s.WriteString(" [" + p.describe(m.site) + "]")
 	}
 	return s.String() + ")"
+}
+
+func (p part) describe(site string) string {
+	s := p.id
+	if p.rec != nil {
+		s += "/" + p.rec.GUID + " " + p.ballot.name(site) + p.chair.describe(p.rec)
+	}
+	if p.outcome != nil {
+		s += " " + p.outcome.String()
+	}
+	return s + flagged(" "+p.task.String(), p.task != idle) + flagged(" gone", p.gone) + flagged(" look", p.look) +
+		flagged(" vote"+p.data, p.vote) + flagged(" pledge", p.pledge) + flagged(" asked", p.asked) + flagged(" told", p.told) +
+		flagged(" patrols", p.patrols) + flagged(" alone "+strconv.Itoa(p.alone), p.alone > 0) + flagged(" presides", p.presides) + flagged(" beaten", p.beaten) +
+		flagged(" finish", p.finish) + flagged(" done", p.done) + flagged(" clear", p.clear)
 }
 
 // Ended implements [actors.Machine].
@@ -558,10 +572,13 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 	b := parse(in.names)
 	ours, there := b.of[m.site]
 	p.look = false
-	p.alone = min(p.alone+1, enoughLooks)
-	if b.coordinators > 0 {
+	switch {
+	case b.coordinators > 0:
 		p.alone = 0
+	case p.patrols:
+		p.alone = min(p.alone+1, enoughLooks)
 	}
+	p.patrols = false
 	p.chair = p.chair.count(p.rec, b)
 	switch {
 	case !there:
@@ -645,7 +662,7 @@ func (m *siteTurn) passed(p *part, t timer) {
 		if p.done {
 			p.clear = true
 		} else if p.outcome == nil && !p.presides {
-			p.look = true
+			p.look, p.patrols = true, true
 		}
 		return
 	}
