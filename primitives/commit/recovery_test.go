@@ -1,10 +1,12 @@
 package commit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"sort"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -418,6 +420,131 @@ func TestBadInput(t *testing.T) {
 		}
 		if err := p.VoteWith(ctx, "t", commit.Yes, make([]byte, 2<<20)); !errors.Is(err, session.ErrTooLarge) {
 			t.Error(err)
+		}
+	})
+}
+
+// What Begin accepts can be decided, finished and kept: the payload may be as large as a request allows.
+func TestLargestPayload(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		names := named(2)
+		sites := []*site{join(t, s[1], names[0], always(commit.Yes)), join(t, s[2], names[1], always(commit.No))}
+		options := func(n int) *commit.Options {
+			return &commit.Options{Sites: names, Payload: bytes.Repeat([]byte("p"), n), Record: true}
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		most := sort.Search(2<<20, func(n int) bool {
+			_, err := commit.Begin(ended, s[0], parent+"/t", options(n))
+			if !errors.Is(err, session.ErrTooLarge) && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			return errors.Is(err, session.ErrTooLarge)
+		}) - 1
+		if most < 1<<20-2048 {
+			t.Errorf("at most %d bytes", most)
+		}
+		tx := begin(t, s[0], "t", *options(most))
+		defer tx.Close()
+		if outcome, err := tx.Wait(t.Context()); err != nil || outcome.Reason != commit.VotedNo {
+			t.Error(outcome, err)
+		}
+		pass(time.Minute)
+		nothingLeft(t, srv)
+		if kept, _, err := s[0].Children(t.Context(), parent+"/_records"); err != nil || len(kept) != 1 {
+			t.Errorf("%q, %v", kept, err)
+		}
+		for _, a := range sites {
+			a.close(t)
+		}
+	})
+}
+
+// Nodes that are not transactions disturb nobody.
+func TestForeignNodes(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		if err := s[0].EnsurePath(ctx, parent+"/_sites"); err != nil {
+			t.Fatal(err)
+		}
+		for path, data := range map[string]string{
+			"/_sites/stranger": "x", "/_other": "", "/config": "yes", "/empty": "", "/json": "{}", "/z": `{"guid":"g","sites":[]}`,
+		} {
+			if _, err := s[0].Create(ctx, parent+path, []byte(data), session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		votes := make(chan commit.Vote)
+		a := join(t, s[1], "a", func(string) commit.Vote { return <-votes })
+		if _, err := commit.Begin(ctx, s[0], parent+"/json", &commit.Options{Sites: []string{"a"}}); !errors.Is(err, commit.ErrExists) ||
+			!strings.HasPrefix(err.Error(), "commit: begin "+parent+"/json: the transaction exists: the node is not a transaction's") {
+			t.Error(err)
+		}
+		pass(time.Second)
+		for _, tx := range []string{"json", "config", "_other"} {
+			if err := a.p.Vote(ctx, tx, commit.Yes); !errors.Is(err, commit.ErrNoTransaction) {
+				t.Errorf("%s: %v", tx, err)
+			}
+		}
+		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}, TakeoverAfter: time.Hour, Deadline: time.Hour})
+		tx.Close()
+		votes <- commit.Yes
+		if all, err := commit.List(ctx, s[0], parent); err != nil || len(all) != 1 || all[0].ID != "t" {
+			t.Errorf("%v, %v", all, err)
+		}
+		resumed, err := commit.Resume(ctx, s[0], parent)
+		if err != nil || len(resumed) != 1 {
+			t.Fatal(resumed, err)
+		}
+		if outcome, err := resumed[0].Wait(ctx); err != nil || !outcome.Committed {
+			t.Error(outcome, err)
+		}
+		<-resumed[0].Done()
+		resumed[0].Close()
+		pass(time.Second)
+		if all := left(srv); len(all) != 4 {
+			t.Errorf("left are %q", all)
+		}
+		a.close(t)
+		if got := strings.Join(a.got["t"], "; "); got != "prepare ; committed" || len(a.got) != 1 {
+			t.Errorf("%q", a.got)
+		}
+	})
+}
+
+// Resume and List refuse bad arguments before any request, and name operation and path.
+func TestBadSurveys(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, all ...*session.Session) {
+		s := all[0]
+		synctest.Wait()
+		srv.ResetRequests()
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for name, survey := range map[string]func(context.Context, *session.Session, string) error{
+			"resume": func(ctx context.Context, s *session.Session, parent string) error {
+				_, err := commit.Resume(ctx, s, parent)
+				return err
+			},
+			"list": func(ctx context.Context, s *session.Session, parent string) error {
+				_, err := commit.List(ctx, s, parent)
+				return err
+			},
+		} {
+			if err := survey(t.Context(), s, "no/path"); !errors.Is(err, session.ErrInvalidPath) || !strings.HasPrefix(err.Error(), "commit: parent: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := survey(t.Context(), nil, parent); !errors.Is(err, session.ErrInvalidArgument) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := survey(ended, s, parent); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "commit: "+name+" "+parent+": ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := srv.Requests().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		if none, err := commit.Resume(t.Context(), s, "/nowhere"); err != nil || len(none) != 0 {
+			t.Errorf("%v, %v", none, err)
 		}
 	})
 }
