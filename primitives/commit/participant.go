@@ -232,6 +232,8 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		p.owned.Keep(siteBallotsKey(e), a.Follow(p.place(e.name).dir(), session.AspectChildren, false, func(r session.Reading, err error) {
 			answer(err, siteCounted{e.name, r.Names, err})
 		}))
+	case unwatch:
+		p.owned.Cancel(siteBallotsKey(e))
 	case watchSites:
 		p.owned.Keep(sitesKey{}, a.Follow(session.Join(p.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, siteAttended{r.Names, err})

@@ -76,49 +76,21 @@ func TestLostInTurn(t *testing.T) {
 	}
 }
 
-// In Coordinated mode a transaction costs at most 8 requests for each site, those of the
-// coordinator included, and 6 of the site itself; with fewer than five sites the five
-// requests of the transaction itself come on top.
+// What a transaction of n sites costs, when they vote one after the other. In Coordinated mode exactly 7n+5
+// requests: 6 of each site (the parent and the record, twice each; the vote; to finish), one list of the
+// coordinator for each vote, and 5 for all: to begin, the first list, the outcome, the
+// coordinator's ballot, and the removal. So a site makes 6 requests however many sites there are, and 7 if
+// it removes the transaction. In Peer mode every site lists the ballots after each vote, and after each ballot
+// that is deleted before it knows the outcome; it may try to record that itself.
 func TestRequests(t *testing.T) {
-	for _, n := range []int{1, 5, 10, 20} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				const transactions = 5
-				names := named(n)
-				var sites []*site
-				for i, name := range names {
-					sites = append(sites, join(t, s[i+1], name, always(commit.Yes)))
-				}
-				warm := begin(t, s[0], "warm", commit.Options{Sites: names})
-				<-warm.Done()
-				warm.Close()
-				synctest.Wait()
-				srv.ResetRequests()
-				for i := range transactions {
-					tx := begin(t, s[0], fmt.Sprint("t", i), commit.Options{Sites: names})
-					if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
-						t.Fatal(outcome, err)
-					}
-					<-tx.Done()
-					synctest.Wait()
-					tx.Close()
-				}
-				total := srv.Requests().Total() - srv.Requests()[zktest.OpCheck] - srv.Requests()[zktest.OpSync]
-				t.Logf("%d sites: %.2f requests for each site and transaction", n, float64(total)/float64(n*transactions))
-				if limit := transactions * max(8*n, 7*n+5); total > limit {
-					t.Errorf("%d requests, want at most %d: %v", total, limit, srv.Requests())
-				}
-				for i := range sites {
-					if own := srv.RequestsOf(s[i+1].ID()).Total(); own > (6+1)*transactions {
-						t.Errorf("%d requests of %s: %v", own, names[i], srv.RequestsOf(s[i+1].ID()))
-					}
-				}
-				for _, a := range sites {
-					a.close(t)
-				}
-				nothingLeft(t, srv)
+	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+		for _, n := range []int{2, 5, 20} {
+			t.Run(fmt.Sprint(mode, " ", n), func(t *testing.T) {
+				bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					requests(t, srv, s, mode, n)
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -568,4 +540,50 @@ func TestBeginGivenUp(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// requests counts those of transactions in which the sites vote one after the other, as the costliest
+// order is.
+func requests(t *testing.T, srv *zktest.Server, s []*session.Session, mode commit.Mode, n int) {
+	t.Helper()
+	names := named(n)
+	votes := make([]chan commit.Vote, n)
+	var sites []*site
+	for i, name := range names {
+		votes[i] = make(chan commit.Vote)
+		sites = append(sites, join(t, s[i+1], name, func(string) commit.Vote { return <-votes[i] }))
+	}
+	transact := func(id string) {
+		tx := begin(t, s[0], id, commit.Options{Sites: names, Mode: mode})
+		defer tx.Close()
+		synctest.Wait()
+		for i := range votes {
+			votes[i] <- commit.Yes
+			synctest.Wait()
+		}
+		if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
+			t.Error(outcome, err)
+		}
+		<-tx.Done()
+		synctest.Wait()
+	}
+	transact("warm")
+	synctest.Wait()
+	srv.ResetRequests()
+	transact("t")
+	total, of, own := srv.Requests().Total(), srv.RequestsOf(s[0].ID()), 0
+	for i := range sites {
+		own = max(own, srv.RequestsOf(s[i+1].ID()).Total())
+	}
+	t.Logf("%d requests, at most %d of a site; of the coordinator %v", total, own, of)
+	switch {
+	case mode == commit.Coordinated && (total != 7*n+5 || own > 7):
+		t.Errorf("want %d and 7: %v", 7*n+5, srv.Requests())
+	case mode == commit.Peer && own > 2*n+9:
+		t.Errorf("want at most %d of a site: %v", 2*n+9, srv.Requests())
+	}
+	for _, a := range sites {
+		a.close(t)
+	}
+	nothingLeft(t, srv)
 }

@@ -136,6 +136,7 @@ type (
 	followRecord struct{ id string }
 	check        struct{ name } // list the ballots, once
 	watchBallots struct{ name } // and after each change
+	unwatch      struct{ name } // the ballots
 	watchSites   struct{}       // their presence
 	await        struct {
 		name
@@ -163,6 +164,7 @@ func (followParent) siteEffect() {}
 func (followRecord) siteEffect() {}
 func (check) siteEffect()        {}
 func (watchBallots) siteEffect() {}
+func (unwatch) siteEffect()      {}
 func (watchSites) siteEffect()   {}
 func (await) siteEffect()        {}
 func (forget) siteEffect()       {}
@@ -468,7 +470,9 @@ func (m *siteTurn) tell(p *part) {
 		m.respond(p.voter, ErrDecided)
 	}
 	if !p.told {
-		p.told = true
+		if p.told = true; p.presides {
+			m.do(unwatch{p.name()})
+		}
 		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	}
 	if p.finish {

@@ -106,7 +106,7 @@ func tellEffect(e any) string {
 		what = fmt.Sprintf("{%s %v}", e.site, e.vote)
 	case await:
 		what = fmt.Sprintf("{%s %v}", [...]string{"deadline", "patrol"}[e.timer], e.after)
-	case check, watchBallots, forget:
+	case check, watchBallots, unwatch, forget:
 		what = "{}"
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", e), "commit.") + what
