@@ -172,7 +172,7 @@ func resumption() []effect { return []effect{followBallots{}, followSites{}, awa
 func (m machine) String() string {
 	s := fmt.Sprintf("%v(epoch %d/%d%v", m.phase, m.epoch, m.stood, m.chair.describe(m.rec))
 	for i, site := range m.rec.Sites {
-		s += flagged(" reading "+site, m.reading[i])
+		s += flagged(" reading:"+site, m.reading[i])
 	}
 	s += flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" gave", m.gave)
 	s += flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled)

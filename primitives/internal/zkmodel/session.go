@@ -414,6 +414,7 @@ func (s *Session) connected() session.Connected {
 
 func (s *Session) connect() {
 	s.w.ids++
+	s.w.owners = append(s.w.owners, s.n)
 	s.count++
 	s.epoch, s.id, s.state, s.killed = s.count, s.w.ids, up, false
 	s.out, s.held = append(s.out, s.held...), nil

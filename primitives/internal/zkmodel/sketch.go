@@ -6,70 +6,110 @@ import (
 	"strconv"
 )
 
-// Sketch appends a text of the world that is equal for worlds that differ in nothing but zxids and the
+// A View is how a world is shown by [World.Sketch]. Worlds that are equal but for the names of what is
+// alike in them have the same sketch in views that name it alike.
+type View struct {
+	Name    func(string) string           // of a node, or a path
+	Session func(session int) string      // the name of a session
+	Actor   func(actor int) string        // the name of an actor; -1 is a session's
+	Show    func(nodeOrEffect any) string // the data of a node, or an effect that waits for a timer
+}
+
+// Sketch returns lines, in order, that are equal for worlds that differ in nothing but zxids and the
 // clock. It tells worlds apart whose machines and performers look at neither, and for which
 // an effect and the request that is under way for it say what its answer leads to. The
-// machines themselves are not in it. The data of nodes, and effects that wait for timers, are shown as
-// show says.
-func (w *World) Sketch(to []byte, show func(nodeOrEffect any) string) []byte {
-	nodes := func(t tree) {
-		for _, n := range t {
-			to = append(append(append(to, n.Path...), '='), show(n)...)
-			to = append(strconv.AppendInt(append(to, '@'), int64(n.Version), 10), ' ')
-			to = append(strconv.AppendInt(to, n.Owner, 10), '\n')
-		}
-	}
-	nodes(w.tree)
-	to = fmt.Appendf(to, "%v\n", w.Left)
+// machines themselves are not in it.
+func (w *World) Sketch(v View) (lines []string) {
+	add := func(line []byte) { lines = append(lines, string(line)) }
+	w.nodes(v, w.tree, "node ", add)
 	for _, s := range w.Sessions {
-		if s.crashed {
-			continue
-		}
-		to = fmt.Appendf(to, "%d:%d %d %d %t %t\n", s.n, s.state, s.epoch, s.id, s.killed, s.lagging)
-		for _, list := range [][]*request{s.out, s.lost, s.held} {
-			to = append(to, '|')
-			for _, r := range list {
-				to = r.sketch(to)
-			}
-		}
-		for _, e := range s.entries {
-			to = fmt.Appendf(to, "\n~%v %t %t %t %q ", e.key, e.armed, e.absent, e.origin != nil, e.reading.Names)
-			if e.reading.Stat != nil {
-				to = append(strconv.AppendInt(to, int64(e.reading.Stat.Version), 10), e.reading.Data...)
-			}
-			for _, sub := range e.subs {
-				to = fmt.Appendf(to, ",%d %t %t", sub.act.actor, sub.told, sub.lasting)
-			}
-		}
-		if s.lagging {
-			nodes(s.stale)
-			for _, t := range s.missed {
-				nodes(t.tree)
-			}
+		if !s.crashed {
+			s.sketch(v, add)
 		}
 	}
 	for _, d := range w.dying {
-		to = fmt.Appendf(to, "\ndying %d", d.id)
+		line := append([]byte("dying "), w.owner(v, d.id)...)
 		for _, r := range d.out {
-			to = r.sketch(to)
+			line = r.sketch(v, line)
 		}
+		add(line)
 	}
 	for _, l := range w.lates {
-		to = l.request.sketch(fmt.Appendf(to, "\nlate %d %t", l.id, l.overtaken))
+		add(l.request.sketch(v, fmt.Appendf(nil, "late %s %t", w.owner(v, l.id), l.overtaken)))
 	}
-	timers := make([]string, len(w.timers))
-	for i, t := range w.timers {
-		timers[i] = fmt.Sprintf("%d %s", t.act.actor, show(t.act.of))
+	for _, t := range w.timers {
+		add(fmt.Appendf(nil, "timer %s %s", v.Actor(t.act.actor), v.Show(t.act.of)))
 	}
-	slices.Sort(timers)
-	return fmt.Appendf(to, "\n%v", timers)
+	slices.Sort(lines)
+	return append(lines, fmt.Sprint(w.Left))
 }
 
-func (r *request) sketch(to []byte) []byte {
-	to = append(append(strconv.AppendInt(append(to, ' '), int64(r.act.actor), 10), ':'), byte('0'+r.kind))
-	to = append(append(to, r.path...), r.prefix...)
+// owner returns the name of the session that has had the id.
+func (w *World) owner(v View, id int64) string {
+	if id == 0 {
+		return ""
+	}
+	n := w.owners[id-1]
+	if w.Sessions[n].id == id {
+		return v.Session(n)
+	}
+	return v.Session(n) + " before"
+}
+
+func (w *World) nodes(v View, t tree, kind string, add func([]byte)) {
+	for _, n := range t {
+		line := append(append(append([]byte(kind), v.Name(n.Path)...), '='), v.Show(n)...)
+		line = strconv.AppendInt(append(line, '@'), int64(n.Version), 10)
+		add(append(append(line, ' '), w.owner(v, n.Owner)...))
+	}
+}
+
+func (s *Session) sketch(v View, add func([]byte)) {
+	name := "session " + v.Session(s.n)
+	line := fmt.Appendf(nil, "%s %d %d %t %t", name, s.state, s.epoch, s.killed, s.lagging)
+	for _, list := range [][]*request{s.out, s.lost, s.held} {
+		line = append(line, '|')
+		for _, r := range list {
+			line = r.sketch(v, line)
+		}
+	}
+	add(line)
+	for _, e := range s.entries {
+		line := fmt.Appendf(nil, "%s watches %s %d %t %t %t", name, v.Name(e.key.path), e.key.aspect, e.armed, e.absent, e.origin != nil)
+		if e.reading.Stat != nil {
+			line = append(strconv.AppendInt(append(line, ' '), int64(e.reading.Stat.Version), 10), e.reading.Data...)
+		}
+		names := make([]string, len(e.reading.Names))
+		for i, n := range e.reading.Names {
+			names[i] = v.Name(n)
+		}
+		slices.Sort(names)
+		for _, n := range names {
+			line = append(append(line, ' '), n...)
+		}
+		for _, sub := range e.subs {
+			line = fmt.Appendf(line, ",%s %t %t", v.Actor(sub.act.actor), sub.told, sub.lasting)
+		}
+		add(line)
+	}
+	if s.lagging {
+		s.w.nodes(v, s.stale, name+" sees ", add)
+		for i, t := range s.missed {
+			s.w.nodes(v, t.tree, name+" missed "+strconv.Itoa(i)+" ", add)
+		}
+	}
+}
+
+func (r *request) sketch(v View, to []byte) []byte {
+	to = append(append(append(append(to, ' '), v.Actor(r.act.actor)...), ':'), byte('0'+r.kind))
+	if r.path != "" {
+		to = append(append(to, v.Name(r.path)...), r.prefix...)
+	}
+	if r.entry != nil {
+		to = append(to, '!')
+	}
 	for _, o := range r.ops {
-		to = append(append(append(strconv.AppendInt(append(to, ','), o.kind, 10), o.path...), '='), o.data...)
+		to = append(append(append(strconv.AppendInt(append(to, ','), o.kind, 10), v.Name(o.path)...), '='), v.Name(o.data)...)
 		to = strconv.AppendInt(append(to, '@'), int64(o.version), 10)
 	}
 	return to

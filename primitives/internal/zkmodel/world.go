@@ -56,7 +56,7 @@ type Actor interface {
 	Ended() bool
 	String() string
 
-	session() *Session
+	Session() *Session
 	crash()
 }
 
@@ -76,6 +76,7 @@ type World struct {
 	tree   tree
 	zxid   int64
 	ids    int64
+	owners []int // the session that has, or has had, the id n+1
 	clock  time.Duration
 	dying  []dying
 	lates  []late
@@ -173,6 +174,9 @@ func (w *World) Nodes() []Node { return w.tree }
 func Violate(format string, args ...any) {
 	panic(exploration.ViolationError(fmt.Sprintf(format, args...)))
 }
+
+// Timer returns the effect that waits for a timer.
+func (w *World) Timer(i int) (effect any) { return w.timers[i].act.of }
 
 // Quiet reports whether nothing will happen unless somebody makes it.
 func (w *World) Quiet() bool {
@@ -384,7 +388,7 @@ func (w *World) crash(s *Session) {
 	s.out, s.lost, s.held, s.entries, s.tells, s.missed = nil, nil, nil, nil, nil, nil
 	w.timers = slices.DeleteFunc(w.timers, func(t *timer) bool { return t.s == s })
 	for _, a := range w.Actors {
-		if a.session() == s {
+		if a.Session() == s {
 			a.crash()
 		}
 	}
