@@ -163,7 +163,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // A coordinator that is frozen past its takeover reads the outcome that others recorded, or learns
-// that it is gone. It does not decide otherwise.
+// that it is gone. It does not decide otherwise, nor does it decide a later transaction with the same id.
 func TestFrozenCoordinator(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		names := named(2)
@@ -195,14 +195,25 @@ func TestFrozenCoordinator(t *testing.T) {
 		}
 		pass(time.Minute)
 		nothingLeft(t, srv)
+		later := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour, Deadline: time.Hour})
+		defer later.Close()
 		away.Store(false)
 		pass(5 * time.Minute)
 		if outcome, err := tx.Wait(ctx); !errors.Is(err, commit.ErrForgotten) {
 			t.Errorf("%v, %v", outcome, err)
 		}
+		if all, err := commit.List(ctx, s[0], parent); err != nil || len(all) != 1 || all[0].Outcome != nil {
+			t.Errorf("%v, %v", all, err)
+		}
+		if err := second.p.Vote(ctx, "a", commit.Yes); err != nil {
+			t.Error(err)
+		}
+		if outcome, err := later.Wait(ctx); err != nil || !outcome.Committed {
+			t.Error(outcome, err)
+		}
 		for _, a := range []*site{first, second} {
 			a.close(t)
-			if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed" {
+			if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed; prepare ; committed" {
 				t.Error(got)
 			}
 		}
