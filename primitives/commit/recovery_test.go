@@ -211,6 +211,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		if outcome, err := later.Wait(ctx); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
+		pass(time.Second)
 		for _, a := range []*site{first, second} {
 			a.close(t)
 			if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed; prepare ; committed" {
