@@ -93,9 +93,10 @@ func (p *Participant) Events() <-chan Event { return p.actor.Events() }
 // Vote votes in the transaction with the id tx, and returns nil when the vote is recorded. A vote is
 // given once, and not changed.
 //
-// If ctx ends first, the error is the cause and wraps [session.ErrUnknownOutcome]; the vote is
-// recorded all the same, when that is possible. Other errors mean that nothing was
-// recorded: [ErrVoted], [ErrDecided], [ErrNotNamed], [ErrNoTransaction].
+// If ctx or the handle ends first, the error wraps [session.ErrUnknownOutcome] and the cause, or
+// [ErrClosed]. After the end of ctx the vote is recorded all the same, when that is possible.
+// Other errors mean that this vote was not recorded: [ErrVoted], [ErrDecided], [ErrNotNamed],
+// [ErrNoTransaction].
 func (p *Participant) Vote(ctx context.Context, tx string, vote Vote) error {
 	return p.VoteWith(ctx, tx, vote, nil)
 }
@@ -118,8 +119,9 @@ func (p *Participant) VoteWith(ctx context.Context, tx string, vote Vote, data [
 // the site does not receive the outcome again. When all sites have finished, the transaction is
 // removed.
 //
-// If ctx ends first, the error is the cause and wraps [session.ErrUnknownOutcome]; finishing goes
-// on. Before the outcome the error is [ErrUndecided].
+// If ctx or the handle ends first, the error wraps [session.ErrUnknownOutcome] and the cause, or
+// [ErrClosed]. After the end of ctx finishing goes on. Before the outcome the error is [ErrUndecided].
+// To finish again does no harm.
 func (p *Participant) Finish(ctx context.Context, tx string) error {
 	return p.ask(ctx, "finish", tx, func(reply actors.Reply[error]) siteInput { return finish{tx, reply} })
 }

@@ -326,6 +326,8 @@ func TestGuards(t *testing.T) {
 		nothingLeft(t, srv)
 		if kept, _, err := s[0].Children(ctx, parent+"/_records"); err != nil || len(kept) != 1 || !strings.HasPrefix(kept[0], "t-") {
 			t.Errorf("%q, %v", kept, err)
+		} else if data, _, err := s[0].Get(ctx, parent+"/_records/"+kept[0]); err != nil || !strings.Contains(string(data), `"outcome":{"committed":true,"by":"coordinator"}`) {
+			t.Errorf("%s, %v", data, err)
 		}
 	})
 }
@@ -390,12 +392,12 @@ func TestBadInput(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, err := range []error{p.Vote(ctx, "t", commit.Yes), p.Finish(ctx, "t")} {
-			if !errors.Is(err, commit.ErrNotNamed) {
+			if !errors.Is(err, commit.ErrNotNamed) || !strings.Contains(err.Error(), " "+parent+"/t as b: ") {
 				t.Error(err)
 			}
 		}
 		for _, err := range []error{p.Vote(ctx, "u", commit.Yes), p.Finish(ctx, "u")} {
-			if !errors.Is(err, commit.ErrNoTransaction) {
+			if !errors.Is(err, commit.ErrNoTransaction) || !strings.Contains(err.Error(), " "+parent+"/u as b: ") {
 				t.Error(err)
 			}
 		}

@@ -725,12 +725,12 @@ func (m *siteTurn) end(why error) {
 		if p.vote {
 			err := refusal(why)
 			if p.task == voting || p.look {
-				err = errors.Join(session.ErrUnknownOutcome, err)
+				err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 			}
 			m.respond(p.voter, err)
 		}
 		if p.finish {
-			m.respond(p.finisher, errors.Join(session.ErrUnknownOutcome, refusal(why)))
+			m.respond(p.finisher, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, refusal(why)))
 		}
 	}
 	m.over = true
