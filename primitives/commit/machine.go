@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
@@ -170,16 +171,17 @@ func resumption() []effect { return []effect{followBallots{}, followSites{}, awa
 
 // String is canonical: machines with equal strings do the same.
 func (m machine) String() string {
-	s := fmt.Sprintf("%v(epoch %d/%d%v", m.phase, m.epoch, m.stood, m.chair.describe(m.rec))
+	var s strings.Builder
+	fmt.Fprintf(&s, "%v(epoch %d/%d%v", m.phase, m.epoch, m.stood, m.chair.describe(m.rec))
 	for i, site := range m.rec.Sites {
-		s += flagged(" reading:"+site, m.reading[i])
+		s.WriteString(flagged(" reading:"+site, m.reading[i]))
 	}
-	s += flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" gave", m.gave)
-	s += flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled)
+	s.WriteString(flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" gave", m.gave) +
+		flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled))
 	if m.err != nil {
-		s += ": " + m.err.Error()
+		s.WriteString(": " + m.err.Error())
 	}
-	return s + ")"
+	return s.String() + ")"
 }
 
 // flagged returns what is said of a flag that is set.

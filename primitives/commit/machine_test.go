@@ -26,11 +26,10 @@ func coordinate(inputs ...input) string {
 		var step []string
 		for _, e := range did.Do {
 			text := fmt.Sprint(e)
-			switch e := e.(type) {
-			case fmt.Stringer:
+			if r, ok := e.(respond); ok {
+				text = fmt.Sprintf("{%v}", r.err)
+			} else if _, ok := e.(fmt.Stringer); ok {
 				text = "{" + text + "}"
-			case respond:
-				text = fmt.Sprintf("{%v}", e.err)
 			}
 			step = append(step, strings.TrimPrefix(fmt.Sprintf("%T%s", e, text), "commit."))
 		}

@@ -60,8 +60,15 @@ func (s scene) String() string {
 		n    int
 		name string
 	}{
-		{int(s.faults.Cuts), "cuts"}, {int(s.faults.Lates), "lates"}, {int(s.faults.Expires), "expires"}, {int(s.faults.Kills), "kills"},
-		{int(s.faults.Crashes), "crashes"}, {int(s.faults.Busy), "busy"}, {int(s.faults.Lags), "lags"}, {s.ticks, "ticks"}, {s.budget, "at most"},
+		{int(s.faults.Cuts), "cuts"},
+		{int(s.faults.Lates), "lates"},
+		{int(s.faults.Expires), "expires"},
+		{int(s.faults.Kills), "kills"},
+		{int(s.faults.Crashes), "crashes"},
+		{int(s.faults.Busy), "busy"},
+		{int(s.faults.Lags), "lags"},
+		{s.ticks, "ticks"},
+		{s.budget, "at most"},
 	} {
 		if f.n > 0 {
 			text += fmt.Sprintf(" %s=%d", f.name, f.n)
@@ -578,7 +585,7 @@ func show(v any) string {
 		}
 		return fmt.Sprint(v.found.Outcome, v.err)
 	case propose:
-		return "propose " + v.Outcome.String()
+		return "propose " + v.String()
 	case clearUp:
 		return "clearUp"
 	case castVote:

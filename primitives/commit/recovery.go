@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
@@ -71,13 +70,6 @@ func (s Status) String() string {
 		fmt.Fprintf(&sites, " %s=%s", site.Site, state)
 	}
 	return fmt.Sprintf("%s %v %s:%s", s.ID, s.Mode, outcome, sites.String())
-}
-
-// attend notes which sites are there.
-func (s *Status) attend(present []string) {
-	for i := range s.Sites {
-		s.Sites[i].Present = slices.Contains(present, s.Sites[i].Site)
-	}
 }
 
 // List shows the transactions in progress below parent, for operators, in the order of their ids. A

@@ -45,7 +45,7 @@ type (
 		err   error
 	}
 	surveyVoteRead struct { // answers surveyVote
-		surveyVote
+		of   surveyVote
 		data []byte
 		err  error
 	}
@@ -126,7 +126,7 @@ func (m survey) Step(in surveyInput) (survey, surveyEffects) {
 	case surveyBegin:
 		t.reply = in.reply
 		t.ask(surveySync{})
-	default:
+	case surveySynced, surveyListed, surveyAttended, surveyRead, surveyCounted, surveyVoteRead:
 		t.open--
 		t.answered(in)
 	}
@@ -213,14 +213,14 @@ func (t *surveyTurn) show(in surveyCounted) {
 }
 
 func (t *surveyTurn) voteRead(in surveyVoteRead) {
-	if !errors.Is(in.err, session.ErrNoNode) && t.failed(in.err, in.surveyVote) {
+	if !errors.Is(in.err, session.ErrNoNode) && t.failed(in.err, in.of) {
 		return
 	}
 	t.shown = slices.Clone(t.shown)
 	for i := range t.shown {
-		if s := &t.shown[i]; s.ID == in.rec.id {
+		if s := &t.shown[i]; s.ID == in.of.rec.id {
 			s.Sites = slices.Clone(s.Sites)
-			s.Sites[in.site].Data, s.Sites[in.site].Finished = in.data, in.err != nil
+			s.Sites[in.of.site].Data, s.Sites[in.of.site].Finished = in.data, in.err != nil
 		}
 	}
 }
@@ -231,7 +231,10 @@ func (t *surveyTurn) end(err error) {
 	slices.SortFunc(found.records, func(a, b *record) int { return cmp.Compare(a.id, b.id) })
 	slices.SortFunc(found.shown, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range found.shown {
-		found.shown[i].attend(t.present)
+		for j := range found.shown[i].Sites {
+			at := &found.shown[i].Sites[j]
+			at.Present = slices.Contains(t.present, at.Site)
+		}
 	}
 	t.over = true
 	t.out.Do = append(t.out.Do, surveyRespond{t.reply, found})

@@ -72,7 +72,8 @@ func newSiteStory(d *datadriven.TestData) (string, func(*datadriven.TestData) (s
 func tellStep[M fmt.Stringer, Do any](m M, did struct {
 	Do   []Do
 	Emit []Event
-}) string {
+},
+) string {
 	var s strings.Builder
 	s.WriteString(m.String() + "\n")
 	for _, e := range did.Do {
@@ -91,11 +92,11 @@ func tellEffect(e any) string {
 	case respond:
 		what = fmt.Sprintf("{%v}", e.err)
 	case decide:
-		what = "{" + e.Outcome.String() + "}"
+		what = "{" + e.String() + "}"
 	case remove:
-		what = "{" + e.Outcome.String() + "}"
+		what = "{" + e.String() + "}"
 	case propose:
-		what = "{" + e.Outcome.String() + "}"
+		what = "{" + e.String() + "}"
 	case clearUp:
 		what = "{" + e.rec.Outcome.String() + "}"
 	case cast:

@@ -327,7 +327,7 @@ func (w *scenario) befall(run func(context.Context, *scenario) error, tr trouble
 		w.t.Errorf("request %d: it does not return", skip)
 		cancel()
 		w.victim.Close()
-		<-returned
+		w.t.Error(<-returned)
 	}
 	return hit
 }

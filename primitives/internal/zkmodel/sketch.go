@@ -35,7 +35,7 @@ func (w *World) Sketch(v View) (lines []string) {
 		add(line)
 	}
 	for _, l := range w.lates {
-		add(l.request.sketch(v, fmt.Appendf(nil, "late %s %t", w.owner(v, l.id), l.overtaken)))
+		add(l.sketch(v, fmt.Appendf(nil, "late %s %t", w.owner(v, l.id), l.overtaken)))
 	}
 	for _, t := range w.timers {
 		add(fmt.Appendf(nil, "timer %s %s", v.Actor(t.act.actor), v.Show(t.act.of)))
