@@ -18,11 +18,11 @@ var errLost = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconn
 // coordinate has a coordinator of sites a and b take inputs, and returns what it asked for and
 // emitted, step by step.
 func coordinate(inputs ...input) string {
-	m, _ := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}}).Step(start{})
+	m, _ := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}}).after(start{})
 	var all []string
 	for _, in := range inputs {
 		var did effects
-		m, did = m.Step(in)
+		m, did = m.after(in)
 		var step []string
 		for _, e := range did.Do {
 			text := fmt.Sprint(e)
@@ -150,7 +150,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 				in = heard{session.Connected{Epoch: epoch}}
 			}
 			var did effects
-			m, did = m.Step(in)
+			m, did = m.after(in)
 			for _, ev := range did.Emit {
 				switch ev := ev.(type) {
 				case Voted:
@@ -164,7 +164,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 				}
 			}
 		}
-		_, did := m.Step(heard{session.Closed{}})
+		_, did := m.after(heard{session.Closed{}})
 		for range did.Emit {
 			events += "left;"
 		}
@@ -184,7 +184,7 @@ func TestSiteGrammar(t *testing.T) {
 		n := name{"t", "g"}
 		r.Mode = Mode(random.IntN(2))
 		m := sitemachine{site: "a"}
-		m, _ = m.Step(siteListed{names: []string{"t", "_sites"}})
+		m, _ = m.after(siteListed{names: []string{"t", "_sites"}})
 		decided := *r
 		decided.Outcome = &Outcome{Committed: random.IntN(2) == 0, By: "b"}
 		events, vanished := "", false
@@ -217,10 +217,10 @@ func TestSiteGrammar(t *testing.T) {
 				vanished = true
 			}
 			var did siteEffects
-			m, did = m.Step(in)
+			m, did = m.after(in)
 			events += namesOf(did.Emit)
 		}
-		_, did := m.Step(siteLeave{})
+		_, did := m.after(siteLeave{})
 		events += namesOf(did.Emit)
 		if !grammar.MatchString(events) {
 			t.Fatalf("seed %d: %s", seed, events)
@@ -242,4 +242,18 @@ func namesOf(events []Event) string {
 		s.WriteString(strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T;", ev), "commit.")))
 	}
 	return s.String()
+}
+
+// after is Step with effects of its own.
+func (m machine) after(in input) (machine, effects) {
+	var out effects
+	m = m.Step(in, &out)
+	return m, out
+}
+
+// after is Step with effects of its own.
+func (m sitemachine) after(in siteInput) (sitemachine, siteEffects) {
+	var out siteEffects
+	m = m.Step(in, &out)
+	return m, out
 }

@@ -3,7 +3,6 @@ package commit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -81,7 +80,10 @@ func List(ctx context.Context, s *session.Session, parent string) ([]Status, err
 
 // run runs the survey.
 func (m survey) run(ctx context.Context, s *session.Session, op, parent string) (surveyed, error) {
-	if err := errors.Join(validateSession(s), validateParent(parent)); err != nil {
+	if err := validateSession(s); err != nil {
+		return surveyed{}, err
+	}
+	if err := validateParent(s, parent); err != nil {
 		return surveyed{}, err
 	}
 	if ctx.Err() != nil {

@@ -114,12 +114,11 @@ type surveyEffects = actors.Effects[surveyEffect, struct{}]
 func (m survey) Ended() bool { return m.over }
 
 // Step implements [actors.Machine].
-func (m survey) Step(in surveyInput) (survey, surveyEffects) {
-	var out surveyEffects
+func (m survey) Step(in surveyInput, out *surveyEffects) survey {
 	if m.over {
-		return m, out
+		return m
 	}
-	t := surveyTurn{m, &out}
+	t := surveyTurn{m, out}
 	switch in := in.(type) {
 	case surveyLeave:
 		t.over = true
@@ -133,7 +132,7 @@ func (m survey) Step(in surveyInput) (survey, surveyEffects) {
 	if t.open == 0 && !t.over {
 		t.end(nil)
 	}
-	return t.survey, out
+	return t.survey
 }
 
 type surveyTurn struct {

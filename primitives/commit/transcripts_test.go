@@ -49,7 +49,7 @@ func newCoordinatorStory(d *datadriven.TestData) (string, func(*datadriven.TestD
 			return "", fmt.Errorf("unknown input %s", d.Cmd)
 		}
 		var did effects
-		m, did = m.Step(in)
+		m, did = m.after(in)
 		return tellStep(m, did), nil
 	}
 }
@@ -64,7 +64,7 @@ func newSiteStory(d *datadriven.TestData) (string, func(*datadriven.TestData) (s
 			return "", fmt.Errorf("unknown input %s", d.Cmd)
 		}
 		var did siteEffects
-		m, did = m.Step(in)
+		m, did = m.after(in)
 		return tellStep(m, did), nil
 	}
 }
