@@ -109,11 +109,19 @@ func TestCoordinatorRows(t *testing.T) {
 	}
 }
 
+// grammarSeeds returns how many random histories the grammars are held against.
+func grammarSeeds() uint64 {
+	if testing.Short() {
+		return 2_000
+	}
+	return 20_000
+}
+
 // Whatever happens, in whatever order, the events follow the grammar.
 func TestCoordinatorGrammar(t *testing.T) {
 	grammar := regexp.MustCompile(`^(voted a;)?(voted b;(voted a;)?)?(outcome;|left;)$`)
 	errs := []error{nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrNoAuth, session.ErrBusy}
-	for seed := range uint64(20_000) {
+	for seed := range grammarSeeds() {
 		random := rand.New(rand.NewPCG(seed, 2))
 		m := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}})
 		events, epoch := "", 0
@@ -179,7 +187,7 @@ func TestSiteGrammar(t *testing.T) {
 	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy}
 	r := &record{id: "t", GUID: "g", Sites: []string{"a", "b"}}
 	seen := map[string]bool{}
-	for seed := range uint64(20_000) {
+	for seed := range grammarSeeds() {
 		random := rand.New(rand.NewPCG(seed, 3))
 		n := name{"t", "g"}
 		r.Mode = Mode(random.IntN(2))
