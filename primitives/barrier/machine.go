@@ -311,7 +311,7 @@ type machine struct {
 // A turning is one step of a machine: what it becomes, and what it asks for.
 type turning struct {
 	machine
-	out effects
+	out *effects
 }
 
 func newMachine(id, label string, parties int) machine {
@@ -345,14 +345,14 @@ func (m machine) String() string {
 }
 
 // Step implements [actors.Machine].
-func (m machine) Step(in input) (machine, effects) {
+func (m machine) Step(in input, out *effects) machine {
 	if m.Ended() {
-		return m, effects{}
+		return m
 	}
-	t := turning{machine: m}
+	t := turning{machine: m, out: out}
 	t.take(in)
 	t.advance()
-	return t.machine, t.out
+	return t.machine
 }
 
 func (m *turning) do(e effect)         { m.out.Do = append(m.out.Do, e) }

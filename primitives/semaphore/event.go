@@ -16,7 +16,7 @@ var (
 
 	// ErrLimit means that there is no agreement about the limit: another is recorded, or
 	// what is recorded is none, or it is less than the weight that is asked for.
-	ErrLimit = line.ErrLimit
+	ErrLimit error = line.PlaceError("limit")
 
 	// ErrLayout means that others have leases of the semaphore, or contend at its path, in
 	// another layout. A lease of ours is refused when it comes, and while it waits. But others do not

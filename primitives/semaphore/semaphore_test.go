@@ -545,6 +545,9 @@ func TestWakeUps(t *testing.T) {
 			if n := woken(i); n > 2 {
 				t.Errorf("the release of %d wakes %d", i, n)
 			}
+			if requests := withoutSyncs(srv.Requests()); requests.Total() > 14 {
+				t.Errorf("the release of %d takes %v", i, requests)
+			}
 			if !held(leases[i+limit]) {
 				t.Errorf("it does not wake %d", i+limit)
 			}
@@ -624,6 +627,28 @@ func TestFrozenWaiter(t *testing.T) {
 		expect(t, waiters, 1, 2, 3)
 		srv.Thaw(all[1].ID())
 		expect(t, waiters, 0, 1, 2, 3)
+	})
+}
+
+// TestFrozenWaiterAndSmallReleases: two leases are released one after the other, and make room
+// for two. The first of them does not notice.
+func TestFrozenWaiterAndSmallReleases(t *testing.T) {
+	const limit = 3
+	inBubble(t, limit+4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for _, s := range all {
+			leases = append(leases, join(t, s, limit, nil))
+			synctest.Wait()
+		}
+		srv.Freeze(all[limit].ID(), zktest.Both)
+		release(t, leases[0])
+		expect(t, leases, 1, 2)
+		release(t, leases[2])
+		expect(t, leases, 1, 4)
+		release(t, leases[1])
+		expect(t, leases, 4, 5)
+		srv.Thaw(all[limit].ID())
+		expect(t, leases, 3, 4, 5)
 	})
 }
 
