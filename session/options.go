@@ -35,6 +35,10 @@ type Options struct {
 	// Auth is presented to the server on every connection.
 	Auth []Auth
 
+	// SASL authenticates every connection, before anything else is sent. [DigestMD5] makes one;
+	// Kerberos is for users to add. The default is none.
+	SASL SASL
+
 	// ACL is given to the nodes that the session creates. The default is
 	// [WorldAll].
 	ACL []ACL

@@ -676,6 +676,6 @@ func (s *Session) unsent(c *call, why error) {
 
 // refuseAuth is called when a server does not accept the credentials.
 func (s *Session) refuseAuth() {
-	s.opts.Logger.Error("the server refused the credentials in Options.Auth")
+	s.opts.Logger.Error("the server refused the credentials in Options.Auth or Options.SASL")
 	s.refuse.Do(func() { close(s.refused) })
 }
