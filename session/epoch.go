@@ -146,6 +146,8 @@ func (e *epoch) submit(c *call) error {
 		return ErrExpired
 	case e.refused != nil:
 		return e.refused
+	case c.fleeting && e.open == nil:
+		return ErrDisconnected
 	}
 	c.epoch.Store(e)
 	e.queue.push(c)
@@ -359,6 +361,13 @@ func (e *epoch) severed(l *connection) {
 	default:
 		refused = unsent
 	}
+	var dropped []*call
+	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
+		if c.fleeting {
+			dropped = append(dropped, c)
+		}
+		return c.fleeting
+	}))
 	e.mu.Unlock()
 	s.tell(severed{e.number, e.until()})
 	if !l.proven && !errors.Is(why, errLeaving) {
@@ -369,6 +378,10 @@ func (e *epoch) severed(l *connection) {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
 			c.err = blamedError{c.err}
 		}
+		s.order.add(c)
+	}
+	for _, c := range dropped {
+		c.err = ErrDisconnected
 		s.order.add(c)
 	}
 	for _, c := range refused {

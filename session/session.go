@@ -480,7 +480,7 @@ func (s *Session) tell(in input) { s.order.put(func() { s.step(in) }) }
 
 func (s *Session) step(in input) {
 	var e effects
-	s.machine, e = s.machine.Step(in)
+	s.machine = s.machine.Step(in, &e)
 	if c, ok := in.(established); ok && s.machine.state == connected {
 		s.opts.Logger.Info("session established", "server", c.server, "epoch", c.epoch, "timeout", c.timeout)
 	}

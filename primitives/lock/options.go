@@ -6,7 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
+)
+
+// The limits of [Options.Priority].
+const (
+	LowestPriority  = priority.Lowest
+	HighestPriority = priority.Highest
 )
 
 // Options are optional parameters for [New] and the functions built on it. A nil
@@ -56,7 +64,9 @@ func validate(s *session.Session, path string, opts Options) error {
 	var errs []error
 	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
-	} else if err := fits(s, path, opts); err != nil {
+		path = "/" // the data are checked in any case
+	}
+	if err := fits(s, path, opts); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
 	}
 	if err := opts.Layout.validate(); err != nil {
@@ -64,7 +74,7 @@ func validate(s *session.Session, path string, opts Options) error {
 	} else {
 		errs = append(errs, validatePriority(opts)...)
 	}
-	if yes, _ := marked(opts.Data); yes {
+	if yes, _ := mark.Read(opts.Data); yes {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w: it reads as a mark of revocation", session.ErrInvalidArgument))
 	}
 	if _, closed := s.State().(session.Closed); closed {

@@ -67,7 +67,7 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, limit int,
 	if err != nil {
 		return nil, err
 	}
-	if err := l.handle.TryAcquire(ctx, ErrFull); err != nil {
+	if err := l.handle.TryAcquire(ctx, "try", ErrFull); err != nil {
 		return nil, err
 	}
 	return l, nil
