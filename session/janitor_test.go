@@ -359,6 +359,38 @@ func TestOneOfTwoInDoubt(t *testing.T) {
 	})
 }
 
+// TestMadeByAnother: a create whose reply was lost has not made a node that stands there for another
+// reason.
+func TestMadeByAnother(t *testing.T) {
+	for what, makes := range map[string]func(s, other *session.Session, srv *zktest.Server, done func(string, error)){
+		"by another session": func(_, other *session.Session, _ *zktest.Server, done func(string, error)) {
+			other.Async(0).Create("/me", nil, session.Ephemeral, done)
+		},
+		"by an earlier create in doubt": func(s, _ *session.Session, srv *zktest.Server, done func(string, error)) {
+			srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+			s.Async(0).Create("/me", nil, session.Ephemeral, done)
+		},
+	} {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			other := mustOpen(t, srv.Addrs(), opts)
+			defer other.Close()
+			done := make(chan struct{})
+			earlier := func(string, error) { close(done) }
+			makes(s, other, srv, earlier)
+			<-done
+			srv.DropReply(zktest.Match{Op: zktest.OpCreate, Session: s.ID()})
+			if _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
+				t.Errorf("%s: it is gone: %v", what, err)
+			}
+		})
+	}
+}
+
 // TestGoneNodesAreNotCounted: neither those whose deletion was confirmed by the second attempt, nor
 // those that another client has deleted, count against the limit of a session.
 func TestGoneNodesAreNotCounted(t *testing.T) {
