@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
@@ -68,9 +69,12 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 // grant. The lock is released only after f has returned. Do waits for that until ctx ends; then
 // the release goes on in the background.
 //
-// It returns the error of f. If f returned none, and the lock was lost before f
+// A nil f is refused before the lock is acquired. Do returns the error of f. If f returned none, and the lock was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
+	if f == nil {
+		return fmt.Errorf("lock: f: %w: the function is nil", session.ErrInvalidArgument)
+	}
 	if _, err := reenters(ctx, s, path, Exclusive); err != nil {
 		return err
 	}
