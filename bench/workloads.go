@@ -30,10 +30,10 @@ type system struct {
 }
 
 // systems of one library each; those with variants are named in the workloads.
-func zkactors() system    { return system{name: "zkactors", library: peers.ZKActors} }
-func curator() system { return system{name: "curator", library: peers.Curator} }
-func kazoo() system   { return system{name: "kazoo", library: peers.Kazoo} }
-func zkLock() system  { return system{name: "zk.Lock", library: peers.GoZookeeper} }
+func zkactors() system { return system{name: "zkactors", library: peers.ZKActors} }
+func curator() system  { return system{name: "curator", library: peers.Curator} }
+func kazoo() system    { return system{name: "kazoo", library: peers.Kazoo} }
+func zkLock() system   { return system{name: "zk.Lock", library: peers.GoZookeeper} }
 
 func background() system {
 	return system{name: "zkactors, released in background", library: peers.ZKActors, params: params{"release": "background"}}
@@ -144,7 +144,7 @@ func workloads() []workload {
 		add(workload{
 			name: "lock-" + strconv.Itoa(n), family: "lock", size: n, title: title, unit: "acquire and release",
 			program: "lock", params: of("sessions", 1, "locks", n), systems: systems,
-			counted: ops(max(50, 2*n)), trips: tripsPerOp,
+			counted: ops(max(50, 2*n), "warm_ops", 2*n), trips: countedTrips(n <= 64),
 		})
 	}
 	for _, n := range []int{2, 10, 100} {
@@ -156,7 +156,7 @@ func workloads() []workload {
 			name: "handover-" + strconv.Itoa(n), family: "handover", size: n,
 			title: fmt.Sprintf("one lock among %d sessions", n), unit: "acquire and release",
 			program: "lock", params: of("sessions", n, "locks", 1, "shared", 1), systems: systems,
-			counted: ops(min(300, 60*n)), trips: tripsInLine,
+			counted: ops(max(200, 4*n), "warm_ops", n), trips: tripsInLine,
 		})
 	}
 	for _, n := range []int{20, 200} {
@@ -166,7 +166,7 @@ func workloads() []workload {
 			unit:    "acquire and release",
 			program: "semaphore", params: of("sessions", 20, "contenders", n, "leases", 10),
 			systems: []system{zkactors(), background(), curator(), kazoo()},
-			counted: ops(200), trips: tripsInLine, parallel: 10,
+			counted: ops(max(200, 2*n), "warm_ops", n), trips: tripsInLine, parallel: 10,
 		})
 	}
 	add(workload{
@@ -238,6 +238,14 @@ func countedIf(counted bool, p params) params {
 		return nil
 	}
 	return p
+}
+
+// countedTrips is for what has too much to do at once to tell trips from work.
+func countedTrips(counted bool) trips {
+	if counted {
+		return tripsPerOp
+	}
+	return noTrips
 }
 
 // thousands writes a number with separators.

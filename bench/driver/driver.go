@@ -148,7 +148,8 @@ func (r *Run) Progress(ops int) { r.talk.say("progress", strconv.Itoa(ops)) }
 
 // A Limit says when a phase is over: after a number of operations, or a time.
 type Limit struct {
-	left     *atomic.Int64 // nil if the time counts
+	ops      int64
+	left     *atomic.Int64 // of the operations; nil if the time counts
 	deadline time.Time
 }
 
@@ -160,11 +161,21 @@ func (l Limit) Next() bool {
 	return time.Now().Before(l.deadline)
 }
 
+// share returns the limit of one of some workers, who all do the same number of operations.
+func (l Limit) share(workers int) Limit {
+	if l.left == nil {
+		return l
+	}
+	left := new(atomic.Int64)
+	left.Store(max(1, l.ops/int64(workers)))
+	return Limit{left: left}
+}
+
 func (r *Run) limit(ops, seconds string) Limit {
 	if r.Counted() {
 		left := new(atomic.Int64)
 		left.Store(int64(r.Int(ops, 0)))
-		return Limit{left: left}
+		return Limit{ops: left.Load(), left: left}
 	}
 	s, err := strconv.ParseFloat(r.params[seconds], 64)
 	if err != nil {
@@ -214,6 +225,7 @@ func (r *Run) Scale(n int) { r.scale = n }
 func loop(l Limit, workers int, op func(worker, turn int) error) (ops int, took []time.Duration, err error) {
 	each := make([][]time.Duration, workers)
 	err = Each(workers, func(w int) error {
+		l := l.share(workers)
 		for turn := 0; l.Next(); turn++ {
 			began := time.Now()
 			if err := op(w, turn); err != nil {

@@ -245,14 +245,22 @@ func fill(r *driver.Run, s *session.Session, path string, n int) error {
 	if err != nil {
 		return err
 	}
-	const batch = 500
-	err = driver.Each((n+batch-1)/batch, func(i int) error {
-		items := make([][]byte, min(batch, n-i*batch))
-		for j := range items {
-			items[j] = payload()
+	const batch, producers = 500, 4
+	var next atomic.Int64
+	err = driver.Each(producers, func(int) error {
+		for {
+			at := int(next.Add(batch)) - batch
+			if at >= n {
+				return nil
+			}
+			items := make([][]byte, min(batch, n-at))
+			for j := range items {
+				items[j] = payload()
+			}
+			if _, err := q.PutAll(r.Context(), items); err != nil {
+				return err
+			}
 		}
-		_, err := q.PutAll(r.Context(), items)
-		return err
 	})
 	return errors.Join(err, q.Close(r.Context()))
 }

@@ -61,6 +61,10 @@ class Limit:
         self.counter, self.ops = itertools.count(), ops
         self.deadline = time.monotonic() + seconds
 
+    def share(self, workers):
+        """Return the limit of one of some workers, who all do the same number of operations."""
+        return Limit(max(1, self.ops // workers), 0) if self.ops else self
+
     def next(self):
         if self.ops:
             return next(self.counter) < self.ops
@@ -106,8 +110,8 @@ class Run:
         samples = [[] for _ in range(workers)]
 
         def work(w):
-            mine, turn = samples[w], 0
-            while limit.next():
+            mine, turn, share = samples[w], 0, limit.share(workers)
+            while share.next():
                 began = time.monotonic()
                 op(w, turn)
                 mine.append(time.monotonic() - began)
