@@ -119,10 +119,10 @@ func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 			}
 			results[i].counted(counts[k])
 		}
+		b.results = append(b.results, slices.DeleteFunc(results, result.empty)...)
 		if ctx.Err() != nil {
 			return
 		}
-		b.results = append(b.results, results...)
 	}
 }
 
@@ -155,6 +155,12 @@ func (b *bench) warmUp(ctx context.Context, f *fleet) {
 // timed runs a workload with all systems in turns.
 func (b *bench) timed(ctx context.Context, f *fleet, w workload, results []result) {
 	samples := make([][]sample, len(results))
+	defer func() { // also after an interruption
+		for i := range results {
+			results[i].Servers = f.name
+			results[i].summarise(samples[i])
+		}
+	}()
 	for turn := range b.turns(w) {
 		for i, s := range b.systems(w) {
 			b.done++
@@ -178,10 +184,6 @@ func (b *bench) timed(ctx context.Context, f *fleet, w workload, results []resul
 			b.loads = append(b.loads, got.others)
 			b.progress(w, s, turn, got.String())
 		}
-	}
-	for i := range results {
-		results[i].Servers = f.name
-		results[i].summarise(samples[i])
 	}
 }
 
@@ -411,11 +413,14 @@ type result struct {
 	quantiles []float64 // of latencies, in ms
 }
 
+// empty reports whether the result says nothing: the run was interrupted before it.
+func (r result) empty() bool { return r.OpsPerS == 0 && r.Requests == nil && r.Note == "" }
+
 // failed notes why there is no more to say.
 func (r *result) failed(err error) {
 	r.Note = err.Error()
-	if hung := new(peers.HungError); errors.As(err, &hung) && hung.After > 0 {
-		r.OpsPerS = float64(hung.Ops) / hung.After.Seconds()
+	if hung := new(peers.HungError); errors.As(err, &hung) {
+		r.OpsPerS = hung.Rate
 	}
 }
 

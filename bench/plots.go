@@ -30,9 +30,9 @@ func palette(system string) color.Color {
 		return color.RGBA{86, 180, 233, 255}
 	case strings.HasPrefix(system, "zk.Lock"), strings.HasPrefix(system, "go-zookeeper"):
 		return color.RGBA{230, 159, 0, 255}
-	case system == "curator":
+	case strings.HasPrefix(system, "curator"):
 		return color.RGBA{0, 158, 115, 255}
-	case system == "kazoo":
+	case strings.HasPrefix(system, "kazoo"):
 		return color.RGBA{204, 121, 167, 255}
 	}
 	return color.RGBA{128, 128, 128, 255}

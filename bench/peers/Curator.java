@@ -333,13 +333,18 @@ public class Curator {
                 all[i] = new DistributedDoubleBarrier(clients.get(i), path, parties);
             }
             long[] done = {0};
+            int[] phases = {0};
             Measured rounds = limit -> {
+                String phase = path + "/" + phases[0]++ + "-";
                 Samples mine = new Samples();
                 AtomicLong last = new AtomicLong(Long.MAX_VALUE);
                 each(parties, p -> {
                     for (long i = 0; i < last.get(); i++) {
                         if (p == 0 && !limit.next()) {
                             last.set(i + 1);
+                        }
+                        if (is("paths", "each")) {
+                            all[p] = new DistributedDoubleBarrier(clients.get(p), phase + i, parties);
                         }
                         long began = System.nanoTime();
                         all[p].enter();

@@ -232,10 +232,10 @@ class Run:
         parties = self.number("parties", 2)
         self.open(parties)
         every = [c.DoubleBarrier(self.path, parties, str(i)) for i, c in enumerate(self.clients)]
-        done = 0
+        done, phases = 0, itertools.count()
 
         def rounds(limit):
-            last, samples = [float("inf")], []
+            last, samples, phase = [float("inf")], [], "%s/%d-" % (self.path, next(phases))
 
             def party(p):
                 nonlocal done
@@ -243,6 +243,8 @@ class Run:
                 while i < last[0]:
                     if p == 0 and not limit.next():
                         last[0] = i + 1
+                    if self.params.get("paths") == "each":
+                        every[p] = self.clients[p].DoubleBarrier(phase + str(i), parties, str(p))
                     began = time.monotonic()
                     every[p].enter()
                     every[p].leave()

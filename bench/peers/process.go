@@ -126,9 +126,9 @@ type Patience struct {
 
 // A HungError is why a run was cut off. It wraps [ErrHung].
 type HungError struct {
-	Ops   int           // that it had reported
-	After time.Duration // its last report, since its first
-	Took  time.Duration
+	Ops  int     // that it had reported
+	Rate float64 // operations a second from its first report to its last; 0 if it made less than two
+	Took time.Duration
 }
 
 // Error implements the error interface.
@@ -185,18 +185,23 @@ func (p *Process) say(line string) error {
 
 // run is a run under way.
 type run struct {
-	p       *Process
-	hooks   Hooks
-	m       Measurement
-	began   time.Time
-	reports int       // of progress
-	first   time.Time // report
-	last    time.Time
-	ops     int // of the last report
+	p        *Process
+	hooks    Hooks
+	m        Measurement
+	began    time.Time
+	reports  int // of progress
+	first    time.Time
+	last     time.Time
+	firstOps int // of the first report
+	ops      int // of the last
 }
 
 func (r *run) hung() error {
-	return &HungError{Ops: r.ops, After: r.last.Sub(r.first), Took: time.Since(r.began)}
+	err := &HungError{Ops: r.ops, Took: time.Since(r.began)}
+	if r.reports > 1 {
+		err.Rate = float64(r.ops-r.firstOps) / r.last.Sub(r.first).Seconds()
+	}
+	return err
 }
 
 // hear handles a line of the driver. It reports whether the run is over.
@@ -221,11 +226,11 @@ func (r *run) hear(words []string) (done bool, err error) {
 		return false, r.p.say("go")
 	case "progress":
 		r.last = time.Now()
+		r.ops, err = strconv.Atoi(words[1])
 		if r.reports == 0 {
-			r.first = r.last
+			r.first, r.firstOps = r.last, r.ops
 		}
 		r.reports++
-		r.ops, err = strconv.Atoi(words[1])
 		return false, err
 	case "latencies":
 		return false, r.latencies(words[1:])
