@@ -71,7 +71,7 @@ func (b *bench) close() {
 }
 
 func (b *bench) say(format string, args ...any) {
-	fmt.Fprintf(b.log, "bench: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(b.log, "bench: "+format+"\n", args...)
 }
 
 // all runs everything, on all servers. It ends early if ctx does.
@@ -119,7 +119,7 @@ func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 			}
 			results[i].counted(counts[k])
 		}
-		b.results = append(b.results, slices.DeleteFunc(results, result.empty)...)
+		b.results = append(b.results, slices.DeleteFunc(results, func(r result) bool { return r.empty() })...)
 		if ctx.Err() != nil {
 			return
 		}
@@ -193,7 +193,7 @@ func (b *bench) progress(w workload, s system, turn int, text string) {
 	if b.done > 0 {
 		left = time.Duration(float64(spent) / float64(b.done) * float64(b.steps-b.done))
 	}
-	fmt.Fprintf(b.log, "[%3.0f%%, about %v left] %s, %s, turn %d: %s\n",
+	_, _ = fmt.Fprintf(b.log, "[%3.0f%%, about %v left] %s, %s, turn %d: %s\n",
 		100*float64(b.done)/float64(max(b.steps, 1)), left.Round(10*time.Second), w.name, s.name, turn+1, text)
 }
 
@@ -289,7 +289,7 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 			return got, err
 		}
 		defer proxy.Close()
-		addrs, hooks.Ask = proxy.Addrs(), expire(proxy)
+		addrs, hooks.Ask = proxy.Addrs(), expire(proxy) //nolint:contextcheck // the proxy has an end of its own
 	}
 	var used use
 	var fired events
@@ -414,7 +414,7 @@ type result struct {
 }
 
 // empty reports whether the result says nothing: the run was interrupted before it.
-func (r result) empty() bool { return r.OpsPerS == 0 && r.Requests == nil && r.Note == "" }
+func (r *result) empty() bool { return r.OpsPerS == 0 && r.Requests == nil && r.Note == "" }
 
 // failed notes why there is no more to say.
 func (r *result) failed(err error) {

@@ -11,7 +11,7 @@ import (
 const crashTimeout = "2000" // ms, of the sessions of those who crash
 
 // errKilled ends the run of the process that is about to be killed.
-var errKilled = errors.New("killed") //nolint:gochecknoglobals // a sentinel
+var errKilled = errors.New("killed")
 
 // crash kills the process of a leader, and measures the time until a candidate in another process
 // knows that it leads.

@@ -83,7 +83,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags.DurationVar(&o.duration, "duration", time.Second, "measure each workload with each system for so long, in each turn")
 	flags.IntVar(&o.turns, "turns", 3, "how many turns there are; the median counts")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, as JSON")
-	flags.StringVar(&o.markdown, "markdown", "", "write the results to this file, as the table of bench/README.md")
+	flags.StringVar(&o.markdown, "markdown", "", "write the results to this file as tables, between its marks if it has them, as bench/README.md does")
 	flags.StringVar(&o.plots, "plots", "", "write pictures to this directory, as SVG")
 	flags.BoolVar(&o.install, "install-peers", false, "install Debian's packages of ZooKeeper and the peers first")
 	list := flags.Bool("list", false, "print the names of the workloads, and end")
@@ -92,7 +92,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	}
 	if *list {
 		for _, w := range workloads() {
-			fmt.Fprintf(log, "%-20s %s\n", w.name, w.title)
+			_, _ = fmt.Fprintf(log, "%-20s %s\n", w.name, w.title)
 		}
 		return o, flag.ErrHelp
 	}
@@ -127,7 +127,7 @@ func choose(all []workload, filter string, log io.Writer) ([]workload, error) {
 			}
 		}
 		if !found {
-			fmt.Fprintf(log, "bench: there is no workload %q: see -list\n", pattern)
+			_, _ = fmt.Fprintf(log, "bench: there is no workload %q: see -list\n", pattern)
 		}
 	}
 	if len(chosen) == 0 {
@@ -145,7 +145,11 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		if file == "" {
 			continue
 		}
-		if err := os.WriteFile(file, nil, 0o644); err != nil { // rather now than after twenty minutes
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) // rather now than after twenty minutes
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
 			return err
 		}
 	}

@@ -118,7 +118,9 @@ func TestResultsThatCannotBeWritten(t *testing.T) {
 }
 
 // short are flags for runs that take no time.
-func short(more ...string) []string { return append([]string{"-duration", "50ms", "-turns", "1"}, more...) }
+func short(more ...string) []string {
+	return append([]string{"-duration", "50ms", "-turns", "1"}, more...)
+}
 
 func benchmark(t *testing.T, args ...string) (out, log string) {
 	t.Helper()
@@ -248,6 +250,16 @@ func (u *until) Write(p []byte) (int, error) {
 		u.then()
 	}
 	return n, err
+}
+
+func TestResultsStandBetweenMarks(t *testing.T) {
+	old := "# Bench\n" + beginMark + "old\n" + endMark + "the end\n"
+	if got, want := between(old, "new\n"), "# Bench\n"+beginMark+"\nnew\n\n"+endMark+"the end\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := between("old", "new\n"); got != "new\n" {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestFigures(t *testing.T) {

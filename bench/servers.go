@@ -71,7 +71,7 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	ens, err := zktest.NewEnsemble(zktest.EnsembleConfig{
+	ens, err := zktest.NewEnsemble(zktest.EnsembleConfig{ //nolint:contextcheck // the servers have an end of their own
 		Servers: o.count, Dir: dir, DirectLinks: true, TickTime: 200 * time.Millisecond,
 		// As fast as servers are that run for days.
 		JVMFlags: []string{"-Xmx1g", "-XX:TieredStopAtLevel=4", "-Dznode.container.checkIntervalMs=60000"},

@@ -264,7 +264,8 @@ func (r *Run) Rounds(parties, ops int, round func(party int) error) error {
 		var last atomic.Int64 // the number of rounds, when the first party knows it
 		last.Store(1 << 60)
 		err := Each(parties, func(p int) error {
-			for i := int64(0); i < last.Load(); i++ {
+			i := int64(0)
+			for i < last.Load() {
 				// The others may be in the next round when this one is over.
 				if p == 0 && !l.Next() {
 					last.Store(i + 1)
@@ -278,6 +279,7 @@ func (r *Run) Rounds(parties, ops int, round func(party int) error) error {
 					done += ops
 					r.Progress(done)
 				}
+				i++
 			}
 			return nil
 		})

@@ -417,7 +417,7 @@ func site(ctx context.Context, p *commit.Participant, committed chan<- error) {
 			}
 		case commit.Aborted, commit.Forgotten:
 			committed <- fmt.Errorf("site %s: %v", p.Site(), ev)
-		case commit.Left:
+		case commit.Left, commit.Voted:
 		}
 	}
 }
