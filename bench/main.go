@@ -4,8 +4,8 @@
 //	go run ./bench -servers 1,3 -json all.json # on one, and then on three
 //	go run ./bench -filter lock,barrier-10 -duration 3s
 //
-// Each system runs in a process of its own, which reports its CPU time. What is not installed is
-// named in one line, and the rest runs.
+// Each system runs in a process of its own, which reports its CPU time. A peer that is not
+// installed is named in one line, and the rest runs.
 package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// drive is what this program does where it is a driver.
+// drive runs this program as the driver of a library.
 func drive(l peers.Library, in io.Reader, out io.Writer) error {
 	switch l {
 	case peers.ZKActors:
@@ -73,7 +73,7 @@ type options struct {
 	install   bool
 }
 
-// parse parses the flags. What can be left out is reported to log.
+// parse parses the flags. Unknown workloads are reported to log and left out.
 func parse(args []string, log io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
@@ -109,7 +109,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	return o, err
 }
 
-// choose returns the workloads that the filter names. Names that there are not are reported to log.
+// choose returns the workloads that match the filter. Patterns without a match are reported to log.
 func choose(all []workload, filter string, log io.Writer) ([]workload, error) {
 	if filter == "" {
 		return all, nil
@@ -145,7 +145,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		if file == "" {
 			continue
 		}
-		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) // rather now than after twenty minutes
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) // a file that cannot be written is reported before the run
 		if err != nil {
 			return err
 		}

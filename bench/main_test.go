@@ -16,7 +16,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestMain is also the drivers that run in Go, and one that hangs: the bench starts its own program for that.
+// TestMain is also the main function of the drivers in Go: the bench starts its own program for them.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == peers.DriverArgument {
 		if err := drive(peers.Library(os.Args[2]), os.Stdin, os.Stdout); err != nil {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 func TestFlags(t *testing.T) {
 	for _, test := range []struct {
 		args    string
-		err     string // that it ends with
+		err     string
 		says    string
 		choices []string
 	}{
@@ -131,14 +131,14 @@ func benchmark(t *testing.T, args ...string) (out, log string) {
 	return o.String(), l.String()
 }
 
-// noPeers has Java and kazoo be missing.
+// noPeers hides Java and kazoo.
 func noPeers(t *testing.T) {
 	t.Helper()
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("PYTHONHOME", t.TempDir())
 }
 
-// It runs on servers that there are, and writes what it is asked for. The counts of a lock are exact.
+// The bench runs on given servers, and writes all its files. The counts of a lock are exact.
 func TestRun(t *testing.T) {
 	srv := zktest.Start(t)
 	noPeers(t)

@@ -21,7 +21,7 @@ type picture struct {
 	after       string // the workload below whose table it belongs
 }
 
-// palette is colours that those tell apart too who see few.
+// palette returns the colour of a system, from a palette that colour-blind readers can tell apart.
 func palette(system string) color.Color {
 	switch {
 	case system == "zkactors" || strings.HasPrefix(system, "zkactors, config"):
@@ -102,9 +102,17 @@ func bars(w workload, of []result) *plot.Plot {
 		bar.Color = palette(r.System)
 		bar.LineStyle.Width = 0
 		p.Add(bar)
-		names = append(names, r.System+" "+figure(r.OpsPerS))
+		name := "  " + r.System + " " + figure(r.OpsPerS)
+		if r.Note != "" {
+			name += " *"
+			p.X.Label.Text = "operations/s    * see the remark in the table"
+		}
+		names = append(names, name)
 	}
 	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -0.5, float64(len(of))-0.5
+	p.X.Max *= 1.02
+	p.Title.Padding = 2 * vg.Millimeter
 	return p
 }
 

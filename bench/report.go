@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// report is what a run has found.
+// report is the outcome of a bench.
 type report struct {
 	when    time.Time
 	machine string
@@ -25,7 +25,7 @@ type report struct {
 	opts    options
 }
 
-// write writes the files that are asked for.
+// write writes the files that the flags name.
 func (r report) write() error {
 	var errs []error
 	if r.opts.json != "" {
@@ -52,7 +52,7 @@ func (r report) write() error {
 	return errors.Join(errs...)
 }
 
-// The results stand between these marks in a file that says more.
+// In a file with other text the results stand between these marks.
 const (
 	beginMark = "<!-- results: written by go run ./bench -markdown -->\n"
 	endMark   = "<!-- end of results -->\n"
@@ -85,7 +85,7 @@ func (r *result) cells() []string {
 	return row
 }
 
-// remarks is what has no column of its own.
+// remarks returns the numbers without a column of their own, and the note.
 func (r *result) remarks() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Extras)) {
@@ -100,7 +100,7 @@ func (r *result) remarks() string {
 	return strings.Join(all, "; ")
 }
 
-// figure writes a number with three digits that count.
+// figure writes a number with three significant digits, large ones in full.
 func figure(x float64) string {
 	switch a := math.Abs(x); {
 	case a >= 1000:

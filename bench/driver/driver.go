@@ -1,17 +1,17 @@
 // Package driver is the side of a driver process in the conversation with the bench: it
-// runs one system's programs, and reports how many operations they did in which time.
+// runs the programs of one system, and reports their operations and times.
 //
 // The conversation is lines of words. The bench says
 //
 //	run <program> <name>=<value>...   with servers, path, timeout_ms, either seconds and warm_seconds or ops and warm_ops, and parameters
-//	go                                the answer to begin, end, ask and say
+//	go                                the answer to begin, end and ask
 //
 // and the driver
 //
-//	begin                             it is warm: the bench looks at the counters, and says go
-//	end                               what is measured is done: likewise
-//	ask <question> <words>...         something only the bench can do
-//	progress <operations>             so far, from programs that may hang
+//	begin                             the warm-up is over: the bench reads its counters, and says go
+//	end                               the measured part is over: likewise
+//	ask <question> <words>...         the bench does it, and says go
+//	progress <operations>             done so far, from programs that may hang
 //	latencies <µs>...                 at most 1001 quantiles, equally far apart
 //	result ops=<n> seconds=<s> cpu_us=<µs> <name>=<value>...
 //	failed <error>
@@ -34,13 +34,13 @@ import (
 	"time"
 )
 
-// quantiles is how many parts the distribution of latencies is reported in.
+// quantiles is the number of parts in which a distribution of latencies is reported.
 const quantiles = 1000
 
 // A Program is one workload of one system.
 type Program func(r *Run) error
 
-// Serve runs the programs that in names, until it ends.
+// Serve runs the programs that are named on in, until its end.
 func Serve(in io.Reader, out io.Writer, programs map[string]Program) error {
 	c := &conversation{in: bufio.NewScanner(in), out: out}
 	for c.in.Scan() {
@@ -66,10 +66,10 @@ type conversation struct {
 func (c *conversation) say(words ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _ = io.WriteString(c.out, strings.Join(words, " ")+"\n") // a bench that is gone has closed our input too
+	_, _ = io.WriteString(c.out, strings.Join(words, " ")+"\n") // if the bench is gone, the input ends too
 }
 
-// await says something that the bench answers with go.
+// await says something, and waits for the answer go.
 func (c *conversation) await(words ...string) error {
 	c.say(words...)
 	if !c.in.Scan() {
@@ -111,7 +111,7 @@ type Run struct {
 	talk      *conversation
 	params    map[string]string
 	ops       atomic.Int64
-	scale     int // how many operations each turn of Loop is
+	scale     int // operations in each turn of Loop
 	elapsed   time.Duration
 	cpu       time.Duration
 	latencies []time.Duration
@@ -130,7 +130,7 @@ func (r *Run) Int(name string, fallback int) int {
 // Is reports whether a parameter has the value.
 func (r *Run) Is(name, value string) bool { return r.params[name] == value }
 
-// Counted reports whether so many operations are to be done, rather than for so long.
+// Counted reports whether the run is limited by operations, and not by time.
 func (r *Run) Counted() bool { return r.Int("ops", 0) > 0 }
 
 // Extra adds a number to the result.
@@ -138,7 +138,7 @@ func (r *Run) Extra(name string, value float64) {
 	r.extras = append(r.extras, name+"="+strconv.FormatFloat(value, 'g', 6, 64))
 }
 
-// Ask has the bench do something.
+// Ask sends a question to the bench, and waits until it is answered.
 func (r *Run) Ask(question ...string) error {
 	return r.talk.await(append([]string{"ask"}, question...)...)
 }
@@ -153,7 +153,7 @@ type Limit struct {
 	deadline time.Time
 }
 
-// Next reports whether one more operation is to be done. It may be called on any goroutine.
+// Next reports whether there is another operation to do. It may be called on any goroutine.
 func (l Limit) Next() bool {
 	if l.left != nil {
 		return l.left.Add(-1) >= 0
@@ -161,7 +161,7 @@ func (l Limit) Next() bool {
 	return time.Now().Before(l.deadline)
 }
 
-// share returns the limit of one of some workers, who all do the same number of operations.
+// share returns the limit of one worker. All workers do the same number of operations.
 func (l Limit) share(workers int) Limit {
 	if l.left == nil {
 		return l
@@ -184,7 +184,7 @@ func (r *Run) limit(ops, seconds string) Limit {
 	return Limit{deadline: time.Now().Add(time.Duration(s * float64(time.Second)))}
 }
 
-// WarmUp returns the limit of what is done before anything is measured.
+// WarmUp returns the limit of the part before the measured one.
 func (r *Run) WarmUp() Limit { return r.limit("warm_ops", "warm_seconds") }
 
 // Measure runs f between begin and end, and measures its time, and the CPU time of this process.
@@ -203,7 +203,7 @@ func (r *Run) Measure(f func(l Limit) (ops int, err error)) error {
 	return r.talk.await("end")
 }
 
-// Latency adds what one operation took.
+// Latency adds latencies of operations.
 func (r *Run) Latency(took ...time.Duration) { r.latencies = append(r.latencies, took...) }
 
 // Loop is a program of workers that each do operations of one kind, one after the other: first
@@ -219,7 +219,7 @@ func (r *Run) Loop(workers int, op func(worker, turn int) error) error {
 	})
 }
 
-// Scale has each turn of [Run.Loop] count as so many operations.
+// Scale sets the number of operations in each turn of [Run.Loop]. The default is 1.
 func (r *Run) Scale(n int) { r.scale = n }
 
 func loop(l Limit, workers int, op func(worker, turn int) error) (ops int, took []time.Duration, err error) {
