@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -300,6 +301,13 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 		got.watchEvents, got.maxEvents = now.sum-fired.sum, now.max
 	}
 	run := b.params(w, s, addrs)
+	if b.opts.profiles != "" {
+		file, err := filepath.Abs(filepath.Join(b.opts.profiles, fileName(f.name, w.name, s.name)+".pprof"))
+		if err != nil {
+			return got, err
+		}
+		run["cpuprofile"] = file
+	}
 	got.Measurement, err = p.Run(ctx, w.programOf(s), run, hooks, b.patience(w))
 	if err != nil {
 		b.end(s.library)
@@ -351,8 +359,14 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 	}
 	run := b.params(w, s, srv.Addrs()).with(params{"timeout_ms": "60000"}).with(w.counted)
 	m, err := p.Run(ctx, w.programOf(s), run, peers.Hooks{
-		Begin: srv.ResetRequests,
-		End:   func() { c.requests, c.proposals = srv.Requests(), float64(srv.Proposals()) },
+		Begin: func() {
+			settle(ctx, srv)
+			srv.ResetRequests()
+		},
+		End: func() {
+			settle(ctx, srv)
+			c.requests, c.proposals = srv.Requests(), float64(srv.Proposals())
+		},
 	}, b.patience(w))
 	if err != nil {
 		b.end(s.library)
@@ -369,6 +383,18 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 		c.trips = math.NaN()
 	}
 	return c
+}
+
+// settle waits until the server has received no request for a time in which each answer would have
+// been followed by another request: so releases in the background are counted where they belong.
+func settle(ctx context.Context, srv *zktest.Server) {
+	for last := -1; last != srv.Requests().Total() && ctx.Err() == nil; {
+		last = srv.Requests().Total()
+		select {
+		case <-time.After(20 * oneWay):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // roundTrip returns the time of one round trip to the servers in ms: the median of some reads.

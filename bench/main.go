@@ -70,6 +70,7 @@ type options struct {
 	json      string
 	markdown  string
 	plots     string
+	profiles  string
 	install   bool
 }
 
@@ -85,6 +86,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags.StringVar(&o.json, "json", "", "write the results to this file, as JSON")
 	flags.StringVar(&o.markdown, "markdown", "", "write the results to this file as tables, between its marks if it has them, as bench/README.md does")
 	flags.StringVar(&o.plots, "plots", "", "write pictures to this directory, as SVG")
+	flags.StringVar(&o.profiles, "cpuprofile", "", "write CPU profiles of the Go clients to this directory, which costs them a little")
 	flags.BoolVar(&o.install, "install-peers", false, "install Debian's packages of ZooKeeper and the peers first")
 	list := flags.Bool("list", false, "print the names of the workloads, and end")
 	if err := flags.Parse(args); err != nil {
@@ -153,8 +155,11 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 			return err
 		}
 	}
-	if o.plots != "" {
-		if err := os.MkdirAll(o.plots, 0o755); err != nil {
+	for _, dir := range []string{o.plots, o.profiles} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}

@@ -46,13 +46,7 @@ func (r report) plot(dir string) ([]picture, error) {
 		if p == nil {
 			return
 		}
-		name := strings.Map(func(c rune) rune {
-			if c == ' ' || c == ':' || c == ',' {
-				return '-'
-			}
-			return c
-		}, strings.Join([]string{servers, after, kind}, "-")) + ".svg"
-		file := filepath.Join(dir, name)
+		file := filepath.Join(dir, fileName(servers, after, kind)+".svg")
 		if err := p.Save(18*vg.Centimeter, height, file); err != nil {
 			errs = append(errs, err)
 			return
@@ -83,6 +77,12 @@ func (r report) plot(dir string) ([]picture, error) {
 		save(scaling(of), 9*vg.Centimeter, largest.Servers, largest.Workload, "scaling")
 	}
 	return all, errors.Join(errs...)
+}
+
+// fileName returns a name for a file about some things. It has no character that means anything in a shell, or in a driver's line.
+func fileName(about ...string) string {
+	name := strings.NewReplacer(", ", "-", " ", "-", ":", "-", ",", "-", "'", "", "/", "-").Replace(strings.Join(about, "-"))
+	return strings.ToLower(name)
 }
 
 // bars shows operations a second of each system.

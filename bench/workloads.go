@@ -218,6 +218,15 @@ func workloads() []workload {
 			counted: ops(20), trips: tripsPerOp,
 		})
 	}
+	raw := func(name string, workers, batch int) system {
+		return system{name: name, library: peers.GoZookeeper, params: of("workers", workers, "batch", batch)}
+	}
+	add(workload{
+		name: "limits", title: "raw requests of one session of go-zookeeper: what these servers can do", unit: "create and delete an ephemeral node",
+		program: "raw", systems: []system{
+			raw("one at a time", 1, 1), raw("64 at once", 64, 1), raw("512 at once", 512, 1), raw("4 transactions of 100 at once", 4, 100),
+		},
+	})
 	with := func(how string) system {
 		return system{name: "zkactors, " + how, library: peers.ZKActors, params: params{"with": how}}
 	}

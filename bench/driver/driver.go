@@ -3,7 +3,7 @@
 //
 // The conversation is lines of words. The bench says
 //
-//	run <program> <name>=<value>...   with servers, path, timeout_ms, either seconds and warm_seconds or ops and warm_ops, and parameters
+//	run <program> <name>=<value>...   with servers, path, timeout_ms, either seconds and warm_seconds or ops and warm_ops, perhaps cpuprofile, and parameters
 //	go                                the answer to begin, end and ask
 //
 // and the driver
@@ -25,6 +25,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,14 +195,38 @@ func (r *Run) Measure(f func(l Limit) (ops int, err error)) error {
 	if err := r.talk.await("begin"); err != nil {
 		return err
 	}
+	stop, err := r.profile()
+	if err != nil {
+		return err
+	}
 	cpu, began := cpuTime(), time.Now()
 	ops, err := f(r.limit("ops", "seconds"))
 	r.elapsed, r.cpu = time.Since(began), cpuTime()-cpu
 	r.ops.Store(int64(ops))
+	err = errors.Join(err, stop())
 	if err != nil {
 		return err
 	}
 	return r.talk.await("end")
+}
+
+// profile begins a CPU profile, if the parameter cpuprofile names a file for it.
+func (r *Run) profile() (stop func() error, err error) {
+	name := r.params["cpuprofile"]
+	if name == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
 }
 
 // Latency adds latencies of operations.

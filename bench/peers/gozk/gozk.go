@@ -17,7 +17,7 @@ import (
 // Programs returns the programs by name.
 func Programs() map[string]driver.Program {
 	return map[string]driver.Program{
-		"lock": locks, "herd": herd, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
+		"lock": locks, "herd": herd, "raw": raw, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
 	}
 }
 
@@ -122,6 +122,41 @@ func herd(r *driver.Run) error {
 				<-gone
 			}
 		}
+	})
+}
+
+// raw creates nodes and deletes them again, as fast as the servers and this client can.
+func raw(r *driver.Run) error {
+	all, end, err := open(r, 1)
+	if err != nil {
+		return err
+	}
+	defer end()
+	conn, acl := all[0], zk.WorldACL(zk.PermAll)
+	if err := ensure(conn, r.Path); err != nil {
+		return err
+	}
+	batch := r.Int("batch", 1)
+	r.Scale(batch)
+	return r.Loop(r.Int("workers", 1), func(w, _ int) error {
+		path := r.Path + "/" + strconv.Itoa(w) + "-"
+		if batch == 1 {
+			if _, err := conn.Create(path, nil, zk.FlagEphemeral, acl); err != nil {
+				return err
+			}
+			return conn.Delete(path, -1)
+		}
+		creates, deletes := make([]any, batch), make([]any, batch)
+		for i := range batch {
+			node := path + strconv.Itoa(i)
+			creates[i] = &zk.CreateRequest{Path: node, Acl: acl, Flags: zk.FlagEphemeral}
+			deletes[i] = &zk.DeleteRequest{Path: node, Version: -1}
+		}
+		if _, err := conn.Multi(creates...); err != nil {
+			return err
+		}
+		_, err := conn.Multi(deletes...)
+		return err
 	})
 }
 
