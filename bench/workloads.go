@@ -106,7 +106,7 @@ func workloads() []workload {
 			title:   fmt.Sprintf("double barrier, %d parties in sessions of their own", n),
 			unit:    "an enter or a leave; latency: a round",
 			program: "barrier", params: of("parties", n), systems: systems,
-			counted: ops(max(2, 100/n), "warm_ops", 1), trips: tripsPerOp, silence: 5 * time.Second,
+			counted: ops(max(2, 100/n), "warm_ops", 1), trips: countedTrips(n == 10), silence: 5 * time.Second,
 		})
 	}
 	add(workload{
@@ -131,9 +131,9 @@ func workloads() []workload {
 	for _, n := range []int{1, 4} {
 		add(workload{
 			name: "queue-ack-" + strconv.Itoa(n), family: "queue-ack", size: n,
-			title:   fmt.Sprintf("queue: acknowledged consumption by %d consumers in sessions of their own", n),
+			title:   fmt.Sprintf("queue: a backlog of 5,000 acknowledged by %d consumers in sessions of their own", n),
 			unit:    "an item acknowledged",
-			program: "consume", params: of("consumers", n, "items", 20_000, "workers", 16), systems: []system{zkactors(), kazoo()},
+			program: "consume", params: of("consumers", n, "items", 5000, "workers", 16), systems: []system{zkactors(), kazoo()},
 			counted: of("items", 400, "ops", 400), trips: tripsInLine, limit: 60 * time.Second,
 		})
 	}
@@ -149,7 +149,7 @@ func workloads() []workload {
 		add(workload{
 			name: "lock-" + strconv.Itoa(n), family: "lock", size: n, title: title, unit: "acquire and release",
 			program: "lock", params: of("sessions", 1, "locks", n), systems: systems,
-			counted: ops(max(50, 2*n), "warm_ops", 2*n), trips: countedTrips(n <= 64),
+			counted: ops(max(50, 2*n), "warm_ops", 2*n), trips: countedTrips(n == 1),
 		})
 	}
 	for _, n := range []int{2, 10, 100} {
