@@ -44,9 +44,10 @@ type connection struct {
 	commits   bool          // the newest heartbeat is a transaction
 
 	// These belong to the goroutine that reads.
-	reader frameReader
-	reply  wire.Reply
-	hello  []byte // what the client below has not read of the answer to its connect request
+	reader  frameReader
+	reply   wire.Reply
+	results []wire.Result // memory for those of the next reply
+	hello   []byte        // what the client below has not read of the answer to its connect request
 }
 
 type phase int
@@ -292,7 +293,11 @@ func (l *connection) receive(frame []byte) error {
 	if c.own != nil {
 		err = c.own(h.Code)
 	} else {
+		l.reply.Results = l.results
 		err = c.settle(h, rest, &l.reply)
+		if l.reply.Results != nil {
+			l.results = l.reply.Results
+		}
 		l.epoch.session.order.add(c)
 	}
 	switch {
