@@ -42,7 +42,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	if err := validateSession(s); err != nil {
 		return nil, err
 	}
-	errs := []error{validateParent(parent), validateSite(site)}
+	errs := []error{validateParent(s, parent), validateSite(site)}
 	if o.ConflictAfter < 0 {
 		errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
 	}

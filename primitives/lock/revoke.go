@@ -99,8 +99,7 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 	err := o.validate()
 	if s == nil {
 		err = errors.Join(err, fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument))
-	}
-	if e := session.ValidatePath(node); e != nil {
+	} else if e := s.CheckPath(node); e != nil {
 		err = errors.Join(err, fmt.Errorf("lock: node: %w", e))
 	}
 	if err != nil {

@@ -56,10 +56,11 @@ func beside(r *line.Recipe, requests client.Async, answer func(data string, err 
 	})
 }
 
-// vacant tells whether others have leases, or contend, by another layout. Curator's semaphore,
-// which has locks beside the leases, counts nodes.
+// vacant tells whether others have leases, or contend, by another layout. Curator's semaphore
+// has locks beside the leases. Its waiter stands among the leases until no more than the limit of nodes
+// do, those behind it included: with a waiter of ours behind it, each would wait for the other.
 func vacant(r *line.Recipe, requests client.Async, answer func(error)) {
-	line.Vacant(requests, r.Path, func(name string) bool { return name == curatorNode && ruleOf(r).Weight > 1 }, answer)
+	line.Vacant(requests, r.Path, func(name string) bool { return name == curatorNode }, answer)
 }
 
 const curatorNode = "locks"

@@ -1,12 +1,14 @@
 package semaphore
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
@@ -181,4 +183,37 @@ func TestPools(t *testing.T) {
 		}
 		t.Run(p.Name, func(t *testing.T) { linemodel.Test(t, p.kind(), &p.Scenario) })
 	}
+}
+
+// A frozenWaiter is a world at rest with two holders and two waiters. From then on the first
+// waiter takes no step, and the holders leave.
+type frozenWaiter struct{ *linemodel.World }
+
+// Actions implements [exploration.World].
+func (w frozenWaiter) Actions() (normal, wishes, faulty []zkmodel.Action) {
+	const frozen = 2
+	normal, wishes, _ = w.World.Actions()
+	normal = slices.DeleteFunc(normal, func(a zkmodel.Action) bool { return a.I == frozen })
+	return normal, slices.DeleteFunc(wishes, func(a zkmodel.Action) bool { return a.I >= frozen }), nil
+}
+
+// TestPoolWithAFrozenWaiter: the second waiter holds a lease when two have been released,
+// whatever the first one does.
+func TestPoolWithAFrozenWaiter(t *testing.T) {
+	p := pools()[0]
+	p.Faults = zkmodel.Faults{}
+	p.Nodes = []zkmodel.Node{{Path: linemodel.Root, Data: p.record.String(), Czxid: 1}, {Path: leasesOf(linemodel.Root), Czxid: 1, Container: true}}
+	start := func(keyed bool) exploration.World[zkmodel.Action] {
+		w := linemodel.New(p.kind(), &p.Scenario, keyed)
+		for normal, _, _ := w.Actions(); len(normal) > 0; normal, _, _ = w.Actions() {
+			w.Apply(normal[0])
+		}
+		return frozenWaiter{w}
+	}
+	exploration.Test(t, start, 1, func(w exploration.World[zkmodel.Action]) error {
+		if second := w.(frozenWaiter).All[3]; !second.M.Holding() {
+			return fmt.Errorf("the second waiter: %v", second.M)
+		}
+		return nil
+	})
 }

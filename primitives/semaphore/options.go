@@ -79,7 +79,7 @@ func validatePlace(s *session.Session, path string) error {
 		return fmt.Errorf("semaphore: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("semaphore: path: %w", err))
 	}
 	if _, closed := s.State().(session.Closed); closed {

@@ -2,7 +2,6 @@ package semaphore
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,22 +137,31 @@ func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return 
 // manyBeside is how many nodes of others a contender watches, rather than all members.
 const manyBeside = 8
 
+// A placed contender is its name, and its weight.
+type placed struct {
+	name   string
+	weight int
+}
+
 // Locate implements [line.Rule]. The contenders that need not wait are the first in line. The
 // first that has to wait watches all members, because any departure may make room for it.
 // Every other watches
 //
 //   - its predecessor, which announces that it was let in;
-//   - each contender ahead whose departure makes room for all that stand ahead of it.
+//   - each contender ahead whose departure makes room for all that stand ahead of it; for the
+//     second that has to wait, that is every contender ahead.
 //
 // So a departure wakes the contenders that it lets in, however many, and the one behind
-// them.
+// them. The second waiter does not need the first one to find that there is room for both. A
+// waiter watches what it found when it last looked: if it moved up since, its predecessor's
+// announcement, or departure, wakes it.
 func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 	var p line.Position
 	me, weight, _ := parseLease(own)
 	prefix := l.Prefix(guid)
 	var nearest line.Contender
 	ahead := 0
-	weights := make(map[string]int) // of those ahead, where it is more than 1
+	var others []placed // those ahead
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true
@@ -171,9 +179,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		default:
 			p.Ahead++
 			ahead = min(ahead+w, maxLimit+1)
-			if w > 1 {
-				weights[name] = w
-			}
+			others = append(others, placed{name, w})
 			if nearest.Name == "" || line.Compare(me.Number, c, nearest) > 0 {
 				nearest = c
 			}
@@ -195,9 +201,12 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		p.Watch = line.Target{Until: line.Members}
 	default:
 		p.Watch = line.Target{Node: nearest.Name, Until: line.Changed}
-		delete(weights, nearest.Name)
-		maps.DeleteFunc(weights, func(_ string, w int) bool { return w < ahead-r.Limit })
-		if p.Beside = slices.Sorted(maps.Keys(weights)); len(p.Beside) > manyBeside {
+		for _, o := range others {
+			if o.weight >= ahead-r.Limit && o.name != nearest.Name {
+				p.Beside = append(p.Beside, o.name)
+			}
+		}
+		if slices.Sort(p.Beside); len(p.Beside) > manyBeside {
 			p.Watch, p.Beside = line.Target{Until: line.Members}, nil
 		}
 	}

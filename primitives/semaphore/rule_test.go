@@ -91,7 +91,8 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "the last that fits", rule: unit, own: ownUnit, names: []string{b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true}},
 		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Announce: true}},
 		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: members}},
-		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: changed(heavy)}},
+		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: changed(heavy), Beside: []string{a, b}}},
+		{what: "the third that waits", rule: unit, own: ownUnit, names: []string{"0-lease-0000000000", heavy, c, b, ownUnit, a}, data: "4 unit", want: line.Position{Present: true, Ahead: 5, Watch: changed(heavy)}},
 		{what: "weights count", rule: unit, own: ownUnit, names: []string{heavy, a, ownUnit}, data: "3 unit", want: line.Position{Present: true, Ahead: 2, Watch: members}},
 		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed(heavy), Beside: []string{"x-lease-3-0000000000"}}},
 		{what: "who makes room for all ahead", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "4", want: line.Position{Present: true, Ahead: 4, Watch: changed(c), Beside: []string{"x-lease-3-0000000000"}}},
@@ -104,7 +105,7 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "log-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: line.Position{Present: true}},
 		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3 unit", want: line.Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
 		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: line.Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
-		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648")}},
+		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648"), Beside: []string{"a-lease-2147483647"}}},
 		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000", want: line.Position{
 			Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003"),
 			Beside: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002"}, // there may be more than are counted

@@ -103,10 +103,11 @@ func (h *Handle[Ev]) Acquire(ctx context.Context) error {
 	return h.acquire(ctx, "acquire", nil, nil)
 }
 
-// TryAcquire waits until it is held, or fails with taken when somebody else is ahead. Then
-// the place has been given up, unless ctx has ended before that was confirmed.
-func (h *Handle[Ev]) TryAcquire(ctx context.Context, taken error) error {
-	return h.acquire(ctx, "try", h.when(&h.queued), taken)
+// TryAcquire waits until it is held, or fails with taken when another contender is ahead. Then
+// the place has been given up, unless ctx has ended before that was confirmed. The error names
+// op.
+func (h *Handle[Ev]) TryAcquire(ctx context.Context, op string, taken error) error {
+	return h.acquire(ctx, op, h.when(&h.queued), taken)
 }
 
 func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {

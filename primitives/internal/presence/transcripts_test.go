@@ -111,7 +111,7 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 	case "stored":
 		return stored{m.turn, s.ghost(), s.Version}, nil
 	case "done":
-		return done{m.turn}, nil
+		return done{m.turn, word == "other"}, nil
 	case "patient":
 		return patient{m.waits}, nil
 	case "failed":

@@ -42,7 +42,7 @@ func serve(w *zkmodel.World, limit int) (n int) {
 func TestDoubtedClaimOfAnother(t *testing.T) {
 	w, p := claimedBy(theirsPriority)
 	got := int64(-1)
-	p.claim(p.Recipe(), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
+	p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
 		if got = zxid; err == nil {
 			t.Error("no error")
 		}
@@ -57,17 +57,22 @@ func TestDoubtedClaimOfAnother(t *testing.T) {
 func TestUnclaimOvertaken(t *testing.T) {
 	for before := 0; ; before++ {
 		w, p := claimedBy(oursPriority)
-		p.tried = prefixOf(oursPriority)
+		p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
+			if err == nil {
+				t.Error("claimed twice")
+			}
+		})
+		serve(w, most)
 		p.withdraw(p.Recipe(), w.Sessions[0].Async(0), oursPriority, "", func() {})
 		if serve(w, before) < before {
 			return
 		}
 		var ops []session.Op
-		if w.Node(p.holder()) != nil {
-			ops = append(ops, session.DeleteOp(p.holder(), session.AnyVersion))
+		if w.Node(session.Join(p.path, holderNode)) != nil {
+			ops = append(ops, session.DeleteOp(session.Join(p.path, holderNode), session.AnyVersion))
 		}
 		ops = append(ops, session.SetOp(p.path, []byte(marker+"\n"+theirsPriority), session.AnyVersion),
-			session.CreateOp(p.holder(), []byte(theirsPriority), session.Ephemeral))
+			session.CreateOp(session.Join(p.path, holderNode), []byte(theirsPriority), session.Ephemeral))
 		w.Sessions[1].Async(0).Multi(ops, func(_ []session.OpResult, err error) {
 			if err != nil {
 				t.Error(err)
@@ -75,7 +80,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 		})
 		w.Apply(zkmodel.Action{Kind: "serve", I: 1})
 		serve(w, most)
-		if n := w.Node(p.holder()); n == nil || w.Node(p.node(oursPriority)) != nil {
+		if n := w.Node(session.Join(p.path, holderNode)); n == nil || w.Node(p.node(oursPriority)) != nil {
 			t.Errorf("overtaken after %d requests: the holder is %v", before, n)
 		}
 	}

@@ -98,7 +98,7 @@ func (r *rivalry) kind() *linemodel.Kind {
 		},
 		Preempts: func(i int) bool { return r.rivals[i].preempt },
 		Mark:     markOf, Marked: isMarked, Claim: claim,
-		Herd: func(*linemodel.World, string, []string) int { return math.MaxInt32 },
+		Herd: func(*linemodel.World, string, []string) int { return math.MaxInt16 },
 		Granted: func(w *linemodel.World, c *linemodel.Contender) {
 			claimed := w.Node(claim(w, c.M.Node()))
 			if claimed == nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
@@ -51,21 +52,18 @@ type Lock struct {
 	path    string
 	opts    Options
 
-	// Of the handle's own goroutine.
-	tried string // the prefix of the names for which something was claimed
-	doubt string // the node for which a claim of unknown outcome was made
+	claims claim.Keeper[bid]
 
 	mu    sync.Mutex
 	asked map[string]time.Duration // since when, by the age of the session; asking, if that is under way
 	asker int                      // for which attempt
-	seen  struct {
-		version int32 // of the path
-		readers bool  // there is a node for them
-	}
-	held struct {
-		node    string
-		version int32 // of the path, since that has claimed
-	}
+	seen  seen
+}
+
+// seen is what was read of the line when the contenders were listed.
+type seen struct {
+	version int32 // of the path
+	readers bool  // there is a node for them
 }
 
 // New returns what a handle knows at first.
@@ -79,7 +77,7 @@ func (p *Lock) Recipe() *line.Recipe {
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
 		Rule: rule{p.opts.Kind, p.opts.Priority, p.opts.Preempt},
 		Ways: &line.Ways{
-			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.claim, Claimed: p.claimed,
+			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.take, Claimed: p.claimed,
 			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: mark.Read,
 		},
 	}
@@ -223,7 +221,7 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 			version = stat.Version
 		}
 	})
-	requests.Get(p.holder(), func(d []byte, _ *session.Stat, err error) {
+	requests.Get(session.Join(p.path, holderNode), func(d []byte, _ *session.Stat, err error) {
 		if sight.Holder = string(d); err == nil && len(d) == 0 {
 			sight.Holder = holderNode // made by nobody that we know
 		}
@@ -231,7 +229,7 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 			failed = without(err, session.ErrNoNode)
 		}
 	})
-	requests.Children(p.readers(), func(names []string, _ *session.Stat, err error) {
+	requests.Children(session.Join(p.path, readersNode), func(names []string, _ *session.Stat, err error) {
 		sight.Readers = names
 		if failed == nil {
 			failed = without(err, session.ErrNoNode)
@@ -256,64 +254,35 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 		}
 		_, sight.Former, _ = strings.Cut(string(data), "\n")
 		p.mu.Lock()
-		p.seen.version, p.seen.readers = version, err == nil
+		p.seen = seen{version, err == nil}
 		p.mu.Unlock()
 		answer(sight.String(), failed)
 	})
 }
 
-func (p *Lock) holder() string  { return session.Join(p.path, holderNode) }
-func (p *Lock) readers() string { return session.Join(p.path, readersNode) }
+// bid returns the claim of a contender by what was seen last.
+func (p *Lock) bid(node string) bid {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return bid{p.path, node, p.seen}
+}
 
 func (p *Lock) node(name string) string { return session.Join(p.path, name) }
 
 // claimed returns the path of what the contender claims, or has claimed.
 func (p *Lock) claimed(_ *line.Recipe, node string) string {
-	if isReader(node) {
-		return session.Join(p.readers(), node)
-	}
-	return p.holder()
+	return bid{path: p.path, node: node}.claimed()
 }
 
-func isReader(node string) bool {
-	rank, _ := ParseRank(node)
-	return rank.Kind == line.Read
-}
-
-// claim implements [line.Ways] Claim. Repeating it is safe: what has been done makes it
-// fail.
-func (p *Lock) claim(r *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
-	p.tried = prefixOf(node)
-	if again {
-		p.doubt = node
-	}
-	doubted := p.doubt == node
-	p.mu.Lock()
-	seen := p.seen
-	p.mu.Unlock()
-	try := func() {
-		requests.Multi(p.claimOps(node, seen.version, seen.readers), func(results []session.OpResult, err error) {
-			switch {
-			case err == nil:
-				zxid := p.hold(node, results)
-				answer(zxid, false, nil)
-			case doubted && !session.Passing(err):
-				p.find(requests, node, func(zxid int64, missing error) {
-					if missing != nil {
-						err = missing
-					}
-					answer(zxid, false, unless(zxid != 0, err))
-				})
-			default:
-				answer(0, false, err)
-			}
-		})
-	}
-	if !isReader(node) || seen.readers {
+// take implements [line.Ways] Claim. Repeating it is safe: what has been done makes it fail.
+func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+	b := p.bid(node)
+	try := func() { p.claims.Take(requests, b, node, again, answer) }
+	if !isReader(node) || b.readers {
 		try()
 		return
 	}
-	line.MakeContainer(requests, p.readers(), "", func(err error) {
+	line.MakeContainer(requests, b.shared(), "", func(err error) {
 		if err != nil && !errors.Is(err, session.ErrNodeExists) && !errors.Is(err, session.ErrUnknownOutcome) {
 			answer(0, false, err)
 			return
@@ -322,105 +291,36 @@ func (p *Lock) claim(r *line.Recipe, requests client.Async, node string, again b
 	})
 }
 
-func unless(fine bool, err error) error {
-	if fine {
-		return nil
-	}
-	return err
-}
-
-// prefixOf returns what all nodes of one attempt have in common.
-func prefixOf(node string) string {
-	return node[:len(session.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), ""))]
-}
-
-func (p *Lock) claimOps(node string, version int32, readers bool) []session.Op {
-	own := session.CheckOp(p.node(node), session.AnyVersion)
-	if isReader(node) {
-		mine := session.Join(p.readers(), node)
-		return []session.Op{
-			own, session.CheckOp(p.path, version),
-			session.CreateOp(p.holder(), nil, session.Persistent), session.DeleteOp(p.holder(), session.AnyVersion),
-			session.CreateOp(mine, nil, session.Ephemeral), session.SetOp(mine, nil, session.AnyVersion),
-		}
-	}
-	ops := []session.Op{own, session.SetOp(p.path, []byte(marker+"\n"+node), version)}
-	if !readers {
-		ops = append(ops, session.CreateOp(p.readers(), nil, session.Persistent))
-	}
-	return append(ops, session.DeleteOp(p.readers(), session.AnyVersion), session.CreateOp(p.holder(), []byte(node), session.Ephemeral))
-}
-
-// hold keeps what a claim has done, and returns its zxid.
-func (p *Lock) hold(node string, results []session.OpResult) (zxid int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held.node = node
-	for _, r := range results {
-		if r.Stat != nil {
-			zxid, p.held.version = r.Stat.Mzxid, r.Stat.Version
-		}
-	}
-	return zxid
-}
-
-// find looks whether the node has claimed already; zxid is 0 if not.
-func (p *Lock) find(requests client.Async, node string, answer func(zxid int64, err error)) {
-	var version int32
-	var failed error
-	requests.Get(p.path, func(_ []byte, stat *session.Stat, err error) {
-		if failed = err; err == nil {
-			version = stat.Version
-		}
-	})
-	requests.Get(p.claimed(nil, node), func(data []byte, stat *session.Stat, err error) {
-		switch {
-		case err != nil && !errors.Is(err, session.ErrNoNode):
-			answer(0, err)
-		case err == nil && failed == nil && (isReader(node) || string(data) == node):
-			p.mu.Lock()
-			p.held.node, p.held.version = node, version
-			p.mu.Unlock()
-			answer(stat.Czxid, nil)
-		default:
-			answer(0, nil)
-		}
-	})
-}
-
 // change implements [line.Ways] Change: the writer that holds becomes a reader that holds.
 func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
-	p.mu.Lock()
-	held := p.held
-	p.mu.Unlock()
-	mine := session.Join(p.readers(), to)
-	line.MakeContainer(requests, p.readers(), "", func(error) { // it will be missed if it is missing
+	writer, reader := p.bid(from), p.bid(to)
+	held := p.claims.Claim()
+	line.MakeContainer(requests, reader.shared(), "", func(error) { // it will be missed if it is missing
 		r.Carry(requests, from, func(data []byte, version int32, written func()) {
 			requests.Multi([]session.Op{
-				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.version),
+				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.Version),
 				session.CreateOp(p.node(to), data, session.Ephemeral),
-				session.DeleteOp(p.holder(), session.AnyVersion), session.CreateOp(mine, nil, session.Ephemeral),
+				session.DeleteOp(writer.claimed(), session.AnyVersion), session.CreateOp(reader.claimed(), nil, session.Ephemeral),
 			}, func(results []session.OpResult, err error) {
 				switch {
 				case errors.Is(err, session.ErrBadVersion) && len(results) > 0 && results[0].Err != nil:
 					written()
 					return
 				case errors.Is(err, session.ErrBadVersion): // somebody has written to the path
-					p.find(requests, from, func(zxid int64, missing error) {
+					claim.Find(requests, writer, func(v claim.Verdict) {
 						switch {
-						case zxid != 0:
+						case v.Zxid != 0:
+							p.claims.Wrote(from, v.Version)
 							p.change(r, requests, from, to, answer)
-						case missing != nil:
-							answer(missing)
+						case v.Err != nil:
+							answer(v.Err)
 						default:
 							answer(session.ErrNoNode)
 						}
 					})
 					return
 				case err == nil:
-					p.mu.Lock()
-					p.held.node = to
-					p.mu.Unlock()
+					p.claims.Exchanged(from, to)
 				}
 				answer(err)
 			})
@@ -430,49 +330,16 @@ func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, an
 
 // withdraw implements [line.Ways] Withdraw.
 func (p *Lock) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
-	p.mu.Lock()
-	held := p.held
-	p.mu.Unlock()
-	switch {
-	case node == "":
-		requests.Remove(session.Removal{Path: p.path, Prefix: prefix, Then: &session.Removal{
-			Path: p.readers(), Prefix: prefix, Then: p.Unclaim(prefix),
-		}}, func(error) { answer() })
-	case prefixOf(node) != p.tried:
-		requests.Withdraw(p.node(node), answer)
-	case held.node != node:
-		p.remove(requests, node, answer)
-	default:
-		ops := []session.Op{session.DeleteOp(p.node(node), session.AnyVersion), session.DeleteOp(p.claimed(nil, node), session.AnyVersion)}
-		if !isReader(node) {
-			ops = append([]session.Op{session.CheckOp(p.path, held.version)}, ops...)
-		}
-		requests.Multi(ops, func(_ []session.OpResult, err error) {
-			if err == nil {
-				answer()
-				return
-			}
-			p.remove(requests, node, answer) // one after the other
-		})
-	}
+	p.claims.GiveUp(requests, p.bid(node), node, prefix, answer)
 }
 
-// remove removes a contender, and then what it may have claimed: nobody can claim for it
-// any more.
+// remove removes a contender of another handle, and then what it may have claimed.
 func (p *Lock) remove(requests client.Async, node string, answer func()) {
-	requests.Remove(session.Removal{Path: p.node(node), Then: p.Unclaim(node)}, func(error) { answer() })
+	requests.Remove(p.bid(node).Remove(node, "", claim.Claim{}, true), func(error) { answer() })
 }
 
-// Unclaim returns the removal of what is claimed by a contender whose name begins so. Of the
-// holder, nobody else claims unless the version of the path has grown.
-func (p *Lock) Unclaim(node string) *session.Removal {
-	if isReader(node) {
-		return &session.Removal{Path: p.claimed(nil, node)}
-	}
-	return &session.Removal{
-		Path: p.holder(), Guard: p.path, Says: func(data []byte) bool { return strings.HasPrefix(string(data), node) },
-	}
-}
+// Unclaim returns the removal of what is claimed by a contender.
+func (p *Lock) Unclaim(node string) *session.Removal { return p.bid(node).unclaim(node) }
 
 // asking is when a holder has been asked whose node is not marked yet.
 const asking = math.MaxInt64
