@@ -354,7 +354,8 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	default:
 		a := s.Async(e.epoch.number)
 		if e.pause == nil {
-			e.pause = a.newErrand(func(error) {})
+			pause := a.newErrand(func(error) {})
+			e.pause = &pause
 		}
 		a.later(e.pause, s.relative(e.key.path), err, func() {
 			s.watches.mu.Lock()

@@ -79,7 +79,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 	h := &Handle[Ev]{manner: manner, begun: s.Age()}
 	h.performer.begin(client.Of(s), r)
 	s.Observer().Waiting(r.Name, r.Path)
-	h.told.begin(New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), manner.Tell)
+	h.told.begin(New(session.NewGUID(), r.Rule, s.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner.Tell)
 	h.actor = actors.Start(
 		&h.told,
 		actors.Role[*told[Ev], Input, Effect, Ev]{
