@@ -209,7 +209,7 @@ func decode(data []byte) (b book, err error) {
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	var is string
 	if n, _ := fmt.Sscan(lines[0], &is, &b.Round, &b.Parties); n != 3 || is != layout || b.Round < 0 || b.Parties < 1 {
-		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q", ErrLayout, data)
+		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q, want %q", ErrLayout, data, layout)
 	}
 	b.Members = lines[1:]
 	return b, nil
@@ -282,6 +282,8 @@ func (p *performer) culprit(e request, path string) culprit {
 		return record
 	case e.round > 1 && path == p.dir(e.round-1):
 		return earlier
+	case e.step == shutting && path == p.dir(e.round):
+		return above
 	case path == p.dir(e.round) || path == p.in(e.round):
 		return directory
 	case dir == p.in(e.round):
@@ -336,8 +338,11 @@ func (p *performer) told(e follow, tell func(input)) func(session.Reading, error
 		in := saw{epoch: e.epoch, zxid: r.Zxid}
 		if r.Stat != nil {
 			in.czxid, in.version, in.fresh = r.Stat.Czxid, r.Stat.Version, len(r.Data) == 0
-			if !in.fresh {
+			switch {
+			case !in.fresh:
 				in.book, in.bad = decode(r.Data)
+			case r.Stat.NumChildren > 0: // they are made together with the record
+				in.bad = errBelow
 			}
 		}
 		tell(in)
@@ -354,18 +359,21 @@ func (p *performer) request(e request, tell func(input)) {
 	switch e.step {
 	case ensuring:
 		a.EnsurePath(p.path, func(_ bool, err error) { reply(answered{err: err}) })
-	case listing:
+	case listing, looking:
 		a.Children(p.in(e.round), func(names []string, _ *session.Stat, err error) {
-			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return labelIn(name) == "" })
-			slices.Sort(names)
-			reply(answered{err: err, names: names})
-		})
-	case looking:
-		a.Exists(p.in(e.round), func(stat *session.Stat, err error) {
 			in := answered{err: err}
-			if stat != nil {
-				in.count = int(stat.NumChildren)
+			if e.step == looking && errors.Is(err, session.ErrNoNode) {
+				in.err = nil // the server has removed it
 			}
+			for _, name := range names {
+				if labelIn(name) == "" {
+					in.foreign = session.Join(p.in(e.round), name)
+				} else {
+					in.names = append(in.names, name)
+				}
+			}
+			slices.Sort(in.names)
+			in.count = len(in.names)
 			reply(in)
 		})
 	case idle, opening, entering, starting, retiring, exiting, shutting:
@@ -374,7 +382,9 @@ func (p *performer) request(e request, tell func(input)) {
 			in := answered{err: err}
 			for i, r := range results {
 				if r.Err != nil {
-					in.at = p.culprit(e, ops[i].Path())
+					if in.at = p.culprit(e, ops[i].Path()); in.at == above {
+						in.foreign = "a node in " + ops[i].Path()
+					}
 					break
 				}
 			}

@@ -36,8 +36,8 @@ var (
 // errWithdrawn answers an Enter or a TryRaise whose context ended, and which came to nothing.
 var errWithdrawn = errors.New("withdrawn")
 
-// errBelow refuses a node that cannot be lifted.
-var errBelow = fmt.Errorf("%w: it has children", ErrLayout)
+// errBelow refuses a node that cannot be lifted, and is not that of a double barrier.
+var errBelow = fmt.Errorf("%w: the node has children, and is of another recipe", ErrLayout)
 
 // A DoubleEvent reports what has become of a [Double]. It is one of [Waiting], [Entered],
 // [Leaving], [Left], [Lost], [Withdrawn] and [Closed]; no other type implements it.

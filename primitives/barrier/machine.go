@@ -42,7 +42,8 @@ import (
 // A member leaves in a transaction that deletes its node and writes to the directory. The reply
 // says how many are left. At zero the round is removed, which the server refuses if the reply is
 // wrong. The others wait until its node is gone. A member that crashes leaves no reply: so a party
-// that waits for the end of a round reads the directory once per session timeout.
+// that waits for the end of a round lists the directory once per session timeout. A foreign node in it, which nobody
+// removes, ends the wait of members, and is an error for entrants.
 //
 // # Why nobody is stuck
 //
@@ -110,6 +111,7 @@ const (
 	record            // the path
 	earlier           // the node of the newest round that has begun
 	directory         // the nodes of the round that is meant, but for the next
+	above             // the upper of them, which is to be removed
 	party             // the node of a party
 )
 
@@ -162,10 +164,11 @@ type (
 	tick     struct{ n int } // told after wait
 	answered struct {        // answers a request
 		turn
-		err   error
-		at    culprit  // that has failed it
-		count int      // of the nodes in the directory
-		names []string // in the directory
+		err     error
+		at      culprit  // that has failed it
+		count   int      // of the nodes in the directory; of parties, after looking
+		names   []string // of parties in the directory
+		foreign string   // what keeps the round from being removed that is no party, after looking and shutting
 	}
 )
 
@@ -898,6 +901,8 @@ func (m *turning) looked(in answered) {
 		m.look = true
 	case in.err != nil:
 		m.unwatched(in.err)
+	case in.count == 0 && in.foreign != "":
+		m.blocked(in.foreign)
 	case in.count == 0:
 		m.ask(shutting, m.awaited)
 		m.send()
@@ -907,6 +912,15 @@ func (m *turning) looked(in answered) {
 		}
 		m.rest()
 	}
+}
+
+// blocked goes on when no party is in the round any more, and it cannot be removed for a foreign node. For
+// members it is over. The next one cannot begin.
+func (m *turning) blocked(by string) {
+	if m.stage != leaving {
+		m.fail(fmt.Errorf("%w: %s keeps the round from being removed", ErrLayout, by))
+	}
+	m.removed()
 }
 
 // shut follows the removal of a round.
@@ -923,6 +937,8 @@ func (m *turning) shut(in answered) {
 	case !mine:
 	case in.err == nil, errors.Is(in.err, session.ErrNoNode):
 		m.removed()
+	case in.at == above && errors.Is(in.err, session.ErrNotEmpty):
+		m.blocked(in.foreign)
 	case m.awaited == 0:
 		m.awaitEnd(round, false)
 	default:
