@@ -26,7 +26,7 @@ type Double struct {
 	err error
 }
 
-// NewDouble returns a party of the double barrier at path, which is for so many parties. It
+// NewDouble returns a handle of the double barrier at path, whose rounds have so many parties. It
 // makes no request.
 //
 // If opts is nil, the default options are used. The error names what is wrong with the
@@ -66,11 +66,16 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 }
 
 // Enter waits until as many parties as the barrier is for have called it, and a round begins that
-// lists this one. If the session expires before, it goes on in the next one.
+// lists this one. If the session expires before, Enter goes on in the next session.
 //
 // If ctx ends first, Enter withdraws. It returns the cause if the handle is out: no node of
-// it is left. It returns nil if a round that lists it has begun: the handle is in. Which one it is
-// only the server knows, so Enter may then wait until the session's deadline.
+// it is left, unless its session has expired, with which the node goes. It returns nil if a round
+// that lists the handle has begun: the handle is in. Only the server knows which, so Enter may then
+// wait until the session's deadline.
+//
+// The error wraps [ErrEntered] if the handle is in a round or another Enter waits, [ErrParties], or
+// [ErrLayout]: the path is another recipe's, or a foreign node keeps the last round from being
+// removed.
 func (d *Double) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return d.explain("enter", context.Cause(ctx))
@@ -99,8 +104,8 @@ func (d *Double) Enter(ctx context.Context) error {
 // ends first, it returns the cause. The handle has left or will leave all the same, and Leave
 // may be called again to wait for the others.
 //
-// Leave does not wait for a member whose session has ended. If the handle itself is in no
-// round, the error wraps [ErrNotEntered].
+// Leave does not wait for a member whose session has expired on the server. If the handle itself is
+// in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the reason.
 func (d *Double) Leave(ctx context.Context) error {
 	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
 	switch {

@@ -23,13 +23,14 @@ var (
 	// parties. The record goes when the path has been empty for a while.
 	ErrParties = errors.New("another number of parties")
 
-	// ErrLayout means that a node at the path, or below it, is not of a barrier of this kind.
+	// ErrLayout means that a node at the path, or below it, is not of such a barrier, and is in
+	// the way. Nothing was changed.
 	ErrLayout = errors.New("not a barrier's node")
 
-	// ErrNodeGone means that somebody else deleted the node of the handle.
+	// ErrNodeGone means that another client has deleted the node of the handle, or of the gate.
 	ErrNodeGone = errors.New("the node was deleted")
 
-	// ErrRaised means that the barrier is raised.
+	// ErrRaised means that a barrier stands that is not of this [Barrier.TryRaise].
 	ErrRaised = errors.New("barrier is raised")
 )
 
@@ -67,8 +68,8 @@ type Event interface {
 }
 
 type (
-	// Waiting means that our node stands, and how many parties were present when it was
-	// created, or when they were last listed. It is at most the number of parties.
+	// Waiting means that the node of the handle stands. Present is how many parties were present
+	// when it was created, or when they were last listed, and at most the number of parties.
 	Waiting struct{ Present int }
 
 	// Entered means that the round has begun and lists the handle.
@@ -93,7 +94,8 @@ type (
 	Withdrawn struct{ Err error }
 
 	// Raised means that the barrier stands. If it follows another Raised, that barrier was
-	// lifted and this one raised before the session noticed, or the reader.
+	// lifted and this one raised before the session noticed, or the reader. From a [Gate] it
+	// means that the gate is held.
 	Raised struct {
 		Token int64 // grows with each barrier that is raised at the path
 	}
