@@ -274,7 +274,7 @@ func (p *performer) ops(e request) (ops []session.Op) {
 			ops = append(ops, session.DeleteOp(p.in(e.round), session.AnyVersion))
 		}
 		ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
-	case idle, ensuring, listing, looking:
+	case idle, ensuring, listing, looking, syncing:
 	}
 	return ops
 }
@@ -364,6 +364,8 @@ func (p *performer) request(e request, tell func(input)) {
 	switch e.step {
 	case ensuring:
 		a.EnsurePath(p.path, func(_ bool, err error) { reply(answered{err: err}) })
+	case syncing:
+		a.Sync(p.path, func(err error) { reply(answered{err: err}) })
 	case listing, looking:
 		a.Children(p.in(e.round), func(names []string, _ *session.Stat, err error) {
 			in := answered{err: err}

@@ -330,7 +330,6 @@ func TestRefusals(t *testing.T) {
 		for range 3 {
 			srv.Reap()
 		}
-		synctest.Wait()
 		calls := []<-chan error{begin(func() error { return other.Enter(t.Context()) })}
 		waits(t, "Enter of one of two", calls[0])
 		if err := one.Enter(t.Context()); !errors.Is(err, barrier.ErrParties) {

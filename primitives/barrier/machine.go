@@ -93,11 +93,12 @@ const (
 	retiring      // deleting our node unless the round has begun
 	exiting       // deleting our node
 	looking       // how many are in a round whose end we await
+	syncing       // bringing the server up to date, before the record is refused
 	shutting      // removing a round that is over
 )
 
 func (s step) String() string {
-	return [...]string{"idle", "ensuring", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "shutting"}[s]
+	return [...]string{"idle", "ensuring", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "syncing", "shutting"}[s]
 }
 
 // A turn names a request. Answers to earlier ones mean nothing.
@@ -265,6 +266,7 @@ type machine struct {
 	based   int // the sight on which the request under way is based
 
 	following bool // set while the record is followed in the epoch
+	synced    bool // set when the server was brought up to date, cleared by Enter and with the epoch
 	sight     sight
 	stale     int // the sight that is known to be out of date; 0 if none is
 
@@ -400,6 +402,7 @@ func (m *turning) refusal(why error) error {
 
 func (m *turning) gather(reply actors.Reply[error]) {
 	m.stage, m.entrant, m.failure, m.retire, m.since, m.why = gathering, reply, nil, false, 0, nil
+	m.synced = false
 	m.rename()
 	m.watch()
 }
@@ -476,7 +479,7 @@ func (m *turning) heard(ev session.Event) {
 // expired follows the end of a session, with which our node goes.
 func (m *turning) expired(why error) {
 	m.epoch, m.step, m.halted, m.following, m.awaited = 0, idle, false, false, 0
-	m.sight, m.stale, m.look = sight{}, 0, false
+	m.sight, m.stale, m.look, m.synced = sight{}, 0, false, false
 	m.rename()
 	switch m.stage {
 	case inside:
@@ -603,6 +606,8 @@ func (m *turning) advanceGathering() {
 	switch {
 	case r.czxid == 0:
 		m.ask(ensuring, 0)
+	case !m.synced && (r.bad != nil || !r.fresh && r.book.Parties != m.parties):
+		m.ask(syncing, 0) // it may be what was there long ago
 	case r.bad != nil:
 		m.fail(r.bad)
 		m.advanceGathering()
@@ -672,6 +677,14 @@ func (m *turning) answered(in answered) {
 		if in.err == nil {
 			m.outdated()
 		} else if !session.Passing(in.err) {
+			m.fail(in.err)
+		}
+	case syncing:
+		switch {
+		case in.err == nil:
+			m.synced, m.following = true, false
+			m.watch() // which knows by now of what has changed
+		case !session.Passing(in.err):
 			m.fail(in.err)
 		}
 	case opening:
