@@ -85,8 +85,11 @@ func (s *Session) target(path string) (string, error) {
 
 // onNode starts a request on one node.
 func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call, *wire.Reply) (T, error), answer func(T, error)) *call {
-	r := newRequest(op, path, convert, answer)
-	full, err := a.session.target(path)
+	return newRequest(op, path, convert, answer).onNode(a, w)
+}
+
+func (r *request[T]) onNode(a Async, w *wire.Request) *call {
+	full, err := a.session.target(r.path)
 	if err != nil {
 		return refuse(a, r, err)
 	}
@@ -126,7 +129,13 @@ func (a Async) Delete(path string, version int32, answer func(error)) {
 }
 
 func (a Async) delete(path string, version int32, answer func(struct{}, error)) *call {
-	return onNode(a, "delete", path, &wire.Request{Op: wire.OpDelete, Version: version}, deletedIn, answer)
+	return a.deleteWhile(false, path, version, answer)
+}
+
+func (a Async) deleteWhile(fleeting bool, path string, version int32, answer func(struct{}, error)) *call {
+	r := newRequest("delete", path, deletedIn, answer)
+	r.fleeting = fleeting
+	return r.onNode(a, &wire.Request{Op: wire.OpDelete, Version: version})
 }
 
 // Get reads the data of a node.

@@ -30,6 +30,7 @@ type call struct {
 	absent    bool           // a missing node is an answer like others
 	ephemeral int            // bytes of paths of the ephemeral nodes that it creates
 	plants    bool           // it plants a watch
+	fleeting  bool           // it is sent on the present connection, or not at all
 	target    string         // path on the server
 	began     time.Duration  // age of the session when it was asked for
 

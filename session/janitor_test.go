@@ -74,7 +74,7 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 }
 
 // TestRemovalOfAnother: a contested node that was replaced after the look by one of the same
-// version, of another session, stays.
+// version, of another session, stays, and the removal is told of it.
 func TestRemovalOfAnother(t *testing.T) {
 	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
@@ -84,11 +84,16 @@ func TestRemovalOfAnother(t *testing.T) {
 		if _, err := s.Create(t.Context(), "/me", []byte("same"), session.Ephemeral); err != nil {
 			t.Fatal(err)
 		}
-		looks := 0
-		err := removed(s, session.Removal{Path: "/me", Contested: true, Says: func(data []byte) bool {
+		looks, last := 0, int64(0)
+		if _, err := s.Set(t.Context(), "/me", []byte("same"), session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		set := session.SetOp("/me", []byte("same"), session.AnyVersion)
+		replaced := func(stat *session.Stat) { last = stat.EphemeralOwner }
+		err := removed(s, session.Removal{Path: "/me", Contested: true, Replaced: replaced, Says: func(data []byte) bool {
 			if looks++; looks == 1 {
 				other.Async(0).Multi([]session.Op{
-					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral),
+					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral), set,
 				}, func(_ []session.OpResult, err error) {
 					if err != nil {
 						t.Error(err)
@@ -103,6 +108,45 @@ func TestRemovalOfAnother(t *testing.T) {
 		}
 		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil || stat.EphemeralOwner != other.ID() {
 			t.Errorf("the other's node: %+v, %v", stat, err)
+		}
+		if last != other.ID() {
+			t.Errorf("it was told of a node of %#x", last)
+		}
+	})
+}
+
+// TestRemovalAcrossReconnect: a contested node that was replaced while the session was suspended stays,
+// whatever version it has.
+func TestRemovalAcrossReconnect(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		other := mustOpen(t, srv.Addrs(), opts)
+		defer other.Close()
+		if _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		var asked []int64
+		err := removed(s, session.Removal{Path: "/me", Contested: true, Is: func(stat *session.Stat) bool {
+			if asked = append(asked, stat.EphemeralOwner); stat.Version == 2 && stat.EphemeralOwner == s.ID() {
+				srv.Disconnect(s.ID())
+				pass(10 * time.Millisecond) // the session knows, and waits for this answer
+				set := session.SetOp("/me", nil, session.AnyVersion)
+				other.Async(0).Multi([]session.Op{
+					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", nil, session.Ephemeral), set, set,
+				}, func(_ []session.OpResult, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return stat.EphemeralOwner == s.ID()
+		}})
+		if stat, missing := s.Exists(t.Context(), "/me"); err != nil || missing != nil || stat == nil || stat.EphemeralOwner != other.ID() {
+			t.Errorf("the other's node: %+v; %v, %v", stat, err, missing)
+		}
+		if len(asked) != 4 || asked[3] != other.ID() {
+			t.Errorf("asked about nodes of %v", asked)
 		}
 	})
 }

@@ -274,7 +274,7 @@ func (p *performer) ops(e request) (ops []session.Op) {
 			ops = append(ops, session.DeleteOp(p.in(e.round), session.AnyVersion))
 		}
 		ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
-	case idle, ensuring, listing, looking, syncing:
+	case idle, ensuring, inspecting, listing, looking, syncing:
 	}
 	return ops
 }
@@ -342,12 +342,9 @@ func (p *performer) told(e follow, tell func(input)) func(session.Reading, error
 		}
 		in := saw{epoch: e.epoch, zxid: r.Zxid}
 		if r.Stat != nil {
-			in.czxid, in.version, in.fresh = r.Stat.Czxid, r.Stat.Version, len(r.Data) == 0
-			switch {
-			case !in.fresh:
+			in.czxid, in.version, in.fresh, in.nodes = r.Stat.Czxid, r.Stat.Version, len(r.Data) == 0, int(r.Stat.NumChildren)
+			if !in.fresh {
 				in.book, in.bad = decode(r.Data)
-			case r.Stat.NumChildren > 0: // they are made together with the record
-				in.bad = errBelow
 			}
 		}
 		tell(in)
@@ -366,6 +363,8 @@ func (p *performer) request(e request, tell func(input)) {
 		a.EnsurePath(p.path, func(_ bool, err error) { reply(answered{err: err}) })
 	case syncing:
 		a.Sync(p.path, func(err error) { reply(answered{err: err}) })
+	case inspecting:
+		a.Children(p.path, func(names []string, _ *session.Stat, err error) { reply(answered{err: err, names: names}) })
 	case listing, looking:
 		a.Children(p.in(e.round), func(names []string, _ *session.Stat, err error) {
 			in := answered{err: err}

@@ -55,7 +55,8 @@ func TestGate(t *testing.T) {
 			}
 		}
 		for _, in := range story.in {
-			next, out := g.Step(in)
+			var out gateEffects
+			next := g.Step(in, &out)
 			for _, e := range out.Do {
 				switch e := e.(type) {
 				case ply:
@@ -90,7 +91,7 @@ func TestWhyGatesAreLost(t *testing.T) {
 	} {
 		g := newGate("x")
 		for _, in := range []gateInput{try{}, became{session.Connected{Epoch: 1}}, replied{turn: turn{1, 1}, token: 5}, in} {
-			g, _ = g.Step(in)
+			g = g.Step(in, new(gateEffects))
 		}
 		if !g.over() || !errors.Is(g.err, want) {
 			t.Errorf("after %v: %v, want %v", in, g.err, want)

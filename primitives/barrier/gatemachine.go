@@ -151,18 +151,18 @@ func (g gate) String() string {
 // A gating is one step of a gate: what it becomes, and what it asks for.
 type gating struct {
 	gate
-	out gateEffects
+	out *gateEffects
 }
 
 // Step implements [actors.Machine].
-func (g gate) Step(in gateInput) (gate, gateEffects) {
+func (g gate) Step(in gateInput, out *gateEffects) gate {
 	if g.Ended() {
-		return g, gateEffects{}
+		return g
 	}
-	t := gating{gate: g}
+	t := gating{gate: g, out: out}
 	t.take(in)
 	t.advance()
-	return t.gate, t.out
+	return t.gate
 }
 
 func (g *gating) do(e gateEffect)   { g.out.Do = append(g.out.Do, e) }

@@ -32,6 +32,7 @@ type scenario struct {
 	cancels                  int
 	faults                   zkmodel.Faults
 	prepared                 bool // somebody has been there
+	others                   bool // a double barrier of another layout is there
 	effort                   int
 	mutant                   mutant
 }
@@ -60,6 +61,12 @@ func newWorld(s *scenario, keyed bool) *world {
 			zkmodel.Node{Path: root, Data: string(book{Parties: s.parties}.encode()), Container: true, Version: 1, Czxid: 1, Mzxid: 4, Pzxid: 2},
 			zkmodel.Node{Path: root + "/1", Container: true, Czxid: 2, Mzxid: 2, Pzxid: 3},
 			zkmodel.Node{Path: root + "/1/in", Container: true, Czxid: 3, Mzxid: 3, Pzxid: 4})
+	}
+	if s.others {
+		if !s.prepared {
+			nodes = append(nodes, zkmodel.Node{Path: root, Czxid: 1, Mzxid: 1, Pzxid: 5})
+		}
+		nodes = append(nodes, zkmodel.Node{Path: root + "/ready", Czxid: 5, Mzxid: 5, Pzxid: 5})
 	}
 	w := &world{World: zkmodel.New(s.faults, s.handles, nodes...), scenario: s, cancels: s.cancels}
 	w.Root, w.Prompt = root, func(string) bool { return true } // a server refuses what comes late from a session that has moved on
@@ -197,6 +204,9 @@ func (w *world) told(c *member, in input, before machine, did effects) {
 	for _, ev := range did.Emit {
 		switch ev := ev.(type) {
 		case Entered:
+			if w.others {
+				zkmodel.Violate("%d has entered beside others", c.n)
+			}
 			if !slices.Contains(ev.Members, fmt.Sprint(c.n)) || len(ev.Members) != w.parties {
 				zkmodel.Violate("%d has %v", c.n, ev)
 			}
@@ -310,7 +320,12 @@ func TestRoundsInModel(t *testing.T) {
 		"cancelled":         {parties: 2, handles: 3, enters: 2, cancels: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1}},
 		"busy, and lagging": {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Busy: 2, Lags: 2}},
 		"operators":         {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Strikes: 1, Razes: 1}},
-		"reaped":            {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
+		"others, before us": {parties: 2, handles: 2, enters: 2, others: true, faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1}},
+		"others, after us": {
+			parties: 2, handles: 3, enters: 2, cancels: 1, prepared: true, others: true,
+			faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1, Kills: 1, Lags: 1},
+		},
+		"reaped": {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
 		"four": {
 			parties: 4, handles: 4, enters: 2, cancels: 1, prepared: true,
 			faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1, Lags: 1},

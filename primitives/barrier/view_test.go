@@ -44,7 +44,7 @@ func TestView(t *testing.T) {
 		var v view
 		var emitted, done string
 		for _, in := range story.in {
-			next, out := v.Step(in)
+			next, out := v.after(in)
 			for _, ev := range out.Emit {
 				emitted += ev.String() + ";"
 			}
@@ -70,4 +70,11 @@ func TestView(t *testing.T) {
 			t.Errorf("%s: %s and %s: %v", name, emitted, done, v)
 		}
 	}
+}
+
+// after is Step with effects of its own.
+func (m view) after(in viewInput) (view, viewEffects) {
+	var out viewEffects
+	m = m.Step(in, &out)
+	return m, out
 }

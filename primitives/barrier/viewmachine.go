@@ -102,17 +102,17 @@ func (v view) String() string {
 // A viewing is one step of a view: what it becomes, and what it asks for.
 type viewing struct {
 	view
-	out viewEffects
+	out *viewEffects
 }
 
 // Step implements [actors.Machine].
-func (v view) Step(in viewInput) (view, viewEffects) {
+func (v view) Step(in viewInput, out *viewEffects) view {
 	if v.over {
-		return v, viewEffects{}
+		return v
 	}
-	t := viewing{view: v}
+	t := viewing{view: v, out: out}
 	t.take(in)
-	return t.view, t.out
+	return t.view
 }
 
 func (v *viewing) take(in viewInput) {

@@ -167,7 +167,7 @@ func (m machine) Ended() bool { return m.phase == ended }
 // A turn is one step of a machine: what it becomes, and what it asks for.
 type turn struct {
 	machine
-	out effects
+	out *effects
 }
 
 func (m *turn) do(e ...effect)  { m.out.Do = append(m.out.Do, e...) }
@@ -176,14 +176,14 @@ func (m *turn) in(p phase) bool { return m.phase == p }
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current state are ignored:
 // they answer a question that is no longer open.
-func (m machine) Step(in input) (machine, effects) {
+func (m machine) Step(in input, out *effects) machine {
 	if m.Ended() {
-		return m, effects{}
+		return m
 	}
-	t := turn{machine: m}
+	t := turn{machine: m, out: out}
 	t.take(in)
 	t.advance()
-	return t.machine, t.out
+	return t.machine
 }
 
 func (m *turn) take(in input) {

@@ -22,7 +22,7 @@ func coordinate(inputs ...input) string {
 	var all []string
 	for _, in := range inputs {
 		var did effects
-		m, did = m.Step(in)
+		m, did = m.after(in)
 		var step []string
 		for _, e := range did.Do {
 			text := fmt.Sprint(e)
@@ -147,7 +147,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 				in = heard{session.Connected{Epoch: epoch}}
 			}
 			var did effects
-			m, did = m.Step(in)
+			m, did = m.after(in)
 			for _, ev := range did.Emit {
 				switch ev := ev.(type) {
 				case Voted:
@@ -161,7 +161,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 				}
 			}
 		}
-		_, did := m.Step(heard{session.Closed{}})
+		_, did := m.after(heard{session.Closed{}})
 		for range did.Emit {
 			events += "left;"
 		}
@@ -181,7 +181,7 @@ func TestSiteGrammar(t *testing.T) {
 		n := name{"t", "g"}
 		r.Mode = Mode(random.IntN(2))
 		m := sitemachine{site: "a"}
-		m, _ = m.Step(siteListed{names: []string{"t", "_sites"}})
+		m, _ = m.after(siteListed{names: []string{"t", "_sites"}})
 		decided := *r
 		decided.Outcome = &Outcome{Committed: random.IntN(2) == 0, By: "b"}
 		events, vanished := "", false
@@ -214,10 +214,10 @@ func TestSiteGrammar(t *testing.T) {
 				vanished = true
 			}
 			var did siteEffects
-			m, did = m.Step(in)
+			m, did = m.after(in)
 			events += namesOf(did.Emit)
 		}
-		_, did := m.Step(siteLeave{})
+		_, did := m.after(siteLeave{})
 		events += namesOf(did.Emit)
 		if !grammar.MatchString(events) {
 			t.Fatalf("seed %d: %s", seed, events)
@@ -239,4 +239,18 @@ func namesOf(events []Event) string {
 		s.WriteString(strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T;", ev), "commit.")))
 	}
 	return s.String()
+}
+
+// after is Step with effects of its own.
+func (m machine) after(in input) (machine, effects) {
+	var out effects
+	m = m.Step(in, &out)
+	return m, out
+}
+
+// after is Step with effects of its own.
+func (m sitemachine) after(in siteInput) (sitemachine, siteEffects) {
+	var out siteEffects
+	m = m.Step(in, &out)
+	return m, out
 }

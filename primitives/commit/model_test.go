@@ -501,12 +501,12 @@ func violate(format string, args ...any) {
 func (w *modelWorld) tell(i int, in any) {
 	p := &w.parties[i]
 	if in, ok := in.(input); ok {
-		m, did := p.m.Step(in)
+		m, did := p.m.after(in)
 		p.m = m
 		w.perform(i, did)
 		return
 	}
-	m, did := p.sm.Step(in.(siteInput))
+	m, did := p.sm.after(in.(siteInput))
 	p.sm = m
 	w.performSite(i, did)
 }

@@ -83,8 +83,8 @@ func validateSession(s *session.Session) error {
 	return nil
 }
 
-func validateParent(parent string) error {
-	if err := session.ValidatePath(parent); err != nil {
+func validateParent(s *session.Session, parent string) error {
+	if err := s.CheckPath(parent); err != nil {
 		return fmt.Errorf("commit: parent: %w", err)
 	}
 	return nil
@@ -110,7 +110,7 @@ func (o Options) validate(s *session.Session, path string) error {
 		return err
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("commit: path: %w", err))
 	} else if _, id := session.Split(path); id == "" || strings.HasPrefix(id, "_") {
 		errs = append(errs, fmt.Errorf("commit: path: %w %q: the id must not be empty or begin with _", session.ErrInvalidPath, path))

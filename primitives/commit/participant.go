@@ -42,7 +42,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	if err := validateSession(s); err != nil {
 		return nil, err
 	}
-	errs := []error{validateParent(parent), validateSite(site)}
+	errs := []error{validateParent(s, parent), validateSite(site)}
 	if o.ConflictAfter < 0 {
 		errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
 	}
@@ -187,9 +187,8 @@ type keeper struct{ presence.Machine }
 func (k keeper) Kept() presence.Machine { return k.Machine }
 
 // Step implements [actors.Machine].
-func (k keeper) Step(in presence.Input) (keeper, actors.Effects[presence.Effect, presence.Event]) {
-	next, did := k.Machine.Step(in)
-	return keeper{next}, did
+func (k keeper) Step(in presence.Input, out *presence.Effects) keeper {
+	return keeper{k.Machine.Step(in, out)}
 }
 
 // The keys of what a participant owns.

@@ -122,7 +122,10 @@ func (r *record) status(ctx context.Context, s *session.Session, parent string, 
 
 // scan reads the records of all transactions below parent, as they are when it is called or later.
 func scan(ctx context.Context, s *session.Session, parent string) ([]*record, error) {
-	if err := errors.Join(validateSession(s), validateParent(parent)); err != nil {
+	if err := validateSession(s); err != nil {
+		return nil, err
+	}
+	if err := validateParent(s, parent); err != nil {
 		return nil, err
 	}
 	if err := s.Sync(ctx, parent); err != nil {

@@ -247,7 +247,7 @@ func (m sitemachine) Ended() bool { return m.over }
 // A siteTurn is one step of a site: what it becomes, and what it asks for.
 type siteTurn struct {
 	sitemachine
-	out siteEffects
+	out *siteEffects
 }
 
 func (m *siteTurn) do(e ...siteEffect) { m.out.Do = append(m.out.Do, e...) }
@@ -257,14 +257,14 @@ func (m *siteTurn) respond(to actors.Reply[error], err error) { m.do(respond{to,
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current state are ignored:
 // they answer a question that is no longer open.
-func (m sitemachine) Step(in siteInput) (sitemachine, siteEffects) {
+func (m sitemachine) Step(in siteInput, out *siteEffects) sitemachine {
 	if m.over {
-		return m, siteEffects{}
+		return m
 	}
 	m.parts = slices.Clone(m.parts)
-	t := siteTurn{sitemachine: m}
+	t := siteTurn{sitemachine: m, out: out}
 	t.take(in)
-	return t.sitemachine, t.out
+	return t.sitemachine
 }
 
 func (m *siteTurn) take(in siteInput) {

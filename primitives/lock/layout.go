@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -126,6 +128,14 @@ var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals
 	}
 	return all
 }()
+
+// mark returns the data of a node with the mark of revocation.
+func (l Layout) mark(own []byte, force time.Duration) []byte {
+	if l == Curator {
+		return mark.Curator()
+	}
+	return mark.Published(own, force)
+}
 
 // weaker returns the name of the reader that a writer becomes by a downgrade.
 func (l Layout) weaker(name string) (reader string, ok bool) {

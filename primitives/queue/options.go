@@ -67,7 +67,7 @@ func validate(s *session.Session, path string, o Options) error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
 	validatePath := func(argument, path string) {
-		switch err := session.ValidatePath(path); {
+		switch err := s.CheckPath(path); {
 		case err != nil:
 			refuse("%s: %w", argument, err)
 		case path == "/":

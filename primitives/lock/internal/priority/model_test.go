@@ -1,4 +1,4 @@
-package lock
+package priority
 
 import (
 	"math"
@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -18,7 +19,7 @@ import (
 
 // A rival is a contender of a line with priorities.
 type rival struct {
-	Kind
+	kind     line.Kind
 	priority int
 	preempt  bool
 }
@@ -30,10 +31,17 @@ type rivalry struct {
 	linemodel.Scenario
 }
 
+func markOf(data string) string { return string(mark.Published([]byte(data), 0)) }
+
+func isMarked(data string) bool {
+	yes, _ := mark.Read([]byte(data))
+	return yes
+}
+
 func rivalries() []rivalry {
-	r := func(priority int) rival { return rival{Read, priority, false} }
-	w := func(priority int) rival { return rival{Write, priority, false} }
-	p := func(r rival) rival { return rival{r.Kind, r.priority, true} }
+	r := func(priority int) rival { return rival{line.Read, priority, false} }
+	w := func(priority int) rival { return rival{line.Write, priority, false} }
+	p := func(r rival) rival { return rival{r.kind, r.priority, true} }
 	return []rivalry{
 		{[]rival{w(0)}, false, linemodel.Scenario{Name: "alone", Sessions: []int{0}, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Strikes: 1}}},
 		{[]rival{r(0)}, false, linemodel.Scenario{Name: "alone, reading", Sessions: []int{0}, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Strikes: 1}}},
@@ -63,42 +71,43 @@ func rivalries() []rivalry {
 	}
 }
 
-// standing returns who holds, by what the tree says.
-func standing(w *linemodel.World) (s line.Standing) {
-	if holder := w.Node(session.Join(linemodel.Root, line.HolderNode)); holder != nil {
+// sight returns who holds, by what the tree says.
+func sight(w *linemodel.World) (s standing) {
+	if holder := w.Node(session.Join(linemodel.Root, holderNode)); holder != nil {
 		s.Holder = holder.Data
 	}
-	s.Readers = w.Children(session.Join(linemodel.Root, line.ReadersNode))
+	s.Readers = w.Children(session.Join(linemodel.Root, readersNode))
 	return s
 }
 
 func (r *rivalry) kind() *linemodel.Kind {
 	claim := func(_ *linemodel.World, node string) string {
-		return (&prioritized{path: linemodel.Root}).claimed(nil, node)
+		return (&Lock{path: linemodel.Root}).claimed(nil, node)
 	}
 	return &linemodel.Kind{
 		Recipe: func(s client.Session, i int) (*line.Recipe, any) {
-			opts := Options{Layout: Prioritized, Priority: r.rivals[i].priority, Preempt: r.rivals[i].preempt}
+			opts := Options{Kind: r.rivals[i].kind, Priority: r.rivals[i].priority, Preempt: r.rivals[i].preempt}
 			if r.force {
 				opts.PreemptAfter = time.Second
 			}
-			p := prioritize(s, linemodel.Root, opts)
-			return p.recipe(r.rivals[i].Kind), p
+			p := New(s, linemodel.Root, opts)
+			return p.Recipe(), p
 		},
 		Sight: func(w *linemodel.World) line.Sight {
-			return line.Sight{Names: w.Children(linemodel.Root), Data: standing(w).String()}
+			return line.Sight{Names: w.Children(linemodel.Root), Data: sight(w).String()}
 		},
-		Mark: markOf, Marked: isMarked, Claim: claim,
-		Herd: func(*linemodel.World, string, []string) int { return math.MaxInt32 },
+		Preempts: func(i int) bool { return r.rivals[i].preempt },
+		Mark:     markOf, Marked: isMarked, Claim: claim,
+		Herd: func(*linemodel.World, string, []string) int { return math.MaxInt16 },
 		Granted: func(w *linemodel.World, c *linemodel.Contender) {
 			claimed := w.Node(claim(w, c.M.Node()))
 			if claimed == nil {
 				zkmodel.Violate("contender %d holds what it has not", c.N)
 			}
-			tokens(w, c, claimed.Czxid, !isReader(c.M.Node()))
+			w.CheckToken(c, claimed.Czxid, !isReader(c.M.Node()))
 		},
 		Check: func(w *linemodel.World, holders []*linemodel.Contender) {
-			apart(w, holders)
+			w.CheckApart(holders)
 			if w.Quiet() {
 				r.asks(w)
 			}
@@ -108,17 +117,17 @@ func (r *rivalry) kind() *linemodel.Kind {
 
 // asks checks that the first in line has asked the holder that it watches, and made it leave.
 func (r *rivalry) asks(w *linemodel.World) {
-	sight := line.Sight{Names: w.Children(linemodel.Root), Data: standing(w).String()}
+	sight := line.Sight{Names: w.Children(linemodel.Root), Data: sight(w).String()}
 	for _, c := range w.All {
 		if c.Ended() || !c.M.Waiting() {
 			continue
 		}
-		rule := line.Ranked{Kind: line.Kind(r.rivals[c.N].Kind), Priority: r.rivals[c.N].priority, Preempt: r.rivals[c.N].preempt}
-		p := rule.Locate(sight, c.M.Node(), linemodel.GUID(c.M.Node()))
+		rivals := rule{r.rivals[c.N].kind, r.rivals[c.N].priority, r.rivals[c.N].preempt}
+		p := rivals.Locate(sight, c.M.Node(), linemodel.GUID(c.M.Node()))
 		for _, holder := range p.Ask {
 			n := w.Node(session.Join(linemodel.Root, holder))
 			switch {
-			case !strings.Contains(p.Watch.Node, holder) && p.Watch.Node != line.HolderNode || n == nil:
+			case !strings.Contains(p.Watch.Node, holder) && p.Watch.Node != holderNode || n == nil:
 			case !isMarked(n.Data):
 				zkmodel.Violate("contender %d has not asked %s, for which it waits", c.N, holder)
 			case r.force:
@@ -130,7 +139,7 @@ func (r *rivalry) asks(w *linemodel.World) {
 
 func TestRivalries(t *testing.T) {
 	for _, r := range rivalries() {
-		r.Strikable = func(path string) bool { return path != session.Join(linemodel.Root, line.ReadersNode) }
+		r.Strikable = func(path string) bool { return path != session.Join(linemodel.Root, readersNode) }
 		t.Run(r.Name, func(t *testing.T) { linemodel.Test(t, r.kind(), &r.Scenario) })
 	}
 }

@@ -1,4 +1,4 @@
-package line
+package priority
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
 // This file is the rule of lines with priorities. Contenders are named
@@ -13,38 +15,38 @@ import (
 //	_c_<GUID>-p<priority + 1000, four digits>-read-<number>
 //	_c_<GUID>-p<priority + 1000, four digits>-write-<number>
 //
-// and what they claim is a node beside them, or below one: see [Standing].
+// and what they claim is a node beside them, or below one: see [standing].
 
 // The limits of priorities.
 const (
-	LowestPriority  = -1000
-	HighestPriority = 1000
+	Lowest  = -1000
+	Highest = 1000
 )
 
-// Ranked is the rule of locks with priorities: of those who do not hold yet the one with
+// rule is the rule of locks with priorities: of those who do not hold yet the one with
 // the highest priority goes first, and of those with the same who came first. Readers wait
 // for those who do not share, all others for everybody; and both for who holds.
-type Ranked struct {
-	Kind     Kind
+type rule struct {
+	Kind     line.Kind
 	Priority int
 	Preempt  bool // ask holders of lower priority to leave
 }
 
-// A Standing is who holds: what a [Ranked] reads beside the names.
-type Standing struct {
+// A standing is who holds: what a [rule] reads beside the names.
+type standing struct {
 	Holder  string   // who excludes everybody; "" if there is none
 	Former  string   // who has excluded everybody last
 	Readers []string // who share
 }
 
-// String returns what is to be the Data of a [Sight].
-func (s Standing) String() string {
+// String returns what is to be the Data of a [line.Sight].
+func (s standing) String() string {
 	return strings.Join(append([]string{s.Holder, s.Former}, s.Readers...), "\n")
 }
 
-func parseStanding(data string) Standing {
+func parseStanding(data string) standing {
 	all := strings.SplitN(data, "\n", 3)
-	s := Standing{Holder: all[0]}
+	s := standing{Holder: all[0]}
 	if len(all) > 1 {
 		s.Former = all[1]
 	}
@@ -56,7 +58,7 @@ func parseStanding(data string) Standing {
 
 // A Rank is the name of a contender in a line with priorities.
 type Rank struct {
-	Contender
+	line.Contender
 	Priority int
 }
 
@@ -72,24 +74,24 @@ func ParseRank(name string) (r Rank, ok bool) {
 		return r, false
 	}
 	p, err := strconv.ParseUint(name[rankBegins+1:rankEnds-1], 10, 16)
-	if err != nil || p > HighestPriority-LowestPriority {
+	if err != nil || p > Highest-Lowest {
 		return r, false
 	}
-	r.Name, r.Priority = name, int(p)+LowestPriority
+	r.Name, r.Priority = name, int(p)+Lowest
 	number, isRead := strings.CutPrefix(name[rankEnds:], "read-")
-	if r.Kind = Read; !isRead {
-		r.Kind = Write
+	if r.Kind = line.Read; !isRead {
+		r.Kind = line.Write
 		if number, ok = strings.CutPrefix(name[rankEnds:], "write-"); !ok {
 			return r, false
 		}
 	}
-	r.Number, ok = ParseNumber(number)
+	r.Number, ok = line.ParseNumber(number)
 	return r, ok
 }
 
 // compareRanks orders two contenders.
 func compareRanks(reference int32, a, b Rank) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), compare(reference, a.Contender, b.Contender))
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), line.Compare(reference, a.Contender, b.Contender))
 }
 
 // Ranks returns the contenders among the children, in the order in which they go.
@@ -107,55 +109,55 @@ func Ranks(children []string) []Rank {
 	return all
 }
 
-// Name implements [Rule].
-func (r Ranked) Name(guid string) string {
+// Name implements [line.Rule].
+func (r rule) Name(guid string) string {
 	kind := "write-"
-	if r.Kind == Read {
+	if r.Kind == line.Read {
 		kind = "read-"
 	}
-	return fmt.Sprintf("%sp%04d-%s", r.Prefix(guid), r.Priority-LowestPriority, kind)
+	return fmt.Sprintf("%sp%04d-%s", r.Prefix(guid), r.Priority-Lowest, kind)
 }
 
-// Prefix implements [Rule].
-func (Ranked) Prefix(guid string) string { return Published(guid) }
+// Prefix implements [line.Rule].
+func (rule) Prefix(guid string) string { return line.Published(guid) }
 
-// Line implements [Rule].
-func (Ranked) Line(names []string) []string {
+// Line implements [line.Rule].
+func (rule) Line(names []string) []string {
 	all := Ranks(names)
-	line := make([]string, len(all))
+	names = make([]string, len(all))
 	for i, c := range all {
-		line[i] = c.Name
+		names[i] = c.Name
 	}
-	return line
+	return names
 }
 
-// Room implements [Rule].
-func (Ranked) Room(int, string) bool { return false }
+// Room implements [line.Rule].
+func (rule) Room(int, string) bool { return false }
 
-// Lists implements [Rule].
-func (Ranked) Lists() bool { return true }
+// Lists implements [line.Rule].
+func (rule) Lists() bool { return true }
 
-// Announces implements [Rule].
-func (Ranked) Announces() bool { return false }
+// Announces implements [line.Rule].
+func (rule) Announces() bool { return false }
 
-// Claims implements [Rule].
-func (Ranked) Claims() bool { return true }
+// Claims implements [line.Rule].
+func (rule) Claims() bool { return true }
 
-// Downgrade implements [Rule].
-func (r Ranked) Downgrade(own, guid string) (Rule, string, bool) {
-	if r.Kind != Write {
+// Downgrade implements [line.Rule].
+func (r rule) Downgrade(own, guid string) (line.Rule, string, bool) {
+	if r.Kind != line.Write {
 		return r, "", false
 	}
 	number := strings.TrimPrefix(own, r.Name(guid))
-	r.Kind = Read
+	r.Kind = line.Read
 	return r, r.Name(guid) + number, true
 }
 
-// Locate implements [Rule]. Everybody watches the nearest of those who rank before it, and
+// Locate implements [line.Rule]. Everybody watches the nearest of those who rank before it, and
 // who is first watches who holds, one of them. All that is waited for has to go before it
 // can be our turn, so nothing is missed by not watching more.
-func (r Ranked) Locate(s Sight, own, guid string) Position {
-	var p Position
+func (r rule) Locate(s line.Sight, own, guid string) line.Position {
+	var p line.Position
 	me, _ := ParseRank(own)
 	prefix, standing := r.Prefix(guid), parseStanding(s.Data)
 	var nearest Rank
@@ -167,8 +169,8 @@ func (r Ranked) Locate(s Sight, own, guid string) Position {
 		c, ok := ParseRank(name)
 		switch {
 		case !ok:
-			if IsContender(name) {
-				p.Err = OtherLayout(name)
+			if line.IsContender(name) {
+				p.Err = line.OtherLayout(name)
 			}
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
@@ -187,7 +189,7 @@ func (r Ranked) Locate(s Sight, own, guid string) Position {
 
 // mind has a contender wait for those who hold. Its own claim does not count: it stands in line, and
 // does not rank behind itself.
-func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
+func (r rule) mind(p *line.Position, names []string, standing standing, me Rank) {
 	first := p.Ahead == 0
 	mind := func(holder, node string) {
 		h, ok := ParseRank(holder)
@@ -203,24 +205,24 @@ func (r Ranked) mind(p *Position, names []string, standing Standing, me Rank) {
 	}
 	switch {
 	case standing.Holder != "":
-		mind(standing.Holder, HolderNode)
+		mind(standing.Holder, holderNode)
 	case slices.Contains(names, standing.Former):
 		mind(standing.Former, standing.Former) // an operator has deleted what it claimed, which it may not have heard yet
 	}
-	if r.Kind == Read {
+	if r.Kind == line.Read {
 		return
 	}
 	slices.Sort(standing.Readers)
 	for _, reader := range standing.Readers {
-		mind(reader, ReadersNode+"/"+reader)
+		mind(reader, readersNode+"/"+reader)
 	}
 }
 
 // Where it says who holds, below the line.
 const (
-	HolderNode  = "holder"  // the data of which is the name of the contender who excludes all others
-	ReadersNode = "readers" // whose children are named like the contenders who share
+	holderNode  = "holder"  // the data of which is the name of the contender who excludes all others
+	readersNode = "readers" // whose children are named like the contenders who share
 )
 
 // shares reports whether we need not wait for a contender at all.
-func (r Ranked) shares(c Rank) bool { return r.Kind == Read && c.Kind == Read }
+func (r rule) shares(c Rank) bool { return r.Kind == line.Read && c.Kind == line.Read }

@@ -1,4 +1,4 @@
-package lock
+package priority
 
 import (
 	"testing"
@@ -19,15 +19,15 @@ const (
 )
 
 // claimedBy returns a line of two writers, one of which holds, and the handle of the first.
-func claimedBy(holder string) (*zkmodel.World, *prioritized) {
-	holds := session.Join(linemodel.Root, line.HolderNode)
+func claimedBy(holder string) (*zkmodel.World, *Lock) {
+	holds := session.Join(linemodel.Root, holderNode)
 	w := zkmodel.New(zkmodel.Faults{}, 2,
-		zkmodel.Node{Path: linemodel.Root, Czxid: 1, Data: priorityMark + "\n" + holder},
+		zkmodel.Node{Path: linemodel.Root, Czxid: 1, Data: marker + "\n" + holder},
 		zkmodel.Node{Path: session.Join(linemodel.Root, oursPriority), Czxid: 2, Owner: 1},
 		zkmodel.Node{Path: session.Join(linemodel.Root, theirsPriority), Czxid: 3, Owner: 2},
 		zkmodel.Node{Path: holds, Czxid: 4, Owner: 1, Data: holder},
 	)
-	return w, prioritize(w.Sessions[0], linemodel.Root, Options{Layout: Prioritized})
+	return w, New(w.Sessions[0], linemodel.Root, Options{Kind: line.Write})
 }
 
 // serve has the server answer at most so many requests, and returns how many it has.
@@ -42,7 +42,7 @@ func serve(w *zkmodel.World, limit int) (n int) {
 func TestDoubtedClaimOfAnother(t *testing.T) {
 	w, p := claimedBy(theirsPriority)
 	got := int64(-1)
-	p.claim(p.recipe(Write), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
+	p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
 		if got = zxid; err == nil {
 			t.Error("no error")
 		}
@@ -57,17 +57,22 @@ func TestDoubtedClaimOfAnother(t *testing.T) {
 func TestUnclaimOvertaken(t *testing.T) {
 	for before := 0; ; before++ {
 		w, p := claimedBy(oursPriority)
-		p.tried = prefixOf(oursPriority)
-		p.withdraw(p.recipe(Write), w.Sessions[0].Async(0), oursPriority, "", func() {})
+		p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
+			if err == nil {
+				t.Error("claimed twice")
+			}
+		})
+		serve(w, most)
+		p.withdraw(p.Recipe(), w.Sessions[0].Async(0), oursPriority, "", func() {})
 		if serve(w, before) < before {
 			return
 		}
 		var ops []session.Op
-		if w.Node(p.holder()) != nil {
-			ops = append(ops, session.DeleteOp(p.holder(), session.AnyVersion))
+		if w.Node(session.Join(p.path, holderNode)) != nil {
+			ops = append(ops, session.DeleteOp(session.Join(p.path, holderNode), session.AnyVersion))
 		}
-		ops = append(ops, session.SetOp(p.path, []byte(priorityMark+"\n"+theirsPriority), session.AnyVersion),
-			session.CreateOp(p.holder(), []byte(theirsPriority), session.Ephemeral))
+		ops = append(ops, session.SetOp(p.path, []byte(marker+"\n"+theirsPriority), session.AnyVersion),
+			session.CreateOp(session.Join(p.path, holderNode), []byte(theirsPriority), session.Ephemeral))
 		w.Sessions[1].Async(0).Multi(ops, func(_ []session.OpResult, err error) {
 			if err != nil {
 				t.Error(err)
@@ -75,7 +80,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 		})
 		w.Apply(zkmodel.Action{Kind: "serve", I: 1})
 		serve(w, most)
-		if n := w.Node(p.holder()); n == nil || w.Node(p.node(oursPriority)) != nil {
+		if n := w.Node(session.Join(p.path, holderNode)); n == nil || w.Node(p.node(oursPriority)) != nil {
 			t.Errorf("overtaken after %d requests: the holder is %v", before, n)
 		}
 	}
@@ -86,17 +91,17 @@ func TestUnclaimOvertaken(t *testing.T) {
 func TestMarksOvertaken(t *testing.T) {
 	for before := range 3 {
 		w := zkmodel.New(zkmodel.Faults{}, 1, zkmodel.Node{Path: linemodel.Root, Czxid: 1})
-		p, settled := prioritize(w.Sessions[0], linemodel.Root, Options{Layout: Prioritized}), false
+		p, settled := New(w.Sessions[0], linemodel.Root, Options{Kind: line.Write}), false
 		p.settle(w.Sessions[0].Async(0), func(exists, _ bool, err error) { settled = exists && err == nil })
 		serve(w, before)
-		w.SetData(p.path, priorityMark)
+		w.SetData(p.path, marker)
 		if serve(w, most); !settled {
 			t.Errorf("overtaken after %d requests: the line is not settled", before)
 		}
 
 		w, p = claimedBy(theirsPriority)
 		asked := false
-		r := line.NewPerformer(w.Sessions[0], p.recipe(Write)).Recipe
+		r := line.NewPerformer(w.Sessions[0], p.Recipe()).Recipe
 		p.demand(r, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
 		serve(w, before)
 		w.SetData(p.node(theirsPriority), "written")
