@@ -45,8 +45,8 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 
 // Acquire joins the line for the lock at path, and returns when the lock is held.
 //
-// If ctx ends before that, the error is its cause and the place in line is given up
-// in the background: whatever the network does, no node of it outlives the session,
+// If ctx ends before that, the error is its cause, with the contender that was waited for as far
+// as it is known, and the place in line is given up in the background: whatever the network does, no node of it outlives the session,
 // nor the next moment in which the session is connected. If the place is lost for
 // another reason, the error wraps [ErrLost] and the reason.
 //
@@ -89,7 +89,7 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	ways   = line.Ways{Inspect: priority.Inspect, Marked: mark.Read}
+	ways   = line.Ways{Inspect: priority.Inspect, Marked: mark.Split}
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
