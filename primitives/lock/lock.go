@@ -152,6 +152,8 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
 // It begins with the newest event before the first call, and is closed after the last.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lock is held no more, or never will
