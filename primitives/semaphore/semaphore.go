@@ -40,9 +40,10 @@ func New(s *session.Session, path string, limit int, opts *Options) (*Lease, err
 // Acquire joins the line for a lease of the semaphore at path, and returns when it is
 // held.
 //
-// If ctx ends before that, the error is its cause and the place in line is given up in
-// the background: whatever the network does, no node of it outlives the session, nor the
-// next moment in which the session is connected. It wraps [ErrLimit] if another limit is
+// If ctx ends before that, the error is its cause, with the contender that was waited for as far as
+// it is known, and the place in line is given up in the background: whatever the network does, the
+// contender's node is deleted when the session is connected, or ends. The path and its limit stay
+// for a while, see the package comment. The error wraps [ErrLimit] if another limit is
 // recorded, and leaves nothing behind. If the place is lost for another reason, the
 // error wraps [ErrLost] and the reason.
 //
