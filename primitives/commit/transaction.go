@@ -41,6 +41,9 @@ type Transaction struct {
 // afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
 // other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
 	o := Options{}
 	if opts != nil {
 		o = *opts

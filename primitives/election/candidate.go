@@ -43,6 +43,9 @@ type Candidate struct {
 //
 // If opts is nil, the default options are used.
 func Stand(ctx context.Context, s *session.Session, path string, opts *Options) (*Candidate, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("election: %w", err)
+	}
 	c, err := New(s, path, opts)
 	if err != nil {
 		return nil, err

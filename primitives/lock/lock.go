@@ -72,6 +72,9 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 // A nil f is refused before the lock is acquired. Do returns the error of f. If f returned none, and the lock was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
 	if f == nil {
 		return fmt.Errorf("lock: f: %w: the function is nil", session.ErrInvalidArgument)
 	}
@@ -109,6 +112,9 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
 	shares, err := reenters(ctx, s, path, kind)
 	if err != nil {
 		return nil, err
@@ -129,6 +135,9 @@ func acquire(ctx context.Context, s *session.Session, path string, kind Kind, op
 }
 
 func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
 	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // who does not wait finds it held
 		return nil, err
 	}

@@ -59,8 +59,8 @@ func NewReentrantMutex(s *session.Session, path string, opts *Options) (*Mutex, 
 // Lock locks the mutex, and returns nil when it is held. Otherwise the error is as that of [Acquire],
 // and no Unlock is needed.
 func (m *Mutex) Lock(ctx context.Context) error {
-	if err := refuseNil(ctx); err != nil {
-		return err
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
 	}
 	if entered, err := m.reenter(ctx); entered || err != nil {
 		return err
@@ -75,8 +75,8 @@ func (m *Mutex) Lock(ctx context.Context) error {
 
 // TryLock is [Mutex.Lock], but fails with [ErrHeld] when the mutex is not free, as [TryAcquire] does.
 func (m *Mutex) TryLock(ctx context.Context) error {
-	if err := refuseNil(ctx); err != nil {
-		return err
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
 	}
 	entered, err := m.reenter(ctx)
 	if entered || err != nil && !errors.Is(err, ErrReentered) {
@@ -118,8 +118,8 @@ func (m *Mutex) take(l *Lock, err error) error {
 // does: if ctx ends first, the mutex is unlocked, and the release goes on. If the lock was lost, the
 // error wraps [ErrLost], and the mutex is unlocked. The error is [ErrNotHeld] if it was not locked.
 func (m *Mutex) Unlock(ctx context.Context) error {
-	if err := refuseNil(ctx); err != nil {
-		return err
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
 	}
 	m.mu.Lock()
 	l := m.held
@@ -202,10 +202,3 @@ func (m *Mutex) Node() string {
 // Guard returns the [Lock.Guard] of the lock that is held. While the mutex is unlocked it refuses
 // every transaction.
 func (m *Mutex) Guard() session.Op { return line.GuardOf(m.path, m.Node(), ErrLost) }
-
-func refuseNil(ctx context.Context) error {
-	if ctx == nil {
-		return fmt.Errorf("lock: ctx: %w: the context is nil", session.ErrInvalidArgument)
-	}
-	return nil
-}
