@@ -238,9 +238,9 @@ func TestBadFlags(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	t.Setenv("ZOOKEEPER", "zk1,zk2:2182/apps")
-	o, err := parse(strings.Fields("-lock /l -s -n -w 3s -E 1 -timeout 20s command -n --"))
+	o, err := parse(strings.Fields("-lock /l -s -w 3s -E 1 -timeout 20s command -n --"))
 	want := options{
-		servers: []string{"zk1:2181", "zk2:2182"}, chroot: "/apps", lock: "/l", shared: true, try: true, wait: 3 * time.Second,
+		servers: []string{"zk1:2181", "zk2:2182"}, chroot: "/apps", lock: "/l", shared: true, wait: 3 * time.Second,
 		timeout: 20 * time.Second, grace: 2 * time.Second, conflict: 1, command: []string{"command", "-n", "--"},
 	}
 	if fmt.Sprint(o) != fmt.Sprint(want) || err != nil {
@@ -315,7 +315,7 @@ func TestConflict(t *testing.T) {
 		{"-n -E 0", 0, "held by another"},
 		{"-wait 100ms", 75, "the time to wait is over"},
 		{"-w 100ms -E 9", 9, "the time to wait is over"},
-		{"-w 10s -n", 75, "held by another"},
+		{"-w 10s -n", 125, "-try (-n) does not wait"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			start(t, srv, append(strings.Fields(test.args), "echo", "not to be run")...).exits(test.status, test.reason)
@@ -323,7 +323,7 @@ func TestConflict(t *testing.T) {
 	}
 	_ = holder.stdin.Close()
 	holder.exits(0, "")
-	start(t, srv, "-n", "-w", "10s", "true").exits(0, "")
+	start(t, srv, "-n", "true").exits(0, "")
 }
 
 func TestShared(t *testing.T) {

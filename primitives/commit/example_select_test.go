@@ -36,7 +36,7 @@ func ExampleParticipant_Events() {
 				fmt.Println("site:", ev.Tx)
 				demo.Check(p.Finish(ctx, ev.Tx))
 				p.Close()
-			default: // nothing to apply
+			case commit.Aborted, commit.Forgotten, commit.Left, commit.Voted: // nothing to apply
 			}
 		case _, ok := <-outcomes:
 			if !ok { // after the outcome

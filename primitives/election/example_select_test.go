@@ -33,7 +33,7 @@ func ExampleCandidate_Events() {
 				work <- "the plan"
 			case election.Deposed:
 				work = nil
-			default: // the network, and the candidates
+			case election.Standing, election.LeaderChanged, election.Suspended, election.Resumed, election.Overrun, election.Left:
 			}
 		case w := <-work:
 			fmt.Println("leads, and works on", w)

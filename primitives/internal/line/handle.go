@@ -156,7 +156,7 @@ func (h *Handle[Ev]) blocked(err error) error {
 	if node == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, o.describe(node, time.Now()))
+	return fmt.Errorf("%w: %s", err, o.describe(node, h.performer.session.Deadline(0)))
 }
 
 // Do waits until it is held, runs f with its context, and gives it up. It waits for that until
