@@ -93,11 +93,13 @@ type (
 		turn
 		want int
 	}
-	follow struct { // answer when the view may have changed
+	follow struct { // answer when the view may have changed, in line
 		turn
 		view   view
 		claims bool // whether others have claimed something
+		rotate bool // whether others are next
 	}
+	quit struct{} // leave the line
 	read struct {
 		turn
 		places []place
@@ -125,6 +127,7 @@ type (
 
 func (look) effect()     {}
 func (follow) effect()   {}
+func (quit) effect()     {}
 func (read) effect()     {}
 func (claim) effect()    {}
 func (offer) effect()    {}
@@ -153,6 +156,8 @@ type machine struct {
 	phase  phase
 	turn   turn // of the newest question of the phase; the epoch is 0 while there is none
 	follow turn // of the newest follow; zero when it was answered. While set, there was nothing more to claim
+	inLine bool // set with follow, cleared with quit and with the session
+	took   bool // set when items were claimed, cleared with follow. While set, others in line are next
 
 	listed []place    // seen, and not tried yet
 	held   []held     // in the order in which they were claimed; emptied when the session expires
@@ -270,6 +275,7 @@ func (s *step) lose(why error) {
 	}
 	s.turn = turn{0, s.turn.n + 1}
 	s.phase, s.follow, s.listed, s.held, s.queue = resting, turn{}, nil, nil, nil
+	s.quit()
 }
 
 // leave gives back what is held, when the claims that are on their way have been answered.
@@ -284,6 +290,14 @@ func (s *step) leave(err error) {
 		s.phase = resting
 	}
 	s.giveBack()
+}
+
+// quit leaves the line: another is first.
+func (s *step) quit() {
+	if s.inLine {
+		s.inLine = false
+		s.do(quit{})
+	}
 }
 
 func (s *step) giveBack() {
@@ -317,9 +331,14 @@ func (s *step) proceed() {
 		s.under, s.queue = s.queue[:n:n], s.queue[n:]
 		s.do(conclude{s.turn.epoch, s.n, s.under})
 	}
+	if !s.leaving {
+		s.fetch()
+	}
+	if s.phase == resting && s.follow == (turn{}) {
+		s.quit()
+	}
 	switch {
 	case !s.leaving:
-		s.fetch()
 	case s.phase != resting || len(s.under) > 0 || len(s.queue) > 0 || len(s.graves) > 0:
 	case s.turn.epoch == 0:
 		s.end()
@@ -410,7 +429,8 @@ func (s *step) looked(in looked) {
 		others := slices.ContainsFunc(in.view.left, func(p place) bool {
 			return !slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
 		})
-		s.do(follow{s.follow, in.view, others})
+		s.do(follow{s.follow, in.view, others, s.took || len(s.listed) > 0})
+		s.inLine, s.took = true, false
 	}
 }
 
@@ -465,6 +485,7 @@ func (s *step) claimed(in claims) {
 		s.giveBack()
 		return
 	}
+	s.took = true
 	s.do(offer{fresh})
 }
 

@@ -95,7 +95,7 @@ func (p *partner) reply(e effect) {
 		in := looked{turn: e.turn}
 		for range p.rand.IntN(5) {
 			p.next++
-			in.view.places = append(in.view.places, place{bucket{int32(p.rand.IntN(3)), 0}, fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
+			in.view.places = append(in.view.places, place{bucket{priority: int32(p.rand.IntN(3))}, fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
 		}
 		p.input(in)
 	case follow:
@@ -116,7 +116,7 @@ func (p *partner) reply(e effect) {
 		p.input(buried{e.settling, p.error(0)})
 	case part:
 		p.input(parted{})
-	case offer, withdraw, answer:
+	case offer, withdraw, answer, quit:
 		p.fail("nobody can answer %T", e)
 	}
 }
@@ -212,7 +212,7 @@ func TestNames(t *testing.T) {
 	last := ""
 	for _, p := range []int32{-2147483648, -2147483647, -10, -5, -1, 0, 1, 5, 10, 2147483647} {
 		for _, n := range []int{0, 1, 9, 10, 999999999} {
-			b := bucket{p, n}
+			b := bucket{priority: p, number: n}
 			if back, ok := parseBucket(b.name()); !ok || back != b {
 				t.Errorf("%v is written %s, and read %v, %v", b, b.name(), back, ok)
 			}
@@ -244,7 +244,7 @@ func TestVersions(t *testing.T) {
 	if err := refused([]session.OpResult{{Err: session.ErrNoNode}}, session.ErrUnknownOutcome); errors.As(err, &r) && session.InDoubt(err) && !errors.Is(err, session.ErrUnknownOutcome) {
 		t.Errorf("%v", err)
 	}
-	at := place{bucket{1, 2}, "_c_" + strings.Repeat("0", guidLength) + "-queue-0000000003"}
+	at := place{bucket{priority: 1, number: 2}, "_c_" + strings.Repeat("0", guidLength) + "-queue-0000000003"}
 	c := itemOf(at, []byte("7\nwork"), &session.Stat{Version: 9})
 	if c.attempt != 7 || string(c.data) != "work" || string(c.written(8)) != "8\nwork" {
 		t.Errorf("%+v", c)
