@@ -96,10 +96,10 @@ type filingEffect interface{ filingEffect() }
 type (
 	check      struct{} // whether the path is that of a queue
 	readClock  struct{}
-	count      struct{}                // the items
-	awaitRoom  struct{}                // answer when items may be gone
-	findNewest struct{}                // bucket of the priority
-	makeDir    struct{ ofItems bool }  // that of the items, or the path
+	count      struct{}               // the items
+	awaitRoom  struct{}               // answer when items may be gone
+	findNewest struct{}               // bucket of the priority
+	makeDir    struct{ ofItems bool } // that of the items, or the path
 	transact   struct{ plan filingPlan }
 	forgo      struct{} // the transaction that is under way
 	learn      struct { // what is known from now on

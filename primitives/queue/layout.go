@@ -174,9 +174,18 @@ func sequenceOf(name string) int32 {
 // sortItems sorts the names of one directory in the order in which the server has numbered them, which goes
 // on from 2147483647 to -2147483648.
 func sortItems(names []string) {
-	slices.SortFunc(names, func(a, b string) int {
-		return int(sequenceOf(a) - sequenceOf(b))
-	})
+	type numbered struct {
+		n    int32
+		name string
+	}
+	all := make([]numbered, len(names))
+	for i, name := range names {
+		all[i] = numbered{sequenceOf(name), name}
+	}
+	slices.SortFunc(all, func(a, b numbered) int { return int(a.n - b.n) })
+	for i := range all {
+		names[i] = all[i].name
+	}
 }
 
 // A Layout says which nodes are the items of a queue.

@@ -162,7 +162,8 @@ func (w *writing) perform(e writeEffect, tell func(writeInput)) {
 // behind low, and less than that age behind high, if both clocks run at the same speed.
 type clock struct {
 	mu    sync.Mutex
-	known time.Duration // the age at which it was read last; 0 if it was not read yet
+	known bool
+	read  time.Duration // the age at which it was read last
 	low   int64         // ms since 1970, when the age was 0
 	high  int64
 }
@@ -172,9 +173,8 @@ func (c *clock) note(sent, answered time.Duration, ms int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const unit = time.Millisecond
-	c.known, c.low, c.high = answered, ms-int64((answered+unit-1)/unit), ms+1-int64(sent/unit)
+	c.known, c.read, c.low, c.high = true, answered, ms-int64((answered+unit-1)/unit), ms+1-int64(sent/unit)
 }
-
 
 // stale is how old what is known of the server's clock may be: it can be set, and another server can become the
 // leader.
@@ -202,5 +202,5 @@ func (c *clock) at(age time.Duration) (low, high int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const ms = int64(time.Millisecond)
-	return c.low + int64(age)/ms, c.high + int64(age)/ms + 1, c.known > 0 && age-c.known < stale
+	return c.low + int64(age)/ms, c.high + int64(age)/ms + 1, c.known && age-c.read < stale
 }

@@ -21,7 +21,7 @@ const (
 	idling               // a change of the queue, in line
 	fetching             // the data of an item
 	removing             // the transaction
-	readying            // the directory of the claims
+	readying             // the directory of the claims
 )
 
 // A takingInput is something that happened to a taking.
@@ -63,7 +63,7 @@ func (drop) takingInput()     {}
 type takingEffect interface{ takingEffect() }
 
 type (
-	pick   struct{}                // the next place that was listed
+	pick   struct{}                 // the next place that was listed
 	keep   struct{ places []place } // those to pick from, also for later calls
 	survey struct{ claims bool }    // list the queue, and the claims
 	idle   struct{ view view }      // answer when the view may not be true any more

@@ -75,7 +75,7 @@ type (
 	ensureReceipts struct{}
 	send           struct{ receipt receipt }
 	void           struct{ receipt receipt } // delete it if it has the version
-	putAway        struct { // the transaction needs the receipt no more
+	putAway        struct {                  // the transaction needs the receipt no more
 		receipt receipt
 		doubt   bool // whether its version is in doubt: removed, it keeps a late transaction from being done
 	}

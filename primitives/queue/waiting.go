@@ -50,8 +50,8 @@ type (
 		names []string
 		err   error
 	}
-	ahead  struct{ name string } // answers watchAhead: the node is gone
-	stirred struct{}             // answers watchQueue
+	ahead   struct{ name string } // answers watchAhead: the node is gone
+	stirred struct{}              // answers watchQueue
 )
 
 func (stand) waitInput()   {}
