@@ -197,6 +197,10 @@ func (a requests) refusal() error {
 
 func (a requests) ask(r *request) {
 	r.act = a.s.w.now
+	if a.epoch == 0 && a.s.epoch == 0 && !a.s.closed { // it waits for the next epoch
+		a.s.submit(r)
+		return
+	}
 	if err := a.refusal(); err != nil {
 		a.s.w.later(func() { a.s.w.deliver(r, result{err: err}) })
 		return
@@ -416,6 +420,7 @@ func (s *Session) connect() {
 	s.w.ids++
 	s.count++
 	s.epoch, s.id, s.state, s.killed = s.count, s.w.ids, up, false
+	s.out, s.held = s.held, nil
 	s.tell(s.connected())
 }
 
