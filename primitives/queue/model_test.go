@@ -135,6 +135,7 @@ type model struct {
 	acked     map[string]int
 	doubtful  map[string]bool     // may have been taken or acknowledged
 	nodes     map[string][]string // of an item that was ever there
+	wrong     string              // what a caller was told that is wrong by itself
 	asker     *actors.Actor[input, Event]
 }
 
@@ -255,7 +256,7 @@ func (w *model) takeOne(p *peer, _ int) {
 // fair complains of errors that callers cannot do anything about.
 func (w *model) fair(err error) {
 	if !errors.Is(err, errAbandoned) {
-		zkmodel.Violate("a call fails: %v", err)
+		w.wrong = fmt.Sprintf("a call fails: %v", err)
 	}
 }
 
@@ -312,7 +313,7 @@ func (w *model) settled(x string, how settlement, err error) {
 	case session.InDoubt(err):
 		w.doubtful[x] = true
 	default:
-		zkmodel.Violate("an acknowledgement fails: %v", err)
+		w.wrong = fmt.Sprintf("an acknowledgement fails: %v", err)
 	}
 }
 
@@ -377,6 +378,9 @@ func (w *model) Apply(a zkmodel.Action) {
 	case "settle":
 		item := p.received[0]
 		p.received = p.received[1:]
+		if p.machine.Ended() {
+			break // it is not claimed any more
+		}
 		var reply actors.Reply[error]
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -420,6 +424,9 @@ func itemAt(n zkmodel.Node) (x string, ok bool) {
 
 // Check implements [exploration.World].
 func (w *model) Check() {
+	if w.wrong != "" {
+		zkmodel.Violate("%s", w.wrong)
+	}
 	here := map[string]int{}
 	live := 0
 	for _, n := range w.Nodes() {
@@ -431,6 +438,11 @@ func (w *model) Check() {
 	}
 	if w.s.most > 0 && live > w.s.most {
 		zkmodel.Violate("%d items, and at most %d are allowed", live, w.s.most)
+	}
+	for _, claim := range w.Children(modelQueue + "/" + claimsDir) {
+		if !slices.ContainsFunc(w.Nodes(), func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+session.GUIDName(claim, "")) }) {
+			zkmodel.Violate("%s is claimed, and not there", claim)
+		}
 	}
 	quiet := w.Quiet()
 	for x, told := range w.put {
@@ -483,7 +495,7 @@ func (w *model) rest() {
 		if !p.machine.Ended() && !m.leaving && free > 0 && len(m.held) < m.prefetch {
 			zkmodel.Violate("%d items are free, and %d waits for ever: %v", free, p.n, m)
 		}
-		if !p.machine.Ended() && m.leaving || len(p.asked) > 0 && !p.at.Crashed() {
+		if !p.machine.Ended() && (m.leaving || len(p.asked) > 0) {
 			zkmodel.Violate("%d never ends: %v, %d asked", p.n, m, len(p.asked))
 		}
 	}
