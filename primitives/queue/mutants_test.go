@@ -63,7 +63,7 @@ func TestMutants(t *testing.T) {
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			asker := newAsker(t)
-			const walks = 3000
+			const walks = 20_000
 			for seed := range uint64(walks) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				if _, err := exploration.Walk[zkmodel.Action](newModel(&s, false, asker), random.IntN); err != nil {
