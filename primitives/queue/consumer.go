@@ -150,6 +150,9 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		})
 	case bury:
 		c.bury(e, tell)
+	case sweep:
+		c.receipts.hold()
+		b.session.Async(e.epoch).Withdraw(b.claim(e.place.id()), func() { c.receipts.put(receipt{}) })
 	case part:
 		c.receipts.close(func() { tell(parted{}) })
 	case answer:

@@ -118,6 +118,10 @@ type (
 		epoch int
 		settling
 	}
+	sweep struct { // remove the claim of an item that is gone
+		epoch int
+		place place
+	}
 	part   struct{} // remove what the consumer has beside its claims
 	answer struct {
 		reply actors.Reply[error]
@@ -134,6 +138,7 @@ func (offer) effect()    {}
 func (withdraw) effect() {}
 func (conclude) effect() {}
 func (bury) effect()     {}
+func (sweep) effect()    {}
 func (part) effect()     {}
 func (answer) effect()   {}
 
@@ -519,6 +524,9 @@ func (s *step) settled(err error) {
 	switch {
 	case errors.As(err, &no):
 		i := no.index / 2
+		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // somebody has deleted the item, and not its claim
+			s.do(sweep{s.turn.epoch, under[i].place})
+		}
 		s.queue = slices.Concat(under[:i], under[i+1:], s.queue)
 		under = under[i : i+1]
 		if isAny(err, session.ErrNoNode, session.ErrBadVersion) {
@@ -563,6 +571,9 @@ func (s *step) buried(in buried) {
 	case err == nil:
 		s.emit(Buried{in.place.id()})
 	case errors.As(err, &no) && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled
+			s.do(sweep{s.turn.epoch, in.place})
+		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	case session.InDoubt(err):
 	case session.Over(err):

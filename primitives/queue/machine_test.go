@@ -116,7 +116,7 @@ func (p *partner) reply(e effect) {
 		p.input(buried{e.settling, p.error(0)})
 	case part:
 		p.input(parted{})
-	case offer, withdraw, answer, quit:
+	case offer, withdraw, answer, quit, sweep:
 		p.fail("nobody can answer %T", e)
 	}
 }

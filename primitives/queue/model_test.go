@@ -300,7 +300,7 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.node(item.place), session.AnyVersion))
 		}
 		p.consumer.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{e.n, refused(results, err)}) })
-	case look, follow, quit, read, claim, bury, part:
+	case look, follow, quit, read, claim, bury, sweep, part:
 		p.consumer.perform(e, tell)
 	}
 }
