@@ -164,7 +164,7 @@ func sequenceOf(name string) int32 {
 	for i > 0 && name[i-1] >= '0' && name[i-1] <= '9' {
 		i--
 	}
-	if i > 0 && name[i-1] == '-' && len(name)-i == digits && i > 1 && name[i-2] == '-' {
+	if i > 1 && name[i-1] == '-' && name[i-2] == '-' {
 		i--
 	}
 	n, _ := strconv.ParseInt(name[i:], 10, 64)

@@ -368,6 +368,8 @@ func (s *step) fetch() {
 	}
 	room := s.room()
 	switch {
+	case room > 0 && !s.urgent && 2*room < s.prefetch && s.offered():
+		// The readers have something. More will be claimed at once a little later.
 	case len(s.listed) > 0 && room > 0:
 		n := min(room, len(s.listed), maxBatch)
 		places := slices.Clone(s.listed[:n])
@@ -398,6 +400,11 @@ func (s *step) room() int {
 		return 1
 	}
 	return 0
+}
+
+// offered reports whether there are items that no reader has received.
+func (s *step) offered() bool {
+	return slices.ContainsFunc(s.held, func(h held) bool { return !h.taken && !h.leaving && !h.wanted })
 }
 
 func (s *step) taken() (n int) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -227,10 +228,27 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is read as %v", name, b)
 		}
 	}
-	names := []string{"queue--2147483647", "queue-2147483647", "queue-2147483646", "queue--2147483648"}
-	sortItems(names)
-	if got := strings.Join(names, " "); got != "queue-2147483646 queue-2147483647 queue--2147483648 queue--2147483647" {
-		t.Errorf("sorted: %s", got)
+	for _, sorted := range []string{
+		"queue-2147483646 queue-2147483647 queue--2147483648 queue--2147483647",
+		"queue--1000000000 queue--999999999 queue--999999998 queue--000000001 queue-0000000000 queue-0000000001",
+	} {
+		names := strings.Fields(sorted)
+		slices.Reverse(names)
+		sortItems(names)
+		if got := strings.Join(names, " "); got != sorted {
+			t.Errorf("sorted: %s, want %s", got, sorted)
+		}
+	}
+	d := delayed(-3, 59_999+60_000)
+	if back, ok := parseBucket(d.name()); !ok || back != d || d.number != 1 || d.compare(bucket{priority: -3}) >= 0 || d.compare(bucket{priority: -4}) <= 0 {
+		t.Errorf("%v is written %s, and read %v, %v", d, d.name(), back, ok)
+	}
+	for due, name := range map[int64]string{
+		0: itemName(strings.Repeat("a", guidLength), 0) + "0000000000", 1763780000123: itemName(strings.Repeat("a", guidLength), 1763780000123) + "0000000000",
+	} {
+		if !parseItem(name) || dueOf(name) != due {
+			t.Errorf("%s is due at %d, want %d", name, dueOf(name), due)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -213,6 +214,15 @@ func TestBadInput(t *testing.T) {
 		if err := (queue.Item{}).Ack(t.Context()); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("the zero Item: %v", err)
 		}
+		if _, err := q.PutAll(t.Context(), [][]byte{[]byte("x"), nil}); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "item 1") {
+			t.Errorf("nil data of one of two: %v", err)
+		}
+		if _, err := queue.New(nil, at, nil); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("no session: %v", err)
+		}
+		if _, err := q.Consume(&queue.ConsumeOptions{Name: strings.Repeat("x", 257)}); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("long name: %v", err)
+		}
 		if n := srv.Requests().Total(); n != 0 {
 			t.Errorf("%d requests", n)
 		}
@@ -225,6 +235,12 @@ func TestForeignNodes(t *testing.T) {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			ok(t, s[0].EnsurePath(t.Context(), node))
 			q := open(t, s[0], nil)
+			if _, err := q.Put(t.Context(), []byte("x")); !errors.Is(err, queue.ErrLayout) && path.Base(path.Dir(path.Dir(node))) != "items" {
+				t.Errorf("%s: put: %v", node, err)
+			}
+			if _, err := q.Len(t.Context()); !errors.Is(err, queue.ErrLayout) {
+				t.Errorf("%s: Len: %v", node, err)
+			}
 			if _, err := q.TryTake(t.Context()); !errors.Is(err, queue.ErrLayout) || !strings.Contains(err.Error(), node) {
 				t.Errorf("%s: take: %v", node, err)
 			}
@@ -234,6 +250,9 @@ func TestForeignNodes(t *testing.T) {
 				t.Errorf("%s: consume: %v", node, err)
 			}
 			c.Close()
+			if !slices.Contains(srv.Paths(), node) {
+				t.Errorf("%s is lost", node)
+			}
 		})
 	}
 }
