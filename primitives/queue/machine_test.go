@@ -58,6 +58,7 @@ func (p *partner) input(in input) {
 					p.fail("a second answer")
 				}
 			}
+		case quit, sweep: // have no answer
 		case look, follow, read, claim, conclude, bury, part:
 			p.asked = append(p.asked, e)
 		}

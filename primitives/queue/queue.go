@@ -68,7 +68,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 // newBaseOf is newBase, for any session.
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
-	b.store.session, b.store.path, b.store.layout = s, path, o.Layout
+	b.session, b.path, b.layout = s, path, o.Layout
 	dir := b.dir(receiptsDir)
 	if o.Layout.flat() {
 		parent, _ := session.Split(path)

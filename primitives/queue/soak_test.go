@@ -240,6 +240,7 @@ func TestSoak(t *testing.T) {
 					srv.Expire(all[random.IntN(len(all))])
 				}
 			default:
+				srv.ClearFaults()
 				srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: random.IntN(20)})
 			}
 		})

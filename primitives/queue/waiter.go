@@ -76,7 +76,7 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 	case watchAhead:
 		w.owned.Keep(watchAhead{}, w.requests.Follow(session.Join(w.line, e.name), session.AspectData, false, func(_ session.Reading, err error) {
 			if err != nil {
-				tell(ahead{e.name})
+				tell(ahead(e))
 			}
 		}))
 	case watchQueue:
