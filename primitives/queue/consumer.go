@@ -21,7 +21,8 @@ const maxName = 256
 // ConsumeOptions.
 type ConsumeOptions struct {
 	// Prefetch is how many items the consumer has claimed at most, those that it has delivered and that are
-	// not settled included. The default is 16.
+	// not settled included. It claims more when half of them are settled, or all that it has claimed are
+	// delivered. Items of a [Priority] that are more urgent are claimed beside these. The default is 16.
 	Prefetch int
 
 	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256 bytes.
@@ -63,6 +64,9 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be claimed", session.ErrInvalidArgument))
 	case closed:
 		return nil, b.explain(session.ErrClosed)
+	}
+	if err := b.receipts.open(); err != nil {
+		return nil, b.explain(err)
 	}
 	c := &Consumer{base: b, name: o.Name, receipts: &receipts{session: b.session, dir: b.receipts.dir, newID: b.receipts.newID}}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }

@@ -14,8 +14,8 @@ import (
 // when it is not used any more, at the latest with its session.
 type Queue struct{ *base }
 
-// A Priority is a queue from which the items with the lowest priority come first, and those of one priority
-// in the order in which they were put. It is used like a [Queue].
+// A Priority is a queue from which the items with the lowest number as their priority come first, and those of one
+// priority in the order in which they were put. It is used like a [Queue].
 type Priority struct{ *base }
 
 // base is what all queues share.
@@ -41,7 +41,7 @@ func New(s *session.Session, path string, opts *Options) (*Queue, error) {
 }
 
 // NewPriority returns the queue with priorities at path. It is [New] otherwise. A path is for one of the
-// two: [New] fails with [ErrLayout] when it meets an item whose priority is not 0. The layout must be
+// two: calls of a [Queue] that meet an item whose priority is not 0 fail with [ErrLayout]. The layout must be
 // [Standard].
 func NewPriority(s *session.Session, path string, opts *Options) (*Priority, error) {
 	o := opts.withDefaults()
@@ -82,7 +82,8 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 }
 
 // Close removes what the handle has beside its items, and waits until that is gone, or ctx ends; then it goes on.
-// What is under way is still answered. Later calls fail with [ErrClosed].
+// Later calls fail with [ErrClosed]. Requests that are under way are still answered. Calls that wait for an item, or
+// for room, end with their contexts. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
 	return b.explain(await(ctx, func(done func(error)) func() {
 		var once sync.Once
@@ -95,13 +96,19 @@ func (b *base) Close(ctx context.Context) error {
 // Len returns how many items there are, those that are claimed or not due yet included, as the server knows it that the session is
 // connected to.
 func (b *base) Len(ctx context.Context) (int, error) {
+	if err := b.receipts.open(); err != nil {
+		return 0, b.explain(err)
+	}
 	v, err := b.lookNow(ctx, all, false)
 	return len(v.places), b.explain(err)
 }
 
-// Peek returns the data of the first item that no consumer has claimed, and leaves it where it is. It fails with
-// [ErrEmpty] if there is none, as the server knows that the session is connected to.
+// Peek returns the data of the first item that Take would take, and leaves it where it is. It fails with [ErrEmpty] if
+// there is none, as the server knows that the session is connected to.
 func (b *base) Peek(ctx context.Context) ([]byte, error) {
+	if err := b.receipts.open(); err != nil {
+		return nil, b.explain(err)
+	}
 	for {
 		v, err := b.lookNow(ctx, 1, true)
 		if err == nil && len(v.places) == 0 {

@@ -38,8 +38,14 @@ func TestFirstInFirstOut(t *testing.T) {
 		}
 		ok(t, a.Close(t.Context()))
 		ok(t, b.Close(t.Context()))
-		if _, err := a.Put(t.Context(), []byte("x")); !errors.Is(err, queue.ErrClosed) {
-			t.Errorf("Put after Close: %v", err)
+		for what, call := range map[string]func() error{
+			"Put": func() error { _, err := a.Put(t.Context(), []byte("x")); return err }, "Take": func() error { _, err := a.Take(t.Context()); return err },
+			"Len": func() error { _, err := a.Len(t.Context()); return err }, "Peek": func() error { _, err := a.Peek(t.Context()); return err },
+			"Consume": func() error { _, err := a.Consume(nil); return err },
+		} {
+			if err := call(); !errors.Is(err, queue.ErrClosed) {
+				t.Errorf("%s after Close: %v", what, err)
+			}
 		}
 		pass(5 * time.Minute) // until the server has removed the containers
 		if left := srv.Paths(); len(left) > 2 {
@@ -213,6 +219,9 @@ func TestBadInput(t *testing.T) {
 		}
 		if err := (queue.Item{}).Ack(t.Context()); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("the zero Item: %v", err)
+		}
+		if _, err := s[0].Multi(t.Context(), (queue.Item{}).Guard()...); err == nil {
+			t.Error("the zero Item's guard lets pass")
 		}
 		if _, err := q.PutAll(t.Context(), [][]byte{[]byte("x"), nil}); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "item 1") {
 			t.Errorf("nil data of one of two: %v", err)

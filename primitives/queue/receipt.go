@@ -42,6 +42,16 @@ func (rs *receipts) take() (receipt, error) {
 	return r, nil
 }
 
+// open returns [ErrClosed] after close.
+func (rs *receipts) open() error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.over {
+		return ErrClosed
+	}
+	return nil
+}
+
 // put gives back a receipt whose version is known, or the empty one.
 func (rs *receipts) put(r receipt) {
 	rs.mu.Lock()

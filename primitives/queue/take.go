@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Take takes the first item that no consumer has claimed, and waits for one. The item is delivered once, or lost: if
+// Take takes the first item that no consumer has claimed and that is due, and waits for one. The item is delivered once, or lost: if
 // Take fails with an error that wraps [session.ErrUnknownOutcome], the item whose data is returned with the error
 // may have been taken, or be taken a little later. With any other error nothing was. A lost reply alone is no error.
 func (b *base) Take(ctx context.Context) ([]byte, error) {
@@ -25,6 +25,9 @@ func (b *base) TryTake(ctx context.Context) ([]byte, error) {
 }
 
 func (b *base) take(ctx context.Context, wait bool) (data []byte, err error) {
+	if err := b.receipts.open(); err != nil {
+		return nil, err
+	}
 	err = await(ctx, func(done func(error)) func() {
 		return b.newTaker().begin(wait, func(taken []byte, err error) {
 			data = taken
