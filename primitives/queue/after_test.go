@@ -23,7 +23,7 @@ func (skewed) AfterFunc(d time.Duration, f func()) func() bool {
 // later than the round trips that the clients cannot measure.
 func TestPutAfter(t *testing.T) {
 	for _, skew := range []time.Duration{0, -48 * time.Hour, 1234567 * time.Microsecond, 48 * time.Hour} {
-		for _, wait := range []time.Duration{time.Millisecond, time.Second, 59 * time.Second, 10 * time.Minute, 100 * time.Hour} {
+		for _, wait := range []time.Duration{time.Millisecond, time.Second, 59 * time.Second, time.Hour} {
 			synctest.Test(t, func(t *testing.T) {
 				const latency = 5 * time.Millisecond
 				srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: latency, Clock: skewed(skew)})

@@ -113,14 +113,15 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 				t.Error(err)
 				return
 			}
-			for i := 0; i < each; i += 10 {
+			size := []int{1, 10}[p%2]
+			for i := 0; i < each; i += size {
 				var batch []string
-				for j := range 10 {
+				for j := range size {
 					batch = append(batch, fmt.Sprintf("%d/%d", p, i+j))
 				}
 				_, err := q.PutAll(ctx, bytesOf(batch))
 				if err != nil && !session.InDoubt(err) {
-					i -= 10 // nothing was put
+					i -= size // nothing was put
 					continue
 				}
 				l.noted(func() {
@@ -217,8 +218,19 @@ func TestSoak(t *testing.T) {
 	if *campaign {
 		each = 6250
 	}
+	soakInMemory(t, zktest.Config{Latency: time.Millisecond}, each)
+}
+
+// TestSoakWithFollowers is the same with clients of servers that lag.
+func TestSoakWithFollowers(t *testing.T) {
+	soakInMemory(t, zktest.Config{Latency: time.Millisecond, Replicas: 3, Lag: 50 * time.Millisecond}, 100)
+}
+
+func soakInMemory(t *testing.T, config zktest.Config, each int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: time.Millisecond})
+		config.InProcess, config.Tick = true, time.Second
+		srv, err := zktest.NewServer(config)
 		ok(t, err)
 		defer srv.Close()
 		random := rand.New(rand.NewPCG(1, 2))
@@ -230,17 +242,17 @@ func TestSoak(t *testing.T) {
 			return s
 		}, 8, 3, 5, each, func(ctx context.Context, i int) {
 			select {
-			case <-time.After(time.Duration(random.IntN(100)) * time.Millisecond):
+			case <-time.After(time.Duration(random.IntN(20)) * time.Millisecond):
 			case <-ctx.Done():
 			}
-			switch i % 50 {
-			case 49:
+			switch i % 20 {
+			case 19:
 				all := srv.Sessions()
 				if len(all) > 0 {
 					srv.Expire(all[random.IntN(len(all))])
 				}
 			default:
-				srv.ClearFaults()
+				srv.ClearFaults() // faults that outran requests would have every reply lost
 				srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: random.IntN(20)})
 			}
 		})
