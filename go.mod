@@ -11,6 +11,4 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require (
-	github.com/pmezard/go-difflib v1.0.0 // indirect
-)
+require github.com/pmezard/go-difflib v1.0.0 // indirect

@@ -8,17 +8,18 @@ import (
 // ErrEnded means that the machine has ended and takes no more inputs.
 var ErrEnded = errors.New("actors: ended")
 
-// A Machine is a state machine as a value: Step returns the machine that
-// follows when in happens, and modifies nothing.
+// A Machine is a state machine as a value.
 type Machine[M, In, Do, Ev any] interface {
-	Step(in In) (M, Effects[Do, Ev])
+	// Step returns the machine that follows when in happens, and appends to out
+	// what it asks for. It modifies nothing else, and keeps nothing of out.
+	Step(in In, out *Effects[Do, Ev]) M
 
 	// Ended reports whether the machine will never again act on an input.
 	Ended() bool
 }
 
-// Effects are what a machine asks for: things to do, in order, and events to
-// tell the reader, in order. The actor keeps neither slice.
+// Effects gather what a step asks for: things to do, in order, and events to
+// emit, in order. The memory of both slices serves the next step too.
 type Effects[Do, Ev any] struct {
 	Do   []Do
 	Emit []Ev
@@ -43,6 +44,7 @@ type Role[M, In, Do, Ev any] struct {
 	// Observe, if not nil, is told the machine after every step, and the
 	// events of the step, before anything that the step asked for is performed
 	// and before its events can be read. A handle closes its Done channel here.
+	// It must not keep events.
 	Observe func(m M, events []Ev)
 
 	// Stop is the input that asks the machine to end.
@@ -84,6 +86,7 @@ func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 		role: role,
 		m:    m,
 	}
+	l.out = Effects[Do, Ev]{l.firstDo[:0], l.firstEmit[:0]}
 	a := &l.actor
 	l.answer = func(in In) { a.inbox.put(in) }
 	go l.run()
@@ -98,8 +101,12 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	answer func(In)
 
 	m       M
-	inputs  []In // empty: memory for the next ones
-	closing bool // nobody wants more than the last event
+	inputs  []In            // empty: memory for the next ones
+	out     Effects[Do, Ev] // empty but during a step
+	closing bool            // nobody wants more than the last event
+
+	firstDo   [4]Do // memory for out, enough for most steps
+	firstEmit [2]Ev
 }
 
 // run never blocks on anything but its select.
@@ -155,17 +162,17 @@ func (l *loop[M, In, Do, Ev]) receive() {
 }
 
 func (l *loop[M, In, Do, Ev]) step(in In) {
-	m, effects := l.m.Step(in)
-	l.m = m
+	l.m = l.m.Step(in, &l.out)
 	if l.role.Observe != nil {
-		l.role.Observe(m, effects.Emit)
+		l.role.Observe(l.m, l.out.Emit)
 	}
-	for _, do := range effects.Do {
+	for _, do := range l.out.Do {
 		l.role.Perform(do, l.answer)
 	}
-	for _, ev := range effects.Emit {
+	for _, ev := range l.out.Emit {
 		l.actor.out.put(ev)
 	}
+	l.out.Do, l.out.Emit = recycle(l.out.Do), recycle(l.out.Emit)
 }
 
 // Tell hands the machine an input, or returns [ErrEnded] once the machine has

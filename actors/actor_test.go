@@ -108,6 +108,32 @@ func TestEffectsArePerformedInOrder(t *testing.T) {
 	})
 }
 
+// TestStepsDoNotShareEffects: the answer to an effect comes while the others of its step are
+// still to be performed, and asks for more itself.
+func TestStepsDoNotShareEffects(t *testing.T) {
+	a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+		Perform: func(do effect, answer func(input)) {
+			answer(want{nil})
+			perform(do, answer)
+			answer(say{[]event{edge{do.(echo).v}}})
+		},
+		Stop: stop{},
+	})
+	events := a.Events()
+	var do []effect
+	for i := range 100 {
+		do = append(do, echo{i})
+	}
+	for _, n := range []int{3, 100, 0, 1, 40} { // a waiting actor keeps memory for 32
+		tell(t, a, want{do[:n]})
+		for i := range n {
+			expect(t, []event{<-events, <-events}, event(counted{i}), event(edge{i}))
+		}
+	}
+	a.Close()
+	expect(t, drain(events), event(over{}))
+}
+
 func TestBeginComesBeforeTheFirstInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -433,17 +459,19 @@ type reluctant struct{ asked, ended bool }
 
 func (r reluctant) Ended() bool { return r.ended }
 
-func (r reluctant) Step(in input) (reluctant, effects) {
+func (r reluctant) Step(in input, out *effects) reluctant {
 	switch in.(type) {
 	case stop:
 		if r.asked {
 			panic("asked to stop twice")
 		}
-		return reluctant{asked: true}, effects{Do: []effect{echo{}}}
+		out.Do = append(out.Do, echo{})
+		return reluctant{asked: true}
 	case echod:
-		return reluctant{ended: true}, effects{Emit: []event{over{}}}
+		out.Emit = append(out.Emit, over{})
+		return reluctant{ended: true}
 	}
-	return r, effects{}
+	return r
 }
 
 func TestCloseWaitsForTheMachine(t *testing.T) {
@@ -571,11 +599,11 @@ type mortal struct{ ended bool }
 
 func (m mortal) Ended() bool { return m.ended }
 
-func (m mortal) Step(in input) (mortal, effects) {
+func (m mortal) Step(in input, out *effects) mortal {
 	if in, ok := in.(get); ok {
-		return mortal{ended: true}, effects{Do: []effect{respond{in.reply, 7}}}
+		out.Do = append(out.Do, respond{in.reply, 7})
 	}
-	return mortal{ended: true}, effects{}
+	return mortal{ended: true}
 }
 
 // A lateContext holds up whoever selects on it.
@@ -592,12 +620,18 @@ func (c lateContext) Done() <-chan struct{} {
 // A parcel is an event with something in it, and an input that emits it.
 type parcel struct{ content *[1 << 16]byte }
 
-func (parcel) event() {}
+func (parcel) event()  {}
+func (parcel) effect() {}
 
 func TestNothingIsKeptAlive(t *testing.T) {
 	send := func(a *actors.Actor[input, event]) weak.Pointer[[1 << 16]byte] {
 		p := new([1 << 16]byte)
 		tell(t, a, say{[]event{parcel{p}}})
+		return weak.Make(p)
+	}
+	ask := func(a *actors.Actor[input, event]) weak.Pointer[[1 << 16]byte] {
+		p := new([1 << 16]byte)
+		tell(t, a, want{[]effect{parcel{p}}})
 		return weak.Make(p)
 	}
 	collected := func(p weak.Pointer[[1 << 16]byte]) bool {
@@ -608,13 +642,16 @@ func TestNothingIsKeptAlive(t *testing.T) {
 	}
 	a := start()
 	events := a.Events()
-	p := send(a)
+	p, asked := send(a), ask(a)
 	<-events
 	if n, err := actors.Ask(t.Context(), a, getCount); n != 0 || err != nil {
 		t.Error(n, err)
 	}
 	if !collected(p) {
 		t.Error("an actor that waits keeps an event that was delivered")
+	}
+	if !collected(asked) {
+		t.Error("an actor that waits keeps an effect that was performed")
 	}
 	p = send(a)
 	a.Close()

@@ -44,26 +44,25 @@ func (tellCount) kettleEffect() {}
 
 func (k kettle) Ended() bool { return k.broken }
 
-func (k kettle) Step(in kettleInput) (kettle, actors.Effects[kettleEffect, string]) {
-	var effects actors.Effects[kettleEffect, string]
+func (k kettle) Step(in kettleInput, out *actors.Effects[kettleEffect, string]) kettle {
 	switch in := in.(type) {
 	case boil:
 		if !k.boiling {
 			k.boiling = true
-			effects.Do = []kettleEffect{heat{}}
-			effects.Emit = []string{"heating"}
+			out.Do = append(out.Do, heat{})
+			out.Emit = append(out.Emit, "heating")
 		}
 	case boiledOver:
 		k.boiling = false
 		k.boiled++
-		effects.Emit = []string{"boiled"}
+		out.Emit = append(out.Emit, "boiled")
 	case howOften:
-		effects.Do = []kettleEffect{tellCount{in.reply, k.boiled}}
+		out.Do = append(out.Do, tellCount{in.reply, k.boiled})
 	case unplug:
 		k.broken = true
-		effects.Emit = []string{"unplugged"}
+		out.Emit = append(out.Emit, "unplugged")
 	}
-	return k, effects
+	return k
 }
 
 // performKettle does what a kettle asks for.

@@ -80,27 +80,29 @@ type effects = actors.Effects[effect, event]
 
 func (c counter) Ended() bool { return c.ended }
 
-func (c counter) Step(in input) (counter, effects) {
+func (c counter) Step(in input, out *effects) counter {
 	switch in := in.(type) {
 	case tick:
 		c.n++
-		return c, effects{Emit: []event{counted{c.n}}}
+		out.Emit = append(out.Emit, counted{c.n})
 	case say:
-		return c, effects{Emit: in.ev}
+		out.Emit = append(out.Emit, in.ev...)
 	case want:
-		return c, effects{Do: in.do}
+		out.Do = append(out.Do, in.do...)
 	case echod:
-		return c, effects{Emit: []event{counted{in.v}}}
+		out.Emit = append(out.Emit, counted{in.v})
 	case get:
-		return c, effects{Do: []effect{respond{in.reply, c.n}}}
+		out.Do = append(out.Do, respond{in.reply, c.n})
 	case last:
 		c.ended = true
-		return c, effects{Emit: in.ev}
+		out.Emit = append(out.Emit, in.ev...)
 	case stop:
 		c.ended = true
-		return c, effects{Emit: []event{over{c.n}}}
+		out.Emit = append(out.Emit, over{c.n})
+	default:
+		panic(fmt.Sprintf("unknown input %T", in))
 	}
-	panic(fmt.Sprintf("unknown input %T", in))
+	return c
 }
 
 func perform(do effect, answer func(input)) {

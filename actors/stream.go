@@ -58,8 +58,9 @@ type pipe[Ev any] struct{ ended bool }
 type none struct{}
 
 // Step implements [Machine].
-func (p pipe[Ev]) Step(in item[Ev]) (pipe[Ev], Effects[none, Ev]) {
-	return pipe[Ev]{ended: in.end}, Effects[none, Ev]{Emit: in.emit}
+func (p pipe[Ev]) Step(in item[Ev], out *Effects[none, Ev]) pipe[Ev] {
+	out.Emit = append(out.Emit, in.emit...)
+	return pipe[Ev]{ended: in.end}
 }
 
 // Ended implements [Machine].

@@ -58,7 +58,7 @@ func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
 func (s *Session) Fits(ops ...Op) error {
 	most := recordSize(0, nil)
 	for _, o := range ops {
-		most += recordSize(len(s.opts.Chroot)+len(o.path)+len(o.data), s.acl)
+		most += recordSize(len(s.opts.Chroot)+len(o.path)+len(o.data), s.aclOf(o.acl))
 	}
 	if most <= s.opts.MaxRequest {
 		return nil
@@ -85,8 +85,11 @@ func (s *Session) target(path string) (string, error) {
 
 // onNode starts a request on one node.
 func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call, *wire.Reply) (T, error), answer func(T, error)) *call {
-	r := newRequest(op, path, convert, answer)
-	full, err := a.session.target(path)
+	return newRequest(op, path, convert, answer).onNode(a, w)
+}
+
+func (r *request[T]) onNode(a Async, w *wire.Request) *call {
+	full, err := a.session.target(r.path)
 	if err != nil {
 		return refuse(a, r, err)
 	}
@@ -97,10 +100,10 @@ func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call
 // Create creates a node with the ACL of the session, and answers with its path,
 // to which the server has appended a number if it is sequential.
 func (a Async) Create(path string, data []byte, mode CreateMode, answer func(node string, err error)) {
-	a.create(path, data, mode, answer)
+	a.create(path, data, mode, nil, answer)
 }
 
-func (a Async) create(path string, data []byte, mode CreateMode, answer func(string, error)) *call {
+func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answer func(string, error)) *call {
 	s := a.session
 	r := newRequest("create", path, createdIn, answer)
 	err := validateCreated(path, mode)
@@ -110,7 +113,7 @@ func (a Async) create(path string, data []byte, mode CreateMode, answer func(str
 	if err != nil {
 		return refuse(a, r, err)
 	}
-	w := s.createRequest(path, data, mode)
+	w := s.createRequest(path, data, mode, acl)
 	if w.Op == wire.OpCreate2 {
 		w.Op = wire.OpCreate // there is nobody to be told the Stat
 	}
@@ -126,7 +129,13 @@ func (a Async) Delete(path string, version int32, answer func(error)) {
 }
 
 func (a Async) delete(path string, version int32, answer func(struct{}, error)) *call {
-	return onNode(a, "delete", path, &wire.Request{Op: wire.OpDelete, Version: version}, deletedIn, answer)
+	return a.deleteWhile(false, path, version, answer)
+}
+
+func (a Async) deleteWhile(fleeting bool, path string, version int32, answer func(struct{}, error)) *call {
+	r := newRequest("delete", path, deletedIn, answer)
+	r.fleeting = fleeting
+	return r.onNode(a, &wire.Request{Op: wire.OpDelete, Version: version})
 }
 
 // Get reads the data of a node.

@@ -30,6 +30,7 @@ type call struct {
 	absent    bool           // a missing node is an answer like others
 	ephemeral int            // bytes of paths of the ephemeral nodes that it creates
 	plants    bool           // it plants a watch
+	fleeting  bool           // it is sent on the present connection, or not at all
 	target    string         // path on the server
 	began     time.Duration  // age of the session when it was asked for
 
@@ -146,7 +147,7 @@ func (c *call) vouches(code wire.Code) vouch {
 }
 
 func isWrite(op wire.Op) bool {
-	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpMulti
+	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpSetACL || op == wire.OpMulti
 }
 
 // errBlamed is what the error of a call is whose connection broke while it was the only one

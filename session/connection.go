@@ -40,13 +40,15 @@ type connection struct {
 	missing   int           // watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
 	parting   bool          // the request to close the session has gone out
+	leaving   bool          // set when the session moves to another server: no call goes out any more
 	asked     time.Duration // when the newest request was sent that keeps the session alive
 	commits   bool          // the newest heartbeat is a transaction
 
 	// These belong to the goroutine that reads.
-	reader frameReader
-	reply  wire.Reply
-	hello  []byte // what the client below has not read of the answer to its connect request
+	reader  frameReader
+	drained bool // set when the connection is leaving and every call is answered
+	reply   wire.Reply
+	hello   []byte // what the client below has not read of the answer to its connect request
 }
 
 type phase int
@@ -158,6 +160,10 @@ func (l *connection) greet() error {
 	if err := l.epoch.accept(l, &h); err != nil {
 		return err
 	}
+	if err := l.authenticate(); err != nil {
+		return err
+	}
+	l.epoch.restore(l)
 	l.hello = wire.AppendConnectResponse(nil, &h)
 	return nil
 }
@@ -245,6 +251,13 @@ func (l *connection) part() {
 	})
 }
 
+// leave has the connection fail when every call that was sent is answered, so that nothing is
+// lost. It reports whether it can fail at once. Locked.
+func (l *connection) leave() (now bool) {
+	l.leaving = true
+	return l.phase != open || l.pending.len() == 0
+}
+
 // serve reads and handles frames until the connection fails.
 func (l *connection) serve() {
 	order := l.epoch.session.order
@@ -252,6 +265,9 @@ func (l *connection) serve() {
 		frame, err := l.reader.next()
 		if err == nil {
 			err = l.receive(frame)
+		}
+		if err == nil && l.drained {
+			err = errLeaving
 		}
 		if err != nil {
 			l.fail(err)
@@ -320,6 +336,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	}
 	c := l.pending.pop()
 	c.frame = nil
+	l.drained = l.leaving && l.pending.len() == 0
 	e.newest = max(e.newest, h.Zxid)
 	if l.phase == open {
 		e.told = e.newest
@@ -372,6 +389,7 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 var (
 	errSilent     = errors.New("the server does not answer")
 	errUnanswered = errors.New("the server does not answer the connect request")
+	errLeaving    = errors.New("the session moves to another server")
 	errParted     = errors.New("the session was closed")
 	errMoved      = errors.New("the server says that the session is connected to another")
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -96,24 +97,44 @@ func (e *epoch) dial(ctx context.Context) *connection {
 	if last != nil {
 		<-last.told
 	}
-	server, socket := e.session.servers.dial(ctx, again)
-	if socket == nil {
-		return nil
+	for ctx.Err() == nil {
+		server, socket := e.session.servers.dial(ctx, again)
+		if socket == nil {
+			return nil
+		}
+		l := newConnection(e, server, socket)
+		e.mu.Lock()
+		usable := ctx.Err() == nil && e.session.servers.has(server) // the list may have changed meanwhile
+		if usable {
+			e.current = l
+		}
+		e.mu.Unlock()
+		if usable {
+			e.session.workers.Go(l.writeAll)
+			e.session.poke()
+			return l
+		}
+		_ = socket.Close() // nothing was sent on it
 	}
-	l := newConnection(e, server, socket)
+	return nil
+}
+
+// setServers replaces the list of servers, and leaves the one of the present connection if the
+// spread of the sessions demands it. The epoch must not be locked.
+func (e *epoch) setServers(addresses []string) {
 	e.mu.Lock()
-	retired := ctx.Err() != nil
-	if !retired {
-		e.current = l
+	l, current := e.current, ""
+	if l != nil && l.phase != failed && !l.leaving {
+		current = l.server
+	}
+	now := false
+	if e.session.servers.replace(addresses, current, rand.Float64) {
+		now = l.leave()
 	}
 	e.mu.Unlock()
-	if retired {
-		_ = socket.Close() // nothing was sent on it
-		return nil
+	if now {
+		l.fail(errLeaving)
 	}
-	e.session.workers.Go(l.writeAll)
-	e.session.poke()
-	return l
 }
 
 // submit queues a call. It returns why it cannot.
@@ -125,6 +146,8 @@ func (e *epoch) submit(c *call) error {
 		return ErrExpired
 	case e.refused != nil:
 		return e.refused
+	case c.fleeting && e.open == nil:
+		return ErrDisconnected
 	}
 	c.epoch.Store(e)
 	e.queue.push(c)
@@ -135,7 +158,7 @@ func (e *epoch) submit(c *call) error {
 // advance sends the next calls, if that can be done now. A write waits until it is known
 // what was there before it: see [call.knew]. The epoch is locked.
 func (e *epoch) advance() {
-	for e.open != nil && e.over == nil && e.queue.len() > 0 && e.open.pending.len() < maxInFlight {
+	for e.open != nil && !e.open.leaving && e.over == nil && e.queue.len() > 0 && e.open.pending.len() < maxInFlight {
 		if e.queue.all()[0].write && !e.open.synced {
 			return
 		}
@@ -210,8 +233,16 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		e.prove(l)
 	}
 	e.settle()
-	l.restore(slices.Collect(maps.Keys(e.watches)))
 	return nil
+}
+
+// restore begins to set again what the session had on the server. The epoch must not be locked.
+func (e *epoch) restore(l *connection) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l.phase == greeting {
+		l.restore(slices.Collect(maps.Keys(e.watches)))
+	}
 }
 
 // What follows is called with the epoch locked, unless it says otherwise.
@@ -330,9 +361,16 @@ func (e *epoch) severed(l *connection) {
 	default:
 		refused = unsent
 	}
+	var dropped []*call
+	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
+		if c.fleeting {
+			dropped = append(dropped, c)
+		}
+		return c.fleeting
+	}))
 	e.mu.Unlock()
 	s.tell(severed{e.number, e.until()})
-	if !l.proven {
+	if !l.proven && !errors.Is(why, errLeaving) {
 		s.servers.failed(l.server, why)
 	}
 	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
@@ -340,6 +378,10 @@ func (e *epoch) severed(l *connection) {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
 			c.err = blamedError{c.err}
 		}
+		s.order.add(c)
+	}
+	for _, c := range dropped {
+		c.err = ErrDisconnected
 		s.order.add(c)
 	}
 	for _, c := range refused {

@@ -70,6 +70,8 @@ var (
 	ErrSessionFull = errors.New("session full: too many bytes of ephemeral paths; use another session")
 )
 
+var errNilContext = fmt.Errorf("%w: ctx: the context is nil", ErrInvalidArgument)
+
 // An OpError records a failed operation and the node it was for.
 type OpError struct {
 	Op   string // "create", "delete", …
@@ -78,7 +80,7 @@ type OpError struct {
 }
 
 // Error implements the error interface.
-func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
+func (e *OpError) Error() string { return e.Op + " " + abbreviated(e.Path) + ": " + e.Err.Error() }
 
 // Unwrap returns the underlying error, so that [errors.Is] sees the sentinel.
 func (e *OpError) Unwrap() error { return e.Err }

@@ -17,8 +17,9 @@ type Removal struct {
 	Path string
 
 	// Is and Says, if not nil, report from its Stat and its data whether the node at the path
-	// is the one to remove; another node stays. They are asked before every attempt. If both are
-	// nil, any node is removed that was there when the first attempt reached the server.
+	// is the one to remove; another node stays. They are asked before every attempt, and Is once
+	// more when the node has been written to. If both are nil, any node is removed that was there
+	// when the first attempt reached the server.
 	Is   func(*Stat) bool
 	Says func(data []byte) bool
 
@@ -28,8 +29,13 @@ type Removal struct {
 
 	// Contested says that other clients create nodes at the path, which may have the same version.
 	// The node is then written to before it is deleted: the reply identifies it, and no
-	// new node has the version that it has after that (docs/adr/0009).
+	// new node has the version that it has after that (docs/adr/0009). After a reconnect it is
+	// read and written to again.
 	Contested bool
+
+	// Replaced, if not nil, is told the Stat of another node that was written to, because it had
+	// replaced the one that was read.
+	Replaced func(*Stat)
 
 	// Prefix, if not "", says that the children of the path are removed whose names begin with it,
 	// which has to contain a GUID, and not the node at the path. They are listed until none is
@@ -72,7 +78,7 @@ func (r Removal) begin(requests Async, e *errand, done func(error)) {
 	case r.Prefix != "":
 		j.list()
 	case r.Is == nil && r.Says == nil && r.Guard == "":
-		j.delete(AnyVersion)
+		j.delete(AnyVersion, false)
 	default:
 		j.look()
 	}
@@ -186,7 +192,7 @@ func (j *job) read(guard *Stat) {
 				if err == nil && stat == nil {
 					err = ErrNoNode
 				}
-				j.found(dataResult{stat: stat}, guard, err)
+				j.found(dataResult{stat: stat}, guard, err, false)
 			})
 		}
 		return j.requests.get(j.Path, func(r dataResult, err error) {
@@ -194,13 +200,13 @@ func (j *job) read(guard *Stat) {
 				j.Contested = false // its data cannot be written back
 				err = ErrDisconnected
 			}
-			j.found(r, guard, err)
+			j.found(r, guard, err, false)
 		})
 	})
 }
 
-// found decides on the node that was read.
-func (j *job) found(r dataResult, guard *Stat, err error) {
+// found decides on the node that was read, or written to.
+func (j *job) found(r dataResult, guard *Stat, err error, written bool) {
 	switch {
 	case err != nil:
 		j.again(err, j.look)
@@ -212,10 +218,10 @@ func (j *job) found(r dataResult, guard *Stat, err error) {
 				j.again(err, j.look)
 			})
 		})
-	case j.Contested && r.stat.Version <= youngest:
+	case j.Contested && (!written || r.stat.Version <= youngest):
 		j.mark(r)
 	default:
-		j.delete(r.stat.Version)
+		j.delete(r.stat.Version, written)
 	}
 }
 
@@ -225,21 +231,26 @@ func (j *job) mark(r dataResult) {
 		return j.requests.set(j.Path, r.data, r.stat.Version, func(stat *Stat, err error) {
 			switch {
 			case isAny(err, ErrNoAuth, ErrTooLarge): // a client that may delete need not be allowed to write
-				j.delete(r.stat.Version)
+				j.delete(r.stat.Version, true)
 			case err != nil:
 				j.again(err, j.look)
 			case stat.Czxid != r.stat.Czxid: // the node is gone, and this is another
+				if j.Replaced != nil {
+					j.Replaced(stat)
+				}
 				j.end(nil)
 			default:
-				j.found(dataResult{r.data, stat}, nil, nil)
+				j.found(dataResult{r.data, stat}, nil, nil, true)
 			}
 		})
 	})
 }
 
-func (j *job) delete(version int32) {
+// delete deletes the node if it has the version. If fleeting, that is true of the present
+// connection only: see [call].
+func (j *job) delete(version int32, fleeting bool) {
 	j.ask(func() *call {
-		return j.requests.delete(j.Path, version, func(_ struct{}, err error) {
+		return j.requests.deleteWhile(fleeting, j.Path, version, func(_ struct{}, err error) {
 			if err == nil {
 				j.end(nil)
 				return
@@ -248,7 +259,7 @@ func (j *job) delete(version int32) {
 			switch {
 			case version != AnyVersion:
 			case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
-				try = func() { j.delete(version) }
+				try = func() { j.delete(version, false) }
 			default:
 				j.first = j.last()
 			}

@@ -94,66 +94,80 @@ func (m machine) Ended() bool { return m.state == closed }
 
 // Step implements [actors.Machine]. News of another epoch than the present one
 // is old news.
-func (m machine) Step(in input) (machine, effects) {
+func (m machine) Step(in input, out *effects) machine {
+	t := turn{m, out}
+	t.take(in)
+	return t.machine
+}
+
+// A turn is one step of a machine: what it becomes, and what it asks for.
+type turn struct {
+	machine
+	out *effects
+}
+
+func (m *turn) do(e effect)   { m.out.Do = append(m.out.Do, e) }
+func (m *turn) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
+
+func (m *turn) take(in input) {
 	switch in := in.(type) {
 	case established:
 		if in.epoch == m.epoch {
-			return m.establish(in)
+			m.establish(in)
 		}
 	case severed:
 		if in.epoch == m.epoch && m.state == connected {
 			m.state = suspended
-			return m, effects{Emit: []Event{Suspended{Deadline: in.deadline}}}
+			m.emit(Suspended{Deadline: in.deadline})
 		}
 	case rejected:
-		return m.lose(in.epoch)
+		m.lose(in.epoch)
 	case overdue:
 		if in.epoch == m.epoch && m.state == closing {
-			return m.finish() // there is nothing left to end on the server
+			m.finish() // there is nothing left to end on the server
+			return
 		}
-		return m.lose(in.epoch)
+		m.lose(in.epoch)
 	case shut:
 		if m.state == connecting || m.state == connected || m.state == suspended {
 			m.state = closing
-			return m, effects{Emit: []Event{Closed{}}, Do: []effect{part{m.epoch}}}
+			m.emit(Closed{})
+			m.do(part{m.epoch})
 		}
 	case parted:
 		if m.state == closing {
-			return m.finish()
+			m.finish()
 		}
 	}
-	return m, effects{}
 }
 
-func (m machine) finish() (machine, effects) {
+func (m *turn) finish() {
 	m.state = closed
-	return m, effects{Do: []effect{retire{m.epoch}}}
+	m.do(retire{m.epoch})
 }
 
-func (m machine) establish(in established) (machine, effects) {
+func (m *turn) establish(in established) {
 	switch m.state {
 	case connecting:
 		m.state, m.id = connected, in.id
-		ev := Connected{ID: in.id, Epoch: in.epoch, Timeout: in.timeout, Server: in.server}
-		return m, effects{Emit: []Event{ev}}
+		m.emit(Connected{ID: in.id, Epoch: in.epoch, Timeout: in.timeout, Server: in.server})
 	case suspended:
 		m.state = connected
-		return m, effects{Emit: []Event{Resumed{Server: in.server}}}
+		m.emit(Resumed{Server: in.server})
 	case connected, closing, closed:
 	}
-	return m, effects{}
 }
 
 // lose ends the epoch and begins the next. What was never announced is not
 // mourned.
-func (m machine) lose(epoch int) (machine, effects) {
+func (m *turn) lose(epoch int) {
 	if epoch != m.epoch || m.state == closing || m.state == closed {
-		return m, effects{}
+		return
 	}
-	e := effects{Do: []effect{retire{m.epoch}, dial{m.epoch + 1}}}
+	m.do(retire{m.epoch})
+	m.do(dial{m.epoch + 1})
 	if m.state != connecting {
-		e.Emit = []Event{Expired{ID: m.id, Epoch: m.epoch}}
+		m.emit(Expired{ID: m.id, Epoch: m.epoch})
 	}
 	m.state, m.epoch, m.id = connecting, m.epoch+1, 0
-	return m, e
 }

@@ -69,7 +69,7 @@ func TestMachineGrammar(t *testing.T) {
 			continue
 		}
 		for _, in := range inputs(at.m.epoch) {
-			m, e := at.m.Step(in)
+			m, e := at.m.after(in)
 			g := at.g
 			for _, ev := range e.Emit {
 				next, err := g.next(ev)
@@ -155,7 +155,7 @@ func TestMachineRows(t *testing.T) {
 			var events []string
 			for _, in := range row.given {
 				var e effects
-				m, e = m.Step(in)
+				m, e = m.after(in)
 				for _, ev := range e.Emit {
 					events = append(events, ev.String())
 				}
@@ -181,4 +181,11 @@ func TestTerms(t *testing.T) {
 			t.Errorf("termsOf(%v, %v) = %+v", row.timeout, row.tick, got)
 		}
 	}
+}
+
+// after is Step with effects of its own.
+func (m machine) after(in input) (machine, effects) {
+	var out effects
+	m = m.Step(in, &out)
+	return m, out
 }

@@ -35,18 +35,42 @@ type Options struct {
 	// Auth is presented to the server on every connection.
 	Auth []Auth
 
+	// SASL authenticates every connection, before anything else is sent. [DigestMD5] makes one;
+	// Kerberos is for users to add. The default is none.
+	SASL SASL
+
 	// ACL is given to the nodes that the session creates. The default is
 	// [WorldAll].
 	ACL []ACL
 
 	// TLS encrypts the connections. ServerName defaults to the host that is
-	// dialled. The default is no encryption.
+	// dialled. The configuration is cloned for each connection and must not change, but its functions
+	// may: GetClientCertificate presents a client certificate that is renewed while the session
+	// lives, and VerifyConnection, with InsecureSkipVerify, follows authorities that change. Both
+	// take effect with the next connection. The default is no encryption.
 	TLS *tls.Config
+
+	// Resolve returns the servers, each host:port: for servers that change while the session
+	// lives. [SRV] returns such a function. It is called when the session starts, then every
+	// ResolveEvery, and when no server could be reached. Each list is treated as
+	// [Session.SetServers] treats it; after an error the last list remains. It must return when
+	// its context ends. The default is nil: the list does not change by itself.
+	Resolve func(ctx context.Context) ([]string, error)
+
+	// ResolveEvery is the interval of Resolve. The default is 30 s.
+	ResolveEvery time.Duration
 
 	// Dialer makes the connections. Host names are resolved anew for each. It
 	// must return when its context ends: Open and Close wait for it. The
 	// default is that of package net.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// RequestTimeout bounds the blocking requests of the session whose context has no deadline, with
+	// all their repetitions. The error wraps [context.DeadlineExceeded], and says what it
+	// says when a context ends: nothing was done if the request was not sent; a write that
+	// was sent also wraps [ErrUnknownOutcome]. Handles of recipes, and calls that wait for a
+	// grant, are not affected. The default is 0: no bound.
+	RequestTimeout time.Duration
 
 	// CloseTimeout bounds [Session.Close]. The default is 2 s.
 	CloseTimeout time.Duration
@@ -74,6 +98,7 @@ type Options struct {
 const (
 	defaultTimeout      = 10 * time.Second
 	defaultCloseTimeout = 2 * time.Second
+	defaultResolveEvery = 30 * time.Second
 	defaultMaxRequest   = 1<<20 - 1
 	defaultMaxReply     = 4 << 20
 )
@@ -101,6 +126,7 @@ func (o *Options) withDefaults() Options {
 	}
 	v.Timeout = cmp.Or(v.Timeout, defaultTimeout)
 	v.CloseTimeout = cmp.Or(v.CloseTimeout, defaultCloseTimeout)
+	v.ResolveEvery = cmp.Or(v.ResolveEvery, defaultResolveEvery)
 	v.MaxRequest = cmp.Or(v.MaxRequest, defaultMaxRequest)
 	v.MaxReply = cmp.Or(v.MaxReply, defaultMaxReply)
 	v.Auth = slices.Clone(v.Auth)
@@ -136,8 +162,14 @@ func (o *Options) validate() error {
 	if o.ServerTick < 0 {
 		refuse("ServerTick", o.ServerTick, "must not be negative")
 	}
+	if o.RequestTimeout < 0 {
+		refuse("RequestTimeout", o.RequestTimeout, "must not be negative")
+	}
 	if o.CloseTimeout < 0 {
 		refuse("CloseTimeout", o.CloseTimeout, "must not be negative")
+	}
+	if o.ResolveEvery < 0 {
+		refuse("ResolveEvery", o.ResolveEvery, "must not be negative")
 	}
 	if o.Lease != LeaseCommitted && o.Lease != LeaseAnswered {
 		refuse("Lease", int(o.Lease), "is none of LeaseCommitted and LeaseAnswered")
@@ -227,6 +259,28 @@ func ParseConnectString(connect string) (servers []string, chroot string, err er
 		return nil, "", fmt.Errorf("connect string: %w", err)
 	}
 	return servers, chroot, nil
+}
+
+// SRV returns a function for [Options.Resolve] that looks up the DNS SRV records of a service, as
+// [net.Resolver.LookupSRV] does: SRV("zookeeper", "tcp", "example.com") looks up
+// _zookeeper._tcp.example.com. Of the records only those of the smallest priority are used. All of them
+// are used alike, whatever their weight, because sessions are to be spread evenly.
+func SRV(service, proto, name string) func(ctx context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		_, records, err := net.DefaultResolver.LookupSRV(ctx, service, proto, name)
+		return serversIn(records), err
+	}
+}
+
+// serversIn returns the servers that records of the smallest priority name. The records are sorted by
+// priority.
+func serversIn(records []*net.SRV) (servers []string) {
+	for _, r := range records {
+		if r.Priority == records[0].Priority {
+			servers = append(servers, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))))
+		}
+	}
+	return servers
 }
 
 // checkServers returns the servers as host:port.

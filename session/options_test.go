@@ -44,6 +44,8 @@ func TestOptionsAreRefused(t *testing.T) {
 		{Options{Timeout: 1}, "Timeout"},
 		{Options{ServerTick: -1}, "ServerTick"},
 		{Options{CloseTimeout: -1}, "CloseTimeout"},
+		{Options{RequestTimeout: -1}, "RequestTimeout"},
+		{Options{ResolveEvery: -1}, "ResolveEvery"},
 		{Options{MaxRequest: 10}, "MaxRequest"},
 		{Options{MaxReply: -1}, "MaxReply"},
 		{Options{Chroot: "apps"}, "Chroot"},

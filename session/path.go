@@ -9,7 +9,7 @@ import (
 // ValidatePath reports why path cannot be the path of a node, by ZooKeeper's own
 // rules, wrapping [ErrInvalidPath]. It does no I/O.
 func ValidatePath(path string) error {
-	bad := func(why string) error { return fmt.Errorf("%w %q: %s", ErrInvalidPath, path, why) }
+	bad := func(why string) error { return fmt.Errorf("%w %q: %s", ErrInvalidPath, abbreviated(path), why) }
 	switch {
 	case path == "":
 		return bad("it is empty")
@@ -39,6 +39,35 @@ func ValidatePath(path string) error {
 		}
 	}
 	return nil
+}
+
+// longestRecipePath leaves room for names, data and ACLs in every request of a recipe.
+const longestRecipePath = 32 << 10
+
+// CheckPath reports why path cannot be the path of a recipe, wrapping [ErrInvalidPath]. It
+// refuses more than [ValidatePath]: paths of more than 32 KiB, and ZooKeeper's own nodes,
+// which are /zookeeper and all below it on the server. It does no I/O.
+func (s *Session) CheckPath(path string) error {
+	if err := ValidatePath(path); err != nil {
+		return err
+	}
+	full := s.absolute(path)
+	switch {
+	case len(full) > longestRecipePath:
+		return fmt.Errorf("%w %q: it has %d bytes, the limit is %d", ErrInvalidPath, abbreviated(path), len(full), longestRecipePath)
+	case full == "/zookeeper" || strings.HasPrefix(full, "/zookeeper/"):
+		return fmt.Errorf("%w %q: /zookeeper belongs to the servers", ErrInvalidPath, path)
+	}
+	return nil
+}
+
+// abbreviated returns a path as errors show it.
+func abbreviated(path string) string {
+	const shown = 256
+	if len(path) <= shown {
+		return path
+	}
+	return strings.ToValidUTF8(path[:shown/2], "") + "…" + strings.ToValidUTF8(path[len(path)-shown/2:], "")
 }
 
 // Join returns the path of the child of dir with the given name.

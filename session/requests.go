@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -29,6 +30,9 @@ func NewGUID() string {
 // await makes a request and waits for its answer, or the end of ctx.
 func await[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
 	var none T
+	if ctx == nil {
+		return none, &OpError{Op: op, Path: path, Err: errNilContext}
+	}
 	if ctx.Err() != nil {
 		return none, &OpError{Op: op, Path: path, Err: context.Cause(ctx)}
 	}
@@ -60,6 +64,18 @@ func await[T any](ctx context.Context, s *Session, op, path string, start func(a
 	}
 	return none, &OpError{Op: op, Path: path, Err: why}
 }
+
+// bounded returns ctx, or one that ends after [Options.RequestTimeout] if ctx has no deadline.
+func (s *Session) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d := s.opts.RequestTimeout; d > 0 && ctx != nil {
+		if _, has := ctx.Deadline(); !has {
+			return context.WithTimeoutCause(ctx, d, errRequestTimeout)
+		}
+	}
+	return ctx, func() {}
+}
+
+var errRequestTimeout = fmt.Errorf("%w (Options.RequestTimeout)", context.DeadlineExceeded)
 
 // blameChroot adds to an error about a missing node that the chroot itself is missing, if
 // it is.
@@ -154,15 +170,30 @@ func firstPath(ops []Op) string {
 // reply was lost. An ephemeral node belongs to the session that created it: if that
 // expires before the answer, the error is [ErrExpired].
 func (s *Session) Create(ctx context.Context, path string, data []byte, mode CreateMode) (string, error) {
+	return s.createWith(ctx, path, data, mode, nil)
+}
+
+// CreateWithACL is [Session.Create] for a node with an ACL of its own.
+func (s *Session) CreateWithACL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
+	if err := validateACL(acl, true); err != nil {
+		return "", &OpError{Op: "create", Path: path, Err: err}
+	}
+	return s.createWith(ctx, path, data, mode, slices.Clone(acl))
+}
+
+// createWith creates a node with the ACL, or that of the session if it is nil.
+func (s *Session) createWith(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	if err := validateCreated(path, mode); err != nil {
 		return "", &OpError{Op: "create", Path: path, Err: err}
 	}
 	if mode.IsSequential() {
-		return s.createSequential(ctx, path, data, mode)
+		return s.createSequential(ctx, path, data, mode, acl)
 	}
 	var c *call
 	node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
-		c = s.anyEpoch().create(path, data, mode, answer)
+		c = s.anyEpoch().create(path, data, mode, acl, answer)
 		return c
 	})
 	if mode != Ephemeral || !isAny(err, ErrUnknownOutcome) {
@@ -172,13 +203,13 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, mode Cre
 }
 
 // createSequential tries under one GUID until it is known what became of it.
-func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode) (string, error) {
+func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	dir, name := Split(path)
 	guid := NewGUID()
 	for {
 		var c *call
 		node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
-			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, answer)
+			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
 		if !isAny(err, ErrUnknownOutcome) {
@@ -276,6 +307,8 @@ func (a Async) removeMade(c *call) {
 
 // Get returns the data of a node. A missing node is [ErrNoNode].
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	r, err := again(ctx, s.anyEpoch(), func() (dataResult, error) {
 		return await(ctx, s, "get", path, func(answer func(dataResult, error)) *call { return s.anyEpoch().get(path, answer) })
 	})
@@ -285,11 +318,15 @@ func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
 // Set sets the data of a node that has the version, or any with [AnyVersion], and
 // returns its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*Stat, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	return await(ctx, s, "set", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().set(path, data, version, answer) })
 }
 
 // Children returns the names of a node's children, in no order.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	r, err := again(ctx, s.anyEpoch(), func() (childrenResult, error) {
 		return await(ctx, s, "children", path, func(answer func(childrenResult, error)) *call { return s.anyEpoch().children(path, answer) })
 	})
@@ -298,6 +335,8 @@ func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, e
 
 // Exists returns the Stat of a node, nil if there is none.
 func (s *Session) Exists(ctx context.Context, path string) (*Stat, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	return again(ctx, s.anyEpoch(), func() (*Stat, error) {
 		return await(ctx, s, "exists", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().exists(path, answer) })
 	})
@@ -306,6 +345,8 @@ func (s *Session) Exists(ctx context.Context, path string) (*Stat, error) {
 // Delete deletes a node that has the version, or any with [AnyVersion]. It fails with
 // [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	_, err := await(ctx, s, "delete", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().delete(path, version, answer) })
 	return err
 }
@@ -313,6 +354,8 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 // Sync brings the server that the session is connected to up to what the leader has
 // committed: a read that follows sees what others had written when Sync was called.
 func (s *Session) Sync(ctx context.Context, path string) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	_, err := again(ctx, s.anyEpoch(), func() (struct{}, error) {
 		return await(ctx, s, "sync", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().sync(path, answer) })
 	})
@@ -323,6 +366,8 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 // operations; if one fails the error is its error, and wraps [ErrUnknownOutcome] if
 // the reply was lost. Names of sequential nodes get no GUID here.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	return await(ctx, s, "multi", firstPath(ops), func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, answer) })
 }
 
@@ -330,6 +375,8 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 // the session's chroot included. What it makes are containers, which the server
 // deletes some time after their last child, where the server knows them.
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	_, err := again(ctx, s.anyEpoch(), func() (bool, error) {
 		e := &ensuring{requests: s.anyEpoch()}
 		defer e.over.Store(true)

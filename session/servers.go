@@ -19,25 +19,117 @@ import (
 // more time to answer.
 type servers struct {
 	opts *Options
-	all  []string
+
+	known   chan struct{} // closed when the list is not empty any more
+	exhaust chan struct{} // holds a value after a round without success
 
 	mu       sync.Mutex
+	all      []string // in the order in which they are tried; empty until the first resolution
 	next     int
-	failures int // since the last success
+	resolved error // why the newest resolution failed; nil if it did not
+	failures int   // since the last success
 	pause    *backoff.ExponentialBackOff
 	last     map[string]error     // the last failure of each
 	warned   map[string]time.Time // when a failure of each was logged last
 }
 
 func newServers(addresses []string, opts *Options) *servers {
-	all := slices.Clone(addresses)
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond),
 		backoff.WithMaxInterval(max(min(time.Second, opts.Timeout/10), 10*time.Millisecond)),
 		backoff.WithMaxElapsedTime(0),
 	)
-	return &servers{opts: opts, all: all, pause: pause, last: make(map[string]error), warned: make(map[string]time.Time)}
+	s := &servers{
+		opts: opts, pause: pause, last: make(map[string]error), warned: make(map[string]time.Time),
+		known: make(chan struct{}), exhaust: make(chan struct{}, 1),
+	}
+	if len(addresses) > 0 {
+		s.replace(addresses, "", rand.Float64)
+	}
+	return s
+}
+
+// list returns the servers in the order of their names.
+func (s *servers) list() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(slices.Values(s.all))
+}
+
+// has reports whether the server is in the list.
+func (s *servers) has(server string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.all, server)
+}
+
+// replace sets the list. It reports whether the session is to leave the server that it is
+// connected to, "" if it is not connected. The list must not be empty.
+//
+// If all sessions are spread evenly and follow this rule, which is that of ZooKeeper's own client,
+// they are spread evenly afterwards, and no rule moves fewer of them. Let the list have had
+// s servers, have n now, and k of them be in both. Sessions on a server that is not in the new list
+// move. If n > s, each server is to lose its share beyond 1/n: sessions on the other servers
+// move with probability 1 - s/n, and all that move go to servers that are new. If n <= s, no other
+// session moves. The servers in both lists need k(1/n - 1/s) of all sessions, and (s-k)/s
+// of them move: a session that moves goes to one in both with probability k(s-n)/(n(s-k)).
+func (s *servers) replace(addresses []string, current string, chance func() float64) (leave bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resolved = nil
+	next := slices.Compact(slices.Sorted(slices.Values(addresses)))
+	var kept, added []string
+	for _, server := range next {
+		if slices.Contains(s.all, server) {
+			kept = append(kept, server)
+		} else {
+			added = append(added, server)
+		}
+	}
+	was, is, both := float64(len(s.all)), float64(len(next)), float64(len(kept))
+	if both == was && both == is {
+		return false // the same list: nothing changes, not even the order
+	}
+	stays := slices.Contains(next, current)
+	first, second := added, kept
+	switch {
+	case current == "" || stays && (is <= was || chance() >= 1-was/is):
+		first, second = next, nil // of all, when it has to move
+	case !stays && is <= was && chance() < both*(was-is)/(is*(was-both)):
+		first, second = kept, added
+	}
+	shuffle(first)
+	shuffle(second)
+	leave = current != "" && (!stays || second != nil)
+	if leave && stays { // the last to try
+		second = slices.DeleteFunc(second, func(server string) bool { return server == current })
+		second = append(second, current)
+	}
+	if len(s.all) == 0 {
+		close(s.known)
+	}
+	s.all = slices.Concat(first, second)
+	s.next, s.failures = 0, 0
+	s.pause.Reset()
+	for server := range s.last {
+		if !slices.Contains(next, server) {
+			delete(s.last, server)
+			delete(s.warned, server)
+		}
+	}
+	return leave
+}
+
+func shuffle(all []string) {
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+}
+
+// unresolved notes why there is no new list.
+func (s *servers) unresolved(why error) {
+	s.mu.Lock()
+	s.resolved = why
+	s.mu.Unlock()
+	s.opts.Logger.Warn("servers cannot be resolved", "reason", why)
 }
 
 // patience is how long a server may take for a step of a connection.
@@ -46,7 +138,7 @@ func (s *servers) patience() time.Duration {
 	defer s.mu.Unlock()
 	least := min(max(s.opts.Timeout/12, 50*time.Millisecond), 500*time.Millisecond)
 	most := max(s.opts.Timeout/3, least)
-	rounds := min(s.failures/len(s.all), 10)
+	rounds := min(s.failures/max(len(s.all), 1), 10)
 	return min(least<<rounds, most)
 }
 
@@ -56,6 +148,10 @@ func (s *servers) dial(ctx context.Context, lost bool) (string, net.Conn) {
 	jitter := time.Duration(0)
 	if lost {
 		jitter = rand.N(min(s.opts.Timeout/100, 100*time.Millisecond) + 1)
+	}
+	select {
+	case <-s.known:
+	case <-ctx.Done():
 	}
 	for ; ctx.Err() == nil; jitter = 0 {
 		server, pause := s.choose()
@@ -84,6 +180,10 @@ func (s *servers) choose() (string, time.Duration) {
 	server := s.all[s.next%len(s.all)]
 	s.next++
 	if s.failures > 0 && s.failures%len(s.all) == 0 {
+		select {
+		case s.exhaust <- struct{}{}:
+		default:
+		}
 		return server, s.pause.NextBackOff()
 	}
 	return server, 0
@@ -143,6 +243,12 @@ func (s *servers) troubles() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
+	switch {
+	case s.resolved != nil:
+		all = append(all, "Options.Resolve: "+s.resolved.Error())
+	case len(s.all) == 0:
+		all = append(all, "Options.Resolve: no answer yet")
+	}
 	for _, server := range slices.Sorted(slices.Values(s.all)) {
 		why := "no answer yet"
 		if err := s.last[server]; err != nil {

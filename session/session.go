@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,39 +81,163 @@ func (s *unsubscribing) run() { s.session.unsubscribe((*subscriber)(s)) }
 // opts, the error names the servers and the last failure of each, and nothing is
 // left behind.
 //
-// If opts is nil, the default options are used.
+// If opts is nil, the default options are used. With [Options.Resolve], the list may be empty.
 func Open(ctx context.Context, addresses []string, opts *Options) (*Session, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("open session: %w", errNilContext)
+	}
+	s, err := Start(addresses, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reach(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	return s, nil
+}
+
+// Start is [Open] without waiting: it returns at once, and the session is established as soon
+// as a server can be reached. So a service can start while ZooKeeper is down. The error is about
+// the arguments.
+//
+// Until the first [Connected], [Session.State] returns nil, [Session.ID] returns 0, and a
+// subscription delivers no event. Requests wait for the connection, or until their context ends.
+// Recipes join when the session is connected. Requests fail with [ErrAuthFailed] while the servers
+// refuse the credentials. [Session.Await] waits for the connection, and Close may be called at any
+// time.
+func Start(addresses []string, opts *Options) (*Session, error) {
 	o := opts.withDefaults()
-	addresses, err := checkServers(addresses)
-	if err == nil {
-		err = o.validate()
+	err := o.validate()
+	if len(addresses) > 0 || o.Resolve == nil {
+		var invalid error
+		addresses, invalid = checkServers(addresses)
+		err = errors.Join(invalid, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s := start(addresses, o)
-	established := make(chan struct{})
-	s.order.put(func() {
-		var once sync.Once
-		s.subscribe(&subscriber{tell: func(ev Event) <-chan struct{} {
-			if _, ok := ev.(Connected); ok {
-				once.Do(func() { close(established) })
-			}
-			return nil
-		}})
-	})
+	if o.Resolve != nil {
+		s.workers.Go(s.resolve)
+	}
 	go s.loop()
+	return s, nil
+}
+
+// Await waits until the session is connected: before the first connection, and while it is
+// suspended or expired. If ctx ends before, or the server has refused the credentials, the
+// error names the servers and the last failure of each. The session goes on.
+func (s *Session) Await(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("await session: %w", errNilContext)
+	}
+	if err := s.reach(ctx); err != nil {
+		return fmt.Errorf("await session: %w", err)
+	}
+	return nil
+}
+
+func (s *Session) reach(ctx context.Context) error {
+	reached := make(chan error, 1)
+	defer s.Subscribe(func(Event) <-chan struct{} {
+		var err error
+		switch s.machine.state {
+		case connecting, suspended:
+			return nil
+		case closing, closed:
+			err = ErrClosed
+		case connected:
+		}
+		select {
+		case reached <- err:
+		default: // it is known
+		}
+		return nil
+	})()
+	var err error
 	select {
-	case <-established:
-		return s, nil
+	case err = <-reached:
+		return err
 	case <-s.refused:
 		err = ErrAuthFailed
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	err = fmt.Errorf("open session: %w (%s)", err, s.servers.troubles())
-	s.Close()
-	return nil, err
+	return fmt.Errorf("%w (%s)", err, s.servers.troubles())
+}
+
+// SetServers replaces the list of servers of the session and its siblings, each host:port. The
+// session keeps its server if it can. It moves if its server is not in the list, or with the
+// probability with which sessions must move to be spread evenly over a list that has grown.
+// So when many sessions are given the same list, they are spread as evenly as before, and no more of
+// them move than necessary.
+//
+// A session that moves first waits for the answers to all that it has sent. It is suspended for
+// the time of a reconnect, and neither expires nor loses a request. With [Options.Resolve],
+// the next resolution replaces the list again.
+func (s *Session) SetServers(addresses []string) error {
+	addresses, err := checkServers(addresses)
+	if err != nil {
+		return fmt.Errorf("set servers: %w", err)
+	}
+	return s.setServers(addresses)
+}
+
+func (s *Session) setServers(addresses []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newest == nil {
+		return fmt.Errorf("set servers: %w", ErrClosed)
+	}
+	s.newest.setServers(addresses)
+	for sibling := range s.beside {
+		_ = sibling.setServers(addresses) // one that is closed needs none
+	}
+	return nil
+}
+
+// resolve keeps the list of servers up to date until the session is closed.
+func (s *Session) resolve() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	s.workers.Go(func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-stop:
+		}
+	})
+	for ctx.Err() == nil {
+		wait := s.opts.ResolveEvery
+		if err := s.resolveOnce(ctx); err != nil && ctx.Err() == nil {
+			s.servers.unresolved(err)
+			wait = min(wait, time.Second)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-s.servers.exhaust:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+func (s *Session) resolveOnce(ctx context.Context) error {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	addresses, err := s.opts.Resolve(ctx)
+	if err == nil {
+		addresses, err = checkServers(addresses)
+	}
+	if err != nil {
+		return err
+	}
+	return s.setServers(addresses)
 }
 
 // start begins to dial. The loop is not started.
@@ -124,9 +249,7 @@ func start(addresses []string, o Options) *Session {
 		subscribers: make(map[*subscriber]struct{}),
 		machine:     machine{epoch: 1},
 	}
-	for _, a := range o.ACL {
-		s.acl = append(s.acl, wire.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
-	}
+	s.acl = wireACL(o.ACL)
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)
 	s.begin(1)
@@ -150,7 +273,8 @@ func (s *Session) Sibling() (*Session, error) {
 	}
 	o := s.opts
 	o.Observer = requestObserver{Observer: o.Observer}
-	sibling := start(s.servers.all, o)
+	o.Resolve = nil // this session tells its siblings
+	sibling := start(s.servers.list(), o)
 	sibling.parent = s
 	if s.beside == nil {
 		s.beside = make(map[*Session]struct{})
@@ -186,7 +310,7 @@ func (s *Session) Close() {
 	}
 }
 
-// State returns the newest event: what a new subscription begins with.
+// State returns the newest event; nil before the first [Connected], see [Start].
 func (s *Session) State() Event {
 	if ev := s.present.Load(); ev != nil {
 		return *ev
@@ -204,8 +328,13 @@ func (s *Session) ID() int64 { return s.id.Load() }
 //
 // It starts with the present state, and loses nothing however slowly it is read:
 // only what a reader has not taken by the time that Close returns is discarded, but
-// for Closed. The channel is closed after Closed, or when ctx ends.
+// for Closed. The channel is closed after Closed, or when ctx ends: receive with
+// "ev, ok := <-events", and set the channel to nil when ok is false. A select over a closed
+// channel spins.
 func (s *Session) Events(ctx context.Context) <-chan Event {
+	if ctx == nil {
+		panic("session: Events: the context is nil") // before anything runs
+	}
 	stream := actors.NewStream[Event]("session events", nil)
 	sub := &subscriber{tell: func(ev Event) <-chan struct{} {
 		if _, last := ev.(Closed); last {
@@ -226,6 +355,18 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 	s.order.put(func() { s.subscribe(sub) })
 	return stream.Events()
 }
+
+// String describes the session in one short line: its id and its newest event.
+func (s *Session) String() string {
+	ev := s.State()
+	if ev == nil {
+		return "session: not connected yet"
+	}
+	return fmt.Sprintf("session %#x: %v", s.ID(), ev)
+}
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (s *Session) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // loop runs what nobody else does in passing, watches the deadline and the connection, until
 // no goroutine of the session is left. Everything that touches the session's state is
@@ -337,7 +478,7 @@ func (s *Session) tell(in input) { s.order.put(func() { s.step(in) }) }
 
 func (s *Session) step(in input) {
 	var e effects
-	s.machine, e = s.machine.Step(in)
+	s.machine = s.machine.Step(in, &e)
 	if c, ok := in.(established); ok && s.machine.state == connected {
 		s.opts.Logger.Info("session established", "server", c.server, "epoch", c.epoch, "timeout", c.timeout)
 	}
@@ -533,6 +674,6 @@ func (s *Session) unsent(c *call, why error) {
 
 // refuseAuth is called when a server does not accept the credentials.
 func (s *Session) refuseAuth() {
-	s.opts.Logger.Error("the server refused the credentials in Options.Auth")
+	s.opts.Logger.Error("the server refused the credentials in Options.Auth or Options.SASL")
 	s.refuse.Do(func() { close(s.refused) })
 }

@@ -95,17 +95,16 @@ func newMachine[S any](sync bool, next func(S, bool, session.Reading) (S, bool))
 func (m machine[S]) Ended() bool { return m.phase == ended }
 
 // Step implements [actors.Machine].
-func (m machine[S]) Step(in input) (machine[S], actors.Effects[effect, S]) {
-	var out actors.Effects[effect, S]
+func (m machine[S]) Step(in input, out *actors.Effects[effect, S]) machine[S] {
 	switch in := in.(type) {
 	case synced:
 		switch {
 		case m.phase != syncing:
 		case in.err == nil:
 			m.phase = following
-			out.Do = []effect{follow{}}
+			out.Do = append(out.Do, follow{})
 		case session.Passing(in.err):
-			out.Do = []effect{catchUp{}}
+			out.Do = append(out.Do, catchUp{})
 		default:
 			m.phase, m.err = ended, in.err
 		}
@@ -118,21 +117,21 @@ func (m machine[S]) Step(in input) (machine[S], actors.Effects[effect, S]) {
 		m.zxid = in.Zxid
 		if state, differs := m.next(m.state, m.told, in.Reading); differs {
 			m.state, m.told = state, true
-			out.Emit = []S{state}
+			out.Emit = append(out.Emit, state)
 		}
 	case failed:
 		switch {
 		case m.phase != following:
 		case session.Passing(in.err):
-			out.Do = []effect{follow{}}
+			out.Do = append(out.Do, follow{})
 		default:
 			m.phase, m.err = ended, in.err
 		}
 	case leave:
 		if m.phase == following {
-			out.Do = []effect{unfollow{}}
+			out.Do = append(out.Do, unfollow{})
 		}
 		m.phase = ended
 	}
-	return m, out
+	return m
 }

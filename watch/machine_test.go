@@ -71,7 +71,7 @@ func TestRows(t *testing.T) {
 			m, _ := newMachine(row.sync, nextNode)
 			var out actors.Effects[effect, NodeState]
 			for _, in := range row.in {
-				m, out = m.Step(in)
+				m, out = m.after(in)
 			}
 			if got := describe(out); got != row.want || m.Ended() != row.over {
 				t.Errorf("%q, %v", got, m)
@@ -105,7 +105,7 @@ func TestEveryHistory(t *testing.T) {
 		explore = func(w world, told []int64, depth int) {
 			worlds++
 			step := func(w world, in input) (world, []int64) {
-				m, out := w.m.Step(in)
+				m, out := w.m.after(in)
 				w.m = m
 				told := slices.Clone(told)
 				for _, ev := range out.Emit {
@@ -168,7 +168,7 @@ func TestNobodyActsAfterTheEnd(t *testing.T) {
 	var explore func(m machine[NodeState], depth int)
 	explore = func(m machine[NodeState], depth int) {
 		for _, in := range inputs {
-			next, out := m.Step(in)
+			next, out := m.after(in)
 			if m.Ended() && (len(out.Do)+len(out.Emit) > 0 || !next.Ended()) {
 				t.Fatalf("%v acts on %v", m, in)
 			}
@@ -221,4 +221,18 @@ func TestMergingChildren(t *testing.T) {
 			}
 		}
 	}
+}
+
+// after is Step with effects of its own.
+func (m machine[S]) after(in input) (machine[S], actors.Effects[effect, S]) {
+	var out actors.Effects[effect, S]
+	m = m.Step(in, &out)
+	return m, out
+}
+
+// after is Step with effects of its own.
+func (m *treeMachine) after(in treeInput) (*treeMachine, actors.Effects[treeEffect, TreeState]) {
+	var out actors.Effects[treeEffect, TreeState]
+	m = m.Step(in, &out)
+	return m, out
 }

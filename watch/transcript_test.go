@@ -69,7 +69,7 @@ type story[M actors.Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 func (s *story[M, In, Do, Ev]) step(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var out actors.Effects[Do, Ev]
-	s.m, out = s.m.Step(s.parse(t, s.m, d))
+	s.m = s.m.Step(s.parse(t, s.m, d), &out)
 	return s.state(s.m) + "\n" + s.effects(out)
 }
 

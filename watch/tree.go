@@ -89,11 +89,11 @@ type lockedTree struct {
 }
 
 // Step implements [actors.Machine].
-func (l lockedTree) Step(in treeInput) (lockedTree, actors.Effects[treeEffect, TreeState]) {
+func (l lockedTree) Step(in treeInput, out *actors.Effects[treeEffect, TreeState]) lockedTree {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, out := l.treeMachine.Step(in)
-	return l, out
+	l.treeMachine.Step(in, out)
+	return l
 }
 
 func (c *Cache) observe(m lockedTree, _ []TreeState) {

@@ -119,7 +119,7 @@ type treeMachine struct {
 	ended   bool
 	err     error
 
-	out actors.Effects[treeEffect, TreeState] // of the step
+	out *actors.Effects[treeEffect, TreeState] // set during a step, nil between steps
 	now TreeState
 }
 
@@ -127,6 +127,8 @@ func newTreeMachine(path string, depth int, sync bool, filter func(string) bool)
 	m := &treeMachine{depth: depth, filter: filter, shared: sharedNodes, nodes: make(map[string]*treeNode)}
 	m.root = &treeNode{path: path}
 	m.nodes[path] = m.root
+	var first actors.Effects[treeEffect, TreeState]
+	m.out = &first
 	if sync {
 		m.catchUp(m.root)
 	} else {
@@ -134,9 +136,8 @@ func newTreeMachine(path string, depth int, sync bool, filter func(string) bool)
 		m.request(m.root, session.AspectChildren)
 	}
 	m.pump()
-	first := m.out.Do
-	m.out.Do = nil
-	return m, first
+	m.out = nil
+	return m, first.Do
 }
 
 func (m *treeMachine) String() string {
@@ -147,10 +148,11 @@ func (m *treeMachine) String() string {
 func (m *treeMachine) Ended() bool { return m.ended }
 
 // Step implements [actors.Machine].
-func (m *treeMachine) Step(in treeInput) (*treeMachine, actors.Effects[treeEffect, TreeState]) {
+func (m *treeMachine) Step(in treeInput, out *actors.Effects[treeEffect, TreeState]) *treeMachine {
 	if m.ended {
-		return m, actors.Effects[treeEffect, TreeState]{}
+		return m
 	}
+	m.out = out
 	switch in := in.(type) {
 	case treeRead:
 		m.answered(in)
@@ -165,13 +167,12 @@ func (m *treeMachine) Step(in treeInput) (*treeMachine, actors.Effects[treeEffec
 	if !m.synced && !m.ended && m.waiting == 0 {
 		m.synced, m.now.Synced = true, true
 	}
-	out := m.out
 	if m.wanted && (!m.now.empty() || m.now.Synced) {
 		m.now.Synced = m.synced
-		out.Emit = []TreeState{m.now}
+		out.Emit = append(out.Emit, m.now)
 	}
-	m.now, m.out = TreeState{}, actors.Effects[treeEffect, TreeState]{}
-	return m, out
+	m.now, m.out = TreeState{}, nil
+	return m
 }
 
 // begin tells the first reader everything.

@@ -70,7 +70,7 @@ func (w *model) perform(do []treeEffect) {
 }
 
 func (w *model) step(in treeInput) {
-	_, out := w.m.Step(in)
+	_, out := w.m.after(in)
 	w.perform(out.Do)
 	for _, ev := range out.Emit {
 		w.undone, _ = mergeTrees(w.undone, ev)

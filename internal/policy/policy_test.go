@@ -308,6 +308,18 @@ func isPackage(x ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
+// On machines of 32 bits, only the types of sync/atomic align 64 bits by themselves.
+func TestAtomicsAreTyped(t *testing.T) {
+	for _, s := range sources(t) {
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if n, ok := n.(*ast.SelectorExpr); ok && isPackage(n.X, "atomic") && strings.HasSuffix(n.Sel.Name, "nt64") && n.Sel.Name != "Int64" && n.Sel.Name != "Uint64" {
+				t.Errorf("%s: use atomic.Int64", s.at(n))
+			}
+			return true
+		})
+	}
+}
+
 func TestNothingIsLeftForLater(t *testing.T) {
 	later := regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 	for _, s := range sources(t) {

@@ -7,25 +7,25 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A Barrier is a node: while it stands, clients wait. It is safe for concurrent use, and must be
-// closed.
+// closed. After Close its commands return [ErrClosed].
 type Barrier struct {
 	session *session.Session
 	path    string
-	opts    Options
+	viewer  *viewer
 	actor   *actors.Actor[viewInput, Event]
-	owned   owned.Set
-	pauses  owned.Set // of calls, which do not end with the handle
+	pauses  owned.Set // of Raise
 
 	mu  sync.Mutex
 	err error
 }
 
-// New begins to watch the barrier at path, and returns at once: [Barrier.Events] tells
+// New begins to watch the barrier at path, and returns at once: [Barrier.Events] reports
 // whether it stands.
 //
 // If opts is nil, the default options are used. The error names what is wrong with the
@@ -34,38 +34,20 @@ func New(s *session.Session, path string, opts *Options) (*Barrier, error) {
 	if err := validate(s, path); err != nil {
 		return nil, err
 	}
-	b := &Barrier{session: s, path: path}
+	var o Options
 	if opts != nil {
-		b.opts = *opts
+		o = *opts
 	}
-	b.actor = actors.Start(view{}, actors.Role[view, viewInput, viewEffect, Event]{
+	b := &Barrier{session: s, path: path, viewer: &viewer{session: client.Of(s), path: path}}
+	b.actor = actors.Start(view{sync: o.Sync}, actors.Role[view, viewInput, viewEffect, Event]{
 		Name:    "barrier " + path,
-		Perform: b.perform,
+		Perform: b.viewer.perform,
 		Observe: b.observe,
 		Stop:    stop{},
 		Merge:   merge,
 	})
-	b.owned.Follow(s, func(ev session.Event) { _ = b.actor.Tell(became{ev}) }, b.actor.Ended()) // an ended machine needs no news
+	b.viewer.begin(func(in viewInput) { _ = b.actor.Tell(in) }, b.actor.Ended()) // an ended machine needs no news
 	return b, nil
-}
-
-func (b *Barrier) perform(e viewEffect, tell func(viewInput)) {
-	switch e := e.(type) {
-	case see:
-		b.owned.Keep(see{}, b.session.Async(e.epoch).Follow(b.path, session.AspectData, true, func(r session.Reading, err error) {
-			if err != nil {
-				tell(unsighted{e.epoch, err})
-				return
-			}
-			in := sighted{epoch: e.epoch, zxid: r.Zxid}
-			if r.Stat != nil {
-				in.token = r.Stat.Czxid
-			}
-			tell(in)
-		}))
-	case settle:
-		e.reply.Give(e.err)
-	}
 }
 
 func (b *Barrier) observe(v view, _ []Event) {
@@ -73,52 +55,51 @@ func (b *Barrier) observe(v view, _ []Event) {
 		b.mu.Lock()
 		b.err = v.err
 		b.mu.Unlock()
-		b.owned.End()
+		b.viewer.owned.End()
 	}
 }
 
 // Raise raises the barrier, or returns nil if it stands. What is missing above it is made.
+// The error wraps [ErrLayout] if the node at the path has children: it is that of another recipe.
 //
 // If the error wraps [session.ErrUnknownOutcome], it may have been raised. While a reply is lost
 // and ctx goes on, Raise raises it again. So a barrier whose reply was lost, and that another
 // client has lifted meanwhile, stands when Raise returns.
 func (b *Barrier) Raise(ctx context.Context) error {
+	if err := b.refusal(ctx); err != nil {
+		return b.explain("raise", err)
+	}
+	// It begins anew after every request, and keeps nothing.
 	for {
 		_, err := b.session.Create(ctx, b.path, nil, session.Persistent)
 		switch {
 		case errors.Is(err, session.ErrNodeExists):
-			return nil
+			var stat *session.Stat
+			if stat, err = b.session.Exists(ctx, b.path); err == nil && stat != nil && stat.NumChildren > 0 {
+				err = errBelow
+			}
 		case errors.Is(err, session.ErrNoNode):
 			dir, _ := session.Split(b.path)
-			err = b.session.EnsurePath(ctx, dir)
-			if err != nil {
-				return b.explain("raise", err)
+			if err = b.session.EnsurePath(ctx, dir); err == nil {
+				continue
 			}
-			continue
-		case ctx.Err() != nil, !session.Passing(err):
-			return b.explain("raise", err)
 		}
-		if b.pauses.Wait(ctx, err) != nil {
+		if err == nil || ctx.Err() != nil || !session.Passing(err) || b.pauses.Wait(ctx, err) != nil {
 			return b.explain("raise", err)
 		}
 	}
 }
 
-// Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised
-// later stays, whatever reply is lost.
+// Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised after
+// this one is lifted stays, whatever reply is lost. A node with children is not lifted: the error
+// wraps [session.ErrNotEmpty].
 //
 // If the error wraps [session.ErrUnknownOutcome], it may have been lifted.
 func (b *Barrier) Lift(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return b.explain("lift", context.Cause(ctx))
+	if err := b.refusal(ctx); err != nil {
+		return b.explain("lift", err)
 	}
-	first := int64(0)
-	err := owned.Remove(ctx, b.session, session.Removal{Path: b.path, Is: func(stat *session.Stat) bool {
-		if first == 0 {
-			first = stat.Czxid
-		}
-		return stat.Czxid == first
-	}})
+	err := owned.Remove(ctx, b.session, session.Removal{Path: b.path})
 	if err != nil && ctx.Err() != nil && !session.InDoubt(err) {
 		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 	}
@@ -126,50 +107,35 @@ func (b *Barrier) Lift(ctx context.Context) error {
 }
 
 // Wait returns nil when no barrier stands: at once, if none does. See [Options.Sync]. A waiter
-// that was disconnected while the barrier was lifted and raised again waits for the new one.
+// that was disconnected while the barrier was lifted and raised again waits for the new one. The
+// error wraps [ErrLayout] if the node at the path has children.
 func (b *Barrier) Wait(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return b.explain("wait", context.Cause(ctx))
-	}
-	stat, err := b.look(ctx)
-	if err != nil || stat == nil {
+	if err := b.refusal(ctx); err != nil {
 		return b.explain("wait", err)
 	}
 	var asked actors.Reply[error]
 	outcome, err := actors.Ask(ctx, b.actor, func(reply actors.Reply[error]) viewInput {
 		asked = reply
-		return pass{stat.Czxid, reply}
+		return pass{reply}
 	})
 	switch {
 	case err == nil:
 		err = outcome
 	case errors.Is(err, actors.ErrEnded):
-		err = ErrClosed
-		if why := b.Err(); why != nil {
-			err = fmt.Errorf("%w: %w", ErrClosed, why)
-		}
+		err = closedBy(b.Err())
 	default:
 		_ = b.actor.Tell(give{asked}) // an ended machine keeps nothing
 	}
 	return b.explain("wait", err)
 }
 
-// look reads what stands now: what is watched may be older than what the session has written.
-func (b *Barrier) look(ctx context.Context) (*session.Stat, error) {
-	for {
-		var err error
-		if b.opts.Sync {
-			err = b.session.Sync(ctx, b.path)
-		}
-		if err == nil {
-			var stat *session.Stat
-			if stat, err = b.session.Exists(ctx, b.path); err == nil {
-				return stat, nil
-			}
-		}
-		if ctx.Err() != nil || !session.Passing(err) || b.pauses.Wait(ctx, err) != nil {
-			return nil, err
-		}
+// refusal returns why a command cannot even begin.
+func (b *Barrier) refusal(ctx context.Context) error {
+	select {
+	case <-b.Done():
+		return closedBy(b.Err())
+	default:
+		return context.Cause(ctx)
 	}
 }
 
@@ -199,4 +165,64 @@ func (b *Barrier) explain(op string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("barrier %s: %s: %w", b.path, op, err)
+}
+
+// A viewer performs the effects of a view.
+type viewer struct {
+	session client.Session
+	path    string
+	owned   owned.Set
+}
+
+func (p *viewer) begin(tell func(viewInput), ended <-chan struct{}) {
+	p.owned.Follow(p.session, func(ev session.Event) { tell(became{ev}) }, ended)
+}
+
+func (p *viewer) perform(e viewEffect, tell func(viewInput)) {
+	switch e := e.(type) {
+	case see:
+		p.owned.Keep(see{}, p.session.Async(e.epoch).Follow(p.path, session.AspectData, true, func(r session.Reading, err error) {
+			if err != nil {
+				tell(unsighted{e.epoch, err})
+				return
+			}
+			in := sighted{epoch: e.epoch, zxid: r.Zxid}
+			if r.Stat != nil {
+				in.token = r.Stat.Czxid
+			}
+			tell(in)
+		}))
+	case look:
+		p.look(e, func(in looked) {
+			in.turn = e.turn
+			owned.Tell[viewInput](&p.owned, in.err, tell, in)
+		})
+	case settle:
+		e.reply.Give(e.err)
+	}
+}
+
+// look reads what stands, and answers once.
+func (p *viewer) look(e look, answer func(looked)) {
+	a := p.session.Async(e.epoch)
+	read := func() {
+		a.Exists(p.path, func(stat *session.Stat, err error) {
+			if err != nil || stat == nil {
+				answer(looked{err: err})
+				return
+			}
+			answer(looked{token: stat.Czxid, below: stat.NumChildren > 0})
+		})
+	}
+	if !e.sync {
+		read()
+		return
+	}
+	a.Sync(p.path, func(err error) {
+		if err != nil {
+			answer(looked{err: err})
+			return
+		}
+		read()
+	})
 }

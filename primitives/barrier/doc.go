@@ -36,5 +36,5 @@
 // A process that is paused inside can wake up when its session has expired and the others have
 // left. All parties must agree on their number: [ErrParties]. The server removes the nodes when
 // the path has been empty for a while; rounds then begin with 1 again. The layout of the double
-// barrier is not that of Curator or kazoo, whose recipe cannot be made safe.
+// barrier is not that of Curator or kazoo, whose recipe cannot be made safe: see [ErrLayout].
 package barrier

@@ -269,7 +269,7 @@ func (p *performer) ops(e request) (ops []session.Op) {
 			ops = append(ops, session.DeleteOp(p.in(e.round), session.AnyVersion))
 		}
 		ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
-	case idle, ensuring, listing, looking:
+	case idle, ensuring, inspecting, listing, looking:
 	}
 	return ops
 }
@@ -335,7 +335,7 @@ func (p *performer) told(e follow, tell func(input)) func(session.Reading, error
 		}
 		in := saw{epoch: e.epoch, zxid: r.Zxid}
 		if r.Stat != nil {
-			in.czxid, in.version, in.fresh = r.Stat.Czxid, r.Stat.Version, len(r.Data) == 0
+			in.czxid, in.version, in.fresh, in.nodes = r.Stat.Czxid, r.Stat.Version, len(r.Data) == 0, int(r.Stat.NumChildren)
 			if !in.fresh {
 				in.book, in.bad = decode(r.Data)
 			}
@@ -354,6 +354,8 @@ func (p *performer) request(e request, tell func(input)) {
 	switch e.step {
 	case ensuring:
 		a.EnsurePath(p.path, func(_ bool, err error) { reply(answered{err: err}) })
+	case inspecting:
+		a.Children(p.path, func(names []string, _ *session.Stat, err error) { reply(answered{err: err, names: names}) })
 	case listing:
 		a.Children(p.in(e.round), func(names []string, _ *session.Stat, err error) {
 			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return labelIn(name) == "" })

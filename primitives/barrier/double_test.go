@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -314,6 +315,83 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%q are left", parties(srv))
 		}
 	})
+}
+
+// TestOthersNodes: nobody enters beside the double barrier of another library, whose nodes stand at
+// the same path.
+func TestOthersNodes(t *testing.T) {
+	refused := func(t *testing.T, err error) {
+		t.Helper()
+		if !errors.Is(err, barrier.ErrLayout) || !strings.Contains(err.Error(), "ready") {
+			t.Errorf("entered beside others: %v", err)
+		}
+	}
+	create := func(t *testing.T, s *session.Session, path string) {
+		t.Helper()
+		_, err := s.Create(t.Context(), path, nil, session.Persistent)
+		ok(t, err)
+	}
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		ok(t, s[1].EnsurePath(t.Context(), path))
+		create(t, s[1], path+"/ready")
+		refused(t, settled(t, "Enter", begin(func() error { return double(t, s[0], 2, "a").Enter(t.Context()) })))
+		if names, _, err := s[1].Children(t.Context(), path); err != nil || len(names) != 1 {
+			t.Errorf("there are %q, %v", names, err)
+		}
+	})
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 2)
+		rounds(t, handles, 1, func(int) {})
+		create(t, s[1], path+"/ready")
+		var calls []<-chan error
+		for _, d := range handles {
+			calls = append(calls, begin(func() error { return d.Enter(t.Context()) }))
+		}
+		for _, call := range calls {
+			refused(t, settled(t, "Enter", call))
+		}
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+		ok(t, s[1].Delete(t.Context(), path+"/ready", session.AnyVersion))
+		rounds(t, handles, 1, func(int) {})
+	})
+	// What happens between the reading that counts them and the listing.
+	list := zktest.Match{Op: zktest.OpGetChildren2}
+	for what, meanwhile := range map[string]func(t *testing.T, s *session.Session){
+		"others leave": func(t *testing.T, s *session.Session) {
+			t.Helper()
+			ok(t, s.Delete(t.Context(), path+"/ready", session.AnyVersion))
+		},
+		"the path goes": func(t *testing.T, s *session.Session) {
+			t.Helper()
+			ok(t, s.Delete(t.Context(), path+"/ready", session.AnyVersion))
+			ok(t, s.Delete(t.Context(), path, session.AnyVersion))
+		},
+		"the listing is forbidden": nil,
+	} {
+		bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			ok(t, s[1].EnsurePath(t.Context(), path))
+			create(t, s[1], path+"/ready")
+			want := session.ErrNoAuth
+			if meanwhile == nil {
+				const noAuth = -102
+				srv.AnswerError(list, noAuth)
+			} else {
+				srv.Delay(list, time.Second)
+			}
+			entered := begin(func() error { return double(t, s[0], 1, "a").Enter(t.Context()) })
+			synctest.Wait()
+			if meanwhile != nil {
+				meanwhile(t, s[1])
+				want = nil
+			}
+			pass(2 * time.Second)
+			if err := settled(t, "Enter", entered); !errors.Is(err, want) {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -23,8 +23,11 @@ var (
 	// parties. The record goes when the path has been empty for a while.
 	ErrParties = errors.New("another number of parties")
 
-	// ErrLayout means that the node at the path is not that of a double barrier.
-	ErrLayout = errors.New("not a double barrier")
+	// ErrLayout means that a node at the path, or below it, is not of a barrier of this kind. With the
+	// double barriers of Curator 5.4 and kazoo 2.8 this was measured: a party of ours that comes where
+	// theirs are is refused. A party of theirs that comes where ours are counts our nodes, and enters at
+	// once. Ours are told when their next round begins, and do not enter it.
+	ErrLayout = errors.New("not a barrier's node")
 
 	// ErrNodeGone means that somebody else deleted the node of the handle.
 	ErrNodeGone = errors.New("the node was deleted")
@@ -33,8 +36,11 @@ var (
 	ErrRaised = errors.New("barrier is raised")
 )
 
-// errWithdrawn answers an Enter whose context ended, and which came to nothing.
+// errWithdrawn answers an Enter or a TryRaise whose context ended, and which came to nothing.
 var errWithdrawn = errors.New("withdrawn")
+
+// errBelow refuses a node that cannot be lifted.
+var errBelow = fmt.Errorf("%w: it has children", ErrLayout)
 
 // A DoubleEvent reports what has become of a [Double]. It is one of [Waiting], [Entered],
 // [Leaving], [Left], [Lost], [Withdrawn] and [Closed]; no other type implements it.
@@ -43,6 +49,15 @@ var errWithdrawn = errors.New("withdrawn")
 type DoubleEvent interface {
 	fmt.Stringer
 	doubleEvent()
+}
+
+// A GateEvent reports what has become of a [Gate]. It is one of [Raised], [Released] and [Lost];
+// no other type implements it.
+//
+//sumtype:decl
+type GateEvent interface {
+	fmt.Stringer
+	gateEvent()
 }
 
 // An Event reports what is at the path of a [Barrier]. It is one of [Raised],
@@ -72,8 +87,9 @@ type (
 	// Left means that all members have left the round, or crashed.
 	Left struct{ Round int }
 
-	// Lost means that the handle is in the round no more, and has not left it: its session
-	// has expired, its node was deleted, or the nodes of the round cannot be read.
+	// Lost means that a [Double] is in the round no more, and has not left it: its session has
+	// expired, its node was deleted, or the nodes of the round cannot be read. From a [Gate]
+	// it means the same of the gate, or that it cannot be lifted.
 	Lost struct{ Err error }
 
 	// Withdrawn means that Enter ended without a round. Err is nil if its context ended.
@@ -85,7 +101,7 @@ type (
 		Token int64 // grows with each barrier that is raised at the path
 	}
 
-	// Released means that no barrier stands.
+	// Released means that no barrier stands. From a [Gate] it means that this one was lifted.
 	Released struct{}
 
 	// Closed is the last event. Err is nil after Close, and else says why the handle has
@@ -100,6 +116,10 @@ func (Left) doubleEvent()      {}
 func (Lost) doubleEvent()      {}
 func (Withdrawn) doubleEvent() {}
 func (Closed) doubleEvent()    {}
+
+func (Raised) gateEvent()   {}
+func (Released) gateEvent() {}
+func (Lost) gateEvent()     {}
 
 func (Raised) event()   {}
 func (Released) event() {}

@@ -3,165 +3,189 @@ package barrier
 import (
 	"context"
 	"errors"
-	"sync"
 
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Gate is a barrier that was raised for as long as the session lasts. See [Barrier.TryRaise].
+// A Gate is a barrier that was raised for as long as the session lasts, and is held by its raiser. See
+// [Barrier.TryRaise]. It is safe for concurrent use, and ends with [Gate.Lift], when it is lost, or
+// with its session; it outlives the [Barrier].
 type Gate struct {
 	barrier *Barrier
-	id      string // the data of the node
-	token   int64
-	release func()
-	owned   owned.Set // the watch of the node, and the session's events
-	once    sync.Once
+	keeper  *gatekeeper
+	actor   *actors.Actor[gateInput, GateEvent]
 	done    chan struct{}
-	err     error // why it is held no more; valid when done is closed
+	token   int64 // set before TryRaise returns
+	err     error // why the gate was lost; valid when done is closed
 }
 
 // TryRaise raises the barrier if none stands. The error wraps [ErrRaised] if one does. The
 // node is ephemeral, so the barrier is lifted when the session ends.
 //
-// If ctx ends first, the error is its cause, and no barrier of this call stays. The same holds
-// if the session expires meanwhile.
+// After an error no barrier of this call stays: the node is deleted in the background if the server
+// may have created it. So it is if ctx ends first, and the error is the cause, or the session
+// expires.
 func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
-	g := &Gate{barrier: b, id: session.NewGUID(), done: make(chan struct{}), release: b.session.Rely()}
-	g.owned.Follow(b.session, func(ev session.Event) {
-		switch ev.(type) {
-		case session.Expired:
-			g.end(session.ErrExpired)
-		case session.Closed:
-			g.end(session.ErrClosed)
-		case session.Connected, session.Suspended, session.Resumed:
-		}
-	}, nil)
-	for {
-		err := ctx.Err()
-		if err == nil {
-			err = g.Err()
-		}
-		if err == nil {
-			var results []session.OpResult
-			if results, err = b.session.Multi(ctx, g.ops()...); err == nil {
-				g.token = results[1].Stat.Czxid
-				break
-			}
-		}
-		again := false
-		switch {
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case errors.Is(err, session.ErrNodeExists):
-			var ours bool
-			if ours, again, err = g.look(ctx); ours {
-				err = nil
-			}
-		case errors.Is(err, session.ErrNoNode):
-			dir, _ := session.Split(b.path)
-			err = b.session.EnsurePath(ctx, dir)
-			again = err == nil
-		case g.Err() != nil:
-		case session.Passing(err):
-			again = b.pauses.Wait(ctx, err) == nil
-		}
-		if again {
-			continue
-		}
-		if err == nil {
-			break
-		}
-		g.end(err)
-		g.remove().Begin(b.session.Async(0), func(error) {})
+	if err := b.refusal(ctx); err != nil {
 		return nil, b.explain("try to raise", err)
 	}
-	g.watch()
+	g := &Gate{barrier: b, keeper: &gatekeeper{session: client.Of(b.session), path: b.path}, done: make(chan struct{})}
+	g.keeper.release = b.session.Rely()
+	g.actor = actors.Start(newGate(session.NewGUID()), actors.Role[gate, gateInput, gateEffect, GateEvent]{
+		Name:    "gate " + b.path,
+		Perform: g.keeper.perform,
+		Observe: g.observe,
+		Stop:    stop{},
+	})
+	g.keeper.begin(g.tell, g.actor.Ended())
+	err := g.ask(ctx, func(reply actors.Reply[error]) gateInput { return try{reply} })
+	if err != nil {
+		g.tell(lift{}) // also when it is just being raised
+		return nil, b.explain("try to raise", err)
+	}
 	return g, nil
 }
 
-// ops creates the node, and writes to it: the reply has its Stat.
-func (g *Gate) ops() []session.Op {
-	return []session.Op{
-		session.CreateOp(g.barrier.path, []byte(g.id), session.Ephemeral), session.SetOp(g.barrier.path, []byte(g.id), 0),
+// tell gives the machine an input; when it has ended it needs none.
+func (g *Gate) tell(in gateInput) { _ = g.actor.Tell(in) }
+
+// ask returns the answer to a command.
+func (g *Gate) ask(ctx context.Context, command func(actors.Reply[error]) gateInput) error {
+	outcome, err := actors.Ask(ctx, g.actor, command)
+	if err == nil {
+		err = outcome
 	}
+	return err
 }
 
-// look reads whose barrier stands, after a reply may have been lost.
-func (g *Gate) look(ctx context.Context) (ours, again bool, err error) {
-	data, stat, err := g.barrier.session.Get(ctx, g.barrier.path)
-	switch {
-	case errors.Is(err, session.ErrNoNode):
-		return false, true, nil
-	case session.Passing(err) && ctx.Err() == nil:
-		return false, g.barrier.pauses.Wait(ctx, err) == nil, err
-	case err != nil:
-		return false, false, err
-	case string(data) != g.id || stat.EphemeralOwner != g.barrier.session.ID():
-		return false, false, ErrRaised
+func (g *Gate) observe(m gate, _ []GateEvent) {
+	if g.token == 0 {
+		g.token = m.token
 	}
-	g.token = stat.Czxid
-	return true, false, nil
-}
-
-// watch ends the gate when its node is gone, or the session.
-func (g *Gate) watch() {
-	told := func(data []byte, _ *session.Stat, err error) {
-		switch {
-		case errors.Is(err, session.ErrNoNode), err == nil && string(data) != g.id:
-			g.end(ErrNodeGone)
-		case err != nil:
-			g.end(err)
-		}
-	}
-	g.owned.Keep(g.id, owned.Func(g.barrier.session.Async(0).Watch(g.barrier.path, told, told)))
-}
-
-func (g *Gate) end(err error) {
-	g.once.Do(func() {
-		g.err = err
-		g.release()
-		g.owned.End()
+	if m.over() && !g.over() {
+		g.err = m.err
 		close(g.done)
-	})
+	}
+	if m.Ended() {
+		g.keeper.end()
+	}
 }
 
-// remove is what takes the node away, and no other.
-func (g *Gate) remove() session.Removal {
-	return session.Removal{Path: g.barrier.path, Says: func(data []byte) bool { return string(data) == g.id }}
+func (g *Gate) over() bool {
+	select {
+	case <-g.done:
+		return true
+	default:
+		return false
+	}
 }
+
+// Events returns the channel of events, which is always the same one:
+//
+//	Raised (Released | Lost)
+//
+// It begins with the newest event before the first call, and is closed after the last.
+func (g *Gate) Events() <-chan GateEvent { return g.actor.Events() }
 
 // Token returns a number that grows with each barrier that is raised at the path.
 func (g *Gate) Token() int64 { return g.token }
 
-// Done returns a channel that is closed when the gate is lifted, by whomever, or must be
-// counted as lifted because the session has expired.
+// Done returns a channel that is closed when Lift is called, when the node was deleted by another
+// client, and when the session has expired or was closed.
 func (g *Gate) Done() <-chan struct{} { return g.done }
 
-// Err returns why Done is closed: nil after Lift, else [ErrNodeGone] or the error that ended the
-// session.
+// Err returns why Done is closed: nil after Lift, else [ErrNodeGone], the error that ended the
+// session, or why the node cannot be watched.
 func (g *Gate) Err() error {
-	select {
-	case <-g.done:
+	if g.over() {
 		return g.err
-	default:
+	}
+	return nil
+}
+
+// Lift lifts the gate, and waits until its node is gone. It returns nil at once if the gate was
+// lost. A barrier of others that stands at the path by now stays. If ctx ends first, the error is
+// its cause, and the gate is lifted in the background.
+func (g *Gate) Lift(ctx context.Context) error {
+	err := g.ask(ctx, func(reply actors.Reply[error]) gateInput { return lift{reply} })
+	if errors.Is(err, actors.ErrEnded) {
 		return nil
+	}
+	return g.barrier.explain("lift", err)
+}
+
+// A gatekeeper performs the effects of a gate.
+type gatekeeper struct {
+	session client.Session
+	path    string
+	release func() // the session's lease
+	owned   owned.Set
+}
+
+func (p *gatekeeper) begin(tell func(gateInput), ended <-chan struct{}) {
+	p.owned.Follow(p.session, func(ev session.Event) { tell(became{ev}) }, ended)
+}
+
+func (p *gatekeeper) end() {
+	p.release()
+	p.owned.End()
+}
+
+// perform starts one thing that the machine asked for.
+func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
+	switch e := e.(type) {
+	case ply:
+		p.ply(e, func(in replied) {
+			in.turn = e.turn
+			owned.Tell[gateInput](&p.owned, in.err, tell, in)
+		})
+	case mind:
+		p.owned.Keep(mind{}, p.session.Async(e.epoch).Follow(p.path, session.AspectData, false, func(r session.Reading, err error) {
+			if err != nil {
+				tell(unminded{e.epoch, err})
+				return
+			}
+			tell(minded{e.epoch, r.Stat.Czxid})
+		}))
+	case raze:
+		// Other gates have the same version.
+		r := session.Removal{Path: p.path, Contested: true, Says: func(data []byte) bool { return string(data) == e.id }}
+		if e.token != 0 {
+			r.Says, r.Is = nil, func(stat *session.Stat) bool { return stat.Czxid == e.token }
+		}
+		p.session.Async(e.epoch).Remove(r, func(err error) { tell(removed{err}) })
+	case reply:
+		e.to.Give(e.err)
 	}
 }
 
-// Lift lifts the gate, and waits until it is gone. A barrier of others that stands there by
-// now stays. If ctx ends first, the error is its cause, and the gate is lifted in the background.
-func (g *Gate) Lift(ctx context.Context) error {
-	g.end(nil)
-	gone := make(chan error, 1)
-	g.remove().Begin(g.barrier.session.Async(0), func(err error) { gone <- err })
-	select {
-	case err := <-gone:
-		if session.Over(err) {
-			err = nil
-		}
-		return g.barrier.explain("lift", err)
-	case <-ctx.Done():
-		return g.barrier.explain("lift", context.Cause(ctx))
+// ply makes a request, and answers once.
+func (p *gatekeeper) ply(e ply, answer func(replied)) {
+	a := p.session.Async(e.epoch)
+	switch e.step {
+	case raising:
+		data := []byte(e.id)
+		ops := []session.Op{session.CreateOp(p.path, data, session.Ephemeral), session.SetOp(p.path, data, 0)}
+		a.Multi(ops, func(results []session.OpResult, err error) {
+			if err != nil {
+				answer(replied{err: err})
+				return
+			}
+			answer(replied{token: results[1].Stat.Czxid}) // the reply to a creation may have no Stat
+		})
+	case making:
+		dir, _ := session.Split(p.path)
+		a.EnsurePath(dir, func(_ bool, err error) { answer(replied{err: err}) })
+	case peering:
+		a.Get(p.path, func(data []byte, stat *session.Stat, err error) {
+			if err != nil {
+				answer(replied{err: err})
+				return
+			}
+			answer(replied{token: stat.Czxid, owner: stat.EphemeralOwner, id: string(data)})
+		})
 	}
 }

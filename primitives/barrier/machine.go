@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,6 +58,13 @@ import (
 // parties, all of which stood at that moment. The record is not written again before the
 // round's directory is gone, which cannot be while a node of a member stands.
 //
+// # Other layouts
+//
+// The double barriers of Curator and kazoo count every child of the path, so they go wrong where ours
+// are. While the record says N, the path has two children at most: the directories of rounds N and N+1.
+// A gathering party that reads of more lists them. If one is not the directory of a round, the party
+// does not go in, even if the record lists it: it deletes its node, and Enter ends with [ErrLayout].
+//
 // # Requests
 //
 // With n parties that know the record: n transactions to enter, n watches of the own node, n reads
@@ -83,20 +91,21 @@ func (s stage) String() string {
 type step int
 
 const (
-	idle     step = iota
-	ensuring      // the path
-	opening       // the directory for entrants
-	entering      // creating our node
-	listing       // the entrants
-	starting      // the round
-	retiring      // deleting our node unless the round has begun
-	exiting       // deleting our node
-	looking       // how many are in a round whose end we await
-	shutting      // removing a round that is over
+	idle       step = iota
+	ensuring        // the path
+	inspecting      // listing what stands at the path
+	opening         // the directory for entrants
+	entering        // creating our node
+	listing         // the entrants
+	starting        // the round
+	retiring        // deleting our node unless the round has begun
+	exiting         // deleting our node
+	looking         // how many are in a round whose end we await
+	shutting        // removing a round that is over
 )
 
 func (s step) String() string {
-	return [...]string{"idle", "ensuring", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "shutting"}[s]
+	return [...]string{"idle", "ensuring", "inspecting", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "shutting"}[s]
 }
 
 // A turn names a request. Answers to earlier ones mean nothing.
@@ -145,6 +154,7 @@ type (
 		fresh   bool // it has no data
 		book    book
 		bad     error // why the data is no record
+		nodes   int   // children of the path
 	}
 	blind struct { // the last that is told after follow
 		epoch int
@@ -165,7 +175,7 @@ type (
 		err   error
 		at    culprit  // that has failed it
 		count int      // of the nodes in the directory
-		names []string // in the directory
+		names []string // in the directory, or at the path
 	}
 )
 
@@ -243,7 +253,11 @@ type sight struct {
 	fresh   bool
 	book    book
 	bad     error
+	nodes   int
 }
+
+// crowded reports whether there are others' nodes at the path.
+func (s sight) crowded() bool { return s.nodes > 2 || s.fresh && s.nodes > 0 }
 
 // A machine is one handle.
 type machine struct {
@@ -264,6 +278,7 @@ type machine struct {
 	following bool // set while the record is followed in the epoch
 	sight     sight
 	stale     int // the sight that is known to be out of date; 0 if none is
+	inspected int // the sight at which all children of the path were seen to be rounds; 0 if none was
 
 	// Our node. Round is 0 while none can stand.
 	entries int // counts names
@@ -275,6 +290,7 @@ type machine struct {
 	doubted bool  // set when the reply to its creation was lost
 	again   bool  // set when the nodes for the request under way are half there
 
+	aside   bool // set when others' nodes were found, cleared by the next Enter. While set, no round is entered
 	duty    bool // set while we have to begin the round, if there are enough of us
 	retire  bool // set when Enter is to end without a round
 	failure error
@@ -295,7 +311,7 @@ type machine struct {
 // A turning is one step of a machine: what it becomes, and what it asks for.
 type turning struct {
 	machine
-	out effects
+	out *effects
 }
 
 func newMachine(id, label string, parties int) machine {
@@ -329,14 +345,14 @@ func (m machine) String() string {
 }
 
 // Step implements [actors.Machine].
-func (m machine) Step(in input) (machine, effects) {
+func (m machine) Step(in input, out *effects) machine {
 	if m.Ended() {
-		return m, effects{}
+		return m
 	}
-	t := turning{machine: m}
+	t := turning{machine: m, out: out}
 	t.take(in)
 	t.advance()
-	return t.machine, t.out
+	return t.machine
 }
 
 func (m *turning) do(e effect)         { m.out.Do = append(m.out.Do, e) }
@@ -396,7 +412,7 @@ func (m *turning) refusal(why error) error {
 }
 
 func (m *turning) gather(reply actors.Reply[error]) {
-	m.stage, m.entrant, m.failure, m.retire, m.since, m.why = gathering, reply, nil, false, 0, nil
+	m.stage, m.entrant, m.failure, m.retire, m.aside, m.since, m.why = gathering, reply, nil, false, false, 0, nil
 	m.rename()
 	m.watch()
 }
@@ -411,7 +427,7 @@ func (m *turning) rename() {
 func (m *turning) watch() {
 	if m.epoch != 0 && !m.following {
 		m.following = true
-		m.sight, m.stale = sight{}, 0
+		m.sight, m.stale, m.inspected = sight{}, 0, 0
 		m.do(follow{m.epoch})
 	}
 }
@@ -473,7 +489,7 @@ func (m *turning) heard(ev session.Event) {
 // expired follows the end of a session, with which our node goes.
 func (m *turning) expired(why error) {
 	m.epoch, m.step, m.halted, m.following, m.awaited = 0, idle, false, false, 0
-	m.sight, m.stale, m.look = sight{}, 0, false
+	m.sight, m.stale, m.inspected, m.look = sight{}, 0, 0, false
 	m.rename()
 	switch m.stage {
 	case inside:
@@ -510,7 +526,7 @@ func (m *turning) saw(in saw) {
 	if in.epoch != m.epoch || !m.following || in.zxid != 0 && in.zxid < m.sight.zxid {
 		return
 	}
-	m.sight = sight{m.sight.n + 1, max(in.zxid, m.sight.zxid), in.czxid, in.version, in.fresh, in.book, in.bad}
+	m.sight = sight{m.sight.n + 1, max(in.zxid, m.sight.zxid), in.czxid, in.version, in.fresh, in.book, in.bad, in.nodes}
 }
 
 func (m *turning) blind(in blind) {
@@ -581,8 +597,17 @@ func (m *turning) advanceGathering() {
 	if r.n == 0 || m.stale == r.n {
 		return
 	}
+	if r.crowded() && m.inspected != r.n && !m.aside {
+		m.ask(inspecting, 0)
+		m.send()
+		return
+	}
 	if m.node != 0 {
 		switch {
+		case m.aside:
+			m.ask(exiting, m.node)
+			m.send()
+			return
 		case r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
 			m.in()
 			return
@@ -671,6 +696,8 @@ func (m *turning) answered(in answered) {
 		} else if !session.Passing(in.err) {
 			m.fail(in.err)
 		}
+	case inspecting:
+		m.inspect(in)
 	case opening:
 		m.opened(in)
 	case entering:
@@ -698,6 +725,26 @@ func isAny(err error, targets ...error) bool {
 // moved reports whether the record is not what it was thought to be.
 func moved(in answered) bool {
 	return in.at == record && isAny(in.err, session.ErrBadVersion, session.ErrNoNode)
+}
+
+// inspect follows the listing of what stands at the path.
+func (m *turning) inspect(in answered) {
+	switch i := slices.IndexFunc(in.names, func(name string) bool { return !isRound(name) }); {
+	case in.err == nil && i < 0:
+		m.inspected = m.based
+	case in.err == nil:
+		m.aside, m.retire, m.failure = true, true, fmt.Errorf("%w: there is %s", ErrLayout, in.names[i])
+	case errors.Is(in.err, session.ErrNoNode):
+		m.outdated()
+	case !session.Passing(in.err):
+		m.fail(in.err)
+	}
+}
+
+// isRound reports whether the directory of a round has the name.
+func isRound(name string) bool {
+	_, err := strconv.Atoi(name)
+	return err == nil
 }
 
 func (m *turning) opened(in answered) {

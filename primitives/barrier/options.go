@@ -28,7 +28,7 @@ func validate(s *session.Session, path string) error {
 		return fmt.Errorf("barrier: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	switch err := session.ValidatePath(path); {
+	switch err := s.CheckPath(path); {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("barrier: path: %w", err))
 	case path == "/":

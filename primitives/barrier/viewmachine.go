@@ -1,7 +1,6 @@
 package barrier
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -30,8 +29,13 @@ type (
 		err   error
 	}
 	pass struct { // commanded; the reply gets one answer, when no barrier stands
-		after int64 // the token of a barrier that was seen otherwise
 		reply actors.Reply[error]
+	}
+	looked struct { // answers look
+		turn
+		err   error
+		token int64 // 0 if there is no barrier
+		below bool  // set if the node has children
 	}
 	give struct{ up actors.Reply[error] } // commanded: nobody waits for the reply any more
 )
@@ -41,6 +45,7 @@ func (became) viewInput()    {}
 func (sighted) viewInput()   {}
 func (unsighted) viewInput() {}
 func (pass) viewInput()      {}
+func (looked) viewInput()    {}
 func (give) viewInput()      {}
 
 // A viewEffect is something to do about it.
@@ -49,7 +54,11 @@ func (give) viewInput()      {}
 type viewEffect interface{ viewEffect() }
 
 type (
-	see    struct{ epoch int } // what is at the path, and what becomes of it
+	see  struct{ epoch int } // what is at the path, and what becomes of it
+	look struct {            // what is at the path; the server is brought up to date before, if sync is set
+		turn
+		sync bool
+	}
 	settle struct {
 		reply actors.Reply[error]
 		err   error
@@ -57,17 +66,28 @@ type (
 )
 
 func (see) viewEffect()    {}
+func (look) viewEffect()   {}
 func (settle) viewEffect() {}
 
 type viewEffects = actors.Effects[viewEffect, Event]
 
+// A waiter waits until no barrier stands.
+type waiter struct {
+	n     int // names its look
+	reply actors.Reply[error]
+	saw   bool  // set when its look has found a barrier
+	after int64 // the token of that; only a sight that is newer counts
+}
+
 // A view is one handle.
 type view struct {
+	sync    bool  // looks see what others had done before
 	epoch   int   // of the present session; 0 if there is none
 	zxid    int64 // of the newest sight
 	known   bool  // set by the first sight. While set, token is what stands.
 	token   int64
-	waiters []pass
+	calls   int // counts waiters
+	waiters []waiter
 	over    bool
 	err     error // why
 }
@@ -82,17 +102,17 @@ func (v view) String() string {
 // A viewing is one step of a view: what it becomes, and what it asks for.
 type viewing struct {
 	view
-	out viewEffects
+	out *viewEffects
 }
 
 // Step implements [actors.Machine].
-func (v view) Step(in viewInput) (view, viewEffects) {
+func (v view) Step(in viewInput, out *viewEffects) view {
 	if v.over {
-		return v, viewEffects{}
+		return v
 	}
-	t := viewing{view: v}
+	t := viewing{view: v, out: out}
 	t.take(in)
-	return t.view, t.out
+	return t.view
 }
 
 func (v *viewing) take(in viewInput) {
@@ -103,7 +123,10 @@ func (v *viewing) take(in viewInput) {
 		switch ev := in.Event.(type) {
 		case session.Connected:
 			v.epoch = ev.Epoch
-			v.out.Do = append(v.out.Do, see{v.epoch})
+			v.do(see{v.epoch})
+			for _, w := range v.waiters {
+				v.look(w)
+			}
 		case session.Closed:
 			v.end(session.ErrClosed)
 		case session.Suspended, session.Resumed, session.Expired:
@@ -114,16 +137,59 @@ func (v *viewing) take(in viewInput) {
 		switch {
 		case in.epoch != v.epoch || session.Over(in.err):
 		case session.Passing(in.err):
-			v.out.Do = append(v.out.Do, see{v.epoch})
+			v.do(see{v.epoch})
 		default:
 			v.end(in.err)
 		}
 	case pass:
-		v.waiters = append(slices.Clip(v.waiters), in)
-		v.release()
+		v.calls++
+		w := waiter{n: v.calls, reply: in.reply}
+		v.waiters = append(slices.Clip(v.waiters), w)
+		v.look(w)
+	case looked:
+		v.looked(in)
 	case give:
-		v.waiters = slices.DeleteFunc(slices.Clone(v.waiters), func(p pass) bool { return p.reply == in.up })
+		v.waiters = slices.DeleteFunc(slices.Clone(v.waiters), func(w waiter) bool { return w.reply == in.up })
 	}
+}
+
+func (v *viewing) do(e viewEffect) { v.out.Do = append(v.out.Do, e) }
+
+// look has a waiter look, if there is a session. In the next one it looks again.
+func (v *viewing) look(w waiter) {
+	if v.epoch != 0 && !w.saw {
+		v.do(look{turn{v.epoch, w.n}, v.sync})
+	}
+}
+
+// looked goes on when a waiter knows what stood when it came: what is watched may be older than
+// what the session has written.
+func (v *viewing) looked(in looked) {
+	i := slices.IndexFunc(v.waiters, func(w waiter) bool { return w.n == in.n && !w.saw })
+	if i < 0 || in.epoch != v.epoch || session.Over(in.err) {
+		return
+	}
+	w := v.waiters[i]
+	switch {
+	case session.Passing(in.err):
+		v.look(w)
+	case in.err != nil:
+		v.answer(i, in.err)
+	case in.token == 0:
+		v.answer(i, nil)
+	case in.below:
+		v.answer(i, errBelow)
+	default:
+		v.waiters = slices.Clone(v.waiters)
+		v.waiters[i].saw, v.waiters[i].after = true, in.token
+		v.release()
+	}
+}
+
+// answer ends the wait of a waiter.
+func (v *viewing) answer(i int, err error) {
+	v.do(settle{v.waiters[i].reply, err})
+	v.waiters = slices.Delete(slices.Clone(v.waiters), i, i+1)
 }
 
 // sighted takes what stands, unless it is older than what was taken before.
@@ -144,30 +210,30 @@ func (v *viewing) sighted(in sighted) {
 	v.release()
 }
 
-// release answers the waiters if no barrier stands, but for those that know of a newer one.
+// release answers the waiters that have looked if no barrier stands, unless they know of a newer one.
 func (v *viewing) release() {
 	if !v.known || v.token != 0 {
 		return
 	}
-	var rest []pass
-	for _, p := range v.waiters {
-		if p.after > v.zxid {
-			rest = append(rest, p)
-			continue
+	for i := len(v.waiters) - 1; i >= 0; i-- {
+		if w := v.waiters[i]; w.saw && w.after <= v.zxid {
+			v.answer(i, nil)
 		}
-		v.out.Do = append(v.out.Do, settle{p.reply, nil})
 	}
-	v.waiters = rest
 }
 
 func (v *viewing) end(err error) {
-	why := ErrClosed
-	if err != nil && !errors.Is(err, ErrClosed) {
-		why = fmt.Errorf("%w: %w", ErrClosed, err)
+	for i := len(v.waiters) - 1; i >= 0; i-- {
+		v.answer(i, closedBy(err))
 	}
-	for _, p := range v.waiters {
-		v.out.Do = append(v.out.Do, settle{p.reply, why})
-	}
-	v.waiters, v.over, v.err = nil, true, err
+	v.over, v.err = true, err
 	v.out.Emit = append(v.out.Emit, Closed{err})
+}
+
+// closedBy returns the answer to commands of a handle that has ended.
+func closedBy(why error) error {
+	if why == nil {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, why)
 }

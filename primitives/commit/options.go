@@ -46,8 +46,9 @@ type Options struct {
 	// Mode says which parties decide. The default is Coordinated.
 	Mode Mode
 
-	// TakeoverAfter is how long the coordinator must be gone until a site decides in its place, and
-	// how often a site looks whether a transaction it has finished is left. The default is 30 seconds.
+	// TakeoverAfter is how often a site looks for the coordinator, and after two looks without one it
+	// decides in its place. It is also how often a site looks whether a transaction
+	// it has finished is left. The default is 30 seconds.
 	TakeoverAfter time.Duration
 
 	// Record keeps the record with its outcome, as a node in _records beside the transaction.
@@ -83,8 +84,8 @@ func validateSession(s *session.Session) error {
 	return nil
 }
 
-func validateParent(parent string) error {
-	if err := session.ValidatePath(parent); err != nil {
+func validateParent(s *session.Session, parent string) error {
+	if err := s.CheckPath(parent); err != nil {
 		return fmt.Errorf("commit: parent: %w", err)
 	}
 	return nil
@@ -110,7 +111,7 @@ func (o Options) validate(s *session.Session, path string) error {
 		return err
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("commit: path: %w", err))
 	} else if _, id := session.Split(path); id == "" || strings.HasPrefix(id, "_") {
 		errs = append(errs, fmt.Errorf("commit: path: %w %q: the id must not be empty or begin with _", session.ErrInvalidPath, path))

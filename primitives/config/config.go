@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 
@@ -186,8 +187,8 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	return v.explain(err)
 }
 
-// maxNumber is as long as an epoch or a number of a write can become.
-const maxNumber = 1 << 40
+// maxNumber has as many digits as an epoch or the number of a write can have.
+const maxNumber = math.MaxInt
 
 func (v *Value[T]) explain(err error) error {
 	if err == nil {

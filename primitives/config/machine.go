@@ -198,7 +198,7 @@ type machine[T any] struct {
 // A turn is one step of a machine: what it becomes, and what it asks for.
 type turn[T any] struct {
 	machine[T]
-	out effects
+	out *effects
 }
 
 func newMachine[T any](codec watch.Codec[T]) machine[T] { return machine[T]{codec: codec} }
@@ -247,14 +247,14 @@ func (m machine[T]) Ended() bool { return m.phase == ended }
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current state are
 // ignored: they answer a question nobody asks any more.
-func (m machine[T]) Step(in input) (machine[T], effects) {
+func (m machine[T]) Step(in input, out *effects) machine[T] {
 	if m.Ended() {
-		return m, effects{}
+		return m
 	}
-	t := turn[T]{machine: m}
+	t := turn[T]{machine: m, out: out}
 	t.take(in)
 	t.advance()
-	return t.machine, t.out
+	return t.machine
 }
 
 func (m *turn[T]) take(in input) {

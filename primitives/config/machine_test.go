@@ -28,7 +28,7 @@ func nothing(zxid int64) read { return read{session.Reading{Zxid: zxid}} }
 func script(m machine[string], ins ...input) (machine[string], effects) {
 	var out effects
 	for _, in := range ins {
-		m, out = m.Step(in)
+		m, out = m.after(in)
 	}
 	return m, out
 }
@@ -173,7 +173,7 @@ func TestRows(t *testing.T) {
 		{"nothing is told after the end began", plus(begun, leave{}), reading(9, 1, 9, 3, "new"), ""},
 	} {
 		m, _ := script(fresh(), row.before...)
-		next, out := m.Step(row.in)
+		next, out := m.after(row.in)
 		if got := describe(out); got != row.want {
 			t.Errorf("%s:\n%v\n%T\n-> %v\n%s\nwant %s", row.danger, m, row.in, next, got, row.want)
 		}
@@ -217,7 +217,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 			}
 			next := at
 			var out effects
-			next.m, out = at.m.Step(in)
+			next.m, out = at.m.after(in)
 			fail := func(what string) { t.Fatalf("%s:\n%v\n%T%+v\n%v\n%s", what, at.m, in, in, next.m, describe(out)) }
 			if at.m.Ended() && (describe(out) != "" || next.m.String() != at.m.String()) {
 				fail("it goes on after its end")
@@ -289,21 +289,21 @@ func isAnswer(in input) bool {
 func progress(t *testing.T, m machine[string]) {
 	t.Helper()
 	begin := m
-	m, _ = m.Step(leave{})
+	m, _ = m.after(leave{})
 	for range 5 {
 		switch {
 		case m.Ended():
 			return
 		case m.phase == leaving:
-			m, _ = m.Step(withdrawn{m.epoch})
+			m, _ = m.after(withdrawn{m.epoch})
 		case m.step == marking:
-			m, _ = m.Step(marked{m.asked, errLost})
+			m, _ = m.after(marked{m.asked, errLost})
 		case m.step == writing:
-			m, _ = m.Step(wrote{attempt: m.asked, err: errLost})
+			m, _ = m.after(wrote{attempt: m.asked, err: errLost})
 		case m.step == looking:
-			m, _ = m.Step(looked{attempt: m.asked})
+			m, _ = m.after(looked{attempt: m.asked})
 		case m.step == ensuring:
-			m, _ = m.Step(ensured{attempt: m.asked})
+			m, _ = m.after(ensured{attempt: m.asked})
 		}
 	}
 	t.Fatalf("%v does not end: %v", begin, m)
@@ -318,4 +318,11 @@ func TestUndeliveredEvents(t *testing.T) {
 			}
 		}
 	}
+}
+
+// after is Step with effects of its own.
+func (m machine[T]) after(in input) (machine[T], effects) {
+	var out effects
+	m = m.Step(in, &out)
+	return m, out
 }

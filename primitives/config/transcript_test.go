@@ -31,7 +31,7 @@ func TestTranscripts(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			in := parseInput(t, m, d)
 			var out effects
-			m, out = m.Step(in)
+			m, out = m.after(in)
 			s := m.String() + "\n"
 			for _, line := range lines(out) {
 				if !strings.HasPrefix(line, "* ") {

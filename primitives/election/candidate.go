@@ -307,17 +307,17 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 		c.follow.begin(c.session.Async(e.epoch), func(s sighting) { c.tell(sighted{e.epoch, s}) }, func(err error) { c.tell(blinded{e.epoch, err}) })
 	case note:
 		r := record{node: e.node, acknowledged: true, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.answer(re.err, noted{e, re.zxid, re.err}) })
+		c.place.write(c.session.Async(e.epoch), r, nil, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
 	case restore:
 		r := record{node: e.node, acknowledged: e.acknowledged, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, nil, func(re reply) { c.answer(re.err, restored{e, re.err}) })
+		c.place.write(c.session.Async(e.epoch), r, nil, func(_ int64, _ int, err error) { c.answer(err, restored{e, err}) })
 	case seek:
 		c.seek(e)
 	case hand:
 		r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, []string{e.to}, func(re reply) {
-			missing := isNoNode(re.err)
-			c.answer(re.err, handed{of: e, err: re.err, nobody: missing && re.failed == 0, gone: missing && re.failed > 0})
+		c.place.write(c.session.Async(e.epoch), r, []string{e.to}, func(_ int64, failed int, err error) {
+			missing := isNoNode(err)
+			c.answer(err, handed{of: e, err: err, nobody: missing && failed == 0, gone: missing && failed > 0})
 		})
 	case expect:
 		c.expect(e)

@@ -344,3 +344,147 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kin
 	}
 	realAwait[election.Elected](t, c)
 }
+
+// trial is how long a contender that cannot succeed is given.
+const trial = 500 * time.Millisecond
+
+// strangers says for each of our layouts, in the order of theirs, what a contender of theirs does while
+// a candidate of ours leads: it waits (w), or leads too (l); what a candidate of ours that waits does
+// when that has left: it is elected (e), or is refused (r); and what one does that comes while theirs
+// leads: it waits (w), is refused (r), or is elected (e). The documentation of [election.Layout] has
+// the same.
+var (
+	theirs = []struct {
+		kind peers.Kind
+		dir  string // below the path
+	}{
+		{peers.CuratorLatch, ""},
+		{peers.CuratorSelector, ""},
+		{peers.CuratorMutex, ""},
+		{peers.KazooElection, ""},
+		{peers.KazooLock, ""},
+		{peers.KazooElection, "/candidates"}, // where only the standard layout has contenders
+	}
+	strangers = map[election.Layout]string{
+		election.Standard: "lrr lrr lrr lrr lrr lrr",
+		election.Curator:  "wew lrr lrr lrr lrr",
+		election.Kazoo:    "lrr lrr lrr wew wew",
+	}
+)
+
+// TestRealStrangers measures which elections exclude which. No candidate of ours is elected while a
+// contender of another layout leads.
+func TestRealStrangers(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := peers.NewCompany(t, ens.Addrs())
+	s := realOpen(t, ens.Addrs(), 20*time.Second)
+	for layout, row := range strangers {
+		for i, want := range strings.Fields(row) {
+			t.Run(fmt.Sprintf("%v beside %s in %q", layout, theirs[i].kind, theirs[i].dir), func(t *testing.T) {
+				t.Parallel()
+				their := company.Peer(t, theirs[i].kind.Library()).Contender(theirs[i].kind)
+				path := fmt.Sprintf("/strangers-%v-%d", layout, i)
+				got := theyCome(t, s, path, theirs[i].dir, layout, their) + weCome(t, s, path+"-they", theirs[i].dir, layout, their)
+				if got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// theyCome has a contender of theirs come while a candidate of ours leads, and another waits.
+func theyCome(t *testing.T, s *session.Session, path, dir string, layout election.Layout, their peers.Contender) (cell string) {
+	t.Helper()
+	ctx, opts := realContext(t), &election.Options{Layout: layout}
+	leader, err := election.New(s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	if _, err := elected(ctx, leader); err != nil {
+		t.Fatal(err)
+	}
+	waiter, err := election.Stand(ctx, s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Close()
+
+	var tenancy peers.Tenancy
+	var come sync.WaitGroup
+	led := make(chan struct{})
+	come.Go(func() {
+		defer close(led)
+		tenancy, err = their.Join(ctx, path+dir, 0)
+	})
+	defer func() {
+		leader.Close()
+		waiter.Close()
+		if come.Wait(); err != nil {
+			t.Errorf("they are not elected after us: %v", err)
+			return
+		}
+		if err := tenancy.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	cell = "l"
+	select {
+	case <-led:
+	case <-time.After(trial):
+		cell = "w"
+	}
+	leader.Close()
+	switch _, left := elected(ctx, waiter); {
+	case left == nil:
+		return cell + "e"
+	case errors.Is(left, election.ErrLayout):
+		return cell + "r"
+	default:
+		t.Errorf("a waiter of ours has ended: %v", left)
+		return cell
+	}
+}
+
+// weCome has a candidate of ours come while theirs leads.
+func weCome(t *testing.T, s *session.Session, path, dir string, layout election.Layout, their peers.Contender) string {
+	t.Helper()
+	ctx := realContext(t)
+	tenancy, err := their.Join(ctx, path+dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tenancy.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := election.New(s, path, &election.Options{Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for {
+		select {
+		case ev := <-c.Events():
+			switch ev := ev.(type) {
+			case election.Elected:
+				return "e"
+			case election.LeaderChanged:
+				if strings.HasPrefix(ev.Leader.Node, path) && ev.Leader.Node != c.Node() {
+					return "w"
+				}
+			case election.Left:
+				if !errors.Is(ev.Err, election.ErrLayout) {
+					t.Errorf("it has left: %v", ev.Err)
+				}
+				return "r"
+			case election.Standing, election.Suspended, election.Resumed, election.Deposed, election.Overrun:
+			}
+		case <-ctx.Done():
+			t.Fatal(context.Cause(ctx))
+		}
+	}
+}

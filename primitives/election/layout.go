@@ -10,6 +10,18 @@ import (
 
 // A Layout is how nodes are named. All candidates and observers of an election have to use
 // the same one.
+//
+// A candidate that finds a contender of another known layout leaves with [ErrLayout], when it comes and
+// while it waits. But others do not look for ours. This was measured with Curator 5.4 and kazoo 2.8:
+//
+//	            Curator's                                    kazoo's
+//	            LeaderLatch  LeaderSelector  mutex           Election  Lock
+//	Standard    refused      refused         refused         refused   refused
+//	Curator     both         refused         refused         refused   refused
+//	Kazoo       refused      refused         refused         both      both
+//
+// Where it says both, each waits for the other. Where it says refused, theirs is elected if it comes
+// while ours leads, so these must not share a path.
 type Layout int
 
 const (

@@ -259,18 +259,18 @@ func (m machine) leading() (term int64, yes bool) {
 // A turn is a step under way.
 type turn struct {
 	machine
-	out effects
+	out *effects
 }
 
 func (t *turn) do(e ...effect)   { t.out.Do = append(t.out.Do, e...) }
 func (t *turn) emit(ev ...Event) { t.out.Emit = append(t.out.Emit, ev...) }
 
 // Step implements [actors.Machine]. Inputs that mean nothing any more are ignored.
-func (m machine) Step(in input) (machine, effects) {
+func (m machine) Step(in input, out *effects) machine {
 	if m.ended {
-		return m, effects{}
+		return m
 	}
-	t := turn{machine: m}
+	t := turn{machine: m, out: out}
 	switch in := in.(type) {
 	case placed:
 		t.advance(in.Input)
@@ -318,15 +318,15 @@ func (m machine) Step(in input) (machine, effects) {
 	case heard: // it is told with its place
 	}
 	t.settle()
-	return t.machine, t.out
+	return t.machine
 }
 
 // advance hands an input to the place in line.
 func (t *turn) advance(in line.Input) {
 	held := t.place.Holding()
-	place, did := t.place.Step(in)
-	t.place = place
-	if node := place.Node(); place.Standing() && node != t.stood {
+	var did line.Effects
+	t.place = t.place.Step(in, &did)
+	if node := t.place.Node(); t.place.Standing() && node != t.stood {
 		t.stood = node
 		t.emit(Standing{session.Join(t.view.dir, node)})
 	}
@@ -405,8 +405,8 @@ func (t *turn) givenUp() {
 	}
 	switch {
 	case !t.closing:
-		place, did := t.place.Again()
-		t.place = place
+		var did line.Effects
+		t.place = t.place.Again(&did)
 		for _, e := range did.Do {
 			t.do(inPlace{e})
 		}

@@ -115,7 +115,7 @@ func TestExhaustion(t *testing.T) {
 		queue = queue[1:]
 		for _, in := range alphabet(p.machine) {
 			steps++
-			m, out := p.Step(in)
+			m, out := p.after(in)
 			next := position{m, p.stage}
 			complaint := inspect(p.machine, in, m, out)
 			for _, ev := range out.Emit {
@@ -192,7 +192,7 @@ func inspect(before machine, in input, m machine, out effects) string {
 	// However it came to be so, it ends.
 	end := m
 	for _, in := range []input{leave{}, returned{}, placed{line.Alphabet(m.place, 0)[4]}} {
-		end, _ = end.Step(in)
+		end, _ = end.after(in)
 	}
 	if !end.ended {
 		return fmt.Sprintf("does not end: %v, after %T", end, in)
@@ -206,7 +206,7 @@ func inspect(before machine, in input, m machine, out effects) string {
 func script(m machine, ins ...input) (machine, effects) {
 	var out effects
 	for _, in := range ins {
-		m, out = m.Step(in)
+		m, out = m.after(in)
 	}
 	return m, out
 }
@@ -214,7 +214,7 @@ func script(m machine, ins ...input) (machine, effects) {
 // tell feeds what the server tells to its place.
 func (m machine) tell(i ...int) machine {
 	for _, n := range i {
-		m, _ = m.Step(placed{line.Alphabet(m.place, m.view.newest+10)[n]})
+		m, _ = m.after(placed{line.Alphabet(m.place, m.view.newest+10)[n]})
 	}
 	return m
 }
@@ -236,7 +236,7 @@ func kinds[T any](all []T) string {
 
 func TestRows(t *testing.T) {
 	leader := newMachine().tell(connects, joinsAlone, claims_)
-	worker, _ := leader.Step(lead{})
+	worker, _ := leader.after(lead{})
 	own := leader.tenure
 	heir := newMachine().tell(connects, joinsBehind)
 	successor := sighting{at: 50, term: 50, record: record{node: other, successor: heir.place.Node()}}
@@ -254,11 +254,11 @@ func TestRows(t *testing.T) {
 		{"a resignation in another term", leader, resign{term: 3}, "election.answer ", "", func(m machine) bool { return m.term != 0 }},
 		{"what an operator has left stays while the function runs", worker, placed{line.Alphabet(worker.place, 0)[nodeGone]}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
 		{"a candidate is sought before anything is given up", leader, transfer{node: other}, "election.seek ", "", func(m machine) bool { return m.term != 0 }},
-		{"a leader stops before it hands over", first(leader.Step(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.hand ", "election.Deposed election.LeaderChanged ", nil},
-		{"a leader hands over when its function has returned", first(worker.Step(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.bear ", "election.Deposed election.LeaderChanged ", nil},
-		{"nobody to hand over to", first(leader.Step(transfer{node: other})), sought{of: seek{own, other}}, "election.answer ", "", func(m machine) bool { return m.term != 0 && m.handing.to == "" }},
-		{"a search of another term", first(leader.Step(transfer{node: other})), sought{of: seek{tenure{1, 3, ""}, other}, exists: true}, "", "", nil},
-		{"a transfer beside another", first(leader.Step(transfer{node: other})), transfer{node: other}, "election.answer ", "", nil},
+		{"a leader stops before it hands over", first(leader.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.hand ", "election.Deposed election.LeaderChanged ", nil},
+		{"a leader hands over when its function has returned", first(worker.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.bear ", "election.Deposed election.LeaderChanged ", nil},
+		{"nobody to hand over to", first(leader.after(transfer{node: other})), sought{of: seek{own, other}}, "election.answer ", "", func(m machine) bool { return m.term != 0 && m.handing.to == "" }},
+		{"a search of another term", first(leader.after(transfer{node: other})), sought{of: seek{tenure{1, 3, ""}, other}, exists: true}, "", "", nil},
+		{"a transfer beside another", first(leader.after(transfer{node: other})), transfer{node: other}, "election.answer ", "", nil},
 		{"the successor is watched", handing, handed{of: hand{tenure: own, to: other}}, "election.expect ", "", nil},
 		{"a handover is repeated", handing, handed{of: hand{tenure: own, to: other}, err: errUnknown}, "election.hand ", "", nil},
 		{"the successor is gone", handing, refused{expect{own, other}}, "election.answer election.inPlace election.inPlace ", "", nil},
@@ -269,26 +269,26 @@ func TestRows(t *testing.T) {
 		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
 		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.node == other }},
 		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
-		{"a leader that is deposed while it seeks", first(leader.Step(transfer{node: other})), placed{line.Alphabet(leader.place, 0)[claimGone]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
-		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).Step(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
+		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{line.Alphabet(leader.place, 0)[claimGone]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
+		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).after(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
 		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace ", "election.LeaderChanged ", nil},
-		{"and has been taken by another: once is enough", first(heir.Step(sighted{1, successor})), placed{line.Alphabet(heir.place, 0)[taken]}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
+		{"and has been taken by another: once is enough", first(heir.after(sighted{1, successor})), placed{line.Alphabet(heir.place, 0)[taken]}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
 		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: other, acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.node == own.node && !m.acknowledged }},
 		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: own.node, acknowledged: true}}}, "", "election.LeaderChanged ", nil},
 		{"what is restored is, once more if that was lost", leader, restored{restore{tenure: own}, errUnknown}, "election.restore ", "", nil},
-		{"acknowledged while it was restored", first(leader.Step(noted{of: note{tenure: own}, zxid: 99})), restored{restore{tenure: own}, nil}, "election.restore ", "", nil},
+		{"acknowledged while it was restored", first(leader.after(noted{of: note{tenure: own}, zxid: 99})), restored{restore{tenure: own}, nil}, "election.restore ", "", nil},
 		{"restored", leader, restored{restore{tenure: own}, nil}, "", "", nil},
 		{"nothing to restore any more", newMachine(), restored{restore{tenure: own}, errUnknown}, "", "", nil},
 		{"no work that needs leadership while suspended", leader.tell(suspends), lead{}, "", "", func(m machine) bool { return m.wanted }},
-		{"it begins when the connection is back", first(leader.tell(suspends).Step(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.inPlace election.engage ", "election.Resumed ", nil},
+		{"it begins when the connection is back", first(leader.tell(suspends).after(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.inPlace election.engage ", "election.Resumed ", nil},
 		{"a lost session stands again in the next", leader.tell(expires), placed{line.Alphabet(leader.tell(expires).place, 0)[connects]}, "election.inPlace ", "", nil},
 		{"two functions", worker, lead{}, "election.engage ", "", nil},
-		{"overrun is told once", first(first(worker.Step(resign{})).Step(overdue{own.term})), overdue{own.term}, "", "", nil},
-		{"who closes does not wait for ever", first(worker.Step(leave{})), overdue{own.term}, "election.inPlace ", "election.Overrun ", nil},
-		{"who resigns does", first(worker.Step(resign{})), overdue{own.term}, "", "election.Overrun ", nil},
+		{"overrun is told once", first(first(worker.after(resign{})).after(overdue{own.term})), overdue{own.term}, "", "", nil},
+		{"who closes does not wait for ever", first(worker.after(leave{})), overdue{own.term}, "election.inPlace ", "election.Overrun ", nil},
+		{"who resigns does", first(worker.after(resign{})), overdue{own.term}, "", "election.Overrun ", nil},
 		{"a closed session waits for the function", worker.tell(closes), returned{}, "", "election.Left ", func(m machine) bool { return m.ended }},
 	} {
-		m, out := row.before.Step(row.in)
+		m, out := row.before.after(row.in)
 		if kinds(out.Do) != row.do || kinds(out.Emit) != row.emit || row.check != nil && !row.check(m) {
 			t.Errorf("%s:\n%v\n-> %v\nDo %s\nEmit %s", row.danger, row.before, m, kinds(out.Do), kinds(out.Emit))
 		}
@@ -320,3 +320,10 @@ func TestRecords(t *testing.T) {
 }
 
 var _ actors.Machine[machine, input, effect, Event] = machine{}
+
+// after is Step with effects of its own.
+func (m machine) after(in input) (machine, effects) {
+	var out effects
+	m = m.Step(in, &out)
+	return m, out
+}

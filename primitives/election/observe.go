@@ -105,10 +105,9 @@ type watcher struct {
 func (w watcher) Ended() bool { return w.ended }
 
 // Step implements [actors.Machine].
-func (w watcher) Step(in input) (watcher, actors.Effects[effect, LeaderChanged]) {
-	var out actors.Effects[effect, LeaderChanged]
+func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watcher {
 	if w.ended {
-		return w, out
+		return w
 	}
 	switch in := in.(type) {
 	case heard:
@@ -135,5 +134,5 @@ func (w watcher) Step(in input) (watcher, actors.Effects[effect, LeaderChanged])
 		w.ended = true
 	case placed, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
 	}
-	return w, out
+	return w
 }

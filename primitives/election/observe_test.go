@@ -187,17 +187,6 @@ func TestPermissions(t *testing.T) {
 				if err != nil {
 					w.Fatal(err)
 				}
-				if test.perms == 0 {
-					s.Close()
-					s = w.open(0)
-					defer s.Close()
-					a, err := election.New(s, "/zookeeper/election", nil)
-					if err != nil {
-						w.Fatal(err)
-					}
-					a.Close()
-					return
-				}
 				a := w.stand(s, nil)
 				if !test.left {
 					await[election.Elected](a, 0)

@@ -58,17 +58,16 @@ func validate(s *session.Session, path string, opts Options) error {
 		return fmt.Errorf("election: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("election: path: %w", err))
+	} else if err := fits(s, path, opts); err != nil {
+		errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
 	}
 	if opts.Layout < Standard || opts.Layout > Kazoo {
 		errs = append(errs, fmt.Errorf("election: Options.Layout: %w: there is no layout %d", session.ErrInvalidArgument, opts.Layout))
 	}
 	if opts.LeadGrace < 0 {
 		errs = append(errs, fmt.Errorf("election: Options.LeadGrace: %w: %v is negative", session.ErrInvalidArgument, opts.LeadGrace))
-	}
-	if err := fits(s, path, opts); err != nil {
-		errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
 	}
 	if _, closed := s.State().(session.Closed); closed {
 		errs = append(errs, fmt.Errorf("election: %w", session.ErrClosed))

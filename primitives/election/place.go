@@ -2,8 +2,10 @@ package election
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
+	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
@@ -17,9 +19,17 @@ type place struct {
 	leader string // the leader's node, in the standard layout
 	data   string // of the candidate
 
+	claims claim.Keeper[bid]
+
 	mu       sync.Mutex
 	handover handover // what was seen last
-	claim    claim
+}
+
+// A handover is what is known of a leader that hands over: the name of its node, and the
+// version of the leader's. It is zero where there is none.
+type handover struct {
+	to, from string
+	version  int32
 }
 
 func newPlace(layout Layout, path, data string) *place {
@@ -38,9 +48,9 @@ func (p *place) recipe() *line.Recipe {
 		r.Ways = &line.Ways{
 			Inspect:  p.inspects,
 			Beside:   p.beside,
-			Claim:    p.claims,
+			Claim:    p.take,
 			Claimed:  func(*line.Recipe, string) string { return p.leader },
-			Withdraw: p.withdraws,
+			Withdraw: p.withdraw,
 		}
 	}
 	return r
@@ -98,128 +108,47 @@ func (p *place) sighted(r record, version int32) {
 	}
 }
 
-// wrote takes note of the version of our leader's node.
-func (p *place) wrote(node string, version int32) {
+// bid returns the claim of a candidate, as far as handovers were seen.
+func (p *place) bid(node string) bid {
+	b := bid{dir: p.dir, leader: p.leader, record: record{node: node, data: p.data}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.claim.node == node {
-		p.claim.version = version
+	if h := p.handover; node != "" && h.to == node {
+		b.stands, b.from, b.version = yielded, h.from, h.version
 	}
+	return b
 }
 
-// claims implements [line.Ways] Claim.
-func (p *place) claims(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
-	p.mu.Lock()
-	p.claim = claim{node: node}
-	e := claims(node, p.data, p.handover, again)
-	p.mu.Unlock()
-	p.run(requests, e, func(r result) {
-		p.mu.Lock()
-		ours := r.err == nil && p.claim.node == node // it has not been given up meanwhile
-		switch {
-		case ours && r.taken: // and if it was handed over to us, no more
-			p.claim, p.handover = claim{}, handover{}
-		case ours:
-			p.claim = claim{node: node, held: true, zxid: r.zxid, version: r.version}
+// take implements [line.Ways] Claim.
+func (p *place) take(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+	p.claims.Take(requests, p.bid(node), node, again, func(zxid int64, taken bool, err error) {
+		if taken { // and if it was handed over to us, no more
+			p.sighted(record{}, 0)
 		}
-		p.mu.Unlock()
-		answer(r.zxid, r.taken, r.err)
+		answer(zxid, taken, err)
 	})
 }
 
-// withdraws implements [line.Ways] Withdraw. What a lost creation has left beside our node
-// has claimed nothing, and goes without our claim.
-func (p *place) withdraws(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
-	var c claim
-	p.mu.Lock()
-	if node == "" || node == p.claim.node {
-		c, p.claim = p.claim, c
-	}
-	p.mu.Unlock()
-	p.run(requests, withdraws(node, prefix, c), func(result) { answer() })
-}
-
-// run does an errand.
-func (p *place) run(requests client.Async, e errand, finish func(result)) {
-	p.perform(requests, e, func(r reply) {
-		next, res := e.next(r)
-		if res.done {
-			finish(res)
-			return
-		}
-		p.run(requests, next, finish)
-	})
-}
-
-// perform asks for the next thing.
-func (p *place) perform(requests client.Async, e errand, answer func(reply)) {
-	switch r := e.ask(); r.kind {
-	case readLeader:
-		requests.Get(p.leader, func(data []byte, stat *session.Stat, err error) {
-			if err != nil {
-				answer(reply{err: err})
-				return
-			}
-			answer(reply{record: parseRecord(data), czxid: stat.Czxid, owner: stat.EphemeralOwner, version: stat.Version})
-		})
-	case transact:
-		p.transact(requests, r.ops, answer)
-	case withdraw:
-		nodes := session.Removal{Path: session.Join(p.dir, e.node)}
-		if e.node == "" {
-			nodes = session.Removal{Path: p.dir, Prefix: e.prefix}
-		}
-		if !e.sure {
-			nodes.Then = &session.Removal{Path: p.leader, Is: e.is, Says: e.says}
-		}
-		requests.Remove(nodes, func(error) { answer(reply{}) })
-	}
-}
-
-func (p *place) transact(requests client.Async, ops []op, answer func(reply)) {
-	all := make([]session.Op, len(ops))
-	for i, o := range ops {
-		path := p.leader
-		if o.node != "" {
-			path = session.Join(p.dir, o.node)
-		}
-		switch o.kind {
-		case check:
-			all[i] = session.CheckOp(path, o.version)
-		case create:
-			all[i] = session.CreateOp(path, o.record.bytes(), session.Ephemeral)
-		case set:
-			all[i] = session.SetOp(path, o.record.bytes(), o.version)
-		case remove:
-			all[i] = session.DeleteOp(path, o.version)
-		}
-	}
-	requests.Multi(all, func(results []session.OpResult, err error) {
-		r := reply{err: err, failed: -1}
-		for i, done := range results {
-			switch {
-			case done.Err != nil && r.failed < 0:
-				r.failed = i
-			case done.Stat != nil:
-				r.zxid, r.version = done.Stat.Mzxid, done.Stat.Version
-			}
-		}
-		answer(r)
-	})
+// withdraw implements [line.Ways] Withdraw.
+func (p *place) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
+	p.claims.GiveUp(requests, p.bid(""), node, prefix, answer)
 }
 
 // write writes the record of a leader that still stands as the node, beside a check that
-// there are the others.
-func (p *place) write(requests client.Async, r record, others []string, answer func(reply)) {
-	var ops []op
+// there are the others. It answers with the zxid of that, or which operation has failed.
+func (p *place) write(requests client.Async, r record, others []string, answer func(zxid int64, failed int, err error)) {
+	var ops []session.Op
 	for _, node := range append(others, r.node) {
-		ops = append(ops, op{kind: check, node: node, version: session.AnyVersion})
+		ops = append(ops, session.CheckOp(session.Join(p.dir, node), session.AnyVersion))
 	}
-	p.transact(requests, append(ops, op{kind: set, version: session.AnyVersion, record: r}), func(re reply) {
-		if re.err == nil {
-			p.wrote(r.node, re.version)
+	requests.Multi(append(ops, session.SetOp(p.leader, r.bytes(), session.AnyVersion)), func(results []session.OpResult, err error) {
+		if err != nil {
+			answer(0, slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil }), err)
+			return
 		}
-		answer(re)
+		stat := results[len(results)-1].Stat
+		p.claims.Wrote(r.node, stat.Version)
+		answer(stat.Mzxid, -1, nil)
 	})
 }
 

@@ -15,7 +15,8 @@ var (
 	// ErrDuplicate means that another session is a member with this id.
 	ErrDuplicate = presence.ErrDuplicate
 
-	// ErrNodeDeleted means that somebody else deleted the node of the member.
+	// ErrNodeDeleted means that the node of the member was deleted: by another client, or by
+	// the server with the session, whose end is not known yet then.
 	ErrNodeDeleted = presence.ErrNodeDeleted
 
 	// ErrLeft means that the member has left on request.

@@ -79,6 +79,8 @@ func (v view) id(path string) string {
 //sumtype:decl
 type input interface{ input() }
 
+type effects = actors.Effects[presence.Effect, Event]
+
 type (
 	// kept is what the member's node is to be told.
 	kept struct{ presence.Input }
@@ -117,14 +119,13 @@ func (m machine) Ended() bool { return m.node.Ended() }
 func (m machine) Kept() presence.Machine { return m.node }
 
 // Step implements [actors.Machine].
-func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]) {
-	var out actors.Effects[presence.Effect, Event]
+func (m machine) Step(in input, out *effects) machine {
 	if _, ok := in.(kept); m.Ended() && !ok {
-		return m, out
+		return m
 	}
 	switch in := in.(type) {
 	case kept:
-		return m.keep(in.Input)
+		return m.keep(in.Input, out)
 	case viewed:
 		var changes []MembersChanged
 		m.view, changes = m.view.apply(in.TreeState)
@@ -135,31 +136,30 @@ func (m machine) Step(in input) (machine, actors.Effects[presence.Effect, Event]
 	case blinded:
 		// Whether it is a member does not depend on what it can see of the others.
 		if !errors.Is(in.err, session.ErrClosed) {
-			out.Emit = append(held(m.held), Blinded{in.err})
+			out.Emit = append(append(out.Emit, held(m.held)...), Blinded{in.err})
 			m.held = nil
 		}
 	case leave:
-		return m.keep(presence.Leave{})
+		return m.keep(presence.Leave{}, out)
 	}
-	return m, out
+	return m
 }
 
 // keep hands an input to the node.
-func (m machine) keep(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
-	var did presence.Effects
-	m.node, did = m.node.Step(in)
-	return m.tell(presence.Translate(did, translate))
+func (m machine) keep(in presence.Input, out *effects) machine {
+	m.node = presence.StepAs(m.node, in, translate, out)
+	return m.tell(out)
 }
 
 // tell tells what was held, but not while the session is suspended: it would stand between
 // [Suspended] and [Resumed], which vanish together, and part what came before from what comes
 // after.
-func (m machine) tell(out actors.Effects[presence.Effect, Event]) (machine, actors.Effects[presence.Effect, Event]) {
+func (m machine) tell(out *effects) machine {
 	if !m.node.Suspended() && !m.Ended() {
 		out.Emit = append(out.Emit, held(m.held)...)
 		m.held = nil
 	}
-	return m, out
+	return m
 }
 
 // hold adds a change to those that are not told yet, of which there is one at most.
@@ -210,19 +210,20 @@ type watcher struct {
 func (w watcher) Ended() bool { return w.ended }
 
 // Step implements [actors.Machine].
-func (w watcher) Step(in input) (watcher, actors.Effects[presence.Effect, MembersChanged]) {
-	var out actors.Effects[presence.Effect, MembersChanged]
+func (w watcher) Step(in input, out *actors.Effects[presence.Effect, MembersChanged]) watcher {
 	if w.ended {
-		return w, out
+		return w
 	}
 	switch in := in.(type) {
 	case viewed:
-		w.view, out.Emit = w.view.apply(in.TreeState)
+		var changes []MembersChanged
+		w.view, changes = w.view.apply(in.TreeState)
+		out.Emit = append(out.Emit, changes...)
 	case blinded:
 		w.ended, w.err = true, in.err
 	case leave:
 		w.ended = true
 	case kept: // it has no node
 	}
-	return w, out
+	return w
 }

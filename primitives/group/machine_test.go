@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -41,7 +42,7 @@ func TestRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, got := watcher{view: view{dir: "/g"}}, []string{}
 			for _, s := range c.states {
-				next, out := w.Step(viewed{s})
+				next, out := w.after(viewed{s})
 				w = next
 				for _, ev := range out.Emit {
 					got = append(got, ev.String())
@@ -136,30 +137,44 @@ func TestTranslation(t *testing.T) {
 // watcher ends.
 func TestBlinded(t *testing.T) {
 	m := machine{view: view{dir: "/g"}}
-	m, out := m.Step(blinded{session.ErrNoAuth})
+	m, out := m.after(blinded{session.ErrNoAuth})
 	if m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Blinded{session.ErrNoAuth}) {
 		t.Errorf("%v: %v", m, out.Emit)
 	}
-	if _, out := m.Step(blinded{session.ErrClosed}); len(out.Emit) > 0 {
+	if _, out := m.after(blinded{session.ErrClosed}); len(out.Emit) > 0 {
 		t.Errorf("at the end of the session: %v", out.Emit)
 	}
-	m, out = m.Step(leave{})
+	m, out = m.after(leave{})
 	if !m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Left{}) {
 		t.Errorf("%v: %v", m, out.Emit)
 	}
 	for _, in := range []input{viewed{watch.TreeState{Synced: true}}, blinded{session.ErrNoAuth}} {
-		if _, out := m.Step(in); len(out.Emit) > 0 {
+		if _, out := m.after(in); len(out.Emit) > 0 {
 			t.Errorf("after the end: %v", out.Emit)
 		}
 	}
 	w := watcher{}
-	if w, _ = w.Step(blinded{session.ErrNoAuth}); !w.Ended() || !errors.Is(w.err, session.ErrNoAuth) {
+	if w, _ = w.after(blinded{session.ErrNoAuth}); !w.Ended() || !errors.Is(w.err, session.ErrNoAuth) {
 		t.Errorf("%+v", w)
 	}
-	if w, _ = w.Step(leave{}); !errors.Is(w.err, session.ErrNoAuth) {
+	if w, _ = w.after(leave{}); !errors.Is(w.err, session.ErrNoAuth) {
 		t.Errorf("%+v", w)
 	}
-	if w, _ = (watcher{}).Step(leave{}); !w.Ended() || w.err != nil {
+	if w, _ = (watcher{}).after(leave{}); !w.Ended() || w.err != nil {
 		t.Errorf("%+v", w)
 	}
+}
+
+// after is Step with effects of its own.
+func (m machine) after(in input) (machine, effects) {
+	var out effects
+	m = m.Step(in, &out)
+	return m, out
+}
+
+// after is Step with effects of its own.
+func (m watcher) after(in input) (watcher, actors.Effects[presence.Effect, MembersChanged]) {
+	var out actors.Effects[presence.Effect, MembersChanged]
+	m = m.Step(in, &out)
+	return m, out
 }

@@ -51,7 +51,7 @@ func validate(s *session.Session, path, id string, data []byte, o Options) error
 		return fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("group: path: %w", err))
 	} else if err := validateID(path, id); err != nil {
 		errs = append(errs, fmt.Errorf("group: id: %w", err))

@@ -27,7 +27,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				d.Fatalf(t, "%v", err)
 			}
-			next, out := m.Step(in)
+			next, out := m.after(in)
 			m = next
 			s := fmt.Sprintf("%v\n", m.view.members)
 			for _, ev := range out.Emit {

@@ -31,7 +31,7 @@ func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error
 		return nil, fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("group: path: %w", err))
 	}
 	if _, closed := s.State().(session.Closed); closed {

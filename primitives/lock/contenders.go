@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -111,10 +113,10 @@ type contenderRead struct {
 	err       error
 }
 
-func readContender(node string, c line.Rank, data []byte, stat *session.Stat, err error) contenderRead {
+func readContender(node string, c priority.Rank, data []byte, stat *session.Stat, err error) contenderRead {
 	r := contenderRead{Contender{Node: node, Kind: Kind(c.Kind), Priority: c.Priority}, err}
 	if err == nil {
-		r.contender.Data, r.contender.Revoked, _ = unmark(data)
+		r.contender.Data, r.contender.Revoked, _ = mark.Split(data)
 		r.contender.Session = stat.EphemeralOwner
 	}
 	return r
@@ -122,20 +124,20 @@ func readContender(node string, c line.Rank, data []byte, stat *session.Stat, er
 
 // line returns the contenders among the children in the order of the line, and which of
 // them hold the lock, if that does not follow from the order.
-func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]line.Rank, map[string]bool, error) {
-	ranks := line.Ranks(names)
+func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]priority.Rank, map[string]bool, error) {
+	ranks := priority.Ranks(names)
 	if l == Prioritized {
-		if slices.ContainsFunc(names, isForeign) {
+		if slices.ContainsFunc(names, priority.IsForeign) {
 			return nil, nil, fmt.Errorf("%s: %w", path, ErrLayout)
 		}
-		holds, err := holders(ctx, s, path)
+		holds, err := priority.Holders(ctx, s, path)
 		return ranks, holds, err
 	}
 	if len(ranks) > 0 {
 		return nil, nil, fmt.Errorf("%s: %w: that of locks with priorities", path, ErrLayout)
 	}
 	for _, c := range grammars[l].Line(names) {
-		ranks = append(ranks, line.Rank{Contender: c})
+		ranks = append(ranks, priority.Rank{Contender: c})
 	}
 	return ranks, nil, nil
 }

@@ -15,6 +15,10 @@ var (
 	// without having been released.
 	ErrLost = errors.New("lock lost")
 
+	// ErrLayout means that others contend for the same path in another layout, or that the
+	// path carries data where that of a lock with priorities has to stand.
+	ErrLayout = line.ErrLayout
+
 	// ErrNodeDeleted means that the node that stood for the lock was deleted: by another
 	// client, or by the server with the session, whose end is not known yet then.
 	ErrNodeDeleted = line.ErrNodeDeleted

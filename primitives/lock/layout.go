@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -31,10 +33,13 @@ import (
 //	    exclusive      refused  refused  refused    both     both      both
 //	    read           refused  refused  refused    ours     share     both
 //	    write          refused  refused  refused    both     both      both
+//	Prioritized
+//	    all kinds      refused  refused  refused    refused  refused   refused
 //
 // Where it says both, each waits for the other. Where it says ours, only ours waits: theirs is
-// granted the lock while ours holds it, so these must not share a path. Where it says refused,
-// theirs is granted it too, if it comes when ours holds the lock already.
+// granted the lock while ours holds it, and does not keep it from a contender of ours that came
+// before theirs, so these must not share a path. Where it says refused, theirs is granted it too, if
+// it comes when ours holds the lock already.
 //
 // A line is listed in one reply. If that is over [session.Options] MaxReply, which is so for about
 // ten thousand contenders, a contender that has to list it is told [session.ErrTooLarge], and
@@ -126,6 +131,14 @@ var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals
 	}
 	return all
 }()
+
+// mark returns the data of a node with the mark of revocation.
+func (l Layout) mark(own []byte, force time.Duration) []byte {
+	if l == Curator {
+		return mark.Curator()
+	}
+	return mark.Published(own, force)
+}
 
 // weaker returns the name of the reader that a writer becomes by a downgrade.
 func (l Layout) weaker(name string) (reader string, ok bool) {

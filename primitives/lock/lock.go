@@ -3,9 +3,12 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -13,7 +16,7 @@ import (
 var ErrHeld = errors.New("lock held by another")
 
 // ErrReentered means that the lock was asked for within the context of a grant that excludes
-// it: it would wait for itself.
+// it, or for which a contender ahead of it waits: it would wait for itself.
 var ErrReentered = errors.New("held in the same context: it would wait for itself")
 
 // ErrReleased is the cause with which the contexts of a lock end when it is released.
@@ -66,10 +69,13 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 // grant. The lock is released only after f has returned. Do waits for that until ctx ends; then
 // the release goes on in the background.
 //
-// It returns the error of f. If f returned none, and the lock was lost before f
+// A nil f is refused before the lock is acquired. Do returns the error of f. If f returned none, and the lock was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
-	if err := reenters(ctx, s, path, Exclusive); err != nil {
+	if f == nil {
+		return fmt.Errorf("lock: f: %w: the function is nil", session.ErrInvalidArgument)
+	}
+	if _, err := reenters(ctx, s, path, Exclusive); err != nil {
 		return err
 	}
 	l, err := New(s, path, opts)
@@ -83,7 +89,7 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	ways   = line.Ways{Inspect: inspectOrdinary, Marked: marked}
+	ways   = line.Ways{Inspect: priority.Inspect, Marked: mark.Read}
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
@@ -94,28 +100,36 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	}
 	r := &line.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Ways: &ways}
 	if o.Layout == Prioritized {
-		r = prioritize(client.Of(s), path, o).recipe(kind)
+		r = priority.New(client.Of(s), path, priority.Options{
+			Data: o.Data, Kind: line.Kind(kind), Priority: o.Priority, Preempt: o.Preempt, PreemptAfter: o.PreemptAfter,
+		}).Recipe()
 	}
 	h := line.Open(s, r, &manner, o.ReleaseInBackground)
 	return &Lock{h, site{s, path}, kind, o.Layout}, nil
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
-	if err := reenters(ctx, s, path, kind); err != nil {
+	shares, err := reenters(ctx, s, path, kind)
+	if err != nil {
 		return nil, err
 	}
 	l, err := open(s, path, kind, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.handle.Acquire(ctx); err != nil {
+	if shares { // a writer ahead waits for the caller's own read lock
+		err = l.handle.TryAcquire(ctx, "acquire", ErrReentered)
+	} else {
+		err = l.handle.Acquire(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
 func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
-	if err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // who does not wait finds it held
+	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // who does not wait finds it held
 		return nil, err
 	}
 	o := opts.withDefaults()
@@ -127,7 +141,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 	if err != nil {
 		return nil, err
 	}
-	if err := l.handle.TryAcquire(ctx, ErrHeld); err != nil {
+	if err := l.handle.TryAcquire(ctx, "try", ErrHeld); err != nil {
 		return nil, err
 	}
 	return l, nil

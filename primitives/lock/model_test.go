@@ -2,13 +2,13 @@ package lock
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -100,7 +100,7 @@ var meetings = []meeting{
 func markOf(data string) string { return string(Standard.mark([]byte(data), 0)) }
 
 func isMarked(data string) bool {
-	yes, _ := marked([]byte(data))
+	yes, _ := mark.Read([]byte(data))
 	return yes
 }
 
@@ -145,35 +145,14 @@ func standard(kinds []Kind) *linemodel.Kind {
 					zkmodel.Violate("contender %d holds before its turn", c.N)
 				}
 			}
-			tokens(w, c, w.Node(session.Join(linemodel.Root, me.Name)).Czxid, me.Kind != line.Read)
+			w.CheckToken(c, w.Node(session.Join(linemodel.Root, me.Name)).Czxid, me.Kind != line.Read)
 		},
 		Check: func(w *linemodel.World, holders []*linemodel.Contender) {
-			apart(w, holders)
+			w.CheckApart(holders)
 			if n := w.Node(linemodel.Root); n != nil && n.Czxid == 1 && n.Data != w.Found {
 				zkmodel.Violate("a transaction overwrites the data of the parent")
 			}
 		},
-	}
-}
-
-// tokens checks that a token is the zxid of the grant, and greater than all before that it may
-// be compared with.
-func tokens(w *linemodel.World, c *linemodel.Contender, zxid int64, excludes bool) {
-	if c.Token != zxid || c.Token <= w.Token || excludes && c.Token <= w.Shared {
-		zkmodel.Violate("contender %d: token %d after %d and %d of readers, granted at %d", c.N, c.Token, w.Token, w.Shared, zxid)
-	}
-	if w.Shared = max(w.Shared, c.Token); excludes {
-		w.Token = c.Token
-	}
-}
-
-// apart checks that only those hold at once who share.
-func apart(w *linemodel.World, holders []*linemodel.Contender) {
-	excludes := func(c *linemodel.Contender) bool {
-		return !strings.Contains(c.M.Node(), "read-") && !w.Lowered(c)
-	}
-	if len(holders) > 1 && slices.ContainsFunc(holders, excludes) {
-		zkmodel.Violate("contenders %d and %d hold the lock", holders[0].N, holders[1].N)
 	}
 }
 

@@ -6,7 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
+)
+
+// The limits of [Options.Priority].
+const (
+	LowestPriority  = priority.Lowest
+	HighestPriority = priority.Highest
 )
 
 // Options are optional parameters for [New] and the functions built on it. A nil
@@ -54,25 +62,31 @@ func validate(s *session.Session, path string, opts Options) error {
 		return fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
+		path = "/" // the data are checked in any case
+	}
+	if err := fits(s, path, opts); err != nil {
+		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
 	}
 	if err := opts.Layout.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("lock: Options.Layout: %w", err))
 	} else {
 		errs = append(errs, validatePriority(opts)...)
 	}
-	node := session.Join(path, longestName)
-	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0)); err != nil {
-		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
-	}
-	if yes, _ := marked(opts.Data); yes {
+	if yes, _ := mark.Read(opts.Data); yes {
 		errs = append(errs, fmt.Errorf("lock: Options.Data: %w: it reads as a mark of revocation", session.ErrInvalidArgument))
 	}
 	if _, closed := s.State().(session.Closed); closed {
 		errs = append(errs, fmt.Errorf("lock: %w", session.ErrClosed))
 	}
 	return errors.Join(errs...)
+}
+
+// fits reports why the data cannot be sent.
+func fits(s *session.Session, path string, opts Options) error {
+	node := session.Join(path, longestName)
+	return s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0))
 }
 
 // longestName is at least as long as the name of any contender, but for its number.

@@ -9,6 +9,8 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -97,8 +99,7 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 	err := o.validate()
 	if s == nil {
 		err = errors.Join(err, fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument))
-	}
-	if e := session.ValidatePath(node); e != nil {
+	} else if e := s.CheckPath(node); e != nil {
 		err = errors.Join(err, fmt.Errorf("lock: node: %w", e))
 	}
 	if err != nil {
@@ -106,7 +107,7 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 	}
 	_, name := session.Split(node)
 	_, ok := grammars[o.Layout].Parse(name)
-	if _, ranked := line.ParseRank(name); !ok || ranked != (o.Layout == Prioritized) {
+	if _, ranked := priority.ParseRank(name); !ok || ranked != (o.Layout == Prioritized) {
 		return fmt.Errorf("lock: node: %w: %s does not stand in a line of the %v layout", session.ErrInvalidArgument, node, o.Layout)
 	}
 	t, err := o.ask(ctx, s, node)
@@ -159,7 +160,7 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 			return tenancy{}, refused(node, err)
 		}
 		t := tenancy{node, stat.Czxid}
-		own, marked, _ := unmark(data)
+		own, marked, _ := mark.Split(data)
 		if marked {
 			return t, nil
 		}
@@ -230,7 +231,7 @@ func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy)
 	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
 	if o.Layout == Prioritized {
 		path, name := session.Split(t.node)
-		r.Then = prioritize(client.Of(s), path, Options{}).unclaim(name)
+		r.Then = priority.New(client.Of(s), path, priority.Options{}).Unclaim(name)
 	}
 	return owned.Remove(ctx, s, r)
 }

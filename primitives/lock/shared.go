@@ -31,7 +31,9 @@ func NewWrite(s *session.Session, path string, opts *Options) (*Lock, error) {
 	return open(s, path, Write, opts)
 }
 
-// AcquireRead is [Acquire] for a read lock.
+// AcquireRead is [Acquire] for a read lock. Within the context of another read lock, it fails
+// with [ErrReentered] if a contender that excludes readers stands in line: that one waits for
+// the first read lock, and the second would wait for it.
 func AcquireRead(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return acquire(ctx, s, path, Read, opts)
 }
@@ -82,16 +84,17 @@ func (l *Lock) shares() bool {
 	return ok && Kind(c.Kind) == Read
 }
 
-// reenters refuses to wait for a lock that the caller has already. Only readers share.
-func reenters(ctx context.Context, s *session.Session, path string, kind Kind) error {
+// reenters refuses to wait for a lock that the caller has already. Only readers share: then it
+// reports that the caller has a read lock.
+func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (shares bool, err error) {
 	for _, l := range line.Holders[*Lock](ctx, s, path) {
-		switch shares := l.shares(); {
+		switch shares = l.shares(); {
 		case shares && kind == Read:
 		case shares:
-			return fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
+			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
 		default:
-			return fmt.Errorf("acquire lock %s: %w", path, ErrReentered)
+			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrReentered)
 		}
 	}
-	return nil
+	return shares, nil
 }

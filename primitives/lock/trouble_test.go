@@ -393,6 +393,46 @@ func TestReentered(t *testing.T) {
 	})
 }
 
+// A reader within the context of a read lock does not wait for a writer that waits for that.
+func TestReenteredReader(t *testing.T) {
+	for name, layout := range map[string]lock.Layout{"standard": lock.Standard, "Curator": lock.Curator, "prioritized": lock.Prioritized} {
+		for _, what := range []string{"read lock", "downgraded"} {
+			inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				s, opts := all[0], &lock.Options{Layout: layout}
+				outer := standsAt(t, lock.NewRead, s, "/l", opts)
+				if what == "downgraded" {
+					release(t, outer)
+					outer = standsAt(t, lock.NewWrite, s, "/l", opts)
+					if err := outer.Downgrade(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				work, cancel := outer.Context(t.Context())
+				defer cancel()
+				inner, err := lock.AcquireRead(work, s, "/l", opts)
+				if err != nil {
+					t.Fatalf("%s, %s: nobody is between: %v", name, what, err)
+				}
+				release(t, inner)
+				writer := standsAt(t, lock.NewWrite, all[1], "/l", opts)
+				if again, err := lock.AcquireRead(work, s, "/l", opts); !errors.Is(err, lock.ErrReentered) || again != nil || !strings.Contains(err.Error(), "acquire lock /l:") {
+					t.Errorf("%s, %s: a writer is between: %v", name, what, err)
+				}
+				if _, err := lock.TryAcquireRead(work, s, "/l", opts); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("%s, %s: a try: %v", name, what, err)
+				}
+				if line, err := lock.Contenders(t.Context(), s, "/l", opts); err != nil || len(line) != 2 {
+					t.Errorf("%s, %s: %v stand in line; %v", name, what, line, err)
+				}
+				release(t, outer)
+				if synctest.Wait(); !holds(writer) {
+					t.Errorf("%s, %s: then the writer does not hold", name, what)
+				}
+			})
+		}
+	}
+}
+
 // A release that is not confirmed holds up nobody whose context has ended.
 func TestDoReturnsWithItsContext(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {

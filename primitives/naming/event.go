@@ -21,7 +21,8 @@ var (
 	// it again.
 	ErrForeign = errors.New("name lives with another session")
 
-	// ErrNodeDeleted means that somebody else deleted the node of the name.
+	// ErrNodeDeleted means that the node of the name was deleted: by another client, or by the
+	// server with the session, whose end is not known yet then.
 	ErrNodeDeleted = presence.ErrNodeDeleted
 
 	// ErrUnregistered means that the name was unregistered on request.

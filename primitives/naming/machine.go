@@ -15,9 +15,8 @@ type machine struct{ presence.Machine }
 func (m machine) Kept() presence.Machine { return m.Machine }
 
 // Step implements [actors.Machine].
-func (m machine) Step(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
-	next, did := m.Machine.Step(in)
-	return machine{next}, presence.Translate(did, translate)
+func (m machine) Step(in presence.Input, out *actors.Effects[presence.Effect, Event]) machine {
+	return machine{presence.StepAs(m.Machine, in, translate, out)}
 }
 
 // translate returns an event of the node as one of the name.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 )
@@ -45,7 +46,7 @@ func TestTranslation(t *testing.T) {
 
 // TestEnd: a machine passes on what its node does.
 func TestEnd(t *testing.T) {
-	m, out := machine{}.Step(presence.Leave{Why: session.ErrNoAuth})
+	m, out := machine{}.after(presence.Leave{Why: session.ErrNoAuth})
 	if !m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Unregistered{session.ErrNoAuth}) {
 		t.Errorf("%v: %v", m, out.Emit)
 	}
@@ -113,4 +114,11 @@ func TestSettle(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 	}
+}
+
+// after is Step with effects of its own.
+func (m machine) after(in presence.Input) (machine, actors.Effects[presence.Effect, Event]) {
+	var out actors.Effects[presence.Effect, Event]
+	m = m.Step(in, &out)
+	return m, out
 }

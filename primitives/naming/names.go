@@ -29,14 +29,14 @@ func nodeOf(s *session.Session, path, name string) (string, error) {
 	if s == nil {
 		return "", fmt.Errorf("naming: %w: session is nil", session.ErrInvalidArgument)
 	}
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		return "", fmt.Errorf("naming: path: %w", err)
 	}
 	if name == "" {
 		return "", fmt.Errorf("naming: %w: name: it is empty", session.ErrInvalidArgument)
 	}
 	node := session.Join(path, encode(name))
-	if err := session.ValidatePath(node); err != nil {
+	if err := s.CheckPath(node); err != nil {
 		return "", fmt.Errorf("naming: name %q: %w", name, err)
 	}
 	if _, closed := s.State().(session.Closed); closed {

@@ -202,7 +202,7 @@ func TestPriorities(t *testing.T) {
 			order[i] = i
 		}
 		slices.SortStableFunc(order, func(a, b int) int {
-			return int(int64(priorities[a]) - int64(priorities[b]))
+			return cmp.Compare(priorities[a], priorities[b])
 		})
 		c, err := p.Consume(&queue.ConsumeOptions{Prefetch: 3})
 		ok(t, err)

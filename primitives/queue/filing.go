@@ -158,17 +158,17 @@ func (f filing) Ended() bool { return f.ended }
 
 type filingStep struct {
 	filing
-	actors.Effects[filingEffect, none]
+	*actors.Effects[filingEffect, none]
 }
 
 func (s *filingStep) do(e filingEffect) { s.Do = append(s.Do, e) }
 
-// Step returns the filing that follows f when in happens, and what is to be done about it.
-func (f filing) Step(in filingInput) (filing, actors.Effects[filingEffect, none]) {
+// Step implements [actors.Machine].
+func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) filing {
 	if f.ended {
-		return f, actors.Effects[filingEffect, none]{}
+		return f
 	}
-	s := &filingStep{filing: f}
+	s := &filingStep{filing: f, Effects: out}
 	switch in := in.(type) {
 	case file:
 		s.bound = in.bound
@@ -217,7 +217,7 @@ func (f filing) Step(in filingInput) (filing, actors.Effects[filingEffect, none]
 			s.end(nil, abandoned(false))
 		}
 	}
-	return s.filing, s.Effects
+	return s.filing
 }
 
 func (s *filingStep) ask(p filingPhase, e filingEffect) {

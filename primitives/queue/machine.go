@@ -187,18 +187,18 @@ func (m machine) Ended() bool { return m.ended }
 // A step is a machine that is about to follow another, and what it asks for.
 type step struct {
 	machine
-	effects
+	*effects
 }
 
 func (s *step) do(e effect)   { s.Do = append(s.Do, e) }
 func (s *step) emit(ev Event) { s.Emit = append(s.Emit, ev) }
 
-// Step returns the machine that follows m when in happens, and what is to be done about it.
-func (m machine) Step(in input) (machine, effects) {
+// Step implements [actors.Machine].
+func (m machine) Step(in input, out *effects) machine {
 	if m.ended {
-		return m, effects{}
+		return m
 	}
-	s := &step{machine: m}
+	s := &step{machine: m, effects: out}
 	s.held, s.queue = slices.Clone(m.held), slices.Clip(m.queue) // what is listed is never written to
 	switch in := in.(type) {
 	case leave:
@@ -238,7 +238,7 @@ func (m machine) Step(in input) (machine, effects) {
 		s.end()
 	}
 	s.proceed()
-	return s.machine, s.effects
+	return s.machine
 }
 
 // find returns the place of an item among those that are held, and -1 if this very claim is not.

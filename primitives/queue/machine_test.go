@@ -39,7 +39,7 @@ func (p *partner) fail(format string, args ...any) {
 
 func (p *partner) input(in input) {
 	p.story = append(p.story, fmt.Sprintf("%T %+v", in, in))
-	m, out := p.m.Step(in)
+	m, out := p.m.after(in)
 	p.m = m
 	for _, ev := range out.Emit {
 		p.events = append(p.events, strings.Fields(ev.String())[0])
@@ -271,4 +271,11 @@ func TestVersions(t *testing.T) {
 	if c := itemOf(at, []byte("7\nwork"), &session.Stat{}); c.attempt != 0 || string(c.data) != "7\nwork" {
 		t.Errorf("%+v", c)
 	}
+}
+
+// after is Step with effects of its own.
+func (m machine) after(in input) (machine, effects) {
+	var out effects
+	m = m.Step(in, &out)
+	return m, out
 }

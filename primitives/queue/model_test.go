@@ -91,9 +91,10 @@ type (
 )
 
 // Step implements [actors.Machine].
-func (c caller) Step(in call) (caller, actors.Effects[call, none]) {
+func (c caller) Step(in call, out *actors.Effects[call, none]) caller {
 	c.calls++
-	return c, actors.Effects[call, none]{Do: []call{in}}
+	out.Do = append(out.Do, in)
+	return c
 }
 
 // Ended implements [actors.Machine].

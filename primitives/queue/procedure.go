@@ -20,6 +20,7 @@ type procedure[M actors.Machine[M, In, Do, none], In, Do any] struct {
 
 	mu       sync.Mutex
 	machine  M
+	out      actors.Effects[Do, none]
 	mail     []In
 	stepping bool // set while a step or its effects are under way. While set, inputs wait in mail
 }
@@ -42,10 +43,10 @@ func (p *procedure[M, In, Do]) tell(in In) {
 	for len(p.mail) > 0 {
 		next := p.mail[0]
 		p.mail = p.mail[1:]
-		m, effects := p.machine.Step(next)
-		p.machine = m
+		p.out.Do = p.out.Do[:0]
+		p.machine = p.machine.Step(next, &p.out)
 		p.mu.Unlock()
-		for _, do := range effects.Do {
+		for _, do := range p.out.Do {
 			p.perform(do, p.tell)
 		}
 		p.mu.Lock()

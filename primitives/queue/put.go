@@ -198,11 +198,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	case findNewest:
 		p.find(slowly)
 	case makeDir:
-		dir := p.into.path
-		if e.ofItems {
-			dir = p.into.dir(itemsDir)
-		}
-		p.requests.EnsurePath(dir, func(_ bool, err error) { slowly(err, based{err}) })
+		p.makeDir(e.ofItems, func(err error) { slowly(err, based{err}) })
 	case transact:
 		p.forgo = p.receipts.begin(epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
 	case forgo:
@@ -216,6 +212,32 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		}
 		p.answer(e.created, e.err)
 	}
+}
+
+// makeDir makes the directory of the items, or of a flat queue. One that is shared with kazoo stays when it is empty:
+// kazoo's Queue makes the path once, and then fails if it is gone.
+func (p *producer) makeDir(ofItems bool, answer func(error)) {
+	dir := p.into.path
+	if ofItems {
+		dir = p.into.dir(itemsDir)
+	}
+	if p.into.layout != Kazoo {
+		p.requests.EnsurePath(dir, func(_ bool, err error) { answer(err) })
+		return
+	}
+	parent, _ := session.Split(dir)
+	p.requests.EnsurePath(parent, func(_ bool, err error) {
+		if err != nil {
+			answer(err)
+			return
+		}
+		p.requests.Create(dir, nil, session.Persistent, func(_ string, err error) {
+			if errors.Is(err, session.ErrNodeExists) {
+				err = nil
+			}
+			answer(err)
+		})
+	})
 }
 
 // find finds the newest bucket. A server that lags could show one that is sealed, and not its successors.

@@ -103,17 +103,17 @@ func (t taking) Ended() bool { return t.ended }
 
 type takingStep struct {
 	taking
-	actors.Effects[takingEffect, none]
+	*actors.Effects[takingEffect, none]
 }
 
 func (s *takingStep) do(e takingEffect) { s.Do = append(s.Do, e) }
 
-// Step returns the taking that follows t when in happens, and what is to be done about it.
-func (t taking) Step(in takingInput) (taking, actors.Effects[takingEffect, none]) {
+// Step implements [actors.Machine].
+func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) taking {
 	if t.ended {
-		return t, actors.Effects[takingEffect, none]{}
+		return t
 	}
-	s := &takingStep{taking: t}
+	s := &takingStep{taking: t, Effects: out}
 	switch in := in.(type) {
 	case picked:
 		if in.ok {
@@ -159,7 +159,7 @@ func (t taking) Step(in takingInput) (taking, actors.Effects[takingEffect, none]
 			s.fail(abandoned(false))
 		}
 	}
-	return s.taking, s.Effects
+	return s.taking
 }
 
 func (s *takingStep) ask(p takingPhase, e takingEffect) {

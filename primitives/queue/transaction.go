@@ -109,17 +109,17 @@ func (t transaction) Ended() bool { return t.ended }
 
 type writeStep struct {
 	transaction
-	actors.Effects[writeEffect, none]
+	*actors.Effects[writeEffect, none]
 }
 
 func (s *writeStep) do(e writeEffect) { s.Do = append(s.Do, e) }
 
-// Step returns the transaction that follows t when in happens, and what is to be done about it.
-func (t transaction) Step(in writeInput) (transaction, actors.Effects[writeEffect, none]) {
+// Step implements [actors.Machine].
+func (t transaction) Step(in writeInput, out *actors.Effects[writeEffect, none]) transaction {
 	if t.ended {
-		return t, actors.Effects[writeEffect, none]{}
+		return t
 	}
-	s := &writeStep{transaction: t}
+	s := &writeStep{transaction: t, Effects: out}
 	switch in := in.(type) {
 	case granted:
 		switch s.receipt = in.receipt; {
@@ -155,7 +155,7 @@ func (t transaction) Step(in writeInput) (transaction, actors.Effects[writeEffec
 	case abandon:
 		s.answer(nil, abandoned(s.stage == sending || s.doubt != nil))
 	}
-	return s.transaction, s.Effects
+	return s.transaction
 }
 
 // answer answers the caller, once.

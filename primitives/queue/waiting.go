@@ -105,14 +105,14 @@ func (waiting) Ended() bool { return false }
 
 type waitStep struct {
 	waiting
-	actors.Effects[waitEffect, none]
+	*actors.Effects[waitEffect, none]
 }
 
 func (s *waitStep) do(e waitEffect) { s.Do = append(s.Do, e) }
 
-// Step returns the waiter that follows w when in happens, and what is to be done about it.
-func (w waiting) Step(in waitInput) (waiting, actors.Effects[waitEffect, none]) {
-	s := &waitStep{waiting: w}
+// Step implements [actors.Machine].
+func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiting {
+	s := &waitStep{waiting: w, Effects: out}
 	switch in := in.(type) {
 	case stand:
 		s.stand(in.rotate)
@@ -149,7 +149,7 @@ func (w waiting) Step(in waitInput) (waiting, actors.Effects[waitEffect, none]) 
 			s.do(wake{})
 		}
 	}
-	return s.waiting, s.Effects
+	return s.waiting
 }
 
 func (s *waitStep) stand(rotate bool) {

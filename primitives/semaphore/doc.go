@@ -35,7 +35,7 @@
 // The path holds the limit as text: "10 unit", or "10" once there has been a lease of
 // another weight than 1, or where it was written by hand; the line is `<path>/leases`, with
 // nodes `_c_<uuid>-lease-<number>` and `_c_<uuid>-lease-<weight>-<number>`. Where others have leases
-// or contend in another layout, such as kazoo's, the error is [ErrLayout]. Holders write to their own nodes to wake who is behind. A lease never waits for
+// or contend in another layout, such as Curator's or kazoo's, the error is [ErrLayout]. Holders write to their own nodes to wake who is behind. A lease never waits for
 // the reader of its events: undelivered [Waiting] events collapse into the newest, and an
 // undelivered [Suspended] vanishes with its [Resumed].
 package semaphore

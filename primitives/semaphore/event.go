@@ -16,10 +16,20 @@ var (
 
 	// ErrLimit means that there is no agreement about the limit: another is recorded, or
 	// what is recorded is none, or it is less than the weight that is asked for.
-	ErrLimit = line.ErrLimit
+	ErrLimit error = line.PlaceError("limit")
 
 	// ErrLayout means that others have leases of the semaphore, or contend at its path, in
-	// another layout.
+	// another layout. A lease of ours is refused when it comes, and while it waits. But others do not
+	// look for ours. This was measured with Curator 5.4 and kazoo 2.8, for every weight of ours:
+	//
+	//	                                     while we hold all    while they do    our waiter
+	//	Curator's InterProcessSemaphoreV2    waits *              refused          refused
+	//	kazoo's Semaphore                    granted              refused          refused
+	//	Curator's mutex, kazoo's Lock        granted              refused          refused
+	//
+	// (*) It counts nodes: it is granted a lease while there are fewer of ours than places, whatever
+	// their weights are. Where Curator's semaphore was, the path is refused until its node "locks" is
+	// gone, which the server removes some time after the last contender.
 	ErrLayout = line.ErrLayout
 
 	// ErrLost means that the lease, or the place in line for it, is gone without having

@@ -20,8 +20,8 @@ import (
 
 func leasesOf(path string) string { return session.Join(path, "leases") }
 
-func rule(limit int, opts Options) line.Leases {
-	return line.Leases{Limit: limit, Any: opts.AnyLimit, Weight: opts.Weight}
+func rule(limit int, opts Options) admission {
+	return admission{Limit: limit, Any: opts.AnyLimit, Weight: opts.Weight}
 }
 
 // How semaphores depart from the published recipe, and how they are presented.
@@ -34,7 +34,7 @@ var (
 		Beside:  beside,
 		Depends: func(r *line.Recipe) string { return r.Path },
 		Warmth: func(r *line.Recipe) string {
-			if leases(r).Weight > 1 { // it is not recorded any more that there are none
+			if ruleOf(r).Weight > 1 { // it is not recorded any more that there are none
 				return r.Dir + " weighted"
 			}
 			return r.Dir
@@ -43,7 +43,7 @@ var (
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
-func leases(r *line.Recipe) line.Leases { return r.Rule.(line.Leases) }
+func ruleOf(r *line.Recipe) admission { return r.Rule.(admission) }
 
 // beside reads the record, and looks who else is there if there is more than the line.
 func beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
@@ -56,10 +56,11 @@ func beside(r *line.Recipe, requests client.Async, answer func(data string, err 
 	})
 }
 
-// vacant tells whether others have leases, or contend, by another layout. Curator's semaphore,
-// which has locks beside the leases, counts nodes.
+// vacant tells whether others have leases, or contend, by another layout. Curator's semaphore
+// has locks beside the leases. Its waiter stands among the leases until no more than the limit of nodes
+// do, those behind it included: with a waiter of ours behind it, each would wait for the other.
 func vacant(r *line.Recipe, requests client.Async, answer func(error)) {
-	line.Vacant(requests, r.Path, func(name string) bool { return name == curatorNode && leases(r).Weight > 1 }, answer)
+	line.Vacant(requests, r.Path, func(name string) bool { return name == curatorNode }, answer)
 }
 
 const curatorNode = "locks"
@@ -74,7 +75,7 @@ func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exis
 		}
 		suits := ""
 		if err == nil {
-			suits, err = suit(leases(r), data, stat, isNew)
+			suits, err = suit(ruleOf(r), data, stat, isNew)
 		}
 		switch {
 		case err != nil:
@@ -104,11 +105,11 @@ func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exis
 }
 
 // suit returns what is to be recorded, given what is: the same if it will do.
-func suit(l line.Leases, data []byte, stat *session.Stat, isNew bool) (string, error) {
+func suit(l admission, data []byte, stat *session.Stat, isNew bool) (string, error) {
 	if len(data) == 0 { // somebody made the node for something below it
-		return line.Record{Limit: l.Limit, Unit: l.Weight == 1 && stat.NumChildren == 0}.String(), nil
+		return recordedLimit{Limit: l.Limit, Unit: l.Weight == 1 && stat.NumChildren == 0}.String(), nil
 	}
-	record, err := line.ParseRecord(string(data))
+	record, err := parseRecord(string(data))
 	if err == nil {
 		err = l.Check(record, isNew)
 	}
@@ -121,8 +122,8 @@ func suit(l line.Leases, data []byte, stat *session.Stat, isNew bool) (string, e
 
 // make_ makes what is missing. Only what it made all of need not be inspected.
 func make_(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
-	l := leases(r)
-	record := line.Record{Limit: l.Limit, Unit: l.Weight == 1}
+	l := ruleOf(r)
+	record := recordedLimit{Limit: l.Limit, Unit: l.Weight == 1}
 	makeRecord(requests, r.Path, record, func(mine bool, err error) {
 		if err != nil {
 			answer(false, err)
@@ -133,7 +134,7 @@ func make_(r *line.Recipe, requests client.Async, answer func(made bool, err err
 }
 
 // makeRecord makes the node at path, and what is missing above it, unless there is one.
-func makeRecord(requests client.Async, path string, record line.Record, answer func(made bool, err error)) {
+func makeRecord(requests client.Async, path string, record recordedLimit, answer func(made bool, err error)) {
 	line.MakeContainer(requests, path, record.String(), func(err error) {
 		switch {
 		case err == nil:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -21,7 +20,7 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("limit: %w", err)
 	}
-	record, err := line.ParseRecord(string(data))
+	record, err := parseRecord(string(data))
 	if err != nil {
 		return 0, fmt.Errorf("limit of semaphore %s: %w", path, err)
 	}
@@ -75,7 +74,7 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 		if err := s.EnsurePath(ctx, dir); err != nil {
 			return false, err
 		}
-		_, err = s.Create(ctx, path, []byte(line.Record{Limit: limit, Unit: true}.String()), session.Persistent)
+		_, err = s.Create(ctx, path, []byte(recordedLimit{Limit: limit, Unit: true}.String()), session.Persistent)
 		if passing(ctx, err) { // of unknown outcome
 			return reconsider(ctx, s, path, limit, err, func(now *session.Stat) bool { return now.Version > 0 })
 		}
@@ -83,7 +82,7 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	case err != nil:
 		return false, err
 	}
-	record, _ := line.ParseRecord(string(data)) // what is none is replaced
+	record, _ := parseRecord(string(data)) // what is none is replaced
 	record.Limit = limit
 	if string(data) == record.String() {
 		return false, nil
@@ -108,7 +107,7 @@ func reconsider(ctx context.Context, s *session.Session, path string, limit int,
 	case readErr != nil:
 		return false, err
 	}
-	record, _ := line.ParseRecord(string(data))
+	record, _ := parseRecord(string(data))
 	switch {
 	case record.Limit == limit:
 		return false, nil
@@ -150,7 +149,7 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 	if err != nil {
 		return nil, fmt.Errorf("holders: %w", err)
 	}
-	standing := line.SortLeases(names)
+	standing := sortLeases(names)
 	answers := make([]chan holderRead, len(standing))
 	for i, c := range standing {
 		answers[i] = make(chan holderRead, 1)
@@ -177,8 +176,8 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		case r.err != nil:
 			return nil, fmt.Errorf("holders: %w", r.err)
 		}
-		_, weight, _ := line.ParseLease(c.Name)
-		sum = min(sum+weight, line.MaxLimit+1)
+		_, weight, _ := parseLease(c.Name)
+		sum = min(sum+weight, maxLimit+1)
 		if announced := r.stat.Version > 0; announced || sum <= limit {
 			all = append(all, Holder{Node: node, Weight: weight, Data: r.data, Session: r.stat.EphemeralOwner})
 		}

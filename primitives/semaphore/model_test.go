@@ -1,12 +1,14 @@
 package semaphore
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
@@ -18,34 +20,34 @@ import (
 
 // A pool is a scenario of a semaphore.
 type pool struct {
-	record line.Record
-	rules  []line.Leases // of each contender, which has a session of its own
-	limits []int         // to which the limit may be set
-	cold   bool          // no session has seen the path
+	record recordedLimit
+	rules  []admission // of each contender, which has a session of its own
+	limits []int       // to which the limit may be set
+	cold   bool        // no session has seen the path
 	linemodel.Scenario
 }
 
 func pools() []pool {
-	unit := func(limit int) line.Leases { return line.Leases{Limit: limit, Weight: 1, Any: true} }
-	l := func(limit, weight int) line.Leases { return line.Leases{Limit: limit, Weight: weight} }
+	unit := func(limit int) admission { return admission{Limit: limit, Weight: 1, Any: true} }
+	l := func(limit, weight int) admission { return admission{Limit: limit, Weight: weight} }
 	five, four, three := []int{0, 1, 2, 3, 4}, []int{0, 1, 2, 3}, []int{0, 1, 2}
-	units := slices.Repeat([]line.Leases{unit(2)}, 4)
+	units := slices.Repeat([]admission{unit(2)}, 4)
 	faults := zkmodel.Faults{Cuts: 1, Expires: 1, Strikes: 1}
 	stormy := zkmodel.Faults{Cuts: 3, Lates: 2, Expires: 1, Strikes: 1}
 	return []pool{
-		{line.Record{Limit: 2, Unit: true}, units, nil, false, linemodel.Scenario{Name: "units", Sessions: four, Faults: faults}},
-		{line.Record{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, limits", Sessions: four, Sets: 3}},
-		{line.Record{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, everything", Sessions: four, Sets: 3, Faults: stormy}},
-		{line.Record{Limit: 2}, []line.Leases{l(2, 2), l(2, 2), l(2, 1)}, nil, false, linemodel.Scenario{Name: "two of two", Sessions: three, Faults: faults}},
-		{line.Record{Limit: 3}, []line.Leases{l(3, 2), l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "weights", Sessions: four, Faults: faults}},
-		{line.Record{Limit: 3}, []line.Leases{l(3, 2), l(3, 1), l(3, 2), l(3, 1)}, []int{1, 2, 3, 4}, false, linemodel.Scenario{Name: "weights, limits", Sessions: four, Sets: 4}},
-		{line.Record{Limit: 3}, []line.Leases{{Any: true, Limit: 1, Weight: 2}, l(3, 1), l(3, 2), l(3, 1)}, []int{1, 2, 3, 4}, false, linemodel.Scenario{Name: "weights, everything", Sessions: four, Sets: 4, Faults: stormy}},
-		{line.Record{Limit: 3, Unit: true}, []line.Leases{l(3, 1), l(3, 3), l(3, 2), l(3, 1)}, nil, true, linemodel.Scenario{Name: "the first weighted one", Sessions: four, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
-		{line.Record{Limit: 3, Unit: true}, []line.Leases{l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "a weighted one that is wrong about the record", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
-		{line.Record{Limit: 2, Unit: true}, []line.Leases{l(2, 1), l(3, 1), {Limit: 1, Any: true, Weight: 1}, l(2, 1)}, []int{2, 3}, false, linemodel.Scenario{Name: "disagreement", Sessions: four, Sets: 2, Faults: zkmodel.Faults{Cuts: 1}}},
-		{line.Record{Limit: 4}, []line.Leases{l(4, 4), l(4, 1), l(4, 2), l(4, 1), l(4, 1)}, nil, false, linemodel.Scenario{Name: "one before many", Sessions: five, Faults: faults}},
-		{line.Record{Limit: 4}, []line.Leases{l(4, 3), l(4, 1), l(4, 1), l(4, 1), l(4, 1)}, []int{3, 4, 5}, false, linemodel.Scenario{Name: "one before many, limits", Sessions: five, Sets: 3, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}}},
-		{line.Record{}, []line.Leases{l(2, 1), l(2, 1), l(2, 2)}, nil, true, linemodel.Scenario{Name: "nothing is there", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
+		{recordedLimit{Limit: 2, Unit: true}, units, nil, false, linemodel.Scenario{Name: "units", Sessions: four, Faults: faults}},
+		{recordedLimit{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, limits", Sessions: four, Sets: 3}},
+		{recordedLimit{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, everything", Sessions: four, Sets: 3, Faults: stormy}},
+		{recordedLimit{Limit: 2}, []admission{l(2, 2), l(2, 2), l(2, 1)}, nil, false, linemodel.Scenario{Name: "two of two", Sessions: three, Faults: faults}},
+		{recordedLimit{Limit: 3}, []admission{l(3, 2), l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "weights", Sessions: four, Faults: faults}},
+		{recordedLimit{Limit: 3}, []admission{l(3, 2), l(3, 1), l(3, 2), l(3, 1)}, []int{1, 2, 3, 4}, false, linemodel.Scenario{Name: "weights, limits", Sessions: four, Sets: 4}},
+		{recordedLimit{Limit: 3}, []admission{{Any: true, Limit: 1, Weight: 2}, l(3, 1), l(3, 2), l(3, 1)}, []int{1, 2, 3, 4}, false, linemodel.Scenario{Name: "weights, everything", Sessions: four, Sets: 4, Faults: stormy}},
+		{recordedLimit{Limit: 3, Unit: true}, []admission{l(3, 1), l(3, 3), l(3, 2), l(3, 1)}, nil, true, linemodel.Scenario{Name: "the first weighted one", Sessions: four, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
+		{recordedLimit{Limit: 3, Unit: true}, []admission{l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "a weighted one that is wrong about the record", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Strikes: 1}}},
+		{recordedLimit{Limit: 2, Unit: true}, []admission{l(2, 1), l(3, 1), {Limit: 1, Any: true, Weight: 1}, l(2, 1)}, []int{2, 3}, false, linemodel.Scenario{Name: "disagreement", Sessions: four, Sets: 2, Faults: zkmodel.Faults{Cuts: 1}}},
+		{recordedLimit{Limit: 4}, []admission{l(4, 4), l(4, 1), l(4, 2), l(4, 1), l(4, 1)}, nil, false, linemodel.Scenario{Name: "one before many", Sessions: five, Faults: faults}},
+		{recordedLimit{Limit: 4}, []admission{l(4, 3), l(4, 1), l(4, 1), l(4, 1), l(4, 1)}, []int{3, 4, 5}, false, linemodel.Scenario{Name: "one before many, limits", Sessions: five, Sets: 3, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}}},
+		{recordedLimit{}, []admission{l(2, 1), l(2, 1), l(2, 2)}, nil, true, linemodel.Scenario{Name: "nothing is there", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
 	}
 }
 
@@ -58,6 +60,8 @@ func (p *pool) kind() *linemodel.Kind {
 			}
 			return r, nil
 		},
+		Refusal:   ErrLimit,
+		Disagrees: func(i int) bool { return p.rules[i].Weight > 1 },
 		Sight: func(w *linemodel.World) line.Sight {
 			s := line.Sight{Names: w.Children(w.Dir)}
 			if root := w.Node(linemodel.Root); root != nil {
@@ -69,7 +73,7 @@ func (p *pool) kind() *linemodel.Kind {
 		Marked: func(string) bool { return false },
 		Sets: func(data string) (all []string) {
 			for _, limit := range p.limits {
-				r, _ := line.ParseRecord(data)
+				r, _ := parseRecord(data)
 				r.Limit = limit
 				all = append(all, r.String())
 			}
@@ -86,7 +90,7 @@ func (p *pool) kind() *linemodel.Kind {
 func (p *pool) hold(w *linemodel.World, c *linemodel.Contender) (weight, limit int) {
 	limit = p.rules[0].Limit // which the first to come records
 	if n := w.Node(linemodel.Root); n != nil {
-		if r, err := line.ParseRecord(n.Data); err == nil {
+		if r, err := parseRecord(n.Data); err == nil {
 			limit = r.Limit
 		}
 	}
@@ -100,8 +104,8 @@ func (p *pool) hold(w *linemodel.World, c *linemodel.Contender) (weight, limit i
 func (p *pool) fitting(w *linemodel.World) (n int) {
 	limit := slices.Max(append(slices.Clone(p.limits), p.record.Limit))
 	sum := 0
-	for _, c := range line.SortLeases(w.Children(w.Dir)) {
-		_, weight, _ := line.ParseLease(c.Name)
+	for _, c := range sortLeases(w.Children(w.Dir)) {
+		_, weight, _ := parseLease(c.Name)
 		if sum += weight; sum <= limit && slices.ContainsFunc(w.All, func(o *linemodel.Contender) bool { return o.M.Waiting() && o.M.Node() == c.Name }) {
 			n++
 		}
@@ -117,7 +121,7 @@ func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
 		sum += p.rules[c.N].Weight
 		name := c.M.Node()
 		if number, _ := strconv.Atoi(name[strings.LastIndex(name, "-")+1:]); number > last {
-			r, err := line.ParseRecord(c.Data)
+			r, err := parseRecord(c.Data)
 			if err != nil {
 				zkmodel.Violate("contender %d was let in without a limit", c.N)
 			}
@@ -141,7 +145,7 @@ func (p *pool) checkMembers(w *linemodel.World) {
 			waits[c.M.Node()] = true
 		}
 	}
-	all := line.SortLeases(w.Children(w.Dir))
+	all := sortLeases(w.Children(w.Dir))
 	for _, c := range w.All {
 		i := slices.IndexFunc(all, func(o line.Contender) bool { return o.Name == c.M.Node() })
 		if c.Ended() || i <= 0 || !c.M.Waiting() {
@@ -156,14 +160,14 @@ func (p *pool) checkMembers(w *linemodel.World) {
 
 // checkWoken holds for a contender that waits in quiet.
 func (p *pool) checkWoken(w *linemodel.World, c *linemodel.Contender, ahead []line.Contender) {
-	r, _ := line.ParseRecord(w.Node(linemodel.Root).Data)
+	r, _ := parseRecord(w.Node(linemodel.Root).Data)
 	sum := p.rules[c.N].Weight
 	for _, o := range ahead {
-		_, weight, _ := line.ParseLease(o.Name)
+		_, weight, _ := parseLease(o.Name)
 		sum += weight
 	}
 	for _, o := range ahead {
-		_, weight, _ := line.ParseLease(o.Name)
+		_, weight, _ := parseLease(o.Name)
 		if sum-weight <= r.Limit && !c.Session().Watches(c.N, w.Dir, session.AspectChildren) && !c.Session().Watches(c.N, session.Join(w.Dir, o.Name), session.AspectData) {
 			zkmodel.Violate("nothing would wake %v when %s leaves", c.M, o.Name)
 		}
@@ -179,4 +183,37 @@ func TestPools(t *testing.T) {
 		}
 		t.Run(p.Name, func(t *testing.T) { linemodel.Test(t, p.kind(), &p.Scenario) })
 	}
+}
+
+// A frozenWaiter is a world at rest with two holders and two waiters. From then on the first
+// waiter takes no step, and the holders leave.
+type frozenWaiter struct{ *linemodel.World }
+
+// Actions implements [exploration.World].
+func (w frozenWaiter) Actions() (normal, wishes, faulty []zkmodel.Action) {
+	const frozen = 2
+	normal, wishes, _ = w.World.Actions()
+	normal = slices.DeleteFunc(normal, func(a zkmodel.Action) bool { return a.I == frozen })
+	return normal, slices.DeleteFunc(wishes, func(a zkmodel.Action) bool { return a.I >= frozen }), nil
+}
+
+// TestPoolWithAFrozenWaiter: the second waiter holds a lease when two have been released,
+// whatever the first one does.
+func TestPoolWithAFrozenWaiter(t *testing.T) {
+	p := pools()[0]
+	p.Faults = zkmodel.Faults{}
+	p.Nodes = []zkmodel.Node{{Path: linemodel.Root, Data: p.record.String(), Czxid: 1}, {Path: leasesOf(linemodel.Root), Czxid: 1, Container: true}}
+	start := func(keyed bool) exploration.World[zkmodel.Action] {
+		w := linemodel.New(p.kind(), &p.Scenario, keyed)
+		for normal, _, _ := w.Actions(); len(normal) > 0; normal, _, _ = w.Actions() {
+			w.Apply(normal[0])
+		}
+		return frozenWaiter{w}
+	}
+	exploration.Test(t, start, 1, func(w exploration.World[zkmodel.Action]) error {
+		if second := w.(frozenWaiter).All[3]; !second.M.Holding() {
+			return fmt.Errorf("the second waiter: %v", second.M)
+		}
+		return nil
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -51,8 +50,8 @@ func validate(s *session.Session, path string, limit int, opts Options) error {
 	switch {
 	case opts.Weight < 1:
 		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is not positive", session.ErrInvalidArgument, opts.Weight))
-	case opts.Weight > line.MaxLimit:
-		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over %d", session.ErrInvalidArgument, opts.Weight, line.MaxLimit))
+	case opts.Weight > maxLimit:
+		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over %d", session.ErrInvalidArgument, opts.Weight, maxLimit))
 	case opts.Weight > limit && limit > 0 && !opts.AnyLimit:
 		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over the limit, %d", session.ErrInvalidArgument, opts.Weight, limit))
 	}
@@ -68,8 +67,8 @@ func validateLimit(limit int) error {
 	switch {
 	case limit < 1:
 		return fmt.Errorf("semaphore: limit: %w: %d is not positive", session.ErrInvalidArgument, limit)
-	case limit > line.MaxLimit:
-		return fmt.Errorf("semaphore: limit: %w: %d is over %d", session.ErrInvalidArgument, limit, line.MaxLimit)
+	case limit > maxLimit:
+		return fmt.Errorf("semaphore: limit: %w: %d is over %d", session.ErrInvalidArgument, limit, maxLimit)
 	}
 	return nil
 }
@@ -80,7 +79,7 @@ func validatePlace(s *session.Session, path string) error {
 		return fmt.Errorf("semaphore: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := session.ValidatePath(path); err != nil {
+	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("semaphore: path: %w", err))
 	}
 	if _, closed := s.State().(session.Closed); closed {

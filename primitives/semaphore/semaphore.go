@@ -67,7 +67,7 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, limit int,
 	if err != nil {
 		return nil, err
 	}
-	if err := l.handle.TryAcquire(ctx, ErrFull); err != nil {
+	if err := l.handle.TryAcquire(ctx, "try", ErrFull); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -78,9 +78,12 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, limit int,
 // released only after f has returned. Do waits for that until ctx ends; then the release goes on
 // in the background.
 //
-// It returns the error of f. If f returned none, and the lease was lost before f
+// A nil f is refused before a lease is acquired. Do returns the error of f. If f returned none, and the lease was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, limit int, opts *Options, f func(ctx context.Context) error) error {
+	if f == nil {
+		return fmt.Errorf("semaphore: f: %w: the function is nil", session.ErrInvalidArgument)
+	}
 	l, err := enter(ctx, s, path, limit, opts)
 	if err != nil {
 		return err

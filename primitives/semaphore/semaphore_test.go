@@ -545,6 +545,9 @@ func TestWakeUps(t *testing.T) {
 			if n := woken(i); n > 2 {
 				t.Errorf("the release of %d wakes %d", i, n)
 			}
+			if requests := withoutSyncs(srv.Requests()); requests.Total() > 14 {
+				t.Errorf("the release of %d takes %v", i, requests)
+			}
 			if !held(leases[i+limit]) {
 				t.Errorf("it does not wake %d", i+limit)
 			}
@@ -624,6 +627,28 @@ func TestFrozenWaiter(t *testing.T) {
 		expect(t, waiters, 1, 2, 3)
 		srv.Thaw(all[1].ID())
 		expect(t, waiters, 0, 1, 2, 3)
+	})
+}
+
+// TestFrozenWaiterAndSmallReleases: two leases are released one after the other, and make room
+// for two. The first of them does not notice.
+func TestFrozenWaiterAndSmallReleases(t *testing.T) {
+	const limit = 3
+	inBubble(t, limit+4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for _, s := range all {
+			leases = append(leases, join(t, s, limit, nil))
+			synctest.Wait()
+		}
+		srv.Freeze(all[limit].ID(), zktest.Both)
+		release(t, leases[0])
+		expect(t, leases, 1, 2)
+		release(t, leases[2])
+		expect(t, leases, 1, 4)
+		release(t, leases[1])
+		expect(t, leases, 4, 5)
+		srv.Thaw(all[limit].ID())
+		expect(t, leases, 3, 4, 5)
 	})
 }
 
@@ -1089,14 +1114,14 @@ func TestEvents(t *testing.T) {
 }
 
 // TestOtherLayouts: leases of others at the path, or contenders in the line, that are not
-// excluded. Curator's are, where they are counted as they are here: see TestRealNeighbours.
+// excluded. TestRealNeighbours and TestRealStrangers have Curator and kazoo there themselves.
 func TestOtherLayouts(t *testing.T) {
 	for node, weights := range map[string][]int{
 		"/0123456789abcdef0123456789abcdef":                          {1, 2}, // kazoo's lease
 		"/0123456789abcdef0123456789abcdef__lock__0000000001":        {1, 2},
 		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001":   {1, 2},
 		"/leases/0123456789abcdef0123456789abcdef__lock__0000000001": {1, 2},
-		"/locks": {2}, // Curator's, which counts nodes
+		"/locks": {1, 2}, // beside the leases of Curator's semaphore
 	} {
 		for _, before := range []bool{false, true} { // it is known that the line is there
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {

@@ -133,8 +133,8 @@ func JVMFlags(flags ...string) EnsembleOption {
 
 // An Ensemble is a number of real ZooKeeper servers, each a process of its own
 // on this machine, numbered from 0. The servers talk to each other through
-// proxies, so that the links between them can be cut. They end with the
-// program, however it ends.
+// proxies, so that the links between them can be cut. On Linux they end with the
+// program, however it ends. Elsewhere they outlive a program that is killed.
 //
 // Methods that can fail and return no error fail the test of [StartEnsemble],
 // whose goroutine must call them; without a test they panic.
@@ -401,7 +401,7 @@ func (e *Ensemble) Followers() []int {
 func (e *Ensemble) Kill(i int) { e.servers[i].kill() }
 
 // Pause stops server i until it is resumed: it keeps its connections and says
-// nothing.
+// nothing. It needs Unix: elsewhere it fails the test, and says so.
 func (e *Ensemble) Pause(i int) { e.check(e.servers[i].pause()) }
 
 // Resume ends [Ensemble.Pause].

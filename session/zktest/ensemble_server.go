@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -211,15 +210,15 @@ func (s *realServer) kill() {
 	}
 }
 
-func (s *realServer) pause() error  { return s.signal(syscall.SIGSTOP) }
-func (s *realServer) resume() error { return s.signal(syscall.SIGCONT) }
+func (s *realServer) pause() error  { return s.signal(pauseProcess) }
+func (s *realServer) resume() error { return s.signal(resumeProcess) }
 
-func (s *realServer) signal(sig syscall.Signal) error {
+func (s *realServer) signal(send func(*os.Process) error) error {
 	p := s.running()
 	if p == nil {
 		return fmt.Errorf("zktest: server %d does not run", s.index)
 	}
-	return p.process.Signal(sig)
+	return send(p.process)
 }
 
 // awaitServing waits until the server answers its clients.

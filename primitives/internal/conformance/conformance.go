@@ -4,6 +4,8 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,6 +45,8 @@ func Run[Ev any](t *testing.T, r Recipe[Ev]) {
 		"a flapping network, unread":    flapping[Ev],
 		"a session that is no session":  refused[Ev],
 		"a lost reply to every request": lostReplies[Ev],
+		"printed while it works":        printed[Ev],
+		"among the servers' own nodes":  reserved[Ev],
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -240,5 +244,32 @@ func lostReplies[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r
 		srv.ClearFaults()
 		<-time.After(time.Second)
 		nothingLeft(t, srv, s)
+	}
+}
+
+// printed expects one short line for every verb. The race detector sees a verb that reads fields.
+func printed[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+	h := r.open(t, s)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		srv.Disconnect(0)
+		line := fmt.Sprintf(verb, h)
+		if len(line) > 120 || strings.ContainsAny(line, "\n{") || !strings.Contains(line, "/") {
+			t.Errorf("%s prints %q", verb, line)
+		}
+	}
+	h.Close()
+	r.ended(t, h)
+}
+
+// reserved expects that no node of the servers' own becomes a recipe's.
+func reserved[Ev any](t *testing.T, srv *zktest.Server, _ *session.Session, r Recipe[Ev]) {
+	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Chroot: "/zookeeper", Dialer: srv.DialContext})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if h, err := r.Open(s); !errors.Is(err, session.ErrInvalidPath) {
+		t.Errorf("below /zookeeper: %v", err)
+		h.Close()
 	}
 }

@@ -77,7 +77,7 @@ func TestClaims(t *testing.T) {
 				rule = row.rule
 			}
 			m, _ := script(New(id, rule, true, false), row.before...)
-			m, out := m.Step(row.in)
+			m, out := m.after(row.in)
 			if m.state != row.state || !slices.Equal(out.Do, row.do) {
 				t.Errorf("%v\nDo %v, want %v", m, out.Do, row.do)
 			}
@@ -109,7 +109,7 @@ func TestClaimExhaustion(t *testing.T) {
 			ins = append(ins, failed{claim{at, p.node, false}, err}, failed{watchTarget{at, theirs}, err})
 		}
 		for _, in := range ins {
-			m, out := p.Step(in)
+			m, out := p.after(in)
 			next := position{m, p.phase}
 			claims := 0
 			for _, ev := range out.Emit {

@@ -17,9 +17,15 @@ var (
 	ErrRevoked = errors.New("revoked by force")
 )
 
+// A PlaceError is a reason why a contender must not stand in line. Recipes declare their own as
+// sentinels.
+type PlaceError string
+
+func (n PlaceError) Error() string { return string(n) }
+
 // ErrLayout means that others contend for the same in another way, so that neither would
 // respect the other.
-var ErrLayout = errors.New("another layout")
+var ErrLayout error = PlaceError("another layout")
 
 // A refusal is why there is no place in line for a contender. It wraps what every loss wraps,
 // and does not say that anything was lost.
@@ -30,7 +36,7 @@ func (r refusal) Unwrap() []error { return []error{r.lost, r.why} }
 
 // Because returns the error of a recipe whose place in line is lost, or was refused.
 func Because(lost, why error) error {
-	if errors.Is(why, ErrLimit) || errors.Is(why, ErrLayout) {
+	if _, refused := errors.AsType[PlaceError](why); refused {
 		return refusal{lost, why}
 	}
 	return fmt.Errorf("%w: %w", lost, why)

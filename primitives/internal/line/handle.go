@@ -30,7 +30,7 @@ type Handle[Ev any] struct {
 	manner    *Manner[Ev]
 	actor     *actors.Actor[Input, Ev]
 	begun     time.Duration // since the session's beginning
-	room      [2]Ev         // of the actor, see told
+	room      [2]Event      // of the actor, see told
 
 	mu       sync.Mutex
 	queued   signal // another was seen ahead
@@ -52,18 +52,18 @@ type derived struct{ end context.CancelCauseFunc }
 type told[Ev any] struct {
 	Machine
 	tell func(Event) Ev
-	said []Event // in the last step
-	room *[2]Ev  // of the handle, for what is told in one step
+	said []Event   // in the last step
+	room *[2]Event // of the handle, for what is told in one step
 }
 
-func (t told[Ev]) Step(in Input) (told[Ev], actors.Effects[Effect, Ev]) {
-	m, effects := t.Machine.Step(in)
-	t.Machine, t.said = m, effects.Emit
-	out := actors.Effects[Effect, Ev]{Do: effects.Do, Emit: t.room[:0]}
-	for _, ev := range effects.Emit {
+func (t told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) told[Ev] {
+	did := Effects{Do: out.Do, Emit: t.room[:0]}
+	t.Machine = t.Machine.Step(in, &did)
+	out.Do, t.said = did.Do, did.Emit
+	for _, ev := range did.Emit {
 		out.Emit = append(out.Emit, t.tell(ev))
 	}
-	return t, out
+	return t
 }
 
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
@@ -95,10 +95,11 @@ func (h *Handle[Ev]) Acquire(ctx context.Context) error {
 	return h.acquire(ctx, "acquire", nil, nil)
 }
 
-// TryAcquire waits until it is held, or fails with taken when somebody else is ahead. Then
-// the place has been given up, unless ctx has ended before that was confirmed.
-func (h *Handle[Ev]) TryAcquire(ctx context.Context, taken error) error {
-	return h.acquire(ctx, "try", h.when(&h.queued), taken)
+// TryAcquire waits until it is held, or fails with taken when another contender is ahead. Then
+// the place has been given up, unless ctx has ended before that was confirmed. The error names
+// op.
+func (h *Handle[Ev]) TryAcquire(ctx context.Context, op string, taken error) error {
+	return h.acquire(ctx, op, h.when(&h.queued), taken)
 }
 
 func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {

@@ -3,6 +3,7 @@ package line
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -32,6 +33,7 @@ var known = []Grammar{
 		{Text: "__READ__"},
 		{Text: "__WRIT__"},
 		{Text: "latch-"},
+		{Text: "lease-"},
 		{Text: "n_"},
 	}},
 	{Marks: []Mark{{Text: "__lock__"}, {Text: "__rlock__"}}},
@@ -44,8 +46,20 @@ func IsContender(name string) bool {
 			return true
 		}
 	}
-	_, _, leases := ParseLease(name)
-	return leases || isWriteLock(name) || isKazooLease(name)
+	return isWeightedLease(name) || isWriteLock(name) || isKazooLease(name)
+}
+
+// isWeightedLease recognises the leases of our semaphores whose weight is not 1.
+func isWeightedLease(name string) bool {
+	const mark = "lease-"
+	i := strings.LastIndex(name, mark)
+	if i < 0 || i > 0 && name[i-1] != '-' {
+		return false
+	}
+	weight, number, _ := strings.Cut(name[i+len(mark):], "-")
+	n, err := strconv.Atoi(weight)
+	_, ok := ParseNumber(number)
+	return ok && err == nil && n > 0 && weight == strconv.Itoa(n)
 }
 
 func isWriteLock(name string) bool {
@@ -60,6 +74,20 @@ func isWriteLock(name string) bool {
 }
 
 func isKazooLease(name string) bool { return len(name) == 32 && isHex(name) }
+
+// isRanked recognises contenders for locks with priorities, whose names the grammars of others
+// read as their own.
+func isRanked(name string) bool {
+	const guid, digits = len("_c_00000000-0000-0000-0000-000000000000"), len("0000")
+	if len(name) < guid+len("-p-")+digits || !strings.HasPrefix(name, "_c_") || name[guid:guid+2] != "-p" {
+		return false
+	}
+	p, kind := name[guid+2:][:digits], name[guid+2:][digits:]
+	number, reads := strings.CutPrefix(kind, "-read-")
+	number, writes := strings.CutPrefix(number, "-write-")
+	_, ok := ParseNumber(number)
+	return ok && reads != writes && strings.Trim(p, "0123456789") == ""
+}
 
 func isHex(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) < 0

@@ -247,8 +247,6 @@ func Closes(in Input) bool {
 	return in == Input(heard{session.Closed{}})
 }
 
-func do(e ...Effect) Effects { return Effects{Do: e} }
-
 // A Machine is the state of one place in line. It is comparable.
 type Machine struct {
 	id           string // the handle's GUID, from which those of its attempts are derived
@@ -306,15 +304,17 @@ func New(id string, rule Rule, warm, inBackground bool) Machine {
 
 // Again returns the machine that stands in line anew, at its end, for one that has ended
 // but for a closed session.
-func (m Machine) Again() (Machine, Effects) {
+func (m Machine) Again(out *Effects) Machine {
 	next := Machine{
 		id: m.id, rule: m.rule, inBackground: m.inBackground,
 		parent: m.parent, session: m.session, attempt: m.attempt, ahead: -1,
 	}
 	if next.attempt.epoch == 0 {
-		return next, Effects{}
+		return next
 	}
-	return next.enter()
+	t := turn{next, out}
+	t.enter()
+	return t.Machine
 }
 
 func (m Machine) String() string {
@@ -384,103 +384,118 @@ func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current
 // state are ignored: they answer a question nobody asks any more.
-func (m Machine) Step(in Input) (Machine, Effects) {
-	if d, ok := in.(Downgrade); ok {
-		return m.downgrade(d.Reply)
+func (m Machine) Step(in Input, out *Effects) Machine {
+	if a, ok := in.(interface{ of() attempt }); ok && a.of() != m.attempt {
+		return m
 	}
-	if a, ok := in.(interface{ of() attempt }); m.Ended() || ok && a.of() != m.attempt {
-		return m, Effects{}
+	if _, ok := in.(Downgrade); m.Ended() && !ok {
+		return m
 	}
+	t := turn{m, out}
+	t.take(in)
+	return t.Machine
+}
+
+// A turn is one step of a machine: what it becomes, and what it asks for.
+type turn struct {
+	Machine
+	out *Effects
+}
+
+func (m *turn) do(e Effect)   { m.out.Do = append(m.out.Do, e) }
+func (m *turn) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
+
+func (m *turn) take(in Input) {
 	switch in := in.(type) {
 	case Leave:
-		return m.leave()
+		m.leave()
 	case Look:
 		switch {
 		case m.state == waiting:
-			return m.look()
+			m.look()
 		case m.Holding() && m.rule.Announces():
-			return m, do(announce{m.attempt, m.node})
+			m.do(announce{m.attempt, m.node})
 		}
 	case Take:
 		if m.state == waiting && m.rule.Claims() {
-			return m.first()
+			m.first()
 		}
 	case heard:
-		return m.heard(in.Event)
+		m.heard(in.Event)
 	case inspected:
 		if m.state == preparing {
-			return m.inspected(in.exists, in.empty)
+			m.inspected(in.exists, in.empty)
 		}
 	case made:
 		if m.state == preparing {
 			m.parent = bare
-			return m.join()
+			m.join()
 		}
 	case joined:
 		if m.state == joining {
-			return m.joined(in)
+			m.joined(in)
 		}
 	case listed:
 		if m.listing {
 			stale := m.stale
 			m.listing, m.stale = false, false
-			return m.listed(in.Sight, stale)
+			m.listed(in.Sight, stale)
 		}
 	case watched:
-		return m.watched(in)
+		m.watched(in)
 	case gone:
-		return m.gone(in.target)
+		m.gone(in.target)
 	case marked:
 		if m.standing() && !m.marked && in.target == (Target{Node: m.node}) {
 			m.marked, m.until = true, in.deadline
-			return m.revoke(Effects{})
+			m.revoke()
 		}
 	case claimed:
 		if m.state == claiming {
 			m.token = in.zxid
-			return m.grant()
+			m.grant()
 		}
 	case occupied:
 		if m.state == claiming {
-			return m.yield()
+			m.yield()
 		}
 	case changed:
 		if m.to != "" && !m.unclear {
-			return m.changed()
+			m.changed()
 		}
 	case asked:
 		if in.overdue && m.state == waiting {
-			return m.look()
+			m.look()
 		}
 	case withdrawn:
-		return m.withdrawn(in.node)
+		m.withdrawn(in.node)
 	case failed:
-		return m.failed(in.what, in.err)
-	case Downgrade, announced: // above; nothing to do
+		m.failed(in.what, in.err)
+	case Downgrade:
+		m.downgrade(in.Reply)
+	case announced: // nothing to do
 	}
-	return m, Effects{}
 }
 
 // heard follows what became of the session.
-func (m Machine) heard(ev session.Event) (Machine, Effects) {
+func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
 		if m.state == outside {
 			m.session, m.attempt.epoch = ev.ID, ev.Epoch
-			return m.enter()
+			m.enter()
 		}
 	case session.Suspended:
-		return m.suspend(ev.Deadline)
+		m.suspend(ev.Deadline)
 	case session.Resumed:
-		return m.resume()
+		m.resume()
 	case session.Expired:
 		if ev.Epoch == m.attempt.epoch {
-			return m.expire()
+			m.expire()
 		}
 	case session.Closed:
-		return m.end(Lost{session.ErrClosed})
+		m.end(Lost{session.ErrClosed})
 	}
-	return m, Effects{}
 }
 
 // standing reports whether our node stands in line.
@@ -489,183 +504,179 @@ func (m Machine) standing() bool {
 }
 
 // enter stands in line anew.
-func (m Machine) enter() (Machine, Effects) {
+func (m *turn) enter() {
 	m.place = place{}
 	m.attempt.n++
 	if m.parent == unseen {
-		return m.inspect()
+		m.inspect()
+		return
 	}
-	return m.join()
+	m.join()
 }
 
 // isNew reports whether nobody has been told of a place in line.
 func (m Machine) isNew() bool { return m.ahead < 0 }
 
-func (m Machine) inspect() (Machine, Effects) {
+func (m *turn) inspect() {
 	m.state = preparing
-	return m, do(inspectParent{m.attempt, m.isNew()})
+	m.do(inspectParent{m.attempt, m.isNew()})
 }
 
-func (m Machine) inspected(exists, empty bool) (Machine, Effects) {
+func (m *turn) inspected(exists, empty bool) {
 	switch {
 	case !exists:
-		return m.make()
+		m.make()
+		return
 	case empty:
 		m.parent = bare
 	default:
 		m.parent = foreign
 	}
-	return m.join()
+	m.join()
 }
 
-func (m Machine) make() (Machine, Effects) {
+func (m *turn) make() {
 	m.state = preparing
-	return m, do(makeParent{m.attempt})
+	m.do(makeParent{m.attempt})
 }
 
-func (m Machine) join() (Machine, Effects) {
+func (m *turn) join() {
 	m.state = joining
-	out := do(createNode{m.attempt, m.guid(), m.parent == foreign})
+	m.do(createNode{m.attempt, m.guid(), m.parent == foreign})
 	if m.rule.Lists() && !m.listing { // one that is under way was asked for with an earlier create
 		m.listing = true
-		out.Do = append(out.Do, listParent{m.attempt})
+		m.do(listParent{m.attempt})
 	}
-	return m, out
 }
 
-func (m Machine) joined(in joined) (Machine, Effects) {
+func (m *turn) joined(in joined) {
 	m.node, m.czxid = in.node, in.czxid
 	if in.children > 0 && m.rule.Room(in.children, in.data) { // nobody else had been there at that very zxid, or there is room for all
-		m, out := m.first()
-		out.Do = append(out.Do, watchTarget{m.attempt, Target{Node: m.node}})
-		return m, out
+		m.first()
+		m.do(watchTarget{m.attempt, Target{Node: m.node}})
+		return
 	}
-	return m.queue()
+	m.queue()
 }
 
 // queue watches our node, and finds out who is ahead of it. In this order, so
 // that a node that the list shows is a node whose deletion we shall hear of.
-func (m Machine) queue() (Machine, Effects) {
+func (m *turn) queue() {
 	m.state = waiting
-	m, out := m.look()
-	return m, do(append([]Effect{watchTarget{m.attempt, Target{Node: m.node}}}, out.Do...)...)
+	m.do(watchTarget{m.attempt, Target{Node: m.node}})
+	m.look()
 }
 
 // look asks for a list, unless one is under way. That one will do: whatever made us
 // ask has reached us before its answer, so it happened before. Not so where the answer
 // is made of two reads.
-func (m Machine) look() (Machine, Effects) {
+func (m *turn) look() {
 	m.heir = false
 	if m.listing {
 		m.stale = m.rule.Announces()
-		return m, Effects{}
+		return
 	}
 	m.listing = true
-	return m, do(listParent{m.attempt})
+	m.do(listParent{m.attempt})
 }
 
-func (m Machine) listed(s Sight, stale bool) (Machine, Effects) {
+func (m *turn) listed(s Sight, stale bool) {
 	switch {
 	case m.state == recovering:
-		return m.recovered(s)
+		m.recovered(s)
 	case m.state == waiting:
-		m, out := m.rank(s)
+		m.rank(s)
 		if stale && m.state == waiting && !m.listing {
 			m.listing = true
-			out.Do = append(out.Do, listParent{m.attempt})
+			m.do(listParent{m.attempt})
 		}
-		return m, out
 	case m.unclear:
-		return m.compared(s)
+		m.compared(s)
 	case m.Holding():
 		if p := m.rule.Locate(s, m.node, m.guid()); errors.Is(p.Err, ErrLayout) {
-			return m, do(complain{m.attempt, p.Err.Error()})
+			m.do(complain{m.attempt, p.Err.Error()})
 		}
 	}
-	return m, Effects{}
 }
 
 // recovered adopts the node that a create of unknown outcome has left, or repeats
 // the create.
-func (m Machine) recovered(s Sight) (Machine, Effects) {
+func (m *turn) recovered(s Sight) {
 	ours := slices.DeleteFunc(m.rule.Line(s.Names), func(name string) bool {
 		return !strings.HasPrefix(name, m.rule.Prefix(m.guid()))
 	})
 	if len(ours) == 0 {
 		m.suspect = true
-		return m.join()
+		m.join()
+		return
 	}
 	m.node = ours[0] // the others are withdrawn as zombies
-	return m.queue()
+	m.queue()
 }
 
 // rank decides, from the names of the children, whether it is our turn.
-func (m Machine) rank(s Sight) (Machine, Effects) {
+func (m *turn) rank(s Sight) {
 	s.New = m.isNew()
 	p := m.rule.Locate(s, m.node, m.guid())
-	var out Effects
 	switch {
 	case p.Err != nil:
-		return m.fail(p.Err)
+		m.fail(p.Err)
+		return
 	case !p.Present:
-		return m.vanish()
+		m.vanish()
+		return
 	case p.Invalid:
-		return m.start()
+		m.start()
+		return
 	case p.Ahead > 0:
-		m, out = m.wait(p)
+		m.wait(p)
 	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token: it comes with the watch on our node
-		m, out.Do = m.unwatch()
+		m.unwatch()
 	default:
-		m, out = m.first()
+		m.first()
 		if p.Announce {
-			out.Do = append(out.Do, announce{m.attempt, m.node})
+			m.do(announce{m.attempt, m.node})
 		}
 	}
 	for _, node := range p.Ask {
-		out.Do = append(out.Do, ask{m.attempt, node})
+		m.do(ask{m.attempt, node})
 	}
 	for _, node := range p.Zombies {
-		out.Do = append(out.Do, withdrawNode{m.attempt, node})
+		m.do(withdrawNode{m.attempt, node})
 	}
-	return m, out
 }
 
 // wait watches what the rule says.
-func (m Machine) wait(p Position) (Machine, Effects) {
-	var out Effects
+func (m *turn) wait(p Position) {
 	// Who was found to have announced itself says nothing more before it goes: so all
 	// are watched, until somebody else is nearest.
-	m, more := m.accompany(p.Beside, &out)
+	more := m.accompany(p.Beside)
 	if p.Watch != m.target && p.Watch != m.instead {
-		var e []Effect
-		m, e = m.unwatchTarget()
+		m.unwatchTarget()
 		m.target = p.Watch
-		out.Do = append(append(out.Do, e...), watchTarget{m.attempt, m.target})
+		m.do(watchTarget{m.attempt, m.target})
 	}
-	out.Do = append(out.Do, more...)
+	m.out.Do = append(m.out.Do, more...)
 	m.heir = p.Heir
-	m, out.Emit = m.behind(p.Ahead)
-	return m, out
+	m.behind(p.Ahead)
 }
 
 // behind tells how many are ahead, if that is news.
-func (m Machine) behind(ahead int) (Machine, []Event) {
-	if ahead == m.ahead {
-		return m, nil
+func (m *turn) behind(ahead int) {
+	if ahead != m.ahead {
+		m.ahead = ahead
+		m.emit(Waiting{ahead})
 	}
-	m.ahead = ahead
-	return m, []Event{Waiting{ahead}}
 }
 
-// accompany has the nodes watched beside the target, and no others: what ends is added to out,
-// what begins is returned.
-func (m Machine) accompany(nodes []string, out *Effects) (Machine, []Effect) {
-	var begin []Effect
+// accompany has the nodes watched beside the target, and no others. It returns the watches to
+// begin.
+func (m *turn) accompany(nodes []string) (begin []Effect) {
 	before := m.beside
 	m.beside = ""
 	for node := range strings.SplitSeq(before, "/") {
 		if node != "" && !slices.Contains(nodes, node) {
-			out.Do = append(out.Do, unwatchTarget{m.attempt, Target{Node: node}})
+			m.do(unwatchTarget{m.attempt, Target{Node: node}})
 		}
 	}
 	for _, node := range nodes {
@@ -673,7 +684,7 @@ func (m Machine) accompany(nodes []string, out *Effects) (Machine, []Effect) {
 			begin = append(begin, watchTarget{m.attempt, Target{Node: node}})
 		}
 	}
-	return m, begin
+	return begin
 }
 
 // accompanied reports whether the target is watched beside another.
@@ -682,113 +693,110 @@ func (m Machine) accompanied(t Target) bool {
 }
 
 // unwatch ends what is watched beside our node.
-func (m Machine) unwatch() (Machine, []Effect) {
-	var out Effects
-	m, _ = m.accompany(nil, &out)
-	m, e := m.unwatchTarget()
-	return m, append(out.Do, e...)
+func (m *turn) unwatch() {
+	m.accompany(nil)
+	m.unwatchTarget()
 }
 
-func (m Machine) unwatchTarget() (Machine, []Effect) {
-	if m.target == (Target{}) {
-		return m, nil
+func (m *turn) unwatchTarget() {
+	if m.target != (Target{}) {
+		m.do(unwatchTarget{m.attempt, m.target})
+		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
 	}
-	e := unwatchTarget{m.attempt, m.target}
-	m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
-	return m, []Effect{e}
 }
 
 // first follows the news that it is our turn.
-func (m Machine) first() (Machine, Effects) {
+func (m *turn) first() {
 	if !m.rule.Claims() {
 		m.token = m.czxid
-		return m.grant()
+		m.grant()
+		return
 	}
-	m, e := m.unwatch()
+	m.unwatch()
 	m.state = claiming
-	return m, do(append(e, claim{m.attempt, m.node, false})...)
+	m.do(claim{m.attempt, m.node, false})
 }
 
-func (m Machine) grant() (Machine, Effects) {
-	m, e := m.unwatch()
+func (m *turn) grant() {
+	m.unwatch()
 	m.state = held
 	if m.rule.Claims() {
 		m.target = Target{m.node, Claim}
-		e = append(e, watchTarget{m.attempt, m.target})
+		m.do(watchTarget{m.attempt, m.target})
 	}
-	return m.revoke(Effects{Do: e, Emit: []Event{Acquired{Token: m.token, Node: m.node}}})
+	m.emit(Acquired{Token: m.token, Node: m.node})
+	m.revoke()
 }
 
 // revoke tells a holder, once, that it is asked to leave.
-func (m Machine) revoke(out Effects) (Machine, Effects) {
+func (m *turn) revoke() {
 	if m.Holding() && m.marked && !m.revoked {
 		m.revoked = true
-		out.Emit = append(out.Emit, Revoked{m.until})
+		m.emit(Revoked{m.until})
 	}
-	return m, out
 }
 
 // yield waits until what another has claimed is free.
-func (m Machine) yield() (Machine, Effects) {
+func (m *turn) yield() {
 	m.state, m.target = waiting, Target{m.node, Claim}
-	m, said := m.behind(1)
-	return m, Effects{Do: []Effect{watchTarget{m.attempt, m.target}}, Emit: said}
+	m.do(watchTarget{m.attempt, m.target})
+	m.behind(1)
 }
 
-func (m Machine) watched(in watched) (Machine, Effects) {
+func (m *turn) watched(in watched) {
 	switch {
 	case in.target == Target{Node: m.node} && m.standing():
 		if in.owner != m.session || m.czxid != 0 && in.czxid != m.czxid {
-			return m.gone(in.target) // a node of that name, but not ours
+			m.gone(in.target) // a node of that name, but not ours
+			return
 		}
 		m.czxid, m.owned = in.czxid, true
 		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
-			return m.look()
+			m.look()
 		}
 	case in.target != m.target || !m.standing():
 	case in.target.Until == Claim:
 		if m.Holding() && in.czxid != m.token && !m.lessened {
-			return m.gone(in.target)
+			m.gone(in.target)
 		}
 	case in.target.Until == Members: // what has changed before is not told
-		return m.look()
+		m.look()
 	case in.announced:
-		return m.watchMembers(in.target)
+		m.watchMembers(in.target)
 	default:
 		m.kin = in.owner == m.session
 	}
-	return m, Effects{}
 }
 
 // watchMembers has the machine told of all members, in the place of one that says no more.
-func (m Machine) watchMembers(of Target) (Machine, Effects) {
-	m, e := m.unwatchTarget()
+func (m *turn) watchMembers(of Target) {
+	m.unwatchTarget()
 	m.target, m.instead = Target{Until: Members}, of
-	return m, do(append(e, watchTarget{m.attempt, m.target})...)
+	m.do(watchTarget{m.attempt, m.target})
 }
 
-func (m Machine) gone(target Target) (Machine, Effects) {
+func (m *turn) gone(target Target) {
 	switch {
 	case !m.standing():
 	case m.to != "" && (target == Target{Node: m.node} || target == m.target):
 		m.without = true // by ourselves, or not: the answer will tell
 	case target == Target{Node: m.node}:
-		return m.vanish()
+		m.vanish()
 	case m.accompanied(target):
 		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.Node+"/", "/", 1), "/")
-		return m.look()
+		m.look()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched
-		return m.fail(m.deleted())
+		m.fail(m.deleted())
 	default:
 		granted := m.heir && m.owned && !m.kin
 		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
 		if granted {
-			return m.first()
+			m.first()
+			return
 		}
-		return m.look()
+		m.look()
 	}
-	return m, Effects{}
 }
 
 // deleted is why somebody else deleted our node.
@@ -800,314 +808,312 @@ func (m Machine) deleted() error {
 }
 
 // vanish follows the deletion of our node by somebody else.
-func (m Machine) vanish() (Machine, Effects) {
+func (m *turn) vanish() {
 	m.node = ""
 	if m.Holding() {
-		return m.fail(m.deleted())
+		m.fail(m.deleted())
+		return
 	}
 	if m.suspect || m.rule.Claims() {
-		return m.clear()
+		m.clear()
+		return
 	}
-	m, e := m.unwatch()
-	m, out := m.enter()
-	return m, do(append(e, out.Do...)...)
+	m.unwatch()
+	m.enter()
 }
 
 // clear removes what may stand for us, to stand in line anew.
-func (m Machine) clear() (Machine, Effects) {
-	m, e := m.unwatch()
+func (m *turn) clear() {
+	m.unwatch()
 	m.state, m.place = clearing, place{}
-	return m, do(append(e, withdrawAll{m.attempt, m.guid()})...)
+	m.do(withdrawAll{m.attempt, m.guid()})
 }
 
 // start takes nothing for known any more, and stands in line anew.
-func (m Machine) start() (Machine, Effects) {
+func (m *turn) start() {
 	m.parent = unseen
-	return m.clear()
+	m.clear()
 }
 
-func (m Machine) withdrawn(node string) (Machine, Effects) {
+func (m *turn) withdrawn(node string) {
 	switch {
 	case node != m.node: // a zombie
 	case m.state == clearing:
-		return m.enter()
+		m.enter()
 	case m.state == leaving:
-		return m.end(Released{})
+		m.end(Released{})
 	}
-	return m, Effects{}
 }
 
-func (m Machine) suspend(deadline time.Time) (Machine, Effects) {
+func (m *turn) suspend(deadline time.Time) {
 	m.heir = false
-	if !m.Holding() || m.suspended {
-		return m, Effects{}
+	if m.Holding() && !m.suspended {
+		m.suspended = true
+		m.emit(Suspended{deadline})
 	}
-	m.suspended = true
-	return m, Effects{Emit: []Event{Suspended{deadline}}}
 }
 
-func (m Machine) resume() (Machine, Effects) {
+func (m *turn) resume() {
 	switch {
 	case m.state == waiting:
-		return m.look()
+		m.look()
 	case m.Holding() && m.suspended:
 		m.suspended = false
-		m, out := m.look() // others may stand there by another layout since
-		out.Emit = []Event{Resumed{}}
-		return m, out
+		m.emit(Resumed{})
+		m.look() // others may stand there by another layout since
 	}
-	return m, Effects{}
 }
 
-func (m Machine) expire() (Machine, Effects) {
+func (m *turn) expire() {
 	if m.Holding() || m.state == leaving {
 		m.attempt.epoch = 0
-		return m.end(Lost{session.ErrExpired})
+		m.end(Lost{session.ErrExpired})
+		return
 	}
 	m.state, m.attempt.epoch, m.place = outside, 0, place{}
-	return m, Effects{}
 }
 
 // downgrade turns what excludes others that share into what does not.
-func (m Machine) downgrade(reply actors.Reply[error]) (Machine, Effects) {
+func (m *turn) downgrade(reply actors.Reply[error]) {
 	_, to, ok := m.rule.Downgrade(m.node, m.guid())
 	switch {
 	case !m.Holding():
-		return m, do(answer{m.attempt, reply, ErrNotHeld})
+		m.do(answer{m.attempt, reply, ErrNotHeld})
+		return
 	case !ok:
-		return m, do(answer{m.attempt, reply, ErrNotWrite})
+		m.do(answer{m.attempt, reply, ErrNotWrite})
+		return
 	case m.to != "":
-		return m, do(answer{m.attempt, reply, fmt.Errorf("%w: a downgrade is under way", ErrNotWrite)})
+		m.do(answer{m.attempt, reply, fmt.Errorf("%w: a downgrade is under way", ErrNotWrite)})
+		return
 	}
 	m.to, m.reply = to, reply
-	return m, do(changeNode{m.attempt, m.node, m.to})
+	m.do(changeNode{m.attempt, m.node, m.to})
 }
 
 // changed follows the creation of the node that stands for us now.
-func (m Machine) changed() (Machine, Effects) {
-	e := []Effect{
-		unwatchTarget{m.attempt, Target{Node: m.node}},
-		watchTarget{m.attempt, Target{Node: m.to}},
-		answer{m.attempt, m.reply, nil},
-	}
+func (m *turn) changed() {
+	m.do(unwatchTarget{m.attempt, Target{Node: m.node}})
+	m.do(watchTarget{m.attempt, Target{Node: m.to}})
+	m.do(answer{m.attempt, m.reply, nil})
 	m.rule, _, _ = m.rule.Downgrade(m.node, m.guid())
 	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
 	if m.rule.Claims() {
-		e = append(e, unwatchTarget{m.attempt, m.target})
+		m.do(unwatchTarget{m.attempt, m.target})
 		m.target, m.lessened = Target{m.node, Claim}, true
-		e = append(e, watchTarget{m.attempt, m.target})
+		m.do(watchTarget{m.attempt, m.target})
 	}
 	m.marked, m.until = false, time.Time{} // the mark is gone with the node that carried it
-	return m, do(e...)
 }
 
 // compared finds out what has become of a change.
-func (m Machine) compared(s Sight) (Machine, Effects) {
+func (m *turn) compared(s Sight) {
 	switch {
 	case slices.Contains(s.Names, m.to):
-		return m.changed()
+		m.changed()
 	case slices.Contains(s.Names, m.node) && !m.without:
 		m.suspect, m.unclear = true, false // the first may yet be done, when this one has failed
-		return m, do(changeNode{m.attempt, m.node, m.to})
+		m.do(changeNode{m.attempt, m.node, m.to})
+	default:
+		m.vanish()
 	}
-	return m.vanish()
 }
 
-func (m Machine) notChanged(err error) (Machine, Effects) {
+func (m *turn) notChanged(err error) {
 	switch {
 	case errors.Is(err, session.ErrNoNode) && !m.suspect && !m.rule.Claims(): // nor has an earlier one been done
-		return m.vanish()
+		m.vanish()
 	case m.without, session.InDoubt(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		m.unclear = true
-		return m.look()
+		m.look()
 	case session.Passing(err):
-		return m, do(changeNode{m.attempt, m.node, m.to})
+		m.do(changeNode{m.attempt, m.node, m.to})
+	default:
+		m.do(answer{m.attempt, m.reply, err})
+		m.change = change{}
 	}
-	e := answer{m.attempt, m.reply, err}
-	m.change = change{}
-	return m, do(e)
 }
 
 // failed follows the failure of e. What ended with its session is forgotten:
 // the session tells us of its end. What passes is done again at once: if the server was busy,
 // the answer has come after a pause.
-func (m Machine) failed(e Effect, err error) (Machine, Effects) {
+func (m *turn) failed(e Effect, err error) {
 	if session.Over(err) {
-		return m, Effects{}
+		return
 	}
 	switch e := e.(type) {
 	case inspectParent:
 		if m.state == preparing {
-			return m.notInspected(err)
+			m.notInspected(err)
 		}
 	case makeParent:
 		if m.state == preparing {
-			return m.notMade(err)
+			m.notMade(err)
 		}
 	case createNode:
 		if m.state == joining {
-			return m.notJoined(e.plain, err)
+			m.notJoined(e.plain, err)
 		}
 	case listParent:
 		if m.listing {
 			m.listing, m.stale = false, false
-			return m.notListed(err)
+			m.notListed(err)
 		}
 	case watchTarget:
-		return m.notWatched(e.target, err)
+		m.notWatched(e.target, err)
 	case claim:
 		if m.state == claiming && e.node == m.node {
-			return m.notClaimed(e, err)
+			m.notClaimed(e, err)
 		}
 	case changeNode:
 		if m.to == e.to && !m.unclear {
-			return m.notChanged(err)
+			m.notChanged(err)
 		}
 	case announce:
 		if session.Passing(err) && m.Holding() && e.node == m.node {
-			return m, do(e)
+			m.do(e)
 		}
 	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
-	return m, Effects{}
 }
 
-func (m Machine) notInspected(err error) (Machine, Effects) {
+func (m *turn) notInspected(err error) {
 	if session.Passing(err) {
-		return m.inspect()
+		m.inspect()
+		return
 	}
-	return m.fail(err)
+	m.fail(err)
 }
 
-func (m Machine) notMade(err error) (Machine, Effects) {
+func (m *turn) notMade(err error) {
 	switch {
 	case errors.Is(err, session.ErrNodeExists): // by somebody else, who may have put data in it
-		return m.inspect()
+		m.inspect()
 	case session.Passing(err):
-		return m.make()
+		m.make()
+	default:
+		m.fail(err)
 	}
-	return m.fail(err)
 }
 
-func (m Machine) notJoined(plain bool, err error) (Machine, Effects) {
+func (m *turn) notJoined(plain bool, err error) {
 	switch {
 	case session.InDoubt(err):
 		m.state = recovering
-		return m.look()
+		m.look()
 	case session.Passing(err): // never sent
-		return m.join()
+		m.join()
 	case errors.Is(err, session.ErrNoNode):
-		return m.make()
+		m.make()
 	case errors.Is(err, session.ErrNoAuth) && !plain:
 		m.parent = foreign
-		return m.join()
+		m.join()
+	default:
+		m.state = preparing // there is nothing of it to withdraw
+		m.fail(err)
 	}
-	m.state = preparing // there is nothing of it to withdraw
-	return m.fail(err)
 }
 
-func (m Machine) notListed(err error) (Machine, Effects) {
+func (m *turn) notListed(err error) {
 	switch {
 	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
-		return m, Effects{}
 	case session.Passing(err):
-		return m.look()
+		m.look()
 	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
-		return m, Effects{} // until what is awaited has happened
+		// There is nothing to do until what is awaited has happened.
 	case !errors.Is(err, session.ErrNoNode):
-		return m.fail(err)
+		m.fail(err)
 	case m.state == recovering:
 		m.suspect = true
-		return m.make()
+		m.make()
+	default:
+		m.vanish() // with its parent
 	}
-	return m.vanish() // with its parent
 }
 
-func (m Machine) notWatched(target Target, err error) (Machine, Effects) {
+func (m *turn) notWatched(target Target, err error) {
 	switch {
 	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
-		return m, Effects{}
+		return
 	case errors.Is(err, session.ErrNoNode):
 	case target == Target{Node: m.node}, target.Until == Members, target.Until == Claim:
-		return m.fail(err)
+		m.fail(err)
+		return
 	case m.accompanied(target): // the predecessor's news will do
-		return m, Effects{}
+		return
 	default: // another's node that may not be read, or is too large: the names of the members tell when it is gone
-		return m.watchMembers(target)
+		m.watchMembers(target)
+		return
 	}
 	m.heir = false // it was gone before it was watched: no event, no grant
-	return m.gone(target)
+	m.gone(target)
 }
 
-func (m Machine) notClaimed(e claim, err error) (Machine, Effects) {
+func (m *turn) notClaimed(e claim, err error) {
 	switch {
 	case session.InDoubt(err):
-		return m, do(claim{e.attempt, e.node, true})
+		m.do(claim{e.attempt, e.node, true})
 	case session.Passing(err):
-		return m, do(e)
+		m.do(e)
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists),
 		errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):
 		m.state = waiting // what we thought to know is not so
-		return m.look()
+		m.look()
+	default:
+		m.fail(err)
 	}
-	return m.fail(err)
 }
 
 // leave gives up what is held, or the place in line.
-func (m Machine) leave() (Machine, Effects) {
+func (m *turn) leave() {
 	if m.state == leaving {
-		return m, Effects{}
+		return
 	}
-	m, e := m.depart()
-	if m.state == leaving {
-		return m, do(e...)
+	m.depart()
+	if m.state != leaving {
+		m.end(Released{})
 	}
-	m, out := m.end(Released{})
-	out.Do = e
-	return m, out
 }
 
 // fail reports the loss at once, and then withdraws what is left of us.
-func (m Machine) fail(err error) (Machine, Effects) {
-	m, e := m.depart()
+func (m *turn) fail(err error) {
+	m.depart()
 	m.said = true
-	return m, Effects{Do: e, Emit: []Event{Lost{err}}}
+	m.emit(Lost{err})
 }
 
 // depart withdraws whatever may stand for us.
-func (m Machine) depart() (Machine, []Effect) {
-	m, e := m.unwatch()
+func (m *turn) depart() {
+	m.unwatch()
 	claims := m.rule.Claims() && (m.state == claiming || m.Holding())
 	switch {
 	case m.state == clearing: // it is being withdrawn
 	case m.suspect, m.state == joining, m.state == recovering, m.to != "", claims && m.node == "":
-		e = append(e, withdrawAll{m.attempt, m.guid()})
+		m.do(withdrawAll{m.attempt, m.guid()})
 		m.node = ""
 	case m.node != "":
-		e = append(e, withdrawNode{m.attempt, m.node})
+		m.do(withdrawNode{m.attempt, m.node})
 	default:
 		m.state = ended
-		return m, e
+		return
 	}
 	if m.to != "" {
-		e = append(e, answer{m.attempt, m.reply, ErrNotHeld})
+		m.do(answer{m.attempt, m.reply, ErrNotHeld})
 	}
 	m.state, m.listing, m.change = leaving, false, change{}
 	if m.inBackground {
 		m.state = ended
 	}
-	return m, e
 }
 
 // end enters the last state, with last words unless they have been said.
-func (m Machine) end(last Event) (Machine, Effects) {
+func (m *turn) end(last Event) {
 	if m.state == leaving {
 		last = Released{}
 	}
 	m.state = ended
-	if m.said {
-		return m, Effects{}
+	if !m.said {
+		m.said = true
+		m.emit(last)
 	}
-	m.said = true
-	return m, Effects{Emit: []Event{last}}
 }

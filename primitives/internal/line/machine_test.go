@@ -272,7 +272,7 @@ func exhaust(t *testing.T, rule Rule) {
 		queue = queue[1:]
 		for _, in := range alphabet(p.Machine) {
 			steps++
-			m, out := p.Step(in)
+			m, out := p.after(in)
 			next := position{m, p.phase}
 			for _, ev := range out.Emit {
 				next.phase = next.next(ev)
@@ -491,10 +491,10 @@ func denied(in Input) bool {
 
 // inspectEnd returns in which way a Machine would not end, or "".
 func inspectEnd(m Machine) string {
-	if end, _ := m.Step(heard{session.Closed{}}); !end.Ended() {
+	if end, _ := m.after(heard{session.Closed{}}); !end.Ended() {
 		return "outlives its session"
 	}
-	left, out := m.Step(Leave{})
+	left, out := m.after(Leave{})
 	if left.Holding() {
 		return "holds after it was told to leave"
 	}
@@ -504,11 +504,11 @@ func inspectEnd(m Machine) string {
 	if m.state == leaving && len(out.Do) > 0 {
 		return "leaves twice"
 	}
-	end, _ := left.Step(heard{session.Expired{Epoch: m.attempt.epoch}})
+	end, _ := left.after(heard{session.Expired{Epoch: m.attempt.epoch}})
 	if !end.Ended() {
 		return "leaves, and stands in line again after an expiry"
 	}
-	if end, _ = left.Step(withdrawn{m.attempt, left.node}); !end.Ended() {
+	if end, _ = left.after(withdrawn{m.attempt, left.node}); !end.Ended() {
 		return "leaves for ever"
 	}
 	for _, e := range out.Do {
@@ -535,7 +535,7 @@ func inspectEnd(m Machine) string {
 func script(m Machine, ins ...Input) (Machine, Effects) {
 	var out Effects
 	for _, in := range ins {
-		m, out = m.Step(in)
+		m, out = m.after(in)
 	}
 	return m, out
 }
@@ -706,7 +706,7 @@ type dangerRow struct {
 func (row dangerRow) check(t *testing.T, rule Rule) {
 	t.Helper()
 	m, _ := script(New(actorID(1), rule, !row.cold, row.background), row.before...)
-	next, out := m.Step(row.in)
+	next, out := m.after(row.in)
 	var emit string
 	for _, ev := range out.Emit {
 		emit += strings.ToLower(typeName(ev))
@@ -887,7 +887,7 @@ func TestDangersOfRevocation(t *testing.T) {
 		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}), gone{at, deletion(reads)}, ErrRevoked},
 	} {
 		m, _ := script(New(id, row.rule, true, false), row.before...)
-		_, out := m.Step(row.in)
+		_, out := m.after(row.in)
 		if len(out.Emit) != 1 || out.Emit[0] != (Lost{row.want}) {
 			t.Errorf("%s: %v", row.danger, out.Emit)
 		}
@@ -983,7 +983,7 @@ func TestTranscripts(t *testing.T) {
 				d.Fatalf(t, "%v", err)
 			}
 			var out Effects
-			m, out = m.Step(in)
+			m, out = m.after(in)
 			s := m.String() + "\n"
 			for _, e := range out.Do {
 				s += fmt.Sprintf("  %s%v\n", typeName(e), e)
@@ -1153,4 +1153,11 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		return failed{e, err}, nil
 	}
 	return nil, fmt.Errorf("unknown Input %s", d.Cmd)
+}
+
+// after is Step with effects of its own.
+func (m Machine) after(in Input) (Machine, Effects) {
+	var out Effects
+	m = m.Step(in, &out)
+	return m, out
 }

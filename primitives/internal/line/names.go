@@ -84,12 +84,12 @@ func (g *Grammar) Line(children []string) []Contender {
 			all = append(all, c)
 		}
 	}
-	order(all)
+	Sort(all)
 	return all
 }
 
-// namesOf returns the names of contenders.
-func namesOf(all []Contender) []string {
+// Names returns the names of contenders.
+func Names(all []Contender) []string {
 	names := make([]string, len(all))
 	for i, c := range all {
 		names[i] = c.Name
@@ -97,11 +97,11 @@ func namesOf(all []Contender) []string {
 	return names
 }
 
-// order sorts contenders as they stand in line.
-func order(all []Contender) {
+// Sort sorts contenders as they stand in line.
+func Sort(all []Contender) {
 	if len(all) > 0 {
 		reference := all[0].Number
-		slices.SortFunc(all, func(a, b Contender) int { return compare(reference, a, b) })
+		slices.SortFunc(all, func(a, b Contender) int { return Compare(reference, a, b) })
 	}
 }
 
@@ -119,10 +119,10 @@ func ParseNumber(digits string) (number int32, ok bool) {
 	return int32(n), len(digits) <= 11
 }
 
-// compare orders two contenders. The numbers that the server hands out wrap
+// Compare orders two contenders. The numbers that the server hands out wrap
 // from 2147483647 to -2147483648; they are compared by their distance from a reference
 // among them, which keeps the order as long as the line is shorter than 2³¹.
-func compare(reference int32, a, b Contender) int {
+func Compare(reference int32, a, b Contender) int {
 	return cmp.Or(cmp.Compare(a.Number-reference, b.Number-reference), cmp.Compare(a.Name, b.Name))
 }
 

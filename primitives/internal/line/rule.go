@@ -108,7 +108,7 @@ func (f First) Room(contenders int, _ string) bool { return contenders == 1 }
 func (f First) Lists() bool { return f.Kind == Read }
 
 // Line implements [Rule].
-func (f First) Line(names []string) []string { return namesOf(f.Grammar.Line(names)) }
+func (f First) Line(names []string) []string { return Names(f.Grammar.Line(names)) }
 
 // Announces implements [Rule].
 func (f First) Announces() bool { return false }
@@ -133,7 +133,7 @@ func (f First) Locate(s Sight, own, guid string) Position {
 	var p Position
 	me, _ := f.Parse(own)
 	var next, second Contender
-	behind := func(a, b Contender) bool { return b.Name == "" || compare(me.Number, a, b) > 0 }
+	behind := func(a, b Contender) bool { return b.Name == "" || Compare(me.Number, a, b) > 0 }
 	prefix := f.Prefix(guid)
 	for _, name := range s.Names {
 		if name == own {
@@ -141,13 +141,13 @@ func (f First) Locate(s Sight, own, guid string) Position {
 			continue
 		}
 		c, ok := f.Parse(name)
-		switch _, ranked := ParseRank(name); {
-		case ranked, !ok && IsContender(name):
+		switch {
+		case isRanked(name), !ok && IsContender(name):
 			p.Err = OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
-		case compare(me.Number, c, me) > 0, f.Kind == Read && c.Kind == Read:
+		case Compare(me.Number, c, me) > 0, f.Kind == Read && c.Kind == Read:
 		default:
 			p.Ahead++
 			if behind(c, next) {

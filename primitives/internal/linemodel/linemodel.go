@@ -52,6 +52,14 @@ type Kind struct {
 	// Sets returns what may be written to the root, given what it says; nil if nothing.
 	Sets func(data string) []string
 
+	// Preempts reports whether a contender has others leave; nil if none does.
+	Preempts func(contender int) bool
+
+	// Refusal is why a contender may find no place in line; nil if there is no reason. Disagrees
+	// reports whether that may come after it was told its place.
+	Refusal   error
+	Disagrees func(contender int) bool
+
 	// Claim returns the path of the claim of a node; nil if there is none.
 	Claim func(w *World, node string) string
 
@@ -345,7 +353,8 @@ func (w *World) hears(c *Contender, in line.Input) {
 	m := c.M
 	var did line.Effects
 	for _, in := range append(slices.Clone(c.Mail), in) {
-		m, did = m.Step(in)
+		did = line.Effects{}
+		m = m.Step(in, &did)
 	}
 	if slices.ContainsFunc(did.Emit, func(ev line.Event) bool { _, yes := ev.(line.Acquired); return yes }) {
 		zkmodel.Violate("contender %d, whose node is gone, is let in by the news of another", c.N)
@@ -408,8 +417,8 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 			zkmodel.Violate("contender %d has lost %s, and nobody has deleted it", c.N, before.Node())
 		}
 	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):
-	case errors.Is(err, line.ErrLimit):
-		if l := c.rule.(line.Leases); before.Holding() || c.Told && l.Weight == 1 {
+	case w.Refusal != nil && errors.Is(err, w.Refusal):
+		if before.Holding() || c.Told && !w.Disagrees(c.N) {
 			zkmodel.Violate("contender %d disagrees too late: %v", c.N, err)
 		}
 	default:
@@ -420,8 +429,7 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 // Demanded reports whether another contender has asked for a node, or might have.
 func (w *World) Demanded(node string) bool {
 	return slices.ContainsFunc(w.All, func(c *Contender) bool {
-		r, ok := c.rule.(line.Ranked)
-		return ok && r.Preempt && c.M.Node() != node
+		return w.Preempts != nil && w.Preempts(c.N) && c.M.Node() != node
 	})
 }
 
@@ -553,4 +561,25 @@ func Test(t *testing.T, k *Kind, s *Scenario) {
 func (w *World) Key() uint64 {
 	w.Woken = nil
 	return zkmodel.Hash(w)
+}
+
+// CheckToken checks that a token is the zxid of the grant, and greater than all before that it may
+// be compared with.
+func (w *World) CheckToken(c *Contender, zxid int64, excludes bool) {
+	if c.Token != zxid || c.Token <= w.Token || excludes && c.Token <= w.Shared {
+		zkmodel.Violate("contender %d: token %d after %d and %d of readers, granted at %d", c.N, c.Token, w.Token, w.Shared, zxid)
+	}
+	if w.Shared = max(w.Shared, c.Token); excludes {
+		w.Token = c.Token
+	}
+}
+
+// CheckApart checks that only those hold at once who share.
+func (w *World) CheckApart(holders []*Contender) {
+	excludes := func(c *Contender) bool {
+		return !strings.Contains(c.M.Node(), "read-") && !w.Lowered(c)
+	}
+	if len(holders) > 1 && slices.ContainsFunc(holders, excludes) {
+		zkmodel.Violate("contenders %d and %d hold the lock", holders[0].N, holders[1].N)
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // A Claim is a peer's place in line, or its grant.
 //
-// A Claim is safe for concurrent use; but only one call of Visit may be under way.
+// A Claim is safe for concurrent use; but only one call of Visit, Put or Take may be
+// under way.
 type Claim struct {
 	peer     *Peer
 	id       string
@@ -64,14 +66,36 @@ func (c *Claim) Node() string { return c.node }
 // Visit has the holder read and write the node at path, and returns the version that it
 // then has. It fails if anybody else has written it in between.
 func (c *Claim) Visit(ctx context.Context, path string) (int, error) {
-	if err := c.peer.more("visit", c.id, path); err != nil {
-		return 0, err
-	}
-	text, err := c.await(ctx)
+	text, err := c.do(ctx, "visit", path)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.Atoi(text)
+}
+
+// Put has the holder of a queue put an item, which is one word. A queue of kazoo's gives it the
+// priority.
+func (c *Claim) Put(ctx context.Context, data string, priority int) error {
+	_, err := c.do(ctx, "put", data, strconv.Itoa(priority))
+	return err
+}
+
+// Take has the holder of a queue take an item. If none comes for so long, the error wraps
+// [context.DeadlineExceeded].
+func (c *Claim) Take(ctx context.Context, wait time.Duration) (string, error) {
+	data, err := c.do(ctx, "take", strconv.FormatInt(wait.Milliseconds(), 10))
+	if err == nil && data == "" {
+		err = fmt.Errorf("%s: %w", c.id, context.DeadlineExceeded)
+	}
+	return data, err
+}
+
+// do has the holder do what it is told, and returns its answer.
+func (c *Claim) do(ctx context.Context, what string, words ...string) (string, error) {
+	if err := c.peer.more(append([]string{what, c.id}, words...)...); err != nil {
+		return "", err
+	}
+	return c.await(ctx)
 }
 
 // Release gives up the grant, or the place in line, and returns when the peer says that it
@@ -110,7 +134,7 @@ func (c *Claim) hear(m message) (last bool) {
 		closeOnce(c.revoked)
 	case "lost":
 		closeOnce(c.lost)
-	case "visited":
+	case "did":
 		c.reply(answer{text: m.rest})
 	case "refused":
 		c.reply(answer{err: c.failure(m.rest)})

@@ -103,6 +103,8 @@ func (p *Peer) Contender(kind Kind) Contender {
 	return Contender{
 		Name:   string(kind),
 		Shared: kind.Shared(),
+		Limit:  kind.Limit(),
+		Dir:    kind.dir(),
 		Join: func(ctx context.Context, path string, wait time.Duration) (Tenancy, error) {
 			claim, err := p.acquire(ctx, kind, path, wait)
 			if err != nil {

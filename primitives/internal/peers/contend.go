@@ -14,15 +14,23 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// ErrRefused is what [Contender.Join] returns if it cannot stand in this line. A [Mix] goes on.
+var ErrRefused = errors.New("refused")
+
 // A Contender stands in line with others, again and again.
 type Contender struct {
 	Name   string
-	Shared bool // several of them may hold at once
+	Shared bool   // several of them may hold at once
+	Limit  int    // how many, if they are shared; 0 is any number
+	Dir    string // where they stand in line below the path; "" is the path itself
 
 	// Join returns when it holds. It gives up when ctx ends, and after wait, unless that
 	// is 0, with an error that wraps [context.DeadlineExceeded].
 	Join func(ctx context.Context, path string, wait time.Duration) (Tenancy, error)
 }
+
+// line returns where the contenders for a path stand.
+func (c Contender) line(path string) string { return strings.TrimSuffix(path+"/"+c.Dir, "/") }
 
 // A Tenancy is what a contender holds. A [Claim] is one.
 type Tenancy interface {
@@ -47,10 +55,11 @@ func Visit(ctx context.Context, s *session.Session, path string) (int, error) {
 }
 
 // A Room is what a lock protects: one holder who is exclusive, or any number of those who
-// share it. It is safe for concurrent use; the zero value is empty.
+// share it, or as many as the [Contender] has for a limit. It is safe for concurrent use; the zero value is empty.
 type Room struct {
 	mu      sync.Mutex
 	inside  map[string]bool // whether they share it
+	limit   int             // of those who share it; 0 is none
 	most    int
 	entries []string
 	version int // of the node that exclusive holders write
@@ -73,6 +82,9 @@ func (r *Room) Enter(who string, shared bool) error {
 	r.inside[who] = shared
 	r.most = max(r.most, len(r.inside))
 	r.entries = append(r.entries, who)
+	if r.limit > 0 && len(r.inside) > r.limit {
+		return fmt.Errorf("%s holds as number %d of %d", who, len(r.inside), r.limit)
+	}
 	if len(others) > 0 {
 		slices.Sort(others)
 		return fmt.Errorf("%s holds while there still is %s", who, strings.Join(others, ", "))
@@ -140,9 +152,13 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 			tb.Fatal(err)
 		}
 	}
-	var room Room
+	room := Room{limit: contenders[0].Limit}
+	line := contenders[0].line(path)
 	turn := func(c Contender, who string) error {
 		tenancy, err := c.Join(ctx, path, 0)
+		if errors.Is(err, ErrRefused) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -184,7 +200,7 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 	}
 	all.Wait()
 	if !tb.Failed() {
-		awaitLine(ctx, tb, s, path, nil, func(n int) bool { return n == 0 })
+		awaitLine(ctx, tb, s, line, nil, func(n int) bool { return n == 0 })
 	}
 	return &room
 }
@@ -228,6 +244,8 @@ type pair struct {
 	room          Room
 }
 
+func (p *pair) line() string { return p.holder.line(p.path) }
+
 func (p *pair) both() {
 	p.t.Helper()
 	first := p.join(p.holder, "holder")
@@ -239,7 +257,7 @@ func (p *pair) both() {
 func (p *pair) oneAfterTheOther() {
 	p.t.Helper()
 	first := p.join(p.holder, "holder")
-	alone := inLine(p.ctx, p.t, p.s, p.path)
+	alone := inLine(p.ctx, p.t, p.s, p.line())
 
 	// One that tries is in line, and then gives up.
 	var err error
@@ -249,12 +267,12 @@ func (p *pair) oneAfterTheOther() {
 			err = errors.Join(err, p.room.Enter("trier", p.trier.Shared), second.Release(p.ctx))
 		}
 	})
-	awaitLine(p.ctx, p.t, p.s, p.path, tried, func(n int) bool { return n > alone })
+	awaitLine(p.ctx, p.t, p.s, p.line(), tried, func(n int) bool { return n > alone })
 	<-tried
 	if !errors.Is(err, context.DeadlineExceeded) {
 		p.t.Fatalf("a try does not end for want of time: %v", err)
 	}
-	awaitLine(p.ctx, p.t, p.s, p.path, nil, func(n int) bool { return n == alone })
+	awaitLine(p.ctx, p.t, p.s, p.line(), nil, func(n int) bool { return n == alone })
 
 	// One that waits is in line, and holds when the other has released.
 	var second Tenancy
@@ -263,7 +281,7 @@ func (p *pair) oneAfterTheOther() {
 			err = p.room.Enter("trier", p.trier.Shared)
 		}
 	})
-	awaitLine(p.ctx, p.t, p.s, p.path, waited, func(n int) bool { return n > alone })
+	awaitLine(p.ctx, p.t, p.s, p.line(), waited, func(n int) bool { return n > alone })
 	p.leave(first, "holder")
 	<-waited
 	if err != nil {
@@ -312,7 +330,7 @@ func inLine(ctx context.Context, tb testing.TB, s *session.Session, path string)
 		tb.Fatal(err)
 	}
 	names, _, err := s.Children(ctx, path)
-	if err != nil {
+	if err != nil && !errors.Is(err, session.ErrNoNode) {
 		tb.Fatal(err)
 	}
 	return len(names)

@@ -11,6 +11,10 @@
 // holds, and in a [Mix], where all of them pass one path around. Both keep a [Room], which is
 // what the path protects.
 //
+// Barriers and queues have claims too: that of a [CuratorBarrier] or [KazooBarrier] holds when its
+// wait is over, that of a queue at once, for [Claim.Put] and [Claim.Take]. [Peer.Raise] and
+// [Peer.Lift] are the other half of a barrier.
+//
 // # What is proven
 //
 // A peer says that it holds after it has acquired, and releases after it is told to, so

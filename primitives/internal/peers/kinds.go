@@ -1,6 +1,9 @@
 package peers
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // A Library is one that has recipes of its own.
 type Library string
@@ -22,6 +25,11 @@ const (
 	CuratorWrite     Kind = "curator/write"
 	CuratorLatch     Kind = "curator/latch"    // LeaderLatch; whoever leads holds
 	CuratorSelector  Kind = "curator/selector" // LeaderSelector, likewise
+
+	CuratorSemaphore Kind = "curator/semaphore" // InterProcessSemaphoreV2; see Kind.Of
+	CuratorBarrier   Kind = "curator/barrier"   // DistributedBarrier; a claim holds when its wait is over
+	CuratorDouble    Kind = "curator/double"    // DistributedDoubleBarrier; see Kind.Of; a claim holds from enter to leave
+	CuratorQueue     Kind = "curator/queue"     // SimpleDistributedQueue; a claim holds at once: see Claim.Put
 )
 
 // The recipes of kazoo.
@@ -40,7 +48,17 @@ const (
 	KazooLaterRead Kind = "kazoo/later-read"
 	KazooWrite     Kind = "kazoo/write"
 	KazooElection  Kind = "kazoo/election" // whoever leads holds
+
+	KazooSemaphore    Kind = "kazoo/semaphore" // see Kind.Of
+	KazooBarrier      Kind = "kazoo/barrier"   // as CuratorBarrier, but that a wait cannot be cancelled
+	KazooDouble       Kind = "kazoo/double"    // as CuratorDouble, but that an enter cannot be cancelled
+	KazooQueue        Kind = "kazoo/queue"     // as CuratorQueue
+	KazooLockingQueue Kind = "kazoo/locking-queue"
 )
+
+// Of returns a kind for n: the leases of a semaphore, or the parties of a double barrier. Without
+// it n is 1.
+func (k Kind) Of(n int) Kind { return k + "=" + Kind(strconv.Itoa(n)) }
 
 // Library returns whose recipe it is.
 func (k Kind) Library() Library {
@@ -49,7 +67,24 @@ func (k Kind) Library() Library {
 }
 
 // Shared reports whether several may hold at once.
-func (k Kind) Shared() bool { return k == CuratorRead || k == KazooRead || k == KazooLaterRead }
+func (k Kind) Shared() bool {
+	return k == CuratorRead || k == KazooRead || k == KazooLaterRead || k.Limit() > 1
+}
+
+// Limit returns the number of [Kind.Of], and 0 if there is none.
+func (k Kind) Limit() int {
+	_, limit, _ := strings.Cut(string(k), "=")
+	n, _ := strconv.Atoi(limit)
+	return n
+}
+
+// dir is where those of a kind stand in line, below the path.
+func (k Kind) dir() string {
+	if strings.HasPrefix(string(k), string(CuratorSemaphore)) {
+		return "leases"
+	}
+	return ""
+}
 
 // name is what the library's program calls it.
 func (k Kind) name() string {

@@ -203,6 +203,18 @@ func (p *Peer) Line(ctx context.Context, kind Kind, path string) ([]string, erro
 	return strings.Fields(answer), err
 }
 
+// Raise raises the barrier at path, with a recipe of the peer.
+func (p *Peer) Raise(ctx context.Context, kind Kind, path string) error {
+	_, err := p.ask(ctx, "raise", kind.name(), path)
+	return err
+}
+
+// Lift lifts the barrier at path, likewise.
+func (p *Peer) Lift(ctx context.Context, kind Kind, path string) error {
+	_, err := p.ask(ctx, "lift", kind.name(), path)
+	return err
+}
+
 // ask sends a question and returns the answer.
 func (p *Peer) ask(ctx context.Context, name string, words ...string) (string, error) {
 	c, err := p.tell(name, words...)

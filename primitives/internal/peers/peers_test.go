@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +85,9 @@ func TestPeers(t *testing.T) {
 		"revoke":  revocation,
 		"crash":   crash,
 		"expire":  expire,
+		"barrier": barriers,
+		"queue":   queues,
+		"limit":   limits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,6 +110,8 @@ func contend(t *testing.T, st stage) {
 		{"kazoo's lock", []Kind{KazooLock}, 40},
 		{"kazoo's read-write lock", []Kind{KazooLaterRead, KazooWrite}, 40},
 		{"kazoo's election", []Kind{KazooElection, KazooLock}, 20},
+		{"Curator's semaphore of one", []Kind{CuratorSemaphore.Of(1)}, 20},
+		{"Curator's semaphore of two", []Kind{CuratorSemaphore.Of(2)}, 20},
 		{"kazoo named as Curator", []Kind{KazooStandard, CuratorMutex}, 40},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -196,6 +202,12 @@ func TestRoom(t *testing.T) {
 		room.Leave(step.leave)
 		if err := room.Enter(step.enter, step.shared); (err == nil) != step.ok {
 			t.Errorf("%+v: %v", step, err)
+		}
+	}
+	few := Room{limit: 2}
+	for i, who := range []string{"a", "b", "c"} {
+		if err := few.Enter(who, true); (err == nil) != (i < 2) {
+			t.Errorf("number %d of 2: %v", i+1, err)
 		}
 	}
 	if n := room.Most(); n != 3 {
@@ -390,4 +402,80 @@ func expire(t *testing.T, st stage) {
 			}
 		})
 	}
+}
+
+// barriers: a peer waits while a barrier stands, and the parties of a double barrier for each other.
+func barriers(t *testing.T, st stage) {
+	for library, kinds := range map[Library][2]Kind{Curator: {CuratorBarrier, CuratorDouble}, Kazoo: {KazooBarrier, KazooDouble}} {
+		t.Run(string(library), func(t *testing.T) {
+			t.Parallel()
+			ctx, peer, at := patient(t), st.company.Peer(t, library), "/barrier-"+string(library)
+			if err := peer.Raise(ctx, kinds[0], at); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := peer.acquire(ctx, kinds[0], at, trial); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the end of a wait: %v", err)
+			}
+			c, err := peer.Join(kinds[0], at, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := peer.Lift(ctx, kinds[0], at); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the end of the wait", c.Acquired())
+			release(t, c)
+
+			first, err := peer.Join(kinds[1].Of(2), at+"-double", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second := acquire(t, peer, kinds[1].Of(2), at+"-double")
+			await(t, "the round", first.Acquired())
+			var left sync.WaitGroup
+			left.Go(func() { release(t, first) })
+			release(t, second)
+			left.Wait()
+		})
+	}
+}
+
+// queues: a peer puts items and takes them.
+func queues(t *testing.T, st stage) {
+	for _, kind := range []Kind{CuratorQueue, KazooQueue, KazooLockingQueue} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx := patient(t)
+			c := acquire(t, st.company.Peer(t, kind.Library()), kind, "/queue-"+strings.ReplaceAll(string(kind), "/", "-"))
+			for _, item := range []string{"a", "b"} {
+				if err := c.Put(ctx, item, 100); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, item := range []string{"a", "b"} {
+				if got, err := c.Take(ctx, time.Minute); got != item || err != nil {
+					t.Errorf("took %q, %v, want %q", got, err, item)
+				}
+			}
+			if got, err := c.Take(ctx, trial); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("took %q, %v", got, err)
+			}
+			release(t, c)
+		})
+	}
+}
+
+// limits: kazoo's semaphore, whose contenders are in no line below its path.
+func limits(t *testing.T, st stage) {
+	ctx, peer, kind := patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
+	first, second := acquire(t, peer, kind, "/limits"), acquire(t, peer, kind, "/limits")
+	if _, err := peer.acquire(ctx, kind, "/limits", trial); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the third of two: %v", err)
+	}
+	if stat, err := st.s.Exists(ctx, first.Node()); err != nil || stat == nil {
+		t.Errorf("%s: %v, %v", first.Node(), stat, err)
+	}
+	release(t, first)
+	release(t, acquire(t, peer, kind, "/limits"))
+	release(t, second)
 }

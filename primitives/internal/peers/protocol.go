@@ -19,9 +19,18 @@ import (
 //	                                     failed <id> <error>
 //	visit <id> <path>                    while it holds: read the node, and write it at the version read;
 //	                                     answered by one of
-//	                                     visited <id> <version>
+//	                                     did <id> <version>
 //	                                     refused <id> <error>
-//	revoke <id> <node>                   answered by one of
+//	put <id> <data> <priority>           while it holds a queue: put an item; kazoo's have priorities;
+//	                                     answered by one of
+//	                                     did <id>
+//	                                     refused <id> <error>
+//	take <id> <millis>                   while it holds a queue: take an item, and wait for one so long;
+//	                                     answered by one of
+//	                                     did <id> <data>       nothing, if there was none
+//	                                     refused <id> <error>
+//	raise <id> <kind> <path>             answered like those that follow
+//	lift <id> <kind> <path>
 //	line <id> <kind> <path>              answer <id> <words...>
 //	                                     failed <id> <error>
 //
@@ -50,7 +59,7 @@ func parse(line string) (message, error) {
 	switch m.verb {
 	case "ready":
 		return m, nil
-	case "acquired", "timeout", "failed", "released", "visited", "refused", "answer", "revoked", "lost":
+	case "acquired", "timeout", "failed", "released", "did", "refused", "answer", "revoked", "lost":
 		if m.id != "" {
 			return m, nil
 		}

@@ -10,8 +10,9 @@ var (
 	// ErrDuplicate means that another session holds the name.
 	ErrDuplicate = errors.New("name held by another")
 
-	// ErrNodeDeleted means that somebody else deleted the node.
-	ErrNodeDeleted = errors.New("node deleted by somebody else")
+	// ErrNodeDeleted means that the node was deleted: by another client, or by the server with
+	// the session, whose end is not known yet then.
+	ErrNodeDeleted = errors.New("node deleted by another client, or with the session")
 
 	// ErrLeft means that the node was given up on request.
 	ErrLeft = errors.New("left on request")

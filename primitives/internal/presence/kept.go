@@ -168,13 +168,15 @@ func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
 // Close gives the node up, and waits until that is done.
 func (k *Kept[In, Ev]) Close() { k.actor.Close() }
 
-// Translate returns effects whose events have other names.
-func Translate[Ev any](did Effects, name func(Event) Ev) actors.Effects[Effect, Ev] {
-	out := actors.Effects[Effect, Ev]{Do: did.Do}
+// StepAs is the Step of a machine whose events have other names.
+func StepAs[Ev any](m Machine, in Input, name func(Event) Ev, out *actors.Effects[Effect, Ev]) Machine {
+	did := Effects{Do: out.Do}
+	m = m.Step(in, &did)
+	out.Do = did.Do
 	for _, ev := range did.Emit {
 		out.Emit = append(out.Emit, name(ev))
 	}
-	return out
+	return m
 }
 
 // claim makes a node the one that is kept at its path through the session.

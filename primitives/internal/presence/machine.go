@@ -24,15 +24,14 @@ const (
 	making     // the parent
 	looking    // at what is there
 	confirming // what is there, as the leader knows it
-	marking    // what is to be deleted: only a write tells for certain whose node has a version
+	marking    // what is to be taken over: only a write tells for certain whose node has a version
 	taking     // over: deleting what is there, and creating ours
 	setting
-	deleting
-	withdrawing // deleting what the server does not let us delete for now
+	withdrawing // what is ours, to leave
 )
 
 func (a asked) String() string {
-	return [...]string{"idle", "creating", "making", "looking", "confirming", "marking", "taking", "setting", "deleting", "withdrawing"}[a]
+	return [...]string{"idle", "creating", "making", "looking", "confirming", "marking", "taking", "setting", "withdrawing"}[a]
 }
 
 // birth is the version that nodes of ours begin with. Those of others begin with 0, so that
@@ -49,7 +48,7 @@ type Sight struct {
 	Past    bool  // the owner is an earlier session of ours
 	Czxid   int64 // 0 if it is not known
 	Version int32
-	Data    string // not seen when leaving
+	Data    string
 }
 
 func (s Sight) String() string {
@@ -99,8 +98,9 @@ type (
 		czxid   int64
 		version int32
 	}
-	done struct { // answers makeParent, remove and withdraw
+	done struct { // answers makeParent and withdraw
 		turn
+		other bool // another node was found in the place of what was to be withdrawn
 	}
 	looked struct { // answers look
 		turn
@@ -145,7 +145,6 @@ type (
 	look       struct {
 		turn
 		sync bool // after the server was brought up to date
-		bare bool // without the data, which needs no permission
 	}
 	takeOver struct { // delete the node at its version and create ours, in one transaction
 		turn
@@ -156,10 +155,6 @@ type (
 		turn
 		version int32
 		data    string
-	}
-	remove struct {
-		turn
-		version int32
 	}
 	withdraw struct { // what is of the session, until it is gone
 		turn
@@ -181,7 +176,6 @@ func (makeParent) effect() {}
 func (look) effect()       {}
 func (takeOver) effect()   {}
 func (store) effect()      {}
-func (remove) effect()     {}
 func (withdraw) effect()   {}
 func (follow) effect()     {}
 func (wait) effect()       {}
@@ -228,7 +222,6 @@ type Machine struct {
 	barred    error // why it cannot be taken over
 	leaving   bool
 	stood     bool  // Joined was told then, and no Gone, and no other node was found instead
-	removed   bool  // the deletion was sent
 	why       error // of leaving
 	undeleted error // why the node stands still, which is tried to be deleted for as long as the session lasts
 	ended     bool
@@ -268,25 +261,25 @@ func (m Machine) String() string {
 func (m Machine) Ended() bool { return m.ended }
 
 // Step implements [actors.Machine].
-func (m Machine) Step(in Input) (Machine, Effects) {
+func (m Machine) Step(in Input, out *Effects) Machine {
 	if m.ended {
 		if in, ok := in.(Update); ok {
-			return m, Effects{Do: []Effect{answer{[]actors.Reply[error]{in.Reply}, m.Reason()}}}
+			out.Do = append(out.Do, answer{[]actors.Reply[error]{in.Reply}, m.Reason()})
 		}
-		return m, Effects{}
+		return m
 	}
-	s := stepper{Machine: m}
+	s := stepper{Machine: m, out: out}
 	s.take(in)
 	if !s.ended {
 		s.advance()
 	}
-	return s.Machine, s.out
+	return s.Machine
 }
 
 // A stepper is a machine during a step.
 type stepper struct {
 	Machine
-	out Effects
+	out *Effects
 }
 
 func (m *stepper) do(e Effect)      { m.out.Do = append(m.out.Do, e) }
@@ -327,7 +320,7 @@ func (m *stepper) take(in Input) {
 		}
 	case done:
 		if m.answered(in.turn) {
-			m.done()
+			m.done(in.other)
 		}
 	case looked:
 		if m.answered(in.turn) {
@@ -375,24 +368,20 @@ func (m *stepper) heard(ev session.Event) {
 
 func (m *stepper) answered(t turn) bool { return t == m.turn && m.asked != nothing }
 
-// done follows an answer that carries nothing.
-func (m *stepper) done() {
-	was := m.asked
-	m.asked = nothing
-	switch was {
-	case deleting, withdrawing:
-		m.seen = Sight{}
-	case making:
-		m.orphan = false
-	case nothing, creating, looking, confirming, marking, taking, setting:
+// done follows the parent's creation, or the end of what was ours.
+func (m *stepper) done(other bool) {
+	if m.asked == withdrawing {
+		m.seen, m.stood = Sight{}, m.stood && !other
+		m.end()
 	}
+	m.asked, m.orphan = nothing, false
 }
 
 func (m *stepper) looked(s Sight) {
 	confirmed := m.asked == confirming
 	m.asked, m.doubt = nothing, false
 	m.seen = s
-	if m.own() && s.Data == m.sent && !m.leaving {
+	if m.own() && s.Data == m.sent {
 		m.confirm(m.sending)
 	}
 	switch {
@@ -427,18 +416,13 @@ func (m *stepper) wrote(in stored) {
 	}
 	m.seen = m.aim // which is newer than what was seen meanwhile
 	m.seen.Czxid, m.seen.Version, m.seen.Data = in.czxid, in.version, m.sent
-	own := in.owner == m.session
 	switch {
 	case was == setting:
 		m.confirm(m.sending)
 	case m.offline || m.doubt: // it is marked again, if it is still there
-	case own != m.leaving: // it is not to be deleted any more
+	case m.leaving: // it is not to be deleted any more
 	case in.version <= birth:
 		m.mark(m.sent)
-	case own:
-		m.removed = true
-		m.ask(deleting)
-		m.do(remove{m.turn, in.version})
 	default:
 		m.ask(taking)
 		m.do(takeOver{m.turn, in.version, m.data})
@@ -472,6 +456,9 @@ func (m *stepper) fail(err error) {
 	was := m.asked
 	m.asked, m.orphan = nothing, false
 	switch {
+	case was == withdrawing:
+		m.undeleted = err
+		m.end()
 	case session.Over(err):
 		m.stalled = true
 	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
@@ -484,16 +471,8 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
-	case session.Busy(err) && (!m.leaving || was == creating || was == taking): // it may have been done
+	case session.Busy(err): // it may have been done
 		m.doubt = true
-	case was == withdrawing:
-		m.undeleted = err
-		m.end()
-	case m.leaving && (was == looking || was == marking && m.aim.Owner == m.session || was == deleting):
-		m.ask(withdrawing)
-		m.do(withdraw{m.turn, m.session})
-	case m.leaving:
-		m.end()
 	case was == marking, was == taking && isAny(err, session.ErrNoAuth):
 		m.barred = err
 	default:
@@ -553,15 +532,17 @@ func (m *stepper) advance() {
 	case m.asked != nothing:
 	case m.turn.epoch == 0 && m.leaving:
 		m.end()
-	case m.turn.epoch == 0 || m.stalled || m.offline:
+	case m.turn.epoch == 0 || m.stalled:
+	case m.leaving && (m.doubt || m.own()):
+		m.ask(withdrawing)
+		m.do(withdraw{m.turn, m.session})
+	case m.leaving:
+		m.stood = m.stood && !m.seen.Exists
+		m.end()
+	case m.offline:
 	case m.doubt:
 		m.ask(looking)
-		m.do(look{m.turn, false, m.leaving})
-	case m.leaving && m.own():
-		m.mark(m.data)
-	case m.leaving:
-		m.stood = m.stood && (m.removed || !m.seen.Exists)
-		m.end()
+		m.do(look{m.turn, false})
 	case !m.seen.Exists:
 		m.gone(ErrNodeDeleted)
 		if m.orphan {
@@ -606,7 +587,7 @@ func (m *stepper) keep() {
 	m.do(store{m.turn, m.seen.Version, m.data})
 }
 
-// mark begins to delete what was seen. Its version alone would not say which node it is,
+// mark begins to take over what was seen. Its version alone would not say which node it is,
 // as a newer one may have the same: so it is written to, with the data that it has anyway,
 // and the answer says whose it is. What is deleted then has a version that no node has which
 // comes in between.
@@ -628,7 +609,7 @@ func (m *stepper) conflict() {
 		m.mark(m.seen.Data)
 	case m.waited():
 		m.ask(confirming)
-		m.do(look{m.turn, true, false})
+		m.do(look{m.turn, true})
 	case m.waiting == 0:
 		m.wait()
 	}

@@ -47,7 +47,7 @@ func alphabet(m Machine) []Input {
 		ins = append(ins, saw{m.turn.epoch, s}, looked{m.turn, s})
 	}
 	ins = append(ins, saw{m.turn.epoch - 1, sights[3]}, looked{turn{m.turn.epoch, m.turn.n - 1}, sights[2]})
-	ins = append(ins, done{m.turn}, created{m.turn, 7, 1}, done{turn{m.turn.epoch - 1, m.turn.n}})
+	ins = append(ins, done{m.turn, false}, done{m.turn, true}, created{m.turn, 7, 1}, done{turn{m.turn.epoch - 1, m.turn.n}, false})
 	for _, g := range []ghost{m.aim.ghost(), {2, 6}} {
 		ins = append(ins, stored{m.turn, g, 1}, stored{m.turn, g, 2})
 	}
@@ -70,7 +70,7 @@ func answers(m Machine, in Input) bool {
 	case created:
 		return m.asked == creating || m.asked == taking
 	case done:
-		return m.asked == making || m.asked == deleting || m.asked == withdrawing
+		return m.asked == making || m.asked == withdrawing
 	}
 	return true
 }
@@ -137,7 +137,7 @@ func TestExhaustion(t *testing.T) {
 				if !answers(p.Machine, in) {
 					continue
 				}
-				m, out := p.Step(in)
+				m, out := p.after(in)
 				n := position{m, p.joined, p.suspended}
 				over := false
 				if p.joined != p.Machine.joined || p.suspended != p.Machine.suspended {
@@ -184,11 +184,6 @@ func TestExhaustion(t *testing.T) {
 						if in, ok := in.(stored); !ok || !mayTake(m) || e.version != in.version || in.ghost != p.aim.ghost() {
 							t.Fatalf("%v, %#v: takes over %+v", p.Machine, in, m.seen)
 						}
-					case remove:
-						requests, harmless = requests+1, false
-						if in, ok := in.(stored); !ok || in.owner != m.session || e.version != in.version {
-							t.Fatalf("%v, %#v: removes %+v", p.Machine, in, m.seen)
-						}
 					case follow, wait, answer:
 						_ = e
 					}
@@ -232,7 +227,8 @@ func TestRows(t *testing.T) {
 		}
 		ok     = func(m Machine) Input { return created{m.turn, 50, birth} }
 		plain  = func(m Machine) Input { return created{turn: m.turn} }
-		did    = func(m Machine) Input { return done{m.turn} }
+		did    = func(m Machine) Input { return done{m.turn, false} }
+		other  = func(m Machine) Input { return done{m.turn, true} }
 		update = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
 		insist = func(Machine) Input { return Insist{} }
 		same   = func(Machine) Input { return Update{"a", actors.Reply[error]{}} }
@@ -269,8 +265,8 @@ func TestRows(t *testing.T) {
 		"a lost create":             {Machine{}, inputs{lost}, "[look] []"},
 		"a busy server":             {Machine{}, inputs{busy}, "[look] []"},
 		"is asked again":            {Machine{}, inputs{ok, cut, back, busy}, "[look] []"},
-		"but not for ever":          {Machine{}, inputs{ok, leave, busy}, "[withdraw] []"},
-		"nor is a create forgotten": {Machine{}, inputs{leave, busy}, "[look] []"},
+		"but not for ever":          {Machine{}, inputs{ok, leave, busy}, "[] [{<nil>}]"},
+		"nor is a create forgotten": {Machine{}, inputs{leave, busy}, "[withdraw] []"},
 		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{}]"},
 		"a ghost of ours":           {Machine{}, inputs{exists, looks(past)}, "[store] []"},
 		"is ours still":             {Machine{}, inputs{exists, looks(past), stores(past)}, "[takeOver] []"},
@@ -283,7 +279,7 @@ func TestRows(t *testing.T) {
 		"not ours to delete":        {Machine{}, inputs{exists, looks(past), stores(past), fails(session.ErrNoAuth)}, "[wait] []"},
 		"nor to take over":          {takes, inputs{exists, looks(foreign), late, looks(foreign), fails(session.ErrNoAuth)}, "[look] []"},
 		"is reported at once":       {takes, inputs{exists, looks(foreign), late, looks(foreign), fails(session.ErrNoAuth), looks(foreign)}, "[] [{name held by another: held by session 0x2, and it could not be taken over: not authorized}]"},
-		"in place of our node":      {Machine{}, inputs{ok, sees(past)}, "[store] [{node deleted by somebody else}]"},
+		"in place of our node":      {Machine{}, inputs{ok, sees(past)}, "[store] [{node deleted by another client, or with the session}]"},
 		"the session's end":         {Machine{}, inputs{fails(session.ErrExpired)}, "[] []"},
 		"is told":                   {Machine{}, inputs{fails(session.ErrExpired), expires, anew}, "[create follow] []"},
 		"another one":               {Machine{}, inputs{exists, looks(foreign)}, "[wait] []"},
@@ -319,7 +315,7 @@ func TestRows(t *testing.T) {
 		"cut off":                   {Machine{}, inputs{ok, cut}, "[] [{0001-01-01 00:00:00 +0000 UTC}]"},
 		"nothing is said yet":       {Machine{}, inputs{ok, cut, back}, "[look] []"},
 		"it still stands":           {Machine{}, inputs{ok, cut, back, looks(own)}, "[] [{}]"},
-		"it does not":               {Machine{}, inputs{ok, cut, back, looks(Sight{})}, "[create follow] [{node deleted by somebody else}]"},
+		"it does not":               {Machine{}, inputs{ok, cut, back, looks(Sight{})}, "[create follow] [{node deleted by another client, or with the session}]"},
 		"it is another's":           {Machine{}, inputs{ok, cut, back, looks(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
 		"an update has to wait":     {Machine{}, inputs{ok, cut, update}, "[] []"},
 		"for a look":                {Machine{}, inputs{ok, cut, update, back}, "[look] []"},
@@ -331,27 +327,24 @@ func TestRows(t *testing.T) {
 		"what was seen is old":      {Machine{}, inputs{ok, same}, "[store] []"},
 		"what is seen later":        {Machine{}, inputs{ok, same, lost, looks(own)}, "[] []"},
 		"what is refused":           {Machine{}, inputs{ok, same, fails(session.ErrNoAuth)}, "[] []"},
-		"nor does leaving":          {Machine{}, inputs{ok, cut, leave}, "[] []"},
-		"delete what is another's":  {Machine{}, inputs{ok, cut, leave, back, looks(foreign)}, "[] [{<nil>}]"},
-		"left before it is created": {Machine{}, inputs{leave, ok}, "[store] []"},
-		"left":                      {Machine{}, inputs{ok, leave, stores(own)}, "[remove] []"},
-		"left what is another's":    {Machine{}, inputs{ok, leave, stores(foreign)}, "[look] []"},
-		"left, and not created":     {Machine{}, inputs{leave, exists, looks(foreign)}, "[] [{<nil>}]"},
-		"a lost delete":             {Machine{}, inputs{ok, leave, stores(own), lost, looks(own)}, "[store] []"},
-		"of what another made":      {Machine{}, inputs{ok, leave, stores(own), lost, looks(foreign)}, "[] [{<nil>}]"},
-		"left, and in doubt":        {Machine{}, inputs{leave, lost}, "[look] []"},
-		"that cannot be settled":    {Machine{}, inputs{leave, lost, fails(session.ErrNoAuth)}, "[withdraw] []"},
-		"read only by its owner":    {Machine{}, inputs{lost, fails(session.ErrNoAuth)}, "[look] []"},
-		"may not be deleted":        {Machine{}, inputs{ok, leave, stores(own), fails(session.ErrNoAuth)}, "[withdraw] []"},
-		"for as long as we tried":   {Machine{}, inputs{ok, leave, stores(own), fails(session.ErrNoAuth), fails(session.ErrNoAuth)}, "[] [{<nil>}]"},
-		"may not be written":        {Machine{}, inputs{ok, leave, fails(session.ErrNoAuth)}, "[withdraw] []"},
+		"leaving does not wait":     {Machine{}, inputs{ok, cut, leave}, "[withdraw] []"},
+		"nor delete another's node": {Machine{}, inputs{ok, cut, leave, back, other}, "[] [{<nil>}]"},
+		"left before it is created": {Machine{}, inputs{leave, ok}, "[withdraw] []"},
+		"left":                      {Machine{}, inputs{ok, leave}, "[withdraw] []"},
+		"left for good":             {Machine{}, inputs{ok, leave, did}, "[] [{<nil>}]"},
+		"left, and not created":     {Machine{}, inputs{leave, exists}, "[withdraw] []"},
+		"left another's":            {Machine{}, inputs{exists, looks(foreign), leave}, "[] [{<nil>}]"},
+		"left, and in doubt":        {Machine{}, inputs{leave, lost}, "[withdraw] []"},
+		"left while it is read":     {Machine{}, inputs{lost, leave, fails(session.ErrNoAuth)}, "[withdraw] []"},
+		"read only by its owner":    {Machine{}, inputs{lost, fails(session.ErrNoAuth)}, "[withdraw] []"},
+		"may not be deleted":        {Machine{}, inputs{ok, leave, fails(session.ErrNoAuth)}, "[] [{<nil>}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.data, c.config.rev = "a", 1
-			m, _ := c.config.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+			m, _ := c.config.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 			var out Effects
 			for _, in := range c.ins {
-				m, out = m.Step(in(m))
+				m, out = m.after(in(m))
 			}
 			var does []string
 			for _, e := range out.Do {
@@ -366,35 +359,28 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Looks of one who leaves ask for no permission.
-func TestLeavingLooksWithoutPermission(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
-	m, _ = m.Step(failed{m.turn, session.ErrUnknownOutcome})
-	m, out := m.Step(failed{m.turn, session.ErrNoAuth})
-	if want := (look{m.turn, false, true}); len(out.Do) != 1 || out.Do[0] != want {
-		t.Errorf("%#v", out.Do)
-	}
-}
-
 // Whether a node stood is what it was when it was to be given up.
 func TestStood(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
-	early, _ := m.Step(Leave{})
-	early, _ = early.Step(created{m.turn, 7, birth})
-	m, _ = m.Step(created{m.turn, 7, birth})
-	m, _ = m.Step(Leave{})
-	unseen, _ := m.Step(stored{m.turn, ghost{2, 40}, 5})
-	unseen, _ = unseen.Step(looked{unseen.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	m, _ := Machine{data: "a", rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	early, _ := m.after(Leave{})
+	early, _ = early.after(created{m.turn, 7, birth})
+	m, _ = m.after(created{m.turn, 7, birth})
+	away, _ := m.after(heard{session.Suspended{}})
+	away, _ = away.after(heard{session.Resumed{}})
+	away, _ = away.after(Leave{})
+	if away, _ = away.after(looked{away.turn, Sight{Exists: true, Owner: 2}}); away.Stood() || !away.Ended() {
+		t.Errorf("%v", away)
+	}
+	m, _ = m.after(Leave{})
+	unseen, _ := m.after(done{m.turn, true})
 	if unseen.Stood() || !unseen.Ended() {
 		t.Errorf("%v", unseen)
 	}
-	successor, _ := m.Step(stored{m.turn, ghost{1, 7}, 2})
-	successor, _ = successor.Step(failed{successor.turn, session.ErrUnknownOutcome})
-	successor, _ = successor.Step(looked{successor.turn, Sight{Exists: true, Owner: 2, Czxid: 40, Version: 5}})
+	successor, _ := m.after(done{m.turn, false})
 	if !successor.Stood() || !successor.Ended() {
 		t.Errorf("%v", successor)
 	}
-	m, _ = m.Step(heard{session.Expired{Epoch: 1}})
+	m, _ = m.after(heard{session.Expired{Epoch: 1}})
 	if early.Stood() || !m.Stood() || !m.Ended() || m.Err() != nil || !errors.Is(m.Reason(), ErrLeft) {
 		t.Errorf("%v, %v", early, m)
 	}
@@ -402,40 +388,47 @@ func TestStood(t *testing.T) {
 
 // What the server does not accept is no reason to drop what was asked for later.
 func TestRefusal(t *testing.T) {
-	m, _ := Machine{data: "a", rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
-	m, _ = m.Step(created{m.turn, 7, birth})
-	m, _ = m.Step(Update{"b", actors.Reply[error]{}})
-	m, _ = m.Step(Update{"c", actors.Reply[error]{}})
-	m, out := m.Step(failed{m.turn, session.ErrTooLarge})
+	m, _ := Machine{data: "a", rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	m, _ = m.after(created{m.turn, 7, birth})
+	m, _ = m.after(Update{"b", actors.Reply[error]{}})
+	m, _ = m.after(Update{"c", actors.Reply[error]{}})
+	m, out := m.after(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 2 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (store{m.turn, birth, "c"}) {
 		t.Errorf("%#v", out.Do)
 	}
-	m, _ = m.Step(saw{m.turn.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
-	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
+	m, _ = m.after(saw{m.turn.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
+	m, out = m.after(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 3 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (create{m.turn, "a"}) || m.data != "a" {
 		t.Errorf("%v: %#v", m, out.Do)
 	}
-	m, _ = m.Step(created{m.turn, 8, birth})
-	m, _ = m.Step(Update{"d", actors.Reply[error]{}})
-	m, out = m.Step(failed{m.turn, session.ErrTooLarge})
+	m, _ = m.after(created{m.turn, 8, birth})
+	m, _ = m.after(Update{"d", actors.Reply[error]{}})
+	m, out = m.after(failed{m.turn, session.ErrTooLarge})
 	if len(out.Do) != 1 || len(m.waiters) != 0 || m.data != "a" || m.asked != nothing {
 		t.Errorf("%v: %#v", m, out.Do)
 	}
 }
 
-// The data is not looked at when leaving: it does not say that an update was made.
+// A deletion says nothing of an update that was in doubt.
 func TestLeavingConfirmsNoUpdate(t *testing.T) {
-	m, _ := Machine{rev: 1}.Step(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
+	m, _ := Machine{rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 	for _, in := range []func() Input{
 		func() Input { return created{m.turn, 50, birth} },
 		func() Input { return Update{} },
 		func() Input { return Leave{} },
 		func() Input { return failed{m.turn, session.ErrUnknownOutcome} },
 	} {
-		m, _ = m.Step(in())
+		m, _ = m.after(in())
 	}
-	m, out := m.Step(looked{m.turn, Sight{Exists: true, Owner: 1, Czxid: 50, Version: birth}})
-	if len(out.Do) != 1 || len(m.waiters) != 1 {
+	m, out := m.after(done{m.turn, false})
+	if len(out.Do) != 1 || !errors.Is(out.Do[0].(answer).err, ErrLeft) || !m.Ended() {
 		t.Errorf("%#v; %v", out.Do, m)
 	}
+}
+
+// after is Step with effects of its own.
+func (m Machine) after(in Input) (Machine, Effects) {
+	var out Effects
+	m = m.Step(in, &out)
+	return m, out
 }

@@ -111,7 +111,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		n.create(e.turn, e.data, nil, func(in created, err error) { reply(e.turn, in, err) })
 	case makeParent:
 		dir, _ := session.Split(n.path)
-		n.in(e.turn).EnsurePath(dir, func(_ bool, err error) { reply(e.turn, done(e), err) })
+		n.in(e.turn).EnsurePath(dir, func(_ bool, err error) { reply(e.turn, done{turn: e.turn}, err) })
 	case look:
 		n.look(e, func(s Sight, err error) { reply(e.turn, looked{e.turn, s}, err) })
 	case takeOver:
@@ -124,10 +124,8 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 			}
 			reply(e.turn, in, err)
 		})
-	case remove:
-		n.in(e.turn).Delete(n.path, e.version, func(err error) { reply(e.turn, done{e.turn}, err) })
 	case withdraw:
-		n.withdraw(e, func(err error) { reply(e.turn, done{e.turn}, err) })
+		n.withdraw(e, func(other bool, err error) { reply(e.turn, done{e.turn, other}, err) })
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
@@ -173,10 +171,6 @@ func (n *Node) create(t turn, data string, first []session.Op, tell func(created
 func (n *Node) look(e look, tell func(Sight, error)) {
 	requests := n.in(e.turn)
 	get := func() {
-		if e.bare {
-			requests.Exists(n.path, func(stat *session.Stat, err error) { tell(n.sight(nil, stat), err) })
-			return
-		}
 		requests.Get(n.path, func(data []byte, stat *session.Stat, err error) { tell(n.sight(data, stat), err) })
 	}
 	if !e.sync {
@@ -219,11 +213,23 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 }
 
 // withdraw deletes the node if it is of the session, also after the end, until a later handle
-// keeps the path: it may have taken over this very node.
-func (n *Node) withdraw(e withdraw, answer func(error)) {
-	n.in(e.turn).Remove(session.Removal{Path: n.path, Contested: true, Is: func(stat *session.Stat) bool {
-		return stat.EphemeralOwner == e.session && !n.replaced()
-	}}, answer)
+// keeps the path: it may have taken over this very node. It answers whether another node was
+// found in its place before the deletion was sent.
+func (n *Node) withdraw(e withdraw, answer func(other bool, err error)) {
+	const certain = 2 // when it was read, and when it was written to
+	other, found := false, 0
+	n.in(e.turn).Remove(session.Removal{
+		Path: n.path, Contested: true,
+		Is: func(stat *session.Stat) bool {
+			if stat.EphemeralOwner != e.session || n.replaced() {
+				other = other || found < certain
+				return false
+			}
+			found++
+			return true
+		},
+		Replaced: func(*session.Stat) { other = true },
+	}, func(err error) { answer(other, err) })
 }
 
 // replaced reports whether a later handle keeps the path.

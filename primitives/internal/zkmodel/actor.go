@@ -54,9 +54,10 @@ func (r *Runner[M, In, Do, Ev]) Tell(in In) {
 // Session returns the session in which it runs.
 func (r *Runner[M, In, Do, Ev]) Session() *Session { return r.s }
 
-func (r *Runner[M, In, Do, Ev]) session() *Session { return r.s }
-
 func (r *Runner[M, In, Do, Ev]) crash() { r.Dead, r.Mail = true, nil }
+
+// Waiting implements [Actor].
+func (r *Runner[M, In, Do, Ev]) Waiting() bool { return len(r.Mail) > 0 }
 
 // Pending implements [Actor].
 func (r *Runner[M, In, Do, Ev]) Pending() string {
@@ -78,15 +79,15 @@ func (r *Runner[M, In, Do, Ev]) Step() {
 	in := r.Mail[0]
 	r.Mail = r.Mail[1:]
 	before := r.M
-	m, did := before.Step(in)
-	if r.M = m; m.Ended() {
+	var did actors.Effects[Do, Ev]
+	if r.M = before.Step(in, &did); r.M.Ended() {
 		r.Mail = nil
 	}
 	if r.told != nil {
 		r.told(in, before, did)
 	}
 	if r.role.Observe != nil {
-		r.role.Observe(m, did.Emit)
+		r.role.Observe(r.M, did.Emit)
 	}
 	for _, do := range did.Do {
 		r.perform(do)

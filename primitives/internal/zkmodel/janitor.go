@@ -104,11 +104,11 @@ func (j *job) look() {
 
 func (j *job) read(guard *session.Stat) {
 	if !*j.cancelled {
-		j.requests.Get(j.Path, func(data []byte, stat *session.Stat, err error) { j.found(data, stat, guard, err) })
+		j.requests.Get(j.Path, func(data []byte, stat *session.Stat, err error) { j.found(data, stat, guard, err, false) })
 	}
 }
 
-func (j *job) found(data []byte, stat, guard *session.Stat, err error) {
+func (j *job) found(data []byte, stat, guard *session.Stat, err error, written bool) {
 	const youngest = 1
 	switch {
 	case *j.cancelled:
@@ -119,7 +119,7 @@ func (j *job) found(data []byte, stat, guard *session.Stat, err error) {
 	case guard != nil:
 		j.requests.Multi([]session.Op{session.CheckOp(j.Guard, guard.Version), session.DeleteOp(j.Path, session.AnyVersion)},
 			func(_ []session.OpResult, err error) { j.again(err, j.look) })
-	case j.Contested && stat.Version <= youngest:
+	case j.Contested && (!written || stat.Version <= youngest):
 		j.requests.Set(j.Path, data, stat.Version, func(now *session.Stat, err error) {
 			switch {
 			case is(err, session.ErrNoAuth, session.ErrTooLarge):
@@ -127,9 +127,12 @@ func (j *job) found(data []byte, stat, guard *session.Stat, err error) {
 			case err != nil:
 				j.again(err, j.look)
 			case now.Czxid != stat.Czxid:
+				if j.Replaced != nil {
+					j.Replaced(now)
+				}
 				j.end(nil)
 			default:
-				j.found(data, now, nil, nil)
+				j.found(data, now, nil, nil, true)
 			}
 		})
 	default:

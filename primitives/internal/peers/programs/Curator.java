@@ -14,6 +14,8 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
@@ -21,7 +23,10 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter
 import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.data.Stat;
@@ -47,6 +52,11 @@ public class Curator {
         boolean acquire(long millis) throws Exception;
 
         String node() throws Exception;
+
+        /** Does what it is told while it holds. */
+        default String act(String[] words) throws Exception {
+            throw new IllegalArgumentException("unknown command " + Arrays.toString(words));
+        }
 
         void release() throws Exception;
     }
@@ -194,8 +204,140 @@ public class Curator {
         }
     }
 
-    static Recipe recipe(String kind, String path, String id) {
+    static class Semaphore implements Recipe {
+        final InterProcessSemaphoreV2 semaphore;
+        final String path;
+        Lease lease;
+
+        Semaphore(String path, int limit) {
+            this.semaphore = new InterProcessSemaphoreV2(client, path, limit);
+            this.path = path;
+        }
+
+        @Override
+        public boolean acquire(long millis) throws Exception {
+            lease = millis > 0 ? semaphore.acquire(millis, TimeUnit.MILLISECONDS) : semaphore.acquire();
+            return lease != null;
+        }
+
+        @Override
+        public String node() throws Exception {
+            return path + "/leases/" + lease.getNodeName();
+        }
+
+        @Override
+        public void release() {
+            semaphore.returnLease(lease);
+        }
+    }
+
+    /** A wait at a barrier. */
+    static class Wait implements Recipe {
+        final DistributedBarrier barrier;
+        final String path;
+
+        Wait(String path) {
+            this.barrier = new DistributedBarrier(client, path);
+            this.path = path;
+        }
+
+        @Override
+        public boolean acquire(long millis) throws Exception {
+            if (millis > 0) {
+                return barrier.waitOnBarrier(millis, TimeUnit.MILLISECONDS);
+            }
+            barrier.waitOnBarrier();
+            return true;
+        }
+
+        @Override
+        public String node() {
+            return path;
+        }
+
+        @Override
+        public void release() {}
+    }
+
+    /** A round of a double barrier. */
+    static class Round implements Recipe {
+        final DistributedDoubleBarrier barrier;
+
+        Round(String path, int parties) {
+            this.barrier = new DistributedDoubleBarrier(client, path, parties);
+        }
+
+        @Override
+        public boolean acquire(long millis) throws Exception {
+            if (millis > 0) {
+                return barrier.enter(millis, TimeUnit.MILLISECONDS);
+            }
+            barrier.enter();
+            return true;
+        }
+
+        @Override
+        public String node() {
+            return "-"; // it does not tell
+        }
+
+        @Override
+        public void release() throws Exception {
+            barrier.leave();
+        }
+    }
+
+    static class Items implements Recipe {
+        final SimpleDistributedQueue queue;
+        final String path;
+
+        Items(String path) {
+            this.queue = new SimpleDistributedQueue(client, path);
+            this.path = path;
+        }
+
+        @Override
+        public boolean acquire(long millis) {
+            return true;
+        }
+
+        @Override
+        public String node() {
+            return path;
+        }
+
+        @Override
+        public String act(String[] words) throws Exception {
+            switch (words[0]) {
+                case "put":
+                    queue.offer(words[2].getBytes(StandardCharsets.UTF_8));
+                    return "";
+                case "take":
+                    long millis = Long.parseLong(words[2]);
+                    byte[] data = millis > 0 ? queue.poll(millis, TimeUnit.MILLISECONDS) : queue.poll();
+                    return data == null ? "" : new String(data, StandardCharsets.UTF_8);
+                default:
+                    return Recipe.super.act(words);
+            }
+        }
+
+        @Override
+        public void release() {}
+    }
+
+    static Recipe recipe(String kinds, String path, String id) {
+        String[] words = kinds.split("=");
+        String kind = words[0];
+        int number = words.length > 1 ? Integer.parseInt(words[1]) : 1;
         switch (kind) {
+            case "semaphore":
+                return new Semaphore(path, number);
+            case "barrier":
+                return new Wait(path);
+            case "double":
+                return new Round(path, number);
+            case "queue":
+                return new Items(path);
             case "mutex":
                 return new Mutex(new InterProcessMutex(client, path));
             case "revocable":
@@ -264,8 +406,12 @@ public class Curator {
                 }
                 holds = true;
                 say("acquired", id, recipe.node());
-                for (String[] words = orders.take(); words[0].equals("visit"); words = orders.take()) {
-                    visit(words[2]);
+                for (String[] words = orders.take(); !words[0].equals("release"); words = orders.take()) {
+                    try {
+                        say("did", id, words[0].equals("visit") ? visit(words[2]) : recipe.act(words));
+                    } catch (Exception e) {
+                        say("refused", id, e.toString());
+                    }
                 }
                 holds = false;
                 recipe.release();
@@ -277,15 +423,11 @@ public class Curator {
             }
         }
 
-        void visit(String path) {
-            try {
-                Stat stat = new Stat();
-                client.getData().storingStatIn(stat).forPath(path);
-                stat = client.setData().withVersion(stat.getVersion()).forPath(path, id.getBytes(StandardCharsets.UTF_8));
-                say("visited", id, Integer.toString(stat.getVersion()));
-            } catch (Exception e) {
-                say("refused", id, e.toString());
-            }
+        String visit(String path) throws Exception {
+            Stat stat = new Stat();
+            client.getData().storingStatIn(stat).forPath(path);
+            stat = client.setData().withVersion(stat.getVersion()).forPath(path, id.getBytes(StandardCharsets.UTF_8));
+            return Integer.toString(stat.getVersion());
         }
     }
 
@@ -301,6 +443,9 @@ public class Curator {
                 for (Participant p : ((Selector) recipe(kind, path, "")).selector.getParticipants()) {
                     line.add(p.getId());
                 }
+                return line;
+            case "semaphore":
+                line.addAll(((Semaphore) recipe(kind, path, "")).semaphore.getParticipantNodes());
                 return line;
             default:
                 line.addAll(((Mutex) recipe(kind, path, "")).mutex.getParticipantNodes());
@@ -318,6 +463,8 @@ public class Curator {
                     claim.start();
                     return;
                 case "visit":
+                case "put":
+                case "take":
                 case "release":
                     Claim old = claims.get(id);
                     if (old != null) { // and otherwise it has ended, and said so
@@ -326,6 +473,14 @@ public class Curator {
                     return;
                 case "revoke":
                     Revoker.attemptRevoke(client, words[2]);
+                    say("answer", id);
+                    return;
+                case "raise":
+                    ((Wait) recipe(words[2], words[3], id)).barrier.setBarrier();
+                    say("answer", id);
+                    return;
+                case "lift":
+                    ((Wait) recipe(words[2], words[3], id)).barrier.removeBarrier();
                     say("answer", id);
                     return;
                 case "line":

@@ -5,10 +5,13 @@ import os
 import queue
 import sys
 import threading
+import time
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import CancelledError, LockTimeout
-from kazoo.recipe.lock import Lock, ReadLock
+from kazoo.recipe.barrier import Barrier, DoubleBarrier
+from kazoo.recipe.lock import Lock, ReadLock, Semaphore
+from kazoo.recipe.queue import LockingQueue, Queue
 from kazoo.retry import ForceRetryError
 
 logging.basicConfig(level=logging.ERROR)
@@ -43,7 +46,100 @@ class LaterReadLock(ReadLock):
         return max(ahead, key=lambda m: m.group(1)).string if ahead else None
 
 
+class Wait:
+    """A wait at a barrier. It cannot be cancelled."""
+
+    def __init__(self, client, path):
+        self.barrier, self.node = Barrier(client, path), path
+
+    def acquire(self, timeout):
+        if not self.barrier.wait(timeout):
+            raise LockTimeout(self.node)
+        return True
+
+    def release(self):
+        pass
+
+    def cancel(self):
+        pass
+
+
+class Round:
+    """A round of a double barrier. It cannot be cancelled, and has no timeout."""
+
+    def __init__(self, client, path, parties, identifier):
+        self.barrier = DoubleBarrier(client, path, parties, identifier)
+        self.node = self.barrier.create_path
+
+    def acquire(self, timeout):
+        self.barrier.enter()
+        if not self.barrier.participating:
+            raise ValueError("not entered")
+        return True
+
+    def release(self):
+        self.barrier.leave()
+
+    def cancel(self):
+        pass
+
+
+class Items:
+    """A queue. Those of kazoo's Queue cannot be waited for, and are watched instead."""
+
+    def __init__(self, client, path, what):
+        self.client, self.node, self.queue = client, path, what(client, path)
+
+    def acquire(self, timeout):
+        return True
+
+    def release(self):
+        pass
+
+    def cancel(self):
+        pass
+
+    def put(self, data, priority):
+        self.queue.put(data.encode(), int(priority))
+        return ""
+
+    def take(self, millis):
+        seconds = int(millis) / 1000
+        if isinstance(self.queue, LockingQueue):
+            data = self.queue.get(seconds)
+            if data is not None:
+                self.queue.consume()
+        else:
+            data, end = self.queue.get(), time.monotonic() + seconds
+            while data is None and time.monotonic() < end:
+                changed = threading.Event()
+                if not self.client.get_children(self.node, watch=lambda _, e=changed: e.set()):
+                    changed.wait(max(end - time.monotonic(), 0))
+                data = self.queue.get()
+        return "" if data is None else data.decode()
+
+
+def node(what):
+    """Return the path of the node that stands for the grant."""
+    what = getattr(what, "lock", what)
+    if isinstance(what, Semaphore):
+        return what.create_path
+    return what.path + "/" + what.node if isinstance(what, Lock) else what.node
+
+
 def recipe(client, kind, path, identifier):
+    kind, _, number = kind.partition("=")
+    number = int(number or 1)
+    if kind == "semaphore":
+        return client.Semaphore(path, identifier, max_leases=number)
+    if kind == "barrier":
+        return Wait(client, path)
+    if kind == "double":
+        return Round(client, path, number, identifier)
+    if kind == "queue":
+        return Items(client, path, Queue)
+    if kind == "locking-queue":
+        return Items(client, path, LockingQueue)
     if kind == "lock":
         return client.Lock(path, identifier)
     if kind == "pattern":
@@ -106,22 +202,21 @@ class Claim(threading.Thread):
             timer.cancel()
 
     def hold(self):
-        lock = getattr(self.what, "lock", self.what)
         self.held = self.holds = True
-        say("acquired", self.claim, lock.path + "/" + lock.node)
+        say("acquired", self.claim, node(self.what))
         words = self.orders.get()
-        while words[0] == "visit":
-            self.visit(words[2])
+        while words[0] != "release":
+            try:
+                does = self if words[0] == "visit" else self.what
+                say("did", self.claim, getattr(does, words[0])(*words[2:]))
+            except Exception as e:  # pylint: disable=broad-except
+                say("refused", self.claim, repr(e))
             words = self.orders.get()
         self.holds = False
 
     def visit(self, path):
-        try:
-            _, stat = self.client.get(path)
-            stat = self.client.set(path, self.claim.encode(), version=stat.version)
-            say("visited", self.claim, stat.version)
-        except Exception as e:  # pylint: disable=broad-except
-            say("refused", self.claim, repr(e))
+        _, stat = self.client.get(path)
+        return self.client.set(path, self.claim.encode(), version=stat.version).version
 
 
 def obey(client, words):
@@ -131,10 +226,16 @@ def obey(client, words):
             claim = Claim(client, name, recipe(client, words[2], words[3], name), int(words[4]))
             claims[name] = claim
             claim.start()
-        elif words[0] in ("visit", "release"):
+        elif words[0] in ("visit", "put", "take", "release"):
             claim = claims.get(name)
             if claim is not None:  # and otherwise it has ended, and said so
                 claim.order(words)
+        elif words[0] == "raise":
+            Barrier(client, words[3]).create()
+            say("answer", name)
+        elif words[0] == "lift":
+            Barrier(client, words[3]).remove()
+            say("answer", name)
         elif words[0] == "line":
             say("answer", name, *recipe(client, words[2], words[3], name).contenders())
         else:

@@ -1,0 +1,202 @@
+// Bench runs this library beside its peers, on the same servers, in turns within one run:
+//
+//	go run ./bench                             # from the root of the repository: everything, on one server
+//	go run ./bench -servers 1,3 -json all.json # on one, and then on three
+//	go run ./bench -filter lock,barrier-10 -duration 3s
+//
+// Each system runs in a process of its own, which reports its CPU time. A peer that is not
+// installed is named in one line, and the rest runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/zkactors/zkactors/bench/driver"
+	"github.com/zkactors/zkactors/bench/ours"
+	"github.com/zkactors/zkactors/bench/peers"
+	"github.com/zkactors/zkactors/bench/peers/gozk"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == peers.DriverArgument {
+		if err := drive(peers.Library(os.Args[2]), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+		stop()
+		os.Exit(1)
+	}
+}
+
+// drive runs this program as the driver of a library.
+func drive(l peers.Library, in io.Reader, out io.Writer) error {
+	switch l {
+	case peers.ZKActors:
+		return driver.Serve(in, out, ours.Programs())
+	case peers.GoZookeeper:
+		return driver.Serve(in, out, gozk.Programs())
+	case peers.Curator, peers.Kazoo:
+	}
+	return fmt.Errorf("%s has a driver of its own", l)
+}
+
+// options are the flags.
+type options struct {
+	offers    []offer
+	onDisk    bool
+	workloads []workload
+	duration  time.Duration
+	turns     int
+	json      string
+	markdown  string
+	plots     string
+	profiles  string
+	install   bool
+}
+
+// parse parses the flags. Unknown workloads are reported to log and left out.
+func parse(args []string, log io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(log)
+	servers := flags.String("servers", "1", "start so many servers: 1 or 3, or 1,3 for one run on each; or use the servers at host:port,...")
+	flags.BoolVar(&o.onDisk, "fsync", false, "have the servers started keep their data on disk, not on tmpfs")
+	filter := flags.String("filter", "", "run these workloads only: names or patterns, with commas between")
+	flags.DurationVar(&o.duration, "duration", time.Second, "measure each workload with each system for so long, in each turn")
+	flags.IntVar(&o.turns, "turns", 3, "how many turns there are; the median counts")
+	flags.StringVar(&o.json, "json", "", "write the results to this file, as JSON")
+	flags.StringVar(&o.markdown, "markdown", "", "write the results to this file as tables, between its marks if it has them, as bench/README.md does")
+	flags.StringVar(&o.plots, "plots", "", "write pictures to this directory, as SVG")
+	flags.StringVar(&o.profiles, "cpuprofile", "", "write CPU profiles of the Go clients to this directory, which costs them a little")
+	flags.BoolVar(&o.install, "install-peers", false, "install Debian's packages of ZooKeeper and the peers first")
+	list := flags.Bool("list", false, "print the names of the workloads, and end")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if *list {
+		for _, w := range workloads() {
+			_, _ = fmt.Fprintf(log, "%-20s %s\n", w.name, w.title)
+		}
+		return o, flag.ErrHelp
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("there is no argument %q: see -help", flags.Arg(0))
+	}
+	if o.duration <= 0 || o.turns <= 0 {
+		return o, fmt.Errorf("-duration %v, -turns %d: must be positive", o.duration, o.turns)
+	}
+	if o.offers, err = parseServers(*servers); err != nil {
+		return o, err
+	}
+	o.workloads, err = choose(workloads(), *filter, log)
+	return o, err
+}
+
+// choose returns the workloads that match the filter. Patterns without a match are reported to log.
+func choose(all []workload, filter string, log io.Writer) ([]workload, error) {
+	if filter == "" {
+		return all, nil
+	}
+	chosen := make(map[string]bool)
+	for pattern := range strings.SplitSeq(filter, ",") {
+		pattern, found := strings.TrimSpace(pattern), false
+		for _, w := range all {
+			matches, err := path.Match(pattern, w.name)
+			if err != nil {
+				return nil, fmt.Errorf("-filter %s: %w", pattern, err)
+			}
+			if matches || pattern == w.family {
+				chosen[w.name], found = true, true
+			}
+		}
+		if !found {
+			_, _ = fmt.Fprintf(log, "bench: there is no workload %q: see -list\n", pattern)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("-filter %s: no workload is left", filter)
+	}
+	return slices.DeleteFunc(all, func(w workload) bool { return !chosen[w.name] }), nil
+}
+
+func run(ctx context.Context, args []string, out, log io.Writer) error {
+	o, err := parse(args, log)
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{o.json, o.markdown} {
+		if file == "" {
+			continue
+		}
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) // a file that cannot be written is reported before the run
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{o.plots, o.profiles} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if o.install {
+		if err := install(ctx, log); err != nil {
+			return err
+		}
+	}
+	b, err := newBench(o, log)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	b.all(ctx)
+	r := report{when: time.Now(), machine: machine(), results: b.results, load: b.load(), opts: o}
+	return errors.Join(r.print(out), r.write(), context.Cause(ctx))
+}
+
+// install installs ZooKeeper and the peers.
+func install(ctx context.Context, log io.Writer) error {
+	apt, err := exec.LookPath("apt-get")
+	if err != nil {
+		return fmt.Errorf("-install-peers: there is no apt-get to install %s with", strings.Join(peers.Packages(), ", "))
+	}
+	command := []string{apt}
+	if os.Geteuid() != 0 {
+		command = []string{"sudo", apt}
+	}
+	packages := append([]string{"install", "-y", "--no-install-recommends", "zookeeper"}, peers.Packages()...)
+	for _, args := range [][]string{{"update"}, packages} {
+		args = append(slices.Clone(command), args...)
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Stdout, cmd.Stderr = log, log
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("-install-peers: %s: %w", strings.Join(args, " "), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,544 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.api.transaction.CuratorOp;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.zookeeper.CreateMode;
+
+/** Curator's side of the bench. The conversation is described in ../driver/driver.go. */
+public class Curator {
+    interface Op {
+        void run(int worker, int turn) throws Exception;
+    }
+
+    interface Part {
+        void run(int number) throws Exception;
+    }
+
+    interface Measured {
+        long run(Limit limit) throws Exception;
+    }
+
+    /** When a phase is over: after a number of operations, or a time. */
+    static class Limit {
+        final long ops;
+        final AtomicLong left;
+        final long deadline;
+
+        Limit(long ops, double seconds) {
+            this.ops = ops;
+            left = ops > 0 ? new AtomicLong(ops) : null;
+            deadline = System.nanoTime() + (long) (seconds * 1e9);
+        }
+
+        /** Returns the limit of one of some workers, who all do the same number of operations. */
+        Limit share(int workers) {
+            return left == null ? this : new Limit(Math.max(1, ops / workers), 0);
+        }
+
+        boolean next() {
+            return left != null ? left.decrementAndGet() >= 0 : System.nanoTime() < deadline;
+        }
+    }
+
+    /** Latencies of one thread, in ns. */
+    static class Samples {
+        long[] all = new long[1024];
+        int n;
+
+        void add(long ns) {
+            if (n == all.length) {
+                all = Arrays.copyOf(all, 2 * n);
+            }
+            all[n++] = ns;
+        }
+    }
+
+    static final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+    static final BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    static final OperatingSystemMXBean process = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    static final int QUANTILES = 1000;
+
+    static synchronized void say(String line) {
+        out.print(line + "\n");
+        out.flush();
+    }
+
+    static void await(String line) throws Exception {
+        say(line);
+        String answer = in.readLine();
+        if (!"go".equals(answer)) {
+            throw new IllegalStateException(answer + " is no answer to " + line);
+        }
+    }
+
+    /** Runs parts at once, each on a thread of its own, and throws the first exception. */
+    static void each(int n, Part part) throws Exception {
+        AtomicReference<Exception> first = new AtomicReference<>();
+        Thread[] threads = new Thread[n];
+        for (int i = 0; i < n; i++) {
+            int number = i;
+            threads[i] = new Thread(() -> {
+                try {
+                    part.run(number);
+                } catch (Exception e) {
+                    first.compareAndSet(null, e);
+                }
+            });
+            threads[i].setDaemon(true);
+            threads[i].start();
+        }
+        for (Thread t : threads) {
+            t.join();
+        }
+        if (first.get() != null) {
+            throw first.get();
+        }
+    }
+
+    static byte[] payload() {
+        return new byte[100];
+    }
+
+    /** One execution of a program. */
+    static class Run {
+        final Map<String, String> params = new HashMap<>();
+        final List<CuratorFramework> clients = new ArrayList<>();
+        final List<Samples> samples = new ArrayList<>();
+        final String path;
+        long ops;
+        long elapsed;
+        long cpu;
+        int scale = 1;
+
+        Run(String[] words) {
+            for (int i = 2; i < words.length; i++) {
+                int at = words[i].indexOf('=');
+                params.put(words[i].substring(0, at), words[i].substring(at + 1));
+            }
+            path = params.get("path");
+        }
+
+        int number(String name, int fallback) {
+            String value = params.get(name);
+            return value == null ? fallback : Integer.parseInt(value);
+        }
+
+        boolean is(String name, String value) {
+            return value.equals(params.get(name));
+        }
+
+        Limit limit(String prefix) {
+            return new Limit(number(prefix + "ops", 0), Double.parseDouble(params.getOrDefault(prefix + "seconds", "1")));
+        }
+
+        void open(int n) throws Exception {
+            CuratorFramework[] all = new CuratorFramework[n];
+            each(n, i -> {
+                all[i] = CuratorFrameworkFactory.newClient(
+                        params.get("servers"), number("timeout_ms", 20000), 15000, new ExponentialBackoffRetry(100, 5));
+                all[i].start();
+                if (!all[i].blockUntilConnected(15, TimeUnit.SECONDS)) {
+                    throw new IllegalStateException("not connected");
+                }
+            });
+            clients.addAll(Arrays.asList(all));
+        }
+
+        void close() throws Exception {
+            each(clients.size(), i -> clients.get(i).close());
+        }
+
+        void measure(Measured measured) throws Exception {
+            samples.clear();
+            await("begin");
+            long cpuBefore = process.getProcessCpuTime();
+            long began = System.nanoTime();
+            ops = measured.run(limit("")) * scale;
+            elapsed = System.nanoTime() - began;
+            cpu = process.getProcessCpuTime() - cpuBefore;
+            await("end");
+        }
+
+        long phase(Limit limit, int workers, Op op) throws Exception {
+            Samples[] each = new Samples[workers];
+            Curator.each(workers, w -> {
+                Samples mine = new Samples();
+                each[w] = mine;
+                Limit share = limit.share(workers);
+                for (int turn = 0; share.next(); turn++) {
+                    long began = System.nanoTime();
+                    op.run(w, turn);
+                    mine.add(System.nanoTime() - began);
+                }
+            });
+            samples.clear();
+            samples.addAll(Arrays.asList(each));
+            return samples.stream().mapToLong(s -> s.n).sum();
+        }
+
+        void loop(int workers, Op op) throws Exception {
+            phase(limit("warm_"), workers, op);
+            measure(limit -> phase(limit, workers, op));
+        }
+
+        void report() {
+            long[] all = new long[(int) samples.stream().mapToLong(s -> s.n).sum()];
+            int n = 0;
+            for (Samples s : samples) {
+                System.arraycopy(s.all, 0, all, n, s.n);
+                n += s.n;
+            }
+            Arrays.sort(all);
+            if (n > 0) {
+                StringBuilder line = new StringBuilder("latencies");
+                int parts = Math.min(QUANTILES, n - 1);
+                for (int i = 0; i <= parts; i++) {
+                    int at = parts == 0 ? 0 : (int) ((long) i * (n - 1) / parts);
+                    line.append(String.format(Locale.ROOT, " %.1f", all[at] / 1e3));
+                }
+                say(line.toString());
+            }
+            say(String.format(Locale.ROOT, "result ops=%d seconds=%.6f cpu_us=%d", ops, elapsed / 1e9, cpu / 1000));
+        }
+
+        void lock() throws Exception {
+            int sessions = number("sessions", 1);
+            int locks = number("locks", 1);
+            open(sessions);
+            InterProcessMutex[] all = new InterProcessMutex[sessions * locks];
+            for (int i = 0; i < all.length; i++) {
+                all[i] = new InterProcessMutex(clients.get(i % sessions), path + "/" + (is("shared", "1") ? "one" : i));
+            }
+            loop(all.length, (w, turn) -> {
+                all[w].acquire();
+                all[w].release();
+            });
+        }
+
+        void readWrite() throws Exception {
+            open(number("sessions", 1));
+            InterProcessReadWriteLock[] all = new InterProcessReadWriteLock[clients.size()];
+            for (int i = 0; i < all.length; i++) {
+                all[i] = new InterProcessReadWriteLock(clients.get(i), path);
+            }
+            loop(all.length, (w, turn) -> {
+                InterProcessMutex mutex = (w + turn) % 10 == 0 ? all[w].writeLock() : all[w].readLock();
+                mutex.acquire();
+                mutex.release();
+            });
+        }
+
+        void semaphore() throws Exception {
+            open(number("sessions", 1));
+            InterProcessSemaphoreV2[] all = new InterProcessSemaphoreV2[number("contenders", 1)];
+            for (int i = 0; i < all.length; i++) {
+                all[i] = new InterProcessSemaphoreV2(clients.get(i % clients.size()), path, number("leases", 1));
+            }
+            loop(all.length, (w, turn) -> {
+                Lease lease = all[w].acquire();
+                all[w].returnLease(lease);
+            });
+        }
+
+        void succession() throws Exception {
+            open(number("candidates", 2));
+            int n = clients.size();
+            BlockingQueue<Integer> elected = new ArrayBlockingQueue<>(n);
+            LeaderLatch[] all = new LeaderLatch[n];
+            for (int i = 0; i < n; i++) {
+                all[i] = candidate(i, elected);
+            }
+            int[] leader = {elected.take()};
+            // What counts is the time until the next one knows; that the old one stands again does not.
+            Measured phase = limit -> {
+                Samples mine = new Samples();
+                while (limit.next()) {
+                    int old = leader[0];
+                    long began = System.nanoTime();
+                    all[old].close();
+                    leader[0] = elected.take();
+                    mine.add(System.nanoTime() - began);
+                    all[old] = candidate(old, elected);
+                }
+                samples.clear();
+                samples.add(mine);
+                return mine.n;
+            };
+            phase.run(limit("warm_"));
+            measure(phase);
+            each(n, i -> all[i].close());
+        }
+
+        LeaderLatch candidate(int i, BlockingQueue<Integer> elected) throws Exception {
+            LeaderLatch latch = new LeaderLatch(clients.get(i), path, "candidate-" + i);
+            latch.addListener(new LeaderLatchListener() {
+                @Override
+                public void isLeader() {
+                    elected.add(i);
+                }
+
+                @Override
+                public void notLeader() {}
+            });
+            latch.start();
+            return latch;
+        }
+
+        void stand() throws Exception {
+            open(1);
+            BlockingQueue<Integer> elected = new ArrayBlockingQueue<>(1);
+            LeaderLatch latch = candidate(0, elected);
+            while (latch.getOurPath() == null) {
+                Thread.onSpinWait();
+            }
+            await("ask standing");
+            elected.take();
+            await("ask elected");
+        }
+
+        void barrier() throws Exception {
+            int parties = number("parties", 2);
+            open(parties);
+            DistributedDoubleBarrier[] all = new DistributedDoubleBarrier[parties];
+            for (int i = 0; i < parties; i++) {
+                all[i] = new DistributedDoubleBarrier(clients.get(i), path, parties);
+            }
+            long[] done = {0};
+            int[] phases = {0};
+            Measured rounds = limit -> {
+                String phase = path + "/" + phases[0]++ + "-";
+                Samples mine = new Samples();
+                AtomicLong last = new AtomicLong(Long.MAX_VALUE);
+                each(parties, p -> {
+                    for (long i = 0; i < last.get(); i++) {
+                        if (p == 0 && !limit.next()) {
+                            last.set(i + 1);
+                        }
+                        if (is("paths", "each")) {
+                            all[p] = new DistributedDoubleBarrier(clients.get(p), phase + i, parties);
+                        }
+                        long began = System.nanoTime();
+                        all[p].enter();
+                        all[p].leave();
+                        if (p == 0) {
+                            mine.add(System.nanoTime() - began);
+                            done[0] += 2L * parties;
+                            say("progress " + done[0]);
+                        }
+                    }
+                });
+                samples.clear();
+                samples.add(mine);
+                return 2L * parties * mine.n;
+            };
+            rounds.run(limit("warm_"));
+            measure(rounds);
+        }
+
+        void put() throws Exception {
+            open(1);
+            SimpleDistributedQueue queue = new SimpleDistributedQueue(clients.get(0), path);
+            byte[] item = payload();
+            loop(number("producers", 1), (w, turn) -> queue.offer(item));
+        }
+
+        /** Puts items in transactions, which SimpleDistributedQueue does not do. */
+        void fill(String at, int items) throws Exception {
+            CuratorFramework client = clients.get(0);
+            client.create().creatingParentsIfNeeded().forPath(at);
+            for (int i = 0; i < items; i += 500) {
+                List<CuratorOp> batch = new ArrayList<>();
+                for (int j = i; j < Math.min(i + 500, items); j++) {
+                    batch.add(client.transactionOp().create().withMode(CreateMode.PERSISTENT_SEQUENTIAL).forPath(at + "/qn-", payload()));
+                }
+                client.transaction().forOperations(batch);
+            }
+        }
+
+        void drain() throws Exception {
+            open(1);
+            int items = number("items", 1);
+            fill(path + "/warm", Math.min(items, 200));
+            take(path + "/warm", Math.min(items, 200), 10);
+            fill(path + "/it", items);
+            measure(limit -> take(path + "/it", items, number("cap_seconds", 60)));
+        }
+
+        /** One taker: more of them race each other for the same items. */
+        long take(String at, int items, int seconds) throws Exception {
+            SimpleDistributedQueue queue = new SimpleDistributedQueue(clients.get(0), at);
+            long deadline = System.nanoTime() + seconds * 1_000_000_000L;
+            long taken = 0;
+            while (taken < items && System.nanoTime() < deadline) {
+                if (queue.poll() == null) {
+                    throw new IllegalStateException("empty after " + taken);
+                }
+                taken++;
+                if (taken % 100 == 0) {
+                    say("progress " + taken);
+                }
+            }
+            return taken;
+        }
+
+        void join() throws Exception {
+            open(number("sessions", 1) + 1);
+            GroupMember[] members = new GroupMember[number("members", 1)];
+            shot(path + "/warm", members);
+            each(members.length, i -> members[i].close());
+            Samples mine = new Samples();
+            measure(limit -> {
+                mine.add(shot(path + "/it", members));
+                return members.length;
+            });
+            samples.add(mine);
+            each(members.length, i -> members[i].close());
+        }
+
+        /** Returns when another session has been told of all members, and how long that took. */
+        long shot(String at, GroupMember[] members) throws Exception {
+            CountDownLatch told = new CountDownLatch(members.length);
+            CuratorCache watcher = CuratorCache.build(clients.get(0), at);
+            watcher.listenable().addListener(CuratorCacheListener.builder().forCreates(node -> {
+                if (!node.getPath().equals(at)) {
+                    told.countDown();
+                }
+            }).build());
+            watcher.start();
+            long began = System.nanoTime();
+            for (int i = 0; i < members.length; i++) {
+                members[i] = new GroupMember(clients.get(1 + i % (clients.size() - 1)), at, "member-" + i);
+                members[i].start();
+            }
+            told.await();
+            long took = System.nanoTime() - began;
+            watcher.close();
+            return took;
+        }
+
+        void fanout() throws Exception {
+            open(number("sessions", 1) + 1);
+            int n = number("watchers", 1);
+            CuratorFramework writer = clients.get(0);
+            writer.create().creatingParentsIfNeeded().forPath(path, "first".getBytes(StandardCharsets.UTF_8));
+            BlockingQueue<Object[]> told = new ArrayBlockingQueue<>(4 * n);
+            CuratorCache[] caches = new CuratorCache[n];
+            for (int i = 0; i < n; i++) {
+                caches[i] = CuratorCache.build(clients.get(1 + i % (clients.size() - 1)), path, CuratorCache.Options.SINGLE_NODE_CACHE);
+                caches[i].listenable().addListener(CuratorCacheListener.builder().forCreatesAndChanges((old, node) -> {
+                    told.add(new Object[] {new String(node.getData(), StandardCharsets.UTF_8), System.nanoTime()});
+                }).build());
+                caches[i].start();
+            }
+            awaitAll(told, "first", n, 0, new Samples());
+            int[] value = {0};
+            Measured phase = limit -> {
+                Samples mine = new Samples();
+                while (limit.next()) {
+                    String next = Integer.toString(++value[0]);
+                    long began = System.nanoTime();
+                    writer.setData().inBackground().forPath(path, next.getBytes(StandardCharsets.UTF_8));
+                    awaitAll(told, next, n, began, mine);
+                }
+                samples.clear();
+                samples.add(mine);
+                return mine.n;
+            };
+            phase.run(limit("warm_"));
+            measure(phase);
+            each(n, i -> caches[i].close());
+        }
+
+        static void awaitAll(BlockingQueue<Object[]> told, String value, int n, long began, Samples into) throws Exception {
+            for (int seen = 0; seen < n; ) {
+                Object[] next = told.take();
+                if (next[0].equals(value)) {
+                    into.add((long) next[1] - began);
+                    seen++;
+                }
+            }
+        }
+
+        void run(String program) throws Exception {
+            switch (program) {
+                case "lock":
+                    lock();
+                    return;
+                case "readwrite":
+                    readWrite();
+                    return;
+                case "semaphore":
+                    semaphore();
+                    return;
+                case "succession":
+                    succession();
+                    return;
+                case "stand":
+                    stand();
+                    return;
+                case "barrier":
+                    barrier();
+                    return;
+                case "put":
+                    put();
+                    return;
+                case "drain":
+                    drain();
+                    return;
+                case "join":
+                    join();
+                    return;
+                case "fanout":
+                    fanout();
+                    return;
+                default:
+                    throw new IllegalArgumentException("there is no program " + program);
+            }
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split(" ");
+            Run run = new Run(words);
+            try {
+                run.run(words[1]);
+                run.close();
+                run.report();
+            } catch (Exception e) {
+                run.close();
+                say("failed " + e.toString().replace('\n', ' '));
+            }
+        }
+        Runtime.getRuntime().halt(0); // whatever still waits
+    }
+}

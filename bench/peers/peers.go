@@ -1,0 +1,117 @@
+// Package peers runs the drivers of the systems that the bench compares: each is a process of
+// its own, so that its CPU time is that of the client alone.
+package peers
+
+import (
+	_ "embed" // of the drivers
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed Curator.java
+var curatorDriver string
+
+//go:embed kazoo_driver.py
+var kazooDriver string
+
+const (
+	python = "/usr/bin/python3" // Debian's, which knows Debian's modules
+	jars   = "/usr/share/java"
+)
+
+// A Library has recipes, and a driver that runs them.
+type Library string
+
+// The libraries.
+const (
+	ZKActors    Library = "zkactors"
+	GoZookeeper Library = "go-zookeeper"
+	Curator     Library = "curator"
+	Kazoo       Library = "kazoo"
+)
+
+// Libraries returns all of them, ours first.
+func Libraries() []Library { return []Library{ZKActors, GoZookeeper, Curator, Kazoo} }
+
+// Packages returns Debian's packages of all peers.
+func Packages() []string {
+	return []string{"libcurator-recipes-java", "openjdk-17-jdk-headless", "python3-kazoo"}
+}
+
+// Missing returns nil if the library can be run here. Otherwise the error says in one line what
+// is missing and how to get it.
+func Missing(l Library) error {
+	switch l {
+	case Curator:
+		for _, program := range []string{"java", "javac"} {
+			if _, err := exec.LookPath(program); err != nil {
+				return absent(l, errors.New("no "+program), "openjdk-17-jdk-headless libcurator-recipes-java")
+			}
+		}
+		if _, err := os.Stat(classPath()[0]); err != nil {
+			return absent(l, err, "libcurator-recipes-java")
+		}
+	case Kazoo:
+		if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if last := lines[len(lines)-1]; last != "" {
+				err = errors.New(last)
+			}
+			return absent(l, err, "python3-kazoo")
+		}
+	case ZKActors, GoZookeeper:
+	}
+	return nil
+}
+
+func absent(l Library, err error, packages string) error {
+	return fmt.Errorf("%s is not measured: %w; to get it: -install-peers, or apt-get install -y --no-install-recommends %s", l, err, packages)
+}
+
+func classPath() []string {
+	var path []string
+	for _, jar := range []string{
+		"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "failureaccess", "slf4j-api", "slf4j-nop",
+	} {
+		path = append(path, filepath.Join(jars, jar+".jar"))
+	}
+	return path
+}
+
+// Command returns the command line of the library's driver. self is the program of the bench, and
+// dir a directory for compiled drivers, which are compiled once.
+func Command(l Library, self, dir string) ([]string, error) {
+	switch l {
+	case Curator:
+		return curatorCommand(dir)
+	case Kazoo:
+		file := filepath.Join(dir, "kazoo_driver.py")
+		return []string{python, "-B", file}, os.WriteFile(file, []byte(kazooDriver), 0o600)
+	case ZKActors, GoZookeeper:
+		return []string{self, DriverArgument, string(l)}, nil
+	}
+	return nil, fmt.Errorf("there is no library %q", l)
+}
+
+// DriverArgument is the first argument with which the bench runs itself as a driver. The library
+// is the second.
+const DriverArgument = "driver"
+
+func curatorCommand(dir string) ([]string, error) {
+	command := []string{"java", "-Xmx2g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(append(classPath(), dir), ":"), "Curator"}
+	if _, err := os.Stat(filepath.Join(dir, "Curator.class")); err == nil {
+		return command, nil
+	}
+	file := filepath.Join(dir, "Curator.java")
+	if err := os.WriteFile(file, []byte(curatorDriver), 0o600); err != nil {
+		return nil, err
+	}
+	if out, err := exec.Command("javac", "-d", dir, "-cp", strings.Join(classPath(), ":"), file).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("compile the driver of curator: %w: %s", err, out)
+	}
+	return command, nil
+}

@@ -1,0 +1,294 @@
+package peers
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrHung means that a run did not end in time.
+var ErrHung = errors.New("hung")
+
+// A Process is a driver that runs.
+type Process struct {
+	Library Library
+
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	lines  chan string // of its standard output; closed at its end
+	errors tail
+	reader sync.WaitGroup
+	kill   func() // once
+}
+
+// tail is the end of the standard error of a process.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-2000):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ReplaceAll(strings.TrimSpace(string(t.text)), "\n", "; ")
+}
+
+// Start starts a driver.
+func Start(l Library, command []string) (*Process, error) {
+	p := &Process{Library: l, cmd: exec.Command(command[0], command[1:]...), lines: make(chan string, 64)}
+	p.kill = sync.OnceFunc(func() {
+		killGroup(p.cmd)
+		for range p.lines { // the reader must not wait for us
+		}
+		p.reader.Wait()
+		_ = p.cmd.Wait() // its status does not matter: it was killed
+	})
+	ownGroup(p.cmd)
+	p.cmd.Stderr = &p.errors
+	p.cmd.WaitDelay = time.Second
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	p.reader.Go(func() {
+		defer close(p.lines)
+		release := lockThread() // the kernel kills the driver with the thread that starts it
+		defer release()
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		scanner := bufio.NewScanner(out)
+		scanner.Buffer(nil, 1<<20)
+		for scanner.Scan() {
+			p.lines <- scanner.Text()
+		}
+	})
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Pid returns the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Kill ends the process and its children. It may be called any number of times.
+func (p *Process) Kill() { p.kill() }
+
+// ended is the error of a process that has ended by itself, with its last complaints.
+func (p *Process) ended(why error) error {
+	p.Kill() // all complaints have arrived then
+	if why == nil {
+		return fmt.Errorf("the driver of %s has ended: %s", p.Library, p.errors.String())
+	}
+	return fmt.Errorf("the driver of %s has ended: %w: %s", p.Library, why, p.errors.String())
+}
+
+// A Measurement is what a run reports.
+type Measurement struct {
+	Ops       int
+	Seconds   float64
+	CPU       time.Duration
+	Latencies []float64          // quantiles in ms, equally far apart
+	Extras    map[string]float64 // by name
+}
+
+// Quantile returns a quantile of the latencies in ms, and 0 if there are none.
+func (m Measurement) Quantile(q float64) float64 {
+	if len(m.Latencies) == 0 {
+		return 0
+	}
+	return m.Latencies[int(q*float64(len(m.Latencies)-1)+0.5)]
+}
+
+// Hooks are called during a run. They may be nil.
+type Hooks struct {
+	Begin, End func()
+	Ask        func(question []string) error
+}
+
+// Patience bounds a run.
+type Patience struct {
+	Total time.Duration // of the whole run
+	// Silence bounds the time between two reports of progress, and half of the time until the
+	// first one. It is 0 for programs that report none.
+	Silence time.Duration
+}
+
+// A HungError says how far a run came that did not end in time. It wraps [ErrHung].
+type HungError struct {
+	Ops  int     // of its last report
+	Rate float64 // operations a second from its first report to its last; 0 if it made less than two
+	Took time.Duration
+}
+
+// Error implements the error interface.
+func (e *HungError) Error() string {
+	return fmt.Sprintf("hung after %d operations; cut off after %.0f s", e.Ops, e.Took.Seconds())
+}
+
+// Unwrap returns [ErrHung].
+func (*HungError) Unwrap() error { return ErrHung }
+
+// Run has the driver run a program. After an error that wraps [ErrHung] the process is to be killed.
+func (p *Process) Run(ctx context.Context, program string, params map[string]string, hooks Hooks, patience Patience) (Measurement, error) {
+	words := []string{"run", program}
+	for name, value := range params {
+		words = append(words, name+"="+value)
+	}
+	if err := p.say(strings.Join(words, " ")); err != nil {
+		return Measurement{}, err
+	}
+	r := run{p: p, hooks: hooks, began: time.Now()}
+	r.m.Extras = make(map[string]float64)
+	total, silence := time.NewTimer(patience.Total), time.NewTimer(min(patience.Total, cmp.Or(2*patience.Silence, patience.Total)))
+	defer total.Stop()
+	defer silence.Stop()
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if !ok {
+				return r.m, p.ended(nil)
+			}
+			done, err := r.hear(strings.Fields(line))
+			if err != nil || done {
+				return r.m, err
+			}
+			if r.reports > 0 && patience.Silence > 0 {
+				silence.Reset(patience.Silence)
+			}
+		case <-silence.C:
+			return r.m, r.hung()
+		case <-total.C:
+			return r.m, r.hung()
+		case <-ctx.Done():
+			return r.m, context.Cause(ctx)
+		}
+	}
+}
+
+func (p *Process) say(line string) error {
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		return p.ended(err)
+	}
+	return nil
+}
+
+// run is a run under way.
+type run struct {
+	p        *Process
+	hooks    Hooks
+	m        Measurement
+	began    time.Time
+	reports  int // of progress
+	first    time.Time
+	last     time.Time
+	firstOps int // of the first report
+	ops      int // of the last
+}
+
+func (r *run) hung() error {
+	err := &HungError{Ops: r.ops, Took: time.Since(r.began)}
+	if r.reports > 1 {
+		err.Rate = float64(r.ops-r.firstOps) / r.last.Sub(r.first).Seconds()
+	}
+	return err
+}
+
+// hear handles a line of the driver. It reports whether the run is over.
+func (r *run) hear(words []string) (done bool, err error) {
+	if len(words) == 0 {
+		return false, nil
+	}
+	switch words[0] {
+	case "begin":
+		call(r.hooks.Begin)
+		return false, r.p.say("go")
+	case "end":
+		call(r.hooks.End)
+		return false, r.p.say("go")
+	case "ask":
+		if r.hooks.Ask == nil {
+			return false, fmt.Errorf("the driver of %s asks: %v", r.p.Library, words[1:])
+		}
+		if err := r.hooks.Ask(words[1:]); err != nil {
+			return false, err
+		}
+		return false, r.p.say("go")
+	case "progress":
+		r.last = time.Now()
+		r.ops, err = strconv.Atoi(words[1])
+		if r.reports == 0 {
+			r.first, r.firstOps = r.last, r.ops
+		}
+		r.reports++
+		return false, err
+	case "latencies":
+		return false, r.latencies(words[1:])
+	case "result":
+		return true, r.result(words[1:])
+	case "failed":
+		return true, errors.New(strings.Join(words[1:], " "))
+	}
+	return false, fmt.Errorf("the driver of %s says %q", r.p.Library, strings.Join(words, " "))
+}
+
+func call(f func()) {
+	if f != nil {
+		f()
+	}
+}
+
+func (r *run) latencies(words []string) error {
+	for _, word := range words {
+		us, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			return err
+		}
+		r.m.Latencies = append(r.m.Latencies, us/1000)
+	}
+	return nil
+}
+
+func (r *run) result(words []string) error {
+	for _, word := range words {
+		name, text, _ := strings.Cut(word, "=")
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("the driver of %s says %q: %w", r.p.Library, word, err)
+		}
+		switch name {
+		case "ops":
+			r.m.Ops = int(value)
+		case "seconds":
+			r.m.Seconds = value
+		case "cpu_us":
+			r.m.CPU = time.Duration(value * float64(time.Microsecond))
+		default:
+			r.m.Extras[name] = value
+		}
+	}
+	return nil
+}

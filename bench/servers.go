@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// fleet is the servers of timed runs.
+type fleet struct {
+	name  string   // for people: "1 server"
+	addrs []string // for clients
+	pids  []int    // of the processes that this program started
+	close func()
+}
+
+// An offer is a choice of servers, from the flag -servers. One of its fields is set.
+type offer struct {
+	count int      // of servers to start
+	addrs []string // of servers that run already
+}
+
+// parseServers parses the flag: numbers of servers to start, each for a run of its own, or addresses.
+func parseServers(flag string) ([]offer, error) {
+	var all []offer
+	for part := range strings.SplitSeq(flag, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil {
+			break
+		}
+		if n != 1 && n != 3 && n != 5 {
+			return nil, fmt.Errorf("-servers %s: 1, 3 or 5 servers can be started, not %d", flag, n)
+		}
+		all = append(all, offer{count: n})
+	}
+	if len(all) == strings.Count(flag, ",")+1 {
+		return all, nil
+	}
+	addrs, chroot, err := session.ParseConnectString(flag)
+	if err != nil {
+		return nil, fmt.Errorf("-servers %s: %w", flag, err)
+	}
+	if chroot != "" {
+		return nil, fmt.Errorf("-servers %s: a chroot is of no use here", flag)
+	}
+	if len(all) > 0 {
+		return nil, fmt.Errorf("-servers %s: either numbers or addresses", flag)
+	}
+	return []offer{{addrs: addrs}}, nil
+}
+
+// start starts the servers, or checks that servers answer at the given addresses.
+func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
+	if o.addrs != nil {
+		if err := answering(ctx, o.addrs); err != nil {
+			return nil, err
+		}
+		return &fleet{name: strings.Join(o.addrs, ","), addrs: o.addrs, close: func() {}}, nil
+	}
+	dir, err := os.MkdirTemp(dataDir(onDisk), "zkactors-bench-")
+	if err != nil {
+		return nil, err
+	}
+	ens, err := zktest.NewEnsemble(zktest.EnsembleConfig{ //nolint:contextcheck // the servers have an end of their own
+		Servers: o.count, Dir: dir, DirectLinks: true, TickTime: 200 * time.Millisecond,
+		// These replace the flags with which zktest starts servers quickly: servers of a bench run at full speed.
+		JVMFlags: []string{"-Xmx1g", "-XX:TieredStopAtLevel=4", "-Dznode.container.checkIntervalMs=60000"},
+	})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	f := &fleet{name: "1 server", addrs: ens.Addrs()}
+	if o.count > 1 {
+		f.name = strconv.Itoa(o.count) + " servers"
+	}
+	for i := range o.count {
+		f.pids = append(f.pids, ens.Pid(i))
+	}
+	f.close = sync.OnceFunc(func() {
+		ens.Close()
+		_ = os.RemoveAll(dir) // it is below the directory for such things
+	})
+	return f, nil
+}
+
+// dataDir is where servers keep their data: in memory, unless it is to be on disk.
+func dataDir(onDisk bool) string {
+	const memory = "/dev/shm"
+	if info, err := os.Stat(memory); !onDisk && err == nil && info.IsDir() {
+		return memory
+	}
+	return os.TempDir()
+}
+
+// answering returns nil if one of the servers lets a session be opened.
+func answering(ctx context.Context, addrs []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		return fmt.Errorf("no ZooKeeper answers at %s: %w", strings.Join(addrs, ","), err)
+	}
+	s.Close()
+	return nil
+}
+
+// events counts the watches that deletions of nodes have fired.
+type events struct {
+	sum float64 // of all deletions
+	max float64 // of one deletion, since the servers began
+}
+
+// watchEvents asks all servers. A server without an answer counts as zero.
+func watchEvents(addrs []string) (all events) {
+	for _, addr := range addrs {
+		text, err := fourLetterWord(addr, "mntr")
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			n, err := strconv.ParseFloat(value, 64)
+			switch {
+			case err != nil:
+			case name == "zk_sum_node_deleted_watch_count":
+				all.sum += n
+			case name == "zk_max_node_deleted_watch_count":
+				all.max = max(all.max, n)
+			}
+		}
+	}
+	return all
+}
+
+func fourLetterWord(addr, word string) (string, error) {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close() //nolint:errcheck // it was read from
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
+}
+
+// sweep deletes the node and all below it, however many there are.
+func sweep(ctx context.Context, addrs []string, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	s, err := session.Open(ctx, addrs, &session.Options{Timeout: 30 * time.Second, MaxReply: 64 << 20})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := empty(ctx, s, path); err != nil {
+		return err
+	}
+	return gone(s.Delete(ctx, path, session.AnyVersion))
+}
+
+// gone returns err, or nil if err means that there is no node.
+func gone(err error) error {
+	if errors.Is(err, session.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// empty deletes all below path.
+func empty(ctx context.Context, s *session.Session, path string) error {
+	names, _, err := s.Children(ctx, path)
+	if err != nil {
+		return gone(err)
+	}
+	const batch, atOnce = 200, 32
+	slots := make(chan struct{}, atOnce)
+	errs := make([]error, (len(names)+batch-1)/batch)
+	var wg sync.WaitGroup
+	for i := range errs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = deleteAll(ctx, s, path, names[i*batch:min(len(names), (i+1)*batch)])
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// deleteAll deletes children of path in one transaction, or, if that is refused because some of
+// them have children or are gone, one by one.
+func deleteAll(ctx context.Context, s *session.Session, path string, names []string) error {
+	var ops []session.Op
+	for _, name := range names {
+		ops = append(ops, session.DeleteOp(session.Join(path, name), session.AnyVersion))
+	}
+	if _, err := s.Multi(ctx, ops...); err == nil {
+		return nil
+	}
+	for _, name := range names {
+		child := session.Join(path, name)
+		err := s.Delete(ctx, child, session.AnyVersion)
+		if errors.Is(err, session.ErrNotEmpty) {
+			if err := empty(ctx, s, child); err != nil {
+				return err
+			}
+			err = s.Delete(ctx, child, session.AnyVersion)
+		}
+		if err := gone(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package election
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/internal/claim"
+	"github.com/zkactors/zkactors/session"
+)
+
+var errUnknown = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
+
+// TestBids has rows for verdicts that are easy to get wrong.
+func TestBids(t *testing.T) {
+	first := bid{dir: "/e/candidates", leader: "/e/leader", record: record{node: "a", data: "data"}}
+	heir, squatter := first, first
+	heir.stands, heir.from, heir.version = yielded, "b", 3
+	squatter.stands, squatter.version = ownerless, 4
+	look, take, taken := claim.Verdict{Next: claim.Look}, claim.Verdict{Next: claim.Take}, claim.Verdict{Taken: true}
+	fails := func(err error) claim.Verdict { return claim.Verdict{Err: err} }
+	for _, row := range []struct {
+		danger string
+		bid    bid
+		op     int
+		err    error
+		want   claim.Verdict
+	}{
+		{"somebody else may be the leader, or we", first, 1, session.ErrNodeExists, look},
+		{"our own node is gone", first, 0, session.ErrNoNode, fails(session.ErrNoNode)},
+		{"the path is gone", first, 1, session.ErrNoNode, fails(session.ErrNoNode)},
+		{"a claim may have been done", first, -1, errUnknown, fails(errUnknown)},
+		{"the leader that hands over has gone", heir, 1, session.ErrNoNode, taken},
+		{"the heir has gone", heir, 0, session.ErrNoNode, fails(session.ErrNoNode)},
+		{"another heir was quicker", heir, 2, session.ErrBadVersion, taken},
+		{"an ownerless node has changed", squatter, 1, session.ErrBadVersion, look},
+		{"an ownerless node has gone", squatter, 1, session.ErrNoNode, look},
+		{"an ownerless node has children", squatter, 1, session.ErrNotEmpty, fails(ErrNotElection)},
+		{"an ownerless node must not be deleted", squatter, 1, session.ErrNoAuth, fails(session.ErrNoAuth)},
+	} {
+		if _, v := row.bid.Refused(row.op, row.err); v != row.want {
+			t.Errorf("%s: %+v", row.danger, v)
+		}
+	}
+	found := func(r record, stat session.Stat) claim.Found { return claim.Found{Data: r.bytes(), Stat: &stat} }
+	for _, row := range []struct {
+		danger string
+		found  claim.Found
+		bid    bid
+		want   claim.Verdict
+	}{
+		{"an earlier claim was done", found(record{node: "a"}, session.Stat{EphemeralOwner: 1, Czxid: 7, Version: 2}), first, claim.Verdict{Zxid: 7, Version: 2}},
+		{"an earlier claim was not done", claim.Found{Err: session.ErrNoNode}, first, take},
+		{"a read is repeated", claim.Found{Err: session.ErrDisconnected}, first, look},
+		{"a read that is refused", claim.Found{Err: session.ErrNoAuth}, first, fails(session.ErrNoAuth)},
+		{"another leads", found(record{node: "b"}, session.Stat{EphemeralOwner: 1}), first, taken},
+		{"another leads whose record nobody understands", claim.Found{Data: []byte("x"), Stat: &session.Stat{EphemeralOwner: 1}}, first, taken},
+		{"another hands over to us", found(record{node: "b", successor: "a"}, session.Stat{EphemeralOwner: 1, Version: 3}), heir, take},
+		{"another hands over to another", found(record{node: "b", successor: "c"}, session.Stat{EphemeralOwner: 1}), first, taken},
+		{"an ownerless node is in the way", claim.Found{Stat: &session.Stat{Version: 4}}, squatter, take},
+	} {
+		for _, before := range []bid{first, heir, squatter} { // what was seen earlier counts no more
+			if b, v := before.Judge([]claim.Found{row.found}); v != row.want || b != row.bid {
+				t.Errorf("%s: %+v, %+v", row.danger, b, v)
+			}
+		}
+	}
+	if own := session.CheckOp("/e/candidates/a", session.AnyVersion); !slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }) {
+		t.Error("a claim does not depend on the node of the candidate")
+	}
+}
+
+// TestOurs has rows for which node of a leader is given up.
+func TestOurs(t *testing.T) {
+	says := func(node string) []byte { return record{node: node}.bytes() }
+	for _, row := range []struct {
+		danger       string
+		node, prefix string
+		zxid         int64
+		data         []byte
+		stat         session.Stat
+		ours         bool
+	}{
+		{"another's", "a", "", 0, says("b"), session.Stat{EphemeralOwner: 1}, false},
+		{"nobody's", "a", "", 0, says("a"), session.Stat{}, false},
+		{"ours", "a", "", 0, says("a"), session.Stat{EphemeralOwner: 1}, true},
+		{"of one of our nodes", "", "pre-", 0, says("pre-a"), session.Stat{EphemeralOwner: 1}, true},
+		{"of none of our nodes", "", "pre-", 0, nil, session.Stat{EphemeralOwner: 1}, false},
+		{"ours, whatever it says", "a", "", 7, nil, session.Stat{EphemeralOwner: 1, Czxid: 7}, true},
+		{"another's, whatever it says", "a", "", 7, says("a"), session.Stat{EphemeralOwner: 1, Czxid: 8}, false},
+	} {
+		then := bid{}.Remove(row.node, row.prefix, claim.Claim{Node: row.node, Zxid: row.zxid}, true).Then
+		if ours := then.Is(&row.stat) && then.Says(row.data); ours != row.ours {
+			t.Errorf("%s: %v", row.danger, ours)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// Package claim is the protocol by which the first in line claims what the line is for, and gives
+// that up. It is for recipes in which to be first is not enough: a [Spec] says what their claims
+// are.
+//
+//	                         refused: look
+//	             ┌────────────────────────────────────┐
+//	             ▼                                    │
+//	doubted ► looking ── free, or handed over ──► taking ◄ new
+//	             │                                    │
+//	             ├── ours ───────────┐                ├── made
+//	             └── another's ──────┤                └── refused, or unknown
+//	                                 ▼                    ▼
+//	                               over                 over
+//
+//	given up ► resigning ── refused ──► removing ► over
+//
+// Two claims never stand at once: the transaction of [Spec.Take] fails while another claim stands,
+// or unless that has been handed over. A claim whose reply was lost is found by its evidence.
+package claim
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Keeper keeps the claim of one handle, whose contenders stand one after the other.
+type Keeper[S Spec[S]] struct {
+	mu    sync.Mutex
+	claim Claim
+	tried string // the prefix of the contenders for which something was claimed; "" at first
+	doubt string // the contender whose claim had an unknown outcome; "" if there is none
+}
+
+// Claim returns what is known of the claim.
+func (k *Keeper[S]) Claim() Claim {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.claim
+}
+
+// Wrote takes note of the version of the node that guards the claim of a contender.
+func (k *Keeper[S]) Wrote(node string, version int32) {
+	k.update(node, func(c *Claim) { c.Version = version })
+}
+
+// Exchanged takes note that the contender to has the claim in place of another.
+func (k *Keeper[S]) Exchanged(from, to string) {
+	k.update(from, func(c *Claim) { c.Node = to })
+}
+
+// update changes the claim of a contender, unless it was given up, or another claims by now.
+func (k *Keeper[S]) update(node string, change func(*Claim)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.claim.Node == node {
+		change(&k.claim)
+	}
+}
+
+// Take claims for the contender. It answers with the zxid of the claim, or that it is another's.
+// Again says that an earlier claim may have been made.
+func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+	k.mu.Lock()
+	k.claim, k.tried = Claim{Node: node}, Prefix(node)
+	if again {
+		k.doubt = node
+	}
+	m := takes(spec, k.doubt == node)
+	k.mu.Unlock()
+	run(requests, m, func(v Verdict) {
+		switch {
+		case v.Taken:
+			k.update(node, func(c *Claim) { *c = Claim{} })
+		case v.Err == nil:
+			k.update(node, func(c *Claim) { *c = Claim{node, true, v.Zxid, v.Version} })
+		}
+		answer(v.Zxid, v.Taken, v.Err)
+	})
+}
+
+// GiveUp removes a contender, or if node is "" all with the prefix, and their claims.
+func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, answer func()) {
+	if node != "" {
+		prefix = Prefix(node)
+	}
+	k.mu.Lock()
+	c, claimed := Claim{Node: node}, k.tried == prefix
+	if claimed && (node == "" || node == k.claim.Node) {
+		c, k.claim = k.claim, Claim{}
+	}
+	k.mu.Unlock()
+	run(requests, givesUp(spec, node, prefix, c, claimed), func(Verdict) { answer() })
+}
+
+// Find looks once whether the claim of the spec's contender stands.
+func Find[S Spec[S]](requests client.Async, spec S, answer func(Verdict)) {
+	perform(requests, request{read: spec.Evidence()}, func(r reply) {
+		_, v := spec.Judge(r.found)
+		answer(v)
+	})
+}
+
+// run has the machine ask until its protocol is over.
+func run[S Spec[S]](requests client.Async, m machine[S], finish func(Verdict)) {
+	perform(requests, m.ask(), func(r reply) {
+		next, v := m.next(r)
+		if v.Next == Over {
+			finish(v)
+			return
+		}
+		run(requests, next, finish)
+	})
+}
+
+func perform(requests client.Async, r request, answer func(reply)) {
+	switch {
+	case r.remove != nil:
+		requests.Remove(*r.remove, func(error) { answer(reply{}) })
+	case r.ops != nil:
+		requests.Multi(r.ops, func(results []session.OpResult, err error) { answer(replied(results, err)) })
+	default:
+		found := make([]Found, len(r.read))
+		left := len(found)
+		for i, path := range r.read {
+			requests.Get(path, func(data []byte, stat *session.Stat, err error) {
+				found[i] = Found{data, stat, err}
+				if left--; left == 0 {
+					answer(reply{found: found})
+				}
+			})
+		}
+	}
+}
+
+// replied returns the answer to a transaction.
+func replied(results []session.OpResult, err error) reply {
+	r := reply{err: err, failed: -1}
+	for i, done := range results {
+		switch {
+		case done.Err != nil && r.failed < 0:
+			r.failed = i
+		case done.Stat != nil:
+			r.zxid, r.version = done.Stat.Mzxid, done.Stat.Version
+		}
+	}
+	return r
+}
+
+// Prefix returns what the names of all contenders of one attempt have in common.
+func Prefix(node string) string {
+	return node[:min(len(node), len(session.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), "")))]
+}

@@ -1,0 +1,165 @@
+package claim
+
+import (
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Claim is what a contender knows of its own claim. It is comparable.
+type Claim struct {
+	Node    string // the name of the contender; "" when there is no claim
+	Held    bool   // set when the claim is confirmed: then it is ours until it is given up or deleted
+	Zxid    int64  // of the claim, from its confirmation; 0 before
+	Version int32  // of the node that guards the claim, at the confirmation or at the last write
+}
+
+// A Found is what was read of a node. Err is nil if there is a node.
+type Found struct {
+	Data []byte
+	Stat *session.Stat
+	Err  error
+}
+
+// A Spec says what the claims of a recipe are. Its methods are pure, and its values comparable: a
+// value knows the contender, and what the contender has seen.
+type Spec[S any] interface {
+	comparable
+
+	// Take returns the transaction that makes the claim. It fails while another claim stands.
+	Take() []session.Op
+
+	// Refused says what follows when the operation has failed the transaction.
+	Refused(op int, err error) (S, Verdict)
+
+	// Evidence returns the paths of the nodes that tell whose the claim is. Judge says so.
+	Evidence() []string
+	Judge(found []Found) (S, Verdict)
+
+	// Resign returns the transaction that deletes the contender and its confirmed claim.
+	Resign(c Claim) []session.Op
+
+	// Remove returns the removal of a contender, or of all with the prefix if node is "". If
+	// claimed, their claims are removed afterwards: no contender is left then that makes one.
+	Remove(node, prefix string, c Claim, claimed bool) session.Removal
+}
+
+// A Verdict is what follows from an answer. Without Next the protocol is over.
+type Verdict struct {
+	Next    Next
+	Zxid    int64 // of our claim, if it stands
+	Version int32
+	Taken   bool  // it is another's
+	Err     error // why it was not made, or may have been
+}
+
+// Next is what to do next.
+type Next int8
+
+// The next steps.
+const (
+	Over Next = iota
+	Look      // at the evidence
+	Take      // make the claim
+)
+
+type step int8
+
+const (
+	looking step = iota
+	taking
+	resigning
+	removing
+)
+
+// A machine is one claim under way, or the end of one. It asks for one thing after the other.
+type machine[S Spec[S]] struct {
+	step step
+	spec S
+
+	// Of the end of a claim.
+	node    string // "" if it may be several
+	prefix  string // of their names
+	claim   Claim
+	claimed bool // they may have claimed
+}
+
+// takes makes a claim. Doubted says that an earlier one may have been made.
+func takes[S Spec[S]](spec S, doubted bool) machine[S] {
+	m := machine[S]{step: taking, spec: spec}
+	if doubted {
+		m.step = looking
+	}
+	return m
+}
+
+// givesUp ends a claim, and what makes it.
+func givesUp[S Spec[S]](spec S, node, prefix string, c Claim, claimed bool) machine[S] {
+	m := machine[S]{step: removing, spec: spec, node: node, prefix: prefix, claim: c, claimed: claimed}
+	if c.Held && node != "" && node == c.Node {
+		m.step = resigning
+	}
+	return m
+}
+
+// A request is what to ask the server for: a transaction, some reads, or a removal.
+type request struct {
+	ops    []session.Op
+	read   []string
+	remove *session.Removal
+}
+
+func (m machine[S]) ask() request {
+	switch m.step {
+	case looking:
+		return request{read: m.spec.Evidence()}
+	case taking:
+		return request{ops: m.spec.Take()}
+	case resigning:
+		return request{ops: m.spec.Resign(m.claim)}
+	case removing:
+		r := m.spec.Remove(m.node, m.prefix, m.claim, m.claimed)
+		return request{remove: &r}
+	}
+	panic("claim: a step without a request")
+}
+
+// A reply answers a request.
+type reply struct {
+	found   []Found
+	failed  int // the operation that failed the transaction; -1 if none did
+	zxid    int64
+	version int32 // of the last node that the transaction has set
+	err     error
+}
+
+func (m machine[S]) next(r reply) (machine[S], Verdict) {
+	switch m.step {
+	case looking:
+		return m.follow(m.spec.Judge(r.found))
+	case taking:
+		if r.err == nil {
+			return m, Verdict{Zxid: r.zxid, Version: r.version}
+		}
+		return m.follow(m.spec.Refused(r.failed, r.err))
+	case resigning:
+		if r.err == nil || session.Over(r.err) {
+			return m, Verdict{}
+		}
+		m.step = removing
+		return m, Verdict{Next: Take}
+	case removing:
+		return m, Verdict{}
+	}
+	panic("claim: a step without an answer")
+}
+
+func (m machine[S]) follow(spec S, v Verdict) (machine[S], Verdict) {
+	m.spec = spec
+	switch v.Next {
+	case Look:
+		m.step = looking
+	case Take:
+		m.step = taking
+	case Over:
+	}
+	return m, v
+}

@@ -1,0 +1,110 @@
+package priority
+
+import (
+	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/claim"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A bid is one contender's claim of the lock, as the pure rules of package claim. It is comparable.
+// The version of the path grows with every claim of a writer: while it is that of a claim, no
+// later writer holds.
+type bid struct {
+	path string
+	node string // the name of the contender; "" for those of a prefix
+	seen
+}
+
+func isReader(node string) bool {
+	rank, _ := ParseRank(node)
+	return rank.Kind == line.Read
+}
+
+func (b bid) own() string    { return session.Join(b.path, b.node) }
+func (b bid) holder() string { return session.Join(b.path, holderNode) }
+func (b bid) shared() string { return session.Join(b.path, readersNode) }
+
+// claimed returns the path of what the contender claims, or has claimed.
+func (b bid) claimed() string {
+	if isReader(b.node) {
+		return session.Join(b.shared(), b.node)
+	}
+	return b.holder()
+}
+
+// Take implements [claim.Spec].
+func (b bid) Take() []session.Op {
+	own := session.CheckOp(b.own(), session.AnyVersion)
+	if isReader(b.node) {
+		mine := b.claimed()
+		return []session.Op{
+			own, session.CheckOp(b.path, b.version),
+			session.CreateOp(b.holder(), nil, session.Persistent), session.DeleteOp(b.holder(), session.AnyVersion),
+			session.CreateOp(mine, nil, session.Ephemeral), session.SetOp(mine, nil, session.AnyVersion),
+		}
+	}
+	ops := []session.Op{own, session.SetOp(b.path, []byte(marker+"\n"+b.node), b.version)}
+	if !b.readers {
+		ops = append(ops, session.CreateOp(b.shared(), nil, session.Persistent))
+	}
+	return append(ops, session.DeleteOp(b.shared(), session.AnyVersion), session.CreateOp(b.holder(), []byte(b.node), session.Ephemeral))
+}
+
+// Refused implements [claim.Spec]. The line is listed again.
+func (b bid) Refused(_ int, err error) (bid, claim.Verdict) { return b, claim.Verdict{Err: err} }
+
+// Evidence implements [claim.Spec].
+func (b bid) Evidence() []string { return []string{b.path, b.claimed()} }
+
+// Judge implements [claim.Spec]. Another's claim makes the transaction fail.
+func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
+	path, mine := found[0], found[1]
+	switch {
+	case path.Err != nil:
+		return b, claim.Verdict{Err: path.Err}
+	case mine.Err == nil && (isReader(b.node) || string(mine.Data) == b.node):
+		return b, claim.Verdict{Zxid: mine.Stat.Czxid, Version: path.Stat.Version}
+	}
+	if err := without(mine.Err, session.ErrNoNode); err != nil {
+		return b, claim.Verdict{Err: err}
+	}
+	return b, claim.Verdict{Next: claim.Take}
+}
+
+// Resign implements [claim.Spec].
+func (b bid) Resign(c claim.Claim) []session.Op {
+	ops := []session.Op{session.DeleteOp(b.own(), session.AnyVersion), session.DeleteOp(b.claimed(), session.AnyVersion)}
+	if isReader(b.node) {
+		return ops
+	}
+	return append([]session.Op{session.CheckOp(b.path, c.Version)}, ops...)
+}
+
+// Remove implements [claim.Spec].
+func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Removal {
+	r := session.Removal{Path: session.Join(b.path, node)}
+	if node == "" {
+		r = session.Removal{Path: b.path, Prefix: prefix}
+	}
+	switch {
+	case !claimed:
+	case node == "":
+		r.Then = &session.Removal{Path: b.shared(), Prefix: prefix, Then: b.unclaim(prefix)}
+	default:
+		r.Then = b.unclaim(node)
+	}
+	return r
+}
+
+// unclaim returns the removal of what is claimed by a contender whose name begins so. Another
+// contender does not become the holder unless the version of the path has grown.
+func (b bid) unclaim(node string) *session.Removal {
+	if isReader(node) {
+		return &session.Removal{Path: b.claimed()}
+	}
+	return &session.Removal{
+		Path: b.holder(), Guard: b.path, Says: func(data []byte) bool { return strings.HasPrefix(string(data), node) },
+	}
+}

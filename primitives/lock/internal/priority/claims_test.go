@@ -1,0 +1,124 @@
+package priority
+
+import (
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/linemodel"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has claims of a line with priorities overtaken by those of another.
+
+const (
+	oursPriority   = "_c_00000000-0000-4000-8000-000000000000-p1000-write-0000000000"
+	theirsPriority = "_c_00000001-0000-4000-8000-000000000000-p1000-write-0000000001"
+
+	most = 100 // requests
+)
+
+// claimedBy returns a line of two writers, one of which holds, and the handle of the first.
+func claimedBy(holder string) (*zkmodel.World, *Lock) {
+	holds := session.Join(linemodel.Root, holderNode)
+	w := zkmodel.New(zkmodel.Faults{}, 2,
+		zkmodel.Node{Path: linemodel.Root, Czxid: 1, Data: marker + "\n" + holder},
+		zkmodel.Node{Path: session.Join(linemodel.Root, oursPriority), Czxid: 2, Owner: 1},
+		zkmodel.Node{Path: session.Join(linemodel.Root, theirsPriority), Czxid: 3, Owner: 2},
+		zkmodel.Node{Path: holds, Czxid: 4, Owner: 1, Data: holder},
+	)
+	return w, New(w.Sessions[0], linemodel.Root, Options{Kind: line.Write})
+}
+
+// serve has the server answer at most so many requests, and returns how many it has.
+func serve(w *zkmodel.World, limit int) (n int) {
+	for ; n < limit && !w.Quiet(); n++ {
+		w.Apply(zkmodel.Action{Kind: "serve"})
+	}
+	return n
+}
+
+// TestDoubtedClaimOfAnother: a claim of unknown outcome is repeated, and another holds by now.
+func TestDoubtedClaimOfAnother(t *testing.T) {
+	w, p := claimedBy(theirsPriority)
+	got := int64(-1)
+	p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
+		if got = zxid; err == nil {
+			t.Error("no error")
+		}
+	})
+	if serve(w, most); got != 0 {
+		t.Errorf("claimed at %d what another has", got)
+	}
+}
+
+// TestUnclaimOvertaken: an operator deletes what we have claimed, and another claims, at any
+// moment of our departure, which leaves that alone.
+func TestUnclaimOvertaken(t *testing.T) {
+	for before := 0; ; before++ {
+		w, p := claimedBy(oursPriority)
+		p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
+			if err == nil {
+				t.Error("claimed twice")
+			}
+		})
+		serve(w, most)
+		p.withdraw(p.Recipe(), w.Sessions[0].Async(0), oursPriority, "", func() {})
+		if serve(w, before) < before {
+			return
+		}
+		var ops []session.Op
+		if w.Node(session.Join(p.path, holderNode)) != nil {
+			ops = append(ops, session.DeleteOp(session.Join(p.path, holderNode), session.AnyVersion))
+		}
+		ops = append(ops, session.SetOp(p.path, []byte(marker+"\n"+theirsPriority), session.AnyVersion),
+			session.CreateOp(session.Join(p.path, holderNode), []byte(theirsPriority), session.Ephemeral))
+		w.Sessions[1].Async(0).Multi(ops, func(_ []session.OpResult, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		w.Apply(zkmodel.Action{Kind: "serve", I: 1})
+		serve(w, most)
+		if n := w.Node(session.Join(p.path, holderNode)); n == nil || w.Node(p.node(oursPriority)) != nil {
+			t.Errorf("overtaken after %d requests: the holder is %v", before, n)
+		}
+	}
+}
+
+// TestMarksOvertaken: another writes to what is to be marked, at any moment: to the path of an
+// unused line, and to the node of a holder.
+func TestMarksOvertaken(t *testing.T) {
+	for before := range 3 {
+		w := zkmodel.New(zkmodel.Faults{}, 1, zkmodel.Node{Path: linemodel.Root, Czxid: 1})
+		p, settled := New(w.Sessions[0], linemodel.Root, Options{Kind: line.Write}), false
+		p.settle(w.Sessions[0].Async(0), func(exists, _ bool, err error) { settled = exists && err == nil })
+		serve(w, before)
+		w.SetData(p.path, marker)
+		if serve(w, most); !settled {
+			t.Errorf("overtaken after %d requests: the line is not settled", before)
+		}
+
+		w, p = claimedBy(theirsPriority)
+		asked := false
+		r := line.NewPerformer(w.Sessions[0], p.Recipe()).Recipe
+		p.demand(r, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
+		serve(w, before)
+		w.SetData(p.node(theirsPriority), "written")
+		if serve(w, most); !asked || before < 2 && !isMarked(w.Node(p.node(theirsPriority)).Data) {
+			t.Errorf("overtaken after %d requests: the holder is not asked", before)
+		}
+	}
+}
+
+// TestAnswerOfEarlierAttempt: a holder that an earlier attempt has asked is asked again in the
+// attempt that asks now, and has its time from then on.
+func TestAnswerOfEarlierAttempt(t *testing.T) {
+	_, p := claimedBy(theirsPriority)
+	p.request(1, oursPriority)
+	p.request(2, theirsPriority)
+	p.asks(1, oursPriority, true)
+	if _, before := p.request(2, oursPriority); before {
+		t.Error("asked by an attempt that is over")
+	}
+}

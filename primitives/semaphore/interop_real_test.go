@@ -1,0 +1,245 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/peers"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+func patient(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func openReal(t *testing.T, addrs []string) *session.Session {
+	t.Helper()
+	s, err := session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestRealNeighbours: leases that come where Curator's are passed around are granted within the limit or
+// refused, and nobody waits for ever. A waiter of ours behind one of Curator's once did, and Curator's
+// for it.
+func TestRealNeighbours(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := peers.NewCompany(t, ens.Addrs())
+	operator := openReal(t, ens.Addrs())
+	sessions := []*session.Session{openReal(t, ens.Addrs()), openReal(t, ens.Addrs())}
+	for limit := 1; limit <= 3; limit++ {
+		t.Run(fmt.Sprintf("Curator's semaphore of %d", limit), func(t *testing.T) {
+			t.Parallel()
+			all := make([]peers.Contender, 4)
+			for i := range all {
+				all[i] = company.Peer(t, peers.Curator).Contender(peers.CuratorSemaphore.Of(limit))
+			}
+			for _, s := range sessions {
+				all = append(all, contender(s, limit), contender(s, limit))
+			}
+			room := peers.Mix(t, operator, fmt.Sprintf("/neighbours-%d", limit), 20, all...)
+			t.Logf("at once, at most: %d; hand-overs: %v", room.Most(), room.Handovers())
+		})
+	}
+}
+
+func contender(s *session.Session, limit int) peers.Contender {
+	return peers.Contender{
+		Name:   "our lease",
+		Shared: limit > 1,
+		Limit:  limit,
+		Dir:    "leases",
+		Join: func(ctx context.Context, path string, _ time.Duration) (peers.Tenancy, error) {
+			l, err := semaphore.Acquire(ctx, s, path, limit, nil)
+			if errors.Is(err, semaphore.ErrLayout) {
+				return nil, fmt.Errorf("%w: %w", peers.ErrRefused, err)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return realTenancy{l, s}, nil
+		},
+	}
+}
+
+// A realTenancy is a lease that is held.
+type realTenancy struct {
+	*semaphore.Lease
+	session *session.Session
+}
+
+func (h realTenancy) Visit(ctx context.Context, path string) (int, error) {
+	return peers.Visit(ctx, h.session, path)
+}
+
+func (h realTenancy) Release(ctx context.Context) error {
+	defer h.Close()
+	return h.Lease.Release(ctx)
+}
+
+// trial is how long a contender that cannot succeed is given.
+const trial = 500 * time.Millisecond
+
+// places is how many leases the semaphores of TestRealStrangers have.
+const places = 2
+
+// strangers says for each weight, in the order of theirs, what a contender of theirs does while we
+// hold all places: it waits (w), or is granted one (g); what a waiter of ours does when we have
+// released: it acquires (a), or is refused (r); and what we do while they hold all places: we find
+// them full (f), are refused (r), or are granted one (g). The documentation of [semaphore.ErrLayout]
+// has the same.
+var (
+	theirs = []struct {
+		kind peers.Kind
+		dir  string // below the path
+		all  int    // how many hold all places
+	}{
+		{peers.CuratorSemaphore.Of(places), "", places},
+		{peers.KazooSemaphore.Of(places), "", places},
+		{peers.CuratorMutex, "", 1},
+		{peers.KazooLock, "", 1},
+		{peers.CuratorMutex, "/leases", 1},
+		{peers.KazooLock, "/leases", 1},
+	}
+	strangers = map[int]string{
+		1: "wrr grr grr grr grr grr",
+		2: "grr grr grr grr grr grr",
+	}
+)
+
+// TestRealStrangers measures which semaphores and locks exclude which. No lease of ours is granted
+// while others hold all places, or hold a lock where the leases stand.
+func TestRealStrangers(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := peers.NewCompany(t, ens.Addrs())
+	s := openReal(t, ens.Addrs())
+	for weight, row := range strangers {
+		for i, want := range strings.Fields(row) {
+			t.Run(fmt.Sprintf("weight %d beside %s in %q", weight, theirs[i].kind, theirs[i].dir), func(t *testing.T) {
+				t.Parallel()
+				their := company.Peer(t, theirs[i].kind.Library()).Contender(theirs[i].kind)
+				path := fmt.Sprintf("/strangers-%d-%d", weight, i)
+				got := theyCome(t, s, path, weight, theirs[i].dir, their) + weCome(t, s, path+"-they", weight, theirs[i].dir, theirs[i].all, their)
+				if got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// theyCome has a contender of theirs come while we hold all places, and a lease of ours waits.
+func theyCome(t *testing.T, s *session.Session, path string, weight int, dir string, their peers.Contender) (cell string) {
+	t.Helper()
+	ctx, opts := patient(t), &semaphore.Options{Weight: weight}
+	var held []*semaphore.Lease
+	for range places / weight {
+		l, err := semaphore.Acquire(ctx, s, path, places, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, l)
+	}
+	waiter, err := semaphore.New(s, path, places, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next[semaphore.Waiting](t, waiter)
+	come := make(chan error, 1)
+	var tenancy peers.Tenancy
+	var coming sync.WaitGroup
+	coming.Go(func() {
+		var err error
+		tenancy, err = their.Join(ctx, path+dir, 0)
+		come <- err
+	})
+	defer func() {
+		waiter.Close()
+		coming.Wait()
+		if tenancy != nil {
+			leave(t, tenancy)
+		}
+	}()
+	cell = "g"
+	select {
+	case err := <-come:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(trial):
+		cell = "w"
+		defer func() {
+			waiter.Close()
+			if err := <-come; err != nil {
+				t.Errorf("they have not been granted it after us: %v", err)
+			}
+		}()
+	}
+	for _, l := range held {
+		release(t, l)
+	}
+	for {
+		select {
+		case ev, more := <-waiter.Events():
+			if _, acquired := ev.(semaphore.Acquired); acquired {
+				return cell + "a"
+			}
+			if more {
+				continue
+			}
+			if !errors.Is(waiter.Err(), semaphore.ErrLayout) {
+				t.Errorf("a waiter of ours has ended: %v", waiter.Err())
+			}
+			return cell + "r"
+		case <-ctx.Done():
+			t.Fatal("a waiter of ours hears nothing")
+		}
+	}
+}
+
+// weCome has a lease of ours come while they hold all places.
+func weCome(t *testing.T, s *session.Session, path string, weight int, dir string, all int, their peers.Contender) string {
+	t.Helper()
+	ctx := patient(t)
+	for range all {
+		tenancy, err := their.Join(ctx, path+dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave(t, tenancy)
+	}
+	switch l, err := semaphore.TryAcquire(ctx, s, path, places, &semaphore.Options{Weight: weight}); {
+	case errors.Is(err, semaphore.ErrFull):
+		return "f"
+	case errors.Is(err, semaphore.ErrLayout):
+		return "r"
+	case err != nil:
+		t.Fatal(err)
+		return ""
+	default:
+		release(t, l)
+		return "g"
+	}
+}
+
+func leave(t *testing.T, tenancy peers.Tenancy) {
+	t.Helper()
+	if err := tenancy.Release(patient(t)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,214 @@
+package semaphore
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+)
+
+// admission is the rule of semaphores: whose weight, with the weights of all who stand
+// ahead, is within the limit need not wait. So those who need not are always the first
+// in line, and nobody overtakes one who wants more than is free.
+//
+// The limit is what is read beside the names; it may change at any time. The names are
+//
+//	_c_<GUID>-lease-<number>           of weight 1
+//	_c_<GUID>-lease-<weight>-<number>  of others
+type admission struct {
+	Limit  int  // that the contender takes the line to have
+	Any    bool // it takes whichever is recorded
+	Weight int
+}
+
+const leaseMark = "lease-"
+
+// Name implements [line.Rule].
+func (l admission) Name(guid string) string {
+	if l.Weight == 1 {
+		return line.Published(guid) + leaseMark
+	}
+	return line.Published(guid) + leaseMark + strconv.Itoa(l.Weight) + "-"
+}
+
+// Prefix implements [line.Rule].
+func (l admission) Prefix(guid string) string { return line.Published(guid) }
+
+// Line implements [line.Rule].
+func (l admission) Line(names []string) []string { return line.Names(sortLeases(names)) }
+
+// sortLeases returns the contenders among the children, in the order in which they stand
+// in line.
+func sortLeases(names []string) []line.Contender {
+	var all []line.Contender
+	for _, name := range names {
+		if c, _, ok := parseLease(name); ok {
+			all = append(all, c)
+		}
+	}
+	line.Sort(all)
+	return all
+}
+
+// parseLease reads the name of a contender.
+func parseLease(name string) (c line.Contender, weight int, ok bool) {
+	i := strings.LastIndex(name, leaseMark)
+	if i < 0 || i > 0 && name[i-1] != '-' {
+		return line.Contender{}, 0, false
+	}
+	rest := name[i+len(leaseMark):]
+	if n, ok := line.ParseNumber(rest); ok {
+		return line.Contender{Name: name, Number: n}, 1, true
+	}
+	before, after, _ := strings.Cut(rest, "-")
+	weight, ok = parsePositive(before)
+	n, numbered := line.ParseNumber(after)
+	return line.Contender{Name: name, Number: n}, weight, ok && numbered
+}
+
+// parsePositive reads a positive number as [strconv.Itoa] writes it.
+func parsePositive(text string) (n int, ok bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n > 0 && n <= maxLimit && text == strconv.Itoa(n)
+}
+
+// maxLimit is the greatest limit, and weight, that there can be.
+const maxLimit = 1_000_000_000
+
+// recordedLimit is what is recorded of a line of leases.
+type recordedLimit struct {
+	Limit int
+	Unit  bool // no contender has had another weight than 1 since it was made; once taken back, for good
+}
+
+const unitMark = " unit"
+
+func (r recordedLimit) String() string {
+	if r.Unit {
+		return strconv.Itoa(r.Limit) + unitMark
+	}
+	return strconv.Itoa(r.Limit)
+}
+
+// parseRecord reads a record.
+func parseRecord(data string) (r recordedLimit, err error) {
+	text, unit := strings.CutSuffix(strings.TrimSpace(data), unitMark)
+	limit, ok := parsePositive(text)
+	if !ok {
+		return recordedLimit{}, fmt.Errorf("%w: the record %.40q is not a number; set it with SetLimit", ErrLimit, data)
+	}
+	return recordedLimit{limit, unit}, nil
+}
+
+// Check reports why a contender has no place in a line with this record. Only one that
+// is new has to agree about the limit.
+func (l admission) Check(r recordedLimit, isNew bool) error {
+	switch {
+	case isNew && !l.Any && r.Limit != l.Limit:
+		return fmt.Errorf("%w is %d, not %d", ErrLimit, r.Limit, l.Limit)
+	case l.Weight > r.Limit:
+		return fmt.Errorf("%w is %d, less than the weight %d", ErrLimit, r.Limit, l.Weight)
+	}
+	return nil
+}
+
+// Room implements [line.Rule]. To count contenders is enough where it is recorded that none
+// has another weight than 1, nor will before that is taken back.
+func (l admission) Room(contenders int, data string) bool {
+	r, err := parseRecord(data)
+	return err == nil && l.Check(r, true) == nil && l.Weight == 1 && r.Unit && contenders <= r.Limit
+}
+
+// Lists implements [line.Rule].
+func (l admission) Lists() bool { return l.Weight > 1 }
+
+// Announces implements [line.Rule]. Who was let in under a greater limit looks to others as if
+// it waited, and they would wait for its turn.
+func (l admission) Announces() bool { return true }
+
+// Claims implements [line.Rule].
+func (l admission) Claims() bool { return false }
+
+// Downgrade implements [line.Rule].
+func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return l, "", false }
+
+// manyBeside is how many nodes of others a contender watches, rather than all members.
+const manyBeside = 8
+
+// A placed contender is its name, and its weight.
+type placed struct {
+	name   string
+	weight int
+}
+
+// Locate implements [line.Rule]. The contenders that need not wait are the first in line. The
+// first that has to wait watches all members, because any departure may make room for it.
+// Every other watches
+//
+//   - its predecessor, which announces that it was let in;
+//   - each contender ahead whose departure makes room for all that stand ahead of it; for the
+//     second that has to wait, that is every contender ahead.
+//
+// So a departure wakes the contenders that it lets in, however many, and the one behind
+// them. The second waiter does not need the first one to find that there is room for both. A
+// waiter watches what it found when it last looked: if it moved up since, its predecessor's
+// announcement, or departure, wakes it.
+func (l admission) Locate(s line.Sight, own, guid string) line.Position {
+	var p line.Position
+	me, weight, _ := parseLease(own)
+	prefix := l.Prefix(guid)
+	var nearest line.Contender
+	ahead := 0
+	var others []placed // those ahead
+	for _, name := range s.Names {
+		if name == own {
+			p.Present = true
+			continue
+		}
+		c, w, ok := parseLease(name)
+		switch {
+		case !ok && line.IsContender(name):
+			p.Err = line.OtherLayout(name)
+		case !ok:
+		case strings.HasPrefix(name, prefix):
+			p.Zombies = append(p.Zombies, name)
+		case line.Compare(me.Number, c, me) > 0:
+			p.Announce = true
+		default:
+			p.Ahead++
+			ahead = min(ahead+w, maxLimit+1)
+			others = append(others, placed{name, w})
+			if nearest.Name == "" || line.Compare(me.Number, c, nearest) > 0 {
+				nearest = c
+			}
+		}
+	}
+	r, err := parseRecord(s.Data)
+	if err == nil {
+		err = l.Check(r, s.New)
+	}
+	switch {
+	case !p.Present, p.Err != nil:
+	case err != nil:
+		p.Err = err
+	case l.Weight > 1 && r.Unit:
+		p.Invalid = true // others have counted it for one
+	case ahead+weight <= r.Limit:
+		p.Ahead = 0
+	case ahead <= r.Limit:
+		p.Watch = line.Target{Until: line.Members}
+	default:
+		p.Watch = line.Target{Node: nearest.Name, Until: line.Changed}
+		for _, o := range others {
+			if o.weight >= ahead-r.Limit && o.name != nearest.Name {
+				p.Beside = append(p.Beside, o.name)
+			}
+		}
+		if slices.Sort(p.Beside); len(p.Beside) > manyBeside {
+			p.Watch, p.Beside = line.Target{Until: line.Members}, nil
+		}
+	}
+	return p
+}

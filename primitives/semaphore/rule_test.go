@@ -1,0 +1,158 @@
+package semaphore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+)
+
+func TestLeaseNames(t *testing.T) {
+	const guid = "01234567-89ab-4cde-8f01-23456789abcd"
+	for name, want := range map[string]struct {
+		weight int
+		number int32
+	}{
+		admission{Weight: 1}.Name(guid) + "0000000005":  {1, 5},
+		admission{Weight: 3}.Name(guid) + "0000000005":  {3, 5},
+		admission{Weight: 12}.Name(guid) + "2147483647": {12, math.MaxInt32},
+		admission{Weight: 3}.Name(guid) + "-2147483648": {3, math.MinInt32},
+		admission{Weight: 1}.Name(guid) + "-000000001":  {1, -1},
+		"lease-0000000001":                                {1, 1},
+		"lease-1000000000-0000000001":                     {maxLimit, 1},
+		"x-lease-7-0000000001":                            {7, 1},
+		"x-lease-0000000009-lease-2-0000000001":           {2, 1},
+		admission{Weight: 1}.Prefix(guid) + "lease-x":     {},
+		admission{Weight: 1}.Prefix(guid) + "lock-000001": {},
+		"lease-0-0000000001":                              {},
+		"lease-03-0000000001":                             {},
+		"lease--3-0000000001":                             {},
+		"lease-1000000001-0000000001":                     {},
+		"lease-3-1":                                       {},
+		"lease-3-":                                        {},
+		"lease-3":                                         {},
+		"lease-":                                          {},
+		"release-0000000001":                              {},
+		"leases":                                          {},
+		"":                                                {},
+	} {
+		c, weight, ok := parseLease(name)
+		if ok != (want.weight > 0) || ok && (weight != want.weight || c.Number != want.number || c.Name != name) {
+			t.Errorf("%q: %+v, %d, %v", name, c, weight, ok)
+		}
+	}
+	numbers := []string{"b-lease-2147483646", "a-lease-9-2147483647", "d-lease--2147483648", "c-lease-2--2147483647"}
+	mixed := []string{numbers[2], "config", numbers[0], numbers[3], "lock-0000000001", numbers[1]}
+	if line := (admission{}).Line(mixed); !slices.Equal(line, numbers) {
+		t.Errorf("the line is %q", line)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	for data, want := range map[string]recordedLimit{
+		"10": {10, false}, "10 unit": {10, true}, "1\n": {1, false}, " 7 unit \n": {7, true}, "1000000000": {maxLimit, false},
+		"": {}, "0": {}, "-1": {}, "+1": {}, "01": {}, "1.5": {}, "ten": {}, "10 heavy": {}, "unit": {}, " unit": {}, "1000000001": {}, "99999999999999999999": {},
+	} {
+		r, err := parseRecord(data)
+		if r != want || (err == nil) != (want.Limit > 0) || err != nil && !errors.Is(err, ErrLimit) {
+			t.Errorf("%q: %v, %v", data, r, err)
+		}
+		if again, err := parseRecord(r.String()); err == nil && again != r {
+			t.Errorf("%q is written as %q", data, r)
+		}
+	}
+}
+
+func TestLeasesLocate(t *testing.T) {
+	guid := "00000009-0000-4000-8000-000000000000"
+	unit, two, five := admission{Limit: 3, Weight: 1}, admission{Limit: 3, Weight: 2}, admission{Limit: 9, Weight: 5, Any: true}
+	own := func(l admission, number string) string { return l.Name(guid) + number }
+	const a, b, c, heavy = "a-lease-0000000001", "b-lease-0000000002", "c-lease-0000000003", "h-lease-2-0000000004"
+	ownUnit, ownTwo := own(unit, "0000000005"), own(two, "0000000005")
+	const behind = "z-lease-0000000006"
+	members := line.Target{Until: line.Members}
+	changed := func(node string) line.Target { return line.Target{Node: node, Until: line.Changed} }
+	for _, row := range []struct {
+		what  string
+		rule  admission
+		own   string
+		names []string
+		data  string
+		isNew bool
+		want  line.Position
+		limit bool // want.Err is ErrLimit
+	}{
+		{what: "alone", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "3 unit", isNew: true, want: line.Position{Present: true}},
+		{what: "not in line", rule: unit, own: ownUnit, names: []string{a}, data: "3 unit", want: line.Position{Ahead: 1}},
+		{what: "not in line, and of another mind", rule: unit, own: ownUnit, names: nil, data: "4 unit", isNew: true},
+		{what: "the last that fits", rule: unit, own: ownUnit, names: []string{b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true}},
+		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Announce: true}},
+		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: members}},
+		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: changed(heavy), Beside: []string{a, b}}},
+		{what: "the third that waits", rule: unit, own: ownUnit, names: []string{"0-lease-0000000000", heavy, c, b, ownUnit, a}, data: "4 unit", want: line.Position{Present: true, Ahead: 5, Watch: changed(heavy)}},
+		{what: "weights count", rule: unit, own: ownUnit, names: []string{heavy, a, ownUnit}, data: "3 unit", want: line.Position{Present: true, Ahead: 2, Watch: members}},
+		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed(heavy), Beside: []string{"x-lease-3-0000000000"}}},
+		{what: "who makes room for all ahead", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "4", want: line.Position{Present: true, Ahead: 4, Watch: changed(c), Beside: []string{"x-lease-3-0000000000"}}},
+		{what: "who makes room for some", rule: unit, own: ownUnit, names: []string{"x-lease-2-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "3", want: line.Position{Present: true, Ahead: 4, Watch: changed(c)}},
+		{what: "many who make room", rule: unit, own: ownUnit, names: append(heavies(manyBeside+1), c, ownUnit), data: "18", want: line.Position{Present: true, Ahead: manyBeside + 2, Watch: members}},
+		{what: "not so many who make room", rule: unit, own: ownUnit, names: append(heavies(manyBeside), c, ownUnit), data: "16", want: line.Position{Present: true, Ahead: manyBeside + 1, Watch: changed(c), Beside: heavies(manyBeside)}},
+		{what: "all or nothing", rule: two, own: ownTwo, names: []string{a, b, ownTwo}, data: "3", want: line.Position{Present: true, Ahead: 2, Watch: members}},
+		{what: "two fit", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3", want: line.Position{Present: true}},
+		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 unit", want: line.Position{Present: true, Ahead: 1, Invalid: true}},
+		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "log-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: line.Position{Present: true}},
+		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3 unit", want: line.Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
+		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: line.Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
+		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648"), Beside: []string{"a-lease-2147483647"}}},
+		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000", want: line.Position{
+			Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003"),
+			Beside: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002"}, // there may be more than are counted
+		}},
+
+		{what: "another limit is recorded", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "4 unit", isNew: true, want: line.Position{Present: true}, limit: true},
+		{what: "another limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a, b, c}, data: "4 unit", want: line.Position{Present: true}},
+		{what: "a smaller limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a}, data: "1 unit", want: line.Position{Present: true, Ahead: 1, Watch: members}},
+		{what: "any limit", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "5", isNew: true, want: line.Position{Present: true}},
+		{what: "any limit, but less than the weight", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "4", isNew: true, want: line.Position{Present: true}, limit: true},
+		{what: "less than the weight since", rule: two, own: ownTwo, names: []string{ownTwo, a}, data: "1", want: line.Position{Present: true, Ahead: 1}, limit: true},
+		{what: "no limit", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "many", want: line.Position{Present: true}, limit: true},
+	} {
+		got := row.rule.Locate(line.Sight{Names: row.names, Data: row.data, New: row.isNew}, row.own, guid)
+		if errors.Is(got.Err, ErrLimit) != row.limit {
+			t.Errorf("%s: %v", row.what, got.Err)
+		}
+		got.Err = nil
+		if !slices.Equal(got.Zombies, row.want.Zombies) || fmt.Sprint(got) != fmt.Sprint(row.want) {
+			t.Errorf("%s:\n%+v, want\n%+v", row.what, got, row.want)
+		}
+	}
+	for _, row := range []struct {
+		rule       admission
+		contenders int
+		data       string
+		want       bool
+	}{
+		{unit, 3, "3 unit", true},
+		{unit, 4, "3 unit", false},
+		{unit, 1, "3", false},
+		{unit, 1, "4 unit", false},
+		{unit, 1, "", false},
+		{two, 1, "3 unit", false},
+		{two, 1, "3", false},
+		{admission{Limit: 1, Weight: 1, Any: true}, 3, "4 unit", true},
+	} {
+		if got := row.rule.Room(row.contenders, row.data); got != row.want {
+			t.Errorf("room for %+v among %d of %q: %v", row.rule, row.contenders, row.data, got)
+		}
+	}
+}
+
+// heavies returns the names of n contenders of weight 2, which stand first.
+func heavies(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("h%d-lease-2-%010d", i, i-n))
+	}
+	return names
+}

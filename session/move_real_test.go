@@ -1,0 +1,77 @@
+package session_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRealSetServers: sessions on real servers follow the list, while they write. None
+// expires, nothing that they hold is lost, and no request fails.
+func TestRealSetServers(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	ctx := patient(t)
+	addrs := ens.Addrs()
+	const n = 30
+	all := make([]*session.Session, n)
+	for i := range all {
+		s := open(t, addrs[:2], &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
+		s.Subscribe(func(ev session.Event) <-chan struct{} {
+			if _, expired := ev.(session.Expired); expired {
+				t.Errorf("session %d: %v", i, ev)
+			}
+			return nil
+		})
+		if _, err := s.Create(ctx, fmt.Sprintf("/n%d", i), nil, session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		all[i] = s
+	}
+	for _, list := range [][]string{addrs, addrs[1:], {addrs[0]}, addrs[:2]} {
+		var moving sync.WaitGroup
+		for i, s := range all {
+			moving.Go(func() {
+				path := fmt.Sprintf("/n%d", i)
+				for range 10 {
+					s.Async(0).Set(path, []byte("x"), session.AnyVersion, func(_ *session.Stat, err error) {
+						if err != nil {
+							t.Errorf("session %d: %v", i, err)
+						}
+					})
+				}
+				if err := s.SetServers(list); err != nil {
+					t.Error(err)
+				}
+				stat, err := s.Set(ctx, path, []byte("y"), session.AnyVersion)
+				if err != nil {
+					t.Errorf("session %d: %v", i, err)
+				} else if stat.EphemeralOwner != s.ID() {
+					t.Errorf("session %d: its node belongs to %#x", i, stat.EphemeralOwner)
+				}
+			})
+		}
+		moving.Wait()
+		if t.Failed() {
+			return
+		}
+		for i, s := range all {
+			server := ""
+			switch ev := s.State().(type) {
+			case session.Connected:
+				server = ev.Server
+			case session.Resumed:
+				server = ev.Server
+			case session.Suspended, session.Expired, session.Closed:
+			}
+			if !slices.Contains(list, server) {
+				t.Errorf("session %d: %v, want one of %v", i, s, list)
+			}
+		}
+	}
+}

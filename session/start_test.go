@@ -1,0 +1,118 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestStart: a session is started while there is no server. Its state is defined, a request
+// ends with its context, another waits, and both it and the events go on when a server answers.
+func TestStart(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		srv.Refuse(true)
+		s, err := session.Start(srv.Addrs(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		events := s.Events(t.Context())
+		pass(time.Minute)
+		if s.State() != nil || s.ID() != 0 || s.String() != "session: not connected yet" {
+			t.Errorf("%v, %#x, %q", s.State(), s.ID(), s)
+		}
+		select {
+		case ev := <-events:
+			t.Errorf("%v", ev)
+		default:
+		}
+		for name, wait := range map[string]func(context.Context) error{
+			"request": func(ctx context.Context) error { _, err := s.Exists(ctx, "/"); return err },
+			"await":   s.Await,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), srv.Addrs()[0]) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+		created := make(chan error, 1)
+		s.Async(0).Create("/early", nil, session.Ephemeral, func(_ string, err error) { created <- err })
+		awaited := make(chan error, 1)
+		go func() { awaited <- s.Await(t.Context()) }()
+		synctest.Wait()
+		srv.Refuse(false)
+		if err := <-created; err != nil {
+			t.Error(err)
+		}
+		if err := <-awaited; err != nil {
+			t.Error(err)
+		}
+		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 1 || c.ID != s.ID() {
+			t.Errorf("%v", c)
+		}
+	})
+}
+
+// TestAwait: it follows the connection through suspension and expiry, and ends with the session.
+func TestAwait(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		events := s.Events(t.Context())
+		<-events // Connected
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		<-events // Suspended
+		awaited := make(chan error, 1)
+		go func() { awaited <- s.Await(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-awaited:
+			t.Errorf("while suspended: %v", err)
+		default:
+		}
+		<-events // Expired
+		synctest.Wait()
+		srv.Refuse(false)
+		if err := <-awaited; err != nil {
+			t.Error(err)
+		}
+		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 2 {
+			t.Error(c)
+		}
+		s.Close()
+		if err := s.Await(t.Context()); !errors.Is(err, session.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStartIsClosed: a session that was never connected is closed at once.
+func TestStartIsClosed(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		srv.Refuse(true)
+		s, err := session.Start(srv.Addrs(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := s.Events(t.Context())
+		begun := time.Now()
+		s.Close()
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Close took %v", took)
+		}
+		if ev := <-events; ev != (session.Closed{}) {
+			t.Error(ev)
+		}
+		if ev, ok := <-events; ok {
+			t.Error(ev)
+		}
+	})
+}
