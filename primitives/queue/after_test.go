@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func (skewed) AfterFunc(d time.Duration, f func()) func() bool {
 // later than the round trips that the clients cannot measure.
 func TestPutAfter(t *testing.T) {
 	for _, skew := range []time.Duration{0, -48 * time.Hour, 1234567 * time.Microsecond, 48 * time.Hour} {
-		for _, wait := range []time.Duration{time.Millisecond, time.Second, 59 * time.Second, time.Hour} {
+		for _, wait := range []time.Duration{time.Millisecond, time.Second, 59 * time.Second, 150 * time.Minute} {
 			synctest.Test(t, func(t *testing.T) {
 				const latency = 5 * time.Millisecond
 				srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: latency, Clock: skewed(skew)})
@@ -123,6 +124,12 @@ func TestDelayedAreBounded(t *testing.T) {
 		dead, err := queue.New(s[0], "/queues/dead", nil)
 		ok(t, err)
 		equal(t, "dead", drain(t, dead), []string{"x"})
+		long := open(t, s[0], nil)
+		_, err = long.PutAfter(t.Context(), []byte("in 292 years"), math.MaxInt64)
+		ok(t, err)
+		if _, err := long.TryTake(t.Context()); !errors.Is(err, queue.ErrEmpty) {
+			t.Error(err)
+		}
 		if _, err := q.PutAfter(t.Context(), []byte("x"), -1); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("negative delay: %v", err)
 		}

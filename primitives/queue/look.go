@@ -202,9 +202,9 @@ func (l *looking) found(p place) {
 	}
 }
 
-// await notes that there may be an item at the time.
+// await notes that there may be an item at the time. The server's clock is read again after an hour at the latest.
 func (l *looking) await(due int64) {
-	at := l.at.session.Age() + time.Duration(due-l.now)*time.Millisecond
+	at := l.at.session.Age() + time.Duration(min(due-l.now, 60*minute))*time.Millisecond
 	if l.view.due == 0 || at < l.view.due {
 		l.view.due = at
 	}

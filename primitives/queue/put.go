@@ -152,9 +152,12 @@ func (b *base) producing(priority int32, delay time.Duration) *producer {
 	if b.opts.Ephemeral {
 		p.mode = session.EphemeralSequential
 	}
-	const ms = time.Millisecond
+	ms := int64(delay / time.Millisecond)
+	if delay%time.Millisecond > 0 {
+		ms++
+	}
 	p.filing = filing{
-		priority: priority, delay: int64((delay + ms - 1) / ms), flat: b.layout.flat(),
+		priority: priority, delay: ms, flat: b.layout.flat(),
 		most: b.opts.MaxItems, refuse: b.opts.RefuseWhenFull,
 	}
 	return p
