@@ -102,7 +102,8 @@
 //
 // # Queue
 //
-// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by priority. An item is
+// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by priority;
+// also delayed, or bounded. An item is
 // taken at most once, or consumed at least once, with claims, acknowledgements and dead letters. The events of a
 // consumer are
 //
