@@ -58,7 +58,7 @@ func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
 func (s *Session) Fits(ops ...Op) error {
 	most := recordSize(0, nil)
 	for _, o := range ops {
-		most += recordSize(len(s.opts.Chroot)+len(o.path)+len(o.data), s.acl)
+		most += recordSize(len(s.opts.Chroot)+len(o.path)+len(o.data), s.aclOf(o.acl))
 	}
 	if most <= s.opts.MaxRequest {
 		return nil
@@ -100,10 +100,10 @@ func (r *request[T]) onNode(a Async, w *wire.Request) *call {
 // Create creates a node with the ACL of the session, and answers with its path,
 // to which the server has appended a number if it is sequential.
 func (a Async) Create(path string, data []byte, mode CreateMode, answer func(node string, err error)) {
-	a.create(path, data, mode, answer)
+	a.create(path, data, mode, nil, answer)
 }
 
-func (a Async) create(path string, data []byte, mode CreateMode, answer func(string, error)) *call {
+func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answer func(string, error)) *call {
 	s := a.session
 	r := newRequest("create", path, createdIn, answer)
 	err := validateCreated(path, mode)
@@ -113,7 +113,7 @@ func (a Async) create(path string, data []byte, mode CreateMode, answer func(str
 	if err != nil {
 		return refuse(a, r, err)
 	}
-	w := s.createRequest(path, data, mode)
+	w := s.createRequest(path, data, mode, acl)
 	if w.Op == wire.OpCreate2 {
 		w.Op = wire.OpCreate // there is nobody to be told the Stat
 	}

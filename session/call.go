@@ -147,7 +147,7 @@ func (c *call) vouches(code wire.Code) vouch {
 }
 
 func isWrite(op wire.Op) bool {
-	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpMulti
+	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpSetACL || op == wire.OpMulti
 }
 
 // errBlamed is what the error of a call is whose connection broke while it was the only one

@@ -160,6 +160,10 @@ func (l *connection) greet() error {
 	if err := l.epoch.accept(l, &h); err != nil {
 		return err
 	}
+	if err := l.authenticate(); err != nil {
+		return err
+	}
+	l.epoch.restore(l)
 	l.hello = wire.AppendConnectResponse(nil, &h)
 	return nil
 }

@@ -233,8 +233,16 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		e.prove(l)
 	}
 	e.settle()
-	l.restore(slices.Collect(maps.Keys(e.watches)))
 	return nil
+}
+
+// restore begins to set again what the session had on the server. The epoch must not be locked.
+func (e *epoch) restore(l *connection) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l.phase == greeting {
+		l.restore(slices.Collect(maps.Keys(e.watches)))
+	}
 }
 
 // What follows is called with the epoch locked, unless it says otherwise.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,7 @@ type Op struct {
 	data    []byte
 	mode    CreateMode
 	version int32
+	acl     []ACL // of a created node; nil for the session's
 	guards  error // why it fails, if it does: see GuardOp; nil of any other
 }
 
@@ -112,6 +114,15 @@ func CreateOp(path string, data []byte, mode CreateMode) Op {
 	return Op{kind: opKindCreate, path: path, data: data, mode: mode}
 }
 
+// WithACL returns a [CreateOp] whose node gets this ACL, not that of the session.
+func (o Op) WithACL(acl []ACL) Op {
+	o.acl = slices.Clone(acl)
+	if o.acl == nil {
+		o.acl = []ACL{} // which is refused
+	}
+	return o
+}
+
 // SetOp sets the data of a node that has the version.
 func SetOp(path string, data []byte, version int32) Op {
 	return Op{kind: opKindSet, path: path, data: data, version: version}
@@ -129,11 +140,16 @@ func (o Op) validate() error {
 	if err := validateCreated(o.path, o.mode); err != nil {
 		return err
 	}
-	switch o.kind {
-	case opKindCheck, opKindSet, opKindDelete:
+	switch {
+	case o.kind == opKindCreate:
+		if err := o.mode.validate(); err != nil {
+			return err
+		}
+		return validateACL(o.acl, o.acl != nil)
+	case o.acl != nil:
+		return fmt.Errorf("%w: acl: only a CreateOp has one", ErrInvalidArgument)
+	case o.kind != 0:
 		return nil
-	case opKindCreate:
-		return o.mode.validate()
 	}
 	return fmt.Errorf("%w: the zero Op", ErrInvalidArgument)
 }
@@ -147,8 +163,8 @@ func validateCreated(path string, mode CreateMode) error {
 }
 
 // createRequest returns the request that creates a node. The path and the mode are valid.
-func (s *Session) createRequest(path string, data []byte, mode CreateMode) wire.Request {
-	w := wire.Request{Op: wire.OpCreate2, Path: s.absoluteNew(path, mode), Data: data, ACL: s.acl, Flags: int32(mode.kind())}
+func (s *Session) createRequest(path string, data []byte, mode CreateMode, acl []ACL) wire.Request {
+	w := wire.Request{Op: wire.OpCreate2, Path: s.absoluteNew(path, mode), Data: data, ACL: s.aclOf(acl), Flags: int32(mode.kind())}
 	switch mode.kind() {
 	case Container:
 		w.Op = wire.OpCreateContainer
@@ -165,7 +181,7 @@ func (s *Session) requestsOf(ops []Op) []wire.Request {
 	for i, o := range ops {
 		switch o.kind {
 		case opKindCreate:
-			all[i] = s.createRequest(o.path, o.data, o.mode)
+			all[i] = s.createRequest(o.path, o.data, o.mode, o.acl)
 		case opKindCheck:
 			all[i] = wire.Request{Op: wire.OpCheck, Path: s.absolute(o.path), Version: o.version}
 		case opKindSet:

@@ -321,20 +321,38 @@ func (h tenancy) Release(ctx context.Context) error {
 }
 
 // strangers says for each of our layouts and kinds, in the order of theirs, what a contender of
-// theirs does while we hold: it waits (w), or is granted the lock (g); and what we do while it
-// holds: we find it held (h), refuse to stand there (r), or share (s). The documentation of Layout
-// has the same.
+// theirs does while we hold: it waits (w), or is granted the lock (g); what we do while it
+// holds: we find it held (h), refuse to stand there (r), or share (s); and what becomes of a waiter of
+// ours that came before theirs, when we have released: it acquires (a), is refused (r), or waits (w). The
+// documentation of Layout has the same.
 var (
 	theirs    = []peers.Kind{peers.CuratorMutex, peers.CuratorRead, peers.CuratorWrite, peers.KazooLock, peers.KazooLaterRead, peers.KazooWrite}
 	strangers = map[lock.Layout]map[lock.Kind]string{
-		lock.Standard: {lock.Exclusive: "wh gr gr gr gr gr", lock.Read: "gh gr gr gr gr gr", lock.Write: "gh gr gr gr gr gr"},
-		lock.Curator:  {lock.Exclusive: "wh gh gh gr gr gr", lock.Read: "gh gs wh gr gr gr", lock.Write: "gh wh wh gr gr gr"},
-		lock.Kazoo:    {lock.Exclusive: "gr gr gr wh wh wh", lock.Read: "gr gr gr gh gs wh", lock.Write: "gr gr gr wh wh wh"},
+		lock.Standard: {
+			lock.Exclusive: "wha grr grr grr grr grr",
+			lock.Read:      "gha grr grr grr grr grr",
+			lock.Write:     "gha grr grr grr grr grr",
+		},
+		lock.Curator: {
+			lock.Exclusive: "wha gha gha grr grr grr",
+			lock.Read:      "gha gsa wha grr grr grr",
+			lock.Write:     "gha wha wha grr grr grr",
+		},
+		lock.Kazoo: {
+			lock.Exclusive: "grr grr grr wha wha wha",
+			lock.Read:      "grr grr grr gha gsa wha",
+			lock.Write:     "grr grr grr wha wha wha",
+		},
+		lock.Prioritized: {
+			lock.Exclusive: "grr grr grr grr grr grr",
+			lock.Read:      "grr grr grr grr grr grr",
+			lock.Write:     "grr grr grr grr grr grr",
+		},
 	}
 )
 
 // TestRealStrangers measures who excludes whom. Nobody of ours is granted what one of theirs holds
-// that excludes it.
+// that excludes it, unless ours came before (gha).
 func TestRealStrangers(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
@@ -357,6 +375,9 @@ func TestRealStrangers(t *testing.T) {
 	}
 }
 
+// trial is how long a contender that cannot succeed is given.
+const trial = 250 * time.Millisecond
+
 func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender) string {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
@@ -366,7 +387,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch theirs, err := their.Join(ctx, path, 500*time.Millisecond); {
+	switch theirs, err := their.Join(ctx, path, trial); {
 	case err == nil:
 		cell = "g"
 		if err := theirs.Release(ctx); err != nil {
@@ -399,6 +420,81 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	}
 	if err := theirs.Release(ctx); err != nil {
 		t.Error(err)
+	}
+	return cell + overtaken(t, s, path+"-later", layout, kind, their)
+}
+
+// overtaken has a contender of theirs come while we hold, and another of ours waits, and returns what
+// becomes of that when we have released. Who waits while a reader holds is a writer.
+func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender) (cell string) {
+	t.Helper()
+	ctx, opts := patient(t), &lock.Options{Layout: layout}
+	ensure(t, s, path, nil)
+	ours, err := opens[kind].acquire(ctx, s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind == lock.Read {
+		kind = lock.Write
+	}
+	waiter, err := opens[kind].join(s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await[lock.Waiting](t, waiter)
+
+	come := make(chan error, 1)
+	var theirs peers.Tenancy
+	var coming sync.WaitGroup
+	coming.Go(func() {
+		var err error
+		theirs, err = their.Join(ctx, path, 0)
+		come <- err
+	})
+	leave := func() {
+		coming.Wait()
+		if theirs == nil {
+			t.Errorf("they are not granted it: %v", <-come)
+			return
+		}
+		if err := theirs.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	select {
+	case err := <-come:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(trial):
+	}
+	release(t, ours)
+	outcome := make(chan string, 1)
+	var hearing sync.WaitGroup
+	hearing.Go(func() {
+		for ev := range waiter.Events() {
+			if _, acquired := ev.(lock.Acquired); acquired {
+				outcome <- "a"
+				return
+			}
+		}
+		if !errors.Is(waiter.Err(), lock.ErrLayout) {
+			t.Errorf("a waiter of ours has ended: %v", waiter.Err())
+		}
+		outcome <- "r"
+	})
+	defer hearing.Wait()
+	select {
+	case cell = <-outcome:
+		waiter.Close()
+		leave()
+	case <-time.After(trial):
+		leave()
+		if last := <-outcome; last != "a" {
+			t.Errorf("a waiter of ours is not granted it after them: %s", last)
+		}
+		waiter.Close()
+		cell = "w"
 	}
 	return cell
 }
