@@ -57,7 +57,7 @@ func TestEveryProgram(t *testing.T) {
 			case errors.Is(err, peers.ErrHung) && mayHang(w, s):
 			case err != nil:
 				t.Errorf("%s, %s: %v", w.name, s.name, err)
-			case got.Ops == 0 || got.Seconds <= 0 || !w.crash && got.CPU <= 0:
+			case got.Ops == 0 || got.Seconds <= 0 || s.library == peers.ZKActors && !w.crash && got.CPU <= 0: // other clocks are too coarse for so short a run
 				t.Errorf("%s, %s: %+v", w.name, s.name, got)
 			}
 		}

@@ -117,7 +117,7 @@ func answering(ctx context.Context, addrs []string) error {
 // events counts the watches that deletions of nodes have fired.
 type events struct {
 	sum float64 // of all deletions
-	max float64 // of one deletion, since the servers began
+	max float64 // of one deletion, since the counters were reset
 }
 
 // watchEvents asks all servers. A server without an answer counts as zero.
@@ -156,6 +156,16 @@ func fourLetterWord(addr, word string) (string, error) {
 	}
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
+}
+
+// resetCounters resets the counters of the servers, unless they are somebody else's.
+func (f *fleet) resetCounters() {
+	if f.pids == nil {
+		return
+	}
+	for _, addr := range f.addrs {
+		_, _ = fourLetterWord(addr, "srst") // a server that does not answer counts nothing either
+	}
 }
 
 // sweep deletes the node and all below it, however many there are.
