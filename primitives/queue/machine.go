@@ -422,7 +422,7 @@ func (s *step) failed(err error) bool {
 	case err == nil:
 		return false
 	case session.Over(err) || session.Passing(err):
-		s.listed = nil
+		s.listed, s.follow = nil, turn{} // what was listed may still be there
 	default:
 		s.phase = resting
 		s.leave(err)

@@ -279,3 +279,17 @@ func (m machine) after(in input) (machine, effects) {
 	m = m.Step(in, &out)
 	return m, out
 }
+
+// TestLostRead: a consumer of a queue with priorities, which watches it all the time, lists it again after a read whose
+// reply was lost. Nothing else would change.
+func TestLostRead(t *testing.T) {
+	m, _ := machine{prefetch: 1, urgent: true}.after(heard{session.Connected{Epoch: 1}})
+	m, _ = m.after(looked{turn: m.turn, view: view{places: []place{{name: "x"}}}})
+	if m.phase != reading {
+		t.Fatalf("%v", m)
+	}
+	m, out := m.after(got{turn: m.turn, err: session.ErrDisconnected})
+	if !slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(look); return is }) {
+		t.Errorf("%v does %v", m, out.Do)
+	}
+}

@@ -39,7 +39,8 @@ type scene struct {
 	leaves    int  // callers that leave
 	empty     bool // not even the directories exist
 	layout    Layout
-	effort    int // how much more than others it takes; 0 for 1
+	urgent    bool // each item is more urgent than the one before
+	effort    int  // how much more than others it takes; 0 for 1
 	faults    zkmodel.Faults
 	mutant    mutant
 }
@@ -65,6 +66,7 @@ var scenes = []scene{
 	{name: "a consumer", consumers: 1, prefetch: 2, items: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "two consumers", consumers: 2, prefetch: 1, items: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1, Crashes: 1}},
 	{name: "two consumers wait", producers: 1, puts: 2, consumers: 2, prefetch: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	{name: "priorities", producers: 1, puts: 2, consumers: 2, prefetch: 1, items: 1, urgent: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
 	{name: "dead letters", consumers: 2, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "a consumer and a taker", consumers: 1, prefetch: 1, takers: 1, takes: 2, items: 2, faults: zkmodel.Faults{Cuts: 2, Kills: 1, Lates: 1}},
 	{name: "followers that lag", producers: 1, puts: 2, consumers: 1, prefetch: 1, takers: 1, takes: 1, waits: true, faults: zkmodel.Faults{Lags: 2, Cuts: 1}},
@@ -204,6 +206,7 @@ func (w *model) newPeer(i int) *peer {
 		o.DeadLetter = modelDead
 	}
 	p.base = newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
+	p.base.any = w.s.urgent
 	p.base.receipts.newID = func() string {
 		p.ids++
 		return fmt.Sprintf("%036d", 1000*(p.n+1)+p.ids)
@@ -221,7 +224,11 @@ func (w *model) calls(p *peer, do func(p *peer, n int)) {
 func (w *model) putOne(p *peer, n int) {
 	x := fmt.Sprintf("%d.%d", p.n, n)
 	w.put[x] = open
-	filing := p.base.producing(0, 0)
+	priority := int32(0)
+	if w.s.urgent {
+		priority = int32(-n)
+	}
+	filing := p.base.producing(priority, 0)
 	filing.items = []newItem{{p.base.receipts.newID(), []byte(x)}}
 	p.busy = true
 	abandon := filing.begin(func(_ []session.OpResult, err error) {
@@ -265,7 +272,7 @@ func (w *model) consume(p *peer) {
 	c := &Consumer{base: p.base, receipts: &receipts{session: p.base.session, dir: p.base.receipts.dir, newID: p.base.receipts.newID}}
 	c.owned.Clock = p.at
 	p.consumer = c
-	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts}, actors.Role[machine, input, effect, Event]{
+	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent}, actors.Role[machine, input, effect, Event]{
 		Perform: func(e effect, tell func(input)) { w.perform(p, e, tell) },
 		Observe: func(m machine, _ []Event) {
 			if m.ended {
