@@ -30,6 +30,7 @@ type call struct {
 	absent    bool           // a missing node is an answer like others
 	ephemeral int            // bytes of paths of the ephemeral nodes that it creates
 	plants    bool           // it plants a watch
+	blocking  bool           // a caller waits for it: it may go to a read-only server, see readonly.go
 	fleeting  bool           // it is sent on the present connection, or not at all
 	target    string         // path on the server
 	began     time.Duration  // age of the session when it was asked for
@@ -192,7 +193,7 @@ func newRequest[T any](op, path string, convert func(*call, *wire.Reply) (T, err
 func issue[T any](a Async, r *request[T], w *wire.Request) *call {
 	s, c := a.session, &r.call
 	c.typed, c.opcode, c.target, c.ops, c.number, c.began = r, w.Op, w.Path, w.Ops, a.epoch, s.clock.now()
-	c.write, c.plants = isWrite(w.Op), w.Watch
+	c.write, c.plants, c.blocking = isWrite(w.Op), w.Watch, a.blocking
 	c.absent = w.Op == wire.OpExists && !w.Watch
 	c.frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
 	if err := s.fits(len(c.frame) - 4); err != nil {
