@@ -147,7 +147,7 @@ func (e *epoch) submit(c *call) error {
 		return ErrExpired
 	case e.refused != nil:
 		return e.refused
-	case c.fleeting && e.open == nil:
+	case c.fleeting && (e.open == nil || e.open.leaving):
 		return ErrDisconnected
 	}
 	c.epoch.Store(e)
@@ -323,7 +323,7 @@ func (e *epoch) unwatch(key watchKey) {
 	s := e.session
 	// A watch that is gone, or a server that cannot: there is nothing to be done.
 	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
-	issue(s.Async(e.number), r, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
+	issue(s.Async(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
 }
 
 // notified passes on what a watch has to tell. The epoch must not be locked.

@@ -85,15 +85,15 @@ func TestRemovalOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		looks, last := 0, int64(0)
-		if _, err := s.Set(t.Context(), "/me", []byte("same"), session.AnyVersion); err != nil {
+		set := session.SetOp("/me", []byte("same"), session.AnyVersion)
+		if _, err := s.Multi(t.Context(), set, set); err != nil {
 			t.Fatal(err)
 		}
-		set := session.SetOp("/me", []byte("same"), session.AnyVersion)
 		replaced := func(stat *session.Stat) { last = stat.EphemeralOwner }
 		err := removed(s, session.Removal{Path: "/me", Contested: true, Replaced: replaced, Says: func(data []byte) bool {
 			if looks++; looks == 1 {
 				other.Async(0).Multi([]session.Op{
-					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral), set,
+					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral), set, set,
 				}, func(_ []session.OpResult, err error) {
 					if err != nil {
 						t.Error(err)
@@ -116,39 +116,52 @@ func TestRemovalOfAnother(t *testing.T) {
 }
 
 // TestRemovalAcrossReconnect: a contested node that was replaced while the session was suspended stays,
-// whatever version it has.
+// whatever version it has: whether the connection broke before the deletion could be sent, or when it
+// was about to be.
 func TestRemovalAcrossReconnect(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		other := mustOpen(t, srv.Addrs(), opts)
-		defer other.Close()
-		if _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
-		var asked []int64
-		err := removed(s, session.Removal{Path: "/me", Contested: true, Is: func(stat *session.Stat) bool {
-			if asked = append(asked, stat.EphemeralOwner); stat.Version == 2 && stat.EphemeralOwner == s.ID() {
-				srv.Disconnect(s.ID())
-				pass(10 * time.Millisecond) // the session knows, and waits for this answer
-				set := session.SetOp("/me", nil, session.AnyVersion)
-				other.Async(0).Multi([]session.Op{
-					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", nil, session.Ephemeral), set, set,
-				}, func(_ []session.OpResult, err error) {
-					if err != nil {
-						t.Error(err)
-					}
-				})
+	for _, before := range []bool{true, false} {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			other := mustOpen(t, srv.Addrs(), opts)
+			defer other.Close()
+			if _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); err != nil {
+				t.Fatal(err)
 			}
-			return stat.EphemeralOwner == s.ID()
-		}})
-		if stat, missing := s.Exists(t.Context(), "/me"); err != nil || missing != nil || stat == nil || stat.EphemeralOwner != other.ID() {
-			t.Errorf("the other's node: %+v; %v, %v", stat, err, missing)
-		}
-		if len(asked) != 4 || asked[3] != other.ID() {
-			t.Errorf("asked about nodes of %v", asked)
-		}
-	})
+			replace := func() {
+				srv.Disconnect(s.ID())
+				pass(10 * time.Millisecond)
+				set := session.SetOp("/me", nil, session.AnyVersion)
+				if _, err := other.Multi(t.Context(), session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", nil, session.Ephemeral), set, set); err != nil {
+					t.Error(err)
+				}
+			}
+			srv.Delay(zktest.Match{Op: zktest.OpSetData, Session: s.ID(), Skip: 1}, time.Second)
+			var asked []int64
+			answer := make(chan error, 1)
+			session.Removal{Path: "/me", Contested: true, Is: func(stat *session.Stat) bool {
+				if asked = append(asked, stat.EphemeralOwner); len(asked) == 3 && !before {
+					replace()
+				}
+				return stat.EphemeralOwner == s.ID()
+			}}.Begin(s.Async(0), func(err error) { answer <- err })
+			if before { // the reply to the second write waits behind another answer
+				synctest.Wait()
+				turn := make(chan struct{})
+				s.Subscribe(func(session.Event) <-chan struct{} { <-turn; return nil })
+				pass(2 * time.Second)
+				replace()
+				close(turn)
+			}
+			err := <-answer
+			if stat, missing := s.Exists(t.Context(), "/me"); err != nil || missing != nil || stat == nil || stat.EphemeralOwner != other.ID() {
+				t.Errorf("the other's node: %+v; %v, %v", stat, err, missing)
+			}
+			if len(asked) != 4 || asked[3] != other.ID() {
+				t.Errorf("asked about nodes of %v", asked)
+			}
+		})
+	}
 }
 
 // TestRemovalConditions: a removal deletes the node that its conditions are about, and no
@@ -344,6 +357,38 @@ func TestOneOfTwoInDoubt(t *testing.T) {
 			t.Errorf("%d callers were told that they have created the node", n)
 		}
 	})
+}
+
+// TestMadeByAnother: a create whose reply was lost has not made a node that stands there for another
+// reason.
+func TestMadeByAnother(t *testing.T) {
+	for what, makes := range map[string]func(s, other *session.Session, srv *zktest.Server, done func(string, error)){
+		"by another session": func(_, other *session.Session, _ *zktest.Server, done func(string, error)) {
+			other.Async(0).Create("/me", nil, session.Ephemeral, done)
+		},
+		"by an earlier create in doubt": func(s, _ *session.Session, srv *zktest.Server, done func(string, error)) {
+			srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+			s.Async(0).Create("/me", nil, session.Ephemeral, done)
+		},
+	} {
+		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			other := mustOpen(t, srv.Addrs(), opts)
+			defer other.Close()
+			done := make(chan struct{})
+			earlier := func(string, error) { close(done) }
+			makes(s, other, srv, earlier)
+			<-done
+			srv.DropReply(zktest.Match{Op: zktest.OpCreate, Session: s.ID()})
+			if _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
+				t.Errorf("%s: it is gone: %v", what, err)
+			}
+		})
+	}
 }
 
 // TestGoneNodesAreNotCounted: neither those whose deletion was confirmed by the second attempt, nor

@@ -20,6 +20,9 @@ func TestRequestTimeout(t *testing.T) {
 		opts.Timeout, opts.RequestTimeout = 20*time.Second, bound
 		s := mustOpen(t, srv.Addrs(), opts)
 		defer s.Close()
+		if err := s.Sync(t.Context(), "/"); err != nil { // writes wait for the first answer of a connection
+			t.Fatal(err)
+		}
 		set := func(ctx context.Context) error {
 			_, err := s.Set(ctx, "/", nil, session.AnyVersion)
 			return err
@@ -61,7 +64,7 @@ func TestRequestTimeout(t *testing.T) {
 			}
 			srv.Refuse(false)
 			srv.Thaw(s.ID())
-			if err := s.Await(t.Context()); err != nil {
+			if err := errors.Join(s.Await(t.Context()), s.Sync(t.Context(), "/")); err != nil { // what was held up has arrived
 				t.Fatal(err)
 			}
 		}

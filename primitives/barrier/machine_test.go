@@ -2,7 +2,9 @@ package barrier
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/session"
 )
 
 const root = "/b"
@@ -31,6 +34,15 @@ type scenario struct {
 	prepared                 bool // somebody has been there
 	others                   bool // a double barrier of another layout is there
 	effort                   int
+	mutant                   mutant
+}
+
+// A mutant is what is wrong with the machines, or their performers. All may be nil.
+type mutant struct {
+	effect func(effect) effect                        // nil for one that is not performed
+	ops    func([]session.Op)                         // changes those of a transaction
+	input  func(input) input                          // nil for one that is not told
+	twist  func(before machine, in input, m *machine) // after a step
 }
 
 // A world has a double barrier in it.
@@ -64,18 +76,23 @@ func newWorld(s *scenario, keyed bool) *world {
 	}
 	for i := range s.handles {
 		at := w.Sessions[i]
-		p := &performer{session: at, path: root}
+		p := &performer{session: tampered{at, s.mutant.ops}, path: root}
 		p.owned.Clock = at
 		c := &member{n: i, enters: s.enters}
 		id := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)
 		c.Runner = zkmodel.Run(w.World, at, newMachine(id, fmt.Sprint(i), s.parties), actors.Role[machine, input, effect, DoubleEvent]{
-			Perform: p.perform,
+			Perform: s.mutant.around(p.perform),
 			Observe: func(m machine, _ []DoubleEvent) {
 				if m.Ended() {
 					p.owned.End()
 				}
 			},
-		}, func(_ input, _ machine, did effects) { w.told(c, did) })
+		}, func(in input, before machine, did effects) {
+			if s.mutant.twist != nil {
+				s.mutant.twist(before, in, &c.M)
+			}
+			w.told(c, in, before, did)
+		})
 		w.all = append(w.all, c)
 		w.Share(p)
 		c.Begin(func() { p.begin(c.Tell, nil) })
@@ -148,8 +165,11 @@ func (w *world) Apply(a zkmodel.Action) {
 	if err != nil {
 		zkmodel.Violate("%v", err)
 	}
-	if b.Round != w.last.Round {
+	switch {
+	case b.Round != w.last.Round:
 		w.began(b)
+	case !slices.Equal(b.Members, w.last.Members):
+		zkmodel.Violate("round %d of %v becomes that of %v", b.Round, w.last.Members, b.Members)
 	}
 	w.last = b
 }
@@ -176,7 +196,11 @@ func (w *world) doomed(c *member) bool {
 }
 
 // told follows a step of a machine.
-func (w *world) told(c *member, did effects) {
+func (w *world) told(c *member, in input, before machine, did effects) {
+	if a, is := in.(answered); is && before.step == retiring && a.err == nil && a.turn == before.asked.turn &&
+		w.last.Round == before.node && slices.Contains(w.last.Members, before.name) {
+		zkmodel.Violate("%d has withdrawn from round %d, which lists it", c.n, before.node)
+	}
 	for _, ev := range did.Emit {
 		switch ev := ev.(type) {
 		case Entered:
@@ -242,6 +266,8 @@ func (w *world) Check() {
 			zkmodel.Violate("%d is stuck: %v", c.n, c.M)
 		case c.M.stage == gathering:
 			waiting++
+		case c.M.stage == inside && w.doomed(c):
+			zkmodel.Violate("%d is inside without a node", c.n)
 		case c.M.stage == inside:
 			busy++
 		case c.M.stage == leaving && !w.attended(c):
@@ -314,6 +340,93 @@ func TestRoundsInModel(t *testing.T) {
 				func(w exploration.World[zkmodel.Action]) error { return w.(*world).ended() })
 		})
 	}
+}
+
+var sweeps = flag.Int("barrier.sweeps", 0, "how often every step of two rounds is hit by every fault; 0 for a sample, 4 are a campaign of minutes")
+
+// TestFaultAtEachStep goes through two rounds of two, three and four parties and one to spare, with
+// one fault at each step of the way: a client crashes, its session is expired by the server, the
+// reply to its request is lost, or the request.
+func TestFaultAtEachStep(t *testing.T) {
+	seeds, stride := uint64(*sweeps), 1
+	switch {
+	case seeds > 0:
+	case testing.Short():
+		seeds, stride = 1, 31
+	default:
+		seeds, stride = 1, 7
+	}
+	for parties := 2; parties <= 4; parties++ {
+		runs, steps := 0, 0
+		s := &scenario{parties: parties, handles: parties + 1, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Crashes: 1}}
+		for seed := range seeds {
+			for at, more := 0, true; more; at += stride {
+				more = false
+				for fault := 0; ; fault++ {
+					w := newWorld(s, false)
+					n, injected, err := walkWithFault(w, rand.New(rand.NewPCG(seed, 0)), at, fault)
+					if err == nil && injected {
+						err = w.ended()
+					}
+					if err != nil {
+						t.Fatalf("%d parties, seed %d, fault %d at step %d: %v", parties, seed, fault, at, err)
+					}
+					if !injected {
+						break
+					}
+					more, runs, steps = true, runs+1, steps+n
+				}
+			}
+		}
+		t.Logf("%d parties: %d faults, %d steps", parties, runs, steps)
+	}
+}
+
+// walkWithFault walks at random until nothing can happen any more, with one fault at a step.
+// Every cut comes in two ways: the server still does what was asked, or not.
+func walkWithFault(w *world, r *rand.Rand, at, fault int) (n int, injected bool, err error) {
+	defer func() {
+		if v, is := recover().(exploration.ViolationError); is {
+			err = v
+		}
+	}()
+	const limit = 5000
+	lost := -1 // the session whose replies are lost
+	for n = range limit {
+		normal, wishes, faulty := w.Actions()
+		choice := slices.Concat(normal, wishes)
+		if n == at {
+			var ways []zkmodel.Action
+			for _, a := range faulty {
+				ways = append(ways, a)
+				if a.Kind == "cut" {
+					ways = append(ways, a)
+				}
+			}
+			if fault >= len(ways) {
+				return n, false, nil
+			}
+			if a := ways[fault]; a.Kind == "cut" && fault > 0 && ways[fault-1] == a {
+				lost = a.I
+			}
+			choice, injected = ways[fault:fault+1], true
+		} else if lost >= 0 {
+			serve := zkmodel.Action{Kind: "serve", I: lost}
+			if slices.Contains(normal, serve) {
+				choice = []zkmodel.Action{serve}
+			}
+			lost = -1
+		}
+		if len(choice) == 0 {
+			return n, injected, nil
+		}
+		w.Apply(choice[r.IntN(len(choice))])
+		w.Check()
+		if injected {
+			w.Left = zkmodel.Faults{}
+		}
+	}
+	return n, injected, fmt.Errorf("no end in %d steps", limit)
 }
 
 // TestRecord reads what it writes, and refuses what is not a record.

@@ -41,8 +41,34 @@ type plainScenario struct {
 	bare    bool
 	faults  zkmodel.Faults
 	effort  int
-	mutate  func(gateEffect) (gateEffect, bool) // of a mutant: what becomes of an effect, and whether it is performed
-	twist   func(before gate, in gateInput, m *gate)
+	mutant  gateMutant
+}
+
+// A gateMutant is what is wrong with gates. All may be nil.
+type gateMutant struct {
+	effect func(gateEffect) gateEffect // nil for one that is not performed
+	input  func(gateInput) gateInput   // nil for one that is not told
+	twist  func(before gate, in gateInput, m *gate)
+}
+
+// around performs what the mutant performs, and has the machine told what the mutant is told.
+func (x gateMutant) around(perform func(gateEffect, func(gateInput))) func(gateEffect, func(gateInput)) {
+	return func(e gateEffect, tell func(gateInput)) {
+		if x.effect != nil {
+			e = x.effect(e)
+		}
+		if e == nil {
+			return
+		}
+		perform(e, func(in gateInput) {
+			if x.input != nil {
+				in = x.input(in)
+			}
+			if in != nil {
+				tell(in)
+			}
+		})
+	}
 }
 
 // A plainWorld has one path, at which gates are raised.
@@ -73,15 +99,7 @@ func newPlainWorld(s *plainScenario, keyed bool) *plainWorld {
 		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, release: func() {}}}
 		c.keeper.owned.Clock = at
 		c.Runner = zkmodel.Run(w.World, at, newGate(fmt.Sprint("g", i)), actors.Role[gate, gateInput, gateEffect, GateEvent]{
-			Perform: func(e gateEffect, tell func(gateInput)) {
-				if s.mutate != nil {
-					var performed bool
-					if e, performed = s.mutate(e); !performed {
-						return
-					}
-				}
-				c.keeper.perform(e, tell)
-			},
+			Perform: s.mutant.around(c.keeper.perform),
 			Observe: func(m gate, _ []GateEvent) {
 				if m.Ended() {
 					c.keeper.end()
@@ -190,8 +208,8 @@ func (w *plainWorld) deleting(actor int, owner int64, n zkmodel.Node) {
 
 // told follows a step of a gate.
 func (w *plainWorld) told(c *raiser, in gateInput, before gate, did gateEffects) {
-	if w.twist != nil {
-		w.twist(before, in, &c.M)
+	if w.mutant.twist != nil {
+		w.mutant.twist(before, in, &c.M)
 	}
 	for _, e := range did.Do {
 		if e, is := e.(reply); is && errors.Is(e.err, ErrRaised) && !c.rivals {

@@ -533,7 +533,7 @@ func (m *stepper) advance() {
 	case m.turn.epoch == 0 && m.leaving:
 		m.end()
 	case m.turn.epoch == 0 || m.stalled:
-	case m.leaving && (m.doubt || m.offline || m.own()):
+	case m.leaving && (m.doubt || m.own()):
 		m.ask(withdrawing)
 		m.do(withdraw{m.turn, m.session})
 	case m.leaving:

@@ -365,6 +365,12 @@ func TestStood(t *testing.T) {
 	early, _ := m.after(Leave{})
 	early, _ = early.after(created{m.turn, 7, birth})
 	m, _ = m.after(created{m.turn, 7, birth})
+	away, _ := m.after(heard{session.Suspended{}})
+	away, _ = away.after(heard{session.Resumed{}})
+	away, _ = away.after(Leave{})
+	if away, _ = away.after(looked{away.turn, Sight{Exists: true, Owner: 2}}); away.Stood() || !away.Ended() {
+		t.Errorf("%v", away)
+	}
 	m, _ = m.after(Leave{})
 	unseen, _ := m.after(done{m.turn, true})
 	if unseen.Stood() || !unseen.Ended() {
