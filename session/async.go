@@ -21,8 +21,9 @@ import (
 // A read whose reply was lost is answered with [ErrDisconnected], a write with
 // [ErrUnknownOutcome].
 type Async struct {
-	session *Session
-	epoch   int
+	session  *Session
+	epoch    int
+	blocking bool // set for the blocking requests of the session, see [Options.ReadOnly]
 }
 
 // Async returns the asynchronous requests of one epoch, which [Connected] names. In

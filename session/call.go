@@ -31,6 +31,7 @@ type call struct {
 	absent    bool          // a missing node is an answer like others
 	ephemeral int           // bytes of paths of the ephemeral nodes that it creates
 	plants    bool          // it plants a watch
+	blocking  bool          // a caller waits for it: it may go to a read-only server, see readonly.go
 	fleeting  bool          // it is sent on the present connection, or not at all
 	target    string        // path on the server
 	began     time.Duration // age of the session when it was asked for
@@ -199,7 +200,7 @@ func issue(a Async, c *call, w *wire.Request) *call {
 // begin submits a call that is encoded, or refuses it in its turn.
 func (c *call) begin(a Async) *call {
 	s := a.session
-	c.number, c.began, c.write = a.epoch, s.clock.now(), isWrite(c.opcode)
+	c.number, c.began, c.write, c.blocking = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking
 	if err := s.fits(len(c.frame) - 4); err != nil {
 		return refuse(a, c, err)
 	}

@@ -40,6 +40,8 @@ type connection struct {
 	missing   int           // watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
 	parting   bool          // the request to close the session has gone out
+	readOnly  bool          // set by the handshake of a server without a quorum, see readonly.go
+	timeout   time.Duration // that such a server grants
 	leaving   bool          // set when the session moves to another server: no call goes out any more
 	asked     time.Duration // when the newest request was sent that keeps the session alive
 	commits   bool          // the newest heartbeat is a transaction
@@ -156,7 +158,7 @@ func (l *connection) greet() error {
 	}
 	h, err := wire.ParseConnectResponse(frame)
 	if err != nil {
-		return err
+		return refusedReadOnly(frame, err)
 	}
 	if err := l.epoch.accept(l, &h); err != nil {
 		return err
@@ -165,6 +167,7 @@ func (l *connection) greet() error {
 		return err
 	}
 	l.epoch.restore(l)
+	h.Old = true // the client knows no other
 	l.hello = wire.AppendConnectResponse(nil, &h)
 	return nil
 }
@@ -173,15 +176,19 @@ func (l *connection) greet() error {
 func (l *connection) restore(watches []watchKey) {
 	opts := &l.epoch.session.opts
 	l.phase, l.restored = restoring, l.epoch.session.clock.now()
+	l.asked = l.restored
 	for _, a := range opts.Auth {
 		l.missing++
 		l.write(wire.AppendRequest(nil, wire.XidAuth, &wire.Request{Op: wire.OpAuth, Scheme: a.Scheme, Data: a.Secret}))
+	}
+	if l.readOnly {
+		l.openIfRestored()
+		return
 	}
 	if l.epoch.parting {
 		l.part()
 		return
 	}
-	l.asked = l.restored
 	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(code wire.Code) error {
 		if code != wire.CodeOK {
 			return fmt.Errorf("the first sync: %w", errOf(code))
@@ -224,7 +231,11 @@ func (l *connection) answeredMissing() error {
 func (l *connection) openIfRestored() {
 	if l.phase == restoring && l.missing == 0 {
 		l.phase = open
-		l.epoch.opened(l)
+		if l.readOnly {
+			l.epoch.openedReadOnly(l)
+		} else {
+			l.epoch.opened(l)
+		}
 	}
 }
 
@@ -234,15 +245,21 @@ func (l *connection) openIfRestored() {
 func (l *connection) heartbeat() {
 	l.asked = l.epoch.session.clock.now()
 	r := &wire.Request{Op: wire.OpSync, Path: "/"}
-	if l.commits = !l.commits && l.epoch.session.strict(); l.commits {
+	switch {
+	case l.readOnly:
+		r.Op = wire.OpExists
+	case !l.commits && l.epoch.session.strict():
+		l.commits = true
 		r = &wire.Request{Op: wire.OpMulti, Ops: []wire.Request{{Op: wire.OpCheck, Path: "/", Version: AnyVersion}}}
+	default:
+		l.commits = false
 	}
 	l.ask(r, func(wire.Code) error { return nil })
 }
 
 // part tells the server that the session ends. Locked.
 func (l *connection) part() {
-	if l.phase == greeting || l.phase == failed || l.parting {
+	if l.phase == greeting || l.phase == failed || l.parting || l.readOnly {
 		return
 	}
 	l.parting = true
@@ -342,6 +359,10 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	c := l.pending.pop()
 	c.frame = nil
 	l.drained = l.leaving && l.pending.len() == 0
+	if l.readOnly {
+		c.target = "" // what the server does not know may be there all the same
+		return c, nil // it proves nothing
+	}
 	e.newest = max(e.newest, h.Zxid)
 	if l.phase == open {
 		e.told = e.newest
@@ -373,7 +394,7 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 		}
 		return left, nil
 	}
-	terms := l.epoch.terms()
+	terms := l.terms()
 	next = terms.silence
 	if l.pending.len() > 0 {
 		next = l.pending.all()[0].sent + terms.silence - now
@@ -389,6 +410,14 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 		l.heartbeat()
 	}
 	return min(next, l.asked+terms.heartbeat-now), nil
+}
+
+// terms are those of the epoch, or of the server's own if that is read-only. Locked.
+func (l *connection) terms() terms {
+	if l.readOnly {
+		return termsOf(l.timeout, 0)
+	}
+	return l.epoch.terms()
 }
 
 var (

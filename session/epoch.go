@@ -34,6 +34,7 @@ type epoch struct {
 	abandoned int         // at least so many of them
 	current   *connection // the newest
 	open      *connection // that takes calls, or nil
+	reading   *connection // to a read-only server that takes reads, or nil
 	over      error       // why the epoch has ended
 	refused   error       // why the last connection was refused, until one is not
 
@@ -146,10 +147,13 @@ func (e *epoch) submit(c *call) error {
 		return ErrExpired
 	case e.refused != nil:
 		return e.refused
-	case c.fleeting && e.open == nil:
+	case c.fleeting && (e.open == nil || e.open.leaving):
 		return ErrDisconnected
 	}
 	c.epoch.Store(e)
+	if e.reading != nil && c.blocking {
+		return e.submitReadOnly(c)
+	}
 	e.queue.push(c)
 	e.advance()
 	return nil
@@ -201,6 +205,8 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		return l.why
 	case l.greeted < 0:
 		return wire.ErrMalformed // nobody has asked
+	case h.ReadOnly:
+		return e.acceptReadOnly(l, h)
 	case h.Session == 0 && e.id == 0:
 		return errors.New("the server refused a new session")
 	case h.Session == 0:
@@ -343,6 +349,9 @@ func (e *epoch) severed(l *connection) {
 	if e.open == l {
 		e.open = nil
 	}
+	if e.reading == l {
+		e.reading = nil
+	}
 	pending := l.pending.all()
 	lost, unsent := pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
 	l.out = nil // the writer must not find what is queued again
@@ -409,7 +418,7 @@ func users(calls []*call) []*call {
 func (e *epoch) end(why error) {
 	e.retire()
 	e.mu.Lock()
-	e.over, e.open = why, nil
+	e.over, e.open, e.reading = why, nil, nil
 	l, queue := e.current, e.queue.all()
 	e.queue.set(nil)
 	e.mu.Unlock()
