@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -24,7 +25,7 @@ const (
 	oneWay         = 2500 * time.Microsecond // between a client and the server in memory, where requests are counted
 )
 
-// A bench is a run of it.
+// A bench is one run of all chosen workloads.
 type bench struct {
 	opts    options
 	log     io.Writer
@@ -71,7 +72,7 @@ func (b *bench) close() {
 }
 
 func (b *bench) say(format string, args ...any) {
-	fmt.Fprintf(b.log, "bench: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(b.log, "bench: "+format+"\n", args...)
 }
 
 // all runs everything, on all servers. It ends early if ctx does.
@@ -119,14 +120,14 @@ func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 			}
 			results[i].counted(counts[k])
 		}
+		b.results = append(b.results, slices.DeleteFunc(results, func(r result) bool { return r.empty() })...)
 		if ctx.Err() != nil {
 			return
 		}
-		b.results = append(b.results, results...)
 	}
 }
 
-// systems returns those of the workload that can be run here.
+// systems returns the systems of the workload whose libraries are installed.
 func (b *bench) systems(w workload) []system {
 	return slices.DeleteFunc(slices.Clone(w.systems), func(s system) bool { return b.missing[s.library] != nil })
 }
@@ -138,7 +139,7 @@ func (b *bench) turns(w workload) int {
 	return b.opts.turns
 }
 
-// warmUp has each driver do something, so that it and the servers are compiled when it counts.
+// warmUp runs each driver for a while, so that just-in-time compilers have seen servers and drivers.
 func (b *bench) warmUp(ctx context.Context, f *fleet) {
 	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", 3)}
 	for _, l := range peers.Libraries() {
@@ -155,11 +156,17 @@ func (b *bench) warmUp(ctx context.Context, f *fleet) {
 // timed runs a workload with all systems in turns.
 func (b *bench) timed(ctx context.Context, f *fleet, w workload, results []result) {
 	samples := make([][]sample, len(results))
+	defer func() { // also after an interruption
+		for i := range results {
+			results[i].Servers = f.name
+			results[i].summarise(samples[i])
+		}
+	}()
 	for turn := range b.turns(w) {
 		for i, s := range b.systems(w) {
 			b.done++
 			if results[i].Note != "" {
-				continue // it failed in an earlier turn, and would again
+				continue // it failed in an earlier turn
 			}
 			one := b.once
 			if w.crash {
@@ -179,10 +186,6 @@ func (b *bench) timed(ctx context.Context, f *fleet, w workload, results []resul
 			b.progress(w, s, turn, got.String())
 		}
 	}
-	for i := range results {
-		results[i].Servers = f.name
-		results[i].summarise(samples[i])
-	}
 }
 
 func (b *bench) progress(w workload, s system, turn int, text string) {
@@ -191,7 +194,7 @@ func (b *bench) progress(w workload, s system, turn int, text string) {
 	if b.done > 0 {
 		left = time.Duration(float64(spent) / float64(b.done) * float64(b.steps-b.done))
 	}
-	fmt.Fprintf(b.log, "[%3.0f%%, about %v left] %s, %s, turn %d: %s\n",
+	_, _ = fmt.Fprintf(b.log, "[%3.0f%%, about %v left] %s, %s, turn %d: %s\n",
 		100*float64(b.done)/float64(max(b.steps, 1)), left.Round(10*time.Second), w.name, s.name, turn+1, text)
 }
 
@@ -250,7 +253,7 @@ func (b *bench) end(l peers.Library) {
 	}
 }
 
-// own returns the processes whose load is not that of others.
+// own returns the processes of this run: the bench, its drivers and its servers.
 func (b *bench) own(f *fleet) []int {
 	own := append([]int{os.Getpid()}, f.pids...)
 	for _, p := range b.running {
@@ -259,12 +262,12 @@ func (b *bench) own(f *fleet) []int {
 	return own
 }
 
-// params returns what a run of the workload needs.
+// params returns the parameters of one run.
 func (b *bench) params(w workload, s system, addrs []string) params {
 	b.path++
 	return of(
 		"servers", join(addrs), "path", root+"/"+strconv.Itoa(b.path), "timeout_ms", sessionTimeout.Milliseconds(),
-		"seconds", b.opts.duration.Seconds(), "warm_seconds", b.opts.duration.Seconds()/2,
+		"seconds", b.opts.duration.Seconds(), "warm_seconds", b.opts.duration.Seconds()/4,
 	).with(w.params).with(s.params)
 }
 
@@ -287,17 +290,27 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 			return got, err
 		}
 		defer proxy.Close()
-		addrs, hooks.Ask = proxy.Addrs(), expire(proxy)
+		addrs, hooks.Ask = proxy.Addrs(), expire(proxy) //nolint:contextcheck // the proxy has an end of its own
 	}
 	var used use
 	var fired events
-	hooks.Begin = func() { used, fired = measureUse(), watchEvents(f.addrs) }
+	hooks.Begin = func() {
+		f.resetCounters()
+		used, fired = measureUse(), watchEvents(f.addrs)
+	}
 	hooks.End = func() {
 		got.others = measureUse().others(used, b.own(f))
 		now := watchEvents(f.addrs)
 		got.watchEvents, got.maxEvents = now.sum-fired.sum, now.max
 	}
 	run := b.params(w, s, addrs)
+	if b.opts.profiles != "" {
+		file, err := filepath.Abs(filepath.Join(b.opts.profiles, fileName(f.name, w.name, s.name)+".pprof"))
+		if err != nil {
+			return got, err
+		}
+		run["cpuprofile"] = file
+	}
 	got.Measurement, err = p.Run(ctx, w.programOf(s), run, hooks, b.patience(w))
 	if err != nil {
 		b.end(s.library)
@@ -308,7 +321,7 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 	return got, err
 }
 
-// expire has the servers expire a session that a driver names.
+// expire answers a driver's question: it expires the session that the question names.
 func expire(proxy *zktest.Proxy) func([]string) error {
 	return func(question []string) error {
 		if len(question) != 2 || question[0] != "expire" {
@@ -322,12 +335,13 @@ func expire(proxy *zktest.Proxy) func([]string) error {
 	}
 }
 
-// A count is what the server in memory has counted.
+// A count is the requests of one run, as counted by the server in memory.
 type count struct {
-	ops                 float64
-	requests, proposals float64
-	trips               float64 // NaN if they are not counted
-	note                string
+	ops       float64
+	requests  zktest.Counts
+	proposals float64
+	trips     float64 // NaN if they are not counted
+	note      string
 }
 
 // count runs a workload with a system on a server in memory, at a distance.
@@ -348,8 +362,14 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 	}
 	run := b.params(w, s, srv.Addrs()).with(params{"timeout_ms": "60000"}).with(w.counted)
 	m, err := p.Run(ctx, w.programOf(s), run, peers.Hooks{
-		Begin: srv.ResetRequests,
-		End:   func() { c.requests, c.proposals = float64(srv.Requests().Total()), float64(srv.Proposals()) },
+		Begin: func() {
+			settle(ctx, srv)
+			srv.ResetRequests()
+		},
+		End: func() {
+			settle(ctx, srv)
+			c.requests, c.proposals = srv.Requests(), float64(srv.Proposals())
+		},
 	}, b.patience(w))
 	if err != nil {
 		b.end(s.library)
@@ -358,17 +378,29 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 	}
 	c.ops = float64(m.Ops)
 	switch w.trips {
-	case tripsPerOp: // the fastest of them had to wait for nothing else
+	case tripsPerOp: // the fastest operation waited for no other one
 		c.trips = math.Round(m.Quantile(0) / trip)
 	case tripsInLine:
-		c.trips = 1000 * m.Seconds / c.ops * float64(max(w.parallel, 1)) / trip
+		c.trips = 1000 * m.Seconds / c.ops / trip
 	case noTrips:
 		c.trips = math.NaN()
 	}
 	return c
 }
 
-// roundTrip returns how many ms a request to the servers takes that needs one round trip: the median of some.
+// settle waits until the server has received no request for a time in which each answer would have
+// been followed by another request: so releases in the background are counted where they belong.
+func settle(ctx context.Context, srv *zktest.Server) {
+	for last := -1; last != srv.Requests().Total() && ctx.Err() == nil; {
+		last = srv.Requests().Total()
+		select {
+		case <-time.After(20 * oneWay):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// roundTrip returns the time of one round trip to the servers in ms: the median of some reads.
 func roundTrip(ctx context.Context, addrs []string) (float64, error) {
 	s, err := session.Open(ctx, addrs, nil)
 	if err != nil {
@@ -399,10 +431,11 @@ type result struct {
 	P99        float64            `json:"p99_ms"`
 	CPU        float64            `json:"cpu_us"`
 	Requests   *float64           `json:"requests_per_op"` // null where nothing is counted
+	ByOp       map[string]float64 `json:"requests_by_kind,omitempty"`
 	Proposals  *float64           `json:"proposals_per_op"`
 	RoundTrips *float64           `json:"round_trips"`
-	Events     float64            `json:"watch_events_per_op"`          // of deletions
-	MaxEvents  float64            `json:"max_watch_events_of_a_change"` // so far, of the same servers
+	Events     float64            `json:"watch_events_per_op"` // of deletions
+	MaxEvents  float64            `json:"max_watch_events"`    // of one deletion; of servers that run already, since their start
 	OtherLoad  float64            `json:"other_load_cores"`
 	Extras     map[string]float64 `json:"extras,omitempty"`
 	Note       string             `json:"note,omitempty"`
@@ -411,11 +444,14 @@ type result struct {
 	quantiles []float64 // of latencies, in ms
 }
 
-// failed notes why there is no more to say.
+// empty reports whether the result says nothing: the run was interrupted before it.
+func (r *result) empty() bool { return r.OpsPerS == 0 && r.Requests == nil && r.Note == "" }
+
+// failed records the error of a run. After it the workload is not run again with the system.
 func (r *result) failed(err error) {
 	r.Note = err.Error()
-	if hung := new(peers.HungError); errors.As(err, &hung) && hung.After > 0 {
-		r.OpsPerS = float64(hung.Ops) / hung.After.Seconds()
+	if hung := new(peers.HungError); errors.As(err, &hung) {
+		r.OpsPerS = hung.Rate
 	}
 }
 
@@ -451,7 +487,7 @@ func (r *result) summarise(all []sample) {
 	}
 }
 
-// counted adds what was counted.
+// counted adds the numbers of requests.
 func (r *result) counted(c count) {
 	if c.note != "" {
 		r.Note = cmp.Or(r.Note, c.note)
@@ -461,7 +497,11 @@ func (r *result) counted(c count) {
 		return
 	}
 	per := func(n float64) *float64 { return new(math.Round(100*n) / 100) }
-	r.Requests, r.Proposals = per(c.requests/c.ops), per(c.proposals/c.ops)
+	r.Requests, r.Proposals = per(float64(c.requests.Total())/c.ops), per(c.proposals/c.ops)
+	r.ByOp = make(map[string]float64)
+	for op, n := range c.requests {
+		r.ByOp[op.String()] = *per(float64(n) / c.ops)
+	}
 	if !math.IsNaN(c.trips) {
 		r.RoundTrips = per(c.trips)
 	}
@@ -475,7 +515,7 @@ func middle(all []sample, f func(sample) float64) sample {
 
 func median(all []sample, f func(sample) float64) float64 { return f(middle(all, f)) }
 
-// load returns the median of what others used, and which of their processes was named the most.
+// load returns the median load of other processes, and the process that was the heaviest most often.
 func (b *bench) load() load {
 	if len(b.loads) == 0 {
 		return load{Most: "unknown"}

@@ -8,10 +8,10 @@ import (
 	"github.com/zkactors/zkactors/bench/peers"
 )
 
-const crashTimeout = "2000" // ms, of the sessions of those who crash
+const crashTimeout = "2000" // of the sessions, in ms
 
-// errKilled ends the run of the process that is about to be killed.
-var errKilled = errors.New("killed") //nolint:gochecknoglobals // a sentinel
+// errKilled ends the run of a process before it is killed.
+var errKilled = errors.New("killed")
 
 // crash kills the process of a leader, and measures the time until a candidate in another process
 // knows that it leads.

@@ -5,6 +5,7 @@ go 1.26
 require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/zkactors/zkactors v0.0.0
+	go.uber.org/goleak v1.3.0
 	gonum.org/v1/plot v0.17.0
 )
 

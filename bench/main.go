@@ -4,8 +4,8 @@
 //	go run ./bench -servers 1,3 -json all.json # on one, and then on three
 //	go run ./bench -filter lock,barrier-10 -duration 3s
 //
-// Each system runs in a process of its own, which reports its CPU time. What is not installed is
-// named in one line, and the rest runs.
+// Each system runs in a process of its own, which reports its CPU time. A peer that is not
+// installed is named in one line, and the rest runs.
 package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// drive is what this program does where it is a driver.
+// drive runs this program as the driver of a library.
 func drive(l peers.Library, in io.Reader, out io.Writer) error {
 	switch l {
 	case peers.ZKActors:
@@ -70,10 +70,11 @@ type options struct {
 	json      string
 	markdown  string
 	plots     string
+	profiles  string
 	install   bool
 }
 
-// parse parses the flags. What can be left out is reported to log.
+// parse parses the flags. Unknown workloads are reported to log and left out.
 func parse(args []string, log io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
@@ -83,8 +84,9 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags.DurationVar(&o.duration, "duration", time.Second, "measure each workload with each system for so long, in each turn")
 	flags.IntVar(&o.turns, "turns", 3, "how many turns there are; the median counts")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, as JSON")
-	flags.StringVar(&o.markdown, "markdown", "", "write the results to this file, as the table of bench/README.md")
+	flags.StringVar(&o.markdown, "markdown", "", "write the results to this file as tables, between its marks if it has them, as bench/README.md does")
 	flags.StringVar(&o.plots, "plots", "", "write pictures to this directory, as SVG")
+	flags.StringVar(&o.profiles, "cpuprofile", "", "write CPU profiles of the Go clients to this directory, which costs them a little")
 	flags.BoolVar(&o.install, "install-peers", false, "install Debian's packages of ZooKeeper and the peers first")
 	list := flags.Bool("list", false, "print the names of the workloads, and end")
 	if err := flags.Parse(args); err != nil {
@@ -92,7 +94,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	}
 	if *list {
 		for _, w := range workloads() {
-			fmt.Fprintf(log, "%-20s %s\n", w.name, w.title)
+			_, _ = fmt.Fprintf(log, "%-20s %s\n", w.name, w.title)
 		}
 		return o, flag.ErrHelp
 	}
@@ -109,7 +111,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	return o, err
 }
 
-// choose returns the workloads that the filter names. Names that there are not are reported to log.
+// choose returns the workloads that match the filter. Patterns without a match are reported to log.
 func choose(all []workload, filter string, log io.Writer) ([]workload, error) {
 	if filter == "" {
 		return all, nil
@@ -127,7 +129,7 @@ func choose(all []workload, filter string, log io.Writer) ([]workload, error) {
 			}
 		}
 		if !found {
-			fmt.Fprintf(log, "bench: there is no workload %q: see -list\n", pattern)
+			_, _ = fmt.Fprintf(log, "bench: there is no workload %q: see -list\n", pattern)
 		}
 	}
 	if len(chosen) == 0 {
@@ -145,12 +147,19 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		if file == "" {
 			continue
 		}
-		if err := os.WriteFile(file, nil, 0o644); err != nil { // rather now than after twenty minutes
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) // a file that cannot be written is reported before the run
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
 			return err
 		}
 	}
-	if o.plots != "" {
-		if err := os.MkdirAll(o.plots, 0o755); err != nil {
+	for _, dir := range []string{o.plots, o.profiles} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ type picture struct {
 	after       string // the workload below whose table it belongs
 }
 
-// palette is colours that those tell apart too who see few.
+// palette returns the colour of a system, from a palette that colour-blind readers can tell apart.
 func palette(system string) color.Color {
 	switch {
 	case system == "zkactors" || strings.HasPrefix(system, "zkactors, config"):
@@ -30,9 +30,9 @@ func palette(system string) color.Color {
 		return color.RGBA{86, 180, 233, 255}
 	case strings.HasPrefix(system, "zk.Lock"), strings.HasPrefix(system, "go-zookeeper"):
 		return color.RGBA{230, 159, 0, 255}
-	case system == "curator":
+	case strings.HasPrefix(system, "curator"):
 		return color.RGBA{0, 158, 115, 255}
-	case system == "kazoo":
+	case strings.HasPrefix(system, "kazoo"):
 		return color.RGBA{204, 121, 167, 255}
 	}
 	return color.RGBA{128, 128, 128, 255}
@@ -46,13 +46,7 @@ func (r report) plot(dir string) ([]picture, error) {
 		if p == nil {
 			return
 		}
-		name := strings.Map(func(c rune) rune {
-			if c == ' ' || c == ':' || c == ',' {
-				return '-'
-			}
-			return c
-		}, strings.Join([]string{servers, after, kind}, "-")) + ".svg"
-		file := filepath.Join(dir, name)
+		file := filepath.Join(dir, fileName(servers, after, kind)+".svg")
 		if err := p.Save(18*vg.Centimeter, height, file); err != nil {
 			errs = append(errs, err)
 			return
@@ -85,6 +79,12 @@ func (r report) plot(dir string) ([]picture, error) {
 	return all, errors.Join(errs...)
 }
 
+// fileName returns a name for a file about some things. It has no character that means anything in a shell, or in a driver's line.
+func fileName(about ...string) string {
+	name := strings.NewReplacer(", ", "-", " ", "-", ":", "-", ",", "-", "'", "", "/", "-").Replace(strings.Join(about, "-"))
+	return strings.ToLower(name)
+}
+
 // bars shows operations a second of each system.
 func bars(w workload, of []result) *plot.Plot {
 	p := plot.New()
@@ -102,9 +102,17 @@ func bars(w workload, of []result) *plot.Plot {
 		bar.Color = palette(r.System)
 		bar.LineStyle.Width = 0
 		p.Add(bar)
-		names = append(names, r.System+" "+figure(r.OpsPerS))
+		name := "  " + r.System + " " + figure(r.OpsPerS)
+		if r.Note != "" {
+			name += " *"
+			p.X.Label.Text = "operations/s    * see the remark in the table"
+		}
+		names = append(names, name)
 	}
 	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -0.5, float64(len(of))-0.5
+	p.X.Max *= 1.02
+	p.Title.Padding = 2 * vg.Millimeter
 	return p
 }
 

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// report is what a run has found.
+// report is the outcome of a bench.
 type report struct {
 	when    time.Time
 	machine string
@@ -25,7 +25,7 @@ type report struct {
 	opts    options
 }
 
-// write writes the files that are asked for.
+// write writes the files that the flags name.
 func (r report) write() error {
 	var errs []error
 	if r.opts.json != "" {
@@ -46,9 +46,26 @@ func (r report) write() error {
 		errs = append(errs, err)
 	}
 	if r.opts.markdown != "" {
-		errs = append(errs, os.WriteFile(r.opts.markdown, []byte(r.markdownText(pictures)), 0o644))
+		old, err := os.ReadFile(r.opts.markdown)
+		errs = append(errs, err, os.WriteFile(r.opts.markdown, []byte(between(string(old), r.markdownText(pictures))), 0o644))
 	}
 	return errors.Join(errs...)
+}
+
+// In a file with other text the results stand between these marks.
+const (
+	beginMark = "<!-- results: written by go run ./bench -markdown -->\n"
+	endMark   = "<!-- end of results -->\n"
+)
+
+// between returns the old text with the results between its marks, or the results alone if it has none.
+func between(old, results string) string {
+	before, rest, ok := strings.Cut(old, beginMark)
+	_, after, closed := strings.Cut(rest, endMark)
+	if !ok || !closed {
+		return results
+	}
+	return before + beginMark + "\n" + results + "\n" + endMark + after
 }
 
 // head is the columns of a table.
@@ -57,19 +74,19 @@ func head() []string {
 }
 
 // cells returns a row of the table.
-func (r result) cells() []string {
+func (r *result) cells() []string {
 	row := []string{r.System, blank(r.OpsPerS), "", blank(r.P50), blank(r.P99), blank(r.CPU), optional(r.Requests), optional(r.Proposals), optional(r.RoundTrips), "", r.remarks()}
 	if r.Spread > 0 {
 		row[2] = fmt.Sprintf("%.0f %%", 50*r.Spread)
 	}
 	if r.Events >= 0.005 {
-		row[9] = strconv.FormatFloat(r.Events, 'f', 2, 64)
+		row[9] = fmt.Sprintf("%.2f, max %.0f", r.Events, r.MaxEvents)
 	}
 	return row
 }
 
-// remarks is what has no column of its own.
-func (r result) remarks() string {
+// remarks returns the numbers without a column of their own, and the note.
+func (r *result) remarks() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Extras)) {
 		all = append(all, strings.ReplaceAll(name, "_", " ")+" "+figure(r.Extras[name]))
@@ -83,7 +100,7 @@ func (r result) remarks() string {
 	return strings.Join(all, "; ")
 }
 
-// figure writes a number with three digits that count.
+// figure writes a number with three significant digits, large ones in full.
 func figure(x float64) string {
 	switch a := math.Abs(x); {
 	case a >= 1000:
@@ -127,20 +144,22 @@ func (r report) each(f func(servers string, w workload, of []result)) {
 
 // print prints the table.
 func (r report) print(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var text strings.Builder
 	r.each(func(servers string, w workload, of []result) {
 		where := "counted only"
 		if servers != "" {
 			where = servers
 		}
-		fmt.Fprintf(table, "\n%s: %s (%s; operation: %s)\n", w.name, w.title, where, w.unit)
-		fmt.Fprintln(table, "  "+strings.Join(head(), "\t"))
+		fmt.Fprintf(&text, "\n%s: %s (%s; operation: %s)\n", w.name, w.title, where, w.unit)
+		fmt.Fprintln(&text, "  "+strings.Join(head(), "\t"))
 		for _, row := range of {
-			fmt.Fprintln(table, "  "+strings.Join(row.cells(), "\t"))
+			fmt.Fprintln(&text, "  "+strings.Join(row.cells(), "\t"))
 		}
 	})
-	fmt.Fprintf(table, "\n%s\nother load: %v\n", r.machine, r.load)
-	return table.Flush()
+	fmt.Fprintf(&text, "\n%s\nother load: %v\n", r.machine, r.load)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, err := io.WriteString(table, text.String())
+	return errors.Join(err, table.Flush())
 }
 
 // markdownText returns the part of bench/README.md that a run writes.

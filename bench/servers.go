@@ -16,18 +16,18 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// fleet is the servers that timed runs are made on.
+// fleet is the servers of timed runs.
 type fleet struct {
 	name  string   // for people: "1 server"
 	addrs []string // for clients
-	pids  []int    // of those that were started here
+	pids  []int    // of the processes that this program started
 	close func()
 }
 
-// An offer is servers that are asked for with -servers.
+// An offer is a choice of servers, from the flag -servers. One of its fields is set.
 type offer struct {
-	count int      // of those to be started
-	addrs []string // of those that there are
+	count int      // of servers to start
+	addrs []string // of servers that run already
 }
 
 // parseServers parses the flag: numbers of servers to start, each for a run of its own, or addresses.
@@ -59,7 +59,7 @@ func parseServers(flag string) ([]offer, error) {
 	return []offer{{addrs: addrs}}, nil
 }
 
-// start starts the servers, or looks whether those that are given answer.
+// start starts the servers, or checks that servers answer at the given addresses.
 func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	if o.addrs != nil {
 		if err := answering(ctx, o.addrs); err != nil {
@@ -71,9 +71,9 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	ens, err := zktest.NewEnsemble(zktest.EnsembleConfig{
+	ens, err := zktest.NewEnsemble(zktest.EnsembleConfig{ //nolint:contextcheck // the servers have an end of their own
 		Servers: o.count, Dir: dir, DirectLinks: true, TickTime: 200 * time.Millisecond,
-		// As fast as servers are that run for days.
+		// These replace the flags with which zktest starts servers quickly: servers of a bench run at full speed.
 		JVMFlags: []string{"-Xmx1g", "-XX:TieredStopAtLevel=4", "-Dznode.container.checkIntervalMs=60000"},
 	})
 	if err != nil {
@@ -114,13 +114,13 @@ func answering(ctx context.Context, addrs []string) error {
 	return nil
 }
 
-// events is what the servers say of the watches that deletions have fired.
+// events counts the watches that deletions of nodes have fired.
 type events struct {
 	sum float64 // of all deletions
-	max float64 // of one deletion, since the servers began
+	max float64 // of one deletion, since the counters were reset
 }
 
-// watchEvents asks all servers; those that don't answer count for nothing.
+// watchEvents asks all servers. A server without an answer counts as zero.
 func watchEvents(addrs []string) (all events) {
 	for _, addr := range addrs {
 		text, err := fourLetterWord(addr, "mntr")
@@ -158,6 +158,16 @@ func fourLetterWord(addr, word string) (string, error) {
 	return string(answer), err
 }
 
+// resetCounters resets the counters of the servers, unless they are somebody else's.
+func (f *fleet) resetCounters() {
+	if f.pids == nil {
+		return
+	}
+	for _, addr := range f.addrs {
+		_, _ = fourLetterWord(addr, "srst") // a server that does not answer counts nothing either
+	}
+}
+
 // sweep deletes the node and all below it, however many there are.
 func sweep(ctx context.Context, addrs []string, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -173,7 +183,7 @@ func sweep(ctx context.Context, addrs []string, path string) error {
 	return gone(s.Delete(ctx, path, session.AnyVersion))
 }
 
-// gone is err, unless it says that there is no node.
+// gone returns err, or nil if err means that there is no node.
 func gone(err error) error {
 	if errors.Is(err, session.ErrNoNode) {
 		return nil

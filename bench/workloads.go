@@ -21,7 +21,7 @@ func (p params) with(more params) params {
 	return all
 }
 
-// A system is what a row of the results is about: a library, and a way to use it.
+// A system is the subject of a row: a library, and a way to use it.
 type system struct {
 	name    string
 	library peers.Library
@@ -29,11 +29,11 @@ type system struct {
 	params  params
 }
 
-// systems of one library each; those with variants are named in the workloads.
-func zkactors() system    { return system{name: "zkactors", library: peers.ZKActors} }
-func curator() system { return system{name: "curator", library: peers.Curator} }
-func kazoo() system   { return system{name: "kazoo", library: peers.Kazoo} }
-func zkLock() system  { return system{name: "zk.Lock", library: peers.GoZookeeper} }
+// The systems that are in several workloads.
+func zkactors() system { return system{name: "zkactors", library: peers.ZKActors} }
+func curator() system  { return system{name: "curator", library: peers.Curator} }
+func kazoo() system    { return system{name: "kazoo", library: peers.Kazoo} }
+func zkLock() system   { return system{name: "zk.Lock", library: peers.GoZookeeper} }
 
 func background() system {
 	return system{name: "zkactors, released in background", library: peers.ZKActors, params: params{"release": "background"}}
@@ -44,11 +44,11 @@ type trips int
 
 const (
 	noTrips     trips = iota
-	tripsPerOp        // of one operation, from what it takes without waiting for others
-	tripsInLine       // between one operation and the next, where one waits for the other
+	tripsPerOp        // of one operation, without contention
+	tripsInLine       // between one operation and the next, in a line
 )
 
-// A workload is what is measured, with every system that can do it.
+// A workload is one row group of the table: a program, its parameters, and the systems that have it.
 type workload struct {
 	name    string
 	family  string // workloads that differ in size only
@@ -59,14 +59,13 @@ type workload struct {
 	params  params
 	systems []system
 
-	counted  params        // what differs in the run that counts requests; nil if there is none
-	trips    trips         // how round trips are counted in it
-	parallel int           // how many operations in line are done at once; 0 for one
-	once     bool          // one run of each system says enough
-	limit    time.Duration // of one run, beside its measured and its warm-up time
-	silence  time.Duration // for how long a driver that reports progress may report none
-	proxied  bool          // sessions go through a proxy, which can expire them
-	crash    bool          // the leader is killed: see crash.go
+	counted params        // of the run that counts requests, if they differ; nil if there is no such run
+	trips   trips         // how round trips are counted in it
+	once    bool          // one turn suffices
+	limit   time.Duration // of one run, beside its measured and its warm-up time
+	silence time.Duration // see peers.Patience
+	proxied bool          // sessions go through a proxy, which can expire them
+	crash   bool          // the leader is killed: see crash.go
 }
 
 func (w workload) programOf(s system) string {
@@ -76,7 +75,7 @@ func (w workload) programOf(s system) string {
 	return w.program
 }
 
-// of returns parameters that are numbers.
+// of returns parameters from names and values in turn.
 func of(pairs ...any) params {
 	p := make(params)
 	for i := 0; i < len(pairs); i += 2 {
@@ -85,7 +84,7 @@ func of(pairs ...any) params {
 	return p
 }
 
-// ops is for how many operations a run that counts them goes on.
+// ops returns the parameters of a run of n operations, and of a fifth as many to warm up.
 func ops(n int, more ...any) params {
 	return of(append([]any{"ops", n, "warm_ops", max(n/5, 1)}, more...)...)
 }
@@ -96,12 +95,18 @@ func workloads() []workload {
 	add := func(w workload) { all = append(all, w) }
 	for _, n := range []int{10, 50, 100, 200} {
 		systems := []system{zkactors(), curator(), kazoo()}
+		if n <= 50 { // the peers hang less often if no path is used twice
+			each := params{"paths": "each"}
+			systems = append(systems,
+				system{name: "curator, a path for each round", library: peers.Curator, params: each},
+				system{name: "kazoo, a path for each round", library: peers.Kazoo, params: each})
+		}
 		add(workload{
 			name: "barrier-" + strconv.Itoa(n), family: "barrier", size: n,
 			title:   fmt.Sprintf("double barrier, %d parties in sessions of their own", n),
 			unit:    "an enter or a leave; latency: a round",
 			program: "barrier", params: of("parties", n), systems: systems,
-			counted: ops(10, "warm_ops", 3), trips: tripsPerOp, silence: 5 * time.Second,
+			counted: ops(max(2, 100/n), "warm_ops", 1), trips: countedTrips(n == 10), silence: 5 * time.Second,
 		})
 	}
 	add(workload{
@@ -119,16 +124,16 @@ func workloads() []workload {
 			name: "queue-drain-" + strconv.Itoa(n), family: "queue-drain", size: n,
 			title:   fmt.Sprintf("queue: a backlog of %s taken by one session", thousands(n)),
 			unit:    "an item",
-			program: "drain", params: of("items", n, "cap_seconds", 40), systems: []system{zkactors(), curator(), kazoo()},
+			program: "drain", params: of("items", n, "cap_seconds", 30), systems: []system{zkactors(), curator(), kazoo()},
 			counted: countedIf(n == 20_000, of("items", 1000, "ops", 1000)), trips: tripsInLine, once: true, limit: 100 * time.Second,
 		})
 	}
 	for _, n := range []int{1, 4} {
 		add(workload{
 			name: "queue-ack-" + strconv.Itoa(n), family: "queue-ack", size: n,
-			title:   fmt.Sprintf("queue: acknowledged consumption by %d consumers in sessions of their own", n),
+			title:   fmt.Sprintf("queue: a backlog of 5,000 acknowledged by %d consumers in sessions of their own", n),
 			unit:    "an item acknowledged",
-			program: "consume", params: of("consumers", n, "items", 20_000, "workers", 16), systems: []system{zkactors(), kazoo()},
+			program: "consume", params: of("consumers", n, "items", 5000, "workers", 16), systems: []system{zkactors(), kazoo()},
 			counted: of("items", 400, "ops", 400), trips: tripsInLine, limit: 60 * time.Second,
 		})
 	}
@@ -144,7 +149,7 @@ func workloads() []workload {
 		add(workload{
 			name: "lock-" + strconv.Itoa(n), family: "lock", size: n, title: title, unit: "acquire and release",
 			program: "lock", params: of("sessions", 1, "locks", n), systems: systems,
-			counted: ops(max(50, 2*n)), trips: tripsPerOp,
+			counted: ops(max(50, 2*n), "warm_ops", 2*n), trips: countedTrips(n == 1),
 		})
 	}
 	for _, n := range []int{2, 10, 100} {
@@ -156,7 +161,7 @@ func workloads() []workload {
 			name: "handover-" + strconv.Itoa(n), family: "handover", size: n,
 			title: fmt.Sprintf("one lock among %d sessions", n), unit: "acquire and release",
 			program: "lock", params: of("sessions", n, "locks", 1, "shared", 1), systems: systems,
-			counted: ops(min(300, 60*n)), trips: tripsInLine,
+			counted: ops(max(200, 4*n), "warm_ops", n), trips: tripsInLine,
 		})
 	}
 	for _, n := range []int{20, 200} {
@@ -166,7 +171,7 @@ func workloads() []workload {
 			unit:    "acquire and release",
 			program: "semaphore", params: of("sessions", 20, "contenders", n, "leases", 10),
 			systems: []system{zkactors(), background(), curator(), kazoo()},
-			counted: ops(200), trips: tripsInLine, parallel: 10,
+			counted: ops(200, "warm_ops", 40, "contenders", min(n, 40)), trips: tripsInLine,
 		})
 	}
 	add(workload{
@@ -213,6 +218,15 @@ func workloads() []workload {
 			counted: ops(20), trips: tripsPerOp,
 		})
 	}
+	raw := func(name string, workers, batch int) system {
+		return system{name: name, library: peers.GoZookeeper, params: of("workers", workers, "batch", batch)}
+	}
+	add(workload{
+		name: "limits", title: "raw requests of one session of go-zookeeper: what these servers can do", unit: "create and delete an ephemeral node",
+		program: "raw", systems: []system{
+			raw("one at a time", 1, 1), raw("64 at once", 64, 1), raw("512 at once", 512, 1), raw("4 transactions of 100 at once", 4, 100),
+		},
+	})
 	with := func(how string) system {
 		return system{name: "zkactors, " + how, library: peers.ZKActors, params: params{"with": how}}
 	}
@@ -238,6 +252,14 @@ func countedIf(counted bool, p params) params {
 		return nil
 	}
 	return p
+}
+
+// countedTrips is tripsPerOp, unless so much is done at once that work takes longer than trips.
+func countedTrips(counted bool) trips {
+	if counted {
+		return tripsPerOp
+	}
+	return noTrips
 }
 
 // thousands writes a number with separators.

@@ -30,7 +30,7 @@ func errOf(code wire.Code) error {
 		return ErrExpired
 	case wire.CodeInvalidACL:
 		return ErrInvalidACL
-	case wire.CodeAuthFailed:
+	case wire.CodeAuthFailed, wire.CodeSessionClosedRequireSASLAuth:
 		return ErrAuthFailed
 	case wire.CodeSessionMoved:
 		return ErrDisconnected

@@ -233,8 +233,16 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		e.prove(l)
 	}
 	e.settle()
-	l.restore(slices.Collect(maps.Keys(e.watches)))
 	return nil
+}
+
+// restore begins to set again what the session had on the server. The epoch must not be locked.
+func (e *epoch) restore(l *connection) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l.phase == greeting {
+		l.restore(slices.Collect(maps.Keys(e.watches)))
+	}
 }
 
 // What follows is called with the epoch locked, unless it says otherwise.
@@ -309,7 +317,7 @@ func (e *epoch) unwatch(key watchKey) {
 	s := e.session
 	// A watch that is gone, or a server that cannot: there is nothing to be done.
 	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
-	issue(s.Async(e.number), r, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
+	issue(s.Async(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
 }
 
 // notified passes on what a watch has to tell. The epoch must not be locked.

@@ -92,10 +92,14 @@ func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
 
 // start is Begin.
 func (r Removal) start(requests Async, answer func(error)) *errand {
-	e := requests.newErrand(answer)
+	both := &struct {
+		errand
+		job
+	}{errand: requests.newErrand(answer)}
+	e, j := &both.errand, &both.job
 	e.impatient = r.Impatient
-	e.first = job{Removal: r, desk: e}
-	e.first.begin()
+	*j = job{Removal: r, desk: e}
+	j.begin()
 	return e
 }
 
@@ -312,7 +316,6 @@ type errand struct {
 	pause    *backoff.ExponentialBackOff // nil until it is tried again
 
 	impatient bool // of a removal: the answer ends it
-	first     job  // of a removal
 
 	mu        sync.Mutex
 	calls     []*call // that may not have been sent yet
@@ -383,9 +386,9 @@ func (e *errand) Delete(path string, version int32, fleeting bool, answer func(k
 // Over implements [Desk].
 func (e *errand) Over(err error) bool { return e.requests.over(err) }
 
-func (a Async) newErrand(answer func(error)) *errand {
+func (a Async) newErrand(answer func(error)) errand {
 	s := a.session
-	return &errand{requests: a, answer: answer, until: s.Age() + s.opts.Timeout}
+	return errand{requests: a, answer: answer, until: s.Age() + s.opts.Timeout}
 }
 
 // Done implements [Desk]. The first outcome is the answer.

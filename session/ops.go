@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,7 @@ type Op struct {
 	data    []byte
 	mode    CreateMode
 	version int32
+	acl     []ACL // of a created node; nil for the session's
 	guards  error // why it fails, if it does: see GuardOp; nil of any other
 }
 
@@ -112,6 +114,15 @@ func CreateOp(path string, data []byte, mode CreateMode) Op {
 	return Op{kind: opKindCreate, path: path, data: data, mode: mode}
 }
 
+// WithACL returns a [CreateOp] whose node gets this ACL, not that of the session.
+func (o Op) WithACL(acl []ACL) Op {
+	o.acl = slices.Clone(acl)
+	if o.acl == nil {
+		o.acl = []ACL{} // which is refused
+	}
+	return o
+}
+
 // SetOp sets the data of a node that has the version.
 func SetOp(path string, data []byte, version int32) Op {
 	return Op{kind: opKindSet, path: path, data: data, version: version}
@@ -129,11 +140,16 @@ func (o Op) validate() error {
 	if err := validateCreated(o.path, o.mode); err != nil {
 		return err
 	}
-	switch o.kind {
-	case opKindCheck, opKindSet, opKindDelete:
+	switch {
+	case o.kind == opKindCreate:
+		if err := o.mode.validate(); err != nil {
+			return err
+		}
+		return validateACL(o.acl, o.acl != nil)
+	case o.acl != nil:
+		return fmt.Errorf("%w: acl: only a CreateOp has one", ErrInvalidArgument)
+	case o.kind != 0:
 		return nil
-	case opKindCreate:
-		return o.mode.validate()
 	}
 	return fmt.Errorf("%w: the zero Op", ErrInvalidArgument)
 }
@@ -146,35 +162,59 @@ func validateCreated(path string, mode CreateMode) error {
 	return ValidatePath(path)
 }
 
-// createRequest returns the request that creates a node. The path and the mode are valid.
-func (s *Session) createRequest(path string, data []byte, mode CreateMode) wire.Request {
-	w := wire.Request{Op: wire.OpCreate2, Path: s.absoluteNew(path, mode), Data: data, ACL: s.acl, Flags: int32(mode.kind())}
+// opcode returns the type of the operation, as its result has it.
+func (o *Op) opcode() wire.Op {
+	switch o.kind {
+	case opKindCheck:
+		return wire.OpCheck
+	case opKindSet:
+		return wire.OpSetData
+	case opKindDelete:
+		return wire.OpDelete
+	case opKindCreate:
+	}
+	return createOpcode(o.mode)
+}
+
+// createOpcode returns the type of the request that creates a node. The mode is valid.
+func createOpcode(mode CreateMode) wire.Op {
 	switch mode.kind() {
 	case Container:
-		w.Op = wire.OpCreateContainer
+		return wire.OpCreateContainer
 	case modeTTL, modeSequentialTTL:
-		w.Op, w.TTL = wire.OpCreateTTL, mode.ttl().Milliseconds()
+		return wire.OpCreateTTL
 	case Persistent, Ephemeral, PersistentSequential, EphemeralSequential:
+	}
+	return wire.OpCreate2
+}
+
+// createRequest returns the request that creates a node. The path and the mode are valid.
+func (s *Session) createRequest(path string, data []byte, mode CreateMode, acl []ACL) wire.Request {
+	w := wire.Request{Op: createOpcode(mode), Path: s.absoluteNew(path, mode), Data: data, ACL: s.aclOf(acl), Flags: int32(mode.kind())}
+	if w.Op == wire.OpCreateTTL {
+		w.TTL = mode.ttl().Milliseconds()
 	}
 	return w
 }
 
-// requestsOf returns the operations of a transaction as they go out.
-func (s *Session) requestsOf(ops []Op) []wire.Request {
-	all := make([]wire.Request, len(ops))
-	for i, o := range ops {
-		switch o.kind {
-		case opKindCreate:
-			all[i] = s.createRequest(o.path, o.data, o.mode)
-		case opKindCheck:
-			all[i] = wire.Request{Op: wire.OpCheck, Path: s.absolute(o.path), Version: o.version}
-		case opKindSet:
-			all[i] = wire.Request{Op: wire.OpSetData, Path: s.absolute(o.path), Data: o.data, Version: o.version}
-		case opKindDelete:
-			all[i] = wire.Request{Op: wire.OpDelete, Path: s.absolute(o.path), Version: o.version}
+// appendMulti appends the frame of a transaction.
+func (s *Session) appendMulti(b []byte, ops []Op) []byte {
+	return wire.AppendMulti(b, 0, len(ops), func(i int) wire.Request {
+		o := &ops[i]
+		if o.kind == opKindCreate {
+			return s.createRequest(o.path, o.data, o.mode, o.acl)
 		}
+		return wire.Request{Op: o.opcode(), Path: s.absolute(o.path), Data: o.data, Version: o.version}
+	})
+}
+
+// multiSize is at least the size of the frame of a transaction.
+func (s *Session) multiSize(ops []Op) int {
+	n := recordSize(0, nil)
+	for i := range ops {
+		n += recordSize(len(s.opts.Chroot)+len(ops[i].path)+len(ops[i].data), s.aclOf(ops[i].acl))
 	}
-	return all
+	return n
 }
 
 // An OpResult is what became of one operation.
@@ -214,7 +254,7 @@ func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
 		case ops[i].kind == opKindCreate && ops[i].mode.IsEphemeral():
 			c.owns(r.Path)
 		case ops[i].kind == opKindDelete:
-			e.ephemerals.disown(c.ops[i].Path)
+			e.ephemerals.disown(s.absolute(ops[i].path))
 		}
 	}
 	return results, failed

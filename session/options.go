@@ -35,12 +35,19 @@ type Options struct {
 	// Auth is presented to the server on every connection.
 	Auth []Auth
 
+	// SASL authenticates every connection, before anything else is sent. [DigestMD5] makes one;
+	// Kerberos is for users to add. The default is none.
+	SASL SASL
+
 	// ACL is given to the nodes that the session creates. The default is
 	// [WorldAll].
 	ACL []ACL
 
 	// TLS encrypts the connections. ServerName defaults to the host that is
-	// dialled. The default is no encryption.
+	// dialled. The configuration is cloned for each connection and must not change, but its functions
+	// may: GetClientCertificate presents a client certificate that is renewed while the session
+	// lives, and VerifyConnection, with InsecureSkipVerify, follows authorities that change. Both
+	// take effect with the next connection. The default is no encryption.
 	TLS *tls.Config
 
 	// Resolve returns the servers, each host:port: for servers that change while the session

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -169,17 +170,30 @@ func firstPath(ops []Op) string {
 // reply was lost. An ephemeral node belongs to the session that created it: if that
 // expires before the answer, the error is [ErrExpired].
 func (s *Session) Create(ctx context.Context, path string, data []byte, mode CreateMode) (string, error) {
+	return s.createWith(ctx, path, data, mode, nil)
+}
+
+// CreateWithACL is [Session.Create] for a node with an ACL of its own.
+func (s *Session) CreateWithACL(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
+	if err := validateACL(acl, true); err != nil {
+		return "", &OpError{Op: "create", Path: path, Err: err}
+	}
+	return s.createWith(ctx, path, data, mode, slices.Clone(acl))
+}
+
+// createWith creates a node with the ACL, or that of the session if it is nil.
+func (s *Session) createWith(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := validateCreated(path, mode); err != nil {
 		return "", &OpError{Op: "create", Path: path, Err: err}
 	}
 	if mode.IsSequential() {
-		return s.createSequential(ctx, path, data, mode)
+		return s.createSequential(ctx, path, data, mode, acl)
 	}
 	var c *call
 	node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
-		c = s.anyEpoch().create(path, data, mode, answer)
+		c = s.anyEpoch().create(path, data, mode, acl, answer)
 		return c
 	})
 	if mode != Ephemeral || !isAny(err, ErrUnknownOutcome) {
@@ -189,13 +203,13 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, mode Cre
 }
 
 // createSequential tries under one GUID until it is known what became of it.
-func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode) (string, error) {
+func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	dir, name := Split(path)
 	guid := NewGUID()
 	for {
 		var c *call
 		node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
-			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, answer)
+			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
 		if !isAny(err, ErrUnknownOutcome) {

@@ -249,9 +249,7 @@ func start(addresses []string, o Options) *Session {
 		subscribers: make(map[*subscriber]struct{}),
 		machine:     machine{epoch: 1},
 	}
-	for _, a := range o.ACL {
-		s.acl = append(s.acl, wire.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
-	}
+	s.acl = wireACL(o.ACL)
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)
 	s.begin(1)
@@ -676,6 +674,6 @@ func (s *Session) unsent(c *call, why error) {
 
 // refuseAuth is called when a server does not accept the credentials.
 func (s *Session) refuseAuth() {
-	s.opts.Logger.Error("the server refused the credentials in Options.Auth")
+	s.opts.Logger.Error("the server refused the credentials in Options.Auth or Options.SASL")
 	s.refuse.Do(func() { close(s.refused) })
 }

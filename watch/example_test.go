@@ -3,50 +3,25 @@ package watch_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
-
-// connect returns a session with a server in memory, and what ends both.
-func connect(ctx context.Context) (*session.Session, func()) {
-	srv, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := session.Open(ctx, srv.Addrs(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return s, func() { s.Close(); srv.Close() }
-}
-
-// must ends the example if a request has failed.
-func must[T any](v T, err error) T {
-	if err != nil {
-		log.Fatal(err)
-	}
-	return v
-}
 
 // A node is watched whether or not it is there.
 func ExampleNode() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
 
-	w, err := watch.Node(s, "/config", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	w := demo.Must(watch.Node(s, "/config", nil))
 	defer w.Close()
 	fmt.Println((<-w.Changes()).Exists)
-	must(s.Create(ctx, "/config", []byte("one"), session.Persistent))
+	demo.Must(s.Create(ctx, "/config", []byte("one"), session.Persistent))
 	fmt.Printf("%s\n", (<-w.Changes()).Data)
-	must(s.Set(ctx, "/config", []byte("two"), session.AnyVersion))
+	demo.Must(s.Set(ctx, "/config", []byte("two"), session.AnyVersion))
 	fmt.Printf("%s\n", (<-w.Changes()).Data)
 	// Output:
 	// false
@@ -56,19 +31,16 @@ func ExampleNode() {
 
 func ExampleChildren() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
-	must(s.Create(ctx, "/services", nil, session.Persistent))
-	must(s.Create(ctx, "/services/api", nil, session.Persistent))
+	demo.Must(s.Create(ctx, "/services", nil, session.Persistent))
+	demo.Must(s.Create(ctx, "/services/api", nil, session.Persistent))
 
-	w, err := watch.Children(s, "/services", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	w := demo.Must(watch.Children(s, "/services", nil))
 	defer w.Close()
 	state := <-w.Changes()
 	fmt.Println(state.Names, "added", state.Added, "removed", state.Removed)
-	must(s.Multi(ctx, session.CreateOp("/services/web", nil, session.Persistent), session.DeleteOp("/services/api", session.AnyVersion)))
+	demo.Must(s.Multi(ctx, session.CreateOp("/services/web", nil, session.Persistent), session.DeleteOp("/services/api", session.AnyVersion)))
 	state = <-w.Changes()
 	fmt.Println(state.Names, "added", state.Added, "removed", state.Removed)
 	// Output:
@@ -79,19 +51,16 @@ func ExampleChildren() {
 // A value that does not decode is told, and the last good one stays.
 func ExampleValue() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
-	must(s.Create(ctx, "/limits", []byte(`{"PerSecond":100}`), session.Persistent))
+	demo.Must(s.Create(ctx, "/limits", []byte(`{"PerSecond":100}`), session.Persistent))
 
 	type Limits struct{ PerSecond int }
-	v, err := watch.Value(s, "/limits", watch.JSON[Limits], nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	v := demo.Must(watch.Value(s, "/limits", watch.JSON[Limits], nil))
 	defer v.Close()
 	state := <-v.Changes()
 	fmt.Println(state.Value.PerSecond, state.Version, state.Err)
-	must(s.Set(ctx, "/limits", []byte(`{"PerSecond":`), session.AnyVersion))
+	demo.Must(s.Set(ctx, "/limits", []byte(`{"PerSecond":`), session.AnyVersion))
 	state = <-v.Changes()
 	fmt.Println(state.Value.PerSecond, state.Version, state.Err)
 	// Output:
@@ -102,20 +71,17 @@ func ExampleValue() {
 // A cache follows a whole tree.
 func ExampleTree() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
-	must(s.Create(ctx, "/names", nil, session.Persistent))
-	must(s.Create(ctx, "/names/billing", []byte("10.0.0.7:80"), session.Persistent))
+	demo.Must(s.Create(ctx, "/names", nil, session.Persistent))
+	demo.Must(s.Create(ctx, "/names/billing", []byte("10.0.0.7:80"), session.Persistent))
 
-	c, err := watch.Tree(s, "/names", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	c := demo.Must(watch.Tree(s, "/names", nil))
 	defer c.Close()
 	<-c.Synced()
 	fmt.Printf("%d nodes, billing is at %s\n", c.Len(), c.Get("/names/billing").Data)
 	fmt.Println(<-c.Changes())
-	must(s.Set(ctx, "/names/billing", []byte("10.0.0.8:80"), session.AnyVersion))
+	demo.Must(s.Set(ctx, "/names/billing", []byte("10.0.0.8:80"), session.AnyVersion))
 	for _, n := range (<-c.Changes()).Changed {
 		fmt.Printf("%s is at %s\n", n.Path, n.Data)
 	}
@@ -128,7 +94,7 @@ func ExampleTree() {
 func ExampleUntilExists() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
 
 	s.Async(0).Create("/ready", nil, session.Persistent, func(string, error) {})
@@ -139,9 +105,9 @@ func ExampleUntilExists() {
 func ExampleUntilGone() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
-	must(s.Create(ctx, "/busy", nil, session.Persistent))
+	demo.Must(s.Create(ctx, "/busy", nil, session.Persistent))
 
 	s.Async(0).Delete("/busy", session.AnyVersion, func(error) {})
 	fmt.Println(watch.UntilGone(ctx, s, "/busy"))

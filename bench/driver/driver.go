@@ -1,17 +1,17 @@
 // Package driver is the side of a driver process in the conversation with the bench: it
-// runs one system's programs, and reports how many operations they did in which time.
+// runs the programs of one system, and reports their operations and times.
 //
 // The conversation is lines of words. The bench says
 //
-//	run <program> <name>=<value>...   with servers, path, timeout_ms, either seconds and warm_seconds or ops and warm_ops, and parameters
-//	go                                the answer to begin, end, ask and say
+//	run <program> <name>=<value>...   with servers, path, timeout_ms, either seconds and warm_seconds or ops and warm_ops, perhaps cpuprofile, and parameters
+//	go                                the answer to begin, end and ask
 //
 // and the driver
 //
-//	begin                             it is warm: the bench looks at the counters, and says go
-//	end                               what is measured is done: likewise
-//	ask <question> <words>...         something only the bench can do
-//	progress <operations>             so far, from programs that may hang
+//	begin                             the warm-up is over: the bench reads its counters, and says go
+//	end                               the measured part is over: likewise
+//	ask <question> <words>...         the bench does it, and says go
+//	progress <operations>             done so far, from programs that may hang
 //	latencies <µs>...                 at most 1001 quantiles, equally far apart
 //	result ops=<n> seconds=<s> cpu_us=<µs> <name>=<value>...
 //	failed <error>
@@ -25,6 +25,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,13 +36,13 @@ import (
 	"time"
 )
 
-// quantiles is how many parts the distribution of latencies is reported in.
+// quantiles is the number of parts in which a distribution of latencies is reported.
 const quantiles = 1000
 
 // A Program is one workload of one system.
 type Program func(r *Run) error
 
-// Serve runs the programs that in names, until it ends.
+// Serve runs the programs that are named on in, until its end.
 func Serve(in io.Reader, out io.Writer, programs map[string]Program) error {
 	c := &conversation{in: bufio.NewScanner(in), out: out}
 	for c.in.Scan() {
@@ -66,10 +68,10 @@ type conversation struct {
 func (c *conversation) say(words ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _ = io.WriteString(c.out, strings.Join(words, " ")+"\n") // a bench that is gone has closed our input too
+	_, _ = io.WriteString(c.out, strings.Join(words, " ")+"\n") // if the bench is gone, the input ends too
 }
 
-// await says something that the bench answers with go.
+// await says something, and waits for the answer go.
 func (c *conversation) await(words ...string) error {
 	c.say(words...)
 	if !c.in.Scan() {
@@ -111,7 +113,7 @@ type Run struct {
 	talk      *conversation
 	params    map[string]string
 	ops       atomic.Int64
-	scale     int // how many operations each turn of Loop is
+	scale     int // operations in each turn of Loop
 	elapsed   time.Duration
 	cpu       time.Duration
 	latencies []time.Duration
@@ -130,7 +132,7 @@ func (r *Run) Int(name string, fallback int) int {
 // Is reports whether a parameter has the value.
 func (r *Run) Is(name, value string) bool { return r.params[name] == value }
 
-// Counted reports whether so many operations are to be done, rather than for so long.
+// Counted reports whether the run is limited by operations, and not by time.
 func (r *Run) Counted() bool { return r.Int("ops", 0) > 0 }
 
 // Extra adds a number to the result.
@@ -138,7 +140,7 @@ func (r *Run) Extra(name string, value float64) {
 	r.extras = append(r.extras, name+"="+strconv.FormatFloat(value, 'g', 6, 64))
 }
 
-// Ask has the bench do something.
+// Ask sends a question to the bench, and waits until it is answered.
 func (r *Run) Ask(question ...string) error {
 	return r.talk.await(append([]string{"ask"}, question...)...)
 }
@@ -148,11 +150,12 @@ func (r *Run) Progress(ops int) { r.talk.say("progress", strconv.Itoa(ops)) }
 
 // A Limit says when a phase is over: after a number of operations, or a time.
 type Limit struct {
-	left     *atomic.Int64 // nil if the time counts
+	ops      int64
+	left     *atomic.Int64 // of the operations; nil if the time counts
 	deadline time.Time
 }
 
-// Next reports whether one more operation is to be done. It may be called on any goroutine.
+// Next reports whether there is another operation to do. It may be called on any goroutine.
 func (l Limit) Next() bool {
 	if l.left != nil {
 		return l.left.Add(-1) >= 0
@@ -160,11 +163,21 @@ func (l Limit) Next() bool {
 	return time.Now().Before(l.deadline)
 }
 
+// share returns the limit of one worker. All workers do the same number of operations.
+func (l Limit) share(workers int) Limit {
+	if l.left == nil {
+		return l
+	}
+	left := new(atomic.Int64)
+	left.Store(max(1, l.ops/int64(workers)))
+	return Limit{left: left}
+}
+
 func (r *Run) limit(ops, seconds string) Limit {
 	if r.Counted() {
 		left := new(atomic.Int64)
 		left.Store(int64(r.Int(ops, 0)))
-		return Limit{left: left}
+		return Limit{ops: left.Load(), left: left}
 	}
 	s, err := strconv.ParseFloat(r.params[seconds], 64)
 	if err != nil {
@@ -173,7 +186,7 @@ func (r *Run) limit(ops, seconds string) Limit {
 	return Limit{deadline: time.Now().Add(time.Duration(s * float64(time.Second)))}
 }
 
-// WarmUp returns the limit of what is done before anything is measured.
+// WarmUp returns the limit of the part before the measured one.
 func (r *Run) WarmUp() Limit { return r.limit("warm_ops", "warm_seconds") }
 
 // Measure runs f between begin and end, and measures its time, and the CPU time of this process.
@@ -182,17 +195,41 @@ func (r *Run) Measure(f func(l Limit) (ops int, err error)) error {
 	if err := r.talk.await("begin"); err != nil {
 		return err
 	}
+	stop, err := r.profile()
+	if err != nil {
+		return err
+	}
 	cpu, began := cpuTime(), time.Now()
 	ops, err := f(r.limit("ops", "seconds"))
 	r.elapsed, r.cpu = time.Since(began), cpuTime()-cpu
 	r.ops.Store(int64(ops))
+	err = errors.Join(err, stop())
 	if err != nil {
 		return err
 	}
 	return r.talk.await("end")
 }
 
-// Latency adds what one operation took.
+// profile begins a CPU profile, if the parameter cpuprofile names a file for it.
+func (r *Run) profile() (stop func() error, err error) {
+	name := r.params["cpuprofile"]
+	if name == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
+}
+
+// Latency adds latencies of operations.
 func (r *Run) Latency(took ...time.Duration) { r.latencies = append(r.latencies, took...) }
 
 // Loop is a program of workers that each do operations of one kind, one after the other: first
@@ -208,12 +245,13 @@ func (r *Run) Loop(workers int, op func(worker, turn int) error) error {
 	})
 }
 
-// Scale has each turn of [Run.Loop] count as so many operations.
+// Scale sets the number of operations in each turn of [Run.Loop]. The default is 1.
 func (r *Run) Scale(n int) { r.scale = n }
 
 func loop(l Limit, workers int, op func(worker, turn int) error) (ops int, took []time.Duration, err error) {
 	each := make([][]time.Duration, workers)
 	err = Each(workers, func(w int) error {
+		l := l.share(workers)
 		for turn := 0; l.Next(); turn++ {
 			began := time.Now()
 			if err := op(w, turn); err != nil {
@@ -252,7 +290,8 @@ func (r *Run) Rounds(parties, ops int, round func(party int) error) error {
 		var last atomic.Int64 // the number of rounds, when the first party knows it
 		last.Store(1 << 60)
 		err := Each(parties, func(p int) error {
-			for i := int64(0); i < last.Load(); i++ {
+			i := int64(0)
+			for i < last.Load() {
 				// The others may be in the next round when this one is over.
 				if p == 0 && !l.Next() {
 					last.Store(i + 1)
@@ -266,6 +305,7 @@ func (r *Run) Rounds(parties, ops int, round func(party int) error) error {
 					done += ops
 					r.Progress(done)
 				}
+				i++
 			}
 			return nil
 		})

@@ -2,19 +2,19 @@ package driver
 
 import "runtime"
 
-// A Footprint is what a process has of memory and goroutines.
+// A Footprint is the memory and the goroutines of a process.
 type Footprint struct{ Bytes, Goroutines float64 }
 
 // Memory returns the footprint after a collection: heap and stacks.
 func Memory() Footprint {
 	runtime.GC()
-	runtime.GC() // what had finalizers
+	runtime.GC() // also frees objects with finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return Footprint{float64(m.HeapAlloc + m.StackInuse), float64(runtime.NumGoroutine())}
 }
 
-// Since returns what has been added.
+// Since returns the growth since before.
 func (f Footprint) Since(before Footprint) Footprint {
 	return Footprint{f.Bytes - before.Bytes, f.Goroutines - before.Goroutines}
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Programs returns the programs by name. What their parameters mean is in the table of
-// workloads of the bench.
+// Programs returns the programs by name. The table of workloads has their parameters.
 func Programs() map[string]driver.Program {
 	return map[string]driver.Program{
 		"lock": locks, "readwrite": readWrite, "semaphore": leases, "succession": succession, "stand": stand,
@@ -52,7 +51,7 @@ func open(r *driver.Run, n int) (all []*session.Session, end func(), err error) 
 	return all, end, nil
 }
 
-// locks is an acquire and a release, waited for or not.
+// locks acquires and releases locks.
 func locks(r *driver.Run) error {
 	n, each := r.Int("sessions", 1), r.Int("locks", 1)
 	all, end, err := open(r, n)
@@ -74,7 +73,7 @@ func locks(r *driver.Run) error {
 	})
 }
 
-// readWrite is one lock of which every tenth grant is for a writer.
+// readWrite acquires and releases one lock, every tenth time for writing.
 func readWrite(r *driver.Run) error {
 	all, end, err := open(r, r.Int("sessions", 1))
 	if err != nil {
@@ -111,7 +110,7 @@ func leases(r *driver.Run) error {
 	})
 }
 
-// succession is the time from a resignation until another candidate knows that it leads.
+// succession measures the time from a resignation until the next candidate is elected.
 func succession(r *driver.Run) error {
 	all, end, err := open(r, r.Int("candidates", 2))
 	if err != nil {
@@ -164,7 +163,7 @@ func succession(r *driver.Run) error {
 	})
 }
 
-// stand is one candidate, which waits until it leads, and stays until the process is killed.
+// stand runs one candidate until it leads. The bench then kills the process.
 func stand(r *driver.Run) error {
 	all, _, err := open(r, 1)
 	if err != nil {
@@ -207,10 +206,10 @@ func rounds(r *driver.Run) error {
 	})
 }
 
-// payload is what items carry.
+// payload returns the data of an item.
 func payload() []byte { return make([]byte, 100) }
 
-// put is items that producers of one session put, some at once.
+// put puts items, one at a time or in batches.
 func put(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -245,19 +244,27 @@ func fill(r *driver.Run, s *session.Session, path string, n int) error {
 	if err != nil {
 		return err
 	}
-	const batch = 500
-	err = driver.Each((n+batch-1)/batch, func(i int) error {
-		items := make([][]byte, min(batch, n-i*batch))
-		for j := range items {
-			items[j] = payload()
+	const batch, producers = 500, 4
+	var next atomic.Int64
+	err = driver.Each(producers, func(int) error {
+		for {
+			at := int(next.Add(batch)) - batch
+			if at >= n {
+				return nil
+			}
+			items := make([][]byte, min(batch, n-at))
+			for j := range items {
+				items[j] = payload()
+			}
+			if _, err := q.PutAll(r.Context(), items); err != nil {
+				return err
+			}
 		}
-		_, err := q.PutAll(r.Context(), items)
-		return err
 	})
 	return errors.Join(err, q.Close(r.Context()))
 }
 
-// drain takes all items of a backlog.
+// drain takes a backlog of items.
 func drain(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -301,7 +308,7 @@ func drain(r *driver.Run) error {
 	return nil
 }
 
-// consume is items that consumers, each with a session of its own, acknowledge.
+// consume runs consumers in sessions of their own, which acknowledge each item.
 func consume(r *driver.Run) error {
 	n := r.Int("consumers", 1)
 	all, end, err := open(r, n)
@@ -351,7 +358,7 @@ func consume(r *driver.Run) error {
 	return nil
 }
 
-// transactions is two-phase commits, one after the other, each until all sites know the outcome.
+// transactions runs two-phase commits in sequence, each until all sites know the outcome.
 func transactions(r *driver.Run) error {
 	n := r.Int("sites", 2)
 	all, end, err := open(r, n+1)
@@ -394,7 +401,7 @@ func transactions(r *driver.Run) error {
 	})
 }
 
-// site votes yes on everything.
+// site votes yes in every transaction.
 func site(ctx context.Context, p *commit.Participant, committed chan<- error) {
 	for ev := range p.Events() {
 		switch ev := ev.(type) {
@@ -409,12 +416,12 @@ func site(ctx context.Context, p *commit.Participant, committed chan<- error) {
 			}
 		case commit.Aborted, commit.Forgotten:
 			committed <- fmt.Errorf("site %s: %v", p.Site(), ev)
-		case commit.Left:
+		case commit.Left, commit.Voted:
 		}
 	}
 }
 
-// closeAll closes what there is of closers, at once.
+// closeAll closes all at once.
 func closeAll[C interface{ Close() }](all []C) {
 	_ = driver.Each(len(all), func(i int) error {
 		all[i].Close()

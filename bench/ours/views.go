@@ -16,7 +16,7 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// join is members who join at once, until another session has been told of all.
+// join measures the time from the first join until another session knows of all members.
 func join(r *driver.Run) error {
 	all, end, err := open(r, r.Int("sessions", 1)+1)
 	if err != nil {
@@ -31,7 +31,7 @@ func join(r *driver.Run) error {
 			return 0, err
 		}
 		defer w.Close()
-		<-w.Events() // nobody is there
+		<-w.Events() // the group is empty
 		began := time.Now()
 		for i := range members {
 			if members[i], err = group.Join(all[i%len(all)], path, "member-"+strconv.Itoa(i), nil, nil); err != nil {
@@ -58,13 +58,13 @@ func join(r *driver.Run) error {
 	return err
 }
 
-// seen is when a watcher has seen a value.
+// seen is a value, and the time at which a watcher saw it.
 type seen struct {
 	value string
 	at    time.Time
 }
 
-// fanOut is the time from a change until a watcher has seen it.
+// fanOut measures the time from a change until a watcher sees it.
 func fanOut(r *driver.Run) error {
 	all, end, err := open(r, r.Int("sessions", 1)+1)
 	if err != nil {
@@ -164,7 +164,7 @@ func followWatch(s *session.Session, path string, told chan<- seen, readers *syn
 	return w.Close, nil
 }
 
-// idleSessions is what a session costs that does nothing.
+// idleSessions measures the memory of idle sessions.
 func idleSessions(r *driver.Run) error {
 	return r.Measure(func(driver.Limit) (int, error) {
 		n := r.Int("n", 1)
@@ -179,7 +179,7 @@ func idleSessions(r *driver.Run) error {
 	})
 }
 
-// many has n locks at once: with New, or each with a goroutine in Acquire.
+// many is n locks of one session: from New, or each from a goroutine in Acquire.
 type many struct {
 	r     *driver.Run
 	s     *session.Session
@@ -195,7 +195,7 @@ func newMany(r *driver.Run, s *session.Session) *many {
 
 func (m *many) path(i int) string { return m.r.Path + "/" + strconv.Itoa(i) }
 
-// begin has all of them asked for.
+// begin asks for all locks.
 func (m *many) begin() error {
 	for i := range m.locks {
 		if m.r.Is("with", "acquire") {
@@ -215,7 +215,7 @@ func (m *many) begin() error {
 	return nil
 }
 
-// await returns when all are held.
+// await waits until all are held.
 func (m *many) await() error {
 	m.wg.Wait()
 	select {
@@ -276,7 +276,7 @@ func holders(r *driver.Run) error {
 	return nil
 }
 
-// waiters waits in one session for n locks that another one holds, until it releases them all.
+// waiters waits in one session for n locks of another session, which then releases them.
 func waiters(r *driver.Run) error {
 	all, end, err := open(r, 3)
 	if err != nil {
@@ -306,8 +306,8 @@ func waiters(r *driver.Run) error {
 	})
 }
 
-// standing returns when n stand in each line. Its watches are another session's, so that they
-// don't count.
+// standing waits until n contenders stand in each line. The watches are those of another session,
+// whose memory does not count.
 func (m *many) standing(onlooker *session.Session, n int) error {
 	for i := range m.locks {
 		w, err := watch.Children(onlooker, m.path(i), nil)

@@ -49,12 +49,19 @@ public class Curator {
 
     /** When a phase is over: after a number of operations, or a time. */
     static class Limit {
+        final long ops;
         final AtomicLong left;
         final long deadline;
 
         Limit(long ops, double seconds) {
+            this.ops = ops;
             left = ops > 0 ? new AtomicLong(ops) : null;
             deadline = System.nanoTime() + (long) (seconds * 1e9);
+        }
+
+        /** Returns the limit of one of some workers, who all do the same number of operations. */
+        Limit share(int workers) {
+            return left == null ? this : new Limit(Math.max(1, ops / workers), 0);
         }
 
         boolean next() {
@@ -186,7 +193,8 @@ public class Curator {
             Curator.each(workers, w -> {
                 Samples mine = new Samples();
                 each[w] = mine;
-                for (int turn = 0; limit.next(); turn++) {
+                Limit share = limit.share(workers);
+                for (int turn = 0; share.next(); turn++) {
                     long began = System.nanoTime();
                     op.run(w, turn);
                     mine.add(System.nanoTime() - began);
@@ -325,13 +333,18 @@ public class Curator {
                 all[i] = new DistributedDoubleBarrier(clients.get(i), path, parties);
             }
             long[] done = {0};
+            int[] phases = {0};
             Measured rounds = limit -> {
+                String phase = path + "/" + phases[0]++ + "-";
                 Samples mine = new Samples();
                 AtomicLong last = new AtomicLong(Long.MAX_VALUE);
                 each(parties, p -> {
                     for (long i = 0; i < last.get(); i++) {
                         if (p == 0 && !limit.next()) {
                             last.set(i + 1);
+                        }
+                        if (is("paths", "each")) {
+                            all[p] = new DistributedDoubleBarrier(clients.get(p), phase + i, parties);
                         }
                         long began = System.nanoTime();
                         all[p].enter();

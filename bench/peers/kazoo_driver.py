@@ -61,6 +61,10 @@ class Limit:
         self.counter, self.ops = itertools.count(), ops
         self.deadline = time.monotonic() + seconds
 
+    def share(self, workers):
+        """Return the limit of one of some workers, who all do the same number of operations."""
+        return Limit(max(1, self.ops // workers), 0) if self.ops else self
+
     def next(self):
         if self.ops:
             return next(self.counter) < self.ops
@@ -106,8 +110,8 @@ class Run:
         samples = [[] for _ in range(workers)]
 
         def work(w):
-            mine, turn = samples[w], 0
-            while limit.next():
+            mine, turn, share = samples[w], 0, limit.share(workers)
+            while share.next():
                 began = time.monotonic()
                 op(w, turn)
                 mine.append(time.monotonic() - began)
@@ -228,10 +232,10 @@ class Run:
         parties = self.number("parties", 2)
         self.open(parties)
         every = [c.DoubleBarrier(self.path, parties, str(i)) for i, c in enumerate(self.clients)]
-        done = 0
+        done, phases = 0, itertools.count()
 
         def rounds(limit):
-            last, samples = [float("inf")], []
+            last, samples, phase = [float("inf")], [], "%s/%d-" % (self.path, next(phases))
 
             def party(p):
                 nonlocal done
@@ -239,6 +243,8 @@ class Run:
                 while i < last[0]:
                     if p == 0 and not limit.next():
                         last[0] = i + 1
+                    if self.params.get("paths") == "each":
+                        every[p] = self.clients[p].DoubleBarrier(phase + str(i), parties, str(p))
                     began = time.monotonic()
                     every[p].enter()
                     every[p].leave()

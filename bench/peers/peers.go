@@ -23,7 +23,7 @@ const (
 	jars   = "/usr/share/java"
 )
 
-// A Library is one whose recipes are measured, in one process.
+// A Library has recipes, and a driver that runs them.
 type Library string
 
 // The libraries.
@@ -42,8 +42,8 @@ func Packages() []string {
 	return []string{"libcurator-recipes-java", "openjdk-17-jdk-headless", "python3-kazoo"}
 }
 
-// Missing returns nil if the library can be run here, and otherwise an error that says in one
-// line what is missing and how to get it.
+// Missing returns nil if the library can be run here. Otherwise the error says in one line what
+// is missing and how to get it.
 func Missing(l Library) error {
 	switch l {
 	case Curator:
@@ -82,8 +82,8 @@ func classPath() []string {
 	return path
 }
 
-// Command returns how the library's driver is run. self is the program of the bench, and dir is
-// a directory for what has to be compiled, which is done once.
+// Command returns the command line of the library's driver. self is the program of the bench, and
+// dir a directory for compiled drivers, which are compiled once.
 func Command(l Library, self, dir string) ([]string, error) {
 	switch l {
 	case Curator:
@@ -97,8 +97,8 @@ func Command(l Library, self, dir string) ([]string, error) {
 	return nil, fmt.Errorf("there is no library %q", l)
 }
 
-// DriverArgument is the first argument of the bench's own program where it is the driver of the
-// library that follows.
+// DriverArgument is the first argument with which the bench runs itself as a driver. The library
+// is the second.
 const DriverArgument = "driver"
 
 func curatorCommand(dir string) ([]string, error) {

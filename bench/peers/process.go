@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// ErrHung means that a driver was killed because it did not come to an end.
+// ErrHung means that a run did not end in time.
 var ErrHung = errors.New("hung")
 
 // A Process is a driver that runs.
@@ -22,12 +23,13 @@ type Process struct {
 
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	lines  chan string // closed when it says nothing more
+	lines  chan string // of its standard output; closed at its end
 	errors tail
 	reader sync.WaitGroup
+	kill   func() // once
 }
 
-// tail is the end of what a process complains of.
+// tail is the end of the standard error of a process.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -50,6 +52,13 @@ func (t *tail) String() string {
 // Start starts a driver.
 func Start(l Library, command []string) (*Process, error) {
 	p := &Process{Library: l, cmd: exec.Command(command[0], command[1:]...), lines: make(chan string, 64)}
+	p.kill = sync.OnceFunc(func() {
+		killGroup(p.cmd)
+		for range p.lines { // the reader must not wait for us
+		}
+		p.reader.Wait()
+		_ = p.cmd.Wait() // its status does not matter: it was killed
+	})
 	ownGroup(p.cmd)
 	p.cmd.Stderr = &p.errors
 	p.cmd.WaitDelay = time.Second
@@ -85,13 +94,16 @@ func Start(l Library, command []string) (*Process, error) {
 // Pid returns the number of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Kill ends the process, and whatever it has started.
-func (p *Process) Kill() {
-	killGroup(p.cmd)
-	for range p.lines { // the reader must not wait for us
+// Kill ends the process and its children. It may be called any number of times.
+func (p *Process) Kill() { p.kill() }
+
+// ended is the error of a process that has ended by itself, with its last complaints.
+func (p *Process) ended(why error) error {
+	p.Kill() // all complaints have arrived then
+	if why == nil {
+		return fmt.Errorf("the driver of %s has ended: %s", p.Library, p.errors.String())
 	}
-	p.reader.Wait()
-	_ = p.cmd.Wait() // killed
+	return fmt.Errorf("the driver of %s has ended: %w: %s", p.Library, why, p.errors.String())
 }
 
 // A Measurement is what a run reports.
@@ -120,15 +132,16 @@ type Hooks struct {
 // Patience bounds a run.
 type Patience struct {
 	Total time.Duration // of the whole run
-	// Silence is for how long a program that reports progress may report none.
+	// Silence bounds the time between two reports of progress, and half of the time until the
+	// first one. It is 0 for programs that report none.
 	Silence time.Duration
 }
 
-// A HungError is why a run was cut off. It wraps [ErrHung].
+// A HungError says how far a run came that did not end in time. It wraps [ErrHung].
 type HungError struct {
-	Ops   int           // that it had reported
-	After time.Duration // its last report, since its first
-	Took  time.Duration
+	Ops  int     // of its last report
+	Rate float64 // operations a second from its first report to its last; 0 if it made less than two
+	Took time.Duration
 }
 
 // Error implements the error interface.
@@ -150,14 +163,14 @@ func (p *Process) Run(ctx context.Context, program string, params map[string]str
 	}
 	r := run{p: p, hooks: hooks, began: time.Now()}
 	r.m.Extras = make(map[string]float64)
-	total, silence := time.NewTimer(patience.Total), time.NewTimer(patience.Total)
+	total, silence := time.NewTimer(patience.Total), time.NewTimer(min(patience.Total, cmp.Or(2*patience.Silence, patience.Total)))
 	defer total.Stop()
 	defer silence.Stop()
 	for {
 		select {
 		case line, ok := <-p.lines:
 			if !ok {
-				return r.m, fmt.Errorf("the driver of %s has ended: %s", p.Library, p.errors.String())
+				return r.m, p.ended(nil)
 			}
 			done, err := r.hear(strings.Fields(line))
 			if err != nil || done {
@@ -178,25 +191,30 @@ func (p *Process) Run(ctx context.Context, program string, params map[string]str
 
 func (p *Process) say(line string) error {
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
-		return fmt.Errorf("the driver of %s has ended: %w: %s", p.Library, err, p.errors.String())
+		return p.ended(err)
 	}
 	return nil
 }
 
 // run is a run under way.
 type run struct {
-	p       *Process
-	hooks   Hooks
-	m       Measurement
-	began   time.Time
-	reports int       // of progress
-	first   time.Time // report
-	last    time.Time
-	ops     int // of the last report
+	p        *Process
+	hooks    Hooks
+	m        Measurement
+	began    time.Time
+	reports  int // of progress
+	first    time.Time
+	last     time.Time
+	firstOps int // of the first report
+	ops      int // of the last
 }
 
 func (r *run) hung() error {
-	return &HungError{Ops: r.ops, After: r.last.Sub(r.first), Took: time.Since(r.began)}
+	err := &HungError{Ops: r.ops, Took: time.Since(r.began)}
+	if r.reports > 1 {
+		err.Rate = float64(r.ops-r.firstOps) / r.last.Sub(r.first).Seconds()
+	}
+	return err
 }
 
 // hear handles a line of the driver. It reports whether the run is over.
@@ -221,11 +239,11 @@ func (r *run) hear(words []string) (done bool, err error) {
 		return false, r.p.say("go")
 	case "progress":
 		r.last = time.Now()
+		r.ops, err = strconv.Atoi(words[1])
 		if r.reports == 0 {
-			r.first = r.last
+			r.first, r.firstOps = r.last, r.ops
 		}
 		r.reports++
-		r.ops, err = strconv.Atoi(words[1])
 		return false, err
 	case "latencies":
 		return false, r.latencies(words[1:])

@@ -8,15 +8,13 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const (
@@ -29,33 +27,15 @@ const (
 // A rod has a cell of 100 degrees at its left end, and one of 0 degrees at its right.
 type rod [1 + workers*cells + 1]float64
 
-func main() {
-	servers := flag.String("servers", "", "use these servers instead of one in memory")
-	flag.Parse()
-	if err := run(*servers); err != nil {
-		fmt.Fprintln(os.Stderr, "barrier:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(20*time.Second, run) }
 
-func run(servers string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	addrs := strings.Split(servers, ",")
-	if servers == "" {
-		srv, err := zktest.NewServer(zktest.Config{})
-		if err != nil {
-			return err
-		}
-		defer srv.Close()
-		addrs = srv.Addrs()
-	}
+func run(ctx context.Context, servers []string) error {
 	// The rounds take turns: what is written in one is read in the next.
 	var rods [2]rod
 	rods[0][0], rods[1][0] = 100, 100
 	results := make(chan error, workers)
 	for i := range workers {
-		go func() { results <- work(ctx, addrs, i, &rods) }()
+		go func() { results <- work(ctx, servers, i, &rods) }()
 	}
 	var errs []error
 	for range workers {
@@ -66,8 +46,8 @@ func run(servers string) error {
 }
 
 // work is one worker, which would be a process of its own elsewhere.
-func work(ctx context.Context, addrs []string, i int, rods *[2]rod) error {
-	s, err := session.Open(ctx, addrs, nil)
+func work(ctx context.Context, servers []string, i int, rods *[2]rod) error {
+	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
 		return err
 	}

@@ -6,16 +6,14 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const path = "/zkactors-config/limits"
@@ -25,27 +23,11 @@ type limits struct {
 }
 
 func main() {
-	servers := flag.String("servers", "", "use these servers instead of one in memory")
-	flag.Parse()
-	if err := run(os.Stdout, *servers); err != nil {
-		fmt.Fprintln(os.Stderr, "config:", err)
-		os.Exit(1)
-	}
+	demo.Main(20*time.Second, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers) })
 }
 
-func run(out io.Writer, servers string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	addrs := strings.Split(servers, ",")
-	if servers == "" {
-		srv, err := zktest.NewServer(zktest.Config{})
-		if err != nil {
-			return err
-		}
-		defer srv.Close()
-		addrs = srv.Addrs()
-	}
-	s, err := session.Open(ctx, addrs, nil)
+func run(ctx context.Context, out io.Writer, servers []string) error {
+	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"go.uber.org/goleak"
 )
 
@@ -11,7 +13,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
 	var out strings.Builder
-	if err := run(&out, ""); err != nil {
+	if err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers) }); err != nil {
 		t.Fatal(err)
 	}
 	story := out.String()

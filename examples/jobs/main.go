@@ -11,13 +11,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const (
@@ -26,28 +25,12 @@ const (
 )
 
 func main() {
-	servers := flag.String("servers", "", "use these servers instead of one in memory")
 	n := flag.Int("jobs", 20, "how many jobs there are")
-	flag.Parse()
-	if err := run(os.Stdout, *servers, *n); err != nil {
-		fmt.Fprintln(os.Stderr, "jobs:", err)
-		os.Exit(1)
-	}
+	demo.Main(time.Minute, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers, *n) })
 }
 
-func run(out io.Writer, servers string, n int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	addrs := strings.Split(servers, ",")
-	if servers == "" {
-		srv, err := zktest.NewServer(zktest.Config{})
-		if err != nil {
-			return err
-		}
-		defer srv.Close()
-		addrs = srv.Addrs()
-	}
-	s, err := session.Open(ctx, addrs, nil)
+func run(ctx context.Context, out io.Writer, servers []string, n int) error {
+	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
 		return err
 	}
@@ -60,7 +43,7 @@ func run(out io.Writer, servers string, n int) error {
 	if err := produce(ctx, q, p, n); err != nil {
 		return err
 	}
-	if err := crash(ctx, addrs, p); err != nil {
+	if err := crash(ctx, servers, p); err != nil {
 		return err
 	}
 	work, stop := context.WithCancel(ctx)
@@ -85,8 +68,8 @@ func produce(ctx context.Context, q *queue.Queue, p *progress, n int) error {
 }
 
 // crash is a worker that ends with a job in its hands: its session is closed, and the job goes back.
-func crash(ctx context.Context, addrs []string, p *progress) error {
-	s, err := session.Open(ctx, addrs, nil)
+func crash(ctx context.Context, servers []string, p *progress) error {
+	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
 		return err
 	}

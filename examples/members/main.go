@@ -7,43 +7,23 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const path = "/zkactors-members/workers"
 
-func main() {
-	servers := flag.String("servers", "", "use these servers instead of one in memory")
-	flag.Parse()
-	if err := run(*servers); err != nil {
-		fmt.Fprintln(os.Stderr, "members:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(20*time.Second, run) }
 
-func run(servers string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	addrs := strings.Split(servers, ",")
-	if servers == "" {
-		server, err := zktest.NewServer(zktest.Config{})
-		if err != nil {
-			return err
-		}
-		defer server.Close()
-		addrs = server.Addrs()
-	}
+func run(ctx context.Context, servers []string) error {
 	var sessions [4]*session.Session // of three workers, and of one who looks on
 	for i := range sessions {
-		s, err := session.Open(ctx, addrs, &session.Options{Timeout: 2 * time.Second})
+		s, err := session.Open(ctx, servers, &session.Options{Timeout: 2 * time.Second})
 		if err != nil {
 			return err
 		}

@@ -7,12 +7,11 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -20,23 +19,14 @@ import (
 
 const path = "/zkactors-quickstart/lock"
 
-func main() {
-	servers := flag.String("servers", "", "use these servers instead of one in memory")
-	flag.Parse()
-	if err := run(*servers); err != nil {
-		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(20*time.Second, run) }
 
-func run(servers string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	network, closeNetwork, err := connect(servers)
+func run(ctx context.Context, servers []string) error {
+	network, err := zktest.ListenProxy(servers...) // whose connections can be made to fail
 	if err != nil {
 		return err
 	}
-	defer closeNetwork()
+	defer network.Close()
 	opts := &session.Options{Timeout: 2 * time.Second}
 	alice, err := session.Open(ctx, network.Addrs(), opts)
 	if err != nil {
@@ -77,16 +67,6 @@ func run(servers string) error {
 	}
 	waiting.Close()
 	return hold(ctx, alice, "alice is back, in a new session")
-}
-
-// connect returns a ZooKeeper whose connections can be made to fail.
-func connect(servers string) (network zktest.Faults, end func(), err error) {
-	if servers != "" {
-		proxy, err := zktest.ListenProxy(strings.Split(servers, ",")...)
-		return proxy, func() { proxy.Close() }, err
-	}
-	server, err := zktest.NewServer(zktest.Config{})
-	return server, func() { server.Close() }, err
 }
 
 // hold takes the lock, says so, and gives it back.

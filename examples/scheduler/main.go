@@ -10,16 +10,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const (
@@ -29,33 +27,15 @@ const (
 	every = 50 * time.Millisecond
 )
 
-func main() {
-	servers := flag.String("servers", "", "use these servers instead of one in memory")
-	flag.Parse()
-	if err := run(*servers); err != nil {
-		fmt.Fprintln(os.Stderr, "scheduler:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(30*time.Second, run) }
 
-func run(servers string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	addrs := strings.Split(servers, ",")
-	if servers == "" {
-		server, err := zktest.NewServer(zktest.Config{})
-		if err != nil {
-			return err
-		}
-		defer server.Close()
-		addrs = server.Addrs()
-	}
+func run(ctx context.Context, servers []string) error {
 	var (
 		hosts sync.WaitGroup
 		errs  [3]error
 	)
 	for i := range errs {
-		hosts.Go(func() { errs[i] = host(ctx, addrs, fmt.Sprintf("host-%d", i+1)) })
+		hosts.Go(func() { errs[i] = host(ctx, servers, fmt.Sprintf("host-%d", i+1)) })
 	}
 	hosts.Wait()
 	return errors.Join(errs[:]...)
@@ -65,8 +45,8 @@ func run(servers string) error {
 var errEnough = errors.New("two runs are enough")
 
 // host is what each of the machines runs.
-func host(ctx context.Context, addrs []string, name string) error {
-	s, err := session.Open(ctx, addrs, &session.Options{Timeout: 4 * time.Second})
+func host(ctx context.Context, servers []string, name string) error {
+	s, err := session.Open(ctx, servers, &session.Options{Timeout: 4 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -15,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
-	if err := run(""); err != nil {
+	if err := demo.On(t.Context(), "", run); err != nil {
 		t.Fatal(err)
 	}
 }

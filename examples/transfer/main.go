@@ -13,26 +13,20 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
 
 const parent = "/zkactors-transfer/tx"
 
 func main() {
-	servers := flag.String("servers", "", "use these servers instead of one in memory")
 	crash := flag.Bool("crash", false, "kill the coordinator between the phases of the first order")
-	flag.Parse()
-	if err := run(os.Stdout, *servers, *crash); err != nil {
-		fmt.Fprintln(os.Stderr, "transfer:", err)
-		os.Exit(1)
-	}
+	demo.Main(time.Minute, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers, *crash) })
 }
 
 // A ledger is a site. What it has booked is kept by the id of the order, as a database would do it
@@ -112,18 +106,7 @@ func (l *ledger) serve(ctx context.Context, p *commit.Participant) error {
 	return nil
 }
 
-func run(out io.Writer, servers string, crash bool) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	addrs := strings.Split(servers, ",")
-	if servers == "" {
-		server, err := zktest.NewServer(zktest.Config{})
-		if err != nil {
-			return err
-		}
-		defer server.Close()
-		addrs = server.Addrs()
-	}
+func run(ctx context.Context, out io.Writer, servers []string, crash bool) (err error) {
 	ledgers := []*ledger{{name: "inventory", free: 10}, {name: "payments", free: 5}}
 	var serving sync.WaitGroup
 	failed := make(chan error, len(ledgers))
@@ -136,7 +119,7 @@ func run(out io.Writer, servers string, crash bool) (err error) {
 	}()
 	for _, l := range ledgers {
 		l.held, l.booked = map[string]int{}, map[string]int{}
-		s, err := session.Open(ctx, addrs, nil)
+		s, err := session.Open(ctx, servers, nil)
 		if err != nil {
 			return err
 		}
@@ -149,7 +132,7 @@ func run(out io.Writer, servers string, crash bool) (err error) {
 		serving.Go(func() { failed <- l.serve(ctx, p) })
 	}
 	for i, amount := range []int{3, 4, 2} {
-		outcome, err := book(ctx, addrs, fmt.Sprintf("order-%d", i+1), amount, crash && i == 0, out)
+		outcome, err := book(ctx, servers, fmt.Sprintf("order-%d", i+1), amount, crash && i == 0, out)
 		if err != nil {
 			return err
 		}
@@ -162,8 +145,8 @@ func run(out io.Writer, servers string, crash bool) (err error) {
 }
 
 // book books an order in both ledgers or in neither, and returns when both have applied that.
-func book(ctx context.Context, addrs []string, order string, amount int, crash bool, out io.Writer) (commit.Outcome, error) {
-	s, err := session.Open(ctx, addrs, nil)
+func book(ctx context.Context, servers []string, order string, amount int, crash bool, out io.Writer) (commit.Outcome, error) {
+	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
 		return commit.Outcome{}, err
 	}
@@ -178,14 +161,14 @@ func book(ctx context.Context, addrs []string, order string, amount int, crash b
 	if crash {
 		s.Close() // the coordinator is gone, and the sites are being asked
 		_, _ = fmt.Fprintln(out, order, "has lost its coordinator")
-		return resume(ctx, addrs, order, out)
+		return resume(ctx, servers, order, out)
 	}
 	return applied(ctx, s, tx)
 }
 
 // resume is what a coordinator does when it starts.
-func resume(ctx context.Context, addrs []string, order string, out io.Writer) (commit.Outcome, error) {
-	s, err := session.Open(ctx, addrs, nil)
+func resume(ctx context.Context, servers []string, order string, out io.Writer) (commit.Outcome, error) {
+	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
 		return commit.Outcome{}, err
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"go.uber.org/goleak"
 )
 
@@ -18,7 +20,7 @@ payments: 0 free, 2 orders
 `
 	for _, crash := range []bool{false, true} {
 		var out strings.Builder
-		if err := run(&out, "", crash); err != nil {
+		if err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers, crash) }); err != nil {
 			t.Fatal(err)
 		}
 		want := booked

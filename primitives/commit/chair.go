@@ -2,6 +2,7 @@ package commit
 
 import (
 	"slices"
+	"strings"
 )
 
 // This file is the rule by which a transaction is decided. It is the same for every party.
@@ -19,6 +20,17 @@ type chair struct {
 
 func newChair(r *record) chair {
 	return chair{votes: make([]Vote, len(r.Sites)), seen: make([]bool, len(r.Sites))}
+}
+
+// describe is canonical.
+func (c chair) describe(r *record) string {
+	var s strings.Builder
+	for i, site := range r.Sites {
+		if c.votes[i] != 0 || c.seen[i] {
+			s.WriteString(" " + site + ":" + c.votes[i].String() + flagged("+", c.seen[i]))
+		}
+	}
+	return s.String() + flagged(" dead:"+c.dead, c.dead != "") + flagged(" late", c.late) + flagged(" given", c.given) + flagged(" knows", c.knows)
 }
 
 // count takes the votes from a list of the ballots.

@@ -18,8 +18,8 @@
 // No two parties receive different outcomes of one transaction. The outcome is Committed only if every site
 // voted Yes. It is recorded in ZooKeeper before any party receives it. A vote cannot be
 // changed, and binds the site also after its session expired. Timeouts and deaths are recorded as Abort by the
-// coordinator, or in [Peer] mode by any site; a site also takes over when the coordinator
-// was gone for Options.TakeoverAfter. [Resume] continues after a crash of the coordinator. When all sites have finished,
+// coordinator, or in [Peer] mode by any site; a site also takes over when two looks, Options.TakeoverAfter
+// apart, show no coordinator. [Resume] continues after a crash of the coordinator. When all sites have finished,
 // the transaction is removed.
 //
 // # Effects

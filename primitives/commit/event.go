@@ -82,7 +82,11 @@ func (o Outcome) String() string {
 	if o.Committed {
 		return "committed by " + o.By
 	}
-	s := "aborted by " + o.By + ": " + string(o.Reason)
+	s := "aborted by " + o.By
+	if o.By == "" {
+		s = "presumed aborted"
+	}
+	s += ": " + string(o.Reason)
 	if o.Site != "" {
 		s += ": " + o.Site
 	}

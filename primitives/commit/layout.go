@@ -3,6 +3,7 @@ package commit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,14 +59,17 @@ func (r *record) with(o Outcome) *record {
 	return &decided
 }
 
+// errForeign means that a node is not the record of a transaction.
+var errForeign = errors.New("the node is not a transaction's")
+
 func decode(id string, data []byte) (*record, error) {
 	header, payload, _ := bytes.Cut(data, []byte("\n"))
 	r := &record{}
 	if err := json.Unmarshal(header, r); err != nil {
-		return nil, fmt.Errorf("transaction %s: the record does not decode: %w", id, err)
+		return nil, fmt.Errorf("%w: the record does not decode: %w", errForeign, err)
 	}
 	if r.GUID == "" || len(r.Sites) == 0 {
-		return nil, fmt.Errorf("transaction %s: the record names no sites", id)
+		return nil, fmt.Errorf("%w: the record names no sites", errForeign)
 	}
 	r.id, r.Payload = id, payload
 	return r, nil

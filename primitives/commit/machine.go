@@ -1,8 +1,10 @@
 package commit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
@@ -14,7 +16,8 @@ import (
 type phase int
 
 const (
-	beginning phase = iota // the transaction is being created, or what became of that looked up
+	waiting   phase = iota // for the command to begin
+	beginning              // the transaction is being created, or what became of that looked up
 	open                   // the votes are followed
 	retiring               // our ballot is being deleted
 	removing               // so is what is left of the transaction
@@ -22,7 +25,7 @@ const (
 )
 
 func (p phase) String() string {
-	return [...]string{"beginning", "open", "retiring", "removing", "ended"}[p]
+	return [...]string{"waiting", "beginning", "open", "retiring", "removing", "ended"}[p]
 }
 
 // An input is something that happened.
@@ -31,7 +34,10 @@ func (p phase) String() string {
 type input interface{ input() }
 
 type (
-	leave   struct{}                // commanded, or the actor was stopped
+	leave struct{} // commanded, or the actor was stopped
+	start struct { // commanded by Begin; its reply gets one answer
+		reply actors.Reply[error]
+	}
 	giveUp  struct{}                // commanded: the caller of Begin has left
 	heard   struct{ session.Event } // what became of the session
 	begun   struct{ err error }     // answers begin
@@ -68,6 +74,7 @@ type (
 )
 
 func (leave) input()    {}
+func (start) input()    {}
 func (giveUp) input()   {}
 func (heard) input()    {}
 func (begun) input()    {}
@@ -103,6 +110,11 @@ type (
 	appear struct{ epoch int } // create our ballot of the epoch
 	retire struct{ epoch int } // delete it, and count those that are left
 	remove struct{ Outcome }   // what is left of the transaction
+	// respond is an effect of all machines.
+	respond struct {
+		reply actors.Reply[error]
+		err   error
+	}
 )
 
 func (begin) effect()         {}
@@ -117,6 +129,7 @@ func (decide) effect()        {}
 func (appear) effect()        {}
 func (retire) effect()        {}
 func (remove) effect()        {}
+func (respond) effect()       {}
 
 type effects = actors.Effects[effect, Event]
 
@@ -125,10 +138,11 @@ type machine struct {
 	rec     *record
 	phase   phase
 	chair   chair
-	reading []bool // by site: its vote was seen in a list, and its data is being read
-	asked   bool   // set by decide and look, cleared by their answers. While set, neither is asked again.
-	moot    bool   // set when a request showed that another party decided. While set, the next question is look.
-	gave    bool   // set when the caller of Begin left before the transaction was known to be there
+	reading []bool              // by site: its vote was seen in a list, and its data is being read
+	asked   bool                // set by decide and look, cleared by their answers. While set, neither is asked again.
+	moot    bool                // set when a request showed that another party decided. While set, the next question is look.
+	gave    bool                // set when the caller of Begin left before the transaction was known to be there
+	caller  actors.Reply[error] // of start, which waits for an answer in the phase beginning
 
 	epoch   int     // of the present session; 0 if there is none
 	stood   int     // the epoch for which our ballot was created last; 0 before the first
@@ -157,8 +171,25 @@ func resumption() []effect { return []effect{followBallots{}, followSites{}, awa
 
 // String is canonical: machines with equal strings do the same.
 func (m machine) String() string {
-	return fmt.Sprintf("%v(%v %v reading=%v asked=%v moot=%v gave=%v epoch=%d stood=%d %v settled=%v err=%v)",
-		m.phase, m.rec.GUID, m.chair, m.reading, m.asked, m.moot, m.gave, m.epoch, m.stood, m.outcome, m.settled, m.err)
+	var s strings.Builder
+	fmt.Fprintf(&s, "%v(epoch %d/%d%v", m.phase, m.epoch, m.stood, m.chair.describe(m.rec))
+	for i, site := range m.rec.Sites {
+		s.WriteString(flagged(" reading:"+site, m.reading[i]))
+	}
+	s.WriteString(flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" gave", m.gave) +
+		flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled))
+	if m.err != nil {
+		s.WriteString(": " + m.err.Error())
+	}
+	return s.String() + ")"
+}
+
+// flagged returns what is said of a flag that is set.
+func flagged(name string, set bool) string {
+	if set {
+		return name
+	}
+	return ""
 }
 
 // Ended implements [actors.Machine].
@@ -190,6 +221,11 @@ func (m *turn) take(in input) {
 	switch in := in.(type) {
 	case leave:
 		m.leave(nil)
+	case start:
+		if m.in(waiting) {
+			m.phase, m.caller = beginning, in.reply
+			m.first()
+		}
 	case giveUp:
 		if m.gave = true; m.in(beginning) && m.stood == 0 {
 			m.leave(nil)
@@ -243,9 +279,7 @@ func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
 		m.epoch = ev.Epoch
-		if m.in(beginning) && m.stood == 0 {
-			m.begin()
-		}
+		m.first()
 		m.appear()
 	case session.Expired:
 		m.epoch = 0
@@ -281,6 +315,13 @@ func (m *turn) appeared(in appeared) {
 
 // --- the beginning
 
+// first begins, once, when there is a session.
+func (m *turn) first() {
+	if m.in(beginning) && m.stood == 0 && m.epoch != 0 {
+		m.begin()
+	}
+}
+
 // begin creates the transaction in the present epoch, or in the next one.
 func (m *turn) begin() {
 	m.stood = m.epoch
@@ -295,7 +336,7 @@ func (m *turn) begin() {
 func (m *turn) begun(err error) {
 	switch {
 	case err == nil:
-		m.start()
+		m.there()
 	case errors.Is(err, session.ErrNoNode):
 		m.do(ensure{})
 	case errors.Is(err, session.ErrNodeExists), session.InDoubt(err):
@@ -318,10 +359,10 @@ func (m *turn) ensured(err error) {
 	}
 }
 
-// start follows the votes of a transaction that is there.
-func (m *turn) start() {
+// there follows the votes of a transaction that is there.
+func (m *turn) there() {
 	m.phase = open
-	m.do(followBallots{}, followSites{}, awaitDeadline{})
+	m.do(respond{m.caller, nil}, followBallots{}, followSites{}, awaitDeadline{})
 	m.appear()
 }
 
@@ -335,6 +376,8 @@ func (m *turn) looked(in looked) {
 		} else {
 			m.moot = true
 		}
+	case errors.Is(in.err, errForeign) && m.in(beginning):
+		m.fail(fmt.Errorf("%w: %w", ErrExists, in.err))
 	case in.err != nil:
 		m.fail(in.err)
 	case m.in(beginning):
@@ -344,7 +387,7 @@ func (m *turn) looked(in looked) {
 		case in.found == nil:
 			m.fail(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
 		case in.found.GUID == m.rec.GUID:
-			m.start()
+			m.there()
 		default:
 			m.fail(ErrExists)
 		}
@@ -508,6 +551,9 @@ func (m *turn) leave(why error) {
 	case open:
 		m.retire()
 	case beginning:
+		m.do(respond{m.caller, cmp.Or(why, ErrClosed)})
+		m.end()
+	case waiting:
 		m.end()
 	case retiring, removing, ended:
 	}

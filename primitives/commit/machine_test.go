@@ -18,7 +18,7 @@ var errLost = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconn
 // coordinate has a coordinator of sites a and b take inputs, and returns what it asked for and
 // emitted, step by step.
 func coordinate(inputs ...input) string {
-	m := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}})
+	m, _ := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}}).after(start{})
 	var all []string
 	for _, in := range inputs {
 		var did effects
@@ -26,7 +26,9 @@ func coordinate(inputs ...input) string {
 		var step []string
 		for _, e := range did.Do {
 			text := fmt.Sprint(e)
-			if _, ok := e.(fmt.Stringer); ok {
+			if r, ok := e.(respond); ok {
+				text = fmt.Sprintf("{%v}", r.err)
+			} else if _, ok := e.(fmt.Stringer); ok {
 				text = "{" + text + "}"
 			}
 			step = append(step, strings.TrimPrefix(fmt.Sprintf("%T%s", e, text), "commit."))
@@ -44,7 +46,7 @@ func TestCoordinatorRows(t *testing.T) {
 	expired := heard{session.Expired{Epoch: 1}}
 	ours := &record{GUID: "g"}
 	aborted := &record{GUID: "g", Outcome: &Outcome{Reason: VotedNo, By: "b"}}
-	const followed = "followBallots{} followSites{} awaitDeadline{}"
+	const followed = "respond{<nil>} followBallots{} followSites{} awaitDeadline{}"
 	for name, c := range map[string]struct {
 		inputs []input
 		want   string
@@ -55,7 +57,7 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"do not begin again when the session that began it has expired": {
 			[]input{first, begun{errLost}, expired, second, looked{}},
-			"begin{1}; look{}; ; ; <left: outcome unknown: session expired>",
+			"begin{1}; look{}; ; ; respond{outcome unknown: session expired} <left: outcome unknown: session expired>",
 		},
 		"a lost reply to the beginning": {
 			[]input{first, begun{errLost}, looked{found: ours}},
@@ -63,7 +65,7 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"another transaction has the id": {
 			[]input{first, begun{session.ErrNodeExists}, looked{found: &record{GUID: "h"}}},
-			"begin{1}; look{}; <left: the transaction exists>",
+			"begin{1}; look{}; respond{the transaction exists} <left: the transaction exists>",
 		},
 		"a new ballot in a new session, and that is deleted": {
 			[]input{first, begun{}, expired, second, counted{names: []string{"y-a", "n-b"}}, recorded{}},
@@ -107,11 +109,19 @@ func TestCoordinatorRows(t *testing.T) {
 	}
 }
 
+// grammarSeeds returns how many random histories the grammars are held against.
+func grammarSeeds() uint64 {
+	if testing.Short() {
+		return 2_000
+	}
+	return 20_000
+}
+
 // Whatever happens, in whatever order, the events follow the grammar.
 func TestCoordinatorGrammar(t *testing.T) {
 	grammar := regexp.MustCompile(`^(voted a;)?(voted b;(voted a;)?)?(outcome;|left;)$`)
 	errs := []error{nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrNoAuth, session.ErrBusy}
-	for seed := range uint64(20_000) {
+	for seed := range grammarSeeds() {
 		random := rand.New(rand.NewPCG(seed, 2))
 		m := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}})
 		events, epoch := "", 0
@@ -119,6 +129,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 			err := errs[random.IntN(len(errs))]
 			outcome := &Outcome{Committed: random.IntN(2) == 0, By: "a"}
 			inputs := []input{
+				start{},
 				begun{err},
 				ensured{err},
 				looked{err: err},
@@ -176,7 +187,7 @@ func TestSiteGrammar(t *testing.T) {
 	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy}
 	r := &record{id: "t", GUID: "g", Sites: []string{"a", "b"}}
 	seen := map[string]bool{}
-	for seed := range uint64(20_000) {
+	for seed := range grammarSeeds() {
 		random := rand.New(rand.NewPCG(seed, 3))
 		n := name{"t", "g"}
 		r.Mode = Mode(random.IntN(2))

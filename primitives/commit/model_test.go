@@ -4,754 +4,689 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
+	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file runs one coordinator and several sites over a model of the nodes of one transaction.
-// A request is executed and its answer taken in one action: what a party asks for then waits,
-// for as long as the explorer likes. Users vote, act and finish at once.
+// This file runs one coordinator and up to three sites, with their performers, in the model of
+// ZooKeeper.
+//
+// What is a step: a server executes a request, or the process of a party takes an input, crashes, or
+// starts again. Presence is not a matter of this model (package presence has its own): the node of
+// a site is there when its process starts, and goes when its session is expired. Users vote
+// as planned, and finish when they receive an outcome.
+//
+// In scenes that are eager, a machine takes its inputs at once: that loses nothing while no
+// session loses its connection or expires. A step of a machine changes nothing but
+// the machine, and adds requests to the end of a queue, where they wait as long as the explorer
+// likes; what an input that waits would show, a request that waits shows too.
 
-// A party is a process: a machine, and what it has asked for.
-type party struct {
-	site    string // "" for the coordinator
-	m       machine
-	sm      sitemachine
-	up      bool // the process runs
-	epoch   int
-	n       int        // counts processes
-	out     []any      // requests, in order
-	subs    []modelSub // what it follows
-	timers  []any      // what it awaits
-	present bool       // its presence stands
-	acted   string     // what its user was told
-	again   bool       // it may be told again: the process is another
-	left    error      // of Left
+const (
+	modelParent = "/tx"
+	modelID     = "t"
+	modelDir    = modelParent + "/" + modelID + "/g"
+)
+
+// siteNames are in no other word.
+var siteNames = []string{"α", "β", "γ"}
+
+// A scene is one transaction, and what may go wrong.
+type scene struct {
+	mode    Mode
+	plan    []Vote // of the sites' users; 0 does not vote
+	faults  zkmodel.Faults
+	budget  int  // how many faults at most, of all kinds
+	ticks   int  // how many timers fire
+	late    bool // the sites begin when the transaction is there
+	lazy    bool // machines take their inputs when the explorer likes
+	away    bool // a coordinator that crashed does not come back
+	keep    bool // the record is kept
+	unasked bool // users vote when the explorer likes
+	large   bool // short tests leave it out
 }
 
-// A modelSub is something followed.
-type modelSub struct {
-	kind string // ballots, sites, parent, record
-	told string // what was told last
-}
-
-// A modelWorld is the server, and the parties.
-type modelWorld struct {
-	rec      *record
-	plan     []Vote // of the sites' users; 0 does not vote
-	there    bool   // the record and the directory of the ballots
-	decision string // what the record says
-	history  string // the decision, also when the record is gone
-	nodes    []string
-	yes      int // sites whose Yes was recorded
-	parties  []party
-
-	lost, crashes, expiries, ticks int // how often they may happen yet
-	begun                          bool
-}
-
-type modelAction struct {
-	kind     string
-	who, arg int
-}
-
-func newModel(mode Mode, plan []Vote) *modelWorld {
-	r := &record{id: "t", GUID: "g", Mode: mode}
-	w := &modelWorld{rec: r, plan: plan}
-	for i := range plan {
-		r.Sites = append(r.Sites, string(rune('a'+i)))
+func (s scene) String() string {
+	text := fmt.Sprintf("%v %v", s.mode, s.plan)
+	for _, f := range []struct {
+		n    int
+		name string
+	}{
+		{int(s.faults.Cuts), "cuts"},
+		{int(s.faults.Lates), "lates"},
+		{int(s.faults.Expires), "expires"},
+		{int(s.faults.Kills), "kills"},
+		{int(s.faults.Crashes), "crashes"},
+		{int(s.faults.Busy), "busy"},
+		{int(s.faults.Lags), "lags"},
+		{s.ticks, "ticks"},
+		{s.budget, "at most"},
+	} {
+		if f.n > 0 {
+			text += fmt.Sprintf(" %s=%d", f.name, f.n)
+		}
 	}
-	w.parties = append(w.parties, party{up: true})
-	w.parties[0].m = newMachine(r)
-	w.parties[0].epoch = 1
-	w.tell(0, heard{session.Connected{Epoch: 1}})
-	for _, site := range r.Sites {
-		w.parties = append(w.parties, party{site: site, epoch: 1})
-		w.start(len(w.parties) - 1)
+	return text + flagged(" late", s.late) + flagged(" lazy", s.lazy) + flagged(" away", s.away) + flagged(" keep", s.keep) + flagged(" unasked", s.unasked)
+}
+
+type (
+	stage struct {
+		*zkmodel.World
+		s       *scene
+		parties []*party // the coordinator, and the sites
+		budget  int
+		ticks   int
+		outcome *Outcome // that was recorded
+		began   bool
+		yes     []bool // by site: its Yes was there
+		counted int64  // when the ballots changed that were seen last
 	}
+	// A party is a process.
+	party struct {
+		n           int
+		site        string // "" for the coordinator
+		at          *zkmodel.Session
+		before      []*zkmodel.Session // of earlier processes
+		transaction *zkmodel.Runner[machine, input, effect, Event]
+		participant *zkmodel.Runner[sitemachine, siteInput, siteEffect, Event]
+		survey      *zkmodel.Runner[survey, surveyInput, surveyEffect, struct{}]
+		found       []*record // by a survey, and not yet resumed
+		told        *Outcome  // ever
+		here        bool      // told, by this process
+		prepared    bool      // the user of this process has yet to vote
+		left        error
+	}
+)
+
+func newStage(s *scene) *stage {
+	nodes := []zkmodel.Node{{Path: modelParent, Czxid: 1}, {Path: session.Join(modelParent, presences), Czxid: 1}}
+	w := &stage{World: zkmodel.New(s.faults, 1, nodes...), s: s, budget: s.budget, ticks: s.ticks, yes: make([]bool, len(s.plan))}
+	w.Root = modelParent
+	w.parties = []*party{{at: w.Sessions[0]}}
+	for i := range s.plan {
+		w.parties = append(w.parties, &party{n: i + 1, site: siteNames[i]})
+	}
+	coordinate := func() {
+		r := &record{id: modelID, GUID: "g", Mode: s.mode, Deadline: time.Minute, TakeoverAfter: time.Second, Keep: s.keep}
+		for _, p := range w.parties[1:] {
+			r.Sites = append(r.Sites, p.site)
+		}
+		w.coordinate(w.parties[0], r, newMachine(r), nil)
+		w.parties[0].transaction.Tell(start{})
+	}
+	if s.late {
+		coordinate()
+		w.rest()
+	}
+	for _, p := range w.parties[1:] {
+		w.start(p)
+	}
+	if !s.late {
+		w.rest()
+		coordinate()
+	}
+	w.settle()
 	return w
 }
 
+// coordinate runs a transaction.
+func (w *stage) coordinate(p *party, r *record, m machine, first []effect) {
+	t := newTransaction(p.at, modelParent, r, fmt.Sprint(len(w.Actors)))
+	t.owned.Clock = p.at
+	p.transaction = zkmodel.Run(w.World, p.at, m, actors.Role[machine, input, effect, Event]{
+		Begin: first, Perform: t.perform, Observe: t.observe,
+	}, func(_ input, _ machine, did effects) {
+		for _, ev := range did.Emit {
+			w.coordinated(p, ev)
+		}
+	})
+	p.transaction.Begin(func() { t.owned.Follow(p.at, func(ev session.Event) { p.transaction.Tell(heard{ev}) }, nil) })
+}
+
 // start starts the process of a party.
-func (w *modelWorld) start(i int) {
-	p := &w.parties[i]
-	p.up, p.out, p.subs, p.timers = true, nil, nil, nil
-	p.n++
-	p.again = true
-	if p.site != "" {
-		p.present = true
-		p.sm = sitemachine{site: p.site}
-		w.performSite(i, siteEffects{Do: []siteEffect{followParent{}}})
+func (w *stage) start(p *party) {
+	if p.at != nil && p.at.Crashed() {
+		p.before = append(p.before, p.at)
+	}
+	if p.at == nil || p.at.Crashed() {
+		p.at = w.Open()
+	}
+	p.here, p.prepared, p.left, p.found = false, false, nil, nil
+	if p.site == "" {
+		v := &surveyor{session: p.at, parent: modelParent}
+		v.owned.Clock = p.at
+		p.transaction = nil
+		p.survey = zkmodel.Run(w.World, p.at, survey{}, actors.Role[survey, surveyInput, surveyEffect, struct{}]{
+			Perform: v.perform, Observe: v.observe,
+		}, func(_ surveyInput, _ survey, did surveyEffects) {
+			for _, e := range did.Do {
+				if done, ok := e.(surveyRespond); ok {
+					p.found = done.records
+				}
+			}
+		})
+		p.survey.Tell(surveyBegin{})
 		return
 	}
-	if !w.there {
-		p.up = false // there is nothing to resume
+	w.Plant(presenceNode(modelParent, p.site), p.at)
+	participant := &Participant{session: p.at, parent: modelParent, site: p.site}
+	participant.owned.Clock = p.at
+	p.participant = zkmodel.Run(w.World, p.at, sitemachine{parent: modelParent, site: p.site}, actors.Role[sitemachine, siteInput, siteEffect, Event]{
+		Begin: []siteEffect{followParent{}}, Perform: participant.perform, Observe: participant.observe,
+	}, func(_ siteInput, _ sitemachine, did siteEffects) {
+		for _, e := range did.Do {
+			r, ok := e.(respond)
+			late := ok && (errors.Is(r.err, ErrDecided) || errors.Is(r.err, ErrVoted) || p.here && errors.Is(r.err, ErrNoTransaction))
+			if ok && r.err != nil && !late {
+				zkmodel.Violate("%s: %v", p.site, r.err)
+			}
+		}
+		for _, ev := range did.Emit {
+			w.participated(p, ev)
+		}
+	})
+	p.participant.Begin(func() {
+		participant.owned.Follow(p.at, func(ev session.Event) { p.participant.Tell(siteHeard{ev}) }, nil)
+	})
+}
+
+// --- what users do, and see
+
+func (w *stage) coordinated(p *party, ev Event) {
+	switch ev := ev.(type) {
+	case Committed:
+		w.learns(p, Outcome{Committed: true, By: ev.By})
+	case Aborted:
+		w.learns(p, Outcome{Reason: ev.Reason, Site: ev.Site, By: ev.By})
+	case Left:
+		p.left = ev.Err
+		switch {
+		case errors.Is(ev.Err, ErrForgotten):
+			if w.Node(session.Join(modelParent, modelID)) != nil {
+				zkmodel.Violate("forgotten, and there")
+			}
+		case errors.Is(ev.Err, session.ErrUnknownOutcome), p.at.Epoch() == 0:
+		default:
+			zkmodel.Violate("the coordinator leaves: %v", ev.Err)
+		}
+	case Voted:
+		if i := slices.IndexFunc(w.parties, func(o *party) bool { return o.site == ev.Site }); w.s.plan[i-1] != ev.Vote {
+			zkmodel.Violate("%v, planned %v", ev, w.s.plan[i-1])
+		}
+	case Prepare, Forgotten:
+		zkmodel.Violate("the coordinator receives %v", ev)
+	}
+}
+
+func (w *stage) participated(p *party, ev Event) {
+	switch ev := ev.(type) {
+	case Prepare:
+		if p.prepared = w.s.plan[p.n-1] != 0; !w.s.unasked {
+			w.vote(p)
+		}
+	case Committed:
+		w.learns(p, Outcome{Committed: true, By: ev.By})
+		p.participant.Tell(finish{id: modelID})
+	case Aborted:
+		o := Outcome{Reason: ev.Reason, Site: ev.Site, By: ev.By}
+		if ev.Reason == Presumed {
+			zkmodel.Violate("%s presumes an abort; its ballot was there", p.site)
+		}
+		w.learns(p, o)
+		p.participant.Tell(finish{id: modelID})
+	case Forgotten, Left, Voted:
+		zkmodel.Violate("%s receives %v", p.site, ev)
+	}
+}
+
+func (w *stage) vote(p *party) {
+	if p.prepared {
+		p.prepared = false
+		p.participant.Tell(castVote{id: modelID, vote: w.s.plan[p.n-1]})
+	}
+}
+
+// learns checks an outcome that a party receives: it is recorded, and the same for all.
+func (w *stage) learns(p *party, o Outcome) {
+	switch {
+	case w.outcome == nil || *w.outcome != o:
+		zkmodel.Violate("%q receives %v, recorded is %v", p.site, o, w.outcome)
+	case p.here:
+		zkmodel.Violate("%q receives an outcome twice", p.site)
+	}
+	p.told, p.here = &o, true
+}
+
+// --- what happens
+
+// Actions implements [exploration.World].
+func (w *stage) Actions() (normal, wishes, faulty []zkmodel.Action) {
+	normal, faulty = w.World.Actions()
+	normal = slices.DeleteFunc(normal, func(a zkmodel.Action) bool { return a.Kind == "timer" && w.ticks == 0 && !w.busy(a) })
+	if w.budget == 0 {
+		faulty = slices.DeleteFunc(faulty, func(a zkmodel.Action) bool { return a.Kind != "late" })
+	}
+	for i, p := range w.parties {
+		if w.down(p) {
+			normal = append(normal, zkmodel.Action{Kind: "start", I: i})
+		}
+		if w.s.unasked && p.prepared && !w.down(p) {
+			wishes = append(wishes, zkmodel.Action{Kind: "vote", I: i})
+		}
+	}
+	return normal, wishes, faulty
+}
+
+// busy reports whether a timer is the pause after an answer of a busy server.
+func (w *stage) busy(a zkmodel.Action) bool {
+	switch w.Timer(a.I).(type) {
+	case await, awaitDeadline:
+		return false
+	}
+	return true
+}
+
+// down reports whether a process has crashed, and may start.
+func (w *stage) down(p *party) bool {
+	return p.at.Crashed() && (p.site != "" || !w.s.away)
+}
+
+// Apply implements [exploration.World].
+func (w *stage) Apply(a zkmodel.Action) {
+	switch a.Kind {
+	case "start":
+		w.start(w.parties[a.I])
+	case "vote":
+		w.vote(w.parties[a.I])
+	case "timer":
+		if !w.busy(a) {
+			w.ticks--
+		}
+		w.World.Apply(a)
+	case "cut", "expire", "kill", "crash", "busy", "lag":
+		w.budget--
+		w.World.Apply(a)
+	case "connect":
+		w.World.Apply(a)
+		for _, p := range w.parties[1:] {
+			if p.at == w.Sessions[a.I] && !p.participant.Ended() {
+				w.Plant(presenceNode(modelParent, p.site), p.at)
+			}
+		}
+	default:
+		w.World.Apply(a)
+	}
+	w.settle()
+}
+
+// settle has machines take their inputs in eager scenes, and goes on after surveys.
+func (w *stage) settle() {
+	for again := true; again; {
+		again = false
+		w.observe()
+		for i, actor := range w.Actors {
+			for !w.s.lazy && actor.Waiting() {
+				w.World.Apply(zkmodel.Action{Kind: "step", I: i})
+				again = true
+			}
+		}
+		for _, r := range w.parties[0].found {
+			w.coordinate(w.parties[0], r, resumed(r), resumption())
+			w.parties[0].survey, w.parties[0].found, again = nil, nil, true
+		}
+	}
+}
+
+// observe takes note of what the server has: one outcome, and commit only after every Yes.
+func (w *stage) observe() {
+	n := w.Node(session.Join(modelParent, modelID))
+	if n == nil {
 		return
 	}
-	r := *w.rec
-	if w.decision != "" {
-		r.Outcome = outcomeOf(w.decision)
+	ballots := w.Node(modelDir).Pzxid
+	if w.began && ballots == w.counted && n.Version == 0 == (w.outcome == nil) {
+		return
 	}
-	p.m = resumed(&r)
-	w.perform(i, effects{Do: resumption()})
-	p.epoch++
-	w.tell(i, heard{session.Connected{Epoch: p.epoch}})
-}
-
-func outcomeOf(s string) *Outcome {
-	return &Outcome{Committed: strings.HasPrefix(s, "committed"), By: s}
-}
-
-// Clone implements [exploration.World].
-func (w *modelWorld) Clone() *modelWorld {
-	c := *w
-	c.nodes = slices.Clone(w.nodes)
-	c.parties = slices.Clone(w.parties)
-	for i := range c.parties {
-		p := &c.parties[i]
-		p.out, p.subs, p.timers = slices.Clone(p.out), slices.Clone(p.subs), slices.Clone(p.timers)
+	w.counted = ballots
+	dir := place{modelParent, modelID, "g"}
+	for i := range w.yes {
+		site := w.parties[i+1].site
+		w.yes[i] = w.yes[i] || w.Node(dir.ballot(yes+site)) != nil
+		if w.yes[i] && w.Node(dir.ballot(no+site)) != nil {
+			zkmodel.Violate("%s votes twice", site)
+		}
 	}
-	return &c
+	w.began = true
+	r, err := decode(modelID, []byte(n.Data))
+	switch {
+	case err != nil:
+		zkmodel.Violate("%v", err)
+	case r.Outcome == nil && w.outcome != nil, w.outcome != nil && *w.outcome != *r.Outcome:
+		zkmodel.Violate("decided twice: %v, %v", w.outcome, r.Outcome)
+	case r.Outcome != nil && r.Outcome.Committed && slices.Contains(w.yes, false):
+		zkmodel.Violate("committed with the votes %v", w.yes)
+	}
+	w.outcome = r.Outcome
 }
 
-// Key implements [exploration.World].
-func (w *modelWorld) Key(to []byte) []byte {
-	to = fmt.Appendf(to, "%v %s %s %v %d|%d %d %d %d", w.there, w.decision, w.history, w.nodes, w.yes, w.lost, w.crashes, w.expiries, w.ticks)
-	for i := range w.parties {
-		p := &w.parties[i]
-		to = fmt.Appendf(to, "\n%v %d %v %s %v %v %d %d", p.up, p.epoch, p.present, p.acted, p.again, p.left, p.n, len(p.out))
-		for _, e := range p.out {
-			to = fmt.Appendf(to, " %T%v", e, brief(e))
+// Check implements [exploration.World].
+func (w *stage) Check() {
+	if w.began && w.outcome == nil && w.Node(session.Join(modelParent, modelID)) == nil {
+		zkmodel.Violate("removed undecided")
+	}
+}
+
+// rest goes on until nothing happens by itself but timers.
+func (w *stage) rest() {
+	for range 10 * exploration.Rest {
+		normal, _ := w.World.Actions()
+		i := slices.IndexFunc(normal, func(a zkmodel.Action) bool { return a.Kind != "timer" })
+		if i < 0 {
+			return
 		}
-		for _, s := range p.subs {
-			to = fmt.Appendf(to, " %s:%s", s.kind, s.told)
+		w.Apply(normal[i])
+	}
+	zkmodel.Violate("no rest in %d steps", 10*exploration.Rest)
+}
+
+// idle reports whether nothing happens by itself but timers.
+func (w *stage) idle() bool {
+	normal, _ := w.World.Actions()
+	return !slices.ContainsFunc(normal, func(a zkmodel.Action) bool { return a.Kind != "timer" })
+}
+
+// Finish implements [exploration.Finisher]: from every state in which nothing happens by itself, without
+// further faults, all parties that live come to an end, and nothing is left. Sites
+// that crashed start again; a coordinator that crashed stays away.
+func (w *stage) Finish() {
+	if !w.idle() {
+		return
+	}
+	w.Left, w.budget, w.ticks = zkmodel.Faults{}, 0, 1000
+	for _, p := range w.parties[1:] {
+		w.vote(p)
+		if p.at.Crashed() {
+			w.start(p)
 		}
-		for _, t := range p.timers {
-			to = fmt.Appendf(to, " %T%v", t, brief(t))
+	}
+	for range 40 {
+		w.rest()
+		if w.done() {
+			return
 		}
-		if p.site == "" {
-			to = append(to, p.m.String()...)
-		} else {
-			to = append(to, p.sm.String()...)
+		normal, _ := w.World.Actions()
+		for range normal { // each of which is a timer
+			if again, _ := w.World.Actions(); len(again) > 0 {
+				w.World.Apply(again[0])
+				w.settle()
+			}
+			w.rest()
 		}
+	}
+	zkmodel.Violate("it does not end: %v", w.Nodes())
+}
+
+// done reports whether all is over.
+func (w *stage) done() bool {
+	for _, n := range w.Nodes() {
+		if below, ok := strings.CutPrefix(n.Path, modelParent+"/"); ok && !strings.HasPrefix(below, "_") {
+			return false
+		}
+	}
+	if t := w.parties[0].transaction; t != nil && !t.Ended() {
+		return false
+	}
+	if w.s.keep && w.began && len(w.Children(session.Join(modelParent, records))) != 1 {
+		return false
+	}
+	for _, p := range w.parties[1:] {
+		if len(p.participant.M.parts) > 0 || w.began && p.told == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// --- states
+
+var modelSeed = maphash.MakeSeed()
+
+// Key implements [exploration.World]. Sites whose users vote alike are alike: of all worlds that
+// differ in their names, the one with the least key stands for all. What tells such sites apart is
+// only which of them an abort names as the reason.
+func (w *stage) Key() uint64 {
+	least := uint64(math.MaxUint64)
+	for _, names := range w.s.renamings() {
+		least = min(least, w.keyAs(names))
+	}
+	return least
+}
+
+// renamings returns the names that the sites may have instead of theirs, in the order of the sites.
+func (s scene) renamings() [][]string {
+	own := make([]string, len(s.plan))
+	for i := range own {
+		own[i] = siteNames[i]
+	}
+	all := [][]string{own}
+	if s.lazy {
+		return all // what waits in a mailbox is not shown name by name
+	}
+	for i := range own {
+		for _, names := range slices.Clone(all) {
+			for j := i + 1; j < len(own); j++ {
+				if s.plan[i] == s.plan[j] {
+					swapped := slices.Clone(names)
+					swapped[i], swapped[j] = swapped[j], swapped[i]
+					all = append(all, swapped)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (w *stage) keyAs(names []string) uint64 {
+	var pairs []string
+	for i, name := range names {
+		pairs = append(pairs, siteNames[i], name)
+	}
+	rename := strings.NewReplacer(pairs...).Replace
+	of := func(session *zkmodel.Session) string {
+		for _, p := range w.parties {
+			if p.at == session {
+				return rename(p.site) + "*"
+			}
+		}
+		return "" // of an earlier process
+	}
+	lines := w.Sketch(zkmodel.View{
+		Name:    rename,
+		Session: func(n int) string { return of(w.Sessions[n]) + w.earlier(n, rename) },
+		Actor: func(n int) string {
+			if n < 0 {
+				return "-"
+			}
+			return of(w.Actors[n].Session())
+		},
+		Show: func(v any) string { return rename(show(v)) },
+	})
+	lines = append(lines, fmt.Sprint(w.budget, w.ticks, w.began), rename(fmt.Sprint(w.outcome)))
+	for i, p := range w.parties {
+		line := fmt.Appendf(nil, "party %s %v %v %v %v ", p.site, p.told != nil, p.here, p.prepared, p.left)
+		if i > 0 {
+			line = fmt.Append(line, w.yes[i-1])
+		}
+		switch {
+		case p.at.Crashed():
+			line = append(line, " crashed"...)
+		case p.participant != nil:
+			line = appendMail(append(line, p.participant.M.String()...), p.participant.Mail)
+		case p.survey != nil:
+			line = fmt.Appendf(line, "survey %d %d %d", p.survey.M.open, len(p.survey.M.records), len(p.survey.Mail))
+		case p.transaction != nil:
+			line = appendMail(append(line, p.transaction.M.String()...), p.transaction.Mail)
+		}
+		words := strings.Fields(rename(string(line))) // which say themselves of which site they are
+		if len(names) > 1 && !w.s.lazy {
+			slices.Sort(words)
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	slices.Sort(lines)
+	var h maphash.Hash
+	h.SetSeed(modelSeed)
+	for _, line := range lines {
+		_, _ = h.WriteString(line)
+		_ = h.WriteByte('\n')
+	}
+	return h.Sum64()
+}
+
+// earlier returns the name of a session of an earlier process.
+func (w *stage) earlier(n int, rename func(string) string) string {
+	for _, p := range w.parties {
+		if at := slices.Index(p.before, w.Sessions[n]); at >= 0 {
+			return fmt.Sprint(rename(p.site), at)
+		}
+	}
+	return ""
+}
+
+func appendMail[In any](to []byte, mail []In) []byte {
+	for _, in := range mail {
+		to = append(fmt.Appendf(to, " %T", in), show(in)...)
 	}
 	return to
 }
 
-// brief leaves pointers out.
-func brief(e any) any {
-	switch e := e.(type) {
-	case await:
-		return e.timer
-	case propose:
-		return e.Outcome
-	case clearUp:
-		return ""
-	default:
-		return e
-	}
-}
-
-// state is what a subscription would be told now.
-func (w *modelWorld) state(kind string) string {
-	switch kind {
-	case "parent":
-		return fmt.Sprint("is ", w.there)
-	case "record":
-		return fmt.Sprint("is ", w.there, w.decision)
-	case "ballots":
-		return fmt.Sprint("is ", w.there, w.nodes)
-	}
-	var sites []string
-	for i := range w.parties {
-		if w.parties[i].present {
-			sites = append(sites, w.parties[i].site)
+// show shows what has pointers in it.
+func show(v any) string {
+	switch v := v.(type) {
+	case zkmodel.Node:
+		_, outcome, _ := strings.Cut(v.Data, "outcome") // all else in a record is the same
+		return outcome
+	case siteRead:
+		if v.rec == nil {
+			return fmt.Sprint(v.err)
 		}
+		return fmt.Sprint(v.rec.Outcome, v.err)
+	case looked:
+		if v.found == nil {
+			return fmt.Sprint(v.err)
+		}
+		return fmt.Sprint(v.found.Outcome, v.err)
+	case propose:
+		return "propose " + v.String()
+	case clearUp:
+		return "clearUp"
+	case castVote:
+		return v.vote.String()
+	case finish, start, begin, look, followBallots, followSites, respond:
+		return fmt.Sprintf("%T", v)
 	}
-	return "is " + strings.Join(sites, ",")
+	return fmt.Sprintf("%T %v", v, v)
 }
 
-// Actions implements [exploration.World].
-func (w *modelWorld) Actions() (normal, faulty []modelAction) {
-	for i := range w.parties {
-		p := &w.parties[i]
-		if !p.up {
-			normal = append(normal, modelAction{"start", i, 0})
-			if p.present || p.site == "" && w.ballotOf(p) >= 0 {
-				normal = append(normal, modelAction{"bury", i, 0})
-			}
+// --- scenes
+
+var (
+	modelFull   = flag.Bool("commit.full", false, "go through the larger scenes of the model too")
+	modelStates = flag.Int("commit.states", 1_000_000, "states of each of these that are gone through at most")
+)
+
+// TestModel goes through all states of small scenes, and with -commit.full through those of larger ones, as far as
+// -commit.states allows. Coordinated, these were gone through to their ends; the votes are in
+// the order of the plans:
+//
+//	one site, one crash                         1,423
+//	one site, one cut or expiry                 1,002
+//	two sites, a timer at any moment            6,985   19,207    2,660
+//	two sites, one crash                        5,319   20,341    2,444
+//	two sites, one cut or expiry                5,153   15,996    4,040
+//	three sites                                   115      835      120
+//	three sites, one crash                     21,983 >120,000   19,772
+func TestModel(t *testing.T) {
+	for _, s := range scenes(*modelFull) {
+		if s.large && testing.Short() {
 			continue
 		}
-		if len(p.out) > 0 {
-			normal = append(normal, modelAction{"serve", i, 0})
-			if w.lost > 0 {
-				faulty = append(faulty, modelAction{"lose", i, 0}, modelAction{"lose", i, 1})
+		t.Run(s.String(), func(t *testing.T) {
+			states, all, trace, err := exploration.Explore(func() exploration.World[zkmodel.Action] { return newStage(&s) }, *modelStates)
+			if err != nil {
+				exploration.Tell[zkmodel.Action](newStage(&s), trace, func(line string) { t.Log(line) })
+				t.Fatalf("%v, after %d states", err, states)
 			}
-		}
-		for k, s := range p.subs {
-			if s.told != w.state(s.kind) {
-				normal = append(normal, modelAction{"notify", i, k})
+			t.Logf("%d states, complete: %v", states, all)
+			if !all && !*modelFull {
+				t.Error("there are more")
 			}
-		}
-		if w.ticks > 0 {
-			for k := range p.timers {
-				normal = append(normal, modelAction{"tick", i, k})
-			}
-		}
-		if w.crashes > 0 {
-			faulty = append(faulty, modelAction{"crash", i, 0})
-		}
-		if w.expiries > 0 {
-			faulty = append(faulty, modelAction{"expire", i, 0}, modelAction{"expire", i, 1})
-		}
-	}
-	return slices.DeleteFunc(normal, func(a modelAction) bool {
-		return a.kind == "start" && a.who == 0 && !w.there // nothing to resume
-	}), faulty
-}
-
-// Apply implements [exploration.World].
-func (w *modelWorld) Apply(a modelAction) {
-	w.apply(a)
-	if w.idle() {
-		w.Clone().drain()
+		})
 	}
 }
 
-func (w *modelWorld) apply(a modelAction) {
-	p := &w.parties[a.who]
-	switch a.kind {
-	case "serve":
-		e := p.out[0]
-		p.out = p.out[1:]
-		w.tell(a.who, w.execute(a.who, e, nil))
-	case "lose":
-		w.lost--
-		e := p.out[0]
-		p.out = p.out[1:]
-		err := fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		if a.arg == 1 {
-			w.execute(a.who, e, nil)
-		}
-		w.tell(a.who, w.execute(a.who, e, err))
-	case "notify":
-		w.notify(a.who, a.arg)
-	case "tick":
-		w.ticks--
-		w.tick(a.who, a.arg)
-	case "crash":
-		w.crashes--
-		p.up, p.out, p.subs, p.timers = false, nil, nil, nil
-	case "bury":
-		w.bury(p)
-	case "start":
-		w.bury(p)
-		w.start(a.who)
-	case "expire":
-		w.expiries--
-		w.expire(a.who, a.arg == 1)
-	default:
-		panic(a.kind)
-	}
-}
-
-// bury takes the ephemeral nodes of a party away.
-func (w *modelWorld) bury(p *party) {
-	p.present = false
-	if i := w.ballotOf(p); i >= 0 {
-		w.nodes = slices.Delete(w.nodes, i, i+1)
-	}
-}
-
-// ballotOf returns where the coordinator's ballot is.
-func (w *modelWorld) ballotOf(p *party) int {
-	if p.site != "" {
-		return -1
-	}
-	return slices.IndexFunc(w.nodes, func(n string) bool { return strings.HasPrefix(n, coordinator) })
-}
-
-func (w *modelWorld) expire(i int, done bool) {
-	p := &w.parties[i]
-	if done && len(p.out) > 0 {
-		w.execute(i, p.out[0], nil)
-	}
-	w.bury(p)
-	p.present = p.site != "" // again, at once: its absence may be seen by nobody
-	out, subs := p.out, p.subs
-	p.out, p.subs = nil, nil
-	err := fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired)
-	for _, e := range out {
-		w.tell(i, w.execute(i, e, err))
-	}
-	for _, s := range subs {
-		w.tell(i, w.reading(i, s.kind, session.ErrExpired))
-	}
-	if p.epoch++; p.site == "" {
-		w.tell(i, heard{session.Expired{Epoch: p.epoch - 1}})
-		w.tell(i, heard{session.Connected{Epoch: p.epoch}})
-	}
-}
-
-func (w *modelWorld) notify(i, k int) {
-	p := &w.parties[i]
-	s := p.subs[k]
-	var err error
-	if (s.kind == "record" || s.kind == "ballots") && !w.there {
-		err = session.ErrNoNode
-		p.subs = slices.Delete(p.subs, k, k+1)
-	} else {
-		p.subs[k].told = w.state(s.kind)
-	}
-	w.tell(i, w.reading(i, s.kind, err))
-}
-
-// reading returns the input of a subscription.
-func (w *modelWorld) reading(i int, kind string, err error) any {
-	isSite := w.parties[i].site != ""
-	var names []string
-	switch kind {
-	case "sites":
-		names = strings.Split(strings.TrimPrefix(w.state("sites"), "is "), ",")
-		if isSite {
-			return siteAttended{names, err}
-		}
-		return attended{names, err}
-	case "ballots":
-		if isSite {
-			return siteCounted{name{"t", "g"}, slices.Clone(w.nodes), err}
-		}
-		return counted{slices.Clone(w.nodes), err}
-	case "record":
-		in := siteRead{id: "t", err: err}
-		if err == nil {
-			in.rec = w.read()
-		}
-		return in
-	}
-	if w.there {
-		names = []string{"t"}
-	}
-	return siteListed{names, err}
-}
-
-func (w *modelWorld) read() *record {
-	r := *w.rec
-	if w.decision != "" {
-		r.Outcome = outcomeOf(w.decision)
-	}
-	return &r
-}
-
-func (w *modelWorld) tick(i, k int) {
-	p := &w.parties[i]
-	t := p.timers[k]
-	p.timers = slices.Delete(p.timers, k, k+1)
-	switch t := t.(type) {
-	case awaitDeadline:
-		w.tell(i, passed{})
-	case await:
-		w.tell(i, sitePassed{t.name, t.timer})
-	}
-}
-
-// execute does what a request asks for, and returns the answer; with an error it returns the answer
-// only.
-func (w *modelWorld) execute(i int, e any, err error) any {
-	p := &w.parties[i]
-	do := func(f func() error) error {
-		if err != nil {
-			return err
-		}
-		return f()
-	}
-	left := func() int { return len(w.nodes) }
-	mine := fmt.Sprint(coordinator, p.n, "-")
-	switch of := e.(type) { // what belongs to an epoch ends with it
-	case begin:
-		if of.epoch != p.epoch {
-			err = session.ErrExpired
-		}
-	case appear:
-		if of.epoch != p.epoch {
-			err = session.ErrExpired
-		}
-	}
-	switch e := e.(type) {
-	case begin:
-		return begun{do(func() error {
-			if w.there {
-				return session.ErrNodeExists
-			}
-			if w.begun {
-				violate("the transaction is begun twice")
-			}
-			w.there, w.begun, w.nodes = true, true, []string{fmt.Sprint(mine, e.epoch)}
-			for _, site := range w.rec.Sites {
-				w.add(unvoted + site)
-			}
-			return nil
-		})}
-	case look:
-		if err != nil || !w.there {
-			return looked{err: err}
-		}
-		return looked{found: w.read()}
-	case decide:
-		return recorded{do(func() error { return w.decide(e.Outcome) })}
-	case appear:
-		return appeared{e.epoch, do(func() error {
-			if !w.there {
-				return session.ErrNoNode
-			}
-			if slices.Contains(w.nodes, fmt.Sprint(mine, e.epoch)) {
-				return session.ErrNodeExists
-			}
-			w.add(fmt.Sprint(mine, e.epoch))
-			return nil
-		})}
-	case retire:
-		err := do(func() error { return w.remove(fmt.Sprint(mine, e.epoch)) })
-		return retired{left(), err}
-	case remove:
-		return removed{do(w.clear)}
-	case check:
-		if err == nil && !w.there {
-			err = session.ErrNoNode
-		}
-		return siteChecked{e.name, slices.Clone(w.nodes), err}
-	case cast:
-		return castDone{e.name, do(func() error {
-			if err := w.remove(unvoted + p.site); err != nil {
-				return err
-			}
-			w.add(e.ballot.name(p.site))
-			if e.vote == Yes {
-				w.yes++
-			}
-			return nil
-		})}
-	case propose:
-		return siteRecorded{name{"t", "g"}, do(func() error { return w.decide(e.Outcome) })}
-	case conclude:
-		err := do(func() error { return w.remove(e.ballot.name(p.site)) })
-		return finished{e.name, left(), err}
-	case clearUp:
-		return cleared{name{"t", "g"}, do(w.clear)}
-	}
-	panic(fmt.Sprintf("%T", e))
-}
-
-func (w *modelWorld) add(node string) {
-	w.nodes = append(w.nodes, node)
-	slices.Sort(w.nodes)
-}
-
-func (w *modelWorld) remove(node string) error {
-	i := slices.Index(w.nodes, node)
-	if i < 0 {
-		return session.ErrNoNode
-	}
-	w.nodes = slices.Delete(w.nodes, i, i+1)
-	return nil
-}
-
-func (w *modelWorld) decide(o Outcome) error {
-	switch {
-	case !w.there:
-		return session.ErrNoNode
-	case w.decision != "":
-		return session.ErrBadVersion
-	case o.Committed && w.yes != len(w.rec.Sites):
-		violate("committed with %d of %d votes", w.yes, len(w.rec.Sites))
-	case w.history != "":
-		violate("decided twice")
-	}
-	w.decision = "aborted"
-	if o.Committed {
-		w.decision = "committed"
-	}
-	w.history = w.decision
-	return nil
-}
-
-func (w *modelWorld) clear() error {
-	switch {
-	case !w.there:
-		return session.ErrNoNode
-	case len(w.nodes) > 0:
-		return session.ErrNotEmpty
-	case w.decision == "":
-		violate("removed undecided")
-	}
-	w.there, w.decision = false, ""
-	return nil
-}
-
-func violate(format string, args ...any) {
-	panic(exploration.ViolationError(fmt.Sprintf(format, args...)))
-}
-
-// tell has a machine take an input.
-func (w *modelWorld) tell(i int, in any) {
-	p := &w.parties[i]
-	if in, ok := in.(input); ok {
-		m, did := p.m.after(in)
-		p.m = m
-		w.perform(i, did)
-		return
-	}
-	m, did := p.sm.after(in.(siteInput))
-	p.sm = m
-	w.performSite(i, did)
-}
-
-func (w *modelWorld) perform(i int, did effects) {
-	p := &w.parties[i]
-	for _, e := range did.Do {
-		switch e := e.(type) {
-		case followBallots:
-			p.follow("ballots")
-		case followSites:
-			p.follow("sites")
-		case awaitDeadline:
-			p.timers = append(p.timers, e)
-		case unfollow:
-			p.subs, p.timers = nil, nil
-		case appear, begin, decide, ensure, look, readVote, remove, retire:
-			p.out = append(p.out, e)
-		}
-	}
-	for _, ev := range did.Emit {
-		w.act(i, ev)
-	}
-}
-
-func (p *party) follow(kind string) {
-	p.subs = append(slices.DeleteFunc(p.subs, func(s modelSub) bool { return s.kind == kind }), modelSub{kind: kind})
-}
-
-func (w *modelWorld) performSite(i int, did siteEffects) {
-	p := &w.parties[i]
-	for _, e := range did.Do {
-		switch e := e.(type) {
-		case followParent:
-			p.follow("parent")
-		case followRecord:
-			p.follow("record")
-		case watchBallots:
-			p.follow("ballots")
-		case watchSites:
-			p.follow("sites")
-		case forget:
-			p.subs = slices.DeleteFunc(p.subs, func(s modelSub) bool { return s.kind == "record" || s.kind == "ballots" })
-			p.timers = nil
-		case await:
-			p.timers = slices.DeleteFunc(p.timers, func(t any) bool { return t.(await).timer == e.timer })
-			p.timers = append(p.timers, e)
-		case respond:
-			if e.err != nil && !errors.Is(e.err, ErrDecided) && !errors.Is(e.err, ErrVoted) {
-				violate("%s: %v", p.site, e.err)
-			}
-		case cast, check, clearUp, conclude, propose:
-			p.out = append(p.out, e)
-		}
-	}
-	for _, ev := range did.Emit {
-		w.act(i, ev)
-	}
-}
-
-// act is what the user of a party does with an event.
-func (w *modelWorld) act(i int, ev Event) {
-	p := &w.parties[i]
-	switch ev := ev.(type) {
-	case Prepare:
-		if vote := w.plan[i-1]; vote != 0 {
-			w.tell(i, castVote{id: ev.Tx, vote: vote})
-		}
-	case Committed:
-		w.acts(p, "committed")
-	case Aborted:
-		w.acts(p, "aborted")
-	case Forgotten:
-		violate("%s: forgotten", p.site)
-	case Left:
-		if !errors.Is(ev.Err, ErrForgotten) && !errors.Is(ev.Err, session.ErrExpired) || p.epoch < 2 {
-			violate("%s: %v", p.site, ev)
-		}
-		p.left = ev.Err
-	case Voted:
-	}
-	if p.acted != "" && p.site != "" && !p.again {
-		w.tell(i, finish{id: "t"})
-	}
-}
-
-func (w *modelWorld) acts(p *party, what string) {
-	if p.acted != "" && p.acted != what || what != w.history {
-		violate("%q: %s after %s, decided %s", p.site, what, p.acted, w.history)
-	}
-	if !p.again && p.acted != "" && p.site != "" {
-		violate("%q: told twice", p.site)
-	}
-	p.acted, p.again = what, false
-}
-
-// idle reports whether nothing goes on but time.
-func (w *modelWorld) idle() bool {
-	for i := range w.parties {
-		p := &w.parties[i]
-		if p.up && (len(p.out) > 0 || slices.ContainsFunc(p.subs, func(s modelSub) bool { return s.told != w.state(s.kind) })) {
-			return false
-		}
-	}
-	return true
-}
-
-// drain lets everything go on without further faults, but a crashed coordinator stays away. The
-// transaction is to be decided and removed, and all that live to know it.
-func (w *modelWorld) drain() {
-	w.lost, w.crashes, w.expiries, w.ticks = 0, 0, 0, 1000
-	for i := range w.parties {
-		if p := &w.parties[i]; !p.up {
-			w.bury(p)
-			if p.site != "" {
-				w.start(i)
-			}
-		}
-	}
-	for range 40 {
-		for !w.idle() {
-			for i := range w.parties {
-				p := &w.parties[i]
-				if p.up && len(p.out) > 0 {
-					w.apply(modelAction{"serve", i, 0})
-				}
-				for k := len(p.subs) - 1; k >= 0 && p.up; k-- {
-					if k < len(p.subs) && p.subs[k].told != w.state(p.subs[k].kind) {
-						w.apply(modelAction{"notify", i, k})
-					}
-				}
-			}
-		}
-		if w.done() {
-			return
-		}
-		for i := range w.parties {
-			for range len(w.parties[i].timers) {
-				if len(w.parties[i].timers) > 0 {
-					w.tick(i, 0)
-				}
-			}
-		}
-	}
-	violate("it does not end: %s", w.Key(nil))
-}
-
-func (w *modelWorld) done() bool {
-	if w.there {
-		return false
-	}
-	for i := range w.parties {
-		p := &w.parties[i]
-		switch {
-		case p.site == "" && p.up && !p.m.Ended():
-			return false
-		case p.site != "" && len(p.sm.parts) > 0:
-			return false
-		case p.site != "" && w.begun && p.acted == "":
-			return false
-		}
-	}
-	return true
-}
-
-func TestModel(t *testing.T) {
-	type faults struct{ lost, crashes, expiries, ticks int }
-	plans := [][]Vote{{Yes}, {Yes, No}}
-	some := []faults{{lost: 1}, {crashes: 1}, {expiries: 1}, {ticks: 2}}
-	limit := *statesToSee / 2
-	if !testing.Short() {
-		plans = append(plans, []Vote{Yes, Yes}, []Vote{Yes, 0}, []Vote{Yes, Yes, Yes})
-		some = append(some, faults{lost: 1, crashes: 1}, faults{crashes: 1, ticks: 1})
-		limit = *statesToSee
-	}
+// TestModelWalks goes at random through all faults, beyond what can be gone through state by state.
+func TestModelWalks(t *testing.T) {
 	for _, mode := range []Mode{Coordinated, Peer} {
-		for _, plan := range plans {
-			for _, f := range some {
-				t.Run(fmt.Sprintf("%v %v %+v", mode, plan, f), func(t *testing.T) {
-					w := newModel(mode, plan)
-					w.lost, w.crashes, w.expiries, w.ticks = f.lost, f.crashes, f.expiries, f.ticks
-					states, all, trace, err := explore(w, limit)
-					if err != nil {
-						report(t, w, trace, err)
-					}
-					t.Logf("%d states, all: %v", states, all)
+		for _, plan := range [][]Vote{{Yes, Yes, Yes}, {Yes, No}, {Yes, Yes, 0}} {
+			for _, lazy := range []bool{false, true} {
+				s := scene{
+					mode: mode, plan: plan, budget: 6, ticks: 4, unasked: true, keep: lazy, lazy: lazy,
+					faults: zkmodel.Faults{Crashes: 3, Cuts: 3, Lates: 1, Expires: 1, Kills: 1, Busy: 1, Lags: 2},
+				}
+				t.Run(s.String(), func(t *testing.T) {
+					exploration.Test(t, func(bool) exploration.World[zkmodel.Action] { return newStage(&s) }, 1,
+						func(exploration.World[zkmodel.Action]) error { return nil })
 				})
 			}
 		}
 	}
 }
 
-func report(t *testing.T, start *modelWorld, trace []modelAction, err error) {
-	t.Helper()
-	for _, a := range shorten(start, trace) {
-		t.Log(a)
-	}
-	t.Fatal(err)
-}
-
-// A campaign takes more than a test, which is run with the race detector too.
-var (
-	walksToTake = flag.Uint64("commit.walks", 5_000, "random walks through transactions")
-	statesToSee = flag.Int("commit.states", 4_000, "states of each transaction that are gone through")
-)
-
-// TestModelWalks goes at random to the end, where three sites and all faults have too many states.
-func TestModelWalks(t *testing.T) {
-	walks := *walksToTake
-	if testing.Short() {
-		walks = min(walks, 1_000)
-	}
-	outcomes := map[string]int{}
-	for seed := range walks {
-		random := rand.New(rand.NewPCG(seed, 1))
-		plan := make([]Vote, 1+random.IntN(3))
-		for i := range plan {
-			if plan[i] = Yes; random.IntN(6) == 0 {
-				plan[i] = Vote(random.IntN(3))
+// scenes returns those that are gone through. Sites are alike but for their votes, so plans are ordered.
+func scenes(full bool) []scene {
+	one, two, three := [][]Vote{{Yes}}, [][]Vote{{Yes, Yes}, {Yes, No}, {Yes, 0}}, [][]Vote{{Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}}
+	var all []scene
+	for _, mode := range []Mode{Coordinated, Peer} {
+		// add adds a scene for each plan.
+		add := func(plans [][]Vote, s scene) {
+			for _, plan := range plans {
+				s.mode, s.plan = mode, plan
+				all = append(all, s)
 			}
 		}
-		start := newModel(Mode(random.IntN(2)), plan)
-		start.lost, start.crashes, start.expiries, start.ticks = random.IntN(3), random.IntN(3), random.IntN(3), random.IntN(4)
-		w := start.Clone()
-		var trace []modelAction
-		for range 400 {
-			normal, faulty := w.Actions()
-			if random.IntN(8) == 0 && len(faulty) > 0 {
-				normal = faulty
-			}
-			if len(normal) == 0 {
-				break
-			}
-			trace = append(trace, normal[random.IntN(len(normal))])
-			next, err := try(w, trace[len(trace)-1])
-			if err != nil {
-				t.Logf("seed %d, %v %v", seed, start.rec.Mode, plan)
-				report(t, start, trace, err)
-			}
-			w = next
+		crash, lost := zkmodel.Faults{Crashes: 1}, zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}
+		add(one, scene{ticks: 1, unasked: true, keep: true})
+		add(one, scene{faults: crash, budget: 1, large: mode == Peer})
+		add(one, scene{faults: crash, budget: 1, away: true, late: true})
+		add(one, scene{faults: lost, budget: 1, large: mode == Peer})
+		add(one, scene{faults: zkmodel.Faults{Busy: 1, Lags: 1}, budget: 1, late: true})
+		add(two, scene{large: mode == Peer})
+		if mode == Coordinated {
+			add(three, scene{large: true})
 		}
-		outcomes[w.history]++
+		if !full {
+			continue
+		}
+		add(one, scene{faults: lost, budget: 2, lazy: true})
+		add(one, scene{faults: zkmodel.Faults{Cuts: 1, Lates: 1, Crashes: 1}, budget: 2, unasked: true, lazy: true})
+		add(two, scene{faults: crash, budget: 1})
+		add(two, scene{faults: lost, budget: 1})
+		add(two, scene{ticks: 1, unasked: true})
+		add(three, scene{faults: crash, budget: 1})
+		add(three, scene{faults: lost, budget: 1})
+		add(three, scene{ticks: 1})
+		add(one, scene{faults: zkmodel.Faults{Crashes: 2}, budget: 2, ticks: 2})
+		add(two, scene{faults: crash, budget: 1, ticks: 1})
+		add(two, scene{faults: zkmodel.Faults{Crashes: 2}, budget: 2})
 	}
-	if outcomes["committed"] == 0 || outcomes["aborted"] == 0 {
-		t.Errorf("outcomes: %v", outcomes)
-	}
-	t.Log(outcomes)
+	return all
 }

@@ -46,8 +46,9 @@ type Options struct {
 	// Mode says which parties decide. The default is Coordinated.
 	Mode Mode
 
-	// TakeoverAfter is how long the coordinator must be gone until a site decides in its place, and
-	// how often a site looks whether a transaction it has finished is left. The default is 30 seconds.
+	// TakeoverAfter is how often a site looks for the coordinator, and after two looks without one it
+	// decides in its place. It is also how often a site looks whether a transaction
+	// it has finished is left. The default is 30 seconds.
 	TakeoverAfter time.Duration
 
 	// Record keeps the record with its outcome, as a node in _records beside the transaction.

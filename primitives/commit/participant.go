@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
@@ -16,7 +17,7 @@ import (
 // A Participant acts for a site in every transaction below a parent that names it. Create it with
 // [Join]. It is safe for concurrent use, and must be closed.
 type Participant struct {
-	session      *session.Session
+	session      client.Session
 	parent, site string
 	actor        *actors.Actor[siteInput, Event]
 	kept         *presence.Kept[presence.Input, presence.Event]
@@ -49,7 +50,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	p := &Participant{session: s, parent: parent, site: site}
+	p := &Participant{session: client.Of(s), parent: parent, site: site}
 	node := presenceNode(parent, site)
 	kept, err := presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[keeper, presence.Input, presence.Event]{
 		Recipe:  "commit",
@@ -92,9 +93,10 @@ func (p *Participant) Events() <-chan Event { return p.actor.Events() }
 // Vote votes in the transaction with the id tx, and returns nil when the vote is recorded. A vote is
 // given once, and not changed.
 //
-// If ctx ends first, the error is the cause and wraps [session.ErrUnknownOutcome]; the vote is
-// recorded all the same, when that is possible. Other errors mean that nothing was
-// recorded: [ErrVoted], [ErrDecided], [ErrNotNamed], [ErrNoTransaction].
+// If ctx or the handle ends first, the error wraps [session.ErrUnknownOutcome] and the cause, or
+// [ErrClosed]. After the end of ctx the vote is recorded all the same, when that is possible.
+// Other errors mean that this vote was not recorded: [ErrVoted], [ErrDecided], [ErrNotNamed],
+// [ErrNoTransaction].
 func (p *Participant) Vote(ctx context.Context, tx string, vote Vote) error {
 	return p.VoteWith(ctx, tx, vote, nil)
 }
@@ -117,8 +119,9 @@ func (p *Participant) VoteWith(ctx context.Context, tx string, vote Vote, data [
 // the site does not receive the outcome again. When all sites have finished, the transaction is
 // removed.
 //
-// If ctx ends first, the error is the cause and wraps [session.ErrUnknownOutcome]; finishing goes
-// on. Before the outcome the error is [ErrUndecided].
+// If ctx or the handle ends first, the error wraps [session.ErrUnknownOutcome] and the cause, or
+// [ErrClosed]. After the end of ctx finishing goes on. Before the outcome the error is [ErrUndecided].
+// To finish again does no harm.
 func (p *Participant) Finish(ctx context.Context, tx string) error {
 	return p.ask(ctx, "finish", tx, func(reply actors.Reply[error]) siteInput { return finish{tx, reply} })
 }
@@ -230,19 +233,14 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		p.owned.Keep(siteBallotsKey(e), a.Follow(p.place(e.name).dir(), session.AspectChildren, false, func(r session.Reading, err error) {
 			answer(err, siteCounted{e.name, r.Names, err})
 		}))
+	case unwatch:
+		p.owned.Cancel(siteBallotsKey(e))
 	case watchSites:
 		p.owned.Keep(sitesKey{}, a.Follow(session.Join(p.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, siteAttended{r.Names, err})
 		}))
 	case await:
-		after := e.rec.TakeoverAfter
-		switch {
-		case e.timer == deadline && e.rec.Mode == Peer:
-			after = e.rec.Deadline
-		case e.timer == deadline:
-			after += e.rec.Deadline
-		}
-		p.owned.After(timerKey{e.name, e.timer}, after, func() { tell(sitePassed{e.name, e.timer}) })
+		p.owned.After(timerKey{e.name, e.timer}, e.after, func() { tell(sitePassed{e.name, e.timer}) })
 	case forget:
 		p.owned.Cancel(recordKey{e.id})
 		p.owned.Cancel(siteBallotsKey(e))

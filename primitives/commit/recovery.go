@@ -1,12 +1,13 @@
 package commit
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -14,18 +15,19 @@ import (
 // that are there are received again. Resuming a transaction that has a coordinator does no harm:
 // the first to record an outcome wins. Decided transactions are resumed too, so that what an
 // earlier coordinator left behind is removed. The deadlines begin anew. A transaction that the sites
-// decide and remove before its handle has read the outcome ends with [ErrForgotten].
+// decide and remove before its handle has read the outcome ends with [ErrForgotten]. Nodes that are not
+// transactions are ignored.
 //
 // If the error is not nil, no handle is returned and none is left open.
 func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transaction, error) {
-	all, err := scan(ctx, s, parent)
+	found, err := survey{}.run(ctx, s, "resume", parent)
 	if err != nil {
-		return nil, fmt.Errorf("commit: resume %s: %w", parent, err)
+		return nil, err
 	}
-	handles := make([]*Transaction, len(all))
-	for i, r := range all {
-		t := newTransaction(s, parent, r)
-		t.start(resumed(r), resumption())
+	handles := make([]*Transaction, len(found.records))
+	for i, r := range found.records {
+		t := newTransaction(client.Of(s), parent, r, session.NewGUID())
+		t.run(s, resumed(r), resumption())
 		handles[i] = t
 	}
 	return handles, nil
@@ -70,85 +72,31 @@ func (s Status) String() string {
 }
 
 // List shows the transactions in progress below parent, for operators, in the order of their ids. A
-// transaction that ends meanwhile may be shown or not.
+// transaction that ends meanwhile may be shown or not. Nodes that are not transactions are ignored.
 func List(ctx context.Context, s *session.Session, parent string) ([]Status, error) {
-	all, err := scan(ctx, s, parent)
-	if err != nil {
-		return nil, fmt.Errorf("commit: list %s: %w", parent, err)
-	}
-	present, _, err := s.Children(ctx, session.Join(parent, presences))
-	if err != nil && !errors.Is(err, session.ErrNoNode) {
-		return nil, fmt.Errorf("commit: list %s: %w", parent, err)
-	}
-	var shown []Status
-	for _, r := range all {
-		status, err := r.status(ctx, s, parent, present)
-		switch {
-		case errors.Is(err, session.ErrNoNode): // it has ended
-		case err != nil:
-			return nil, fmt.Errorf("commit: list %s: %w", parent, err)
-		default:
-			shown = append(shown, status)
-		}
-	}
-	return shown, nil
+	found, err := survey{ballots: true}.run(ctx, s, "list", parent)
+	return found.shown, err
 }
 
-// status reads the ballots of a transaction.
-func (r *record) status(ctx context.Context, s *session.Session, parent string, present []string) (Status, error) {
-	at := place{parent, r.id, r.GUID}
-	names, _, err := s.Children(ctx, at.dir())
-	if err != nil {
-		return Status{}, err
-	}
-	b := parse(names)
-	status := Status{ID: r.id, Mode: r.Mode, Payload: r.Payload, Outcome: r.Outcome, Coordinated: b.coordinators > 0}
-	for _, site := range r.Sites {
-		ours, there := b.of[site]
-		shown := SiteStatus{Site: site, Vote: ours.vote, Finished: !there, Present: slices.Contains(present, site)}
-		if ours.data {
-			shown.Data, _, err = s.Get(ctx, at.ballot(ours.name(site)))
-			if errors.Is(err, session.ErrNoNode) {
-				shown.Finished, err = true, nil
-			}
-			if err != nil {
-				return Status{}, err
-			}
-		}
-		status.Sites = append(status.Sites, shown)
-	}
-	return status, nil
-}
-
-// scan reads the records of all transactions below parent, as they are when it is called or later.
-func scan(ctx context.Context, s *session.Session, parent string) ([]*record, error) {
+// run runs the survey.
+func (m survey) run(ctx context.Context, s *session.Session, op, parent string) (surveyed, error) {
 	if err := validateSession(s); err != nil {
-		return nil, err
+		return surveyed{}, err
 	}
 	if err := validateParent(s, parent); err != nil {
-		return nil, err
+		return surveyed{}, err
 	}
-	if err := s.Sync(ctx, parent); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, context.Cause(ctx))
 	}
-	names, _, err := s.Children(ctx, parent)
-	if err != nil && !errors.Is(err, session.ErrNoNode) {
-		return nil, err
+	v := &surveyor{session: client.Of(s), parent: parent}
+	a := actors.Start(m, actors.Role[survey, surveyInput, surveyEffect, struct{}]{
+		Name: "survey of " + parent, Perform: v.perform, Observe: v.observe, Stop: surveyLeave{},
+	})
+	defer a.Close()
+	found, err := actors.Ask(ctx, a, func(reply actors.Reply[surveyed]) surveyInput { return surveyBegin{reply} })
+	if err = cmp.Or(err, found.err); err != nil {
+		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, err)
 	}
-	var all []*record
-	for _, id := range transactions(names) {
-		data, _, err := s.Get(ctx, session.Join(parent, id))
-		if errors.Is(err, session.ErrNoNode) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		r, err := decode(id, data)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
-	return all, nil
+	return found, nil
 }

@@ -1,10 +1,12 @@
 package commit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"sort"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,49 +76,21 @@ func TestLostInTurn(t *testing.T) {
 	}
 }
 
-// In Coordinated mode a transaction costs at most 8 requests for each site, those of the
-// coordinator included, and 6 of the site itself; with fewer than five sites the five
-// requests of the transaction itself come on top.
+// What a transaction of n sites costs, when they vote one after the other. In Coordinated mode exactly 7n+5
+// requests: 6 of each site (the parent and the record, twice each; the vote; to finish), one list of the
+// coordinator for each vote, and 5 for all: to begin, the first list, the outcome, the
+// coordinator's ballot, and the removal. So a site makes 6 requests however many sites there are, and 7 if
+// it removes the transaction. In Peer mode every site lists the ballots after each vote, and after each ballot
+// that is deleted before it knows the outcome; it may try to record that itself.
 func TestRequests(t *testing.T) {
-	for _, n := range []int{1, 5, 10, 20} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				const transactions = 5
-				names := named(n)
-				var sites []*site
-				for i, name := range names {
-					sites = append(sites, join(t, s[i+1], name, always(commit.Yes)))
-				}
-				warm := begin(t, s[0], "warm", commit.Options{Sites: names})
-				<-warm.Done()
-				warm.Close()
-				synctest.Wait()
-				srv.ResetRequests()
-				for i := range transactions {
-					tx := begin(t, s[0], fmt.Sprint("t", i), commit.Options{Sites: names})
-					if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
-						t.Fatal(outcome, err)
-					}
-					<-tx.Done()
-					synctest.Wait()
-					tx.Close()
-				}
-				total := srv.Requests().Total() - srv.Requests()[zktest.OpCheck] - srv.Requests()[zktest.OpSync]
-				t.Logf("%d sites: %.2f requests for each site and transaction", n, float64(total)/float64(n*transactions))
-				if limit := transactions * max(8*n, 7*n+5); total > limit {
-					t.Errorf("%d requests, want at most %d: %v", total, limit, srv.Requests())
-				}
-				for i := range sites {
-					if own := srv.RequestsOf(s[i+1].ID()).Total(); own > (6+1)*transactions {
-						t.Errorf("%d requests of %s: %v", own, names[i], srv.RequestsOf(s[i+1].ID()))
-					}
-				}
-				for _, a := range sites {
-					a.close(t)
-				}
-				nothingLeft(t, srv)
+	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+		for _, n := range []int{2, 5, 20} {
+			t.Run(fmt.Sprint(mode, " ", n), func(t *testing.T) {
+				bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					requests(t, srv, s, mode, n)
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -189,7 +163,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // A coordinator that is frozen past its takeover reads the outcome that others recorded, or learns
-// that it is gone. It does not decide otherwise.
+// that it is gone. It does not decide otherwise, nor does it decide a later transaction with the same id.
 func TestFrozenCoordinator(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		names := named(2)
@@ -221,14 +195,26 @@ func TestFrozenCoordinator(t *testing.T) {
 		}
 		pass(time.Minute)
 		nothingLeft(t, srv)
+		later := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour, Deadline: time.Hour})
+		defer later.Close()
 		away.Store(false)
 		pass(5 * time.Minute)
 		if outcome, err := tx.Wait(ctx); !errors.Is(err, commit.ErrForgotten) {
 			t.Errorf("%v, %v", outcome, err)
 		}
+		if all, err := commit.List(ctx, s[0], parent); err != nil || len(all) != 1 || all[0].Outcome != nil {
+			t.Errorf("%v, %v", all, err)
+		}
+		if err := second.p.Vote(ctx, "a", commit.Yes); err != nil {
+			t.Error(err)
+		}
+		if outcome, err := later.Wait(ctx); err != nil || !outcome.Committed {
+			t.Error(outcome, err)
+		}
+		pass(time.Second)
 		for _, a := range []*site{first, second} {
 			a.close(t)
-			if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed" {
+			if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed; prepare ; committed" {
 				t.Error(got)
 			}
 		}
@@ -340,6 +326,8 @@ func TestGuards(t *testing.T) {
 		nothingLeft(t, srv)
 		if kept, _, err := s[0].Children(ctx, parent+"/_records"); err != nil || len(kept) != 1 || !strings.HasPrefix(kept[0], "t-") {
 			t.Errorf("%q, %v", kept, err)
+		} else if data, _, err := s[0].Get(ctx, parent+"/_records/"+kept[0]); err != nil || !strings.Contains(string(data), `"outcome":{"committed":true,"by":"coordinator"}`) {
+			t.Errorf("%s, %v", data, err)
 		}
 	})
 }
@@ -404,12 +392,12 @@ func TestBadInput(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, err := range []error{p.Vote(ctx, "t", commit.Yes), p.Finish(ctx, "t")} {
-			if !errors.Is(err, commit.ErrNotNamed) {
+			if !errors.Is(err, commit.ErrNotNamed) || !strings.Contains(err.Error(), " "+parent+"/t as b: ") {
 				t.Error(err)
 			}
 		}
 		for _, err := range []error{p.Vote(ctx, "u", commit.Yes), p.Finish(ctx, "u")} {
-			if !errors.Is(err, commit.ErrNoTransaction) {
+			if !errors.Is(err, commit.ErrNoTransaction) || !strings.Contains(err.Error(), " "+parent+"/u as b: ") {
 				t.Error(err)
 			}
 		}
@@ -418,6 +406,131 @@ func TestBadInput(t *testing.T) {
 		}
 		if err := p.VoteWith(ctx, "t", commit.Yes, make([]byte, 2<<20)); !errors.Is(err, session.ErrTooLarge) {
 			t.Error(err)
+		}
+	})
+}
+
+// What Begin accepts can be decided, finished and kept: the payload may be as large as a request allows.
+func TestLargestPayload(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		names := named(2)
+		sites := []*site{join(t, s[1], names[0], always(commit.Yes)), join(t, s[2], names[1], always(commit.No))}
+		options := func(n int) *commit.Options {
+			return &commit.Options{Sites: names, Payload: bytes.Repeat([]byte("p"), n), Record: true}
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		most := sort.Search(2<<20, func(n int) bool {
+			_, err := commit.Begin(ended, s[0], parent+"/t", options(n))
+			if !errors.Is(err, session.ErrTooLarge) && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			return errors.Is(err, session.ErrTooLarge)
+		}) - 1
+		if most < 1<<20-2048 {
+			t.Errorf("at most %d bytes", most)
+		}
+		tx := begin(t, s[0], "t", *options(most))
+		defer tx.Close()
+		if outcome, err := tx.Wait(t.Context()); err != nil || outcome.Reason != commit.VotedNo {
+			t.Error(outcome, err)
+		}
+		pass(time.Minute)
+		nothingLeft(t, srv)
+		if kept, _, err := s[0].Children(t.Context(), parent+"/_records"); err != nil || len(kept) != 1 {
+			t.Errorf("%q, %v", kept, err)
+		}
+		for _, a := range sites {
+			a.close(t)
+		}
+	})
+}
+
+// Nodes that are not transactions disturb nobody.
+func TestForeignNodes(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		if err := s[0].EnsurePath(ctx, parent+"/_sites"); err != nil {
+			t.Fatal(err)
+		}
+		for path, data := range map[string]string{
+			"/_sites/stranger": "x", "/_other": "", "/config": "yes", "/empty": "", "/json": "{}", "/z": `{"guid":"g","sites":[]}`,
+		} {
+			if _, err := s[0].Create(ctx, parent+path, []byte(data), session.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		votes := make(chan commit.Vote)
+		a := join(t, s[1], "a", func(string) commit.Vote { return <-votes })
+		if _, err := commit.Begin(ctx, s[0], parent+"/json", &commit.Options{Sites: []string{"a"}}); !errors.Is(err, commit.ErrExists) ||
+			!strings.HasPrefix(err.Error(), "commit: begin "+parent+"/json: the transaction exists: the node is not a transaction's") {
+			t.Error(err)
+		}
+		pass(time.Second)
+		for _, tx := range []string{"json", "config", "_other"} {
+			if err := a.p.Vote(ctx, tx, commit.Yes); !errors.Is(err, commit.ErrNoTransaction) {
+				t.Errorf("%s: %v", tx, err)
+			}
+		}
+		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}, TakeoverAfter: time.Hour, Deadline: time.Hour})
+		tx.Close()
+		votes <- commit.Yes
+		if all, err := commit.List(ctx, s[0], parent); err != nil || len(all) != 1 || all[0].ID != "t" {
+			t.Errorf("%v, %v", all, err)
+		}
+		resumed, err := commit.Resume(ctx, s[0], parent)
+		if err != nil || len(resumed) != 1 {
+			t.Fatal(resumed, err)
+		}
+		if outcome, err := resumed[0].Wait(ctx); err != nil || !outcome.Committed {
+			t.Error(outcome, err)
+		}
+		<-resumed[0].Done()
+		resumed[0].Close()
+		pass(time.Second)
+		if all := left(srv); len(all) != 4 {
+			t.Errorf("left are %q", all)
+		}
+		a.close(t)
+		if got := strings.Join(a.got["t"], "; "); got != "prepare ; committed" || len(a.got) != 1 {
+			t.Errorf("%q", a.got)
+		}
+	})
+}
+
+// Resume and List refuse bad arguments before any request, and name operation and path.
+func TestBadSurveys(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, all ...*session.Session) {
+		s := all[0]
+		synctest.Wait()
+		srv.ResetRequests()
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for name, survey := range map[string]func(context.Context, *session.Session, string) error{
+			"resume": func(ctx context.Context, s *session.Session, parent string) error {
+				_, err := commit.Resume(ctx, s, parent)
+				return err
+			},
+			"list": func(ctx context.Context, s *session.Session, parent string) error {
+				_, err := commit.List(ctx, s, parent)
+				return err
+			},
+		} {
+			if err := survey(t.Context(), s, "no/path"); !errors.Is(err, session.ErrInvalidPath) || !strings.HasPrefix(err.Error(), "commit: parent: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := survey(t.Context(), nil, parent); !errors.Is(err, session.ErrInvalidArgument) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := survey(ended, s, parent); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "commit: "+name+" "+parent+": ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := srv.Requests().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		if none, err := commit.Resume(t.Context(), s, "/nowhere"); err != nil || len(none) != 0 {
+			t.Errorf("%v, %v", none, err)
 		}
 	})
 }
@@ -441,4 +554,50 @@ func TestBeginGivenUp(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// requests counts those of transactions in which the sites vote one after the other, as the costliest
+// order is.
+func requests(t *testing.T, srv *zktest.Server, s []*session.Session, mode commit.Mode, n int) {
+	t.Helper()
+	names := named(n)
+	votes := make([]chan commit.Vote, n)
+	var sites []*site
+	for i, name := range names {
+		votes[i] = make(chan commit.Vote)
+		sites = append(sites, join(t, s[i+1], name, func(string) commit.Vote { return <-votes[i] }))
+	}
+	transact := func(id string) {
+		tx := begin(t, s[0], id, commit.Options{Sites: names, Mode: mode})
+		defer tx.Close()
+		synctest.Wait()
+		for i := range votes {
+			votes[i] <- commit.Yes
+			synctest.Wait()
+		}
+		if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
+			t.Error(outcome, err)
+		}
+		<-tx.Done()
+		synctest.Wait()
+	}
+	transact("warm")
+	synctest.Wait()
+	srv.ResetRequests()
+	transact("t")
+	total, of, own := srv.Requests().Total(), srv.RequestsOf(s[0].ID()), 0
+	for i := range sites {
+		own = max(own, srv.RequestsOf(s[i+1].ID()).Total())
+	}
+	t.Logf("%d requests, at most %d of a site; of the coordinator %v", total, own, of)
+	switch {
+	case mode == commit.Coordinated && (total != 7*n+5 || own > 7):
+		t.Errorf("want %d and 7: %v", 7*n+5, srv.Requests())
+	case mode == commit.Peer && own > 2*n+9:
+		t.Errorf("want at most %d of a site: %v", 2*n+9, srv.Requests())
+	}
+	for _, a := range sites {
+		a.close(t)
+	}
+	nothingLeft(t, srv)
 }

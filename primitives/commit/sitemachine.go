@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
@@ -134,11 +136,12 @@ type (
 	followRecord struct{ id string }
 	check        struct{ name } // list the ballots, once
 	watchBallots struct{ name } // and after each change
+	unwatch      struct{ name } // the ballots
 	watchSites   struct{}       // their presence
 	await        struct {
 		name
 		timer
-		rec *record
+		after time.Duration
 	}
 	forget struct{ name } // what is followed and awaited for a transaction
 	cast   struct {       // our vote
@@ -155,16 +158,13 @@ type (
 		ballot
 	}
 	clearUp struct{ rec *record } // what is left of the transaction
-	respond struct {
-		reply actors.Reply[error]
-		err   error
-	}
 )
 
 func (followParent) siteEffect() {}
 func (followRecord) siteEffect() {}
 func (check) siteEffect()        {}
 func (watchBallots) siteEffect() {}
+func (unwatch) siteEffect()      {}
 func (watchSites) siteEffect()   {}
 func (await) siteEffect()        {}
 func (forget) siteEffect()       {}
@@ -197,8 +197,9 @@ type part struct {
 
 	chair    chair
 	presides bool // set when this site decides. While set, it watches the ballots.
-	alone    int  // how many looks in a row have found no coordinator
-	beaten   bool // set when another decider was first, or our record is in doubt; cleared by the next reading
+	patrols  bool // set when TakeoverAfter has passed, cleared by the look that follows
+	alone    int  // how many of these looks in a row have found no coordinator
+	beaten   bool // set when the record is known to have an outcome, or is gone; cleared by the next reading
 	outcome  *Outcome
 
 	finish   bool // set by the command to finish, cleared when it is confirmed or refused
@@ -229,16 +230,28 @@ type sitemachine struct {
 // String is canonical: machines with equal strings do the same.
 func (m sitemachine) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s(began=%v attends=%v %q over=%v", m.site, m.began, m.attends, m.there, m.over)
+	s.WriteString(m.site + "(" + flagged("began", m.began) + flagged(" attends", m.attends) + flagged(" over", m.over))
+	if len(m.there) > 0 {
+		fmt.Fprintf(&s, " %q", m.there)
+	}
 	for _, p := range m.parts {
-		outcome := Outcome{}
-		if p.outcome != nil {
-			outcome = *p.outcome
-		}
-		fmt.Fprintf(&s, " [%s %v gone=%v look=%v %v %q vote=%v asked=%v told=%v pledge=%v %v presides=%v alone=%d beaten=%v %v finish=%v done=%v clear=%v]",
-			p.name(), p.task, p.gone, p.look, p.ballot, p.data, p.vote, p.asked, p.told, p.pledge, p.chair, p.presides, p.alone, p.beaten, outcome, p.finish, p.done, p.clear)
+		s.WriteString(" [" + p.describe(m.site) + "]")
 	}
 	return s.String() + ")"
+}
+
+func (p part) describe(site string) string {
+	s := p.id
+	if p.rec != nil {
+		s += "/" + p.rec.GUID + " " + p.ballot.name(site) + p.chair.describe(p.rec)
+	}
+	if p.outcome != nil {
+		s += " " + p.outcome.String()
+	}
+	return s + flagged(" "+p.task.String(), p.task != idle) + flagged(" gone", p.gone) + flagged(" look", p.look) +
+		flagged(" vote"+p.data, p.vote) + flagged(" pledge", p.pledge) + flagged(" asked", p.asked) + flagged(" told", p.told) +
+		flagged(" patrols", p.patrols) + flagged(" alone "+strconv.Itoa(p.alone), p.alone > 0) + flagged(" presides", p.presides) + flagged(" beaten", p.beaten) +
+		flagged(" finish", p.finish) + flagged(" done", p.done) + flagged(" clear", p.clear)
 }
 
 // Ended implements [actors.Machine].
@@ -435,16 +448,20 @@ func (m *siteTurn) advance(p *part) {
 // ask begins the part of a site in an undecided transaction.
 func (m *siteTurn) ask(p *part) {
 	p.asked = true
-	m.do(await{p.name(), deadline, p.rec})
 	if p.rec.Mode == Peer {
+		m.do(await{p.name(), deadline, p.rec.Deadline})
 		m.preside(p)
 	} else {
-		m.do(await{p.name(), patrol, p.rec})
+		m.do(await{p.name(), deadline, p.rec.Deadline + p.rec.TakeoverAfter})
+		m.patrol(p)
 	}
 	if p.ballot.vote == 0 {
 		m.emit(Prepare{Tx: p.id, Payload: p.rec.Payload})
 	}
 }
+
+// patrol waits for another look at what became of the transaction.
+func (m *siteTurn) patrol(p *part) { m.do(await{p.name(), patrol, p.rec.TakeoverAfter}) }
 
 // tell reports the outcome, and finishes when that is commanded.
 func (m *siteTurn) tell(p *part) {
@@ -453,7 +470,9 @@ func (m *siteTurn) tell(p *part) {
 		m.respond(p.voter, ErrDecided)
 	}
 	if !p.told {
-		p.told = true
+		if p.told = true; p.presides {
+			m.do(unwatch{p.name()})
+		}
 		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	}
 	if p.finish {
@@ -557,16 +576,19 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 	b := parse(in.names)
 	ours, there := b.of[m.site]
 	p.look = false
-	p.alone = min(p.alone+1, enoughLooks)
-	if b.coordinators > 0 {
+	switch {
+	case b.coordinators > 0:
 		p.alone = 0
+	case p.patrols:
+		p.alone = min(p.alone+1, enoughLooks)
 	}
+	p.patrols = false
 	p.chair = p.chair.count(p.rec, b)
 	switch {
 	case !there:
 		m.settleVote(p, ErrDecided)
 		p.done, p.clear = true, true
-		m.do(await{p.name(), patrol, p.rec})
+		m.patrol(p)
 		if p.finish {
 			p.finish = false
 			m.respond(p.finisher, nil)
@@ -640,11 +662,11 @@ func (m *siteTurn) passed(p *part, t timer) {
 	case p.gone:
 		return
 	case t == patrol:
-		m.do(await{p.name(), patrol, p.rec})
+		m.patrol(p)
 		if p.done {
 			p.clear = true
 		} else if p.outcome == nil && !p.presides {
-			p.look = true
+			p.look, p.patrols = true, true
 		}
 		return
 	}
@@ -653,8 +675,8 @@ func (m *siteTurn) passed(p *part, t timer) {
 }
 
 func (m *siteTurn) recorded(p *part, err error) {
-	if err != nil && !session.Passing(err) {
-		p.beaten = true // the record is followed
+	if !session.Passing(err) {
+		p.beaten = true // there is an outcome: the record is followed
 	}
 }
 
@@ -687,7 +709,7 @@ func (m *siteTurn) finished(p *part, in finished) {
 	case in.err == nil:
 		p.done, p.finish, p.clear = true, false, in.left == 0
 		m.respond(p.finisher, nil)
-		m.do(await{p.name(), patrol, p.rec})
+		m.patrol(p)
 	case session.Passing(in.err), errors.Is(in.err, session.ErrNoNode):
 		p.look = true
 	default:
@@ -703,12 +725,12 @@ func (m *siteTurn) end(why error) {
 		if p.vote {
 			err := refusal(why)
 			if p.task == voting || p.look {
-				err = errors.Join(session.ErrUnknownOutcome, err)
+				err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 			}
 			m.respond(p.voter, err)
 		}
 		if p.finish {
-			m.respond(p.finisher, errors.Join(session.ErrUnknownOutcome, refusal(why)))
+			m.respond(p.finisher, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, refusal(why)))
 		}
 	}
 	m.over = true

@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -18,17 +18,13 @@ import (
 // A Transaction is the coordinator's handle of one transaction. Create it with [Begin] or
 // [Resume]. It is safe for concurrent use, and must be closed.
 type Transaction struct {
-	session *session.Session
+	session client.Session
 	place   place
 	rec     *record
 	self    string // part of the names of our ballots
 	actor   *actors.Actor[input, Event]
 	owned   owned.Set
-	started chan error    // receives nil when the transaction is known to be there, or why it could not be begun
 	settled chan struct{} // closed when the outcome is known, or will not be
-
-	// Of the actor's goroutine.
-	begun bool // started has received
 
 	mu      sync.Mutex
 	outcome Outcome
@@ -58,35 +54,36 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 		id: id, GUID: session.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
 		TakeoverAfter: o.TakeoverAfter, Keep: o.Record, Payload: slices.Clone(o.Payload),
 	}
-	t := newTransaction(s, parent, r)
+	t := newTransaction(client.Of(s), parent, r, session.NewGUID())
 	if err := t.fits(); err != nil {
 		return nil, t.explain("begin", err)
 	}
 	if ctx.Err() != nil {
 		return nil, t.explain("begin", context.Cause(ctx))
 	}
-	t.start(newMachine(r), nil)
-	select {
-	case err := <-t.started:
-		if err != nil {
-			t.Close()
-			return nil, t.explain("begin", err)
-		}
-		return t, nil
-	case <-ctx.Done():
+	t.run(s, newMachine(r), nil)
+	refused, err := actors.Ask(ctx, t.actor, func(reply actors.Reply[error]) input { return start{reply} })
+	switch {
+	case errors.Is(err, actors.ErrEnded):
+		refused = refusal(t.reason())
+	case err != nil:
 		_ = t.actor.Tell(giveUp{}) // an ended one has nothing to withdraw
-		return nil, t.explain("begin", fmt.Errorf("%w: %w", session.ErrUnknownOutcome, context.Cause(ctx)))
+		return nil, t.explain("begin", fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err))
 	}
+	if refused != nil {
+		t.Close()
+		return nil, t.explain("begin", refused)
+	}
+	return t, nil
 }
 
-func newTransaction(s *session.Session, parent string, r *record) *Transaction {
+func newTransaction(s client.Session, parent string, r *record, self string) *Transaction {
 	return &Transaction{
-		session: s, place: place{parent, r.id, r.GUID}, rec: r, self: session.NewGUID(),
-		started: make(chan error, 1), settled: make(chan struct{}),
+		session: s, place: place{parent, r.id, r.GUID}, rec: r, self: self, settled: make(chan struct{}),
 	}
 }
 
-func (t *Transaction) start(m machine, first []effect) {
+func (t *Transaction) run(s *session.Session, m machine, first []effect) {
 	t.actor = actors.Start(m, actors.Role[machine, input, effect, Event]{
 		Name:    "transaction " + t.place.record(),
 		Begin:   first,
@@ -94,8 +91,8 @@ func (t *Transaction) start(m machine, first []effect) {
 		Observe: t.observe,
 		Stop:    leave{},
 	})
-	t.actor.Events()                                                                                   // votes are edges: all of them are kept for the reader
-	t.owned.Follow(t.session, func(ev session.Event) { _ = t.actor.Tell(heard{ev}) }, t.actor.Ended()) // an ended machine needs no news
+	t.actor.Events()                                                                           // votes are edges: all of them are kept for the reader
+	t.owned.Follow(s, func(ev session.Event) { _ = t.actor.Tell(heard{ev}) }, t.actor.Ended()) // an ended machine needs no news
 }
 
 // fits reports why the transaction, or its outcome, cannot be sent.
@@ -148,10 +145,12 @@ func (t *Transaction) Done() <-chan struct{} { return t.actor.Ended() }
 
 // Err returns why the handle ended without an outcome. It returns nil before that, after Close, and
 // if there is an outcome.
-func (t *Transaction) Err() error {
+func (t *Transaction) Err() error { return t.explain("coordinate", t.reason()) }
+
+func (t *Transaction) reason() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.explain("coordinate", t.err)
+	return t.err
 }
 
 // Close stops coordinating, and waits until the coordinator's node is gone, at most until the
@@ -162,14 +161,6 @@ func (t *Transaction) Close() { t.actor.Close() }
 
 // observe keeps what the accessors return up to date with the machine.
 func (t *Transaction) observe(m machine, _ []Event) {
-	if !t.begun && m.phase != beginning {
-		t.begun = true
-		var err error
-		if m.phase == ended {
-			err = cmp.Or(m.err, ErrClosed)
-		}
-		t.started <- err
-	}
 	if m.settled {
 		select {
 		case <-t.settled:
@@ -250,6 +241,8 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 	case remove:
 		r := t.rec.with(e.Outcome)
 		clearOut(a, t.place, r, func(err error) { answer(err, removed{err}) })
+	case respond:
+		e.reply.Give(e.err)
 	}
 }
 
@@ -262,7 +255,7 @@ func left(results []session.OpResult, err error) int {
 }
 
 // clearOut removes what is left of a transaction, unless there is a ballot.
-func clearOut(a session.Async, p place, r *record, answer func(error)) {
+func clearOut(a client.Async, p place, r *record, answer func(error)) {
 	var kept *record
 	if r.Keep {
 		kept = r

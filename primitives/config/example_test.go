@@ -4,32 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
-
-// connect returns a session with a server in memory, and what ends both.
-func connect(ctx context.Context) (*session.Session, func()) {
-	srv, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := session.Open(ctx, srv.Addrs(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return s, func() { s.Close(); srv.Close() }
-}
-
-// must ends the example if something has failed.
-func must(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}
 
 type Limits struct {
 	Rate int `json:"rate"`
@@ -38,12 +17,9 @@ type Limits struct {
 // The events of a value that is made, broken by somebody, and deleted.
 func ExampleOpen() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
-	v, err := config.Open(s, "/config/limits", config.JSON[Limits], nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	v := demo.Must(config.Open(s, "/config/limits", config.JSON[Limits], nil))
 	defer v.Close()
 
 	for ev := range v.Events() {
@@ -56,15 +32,15 @@ func ExampleOpen() {
 				continue
 			}
 			fmt.Println("there is none yet")
-			must(v.Set(ctx, Limits{Rate: 100}))
+			demo.Check(v.Set(ctx, Limits{Rate: 100}))
 		case config.Changed[Limits]:
 			fmt.Println("version", ev.Version, "is", ev.Value)
 			_, err := s.Set(ctx, "/config/limits", []byte("{rate: many}"), session.AnyVersion)
-			must(err)
+			demo.Check(err)
 		case config.Invalid:
 			last, version, _ := v.Last()
 			fmt.Println("version", ev.Version, "does not decode; version", version, "was", last)
-			must(s.Delete(ctx, "/config/limits", session.AnyVersion))
+			demo.Check(s.Delete(ctx, "/config/limits", session.AnyVersion))
 		case config.Closed:
 			fmt.Println("closed", ev.Err)
 		}
@@ -80,19 +56,16 @@ func ExampleOpen() {
 // A counter: f may be called several times, its result is written once.
 func ExampleValue_Update() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
-	orders, err := config.Open(s, "/counters/orders", config.JSON[int], nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	orders := demo.Must(config.Open(s, "/counters/orders", config.JSON[int], nil))
 	defer orders.Close()
 
 	for range 3 {
-		must(orders.Update(ctx, func(old int) (int, error) { return old + 1, nil }))
+		demo.Check(orders.Update(ctx, func(old int) (int, error) { return old + 1, nil }))
 	}
 	full := errors.New("no more than three")
-	err = orders.Update(ctx, func(old int) (int, error) {
+	err := orders.Update(ctx, func(old int) (int, error) {
 		if old >= 3 {
 			return 0, full
 		}

@@ -5,55 +5,25 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/election"
-	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
-
-// sessions opens two sessions on a server in memory.
-func sessions(ctx context.Context) (a, b *session.Session, end func(), err error) {
-	server, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if a, err = session.Open(ctx, server.Addrs(), nil); err != nil {
-		server.Close()
-		return nil, nil, nil, err
-	}
-	if b, err = session.Open(ctx, server.Addrs(), nil); err != nil {
-		a.Close()
-		server.Close()
-		return nil, nil, nil, err
-	}
-	return a, b, func() { a.Close(); b.Close(); server.Close() }, nil
-}
 
 // A candidate who waits, and then leads.
 func ExampleNew() {
 	ctx := context.Background()
-	a, b, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	sessions, end := demo.Sessions(2)
 	defer end()
+	a, b := sessions[0], sessions[1]
 
-	first, err := election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	first := demo.Must(election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")}))
 	defer first.Close()
 	for ev := range first.Events() {
 		if _, ok := ev.(election.Elected); ok {
 			break
 		}
 	}
-	second, err := election.New(b, "/elections/scheduler", &election.Options{Data: []byte("host-2")})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	second := demo.Must(election.New(b, "/elections/scheduler", &election.Options{Data: []byte("host-2")}))
 	standing, leader := false, ""
 	for ev := range second.Events() {
 		switch ev := ev.(type) {
@@ -88,20 +58,12 @@ func ExampleNew() {
 // Work that only the leader does.
 func ExampleCandidate_Lead() {
 	ctx := context.Background()
-	a, _, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	a, end := demo.Session()
 	defer end()
 
-	c, err := election.New(a, "/elections/scheduler", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	c := demo.Must(election.New(a, "/elections/scheduler", nil))
 	defer c.Close()
-	err = c.Lead(ctx, func(ctx context.Context, term int64) error {
+	err := c.Lead(ctx, func(ctx context.Context, term int64) error {
 		fmt.Println("leading, with a token:", term > 0)
 		if err := c.Acknowledge(ctx); err != nil { // what has to be done first is done
 			return err
@@ -122,26 +84,15 @@ func ExampleCandidate_Lead() {
 // Who leads, for those who do not.
 func ExampleObserve() {
 	ctx := context.Background()
-	a, b, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	sessions, end := demo.Sessions(2)
 	defer end()
+	a, b := sessions[0], sessions[1]
 
-	o, err := election.Observe(b, "/elections/scheduler", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	o := demo.Must(election.Observe(b, "/elections/scheduler", nil))
 	defer o.Close()
 	fmt.Println(<-o.Events())
 
-	c, err := election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	c := demo.Must(election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")}))
 	defer c.Close()
 	ev := <-o.Events()
 	fmt.Printf("%s leads\n", ev.Leader.Data)

@@ -4,39 +4,20 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/group"
-	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // One who looks on sees a member join, say something else of itself, and leave.
 func ExampleJoin() {
 	ctx := context.Background()
-	server, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	s, err := session.Open(ctx, server.Addrs(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer s.Close()
+	s, end := demo.Session()
+	defer end()
 
-	g, err := group.Watch(s, "/groups/workers", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	g := demo.Must(group.Watch(s, "/groups/workers", nil))
 	defer g.Close()
 	fmt.Println(<-g.Events())
-	m, err := group.Join(s, "/groups/workers", "host-1", []byte("10.0.0.7:80"), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	m := demo.Must(group.Join(s, "/groups/workers", "host-1", []byte("10.0.0.7:80"), nil))
 	defer m.Close()
 	fmt.Println(<-g.Events())
 	fmt.Println(m.Update(ctx, []byte("10.0.0.7:8080")))

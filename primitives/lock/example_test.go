@@ -4,49 +4,20 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
-
-// sessions opens two sessions on a server in memory.
-func sessions(ctx context.Context) (a, b *session.Session, end func(), err error) {
-	server, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if a, err = session.Open(ctx, server.Addrs(), nil); err != nil {
-		server.Close()
-		return nil, nil, nil, err
-	}
-	if b, err = session.Open(ctx, server.Addrs(), nil); err != nil {
-		a.Close()
-		server.Close()
-		return nil, nil, nil, err
-	}
-	return a, b, func() { a.Close(); b.Close(); server.Close() }, nil
-}
 
 // The events of one who has to wait.
 func ExampleNew() {
 	ctx := context.Background()
-	a, b, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	sessions, end := demo.Sessions(2)
 	defer end()
+	a, b := sessions[0], sessions[1]
 
-	first, err := lock.Acquire(ctx, a, "/locks/report", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	second, err := lock.New(b, "/locks/report", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	first := demo.Must(lock.Acquire(ctx, a, "/locks/report", nil))
+	second := demo.Must(lock.New(b, "/locks/report", nil))
 	defer second.Close()
 	for ev := range second.Events() {
 		switch ev := ev.(type) {
@@ -74,19 +45,11 @@ func ExampleNew() {
 // A transaction that the server refuses to who holds the lock no more.
 func ExampleLock_Guard() {
 	ctx := context.Background()
-	s, _, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s, end := demo.Session()
 	defer end()
 
-	held, err := lock.Acquire(ctx, s, "/locks/report", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = s.Multi(ctx, held.Guard(), session.CreateOp("/report", []byte("1"), session.Persistent))
+	held := demo.Must(lock.Acquire(ctx, s, "/locks/report", nil))
+	_, err := s.Multi(ctx, held.Guard(), session.CreateOp("/report", []byte("1"), session.Persistent))
 	fmt.Println(err)
 	held.Close()
 	_, err = s.Multi(ctx, held.Guard(), session.SetOp("/report", []byte("2"), session.AnyVersion))
@@ -98,14 +61,10 @@ func ExampleLock_Guard() {
 
 func ExampleDo() {
 	ctx := context.Background()
-	s, _, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s, end := demo.Session()
 	defer end()
 
-	err = lock.Do(ctx, s, "/locks/report", nil, func(_ context.Context, token int64) error {
+	err := lock.Do(ctx, s, "/locks/report", nil, func(_ context.Context, token int64) error {
 		fmt.Println("holding, with a token:", token > 0)
 		return nil
 	})
@@ -117,20 +76,13 @@ func ExampleDo() {
 
 func ExampleTryAcquire() {
 	ctx := context.Background()
-	a, b, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	sessions, end := demo.Sessions(2)
 	defer end()
+	a, b := sessions[0], sessions[1]
 
-	held, err := lock.TryAcquire(ctx, a, "/locks/report", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	held := demo.Must(lock.TryAcquire(ctx, a, "/locks/report", nil))
 	defer held.Close()
-	_, err = lock.TryAcquire(ctx, b, "/locks/report", nil)
+	_, err := lock.TryAcquire(ctx, b, "/locks/report", nil)
 	fmt.Println(err)
 	// Output: try lock /locks/report: lock held by another
 }
@@ -138,27 +90,16 @@ func ExampleTryAcquire() {
 // Who stands in line.
 func ExampleContenders() {
 	ctx := context.Background()
-	a, b, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	sessions, end := demo.Sessions(2)
 	defer end()
+	a, b := sessions[0], sessions[1]
 
 	for name, s := range map[string]*session.Session{"host-1": a, "host-2": b} {
-		l, err := lock.New(s, "/locks/report", &lock.Options{Data: []byte(name)})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		l := demo.Must(lock.New(s, "/locks/report", &lock.Options{Data: []byte(name)}))
 		defer l.Close()
 		<-l.Events() // it stands in line
 	}
-	line, err := lock.Contenders(ctx, a, "/locks/report", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	line := demo.Must(lock.Contenders(ctx, a, "/locks/report", nil))
 	for _, c := range line {
 		fmt.Println(c.Kind, c.Holding)
 	}
@@ -170,26 +111,15 @@ func ExampleContenders() {
 // Readers share; a writer waits for them, and they for it.
 func ExampleAcquireRead() {
 	ctx := context.Background()
-	a, b, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	sessions, end := demo.Sessions(2)
 	defer end()
+	a, b := sessions[0], sessions[1]
 
-	first, err := lock.AcquireRead(ctx, a, "/locks/table", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	first := demo.Must(lock.AcquireRead(ctx, a, "/locks/table", nil))
 	defer first.Close()
-	second, err := lock.AcquireRead(ctx, b, "/locks/table", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	second := demo.Must(lock.AcquireRead(ctx, b, "/locks/table", nil))
 	defer second.Close()
-	_, err = lock.TryAcquireWrite(ctx, b, "/locks/table", nil)
+	_, err := lock.TryAcquireWrite(ctx, b, "/locks/table", nil)
 	fmt.Println(err)
 
 	// Who reads already, and would wait for itself, is told.
@@ -205,29 +135,18 @@ func ExampleAcquireRead() {
 // A writer that lets readers in, and no other writer.
 func ExampleLock_Downgrade() {
 	ctx := context.Background()
-	a, b, end, err := sessions(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	sessions, end := demo.Sessions(2)
 	defer end()
+	a, b := sessions[0], sessions[1]
 
-	held, err := lock.AcquireWrite(ctx, a, "/locks/table", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	held := demo.Must(lock.AcquireWrite(ctx, a, "/locks/table", nil))
 	defer held.Close()
-	_, err = lock.TryAcquireRead(ctx, b, "/locks/table", nil)
+	_, err := lock.TryAcquireRead(ctx, b, "/locks/table", nil)
 	fmt.Println(err)
 
 	token := held.Token()
 	fmt.Println(held.Downgrade(ctx), held.Token() == token)
-	reader, err := lock.TryAcquireRead(ctx, b, "/locks/table", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	reader := demo.Must(lock.TryAcquireRead(ctx, b, "/locks/table", nil))
 	defer reader.Close()
 	fmt.Println(held.Downgrade(ctx))
 	// Output:

@@ -321,20 +321,38 @@ func (h tenancy) Release(ctx context.Context) error {
 }
 
 // strangers says for each of our layouts and kinds, in the order of theirs, what a contender of
-// theirs does while we hold: it waits (w), or is granted the lock (g); and what we do while it
-// holds: we find it held (h), refuse to stand there (r), or share (s). The documentation of Layout
-// has the same.
+// theirs does while we hold: it waits (w), or is granted the lock (g); what we do while it
+// holds: we find it held (h), refuse to stand there (r), or share (s); and what becomes of a waiter of
+// ours that came before theirs, when we have released: it acquires (a), or is refused (r). The
+// documentation of Layout has the same.
 var (
 	theirs    = []peers.Kind{peers.CuratorMutex, peers.CuratorRead, peers.CuratorWrite, peers.KazooLock, peers.KazooLaterRead, peers.KazooWrite}
 	strangers = map[lock.Layout]map[lock.Kind]string{
-		lock.Standard: {lock.Exclusive: "wh gr gr gr gr gr", lock.Read: "gh gr gr gr gr gr", lock.Write: "gh gr gr gr gr gr"},
-		lock.Curator:  {lock.Exclusive: "wh gh gh gr gr gr", lock.Read: "gh gs wh gr gr gr", lock.Write: "gh wh wh gr gr gr"},
-		lock.Kazoo:    {lock.Exclusive: "gr gr gr wh wh wh", lock.Read: "gr gr gr gh gs wh", lock.Write: "gr gr gr wh wh wh"},
+		lock.Standard: {
+			lock.Exclusive: "wha grr grr grr grr grr",
+			lock.Read:      "gha grr grr grr grr grr",
+			lock.Write:     "gha grr grr grr grr grr",
+		},
+		lock.Curator: {
+			lock.Exclusive: "wha gha gha grr grr grr",
+			lock.Read:      "gha gsa wha grr grr grr",
+			lock.Write:     "gha wha wha grr grr grr",
+		},
+		lock.Kazoo: {
+			lock.Exclusive: "grr grr grr wha wha wha",
+			lock.Read:      "grr grr grr gha gsa wha",
+			lock.Write:     "grr grr grr wha wha wha",
+		},
+		lock.Prioritized: {
+			lock.Exclusive: "grr grr grr grr grr grr",
+			lock.Read:      "grr grr grr grr grr grr",
+			lock.Write:     "grr grr grr grr grr grr",
+		},
 	}
 )
 
 // TestRealStrangers measures who excludes whom. Nobody of ours is granted what one of theirs holds
-// that excludes it.
+// that excludes it, unless ours came before (gha).
 func TestRealStrangers(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
@@ -345,9 +363,10 @@ func TestRealStrangers(t *testing.T) {
 			t.Run(fmt.Sprintf("%v %v", layout, kind), func(t *testing.T) {
 				t.Parallel()
 				var cells []string
-				for i, their := range theirs {
+				for i, want := range strings.Fields(rows[kind]) {
+					their := theirs[i]
 					path := fmt.Sprintf("/strangers-%v-%v-%d", layout, kind, i)
-					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their)))
+					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their), want))
 				}
 				if got := strings.Join(cells, " "); got != rows[kind] {
 					t.Errorf("%s, want %s", got, rows[kind])
@@ -357,7 +376,11 @@ func TestRealStrangers(t *testing.T) {
 	}
 }
 
-func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender) string {
+// trial is how long a contender that cannot succeed is given.
+const trial = 250 * time.Millisecond
+
+// stranger returns a cell. Where it is expected that theirs is granted the lock, that is awaited.
+func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, want string) string {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
 	cell := "w"
@@ -366,7 +389,11 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch theirs, err := their.Join(ctx, path, 500*time.Millisecond); {
+	limit := trial
+	if want[0] == 'g' {
+		limit = 0
+	}
+	switch theirs, err := their.Join(ctx, path, limit); {
 	case err == nil:
 		cell = "g"
 		if err := theirs.Release(ctx); err != nil {
@@ -400,5 +427,77 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	if err := theirs.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	return cell
+	return cell + overtaken(t, s, path+"-later", layout, kind, their, want[2] == 'r')
+}
+
+// overtaken has a contender of theirs come while we hold, and another of ours waits, and returns what
+// becomes of that when we have released. Who waits while a reader holds is a writer. Only a contender of
+// theirs that is not expected to be granted the lock first has no more than a trial.
+func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) string {
+	t.Helper()
+	ctx, opts := patient(t), &lock.Options{Layout: layout}
+	ensure(t, s, path, nil)
+	ours, err := opens[kind].acquire(ctx, s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind == lock.Read {
+		kind = lock.Write
+	}
+	waiter, err := opens[kind].join(s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await[lock.Waiting](t, waiter)
+
+	come := make(chan error, 1)
+	var theirs peers.Tenancy
+	var coming sync.WaitGroup
+	coming.Go(func() {
+		var err error
+		theirs, err = their.Join(ctx, path, 0)
+		come <- err
+	})
+	var limit <-chan time.Time
+	if !expected {
+		limit = time.After(trial)
+	}
+	select {
+	case err = <-come:
+	case <-limit:
+		defer func() { // when the waiter has left
+			if err := <-come; err != nil {
+				t.Errorf("they are not granted it after us: %v", err)
+			}
+		}()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		waiter.Close()
+		if coming.Wait(); theirs != nil {
+			if err := theirs.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	release(t, ours)
+	for {
+		select {
+		case ev, more := <-waiter.Events():
+			if _, acquired := ev.(lock.Acquired); acquired {
+				return "a"
+			}
+			if more {
+				continue
+			}
+			if !errors.Is(waiter.Err(), lock.ErrLayout) {
+				t.Errorf("a waiter of ours has ended: %v", waiter.Err())
+			}
+			return "r"
+		case <-ctx.Done():
+			t.Fatal("a waiter of ours hears nothing")
+		}
+	}
 }

@@ -33,10 +33,13 @@ import (
 //	    exclusive      refused  refused  refused    both     both      both
 //	    read           refused  refused  refused    ours     share     both
 //	    write          refused  refused  refused    both     both      both
+//	Prioritized
+//	    all kinds      refused  refused  refused    refused  refused   refused
 //
 // Where it says both, each waits for the other. Where it says ours, only ours waits: theirs is
-// granted the lock while ours holds it, so these must not share a path. Where it says refused,
-// theirs is granted it too, if it comes when ours holds the lock already.
+// granted the lock while ours holds it, and does not keep it from a contender of ours that came
+// before theirs, so these must not share a path. Where it says refused, theirs is granted it too, if
+// it comes when ours holds the lock already.
 //
 // A line is listed in one reply. If that is over [session.Options] MaxReply, which is so for about
 // ten thousand contenders, a contender that has to list it is told [session.ErrTooLarge], and
@@ -98,19 +101,19 @@ func (l Layout) validate() error {
 //nolint:gochecknoglobals // they are constant
 var grammars = [...]*line.Grammar{
 	Standard: {
-		Prefix: line.Published, Separated: true,
+		Prefix: session.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 	Curator: {
-		Prefix: line.Published, Separated: true,
+		Prefix: session.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "__READ__", Kind: line.Read}, {Text: "__WRIT__", Kind: line.Write}},
 	},
 	Kazoo: {
-		Prefix: func(guid string) string { return strings.ReplaceAll(guid, "-", "") },
+		Prefix: func(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest },
 		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}, {Text: "__lock__", Kind: line.Write}, {Text: "__rlock__", Kind: line.Read}},
 	},
 	Prioritized: { // but for the priority
-		Prefix: line.Published, Separated: true,
+		Prefix: session.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 }

@@ -5,26 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/naming"
-	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A name is registered, looked up, replaced and removed.
 func ExampleRegister() {
 	ctx := context.Background()
-	server, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	s, err := session.Open(ctx, server.Addrs(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer s.Close()
+	s, end := demo.Session()
+	defer end()
 
 	fmt.Println(naming.Register(ctx, s, "/names", "billing/primary", []byte("10.0.0.7:80"), nil))
 	data, err := naming.Lookup(ctx, s, "/names", "billing/primary")

@@ -241,6 +241,8 @@ func (f *filing) send(to target) {
 			f.answer(results, err)
 		case f.into.layout.flat() && !errors.Is(no, session.ErrNoNode):
 			f.answer(results, err)
+		case f.into.layout == Kazoo:
+			f.keep(to)
 		case f.into.layout.flat():
 			f.ensure(f.into.path, to)
 		case to.fresh && !to.seals && errors.Is(no, session.ErrNoNode):
@@ -261,6 +263,18 @@ func (f *filing) ensure(dir string, to target) {
 	f.requests.EnsurePath(dir, func(_ bool, err error) {
 		if err != nil {
 			f.again(err, func() { f.ensure(dir, to) })
+			return
+		}
+		f.send(to)
+	})
+}
+
+// keep makes a path that stays when it is empty, and tries again: kazoo's Queue makes the path once, and then
+// fails if it is gone. The receipts keep the directory above it.
+func (f *filing) keep(to target) {
+	f.requests.Create(f.into.path, nil, session.Persistent, func(_ string, err error) {
+		if err != nil && !errors.Is(err, session.ErrNodeExists) {
+			f.again(err, func() { f.keep(to) })
 			return
 		}
 		f.send(to)

@@ -135,7 +135,8 @@ const (
 	Curator
 
 	// Kazoo is the layout of kazoo's Queue: entry-100-<sequence> under the path, where 100 is
-	// the priority. Items with another priority are taken in their order.
+	// the priority. Items with another priority are taken in their order. The path stays when it is
+	// empty. kazoo's LockingQueue has another layout, which is none of these.
 	Kazoo
 )
 

@@ -11,7 +11,9 @@ import (
 // Errors of queues, beside those of package session.
 var (
 	// ErrLayout means that there is a node at the path, or below it, that no queue with this
-	// layout has made.
+	// layout has made. A queue in a flat layout looks whenever it lists its items, one in the [Standard]
+	// layout when it is used for the first time. Neither Curator's queues nor kazoo's look for ours: kazoo's
+	// Queue takes what it finds at its path, whatever the names are.
 	ErrLayout = errors.New("not a queue of this layout")
 
 	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is acknowledged or

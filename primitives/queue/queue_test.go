@@ -247,6 +247,29 @@ func TestKazooPriorities(t *testing.T) {
 	})
 }
 
+// TestKazooPath: the path of a queue that is shared with kazoo stays when it is empty.
+func TestKazooPath(t *testing.T) {
+	for what, fail := range map[string]func(srv *zktest.Server){
+		"no fault":       func(*zktest.Server) {},
+		"a lost reply":   func(srv *zktest.Server) { srv.DropReply(zktest.Match{Op: zktest.OpCreate, Path: at}) },
+		"a lost request": func(srv *zktest.Server) { srv.DropRequest(zktest.Match{Op: zktest.OpCreate, Path: at}) },
+	} {
+		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			fail(srv)
+			q := open(t, s[0], &queue.Options{Layout: queue.Kazoo})
+			put(t, q, "a", "b")
+			equal(t, what, drain(t, q), []string{"a", "b"})
+			if err := srv.AwaitFault(0); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			pass(time.Hour)
+			if stat, err := s[0].Exists(t.Context(), at); err != nil || stat == nil {
+				t.Errorf("%s: %v, %v", what, stat, err)
+			}
+		})
+	}
+}
+
 func TestEphemeralItems(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		put(t, open(t, s[1], nil), "a")

@@ -17,7 +17,7 @@ import (
 // Programs returns the programs by name.
 func Programs() map[string]driver.Program {
 	return map[string]driver.Program{
-		"lock": locks, "herd": herd, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
+		"lock": locks, "herd": herd, "raw": raw, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
 	}
 }
 
@@ -56,7 +56,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// ensure makes the nodes above and at path.
+// ensure creates the node at path, and its parents.
 func ensure(conn *zk.Conn, path string) error {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
@@ -94,7 +94,7 @@ func locks(r *driver.Run) error {
 	})
 }
 
-// herd is the lock that is one ephemeral node: all contenders watch it, and try when it is gone.
+// herd is the lock that is one ephemeral node. All contenders watch it, and race when it is deleted.
 func herd(r *driver.Run) error {
 	all, end, err := open(r, r.Int("sessions", 1))
 	if err != nil {
@@ -125,13 +125,48 @@ func herd(r *driver.Run) error {
 	})
 }
 
-// seen is when a watcher has seen a value.
+// raw creates nodes and deletes them again, as fast as the servers and this client can.
+func raw(r *driver.Run) error {
+	all, end, err := open(r, 1)
+	if err != nil {
+		return err
+	}
+	defer end()
+	conn, acl := all[0], zk.WorldACL(zk.PermAll)
+	if err := ensure(conn, r.Path); err != nil {
+		return err
+	}
+	batch := r.Int("batch", 1)
+	r.Scale(batch)
+	return r.Loop(r.Int("workers", 1), func(w, _ int) error {
+		path := r.Path + "/" + strconv.Itoa(w) + "-"
+		if batch == 1 {
+			if _, err := conn.Create(path, nil, zk.FlagEphemeral, acl); err != nil {
+				return err
+			}
+			return conn.Delete(path, -1)
+		}
+		creates, deletes := make([]any, batch), make([]any, batch)
+		for i := range batch {
+			node := path + strconv.Itoa(i)
+			creates[i] = &zk.CreateRequest{Path: node, Acl: acl, Flags: zk.FlagEphemeral}
+			deletes[i] = &zk.DeleteRequest{Path: node, Version: -1}
+		}
+		if _, err := conn.Multi(creates...); err != nil {
+			return err
+		}
+		_, err := conn.Multi(deletes...)
+		return err
+	})
+}
+
+// seen is a value, and the time at which a watcher saw it.
 type seen struct {
 	value string
 	at    time.Time
 }
 
-// fanOut is bare watches: each is read and set again after it has fired.
+// fanOut measures bare watches: each is read and set again after it has fired.
 func fanOut(r *driver.Run) error {
 	all, end, err := open(r, r.Int("sessions", 1)+1)
 	if err != nil {
@@ -213,7 +248,7 @@ func idleSessions(r *driver.Run) error {
 	})
 }
 
-// lockAll acquires a lock of its own on each goroutine, of one session.
+// lockAll acquires all locks at once, each on a goroutine.
 func lockAll(r *driver.Run, conn *zk.Conn, all []*zk.Lock) error {
 	return driver.Each(len(all), func(i int) error {
 		all[i] = newLock(conn, r.Path+"/"+strconv.Itoa(i))

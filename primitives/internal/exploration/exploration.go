@@ -4,6 +4,7 @@
 package exploration
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/bits"
@@ -40,6 +41,10 @@ type World[A comparable] interface {
 	Describe(a A) string
 }
 
+// A Finisher is a World that can be brought to its end without further faults. Finish panics with a
+// [ViolationError] if that is not a good one. The world is of no more use then.
+type Finisher interface{ Finish() }
+
 // Rest is for how many steps of its own a world may go on without coming to rest.
 const Rest = 500
 
@@ -56,6 +61,25 @@ func try[A comparable](w World[A], a A) (err error) {
 	}()
 	w.Apply(a)
 	w.Check()
+	return nil
+}
+
+// finish brings a world to its end, and returns what is wrong then.
+func finish[A comparable](w World[A]) (err error) {
+	f, is := w.(Finisher)
+	if !is {
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			v, ok := r.(ViolationError)
+			if !ok {
+				panic(r)
+			}
+			err = v
+		}
+	}()
+	f.Finish()
 	return nil
 }
 
@@ -102,6 +126,9 @@ func Explore[A comparable](start func() World[A], limit int) (states int, all bo
 			}
 			seen[h] = struct{}{}
 			edges = append(edges, edge{at, a})
+			if err := finish(w); err != nil {
+				return len(seen), false, append(trace, a), err
+			}
 		}
 	}
 	return len(seen), true, nil, nil
@@ -190,7 +217,7 @@ func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort in
 		w := start(false)
 		var trace []A
 		if trace, at.err = Walk(w, func(n int) int { return pick(t, n) }); at.err == nil {
-			at.err = ended(w)
+			at.err = cmp.Or(finish(w), ended(w))
 		}
 		if steps += len(trace); at.err != nil {
 			Tell(start(false), trace, func(line string) { at.story += line + "\n" })

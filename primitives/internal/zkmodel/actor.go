@@ -54,9 +54,10 @@ func (r *Runner[M, In, Do, Ev]) Tell(in In) {
 // Session returns the session in which it runs.
 func (r *Runner[M, In, Do, Ev]) Session() *Session { return r.s }
 
-func (r *Runner[M, In, Do, Ev]) session() *Session { return r.s }
-
 func (r *Runner[M, In, Do, Ev]) crash() { r.Dead, r.Mail = true, nil }
+
+// Waiting implements [Actor].
+func (r *Runner[M, In, Do, Ev]) Waiting() bool { return len(r.Mail) > 0 }
 
 // Pending implements [Actor].
 func (r *Runner[M, In, Do, Ev]) Pending() string {

@@ -185,12 +185,12 @@ type requests struct {
 	cancelled *bool // of a removal; or nil
 }
 
-// refusal is why nothing can be asked for.
+// refusal is why nothing can be asked for. Requests of no epoch wait for the next one.
 func (a requests) refusal() error {
 	switch {
 	case a.s.closed:
 		return session.ErrClosed
-	case a.s.epoch == 0 || a.epoch != 0 && a.epoch != a.s.epoch:
+	case a.epoch != 0 && a.epoch != a.s.epoch:
 		return session.ErrExpired
 	}
 	return nil
@@ -425,8 +425,10 @@ func (s *Session) connected() session.Connected {
 
 func (s *Session) connect() {
 	s.w.ids++
+	s.w.owners = append(s.w.owners, s.n)
 	s.count++
 	s.epoch, s.id, s.state, s.killed = s.count, s.w.ids, up, false
+	s.out, s.held = append(s.out, s.held...), nil
 	s.tell(s.connected())
 }
 

@@ -47,13 +47,16 @@ var ErrBusy = &session.ServerError{Code: -127}
 
 // An Actor runs in the model. See [Run].
 type Actor interface {
+	// Waiting reports whether there is an input to take.
+	Waiting() bool
+
 	// Pending describes the input that it takes next; "" if there is none.
 	Pending() string
 	Step()
 	Ended() bool
 	String() string
 
-	session() *Session
+	Session() *Session
 	crash()
 }
 
@@ -73,6 +76,7 @@ type World struct {
 	tree   tree
 	zxid   int64
 	ids    int64
+	owners []int // the session that has, or has had, the id n+1
 	clock  time.Duration
 	dying  []dying
 	lates  []late
@@ -115,12 +119,32 @@ func New(faults Faults, sessions int, nodes ...Node) *World {
 		i, _ := w.tree.index(n.Path)
 		w.tree = slices.Insert(w.tree, i, n)
 	}
-	for i := range sessions {
-		s := &Session{w: w, n: i}
-		w.Sessions = append(w.Sessions, s)
-		s.connect()
+	for range sessions {
+		w.Open()
 	}
 	return w
+}
+
+// Open adds a session, which is connected.
+func (w *World) Open() *Session {
+	s := &Session{w: w, n: len(w.Sessions)}
+	w.Sessions = append(w.Sessions, s)
+	s.connect()
+	return s
+}
+
+// Plant gives an ephemeral node to a session that is connected, as something does that is not in the
+// model. The node of an earlier owner is taken over.
+func (w *World) Plant(path string, by *Session) {
+	w.Operate(func(t *txn) {
+		t.owner = by.id
+		if i, ok := t.index(path); ok {
+			t.tree[i].Owner = by.id
+			return
+		}
+		_, _ = t.create(path, nil, session.Ephemeral)
+	})
+	w.settle()
 }
 
 // Stranger has the server know a session of a client that is not in the model, which ends.
@@ -151,10 +175,13 @@ func Violate(format string, args ...any) {
 	panic(exploration.ViolationError(fmt.Sprintf(format, args...)))
 }
 
+// Timer returns the effect that waits for a timer.
+func (w *World) Timer(i int) (effect any) { return w.timers[i].act.of }
+
 // Quiet reports whether nothing will happen unless somebody makes it.
 func (w *World) Quiet() bool {
 	for _, a := range w.Actors {
-		if a.Pending() != "" {
+		if a.Waiting() {
 			return false
 		}
 	}
@@ -183,7 +210,7 @@ func (w *World) Actions() (normal, faulty []Action) {
 		}
 	}
 	for i, a := range w.Actors {
-		if a.Pending() != "" {
+		if a.Waiting() {
 			add("step", i, 1)
 		}
 	}
@@ -361,7 +388,7 @@ func (w *World) crash(s *Session) {
 	s.out, s.lost, s.held, s.entries, s.tells, s.missed = nil, nil, nil, nil, nil, nil
 	w.timers = slices.DeleteFunc(w.timers, func(t *timer) bool { return t.s == s })
 	for _, a := range w.Actors {
-		if a.session() == s {
+		if a.Session() == s {
 			a.crash()
 		}
 	}

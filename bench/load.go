@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// ticks is how many of its units of CPU time Linux counts in a second.
+// ticks is the number of units of CPU time per second in /proc.
 const ticks = 100
 
-// use is how much CPU time the machine and its processes have used.
+// use is the CPU time that the machine and its processes have used so far.
 type use struct {
 	at        time.Time
 	busy      float64 // seconds of all cores
@@ -37,7 +37,7 @@ func measureUse() use {
 	first, _, _ := strings.Cut(string(stat), "\n")
 	for i, field := range strings.Fields(first) {
 		n, err := strconv.ParseFloat(field, 64)
-		if err == nil && i != 4 && i != 5 && i < 9 { // neither idle nor waiting for the disk, and guests count already
+		if err == nil && i != 4 && i != 5 && i < 9 { // idle and iowait are no use of the CPU; guests count as user
 			u.busy += n / ticks
 		}
 	}
@@ -61,17 +61,17 @@ func measureUse() use {
 	return u
 }
 
-// load is what others have used meanwhile.
+// load is the CPU time that other processes used during a run.
 type load struct {
 	Cores float64
-	Most  string // the process that used the most
+	Most  string // the name of the heaviest process
 }
 
 func (l load) String() string {
 	return fmt.Sprintf("%.2f cores, most of it %s", l.Cores, l.Most)
 }
 
-// others returns what was used since before by all processes but own.
+// others returns the load of all processes but own since before.
 func (u use) others(before use, own []int) load {
 	seconds := u.at.Sub(before.at).Seconds()
 	if seconds <= 0 || u.busy == 0 {

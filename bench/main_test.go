@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkactors/zkactors/bench/peers"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestMain is also the main function of the drivers in Go: the bench starts its own program for them.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == peers.DriverArgument {
+		if err := drive(peers.Library(os.Args[2]), os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestFlags(t *testing.T) {
+	for _, test := range []struct {
+		args    string
+		err     string
+		says    string
+		choices []string
+	}{
+		{"-filter lock", "", "", []string{"lock-1", "lock-64", "lock-512", "lock-2048"}},
+		{"-filter barrier-10,queue-put*", "", "", []string{"barrier-10", "queue-put", "queue-put-100"}},
+		{"-filter look,lock-1", "", `there is no workload "look"`, []string{"lock-1"}},
+		{"-filter look", "no workload is left", `there is no workload "look"`, nil},
+		{"-filter [", "syntax error in pattern", "", nil},
+		{"-duration 0s", "must be positive", "", nil},
+		{"-turns -1", "must be positive", "", nil},
+		{"-servers 2", "1, 3 or 5 servers can be started, not 2", "", nil},
+		{"-servers 1,zk1:2181", "either numbers or addresses", "", nil},
+		{"-servers zk1:2181/chroot", "a chroot is of no use here", "", nil},
+		{"-servers zk1:port", "-servers zk1:port", "", nil},
+		{"lock", `there is no argument "lock"`, "", nil},
+		{"-json /no/such/dir/file", "", "", nil},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			var log bytes.Buffer
+			o, err := parse(strings.Fields(test.args), &log)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if !strings.Contains(log.String(), test.says) || strings.Count(log.String(), "\n") > 1 {
+				t.Errorf("it says %q, want one line with %q", log.String(), test.says)
+			}
+			if test.choices == nil {
+				return
+			}
+			var names []string
+			for _, w := range o.workloads {
+				names = append(names, w.name)
+			}
+			if join(names) != join(test.choices) {
+				t.Errorf("workloads %v, want %v", names, test.choices)
+			}
+		})
+	}
+}
+
+func TestServersFlag(t *testing.T) {
+	for flag, want := range map[string][]offer{
+		"1":                         {{count: 1}},
+		"1,3":                       {{count: 1}, {count: 3}},
+		"zk1:2181,zk2:2182":         {{addrs: []string{"zk1:2181", "zk2:2182"}}},
+		"127.0.0.1:2181,[::1]:2181": {{addrs: []string{"127.0.0.1:2181", "[::1]:2181"}}},
+	} {
+		got, err := parseServers(flag)
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %v, %v", flag, got, err)
+			continue
+		}
+		for i := range got {
+			if got[i].count != want[i].count || join(got[i].addrs) != join(want[i].addrs) {
+				t.Errorf("%s: %v, want %v", flag, got, want)
+			}
+		}
+	}
+}
+
+func TestNoWorkloadHasTheNameOfAnother(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, w := range workloads() {
+		if seen[w.name] {
+			t.Errorf("two workloads are called %s", w.name)
+		}
+		seen[w.name] = true
+		for _, s := range w.systems {
+			if k := w.name + "\n" + s.name; seen[k] {
+				t.Errorf("%s has two systems that are called %s", w.name, s.name)
+			} else {
+				seen[k] = true
+			}
+		}
+	}
+}
+
+// A file that cannot be written is reported before anything is measured.
+func TestResultsThatCannotBeWritten(t *testing.T) {
+	var log bytes.Buffer
+	err := run(t.Context(), []string{"-filter", "lock-1", "-json", filepath.Join(t.TempDir(), "none", "file")}, &log, &log)
+	if err == nil || !strings.Contains(err.Error(), "no such file or directory") || log.Len() > 0 {
+		t.Errorf("error %v, output %q", err, log.String())
+	}
+}
+
+// short are flags for runs that take no time.
+func short(more ...string) []string {
+	return append([]string{"-duration", "50ms", "-turns", "1"}, more...)
+}
+
+func benchmark(t *testing.T, args ...string) (out, log string) {
+	t.Helper()
+	var o, l bytes.Buffer
+	if err := run(t.Context(), args, &o, &l); err != nil {
+		t.Fatalf("%v\n%s", err, l.String())
+	}
+	return o.String(), l.String()
+}
+
+// noPeers hides Java and kazoo.
+func noPeers(t *testing.T) {
+	t.Helper()
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("PYTHONHOME", t.TempDir())
+}
+
+// The bench runs on given servers, and writes all its files. The counts of a lock are exact.
+func TestRun(t *testing.T) {
+	srv := zktest.Start(t)
+	noPeers(t)
+	dir := t.TempDir()
+	file, table, plots := filepath.Join(dir, "results.json"), filepath.Join(dir, "results.md"), filepath.Join(dir, "plots")
+	out, log := benchmark(t, short("-servers", join(srv.Addrs()), "-filter", "lock-1,barrier-10,commit-2", "-json", file, "-markdown", table, "-plots", plots)...)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(text, &rows); err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]map[string]any)
+	for _, row := range rows {
+		found[row["workload"].(string)+" "+row["system"].(string)] = row
+		for _, field := range []string{"ops_per_s", "p50_ms", "p99_ms", "cpu_us", "requests_per_op", "proposals_per_op", "round_trips"} {
+			if n, ok := row[field].(float64); !ok || n <= 0 {
+				t.Errorf("%v, %v: %s is %v", row["workload"], row["system"], field, row[field])
+			}
+		}
+	}
+	for name, proposals := range map[string]float64{
+		"lock-1 zkactors": 2, "lock-1 zkactors, released in background": 2, "lock-1 zk.Lock": 2, "barrier-10 zkactors": 0, "commit-2 zkactors": 0,
+	} {
+		row := found[name]
+		if row == nil {
+			t.Errorf("there is no row %s", name)
+		} else if proposals > 0 && row["proposals_per_op"] != proposals {
+			t.Errorf("%s: %v proposals, want %v", name, row["proposals_per_op"], proposals)
+		}
+	}
+	if len(rows) != 5 {
+		t.Errorf("%d rows, want 5", len(rows))
+	}
+	for _, want := range []string{"lock, uncontended", "zk.Lock", "other load: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the table lacks %q:\n%s", want, out)
+		}
+	}
+	markdown, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"### lock, uncontended", "| zk.Lock |", "(plots/"} {
+		if !strings.Contains(string(markdown), want) {
+			t.Errorf("%s lacks %q:\n%s", table, want, markdown)
+		}
+	}
+	pictures, err := filepath.Glob(filepath.Join(plots, "*.svg"))
+	if err != nil || len(pictures) < 5 {
+		t.Errorf("pictures: %v, %v", pictures, err)
+	}
+	for _, line := range []string{"curator is not measured: no java", "kazoo is not measured"} {
+		if strings.Count(log, line) != 1 {
+			t.Errorf("it does not say once %q:\n%s", line, log)
+		}
+	}
+	if paths := srv.Paths(); strings.Contains(join(paths), root+"/") {
+		t.Errorf("it leaves nodes: %v", paths)
+	}
+}
+
+// Without servers, requests are counted all the same.
+func TestServersThatAreNotThere(t *testing.T) {
+	noPeers(t)
+	out, log := benchmark(t, short("-servers", "127.0.0.1:1", "-filter", "lock-1")...)
+	if !strings.Contains(log, "bench: nothing is timed: no ZooKeeper answers at 127.0.0.1:1") || !strings.Contains(out, "counted only") {
+		t.Errorf("%s\n%s", log, out)
+	}
+}
+
+// No ZooKeeper can be started where there is no Java.
+func TestServersThatCannotBeStarted(t *testing.T) {
+	noPeers(t)
+	out, log := benchmark(t, short("-servers", "1", "-filter", "lock-1")...)
+	if !strings.Contains(log, "bench: nothing is timed: zktest: ZooKeeper is not installed") || !strings.Contains(out, "counted only") {
+		t.Errorf("%s\n%s", log, out)
+	}
+}
+
+// A run that is interrupted shows what it has.
+func TestInterrupted(t *testing.T) {
+	srv := zktest.Start(t)
+	noPeers(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	log := &until{text: "lock-1, zk.Lock", then: cancel}
+	err := run(ctx, short("-servers", join(srv.Addrs()), "-filter", "commit-2,lock-1"), &out, log)
+	if err == nil {
+		t.Error("it does not say that it was interrupted")
+	}
+	if !strings.Contains(out.String(), "released in background") || strings.Contains(out.String(), "commit-2") {
+		t.Errorf("it shows\n%s\nafter\n%s", out.String(), log.buf.String())
+	}
+}
+
+// until is a log that calls then when it has a text.
+type until struct {
+	buf  bytes.Buffer
+	text string
+	then func()
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	n, err := u.buf.Write(p)
+	if strings.Contains(u.buf.String(), u.text) {
+		u.then()
+	}
+	return n, err
+}
+
+func TestResultsStandBetweenMarks(t *testing.T) {
+	old := "# Bench\n" + beginMark + "old\n" + endMark + "the end\n"
+	if got, want := between(old, "new\n"), "# Bench\n"+beginMark+"\nnew\n\n"+endMark+"the end\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := between("old", "new\n"); got != "new\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	for x, want := range map[float64]string{0.123: "0.12", 1.5: "1.50", 12.34: "12.3", 123.4: "123", 1234.5: "1,235", 1234567: "1,234,567"} {
+		if got := figure(x); got != want {
+			t.Errorf("%v is written %s, want %s", x, got, want)
+		}
+	}
+}
+
+func TestOtherLoad(t *testing.T) {
+	at := time.Now()
+	before := use{at, 10, map[int]processUse{1: {"ours", 5}, 2: {"theirs", 1}}}
+	after := use{at.Add(2 * time.Second), 14, map[int]processUse{1: {"ours", 7}, 2: {"theirs", 2.5}, 3: {"new", 0.2}}}
+	if got, want := after.others(before, []int{1}), (load{1, "theirs"}); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestMedians(t *testing.T) {
+	r := result{}
+	var all []sample
+	for _, ops := range []int{300, 100, 200} {
+		all = append(all, sample{Measurement: peers.Measurement{Ops: ops, Seconds: 1, CPU: 100 * time.Millisecond, Latencies: []float64{1, 2, float64(ops)}}})
+	}
+	r.summarise(all)
+	if r.OpsPerS != 200 || r.Spread != 1 || r.P50 != 2 || r.P99 != 200 || r.CPU != 500 {
+		t.Errorf("%+v", r)
+	}
+}

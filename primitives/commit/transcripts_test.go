@@ -1,0 +1,251 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// TestTranscripts replays the stories in testdata, of one machine each. Run it with -rewrite to let it
+// write down what happens.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var step func(d *datadriven.TestData) (string, error)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var story string
+			var err error
+			switch d.Cmd {
+			case "coordinator":
+				story, step = newCoordinatorStory(d)
+			case "site":
+				story, step = newSiteStory(d)
+			default:
+				story, err = step(d)
+			}
+			if err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			return story
+		})
+	})
+}
+
+// newCoordinatorStory has a coordinator take inputs, and tells what it does.
+func newCoordinatorStory(d *datadriven.TestData) (string, func(*datadriven.TestData) (string, error)) {
+	r := storyRecord(d)
+	m, first := newMachine(r), []effect(nil)
+	if d.HasArg("resumed") {
+		m, first = resumed(r), resumption()
+	}
+	return tellStep(m, effects{Do: first}), func(d *datadriven.TestData) (string, error) {
+		in := coordinatorInput(m, r, d)
+		if in == nil {
+			return "", fmt.Errorf("unknown input %s", d.Cmd)
+		}
+		var did effects
+		m, did = m.after(in)
+		return tellStep(m, did), nil
+	}
+}
+
+// newSiteStory has a site take inputs, and tells what it does.
+func newSiteStory(d *datadriven.TestData) (string, func(*datadriven.TestData) (string, error)) {
+	r := storyRecord(d)
+	m := sitemachine{parent: "/tx", site: "a"}
+	return tellStep(m, siteEffects{Do: []siteEffect{followParent{}}}), func(d *datadriven.TestData) (string, error) {
+		in := siteStoryInput(r, d)
+		if in == nil {
+			return "", fmt.Errorf("unknown input %s", d.Cmd)
+		}
+		var did siteEffects
+		m, did = m.after(in)
+		return tellStep(m, did), nil
+	}
+}
+
+func tellStep[M fmt.Stringer, Do any](m M, did struct {
+	Do   []Do
+	Emit []Event
+},
+) string {
+	var s strings.Builder
+	s.WriteString(m.String() + "\n")
+	for _, e := range did.Do {
+		s.WriteString("  " + tellEffect(e) + "\n")
+	}
+	for _, ev := range did.Emit {
+		s.WriteString("* " + ev.String() + "\n")
+	}
+	return s.String()
+}
+
+// tellEffect leaves pointers out.
+func tellEffect(e any) string {
+	what := fmt.Sprintf("%v", e)
+	switch e := e.(type) {
+	case respond:
+		what = fmt.Sprintf("{%v}", e.err)
+	case decide:
+		what = "{" + e.String() + "}"
+	case remove:
+		what = "{" + e.String() + "}"
+	case propose:
+		what = "{" + e.String() + "}"
+	case clearUp:
+		what = "{" + e.rec.Outcome.String() + "}"
+	case cast:
+		what = fmt.Sprintf("{%s %q}", e.ballot.name("a"), e.data)
+	case conclude:
+		what = "{" + e.ballot.name("a") + "}"
+	case readVote:
+		what = fmt.Sprintf("{%s %v}", e.site, e.vote)
+	case await:
+		what = fmt.Sprintf("{%s %v}", [...]string{"deadline", "patrol"}[e.timer], e.after)
+	case check, watchBallots, unwatch, forget:
+		what = "{}"
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", e), "commit.") + what
+}
+
+// storyRecord returns the record of sites a and b.
+func storyRecord(d *datadriven.TestData) *record {
+	r := &record{id: "t", GUID: "g", Sites: []string{"a", "b"}, Deadline: time.Minute, TakeoverAfter: 30 * time.Second}
+	if d.HasArg("peer") {
+		r.Mode = Peer
+	}
+	return r
+}
+
+var storyErrors = map[string]error{
+	"no-node": session.ErrNoNode, "node-exists": session.ErrNodeExists, "bad-version": session.ErrBadVersion, "no-auth": session.ErrNoAuth,
+	"lost": errLost, "disconnected": session.ErrDisconnected, "expired": session.ErrExpired, "not-empty": session.ErrNotEmpty,
+}
+
+// storyWords returns the error that an input names, and all other words.
+func storyWords(d *datadriven.TestData) (words []string, failed error) {
+	for _, arg := range d.CmdArgs {
+		if err, is := storyErrors[arg.Key]; is {
+			failed = err
+		} else {
+			words = append(words, arg.Key)
+		}
+	}
+	return words, failed
+}
+
+// storyFound returns what is found at the path of the record.
+func storyFound(r *record, words []string) *record {
+	switch strings.Join(words, " ") {
+	case "undecided":
+		return r
+	case "committed":
+		return r.with(Outcome{Committed: true, By: "b"})
+	case "aborted":
+		return r.with(Outcome{Reason: VotedNo, Site: "b", By: "b"})
+	case "another":
+		return &record{id: "t", GUID: "h", Sites: []string{"b"}}
+	}
+	return nil
+}
+
+func coordinatorInput(m machine, r *record, d *datadriven.TestData) input {
+	words, err := storyWords(d)
+	left := 1
+	if d.HasArg("last") {
+		left = 0
+	}
+	switch d.Cmd {
+	case "start":
+		return start{}
+	case "give-up":
+		return giveUp{}
+	case "leave":
+		return leave{}
+	case "connected":
+		return heard{session.Connected{Epoch: m.stood + 1}}
+	case "suspended":
+		return heard{session.Suspended{}}
+	case "expired":
+		return heard{session.Expired{Epoch: m.epoch}}
+	case "closed":
+		return heard{session.Closed{}}
+	case "begun":
+		return begun{err}
+	case "ensured":
+		return ensured{err}
+	case "looked":
+		return looked{storyFound(r, words), err}
+	case "counted":
+		return counted{words, err}
+	case "vote-read":
+		return voteRead{words[0], map[string]Vote{"yes": Yes, "no": No}[words[1]], []byte("data"), err}
+	case "attended":
+		return attended{words, err}
+	case "passed":
+		return passed{}
+	case "recorded":
+		return recorded{err}
+	case "appeared":
+		return appeared{m.stood, err}
+	case "retired":
+		return retired{left, err}
+	case "removed":
+		return removed{err}
+	}
+	return nil
+}
+
+func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
+	words, err := storyWords(d)
+	n, left := name{"t", "g"}, 1
+	if d.HasArg("last") {
+		left = 0
+	}
+	switch d.Cmd {
+	case "leave":
+		return siteLeave{}
+	case "closed":
+		return siteHeard{session.Closed{}}
+	case "suspended":
+		return siteHeard{session.Suspended{}}
+	case "displaced":
+		return displaced{errors.New("another process has the name")}
+	case "listed":
+		return siteListed{words, err}
+	case "read":
+		return siteRead{"t", storyFound(r, words), err}
+	case "checked":
+		return siteChecked{n, words, err}
+	case "counted":
+		return siteCounted{n, words, err}
+	case "attended":
+		return siteAttended{words, err}
+	case "deadline":
+		return sitePassed{n, deadline}
+	case "patrol":
+		return sitePassed{n, patrol}
+	case "vote":
+		data := ""
+		if d.HasArg("data") {
+			data = "data"
+		}
+		return castVote{id: "t", vote: map[string]Vote{"yes": Yes, "no": No}[words[0]], data: data}
+	case "cast":
+		return castDone{n, err}
+	case "recorded":
+		return siteRecorded{n, err}
+	case "finish":
+		return finish{id: "t"}
+	case "finished":
+		return finished{n, left, err}
+	case "cleared":
+		return cleared{n, err}
+	}
+	return nil
+}

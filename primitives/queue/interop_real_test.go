@@ -1,0 +1,331 @@
+package queue_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/peers"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// neighbours are queues of other libraries, and our layouts for them.
+var neighbours = map[peers.Kind]queue.Layout{peers.CuratorQueue: queue.Curator, peers.KazooQueue: queue.Kazoo}
+
+// A stage is servers, and the libraries that are connected to them.
+type stage struct {
+	company  *peers.Company
+	sessions []*session.Session // two, on different servers if there are any
+	reap     func()             // has empty containers removed; nil if that cannot be had
+}
+
+// TestRealNeighbours has Curator and kazoo at our queues, on three servers and on the one in memory.
+func TestRealNeighbours(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T) ([]string, func()){
+		"three servers": func(t *testing.T) ([]string, func()) {
+			t.Helper()
+			return zktest.StartEnsemble(t, 3, zktest.NoSync()).Addrs(), nil
+		},
+		"in memory": func(t *testing.T) ([]string, func()) {
+			t.Helper()
+			srv := zktest.Start(t)
+			return srv.Addrs(), srv.Reap
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addrs, reap := start(t)
+			st := stage{company: peers.NewCompany(t, addrs), reap: reap}
+			for i := range 2 {
+				addr := addrs[i%len(addrs)]
+				s, err := session.Open(patient(t), []string{addr}, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
+				ok(t, err)
+				t.Cleanup(s.Close)
+				st.sessions = append(st.sessions, s)
+			}
+			for kind, layout := range neighbours {
+				t.Run("mixed with "+string(kind), func(t *testing.T) {
+					t.Parallel()
+					mixed(t, st, kind, layout)
+				})
+				t.Run("in order with "+string(kind), func(t *testing.T) {
+					t.Parallel()
+					inOrder(t, st, kind, layout)
+				})
+				if st.reap != nil {
+					t.Run("emptied with "+string(kind), func(t *testing.T) {
+						t.Parallel()
+						emptied(t, st, kind, layout)
+					})
+				}
+			}
+			for _, kind := range []peers.Kind{peers.CuratorQueue, peers.KazooQueue, peers.KazooLockingQueue} {
+				for layout := queue.Standard; layout <= queue.Kazoo; layout++ {
+					if is, same := neighbours[kind]; same && is == layout {
+						continue
+					}
+					t.Run(fmt.Sprintf("layout %d refuses %s", layout, kind), func(t *testing.T) {
+						t.Parallel()
+						refused(t, st, kind, layout)
+					})
+				}
+			}
+		})
+	}
+}
+
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A clerk puts and takes. It serves one caller.
+type clerk struct {
+	name string
+	put  func(ctx context.Context, item string, priority int) error
+	take func(ctx context.Context) (string, error)
+}
+
+// ours is a queue of this library, which puts with one priority.
+func (st stage) ours(t *testing.T, i int, path string, layout queue.Layout) clerk {
+	t.Helper()
+	q, err := queue.New(st.sessions[i%len(st.sessions)], path, &queue.Options{Layout: layout})
+	ok(t, err)
+	t.Cleanup(func() { ok(t, q.Close(context.Background())) })
+	return clerk{
+		name: "we " + strconv.Itoa(i),
+		put: func(ctx context.Context, item string, _ int) error {
+			_, err := q.Put(ctx, []byte(item))
+			return err
+		},
+		take: func(ctx context.Context) (string, error) {
+			data, err := q.Take(ctx)
+			return string(data), err
+		},
+	}
+}
+
+// theirs is a queue of another library.
+func (st stage) theirs(t *testing.T, i int, path string, kind peers.Kind) clerk {
+	t.Helper()
+	claim, err := st.company.Peer(t, kind.Library()).Acquire(patient(t), kind, path)
+	ok(t, err)
+	t.Cleanup(func() { ok(t, claim.Release(context.Background())) })
+	return clerk{
+		name: "they " + strconv.Itoa(i),
+		put:  claim.Put,
+		take: func(ctx context.Context) (string, error) { return claim.Take(ctx, time.Minute) },
+	}
+}
+
+func (st stage) clerks(t *testing.T, path string, kind peers.Kind, layout queue.Layout) (all []clerk) {
+	t.Helper()
+	for i := range 2 {
+		all = append(all, st.ours(t, i, path, layout), st.theirs(t, i, path, kind))
+	}
+	return all
+}
+
+// normal is the priority of what we put among items of kazoo's.
+const normal = 100
+
+// mixed has clerks of both put and take at the same time. What is taken is what was put, each item once,
+// and no clerk takes two items of one producer and priority in the wrong order. None is more than two items
+// ahead of another when it takes, so that all of them take while others do.
+func mixed(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
+	const each, lead = 30, 2
+	ctx, path := patient(t), "/mixed-"+string(kind.Library())
+	producers, consumers := st.clerks(t, path, kind, layout), st.clerks(t, path, kind, layout)
+	var put []string
+	var putting sync.WaitGroup
+	for i, c := range producers {
+		var items []string
+		for n := range each {
+			items = append(items, fmt.Sprintf("%d/%d/%d", i, []int{normal, normal / 2}[n%2], n))
+		}
+		put = append(put, items...)
+		putting.Go(func() {
+			for n, item := range items {
+				if err := c.put(ctx, item, []int{normal, normal / 2}[n%2]); err != nil {
+					t.Errorf("%s puts %s: %v", c.name, item, err)
+					return
+				}
+			}
+		})
+	}
+	taken := make([][]string, len(consumers))
+	done := make([]sync.WaitGroup, each) // by round
+	for n := range done {
+		done[n].Add(len(consumers))
+	}
+	var taking sync.WaitGroup
+	for i, c := range consumers {
+		taking.Go(func() {
+			for n := range each {
+				if n >= lead {
+					done[n-lead].Wait()
+				}
+				item, err := c.take(ctx)
+				if err != nil {
+					t.Errorf("%s takes: %v", c.name, err)
+				}
+				taken[i] = append(taken[i], item)
+				done[n].Done()
+			}
+		})
+	}
+	putting.Wait()
+	taking.Wait()
+
+	for i, c := range consumers {
+		last := make(map[string]int) // by producer and priority
+		for _, item := range taken[i] {
+			line := item[:strings.LastIndex(item, "/")+1]
+			n, err := strconv.Atoi(item[len(line):])
+			ok(t, err)
+			if before, some := last[line]; some && before > n {
+				t.Errorf("%s took %s after number %d", c.name, item, before)
+			}
+			last[line] = n
+		}
+	}
+	all := slices.Concat(taken...)
+	slices.Sort(all)
+	slices.Sort(put)
+	equal(t, "taken", all, put)
+	ok(t, st.sessions[0].Sync(ctx, path))
+	if names, _, err := st.sessions[0].Children(ctx, path); err == nil && len(names) > 0 || err != nil && !errors.Is(err, session.ErrNoNode) {
+		t.Errorf("there still are %q, %v", names, err)
+	}
+}
+
+// inOrder has both put in turn, and then take in turn: the first item of the lowest priority.
+func inOrder(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
+	ctx, path := patient(t), "/in-order-"+string(kind.Library())
+	we, they := st.ours(t, 0, path, layout), st.theirs(t, 0, path, kind)
+	type item struct {
+		name     string
+		priority int
+	}
+	var want []item
+	for n := range 30 {
+		c, i := we, item{fmt.Sprintf("item-%d", n), normal}
+		if n%3 > 0 {
+			c = they
+			if kind == peers.KazooQueue {
+				i.priority = []int{0, normal, 7, 999, normal - 1}[n%5]
+			}
+		}
+		ok(t, c.put(ctx, i.name, i.priority))
+		want = append(want, i)
+	}
+	for _, s := range st.sessions {
+		ok(t, s.Sync(ctx, path))
+	}
+	slices.SortStableFunc(want, func(a, b item) int { return cmp.Compare(a.priority, b.priority) })
+	for n, i := range want {
+		c := []clerk{we, they, they, we}[n%4]
+		if got, err := c.take(ctx); got != i.name || err != nil {
+			t.Errorf("%s took %q, %v, want %v", c.name, got, err, i)
+		}
+	}
+}
+
+// emptied: theirs go on at a path of our making, whatever the server removes when it is empty.
+func emptied(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
+	ctx, path := patient(t), "/emptied-"+string(kind.Library())
+	we, they := st.ours(t, 0, path, layout), st.theirs(t, 0, path, kind)
+	for range 2 {
+		ok(t, we.put(ctx, "a", normal))
+		if got, err := they.take(ctx); got != "a" || err != nil {
+			t.Fatalf("they took %q, %v", got, err)
+		}
+		st.reap()
+		ok(t, they.put(ctx, "b", normal))
+		if got, err := we.take(ctx); got != "b" || err != nil {
+			t.Fatalf("we took %q, %v", got, err)
+		}
+		st.reap()
+	}
+}
+
+// refused: a queue of ours neither puts where theirs has an item, nor takes; and takes nothing where
+// theirs comes later. No item is lost.
+func refused(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
+	ctx := patient(t)
+	path := fmt.Sprintf("/refused-%d-%s", layout, strings.ReplaceAll(string(kind), "/", "-"))
+	s := st.sessions[0]
+	q, err := queue.New(s, path, &queue.Options{Layout: layout})
+	ok(t, err)
+	defer func() { ok(t, q.Close(context.WithoutCancel(ctx))) }()
+	they := st.theirs(t, 0, path, kind)
+	refuses := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, queue.ErrLayout) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	theirTurn := func(what string) {
+		t.Helper()
+		if got, err := they.take(ctx); got != what || err != nil {
+			t.Errorf("they took %q, %v, want %s", got, err, what)
+		}
+		if kind == peers.KazooLockingQueue { // its directories stay
+			ok(t, s.Sync(ctx, path))
+			ok(t, s.Delete(ctx, path+"/entries", session.AnyVersion))
+			ok(t, s.Delete(ctx, path+"/taken", session.AnyVersion))
+		}
+	}
+
+	ok(t, they.put(ctx, "theirs", normal))
+	ok(t, s.Sync(ctx, path))
+	_, err = q.Put(ctx, []byte("ours"))
+	refuses("put", err)
+	_, err = q.PutAll(ctx, [][]byte{[]byte("ours")})
+	refuses("put all", err)
+	_, err = q.TryTake(ctx)
+	refuses("take", err)
+	_, err = q.Peek(ctx)
+	refuses("peek", err)
+	_, err = q.Len(ctx)
+	refuses("length", err)
+	theirTurn("theirs")
+
+	path += "-later"
+	later, err := queue.New(s, path, &queue.Options{Layout: layout})
+	ok(t, err)
+	defer func(q *queue.Queue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
+	they = st.theirs(t, 1, path, kind)
+	put(t, later, "ours")
+	ok(t, they.put(ctx, "theirs", normal))
+	ok(t, s.Sync(ctx, path))
+	if layout == queue.Standard { // a handle that has been there does not look again
+		if later, err = queue.New(s, path, nil); err != nil {
+			t.Fatal(err)
+		}
+		defer func(q *queue.Queue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
+	}
+	_, err = later.TryTake(ctx)
+	refuses("take where they came later", err)
+	theirTurn("theirs")
+	if kind == peers.KazooQueue && layout == queue.Published { // it takes whatever is there
+		theirTurn("ours")
+		return
+	}
+	ok(t, s.Sync(ctx, path))
+	if got, err := later.TryTake(ctx); string(got) != "ours" || err != nil {
+		t.Errorf("we took %q, %v", got, err)
+	}
+}

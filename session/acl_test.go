@@ -1,0 +1,112 @@
+package session_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// aclStory creates nodes with ACLs of their own, and changes them.
+func aclStory(t *testing.T, mine, other *session.Session) {
+	t.Helper()
+	ctx := t.Context()
+	readable := []session.ACL{{Perms: session.PermRead, Scheme: "world", ID: "anyone"}, {Perms: session.PermAll, Scheme: "auth"}}
+	for _, mode := range []session.CreateMode{session.Persistent, session.Ephemeral, session.EphemeralSequential} {
+		node, err := mine.CreateWithACL(ctx, "/own", []byte("x"), mode, readable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := other.Get(ctx, node); err != nil {
+			t.Errorf("%s is to be readable: %v", node, err)
+		}
+		if _, err := other.Set(ctx, node, nil, session.AnyVersion); !errors.Is(err, session.ErrNoAuth) {
+			t.Errorf("%s is not to be writable: %v", node, err)
+		}
+		if _, err := other.SetACL(ctx, node, session.WorldAll(), session.AnyVersion); !errors.Is(err, session.ErrNoAuth) {
+			t.Errorf("the ACL of %s is not to be writable: %v", node, err)
+		}
+		acl, stat, err := mine.GetACL(ctx, node)
+		if err != nil || len(acl) != 2 || acl[0] != readable[0] || acl[1].Scheme != "digest" || !strings.HasPrefix(acl[1].ID, "user:") {
+			t.Fatalf("%v, %v", acl, err)
+		}
+		if _, err := mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion+1); !errors.Is(err, session.ErrBadVersion) {
+			t.Error(err)
+		}
+		changed, err := mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion)
+		if err != nil || changed.Aversion != stat.Aversion+1 {
+			t.Fatalf("%v, %v", changed, err)
+		}
+		if acl, _, err := other.GetACL(ctx, node); err != nil || !slices.Equal(acl, session.WorldAll()) {
+			t.Errorf("%v, %v", acl, err)
+		}
+		if err := other.Delete(ctx, node, session.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := mine.Multi(ctx, session.CreateOp("/a", nil, session.Ephemeral).WithACL(readable), session.CreateOp("/b", nil, session.Ephemeral))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{"/a": session.ErrNoAuth, "/b": nil} {
+		if _, err := other.Set(ctx, path, nil, session.AnyVersion); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+	if _, _, err := mine.GetACL(ctx, "/none"); !errors.Is(err, session.ErrNoNode) {
+		t.Error(err)
+	}
+	if _, err := mine.SetACL(ctx, "/none", readable, 0); !errors.Is(err, session.ErrNoNode) {
+		t.Error(err)
+	}
+	for name, acl := range map[string][]session.ACL{
+		"none": nil, "no scheme": {{Perms: session.PermRead}}, "unknown permissions": {{Perms: 64, Scheme: "world", ID: "anyone"}},
+	} {
+		_, created := mine.CreateWithACL(ctx, "/x", nil, session.Persistent, acl)
+		_, set := mine.SetACL(ctx, "/b", acl, 0)
+		_, multi := mine.Multi(ctx, session.CreateOp("/x", nil, session.Persistent).WithACL(acl))
+		for _, err := range []error{created, set, multi} {
+			if !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "acl") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if _, err := mine.Multi(ctx, session.SetOp("/b", nil, 0).WithACL(readable)); !errors.Is(err, session.ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+var credentials = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+
+func TestACL(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		other := mustOpen(t, srv.Addrs(), opts)
+		defer other.Close()
+		opts.Auth = credentials
+		mine := mustOpen(t, srv.Addrs(), opts)
+		defer mine.Close()
+		aclStory(t, mine, other)
+
+		// A write whose reply is lost is in doubt.
+		srv.DropReply(zktest.Match{Op: zktest.OpSetACL})
+		if _, err := mine.SetACL(t.Context(), "/", session.WorldAll(), session.AnyVersion); !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Error(err)
+		}
+		srv.DropReply(zktest.Match{Op: zktest.OpGetACL})
+		if _, _, err := mine.GetACL(t.Context(), "/"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRealACL(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1)
+	other := open(t, ens.Addrs(), nil)
+	mine := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: credentials})
+	aclStory(t, mine, other)
+}

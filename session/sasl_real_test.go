@@ -1,0 +1,142 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// saslServers starts servers that require SASL of every session, and know three users.
+func saslServers(t *testing.T, n int) *zktest.Ensemble {
+	t.Helper()
+	jaas := filepath.Join(t.TempDir(), "jaas.conf")
+	text := `Server {
+	org.apache.zookeeper.server.auth.DigestLoginModule required
+	user_bob="secret"
+	user_zoe="pässe"
+	user_eve="€uro, \"quoted\"";
+};
+`
+	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return zktest.StartEnsemble(t, n,
+		zktest.Setting("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"),
+		zktest.Setting("sessionRequireClientSASLAuth", "true"),
+		zktest.JVMFlags("-Djava.security.auth.login.config="+jaas))
+}
+
+// TestRealSASL: a session authenticates each of its connections, before it sends anything else, to a server that
+// requires it.
+func TestRealSASL(t *testing.T) {
+	t.Parallel()
+	ens := saslServers(t, 1)
+	ctx := patient(t)
+	for user, password := range map[string]string{"bob": "secret", "zoe": "pässe", "eve": `€uro, "quoted"`} {
+		proxy := zktest.NewProxy(t, ens.Addrs()...)
+		s := open(t, proxy.Addrs(), &session.Options{
+			Timeout: 6 * time.Second, SASL: session.DigestMD5(user, password),
+			ACL: []session.ACL{{Perms: session.PermAll, Scheme: "sasl", ID: user}},
+		})
+		if _, err := s.Create(ctx, "/"+user, []byte("x"), session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			proxy.Disconnect(0)
+			if _, _, err := s.Get(ctx, "/"+user); err != nil {
+				t.Fatalf("%s after a reconnect: %v", user, err)
+			}
+		}
+		other := open(t, ens.Addrs(), &session.Options{SASL: session.DigestMD5("bob", "secret")})
+		if _, _, err := other.Get(ctx, "/"+user); (err == nil) != (user == "bob") || err != nil && !errors.Is(err, session.ErrNoAuth) {
+			t.Errorf("bob reads what is %s's: %v", user, err)
+		}
+	}
+	for name, opts := range map[string]*session.Options{
+		"a wrong password": {SASL: session.DigestMD5("bob", "hunter2")},
+		"an unknown user":  {SASL: session.DigestMD5("mallory", "hunter2")},
+	} {
+		_, err := session.Open(ctx, ens.Addrs(), opts)
+		if !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The server does not refuse a session without SASL, but its first request.
+	s, err := session.Start(ens.Addrs(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrAuthFailed) {
+		t.Errorf("without SASL: %v", err)
+	}
+}
+
+// A broken mechanism fails in one of its steps.
+type broken struct {
+	session.SASL
+
+	step int // that fails
+	why  error
+}
+
+func (b *broken) Start(ctx context.Context, server string) (session.SASLExchange, []byte, error) {
+	if b.step == 0 {
+		return nil, nil, b.why
+	}
+	x, first, err := b.SASL.Start(ctx, server)
+	return &brokenExchange{x, b.step, b.why}, first, err
+}
+
+type brokenExchange struct {
+	session.SASLExchange
+
+	left int // steps, the last of which fails
+	why  error
+}
+
+func (x *brokenExchange) Step(challenge []byte) ([]byte, bool, error) {
+	if x.left--; x.left == 0 {
+		return nil, false, x.why
+	}
+	return x.SASLExchange.Step(challenge)
+}
+
+// TestRealSASLHook: an error of the users' mechanism is named, and does not hang. One that blocks ends with
+// the connection.
+func TestRealSASLHook(t *testing.T) {
+	t.Parallel()
+	ens := saslServers(t, 1)
+	why := errors.New("no ticket")
+	for step := range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := session.Open(ctx, ens.Addrs(), &session.Options{SASL: &broken{session.DigestMD5("bob", "secret"), step, why}})
+		if step == 0 && (!errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no ticket")) {
+			t.Errorf("step %d: %v", step, err)
+		}
+		if step > 0 && err == nil {
+			t.Errorf("step %d: a session was opened", step)
+		}
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := session.Open(ctx, ens.Addrs(), &session.Options{SASL: endless{}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// endless waits for a ticket that does not come.
+type endless struct{}
+
+func (endless) Start(ctx context.Context, _ string) (session.SASLExchange, []byte, error) {
+	<-ctx.Done()
+	return nil, nil, context.Cause(ctx)
+}
