@@ -125,13 +125,7 @@ func (a Async) Delete(path string, version int32, answer func(error)) {
 }
 
 func (a Async) delete(path string, version int32, answer func(struct{}, error)) *call {
-	return a.deleteWhile(false, path, version, answer)
-}
-
-func (a Async) deleteWhile(fleeting bool, path string, version int32, answer func(struct{}, error)) *call {
-	r := newRequest("delete", path, deletedIn, answer)
-	r.fleeting = fleeting
-	return r.onNode(a, &wire.Request{Op: wire.OpDelete, Version: version})
+	return onNode(a, "delete", path, &wire.Request{Op: wire.OpDelete, Version: version}, deletedIn, answer)
 }
 
 // Get reads the data of a node.
