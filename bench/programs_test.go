@@ -24,7 +24,7 @@ func TestEveryProgram(t *testing.T) {
 		t.Skip("it starts the drivers of all peers")
 	}
 	srv := zktest.Start(t, zktest.Replicas(3, 5*time.Millisecond))
-	f := &fleet{name: "in memory", addrs: srv.Addrs(), close: func() {}}
+	f := &fleet{name: "in memory", addrs: srv.Addrs(), clients: srv.Addrs(), close: func() {}}
 	b, err := newBench(options{duration: 20 * time.Millisecond, turns: 1}, t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestOneDriverHangs(t *testing.T) {
 		name: "it", program: "lock", params: of("sessions", 1, "locks", 1), silence: 100 * time.Millisecond, systems: []system{kazoo(), zkLock()},
 	}
 	results := make([]result, 2)
-	b.timed(t.Context(), &fleet{addrs: srv.Addrs()}, w, results)
+	b.timed(t.Context(), &fleet{addrs: srv.Addrs(), clients: srv.Addrs()}, w, results)
 	if note := results[0].Note; !strings.HasPrefix(note, "hung after 7 operations") {
 		t.Errorf("the driver that hangs: %q", note)
 	}
