@@ -86,8 +86,10 @@ func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 		role: role,
 		m:    m,
 	}
-	l.out = Effects[Do, Ev]{l.firstDo[:0], l.firstEmit[:0]}
 	a := &l.actor
+	l.out = Effects[Do, Ev]{l.room.do[:0], l.room.emit[:0]}
+	l.inputs, a.inbox.queue = l.room.inputs[0][:0], l.room.inputs[1][:0]
+	a.out.queue = l.room.events[:0]
 	l.answer = func(in In) { a.inbox.put(in) }
 	go l.run()
 	return a
@@ -105,11 +107,16 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	out     Effects[Do, Ev] // empty but during a step
 	closing bool            // nobody wants more than the last event
 
-	firstDo   [4]Do // memory for out, enough for most steps
-	firstEmit [2]Ev
+	// Memory for most actors.
+	room struct {
+		do     [4]Do
+		emit   [2]Ev
+		inputs [2][usual]In
+		events [1]Ev
+	}
 }
 
-// run never blocks on anything but its select.
+// run never blocks on anything but its mailbox and its reader.
 func (l *loop[M, In, Do, Ev]) run() {
 	a := &l.actor
 	defer a.gone.raise()
@@ -128,6 +135,11 @@ func (l *loop[M, In, Do, Ev]) run() {
 			return
 		}
 		ready, next := a.out.next()
+		if ready == nil {
+			<-a.inbox.ready
+			l.receive()
+			continue
+		}
 		select {
 		case ready <- next:
 			a.out.pop()
@@ -173,6 +185,8 @@ func (l *loop[M, In, Do, Ev]) step(in In) {
 		l.actor.out.put(ev)
 	}
 	l.out.Do, l.out.Emit = recycle(l.out.Do), recycle(l.out.Emit)
+	clear(l.room.do[:]) // if they were too short
+	clear(l.room.emit[:])
 }
 
 // Tell hands the machine an input, or returns [ErrEnded] once the machine has

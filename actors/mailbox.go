@@ -15,7 +15,7 @@ type mailbox[T any] struct {
 	closed  bool // takes no more inputs
 }
 
-// usual is for how many inputs there is room at first.
+// usual is for how many inputs an actor has memory of its own.
 const usual = 4
 
 // put queues v. It reports false if the mailbox is closed.
@@ -25,10 +25,7 @@ func (b *mailbox[T]) put(v T) bool {
 		b.mu.Unlock()
 		return false
 	}
-	if b.queue == nil {
-		b.queue = make([]T, 0, usual)
-	}
-	b.queue = append(b.queue, v)
+	b.queue = push(b.queue, v)
 	b.mu.Unlock()
 	b.wake()
 	return true
@@ -52,7 +49,7 @@ func (b *mailbox[T]) stop(v T) {
 	news := !b.closing
 	b.closing = true
 	if news {
-		b.queue = append(b.queue, v)
+		b.queue = push(b.queue, v)
 	}
 	b.mu.Unlock()
 	if news {
@@ -79,7 +76,17 @@ func (b *mailbox[T]) take(spare []T) (all []T, wanted, closing bool) {
 func (b *mailbox[T]) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	clear(b.queue)
 	b.closed, b.queue = true, nil
+}
+
+// push appends v to s, and empties the memory that s outgrows, which an actor keeps.
+func push[T any](s []T, v T) []T {
+	longer := append(s, v)
+	if len(s) == cap(s) {
+		clear(s)
+	}
+	return longer
 }
 
 // recycle empties s for further use. The memory of an uncommonly long one is

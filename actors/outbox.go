@@ -60,7 +60,7 @@ func (o *outbox[T]) push(v T) {
 		clear(o.queue[n:])
 		o.queue, o.head = o.queue[:n], 0
 	}
-	o.queue = append(o.queue, v)
+	o.queue = push(o.queue, v)
 }
 
 // next returns what to send, and where.

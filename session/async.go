@@ -56,15 +56,10 @@ func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
 
 // Fits reports why a transaction of these operations cannot be sent.
 func (s *Session) Fits(ops ...Op) error {
-	most := recordSize(0, nil)
-	for _, o := range ops {
-		most += recordSize(len(s.opts.Chroot)+len(o.path)+len(o.data), s.aclOf(o.acl))
-	}
-	if most <= s.opts.MaxRequest {
+	if s.multiSize(ops) <= s.opts.MaxRequest {
 		return nil
 	}
-	w := wire.Request{Op: wire.OpMulti, Ops: s.requestsOf(ops)}
-	return s.fits(len(wire.AppendRequest(nil, 0, &w)) - 4)
+	return s.fits(len(s.appendMulti(nil, ops)) - 4)
 }
 
 // fits reports why a request of so many bytes cannot be sent.
@@ -91,10 +86,10 @@ func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call
 func (r *request[T]) onNode(a Async, w *wire.Request) *call {
 	full, err := a.session.target(r.path)
 	if err != nil {
-		return refuse(a, r, err)
+		return refuse(a, &r.call, err)
 	}
 	w.Path = full
-	return issue(a, r, w)
+	return issue(a, &r.call, w)
 }
 
 // Create creates a node with the ACL of the session, and answers with its path,
@@ -111,7 +106,7 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 		err = mode.validate()
 	}
 	if err != nil {
-		return refuse(a, r, err)
+		return refuse(a, &r.call, err)
 	}
 	w := s.createRequest(path, data, mode, acl)
 	if w.Op == wire.OpCreate2 {
@@ -120,7 +115,7 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 	if mode.IsEphemeral() {
 		r.ephemeral = len(w.Path) + sequenceLength
 	}
-	return issue(a, r, &w)
+	return issue(a, &r.call, &w)
 }
 
 // Delete deletes the node if it has the version, or any with [AnyVersion].
@@ -212,9 +207,13 @@ func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
 		}
 	}
 	if err != nil {
-		return refuse(a, r, err)
+		return refuse(a, &r.call, err)
 	}
-	return issue(a, r, &wire.Request{Op: wire.OpMulti, Ops: a.session.requestsOf(ops)})
+	r.opcode, r.frame, r.ops = wire.OpMulti, a.session.appendMulti(make([]byte, 0, a.session.multiSize(ops)), ops), r.fewOps[:0]
+	for i := range ops {
+		r.ops = append(r.ops, ops[i].opcode())
+	}
+	return r.begin(a)
 }
 
 // EnsurePath makes sure that there is a node at path, and makes it and what is missing
@@ -236,7 +235,7 @@ type ensuring struct {
 func (e *ensuring) begin(path string, answer func(bool, error)) *call {
 	full, err := e.requests.session.target(path)
 	if err != nil {
-		return refuse(e.requests, newRequest("ensure", path, nil, answer), err)
+		return refuse(e.requests, &newRequest("ensure", path, nil, answer).call, err)
 	}
 	return e.ensure(full, Container, answer)
 }
@@ -248,7 +247,7 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 	if mode == Container {
 		w.Op, w.Flags = wire.OpCreateContainer, int32(Container)
 	}
-	return issue(a, newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
+	return issue(a, &newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
 		again := func() { e.ensure(full, mode, answer) }
 		if e.blamed++; !errors.Is(err, errBlamed) {
 			e.blamed = 0
@@ -289,7 +288,7 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 		default:
 			answer(false, err)
 		}
-	}), &w)
+	}).call, &w)
 }
 
 // hasGUID reports whether name is that of a node created with the GUID.

@@ -22,17 +22,18 @@ type call struct {
 	op        string // in errors
 	path      string // as users of the session know it
 	opcode    wire.Op
-	frame     []byte         // as it goes out, but for its xid
-	ops       []wire.Request // of a transaction
-	asked     []Op           // the same, as the caller has asked for them
-	number    int            // of the epoch that it belongs to; 0 if it may be sent in any
-	write     bool           // repeating it could act twice
-	absent    bool           // a missing node is an answer like others
-	ephemeral int            // bytes of paths of the ephemeral nodes that it creates
-	plants    bool           // it plants a watch
-	fleeting  bool           // it is sent on the present connection, or not at all
-	target    string         // path on the server
-	began     time.Duration  // age of the session when it was asked for
+	frame     []byte        // as it goes out, but for its xid
+	ops       []wire.Op     // of a transaction
+	fewOps    [2]wire.Op    // memory for ops
+	asked     []Op          // the operations as the caller has asked for them
+	number    int           // of the epoch that it belongs to; 0 if it may be sent in any
+	write     bool          // repeating it could act twice
+	absent    bool          // a missing node is an answer like others
+	ephemeral int           // bytes of paths of the ephemeral nodes that it creates
+	plants    bool          // it plants a watch
+	fleeting  bool          // it is sent on the present connection, or not at all
+	target    string        // path on the server
+	began     time.Duration // age of the session when it was asked for
 
 	// own is set for the session's own requests: the reader calls it at once.
 	own func(wire.Code) error
@@ -110,7 +111,6 @@ func (c *call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 	case h.Code != wire.CodeOK:
 		c.err = errOf(h.Code)
 	default:
-		*reply = wire.Reply{}
 		if err := wire.ParseReply(c.opcode, c.ops, rest, reply); err != nil {
 			c.err = blamedError{fmt.Errorf("%w: reply: %w", c.lost(nil), err)}
 			return err
@@ -184,19 +184,24 @@ func (r *request[T]) answer(err error) { r.tell(r.result, err) }
 
 func newRequest[T any](op, path string, convert func(*call, *wire.Reply) (T, error), tell func(T, error)) *request[T] {
 	r := &request[T]{convert: convert, tell: tell}
-	r.op, r.path = op, path
+	r.typed, r.op, r.path = r, op, path
 	return r
 }
 
 // issue encodes a request and submits it, or refuses it in its turn.
-func issue[T any](a Async, r *request[T], w *wire.Request) *call {
-	s, c := a.session, &r.call
-	c.typed, c.opcode, c.target, c.ops, c.number, c.began = r, w.Op, w.Path, w.Ops, a.epoch, s.clock.now()
-	c.write, c.plants = isWrite(w.Op), w.Watch
+func issue(a Async, c *call, w *wire.Request) *call {
+	c.opcode, c.target, c.plants = w.Op, w.Path, w.Watch
 	c.absent = w.Op == wire.OpExists && !w.Watch
 	c.frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
+	return c.begin(a)
+}
+
+// begin submits a call that is encoded, or refuses it in its turn.
+func (c *call) begin(a Async) *call {
+	s := a.session
+	c.number, c.began, c.write = a.epoch, s.clock.now(), isWrite(c.opcode)
 	if err := s.fits(len(c.frame) - 4); err != nil {
-		return refuse(a, r, err)
+		return refuse(a, c, err)
 	}
 	s.submit(c)
 	return c
@@ -205,9 +210,6 @@ func issue[T any](a Async, r *request[T], w *wire.Request) *call {
 // frameSize is at least the size of the frame of a request.
 func frameSize(w *wire.Request) int {
 	n := recordSize(len(w.Path)+len(w.Data), w.ACL)
-	for i := range w.Ops {
-		n += frameSize(&w.Ops[i])
-	}
 	for _, paths := range w.Watches {
 		for _, path := range paths {
 			n += 4 + len(path)
@@ -228,14 +230,12 @@ func recordSize(bytes int, acl []wire.ACL) int {
 }
 
 // refuse answers, in its turn, a request that cannot be made.
-func refuse[T any](a Async, r *request[T], why error) *call {
-	c, tell := &r.call, r.tell
+func refuse(a Async, c *call, why error) *call {
 	a.session.order.put(func() {
 		if c.state.Load() != callAbandoned {
-			var none T
 			err := &OpError{Op: c.op, Path: c.path, Err: why}
 			a.session.opts.Observer.Request(c.op, 0, err)
-			tell(none, err)
+			c.typed.answer(err)
 		}
 	})
 	return c

@@ -48,7 +48,8 @@ type connection struct {
 	reader  frameReader
 	drained bool // set when the connection is leaving and every call is answered
 	reply   wire.Reply
-	hello   []byte // what the client below has not read of the answer to its connect request
+	results []wire.Result // memory for those of the next reply
+	hello   []byte        // what the client below has not read of the answer to its connect request
 }
 
 type phase int
@@ -308,7 +309,11 @@ func (l *connection) receive(frame []byte) error {
 	if c.own != nil {
 		err = c.own(h.Code)
 	} else {
+		l.reply.Results = l.results
 		err = c.settle(h, rest, &l.reply)
+		if l.reply.Results != nil {
+			l.results = l.reply.Results
+		}
 		l.epoch.session.order.add(c)
 	}
 	switch {

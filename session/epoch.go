@@ -317,7 +317,7 @@ func (e *epoch) unwatch(key watchKey) {
 	s := e.session
 	// A watch that is gone, or a server that cannot: there is nothing to be done.
 	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
-	issue(s.Async(e.number), r, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
+	issue(s.Async(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
 }
 
 // notified passes on what a watch has to tell. The epoch must not be locked.

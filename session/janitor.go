@@ -63,14 +63,23 @@ func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
 
 // start is Begin.
 func (r Removal) start(requests Async, answer func(error)) *errand {
-	e := requests.newErrand(answer)
+	both := &struct {
+		errand
+		job
+	}{errand: requests.newErrand(answer)}
+	e, j := &both.errand, &both.job
 	e.impatient = r.Impatient
-	r.begin(requests, e, nil)
+	*j = job{Removal: r, requests: requests, errand: e}
+	j.begin()
 	return e
 }
 
 func (r Removal) begin(requests Async, e *errand, done func(error)) {
-	j := &job{Removal: r, requests: requests, errand: e, done: done}
+	(&job{Removal: r, requests: requests, errand: e, done: done}).begin()
+}
+
+func (j *job) begin() {
+	r, e := &j.Removal, j.errand
 	e.mu.Lock()
 	j.older, e.newest = e.newest, j
 	e.mu.Unlock()
@@ -331,9 +340,9 @@ func (e *errand) cancel() {
 	}
 }
 
-func (a Async) newErrand(answer func(error)) *errand {
+func (a Async) newErrand(answer func(error)) errand {
 	s := a.session
-	return &errand{answer: answer, until: s.Age() + s.opts.Timeout}
+	return errand{answer: answer, until: s.Age() + s.opts.Timeout}
 }
 
 func (e *errand) end(err error) {

@@ -162,35 +162,59 @@ func validateCreated(path string, mode CreateMode) error {
 	return ValidatePath(path)
 }
 
-// createRequest returns the request that creates a node. The path and the mode are valid.
-func (s *Session) createRequest(path string, data []byte, mode CreateMode, acl []ACL) wire.Request {
-	w := wire.Request{Op: wire.OpCreate2, Path: s.absoluteNew(path, mode), Data: data, ACL: s.aclOf(acl), Flags: int32(mode.kind())}
+// opcode returns the type of the operation, as its result has it.
+func (o *Op) opcode() wire.Op {
+	switch o.kind {
+	case opKindCheck:
+		return wire.OpCheck
+	case opKindSet:
+		return wire.OpSetData
+	case opKindDelete:
+		return wire.OpDelete
+	case opKindCreate:
+	}
+	return createOpcode(o.mode)
+}
+
+// createOpcode returns the type of the request that creates a node. The mode is valid.
+func createOpcode(mode CreateMode) wire.Op {
 	switch mode.kind() {
 	case Container:
-		w.Op = wire.OpCreateContainer
+		return wire.OpCreateContainer
 	case modeTTL, modeSequentialTTL:
-		w.Op, w.TTL = wire.OpCreateTTL, mode.ttl().Milliseconds()
+		return wire.OpCreateTTL
 	case Persistent, Ephemeral, PersistentSequential, EphemeralSequential:
+	}
+	return wire.OpCreate2
+}
+
+// createRequest returns the request that creates a node. The path and the mode are valid.
+func (s *Session) createRequest(path string, data []byte, mode CreateMode, acl []ACL) wire.Request {
+	w := wire.Request{Op: createOpcode(mode), Path: s.absoluteNew(path, mode), Data: data, ACL: s.aclOf(acl), Flags: int32(mode.kind())}
+	if w.Op == wire.OpCreateTTL {
+		w.TTL = mode.ttl().Milliseconds()
 	}
 	return w
 }
 
-// requestsOf returns the operations of a transaction as they go out.
-func (s *Session) requestsOf(ops []Op) []wire.Request {
-	all := make([]wire.Request, len(ops))
-	for i, o := range ops {
-		switch o.kind {
-		case opKindCreate:
-			all[i] = s.createRequest(o.path, o.data, o.mode, o.acl)
-		case opKindCheck:
-			all[i] = wire.Request{Op: wire.OpCheck, Path: s.absolute(o.path), Version: o.version}
-		case opKindSet:
-			all[i] = wire.Request{Op: wire.OpSetData, Path: s.absolute(o.path), Data: o.data, Version: o.version}
-		case opKindDelete:
-			all[i] = wire.Request{Op: wire.OpDelete, Path: s.absolute(o.path), Version: o.version}
+// appendMulti appends the frame of a transaction.
+func (s *Session) appendMulti(b []byte, ops []Op) []byte {
+	return wire.AppendMulti(b, 0, len(ops), func(i int) wire.Request {
+		o := &ops[i]
+		if o.kind == opKindCreate {
+			return s.createRequest(o.path, o.data, o.mode, o.acl)
 		}
+		return wire.Request{Op: o.opcode(), Path: s.absolute(o.path), Data: o.data, Version: o.version}
+	})
+}
+
+// multiSize is at least the size of the frame of a transaction.
+func (s *Session) multiSize(ops []Op) int {
+	n := recordSize(0, nil)
+	for i := range ops {
+		n += recordSize(len(s.opts.Chroot)+len(ops[i].path)+len(ops[i].data), s.aclOf(ops[i].acl))
 	}
-	return all
+	return n
 }
 
 // An OpResult is what became of one operation.
@@ -230,7 +254,7 @@ func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
 		case ops[i].kind == opKindCreate && ops[i].mode.IsEphemeral():
 			c.owns(r.Path)
 		case ops[i].kind == opKindDelete:
-			e.ephemerals.disown(c.ops[i].Path)
+			e.ephemerals.disown(s.absolute(ops[i].path))
 		}
 	}
 	return results, failed

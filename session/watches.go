@@ -54,14 +54,14 @@ type watchEntry struct {
 	key     watchKey // of data or children
 	epoch   *epoch
 	reading Reading
-	armed   bool // else a read is under way
-	absent  bool // as far as is known: a read with an exists watch is what to try
-	parked  bool // it is in the list of those that are
-	dead    bool // it is not in the table any more
-	subs    []*Subscription
-	origin  *Subscription // to the data of a node that has no children because there is none
-	pause   *errand       // between reads that fail for no passing reason; nil at first
-	blamed  int           // how many connections in a row its reads have broken
+	armed   bool            // else a read is under way
+	absent  bool            // as far as is known: a read with an exists watch is what to try
+	parked  bool            // it is in the list of those that are
+	dead    bool            // it is not in the table any more
+	subs    []*Subscription // news share their memory: an item of it is set once
+	origin  *Subscription   // to the data of a node that has no children because there is none
+	pause   *errand         // between reads that fail for no passing reason; nil at first
+	blamed  int             // how many connections in a row its reads have broken
 }
 
 // A Subscription is to one aspect of one node. See [Async.Follow].
@@ -230,9 +230,17 @@ func (s *Session) unfollow(sub *Subscription) {
 	e := sub.entry
 	sub.over.Store(true)
 	if i := slices.Index(e.subs, sub); i >= 0 {
-		e.subs = slices.Delete(e.subs, i, i+1)
+		e.subs = butOne(e.subs, i)
 		s.park(e)
 	}
+}
+
+// butOne returns a copy of the subscriptions but one.
+func butOne(subs []*Subscription, i int) []*Subscription {
+	if len(subs) == 1 {
+		return nil
+	}
+	return append(slices.Clone(subs[:i]), subs[i+1:]...)
 }
 
 // park keeps a watch that nobody wants any more, instead of the one that has been
@@ -299,17 +307,28 @@ func (s *Session) arm(e *watchEntry) {
 	case probing:
 		w.Op = wire.OpExists
 	}
-	r := newRequest[Reading]("watch", s.relative(e.key.path), readingIn, nil)
-	r.tell = func(found Reading, err error) {
-		found.Zxid = r.zxid
-		s.answered(e, found, probing, err)
-	}
-	issue(s.Async(e.epoch.number), r, &w)
+	r := &watchRead{session: s, entry: e, probing: probing}
+	r.typed, r.op, r.path = r, "watch", s.relative(e.key.path)
+	issue(s.Async(e.epoch.number), &r.call, &w)
 }
 
-func readingIn(c *call, r *wire.Reply) (Reading, error) {
-	reading := Reading{Stat: statOf(&r.Stat), Data: bytes.Clone(r.Data), Names: r.Names}
-	return reading, nil
+// A watchRead is the call that reads a node for a watch.
+type watchRead struct {
+	call
+	session *Session
+	entry   *watchEntry
+	probing bool
+	found   Reading
+}
+
+func (r *watchRead) take(reply *wire.Reply) error {
+	r.found = Reading{Stat: statOf(&reply.Stat), Data: bytes.Clone(reply.Data), Names: reply.Names}
+	return nil
+}
+
+func (r *watchRead) answer(err error) {
+	r.found.Zxid = r.zxid
+	r.session.answered(r.entry, r.found, r.probing, err)
 }
 
 // answered follows the answer to a read. It is called in the session's order, and locks
@@ -335,7 +354,8 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	default:
 		a := s.Async(e.epoch.number)
 		if e.pause == nil {
-			e.pause = a.newErrand(func(error) {})
+			pause := a.newErrand(func(error) {})
+			e.pause = &pause
 		}
 		a.later(e.pause, s.relative(e.key.path), err, func() {
 			s.watches.mu.Lock()
@@ -375,7 +395,7 @@ func (s *Session) found(e *watchEntry, r Reading) news {
 // settled adds to the news what has been read, for everybody.
 func (s *Session) settled(e *watchEntry, n news) news {
 	s.park(e)
-	n.subs, n.reading = slices.Clone(e.subs), e.reading
+	n.subs, n.reading = e.subs, e.reading
 	return n
 }
 
@@ -422,15 +442,19 @@ func anySubscription(*Subscription) bool { return true }
 
 // abandon ends the subscriptions, of those given, that do not last.
 func (s *Session) abandon(e *watchEntry, r Reading, given func(*Subscription) bool) news {
-	var ended, rest []*Subscription
-	if !slices.ContainsFunc(e.subs, func(sub *Subscription) bool { return !sub.lasting && given(sub) }) {
+	ends := func(sub *Subscription) bool { return !sub.lasting && given(sub) }
+	if !slices.ContainsFunc(e.subs, ends) {
 		return news{}
 	}
-	for _, sub := range e.subs {
-		if sub.lasting || !given(sub) {
-			rest = append(rest, sub)
-		} else {
-			ended = append(ended, sub)
+	ended, rest := e.subs, []*Subscription(nil)
+	if len(e.subs) > 1 {
+		ended = nil
+		for _, sub := range e.subs {
+			if ends(sub) {
+				ended = append(ended, sub)
+			} else {
+				rest = append(rest, sub)
+			}
 		}
 	}
 	e.subs = rest

@@ -1,22 +1,22 @@
 // Package barrier makes clients wait for each other.
 //
-// A [Barrier] is a node: while it stands, those who wait do. Any client raises and lifts it.
+// A [Barrier] is a node: while it stands, clients wait. Any client raises and lifts it.
 // It shares its layout with Curator's DistributedBarrier and kazoo's Barrier. Its events are
 //
 //	(Raised | Released)* Closed
 //
-// and are levels: an [Event] that nobody has received yet is replaced by the next. Two [Raised] in
-// a row have different tokens: the first barrier was lifted, and [Released] not seen. With
-// [Barrier.TryRaise] the barrier is a gate for one client at a time, and lasts as long as its
-// session; a [Gate] has a token, and a channel that is closed when it is lost.
+// and are levels: the next replaces an [Event] that was not received yet. Two [Raised] in a row have
+// different tokens: the first barrier was lifted, and [Released] not seen. [Barrier.TryRaise]
+// raises a [Gate], for one client at a time and as long as its session. Its events are
 //
-// A [Double] is one party of a double barrier: computations begin together and end together, round
-// after round on one path. Its events are
+//	Raised (Released | Lost)
+//
+// A [Double] is one party of a double barrier: computations begin and end together, in rounds. Its events are
 //
 //	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
 //
-// [Waiting] and [Leaving] say how many parties are waited for, and merge. [Closed] may come
-// anywhere. After [Lost] or [Withdrawn] the handle can enter again.
+// [Waiting] and [Leaving] count parties, and merge. [Closed] may come anywhere. After [Lost] or
+// [Withdrawn] the handle can enter again.
 //
 // # Guarantees of rounds
 //
@@ -28,13 +28,13 @@
 //     holds the others up until its session expires, and at most one session timeout longer. One
 //     that crashes before the round begins makes room for another.
 //   - Enter that is cancelled is out with no node left, or in, and says which.
-//   - A round costs at most 6 requests per party, and two wake-ups for each, whatever the
-//     number; only lost replies, crashes, and parties beyond the number cost more.
+//   - A round of n parties costs 5n+2 requests and 3n-1 notifications. Only the first round, lost
+//     replies, crashes, and parties beyond the number cost more.
 //
 // # What is not guaranteed
 //
-// A process that is paused inside can wake up when its session has expired and the others have
-// left. All parties must agree on their number: [ErrParties]. The server removes the nodes when
-// the path has been empty for a while; rounds then begin with 1 again. The layout of the double
-// barrier is not that of Curator or kazoo, whose recipe cannot be made safe: see [ErrLayout].
+// A process that is paused inside can wake up when its session has expired and the others have left. All
+// parties must agree on their number: [ErrParties]. The server removes the nodes when the path has been empty
+// for a while; rounds then begin with 1 again. The layout of the double barrier is not that of Curator or
+// kazoo, whose recipe cannot be made safe: see [ErrLayout].
 package barrier

@@ -26,7 +26,7 @@ type Double struct {
 	err error
 }
 
-// NewDouble returns a party of the double barrier at path, which is for so many parties. It
+// NewDouble returns a handle of the double barrier at path, whose rounds have so many parties. It
 // makes no request.
 //
 // If opts is nil, the default options are used. The error names what is wrong with the
@@ -66,11 +66,16 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 }
 
 // Enter waits until as many parties as the barrier is for have called it, and a round begins that
-// lists this one. If the session expires before, it goes on in the next one.
+// lists this one. If the session expires before, Enter goes on in the next session.
 //
 // If ctx ends first, Enter withdraws. It returns the cause if the handle is out: no node of
-// it is left. It returns nil if a round that lists it has begun: the handle is in. Which one it is
-// only the server knows, so Enter may then wait until the session's deadline.
+// it is left, unless its session has expired, with which the node goes. It returns nil if a round
+// that lists the handle has begun: the handle is in. Only the server knows which, so Enter may then
+// wait until the session's deadline.
+//
+// The error wraps [ErrEntered] if the handle is in a round or another Enter waits, [ErrParties], or
+// [ErrLayout]: the path is another recipe's, or a foreign node keeps the last round from being
+// removed.
 func (d *Double) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return d.explain("enter", context.Cause(ctx))
@@ -99,8 +104,8 @@ func (d *Double) Enter(ctx context.Context) error {
 // ends first, it returns the cause. The handle has left or will leave all the same, and Leave
 // may be called again to wait for the others.
 //
-// Leave does not wait for a member whose session has ended. If the handle itself is in no
-// round, the error wraps [ErrNotEntered].
+// Leave does not wait for a member whose session has expired on the server. If the handle itself is
+// in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the reason.
 func (d *Double) Leave(ctx context.Context) error {
 	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
 	switch {
@@ -209,7 +214,7 @@ func decode(data []byte) (b book, err error) {
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	var is string
 	if n, _ := fmt.Sscan(lines[0], &is, &b.Round, &b.Parties); n != 3 || is != layout || b.Round < 0 || b.Parties < 1 {
-		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q", ErrLayout, data)
+		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q, want %q", ErrLayout, data, layout)
 	}
 	b.Members = lines[1:]
 	return b, nil
@@ -269,7 +274,7 @@ func (p *performer) ops(e request) (ops []session.Op) {
 			ops = append(ops, session.DeleteOp(p.in(e.round), session.AnyVersion))
 		}
 		ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
-	case idle, ensuring, inspecting, listing, looking:
+	case idle, ensuring, inspecting, listing, looking, syncing:
 	}
 	return ops
 }
@@ -282,6 +287,8 @@ func (p *performer) culprit(e request, path string) culprit {
 		return record
 	case e.round > 1 && path == p.dir(e.round-1):
 		return earlier
+	case e.step == shutting && path == p.dir(e.round):
+		return above
 	case path == p.dir(e.round) || path == p.in(e.round):
 		return directory
 	case dir == p.in(e.round):
@@ -354,20 +361,25 @@ func (p *performer) request(e request, tell func(input)) {
 	switch e.step {
 	case ensuring:
 		a.EnsurePath(p.path, func(_ bool, err error) { reply(answered{err: err}) })
+	case syncing:
+		a.Sync(p.path, func(err error) { reply(answered{err: err}) })
 	case inspecting:
 		a.Children(p.path, func(names []string, _ *session.Stat, err error) { reply(answered{err: err, names: names}) })
-	case listing:
+	case listing, looking:
 		a.Children(p.in(e.round), func(names []string, _ *session.Stat, err error) {
-			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return labelIn(name) == "" })
-			slices.Sort(names)
-			reply(answered{err: err, names: names})
-		})
-	case looking:
-		a.Exists(p.in(e.round), func(stat *session.Stat, err error) {
 			in := answered{err: err}
-			if stat != nil {
-				in.count = int(stat.NumChildren)
+			if e.step == looking && errors.Is(err, session.ErrNoNode) {
+				in.err = nil // the server has removed it
 			}
+			for _, name := range names {
+				if labelIn(name) == "" {
+					in.foreign = session.Join(p.in(e.round), name)
+				} else {
+					in.names = append(in.names, name)
+				}
+			}
+			slices.Sort(in.names)
+			in.count = len(in.names)
 			reply(in)
 		})
 	case idle, opening, entering, starting, retiring, exiting, shutting:
@@ -376,7 +388,9 @@ func (p *performer) request(e request, tell func(input)) {
 			in := answered{err: err}
 			for i, r := range results {
 				if r.Err != nil {
-					in.at = p.culprit(e, ops[i].Path())
+					if in.at = p.culprit(e, ops[i].Path()); in.at == above {
+						in.foreign = "a node in " + ops[i].Path()
+					}
 					break
 				}
 			}

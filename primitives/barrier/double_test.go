@@ -75,13 +75,15 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestRequestsPerRound: linear in the parties, and constant for a party that leaves.
+// TestRequestsPerRound counts them: they are linear in the parties, and so are notifications. A party
+// that leaves makes at most two requests.
 func TestRequestsPerRound(t *testing.T) {
-	for _, n := range []int{3, 10, 50} {
+	for _, n := range []int{5, 10, 50} {
 		bubble(t, n, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 			handles := doubles(t, s, n)
 			rounds(t, handles, 2, func(int) {})
 			srv.ResetRequests()
+			notified.Store(0)
 			var calls []<-chan error
 			for _, d := range handles {
 				calls = append(calls, begin(func() error { return d.Enter(t.Context()) }))
@@ -89,26 +91,32 @@ func TestRequestsPerRound(t *testing.T) {
 			for _, call := range calls {
 				ok(t, settled(t, "Enter", call))
 			}
-			entering := srv.Requests()
-			if entering.Total() > 3*n+2 {
-				t.Errorf("%d parties enter with %v", n, entering)
+			// Of each party: the creation, the watch of its own node, the record; and a list and the
+			// beginning. The record wakes each up.
+			entering, woken := srv.Requests().Total(), notified.Load()
+			if entering != 3*n+2 || woken != int64(n) {
+				t.Errorf("%d parties enter with %d requests, and are notified %d times", n, entering, woken)
 			}
 			calls = calls[:0]
+			leaving := 0
 			for i, d := range handles {
 				srv.ResetRequests()
 				calls = append(calls, begin(func() error { return d.Leave(t.Context()) }))
 				synctest.Wait()
-				if left := srv.Requests(); left.Total() > 2 {
-					t.Errorf("party %d of %d leaves with %v", i, n, left)
+				if left := srv.Requests().Total(); left != 2 {
+					t.Errorf("party %d of %d leaves with %d requests", i, n, left)
 				}
+				leaving += srv.Requests().Total()
 			}
 			for _, call := range calls {
 				ok(t, settled(t, "Leave", call))
 			}
-			if all := entering.Total() + 2*n; all > 6*n {
-				t.Errorf("%d requests of %d parties", all, n)
+			// Each is notified of the end of its own node, and all but the last of the end of the round.
+			woken = notified.Load() - woken
+			if woken != int64(2*n-1) {
+				t.Errorf("%d parties leave, and are notified %d times", n, woken)
 			}
-			t.Logf("%d parties: %v to enter, at most 2 each to leave", n, entering)
+			t.Logf("%d parties: %d requests to enter and %d to leave", n, entering, leaving)
 		})
 	}
 }
@@ -252,7 +260,7 @@ func TestLaggingReplicas(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		n := 1000
 		if testing.Short() {
-			n = 50
+			n = 100
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var cutter sync.WaitGroup
@@ -270,21 +278,35 @@ func TestLaggingReplicas(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		closed, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		ok(t, err)
+		closed.Close()
 		synctest.Wait()
 		srv.ResetRequests()
-		for what, err := range map[string]error{
-			"no parties":       second(barrier.NewDouble(s[0], path, 0, nil)),
-			"a million":        second(barrier.NewDouble(s[0], path, 1_000_000, nil)),
-			"a relative path":  second(barrier.NewDouble(s[0], "x", 1, nil)),
-			"the root":         second(barrier.NewDouble(s[0], "/", 1, nil)),
-			"a name with /":    second(barrier.NewDouble(s[0], path, 1, &barrier.DoubleOptions{Name: "a/b"})),
-			"no barrier's":     second(barrier.New(s[0], "", nil)),
-			"no session at it": second(barrier.New(nil, path, nil)),
+		for what, x := range map[string]struct {
+			err  error
+			want error
+			name string // of the argument
+		}{
+			"no parties":           {second(barrier.NewDouble(s[0], path, 0, nil)), session.ErrInvalidArgument, "parties"},
+			"less":                 {second(barrier.NewDouble(s[0], path, -1, nil)), session.ErrInvalidArgument, "parties"},
+			"a million":            {second(barrier.NewDouble(s[0], path, 1_000_000, nil)), session.ErrTooLarge, "parties"},
+			"no path":              {second(barrier.NewDouble(s[0], "", 1, nil)), session.ErrInvalidPath, "path"},
+			"a relative path":      {second(barrier.NewDouble(s[0], "x", 1, nil)), session.ErrInvalidPath, "path"},
+			"the root":             {second(barrier.NewDouble(s[0], "/", 1, nil)), session.ErrInvalidPath, "path"},
+			"two faults":           {second(barrier.NewDouble(s[0], "/", 0, nil)), session.ErrInvalidArgument, "path"},
+			"a name with /":        {second(barrier.NewDouble(s[0], path, 1, &barrier.DoubleOptions{Name: "a/b"})), session.ErrInvalidArgument, "Name"},
+			"no session":           {second(barrier.NewDouble(nil, path, 1, nil)), session.ErrInvalidArgument, "session"},
+			"a closed session":     {second(barrier.NewDouble(closed, path, 1, nil)), session.ErrClosed, "session"},
+			"a barrier's no path":  {second(barrier.New(s[0], "", nil)), session.ErrInvalidPath, "path"},
+			"a barrier at /":       {second(barrier.New(s[0], "/", nil)), session.ErrInvalidPath, "path"},
+			"a barrier's path":     {second(barrier.New(s[0], "/a/", nil)), session.ErrInvalidPath, "path"},
+			"a barrier's session":  {second(barrier.New(nil, path, nil)), session.ErrInvalidArgument, "session"},
+			"a barrier of the end": {second(barrier.New(closed, path, nil)), session.ErrClosed, "session"},
 		} {
-			if err == nil {
-				t.Errorf("%s: no error", what)
+			if !errors.Is(x.err, x.want) || !strings.Contains(x.err.Error(), x.name) {
+				t.Errorf("%s: %v", what, x.err)
 			}
-			t.Logf("%s: %v", what, err)
 		}
 		if n := srv.Requests().Total(); n != 0 {
 			t.Errorf("%d requests", n)
@@ -301,9 +323,38 @@ func TestRefusals(t *testing.T) {
 		if err := other.Enter(t.Context()); !errors.Is(err, barrier.ErrParties) {
 			t.Errorf("another number: %v", err)
 		}
+		if err := other.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
+			t.Errorf("left after a refusal: %v", err)
+		}
 		ok(t, one.Leave(t.Context()))
+		for range 3 {
+			srv.Reap()
+		}
+		calls := []<-chan error{begin(func() error { return other.Enter(t.Context()) })}
+		waits(t, "Enter of one of two", calls[0])
+		if err := one.Enter(t.Context()); !errors.Is(err, barrier.ErrParties) {
+			t.Errorf("the number has changed: %v", err)
+		}
+		other.Close()
+		if err := settled(t, "Enter", calls[0]); !errors.Is(err, barrier.ErrClosed) {
+			t.Errorf("closed while it enters: %v", err)
+		}
+		for what, err := range map[string]error{"Enter": other.Enter(t.Context()), "Leave": other.Leave(t.Context())} {
+			if !errors.Is(err, barrier.ErrClosed) {
+				t.Errorf("%s after Close: %v", what, err)
+			}
+		}
+		plain := single(t, s[0], nil)
+		plain.Close()
+		for what, err := range map[string]error{
+			"Raise": plain.Raise(t.Context()), "Lift": plain.Lift(t.Context()), "Wait": plain.Wait(t.Context()), "TryRaise": second(plain.TryRaise(t.Context())),
+		} {
+			if !errors.Is(err, barrier.ErrClosed) {
+				t.Errorf("%s after Close: %v", what, err)
+			}
+		}
 
-		_, err := s[0].Create(t.Context(), "/foreign", []byte("{}"), session.Persistent)
+		_, err = s[0].Create(t.Context(), "/foreign", []byte("{}"), session.Persistent)
 		ok(t, err)
 		d, err := barrier.NewDouble(s[0], "/foreign", 1, nil)
 		ok(t, err)
@@ -313,6 +364,73 @@ func TestRefusals(t *testing.T) {
 		}
 		if len(parties(srv)) > 0 {
 			t.Errorf("%q are left", parties(srv))
+		}
+	})
+}
+
+// A path with nodes of others is refused, or used beside them. Nothing of theirs is lost.
+func TestForeignNodes(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		create := func(node string, mode session.CreateMode) {
+			t.Helper()
+			_, err := s[1].Create(t.Context(), node, nil, mode)
+			ok(t, err)
+		}
+		for _, node := range []string{"/line", "/line/lock-1"} {
+			create(node, session.Persistent)
+		}
+		create("/mortal", session.Ephemeral)
+		ordinary, err := barrier.New(s[0], "/line", nil)
+		ok(t, err)
+		defer ordinary.Close()
+		entering := func(path string) error {
+			d, err := barrier.NewDouble(s[0], path, 1, nil)
+			ok(t, err)
+			defer d.Close()
+			return d.Enter(t.Context())
+		}
+		for what, x := range map[string]struct{ err, want error }{
+			"Raise":              {ordinary.Raise(t.Context()), barrier.ErrLayout},
+			"Wait":               {ordinary.Wait(t.Context()), barrier.ErrLayout},
+			"Lift":               {ordinary.Lift(t.Context()), session.ErrNotEmpty},
+			"TryRaise":           {second(ordinary.TryRaise(t.Context())), barrier.ErrRaised},
+			"Enter":              {entering("/line"), barrier.ErrLayout},
+			"Enter below mortal": {entering("/mortal/run"), session.ErrNoChildrenForEphemerals},
+			"Enter at mortal":    {entering("/mortal"), session.ErrNoChildrenForEphemerals},
+		} {
+			if !errors.Is(x.err, x.want) {
+				t.Errorf("%s: %v, want %v", what, x.err, x.want)
+			}
+			t.Logf("%s: %v", what, x.err)
+		}
+		// A node beside the parties does not keep members from leaving, but the next round from beginning.
+		for round, foreign := range map[int]string{1: path + "/1/in/x", 2: path + "/2/y"} {
+			a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
+			both := func(do func(*barrier.Double, context.Context) error) {
+				t.Helper()
+				one, two := begin(func() error { return do(a, t.Context()) }), begin(func() error { return do(b, t.Context()) })
+				pass(time.Minute)
+				ok(t, errors.Join(settled(t, "the call of a", one), settled(t, "the call of b", two)))
+			}
+			for n := range round {
+				both((*barrier.Double).Enter)
+				if n+1 == round {
+					create(foreign, session.Persistent)
+				}
+				both((*barrier.Double).Leave)
+			}
+			one := begin(func() error { return a.Enter(t.Context()) })
+			waits(t, "Enter of one", one)
+			if err := b.Enter(t.Context()); !errors.Is(err, barrier.ErrLayout) {
+				t.Errorf("%s: %v", foreign, err)
+			} else {
+				t.Log(err)
+			}
+			ok(t, s[1].Delete(t.Context(), foreign, session.AnyVersion))
+			ok(t, b.Enter(t.Context()))
+			ok(t, settled(t, "Enter of a", one))
+			both((*barrier.Double).Leave)
+			raze(t, s[1], path)
 		}
 	})
 }

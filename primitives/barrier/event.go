@@ -23,24 +23,25 @@ var (
 	// parties. The record goes when the path has been empty for a while.
 	ErrParties = errors.New("another number of parties")
 
-	// ErrLayout means that a node at the path, or below it, is not of a barrier of this kind. With the
+	// ErrLayout means that a node at the path, or below it, is not of such a barrier, and is in the
+	// way. Nothing was changed. With the
 	// double barriers of Curator 5.4 and kazoo 2.8 this was measured: a party of ours that comes where
 	// theirs are is refused. A party of theirs that comes where ours are counts our nodes, and enters at
 	// once. Ours are told when their next round begins, and do not enter it.
 	ErrLayout = errors.New("not a barrier's node")
 
-	// ErrNodeGone means that somebody else deleted the node of the handle.
+	// ErrNodeGone means that another client has deleted the node of the handle, or of the gate.
 	ErrNodeGone = errors.New("the node was deleted")
 
-	// ErrRaised means that the barrier is raised.
+	// ErrRaised means that a barrier stands that is not of this [Barrier.TryRaise].
 	ErrRaised = errors.New("barrier is raised")
 )
 
 // errWithdrawn answers an Enter or a TryRaise whose context ended, and which came to nothing.
 var errWithdrawn = errors.New("withdrawn")
 
-// errBelow refuses a node that cannot be lifted.
-var errBelow = fmt.Errorf("%w: it has children", ErrLayout)
+// errBelow refuses a node that cannot be lifted, and is not that of a double barrier.
+var errBelow = fmt.Errorf("%w: the node has children, and is of another recipe", ErrLayout)
 
 // A DoubleEvent reports what has become of a [Double]. It is one of [Waiting], [Entered],
 // [Leaving], [Left], [Lost], [Withdrawn] and [Closed]; no other type implements it.
@@ -70,8 +71,8 @@ type Event interface {
 }
 
 type (
-	// Waiting means that our node stands, and how many parties were present when it was
-	// created, or when they were last listed. It is at most the number of parties.
+	// Waiting means that the node of the handle stands. Present is how many parties were present
+	// when it was created, or when they were last listed, and at most the number of parties.
 	Waiting struct{ Present int }
 
 	// Entered means that the round has begun and lists the handle.
@@ -96,7 +97,8 @@ type (
 	Withdrawn struct{ Err error }
 
 	// Raised means that the barrier stands. If it follows another Raised, that barrier was
-	// lifted and this one raised before the session noticed, or the reader.
+	// lifted and this one raised before the session noticed, or the reader. From a [Gate] it
+	// means that the gate is held.
 	Raised struct {
 		Token int64 // grows with each barrier that is raised at the path
 	}

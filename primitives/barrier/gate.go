@@ -10,9 +10,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Gate is a barrier that was raised for as long as the session lasts, and is held by its raiser. See
-// [Barrier.TryRaise]. It is safe for concurrent use, and ends with [Gate.Lift], when it is lost, or
-// with its session; it outlives the [Barrier].
+// A Gate is a barrier that lasts at most as long as the session of its raiser. See
+// [Barrier.TryRaise]. It is safe for concurrent use, and outlives the handle that has raised it. It must
+// be lifted, unless it is lost or its session is closed.
 type Gate struct {
 	barrier *Barrier
 	keeper  *gatekeeper
@@ -93,8 +93,9 @@ func (g *Gate) Events() <-chan GateEvent { return g.actor.Events() }
 // Token returns a number that grows with each barrier that is raised at the path.
 func (g *Gate) Token() int64 { return g.token }
 
-// Done returns a channel that is closed when Lift is called, when the node was deleted by another
-// client, and when the session has expired or was closed.
+// Done returns a channel that is closed when the gate is not held any more. That is when Lift is
+// called, another client has deleted the node, the session has expired or was closed, or the node
+// cannot be watched any more.
 func (g *Gate) Done() <-chan struct{} { return g.done }
 
 // Err returns why Done is closed: nil after Lift, else [ErrNodeGone], the error that ended the

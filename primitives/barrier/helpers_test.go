@@ -1,9 +1,13 @@
 package barrier_test
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +32,7 @@ func bubble(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv 
 		all := make([]*session.Session, n)
 		for i := range all {
 			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
-				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
+				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: listening(srv),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -37,6 +41,41 @@ func bubble(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv 
 		}
 		f(t, srv, all)
 	})
+}
+
+// notified counts the notifications of watches that have come to the sessions of bubbles.
+var notified atomic.Int64
+
+// listening dials the server, and counts notifications.
+func listening(srv *zktest.Server) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := srv.DialContext(ctx, network, address)
+		return &listener{Conn: conn}, err
+	}
+}
+
+// A listener is a connection whose frames are looked at. The first of them greets.
+type listener struct {
+	net.Conn
+	rest    []byte
+	greeted bool
+}
+
+func (l *listener) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	l.rest = append(l.rest, b[:n]...)
+	const length, notification = 4, 0xffffffff
+	for len(l.rest) >= 2*length {
+		frame := length + int(binary.BigEndian.Uint32(l.rest))
+		if len(l.rest) < frame {
+			break
+		}
+		if l.greeted && binary.BigEndian.Uint32(l.rest[length:]) == notification {
+			notified.Add(1)
+		}
+		l.rest, l.greeted = l.rest[frame:], true
+	}
+	return n, err
 }
 
 // pass lets the bubble's clock go on, which takes no time.

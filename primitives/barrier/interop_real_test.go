@@ -81,7 +81,7 @@ func (st stage) hands(t *testing.T) (all []hand) {
 			wait: func(ctx context.Context, path string) error {
 				limit := time.Duration(0)
 				if until, limited := ctx.Deadline(); limited {
-					limit = time.Until(until)
+					limit = max(time.Until(until), time.Millisecond)
 				}
 				waited, err := peer.Contender(kind).Join(ctx, path, limit)
 				if err != nil {

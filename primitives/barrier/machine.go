@@ -43,7 +43,8 @@ import (
 // A member leaves in a transaction that deletes its node and writes to the directory. The reply
 // says how many are left. At zero the round is removed, which the server refuses if the reply is
 // wrong. The others wait until its node is gone. A member that crashes leaves no reply: so a party
-// that waits for the end of a round reads the directory once per session timeout.
+// that waits for the end of a round lists the directory once per session timeout. A foreign node in it, which nobody
+// removes, ends the wait of members, and is an error for entrants.
 //
 // # Why nobody is stuck
 //
@@ -101,11 +102,12 @@ const (
 	retiring        // deleting our node unless the round has begun
 	exiting         // deleting our node
 	looking         // how many are in a round whose end we await
+	syncing         // bringing the server up to date, before the record is refused
 	shutting        // removing a round that is over
 )
 
 func (s step) String() string {
-	return [...]string{"idle", "ensuring", "inspecting", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "shutting"}[s]
+	return [...]string{"idle", "ensuring", "inspecting", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "syncing", "shutting"}[s]
 }
 
 // A turn names a request. Answers to earlier ones mean nothing.
@@ -119,6 +121,7 @@ const (
 	record            // the path
 	earlier           // the node of the newest round that has begun
 	directory         // the nodes of the round that is meant, but for the next
+	above             // the upper of them, which is to be removed
 	party             // the node of a party
 )
 
@@ -172,10 +175,11 @@ type (
 	tick     struct{ n int } // told after wait
 	answered struct {        // answers a request
 		turn
-		err   error
-		at    culprit  // that has failed it
-		count int      // of the nodes in the directory
-		names []string // in the directory, or at the path
+		err     error
+		at      culprit  // that has failed it
+		count   int      // of the nodes in the directory; of parties, after looking
+		names   []string // of parties in the directory, or of all nodes at the path
+		foreign string   // what keeps the round from being removed that is no party, after looking and shutting
 	}
 )
 
@@ -276,6 +280,7 @@ type machine struct {
 	based   int // the sight on which the request under way is based
 
 	following bool // set while the record is followed in the epoch
+	synced    bool // set when the server was brought up to date, cleared by Enter and with the epoch
 	sight     sight
 	stale     int // the sight that is known to be out of date; 0 if none is
 	inspected int // the sight at which all children of the path were seen to be rounds; 0 if none was
@@ -413,6 +418,7 @@ func (m *turning) refusal(why error) error {
 
 func (m *turning) gather(reply actors.Reply[error]) {
 	m.stage, m.entrant, m.failure, m.retire, m.aside, m.since, m.why = gathering, reply, nil, false, false, 0, nil
+	m.synced = false
 	m.rename()
 	m.watch()
 }
@@ -489,7 +495,7 @@ func (m *turning) heard(ev session.Event) {
 // expired follows the end of a session, with which our node goes.
 func (m *turning) expired(why error) {
 	m.epoch, m.step, m.halted, m.following, m.awaited = 0, idle, false, false, 0
-	m.sight, m.stale, m.inspected, m.look = sight{}, 0, 0, false
+	m.sight, m.stale, m.inspected, m.look, m.synced = sight{}, 0, 0, false, false
 	m.rename()
 	switch m.stage {
 	case inside:
@@ -625,6 +631,8 @@ func (m *turning) advanceGathering() {
 	switch {
 	case r.czxid == 0:
 		m.ask(ensuring, 0)
+	case !m.synced && (r.bad != nil || !r.fresh && r.book.Parties != m.parties):
+		m.ask(syncing, 0) // it may be what was there long ago
 	case r.bad != nil:
 		m.fail(r.bad)
 		m.advanceGathering()
@@ -698,6 +706,14 @@ func (m *turning) answered(in answered) {
 		}
 	case inspecting:
 		m.inspect(in)
+	case syncing:
+		switch {
+		case in.err == nil:
+			m.synced, m.following = true, false
+			m.watch() // which knows by now of what has changed
+		case !session.Passing(in.err):
+			m.fail(in.err)
+		}
 	case opening:
 		m.opened(in)
 	case entering:
@@ -945,6 +961,8 @@ func (m *turning) looked(in answered) {
 		m.look = true
 	case in.err != nil:
 		m.unwatched(in.err)
+	case in.count == 0 && in.foreign != "":
+		m.blocked(in.foreign)
 	case in.count == 0:
 		m.ask(shutting, m.awaited)
 		m.send()
@@ -954,6 +972,15 @@ func (m *turning) looked(in answered) {
 		}
 		m.rest()
 	}
+}
+
+// blocked goes on when no party is in the round any more, and it cannot be removed for a foreign node. For
+// members it is over. The next one cannot begin.
+func (m *turning) blocked(by string) {
+	if m.stage != leaving {
+		m.fail(fmt.Errorf("%w: %s keeps the round from being removed", ErrLayout, by))
+	}
+	m.removed()
 }
 
 // shut follows the removal of a round.
@@ -970,6 +997,8 @@ func (m *turning) shut(in answered) {
 	case !mine:
 	case in.err == nil, errors.Is(in.err, session.ErrNoNode):
 		m.removed()
+	case in.at == above && errors.Is(in.err, session.ErrNotEmpty):
+		m.blocked(in.foreign)
 	case m.awaited == 0:
 		m.awaitEnd(round, false)
 	default:

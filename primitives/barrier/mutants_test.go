@@ -77,8 +77,9 @@ func unchecked(of func(path string) bool) func([]session.Op) {
 // the node of that.
 func overlapping(ops []session.Op) {
 	for i := range len(ops) - 1 {
-		if path := ops[i].Path(); reflect.DeepEqual(ops[i], session.CreateOp(path, nil, session.Persistent)) &&
-			reflect.DeepEqual(ops[i+1], session.DeleteOp(path, session.AnyVersion)) && !strings.HasSuffix(path, "/used") {
+		path := ops[i].Path()
+		creates := kindOf(ops[i]) == kindOf(session.CreateOp(path, nil, session.Persistent))
+		if creates && ops[i+1].Path() == path && kindOf(ops[i+1]) == kindOf(session.DeleteOp(path, session.AnyVersion)) && !strings.HasSuffix(path, "/used") {
 			ops[i], ops[i+1] = void, void
 		}
 	}
@@ -195,11 +196,11 @@ func gateMutants() map[string]gateMutant {
 			return e
 		}},
 		"a newer node counts as the own": {input: func(in gateInput) gateInput {
-			switch in := in.(type) {
-			case minded:
+			if in, is := in.(minded); is {
 				in.token = 1
 				return in
-			case unminded:
+			}
+			if _, is := in.(unminded); is {
 				return nil
 			}
 			return in

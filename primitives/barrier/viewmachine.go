@@ -215,15 +215,15 @@ func (v *viewing) release() {
 	if !v.known || v.token != 0 {
 		return
 	}
-	for i := len(v.waiters) - 1; i >= 0; i-- {
-		if w := v.waiters[i]; w.saw && w.after <= v.zxid {
+	for i, w := range slices.Backward(v.waiters) {
+		if w.saw && w.after <= v.zxid {
 			v.answer(i, nil)
 		}
 	}
 }
 
 func (v *viewing) end(err error) {
-	for i := len(v.waiters) - 1; i >= 0; i-- {
+	for i := range slices.Backward(v.waiters) {
 		v.answer(i, closedBy(err))
 	}
 	v.over, v.err = true, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
 )
 
 // A Layout is how nodes are named. All candidates and observers of an election have to use
@@ -56,10 +57,10 @@ func (l Layout) without(what string) error {
 //
 //nolint:gochecknoglobals // they are constant
 var grammars = [...]*line.Grammar{
-	Standard: {Prefix: line.Published, Separated: true, Marks: []line.Mark{{Text: "n_", Kind: line.Exclusive}}},
-	Curator:  {Prefix: line.Published, Separated: true, Marks: []line.Mark{{Text: "latch-", Kind: line.Exclusive}}},
+	Standard: {Prefix: session.GUIDName, Separated: true, Marks: []line.Mark{{Text: "n_", Kind: line.Exclusive}}},
+	Curator:  {Prefix: session.GUIDName, Separated: true, Marks: []line.Mark{{Text: "latch-", Kind: line.Exclusive}}},
 	Kazoo: {
-		Prefix: func(guid string) string { return strings.ReplaceAll(guid, "-", "") },
+		Prefix: func(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest },
 		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}},
 	},
 }

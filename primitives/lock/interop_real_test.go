@@ -323,7 +323,7 @@ func (h tenancy) Release(ctx context.Context) error {
 // strangers says for each of our layouts and kinds, in the order of theirs, what a contender of
 // theirs does while we hold: it waits (w), or is granted the lock (g); what we do while it
 // holds: we find it held (h), refuse to stand there (r), or share (s); and what becomes of a waiter of
-// ours that came before theirs, when we have released: it acquires (a), is refused (r), or waits (w). The
+// ours that came before theirs, when we have released: it acquires (a), or is refused (r). The
 // documentation of Layout has the same.
 var (
 	theirs    = []peers.Kind{peers.CuratorMutex, peers.CuratorRead, peers.CuratorWrite, peers.KazooLock, peers.KazooLaterRead, peers.KazooWrite}
@@ -363,9 +363,10 @@ func TestRealStrangers(t *testing.T) {
 			t.Run(fmt.Sprintf("%v %v", layout, kind), func(t *testing.T) {
 				t.Parallel()
 				var cells []string
-				for i, their := range theirs {
+				for i, want := range strings.Fields(rows[kind]) {
+					their := theirs[i]
 					path := fmt.Sprintf("/strangers-%v-%v-%d", layout, kind, i)
-					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their)))
+					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their), want))
 				}
 				if got := strings.Join(cells, " "); got != rows[kind] {
 					t.Errorf("%s, want %s", got, rows[kind])
@@ -378,7 +379,8 @@ func TestRealStrangers(t *testing.T) {
 // trial is how long a contender that cannot succeed is given.
 const trial = 250 * time.Millisecond
 
-func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender) string {
+// stranger returns a cell. Where it is expected that theirs is granted the lock, that is awaited.
+func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, want string) string {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
 	cell := "w"
@@ -387,7 +389,11 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch theirs, err := their.Join(ctx, path, trial); {
+	limit := trial
+	if want[0] == 'g' {
+		limit = 0
+	}
+	switch theirs, err := their.Join(ctx, path, limit); {
 	case err == nil:
 		cell = "g"
 		if err := theirs.Release(ctx); err != nil {
@@ -421,12 +427,13 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	if err := theirs.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	return cell + overtaken(t, s, path+"-later", layout, kind, their)
+	return cell + overtaken(t, s, path+"-later", layout, kind, their, want[2] == 'r')
 }
 
 // overtaken has a contender of theirs come while we hold, and another of ours waits, and returns what
-// becomes of that when we have released. Who waits while a reader holds is a writer.
-func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender) (cell string) {
+// becomes of that when we have released. Who waits while a reader holds is a writer. Only a contender of
+// theirs that is not expected to be granted the lock first has no more than a trial.
+func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) string {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
 	ensure(t, s, path, nil)
@@ -451,50 +458,46 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 		theirs, err = their.Join(ctx, path, 0)
 		come <- err
 	})
-	leave := func() {
-		coming.Wait()
-		if theirs == nil {
-			t.Errorf("they are not granted it: %v", <-come)
-			return
-		}
-		if err := theirs.Release(ctx); err != nil {
-			t.Error(err)
-		}
+	var limit <-chan time.Time
+	if !expected {
+		limit = time.After(trial)
 	}
 	select {
-	case err := <-come:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(trial):
+	case err = <-come:
+	case <-limit:
+		defer func() { // when the waiter has left
+			if err := <-come; err != nil {
+				t.Errorf("they are not granted it after us: %v", err)
+			}
+		}()
 	}
-	release(t, ours)
-	outcome := make(chan string, 1)
-	var hearing sync.WaitGroup
-	hearing.Go(func() {
-		for ev := range waiter.Events() {
-			if _, acquired := ev.(lock.Acquired); acquired {
-				outcome <- "a"
-				return
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		waiter.Close()
+		if coming.Wait(); theirs != nil {
+			if err := theirs.Release(ctx); err != nil {
+				t.Error(err)
 			}
 		}
-		if !errors.Is(waiter.Err(), lock.ErrLayout) {
-			t.Errorf("a waiter of ours has ended: %v", waiter.Err())
+	}()
+	release(t, ours)
+	for {
+		select {
+		case ev, more := <-waiter.Events():
+			if _, acquired := ev.(lock.Acquired); acquired {
+				return "a"
+			}
+			if more {
+				continue
+			}
+			if !errors.Is(waiter.Err(), lock.ErrLayout) {
+				t.Errorf("a waiter of ours has ended: %v", waiter.Err())
+			}
+			return "r"
+		case <-ctx.Done():
+			t.Fatal("a waiter of ours hears nothing")
 		}
-		outcome <- "r"
-	})
-	defer hearing.Wait()
-	select {
-	case cell = <-outcome:
-		waiter.Close()
-		leave()
-	case <-time.After(trial):
-		leave()
-		if last := <-outcome; last != "a" {
-			t.Errorf("a waiter of ours is not granted it after them: %s", last)
-		}
-		waiter.Close()
-		cell = "w"
 	}
-	return cell
 }

@@ -101,19 +101,19 @@ func (l Layout) validate() error {
 //nolint:gochecknoglobals // they are constant
 var grammars = [...]*line.Grammar{
 	Standard: {
-		Prefix: line.Published, Separated: true,
+		Prefix: session.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 	Curator: {
-		Prefix: line.Published, Separated: true,
+		Prefix: session.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "__READ__", Kind: line.Read}, {Text: "__WRIT__", Kind: line.Write}},
 	},
 	Kazoo: {
-		Prefix: func(guid string) string { return strings.ReplaceAll(guid, "-", "") },
+		Prefix: func(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest },
 		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}, {Text: "__lock__", Kind: line.Write}, {Text: "__rlock__", Kind: line.Read}},
 	},
 	Prioritized: { // but for the priority
-		Prefix: line.Published, Separated: true,
+		Prefix: session.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 }

@@ -29,8 +29,8 @@ type Handle[Ev any] struct {
 	performer Performer
 	manner    *Manner[Ev]
 	actor     *actors.Actor[Input, Ev]
+	told      told[Ev]      // the machine; it belongs to the actor
 	begun     time.Duration // since the session's beginning
-	room      [2]Event      // of the actor, see told
 
 	mu       sync.Mutex
 	queued   signal // another was seen ahead
@@ -48,19 +48,26 @@ type Handle[Ev any] struct {
 // A derived context ends with the handle.
 type derived struct{ end context.CancelCauseFunc }
 
-// told is a machine that tells events of its recipe's own type.
+// told is a machine that tells events of its recipe's own type. It is stepped in place.
 type told[Ev any] struct {
-	Machine
+	turn
 	tell func(Event) Ev
-	said []Event   // in the last step
-	room *[2]Event // of the handle, for what is told in one step
+	did  Effects // gathered by the turn; its events are those of the last step
+	room [2]Event
 }
 
-func (t told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) told[Ev] {
-	did := Effects{Do: out.Do, Emit: t.room[:0]}
-	t.Machine = t.Machine.Step(in, &did)
-	out.Do, t.said = did.Do, did.Emit
-	for _, ev := range did.Emit {
+func (t *told[Ev]) begin(m Machine, tell func(Event) Ev) {
+	t.turn, t.tell = turn{m, &t.did}, tell
+	t.did.Emit = t.room[:0]
+}
+
+// Step implements [actors.Machine].
+func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
+	clear(t.did.Emit)
+	t.did.Do, t.did.Emit = out.Do, t.did.Emit[:0]
+	t.step(in)
+	out.Do, t.did.Do = t.did.Do, nil
+	for _, ev := range t.did.Emit {
 		out.Emit = append(out.Emit, t.tell(ev))
 	}
 	return t
@@ -72,9 +79,10 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 	h := &Handle[Ev]{manner: manner, begun: s.Age()}
 	h.performer.begin(client.Of(s), r)
 	s.Observer().Waiting(r.Name, r.Path)
+	h.told.begin(New(session.NewGUID(), r.Rule, s.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner.Tell)
 	h.actor = actors.Start(
-		told[Ev]{Machine: New(session.NewGUID(), r.Rule, s.Warm(r.warmth()) && !r.Plain, inBackground), tell: manner.Tell, room: &h.room},
-		actors.Role[told[Ev], Input, Effect, Ev]{
+		&h.told,
+		actors.Role[*told[Ev], Input, Effect, Ev]{
 			Name:    r.Name,
 			Perform: h.performer.Perform,
 			Observe: h.observe,
@@ -242,10 +250,10 @@ func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
 func (h *Handle[Ev]) Close() { h.actor.Close() }
 
 // observe keeps what the accessors return up to date with the machine.
-func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
+func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 	now := h.performer.session.Age()
 	h.mu.Lock()
-	for _, ev := range m.said {
+	for _, ev := range m.did.Emit {
 		switch ev := ev.(type) {
 		case Waiting:
 			if h.token == 0 {
@@ -282,7 +290,7 @@ func (h *Handle[Ev]) observe(m told[Ev], _ []Ev) {
 	if m.Ended() {
 		h.performer.End()
 	}
-	h.report(m.said, now)
+	h.report(m.did.Emit, now)
 	switch observer := h.performer.session.Observer(); {
 	case over && held:
 		observer.Held(h.performer.Name, h.performer.Path, now-h.since)

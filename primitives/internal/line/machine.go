@@ -385,14 +385,8 @@ func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
 // Step implements [actors.Machine]. Inputs that mean nothing in the current
 // state are ignored: they answer a question nobody asks any more.
 func (m Machine) Step(in Input, out *Effects) Machine {
-	if a, ok := in.(interface{ of() attempt }); ok && a.of() != m.attempt {
-		return m
-	}
-	if _, ok := in.(Downgrade); m.Ended() && !ok {
-		return m
-	}
 	t := turn{m, out}
-	t.take(in)
+	t.step(in)
 	return t.Machine
 }
 
@@ -404,6 +398,17 @@ type turn struct {
 
 func (m *turn) do(e Effect)   { m.out.Do = append(m.out.Do, e) }
 func (m *turn) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
+
+// step is Step in place.
+func (m *turn) step(in Input) {
+	if a, ok := in.(interface{ of() attempt }); ok && a.of() != m.attempt {
+		return
+	}
+	if _, ok := in.(Downgrade); m.Ended() && !ok {
+		return
+	}
+	m.take(in)
+}
 
 func (m *turn) take(in Input) {
 	switch in := in.(type) {
@@ -673,6 +678,9 @@ func (m *turn) behind(ahead int) {
 // begin.
 func (m *turn) accompany(nodes []string) (begin []Effect) {
 	before := m.beside
+	if before == "" && len(nodes) == 0 {
+		return nil
+	}
 	m.beside = ""
 	for node := range strings.SplitSeq(before, "/") {
 		if node != "" && !slices.Contains(nodes, node) {
@@ -688,8 +696,8 @@ func (m *turn) accompany(nodes []string) (begin []Effect) {
 }
 
 // accompanied reports whether the target is watched beside another.
-func (m Machine) accompanied(t Target) bool {
-	return t.Until == Gone && strings.Contains("/"+m.beside, "/"+t.Node+"/")
+func (m *turn) accompanied(t Target) bool {
+	return m.beside != "" && t.Until == Gone && strings.Contains("/"+m.beside, "/"+t.Node+"/")
 }
 
 // unwatch ends what is watched beside our node.

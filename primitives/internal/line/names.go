@@ -46,9 +46,9 @@ type Mark struct {
 type Grammar struct {
 	Marks []Mark
 
-	// Prefix begins the names of all nodes that are created with this GUID, and Separated
-	// says that what stands before the mark of anybody ends with a hyphen.
-	Prefix    func(guid string) string
+	// Prefix returns the name that begins as the names of all nodes that are created with this
+	// GUID, and ends with rest. Separated says that a hyphen stands before every mark.
+	Prefix    func(guid, rest string) string
 	Separated bool
 }
 
@@ -58,7 +58,7 @@ func Published(guid string) string { return session.GUIDName(guid, "") }
 // Name returns what the node of a contender is created as; the server appends a number.
 func (g *Grammar) Name(guid string, kind Kind) string {
 	i := slices.IndexFunc(g.Marks, func(m Mark) bool { return m.Kind == kind })
-	return g.Prefix(guid) + g.Marks[i].Text
+	return g.Prefix(guid, g.Marks[i].Text)
 }
 
 // Parse reads the name of a contender.
@@ -126,10 +126,14 @@ func Compare(reference int32, a, b Contender) int {
 	return cmp.Or(cmp.Compare(a.Number-reference, b.Number-reference), cmp.Compare(a.Name, b.Name))
 }
 
-// attemptGUID returns the GUID of the n-th attempt of the handle whose GUID is id: a
-// UUID in text form that differs from id in its last eight digits only.
+// attemptGUID returns the GUID of the n-th attempt of the handle whose GUID is id, a UUID in
+// text form: that of the first is id, the others differ from it in their last eight digits.
 func attemptGUID(id string, n int) string {
+	if n == 1 {
+		return id
+	}
 	var number [4]byte
-	binary.BigEndian.PutUint32(number[:], uint32(n))
+	_, _ = hex.Decode(number[:], []byte(id[28:])) // they are digits
+	binary.BigEndian.PutUint32(number[:], binary.BigEndian.Uint32(number[:])+uint32(n-1))
 	return string(hex.AppendEncode(append(make([]byte, 0, 36), id[:28]...), number[:]))
 }

@@ -82,6 +82,8 @@ type Performer struct {
 	session client.Session
 	owned   owned.Set // watches by their targets, among others
 
+	node, path string // the newest result of nodePath
+
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
 }
@@ -366,17 +368,25 @@ func both(two bool, then func()) (answered func()) {
 // watch has the machine told when what is awaited has happened.
 func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
 	var sub client.Subscription
-	switch path := session.Join(p.Dir, e.target.Node); e.target.Until {
+	switch e.target.Until {
 	case Dependence: // is followed in any case
 		return
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
 	case Claim:
-		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.node(e, tell))
+		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
-		sub = requests.Follow(path, session.AspectData, false, p.node(e, tell))
+		sub = requests.Follow(p.nodePath(e.target.Node), session.AspectData, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
+}
+
+// nodePath returns the path of a contender. It belongs to the goroutine of the actor.
+func (p *Performer) nodePath(node string) string {
+	if p.node != node {
+		p.node, p.path = node, session.Join(p.Dir, node)
+	}
+	return p.path
 }
 
 // members returns what tells the machine of the names of the children.
@@ -395,8 +405,8 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 	}
 }
 
-// node returns what tells the machine of a node.
-func (p *Performer) node(e watchTarget, tell func(Input)) func(session.Reading, error) {
+// follower returns what tells the machine of a node.
+func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	in := watched{attempt: e.attempt, target: e.target} // its czxid is 0 until it was told
 	return func(r session.Reading, err error) {
 		switch {
@@ -446,7 +456,7 @@ func (p *Performer) withdraw(requests client.Async, node, prefix string, answer 
 	case p.Withdraw != nil:
 		p.Withdraw(p.Recipe, requests, node, prefix, answer)
 	case node != "":
-		requests.Withdraw(session.Join(p.Dir, node), answer)
+		requests.Withdraw(p.nodePath(node), answer)
 	default:
 		requests.WithdrawAll(p.Dir, prefix, answer)
 	}

@@ -14,7 +14,7 @@ func TestGoneInTime(t *testing.T) {
 	for zxid, want := range map[int64]Input{0: gone(e), 7: failed{e, session.ErrNoNode}} {
 		p := &Performer{Recipe: &Recipe{Ways: &published}}
 		var last Input
-		hear := p.node(e, func(in Input) { last = in })
+		hear := p.follower(e, func(in Input) { last = in })
 		hear(session.Reading{Zxid: 5, Stat: &session.Stat{Czxid: 5}}, nil)
 		if hear(session.Reading{Zxid: zxid}, session.ErrNoNode); !reflect.DeepEqual(last, want) {
 			t.Errorf("told %#v of a reading at %d, want %#v", last, zxid, want)

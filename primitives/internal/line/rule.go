@@ -99,7 +99,7 @@ type First struct {
 func (f First) Name(guid string) string { return f.Grammar.Name(guid, f.Kind) }
 
 // Prefix implements [Rule].
-func (f First) Prefix(guid string) string { return f.Grammar.Prefix(guid) }
+func (f First) Prefix(guid string) string { return f.Grammar.Prefix(guid, "") }
 
 // Room implements [Rule].
 func (f First) Room(contenders int, _ string) bool { return contenders == 1 }

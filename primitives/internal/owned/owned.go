@@ -30,6 +30,7 @@ type Set struct {
 
 	mu    sync.Mutex
 	items []item
+	room  [4]item       // memory for items, enough for most handles
 	over  bool          // set by End. While set, nothing is kept.
 	pause time.Duration // after the last answer, see [Set.Answer]
 }
@@ -38,9 +39,6 @@ type Set struct {
 type Clock interface {
 	After(d time.Duration, f func()) (stop func())
 }
-
-// usual is for how many things there is room at first.
-const usual = 4
 
 type item struct {
 	key   any
@@ -75,14 +73,22 @@ func (s *Set) Keep(key any, thing Thing) {
 	if s.over {
 		last = thing
 	} else {
-		if s.items == nil {
-			s.items = make([]item, 0, usual)
-		}
-		s.items = append(s.items, item{key, thing})
+		s.add(item{key, thing})
 	}
 	s.mu.Unlock()
 	if last != nil {
 		last.Cancel()
+	}
+}
+
+func (s *Set) add(i item) {
+	if s.items == nil {
+		s.items = s.room[:0]
+	}
+	before := s.items
+	s.items = append(before, i)
+	if len(before) == cap(before) {
+		clear(before) // the room keeps nothing alive
 	}
 }
 
@@ -193,6 +199,7 @@ func (s *Set) End() {
 	for _, i := range items {
 		i.thing.Cancel()
 	}
+	clear(items)
 }
 
 // Remove removes nodes, and returns nil when they are gone. It returns the error if that is

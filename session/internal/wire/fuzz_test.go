@@ -78,12 +78,12 @@ func FuzzParseReply(f *testing.F) {
 		f.Add(int32(tt.op), kinds(tt.ops), tt.body)
 	}
 	f.Fuzz(func(t *testing.T, op int32, kinds, rest []byte) {
-		var sent []wire.Request
+		var sent []wire.Op
 		for _, k := range kinds {
-			sent = append(sent, wire.Request{Op: wire.Op(k)})
+			sent = append(sent, wire.Op(k))
 		}
 		parse := func(rest []byte) (wire.Reply, error) {
-			r := wire.Reply{Path: "stale", Names: []string{"stale"}}
+			r := wire.Reply{Path: "stale", Names: []string{"stale"}, Results: make([]wire.Result, 1, 2)}
 			err := wire.ParseReply(wire.Op(op), sent, rest, &r)
 			return r, err
 		}

@@ -129,7 +129,7 @@ func (r *recorder) check(t *testing.T, seen map[wire.Op]int) {
 		var reply wire.Reply
 		if h.Code == wire.CodeOK {
 			seen[q.Op]++
-			err = wire.ParseReply(q.Op, q.Ops, rest, &reply)
+			err = wire.ParseReply(q.Op, opsOf(q.Ops), rest, &reply)
 		}
 		same(q.Op, frame, wire.AppendReply(nil, h, q.Op, &reply), err)
 	}
@@ -325,7 +325,7 @@ func (c *client) ask(r wire.Request) (wire.Reply, wire.Code) {
 		}
 		var reply wire.Reply
 		if err == nil && h.Code == wire.CodeOK {
-			err = wire.ParseReply(r.Op, r.Ops, rest, &reply)
+			err = wire.ParseReply(r.Op, opsOf(r.Ops), rest, &reply)
 		}
 		if err != nil || h.Xid != xid {
 			c.t.Fatalf("%v: %+v, %v", r.Op, h, err)

@@ -124,13 +124,14 @@ func appendResult(b []byte, r *Result) []byte {
 	return b
 }
 
-// ParseReply reads the record of a reply without an error into r. The reply answers a
-// request for op. If that was a multi, ops are its operations, and the results must
-// match them; nil matches all. Trailing bytes are malformed.
+// ParseReply reads the record of a reply without an error into r, whose former results it
+// overwrites. The reply answers a request for op. If that was a multi, ops are its operations,
+// and the results must match them; nil matches all. Trailing bytes are malformed.
 //
 // ZooKeeper answers a creation in a multi by the flags of the node: with a path and a
 // stat for containers and TTLs, with a path alone for others, even to a create2.
-func ParseReply(op Op, ops []Request, rest []byte, r *Reply) error {
+func ParseReply(op Op, ops []Op, rest []byte, r *Reply) error {
+	former := r.Results
 	*r = Reply{}
 	d := decoder{rest: rest}
 	switch op { //nolint:exhaustive // the others have no record
@@ -163,7 +164,7 @@ func ParseReply(op Op, ops []Request, rest []byte, r *Reply) error {
 	case OpWhoAmI:
 		r.ACL = d.identities()
 	case OpMulti, OpMultiRead:
-		d.results(r, len(ops))
+		d.results(r, former, len(ops))
 		if ops != nil && !answers(op, ops, r.Results) {
 			return ErrMalformed
 		}
@@ -187,10 +188,20 @@ func (d *decoder) identities() []ACL {
 // resultSize is the size of the smallest result, a header.
 const resultSize = 4 + 1 + 4
 
-// results reads the results of a multi with that many operations.
-func (d *decoder) results(r *Reply, ops int) {
+// reusable empties results for further use. The memory of an uncommonly long list is given back.
+func reusable(results []Result) []Result {
+	const keep = 8
+	if cap(results) > keep {
+		return nil
+	}
+	clear(results)
+	return results[:0]
+}
+
+// results reads the results of a multi with that many operations, into the memory of former ones.
+func (d *decoder) results(r *Reply, former []Result, ops int) {
 	if n := min(ops, len(d.rest)/resultSize); n > 0 {
-		r.Results = make([]Result, 0, n)
+		r.Results = slices.Grow(reusable(former), n)
 	}
 	for op, ok := d.next(); ok; op, ok = d.next() {
 		r.Results = append(r.Results, Result{Op: op})
@@ -223,7 +234,7 @@ func (d *decoder) result(r *Result) {
 
 // answers reports whether the results match the operations. A multi fails as a whole,
 // the operations of a multiRead fail separately.
-func answers(op Op, ops []Request, results []Result) bool {
+func answers(op Op, ops []Op, results []Result) bool {
 	if len(results) != len(ops) {
 		return false
 	}
@@ -232,7 +243,7 @@ func answers(op Op, ops []Request, results []Result) bool {
 		return false // nothing has failed
 	}
 	for i := range ops {
-		sent, got := ops[i].Op, results[i].Op
+		sent, got := ops[i], results[i].Op
 		switch {
 		case got == OpError && (failed || op == OpMultiRead):
 		case failed:

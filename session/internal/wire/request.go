@@ -25,14 +25,11 @@ type Request struct {
 // AppendRequest appends a frame.
 func AppendRequest(b []byte, xid int32, r *Request) []byte {
 	at := len(b)
-	b = appendInt32(b, 0)
-	b = appendInt32(b, xid)
-	b = appendInt32(b, int32(r.Op))
+	b = appendRequestHeader(b, xid, r.Op)
 	switch r.Op { //nolint:exhaustive // the others stand in appendBody
 	case OpMulti, OpMultiRead:
 		for i := range r.Ops {
-			b = appendMultiHeader(b, r.Ops[i].Op, false, -1)
-			b = appendBody(b, &r.Ops[i])
+			b = appendPart(b, &r.Ops[i])
 		}
 		b = appendMultiEnd(b)
 	default:
@@ -40,6 +37,31 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 	}
 	setLength(b[at:])
 	return b
+}
+
+// AppendMulti appends the frame of a multi of n operations. It is AppendRequest for a caller that
+// makes the operations one by one.
+func AppendMulti(b []byte, xid int32, n int, op func(i int) Request) []byte {
+	at := len(b)
+	b = appendRequestHeader(b, xid, OpMulti)
+	for i := range n {
+		r := op(i)
+		b = appendPart(b, &r)
+	}
+	b = appendMultiEnd(b)
+	setLength(b[at:])
+	return b
+}
+
+func appendRequestHeader(b []byte, xid int32, op Op) []byte {
+	b = appendInt32(b, 0)
+	b = appendInt32(b, xid)
+	return appendInt32(b, int32(op))
+}
+
+// appendPart appends an operation of a multi.
+func appendPart(b []byte, r *Request) []byte {
+	return appendBody(appendMultiHeader(b, r.Op, false, -1), r)
 }
 
 // SetXid changes the transaction id of a frame that AppendRequest has made.

@@ -336,14 +336,14 @@ func TestReplies(t *testing.T) {
 			t.Errorf("%v: header %+v, %v", tt.op, h, err)
 		}
 		r := wire.Reply{Path: "stale", Count: 9, Results: make([]wire.Result, 3)}
-		if err := wire.ParseReply(tt.op, tt.ops, rest, &r); err != nil || !reflect.DeepEqual(r, tt.r) {
+		if err := wire.ParseReply(tt.op, opsOf(tt.ops), rest, &r); err != nil || !reflect.DeepEqual(r, tt.r) {
 			t.Errorf("%v\n got %+v, %v\nwant %+v", tt.op, r, err, tt.r)
 		}
-		if err := wire.ParseReply(tt.op, tt.ops, append(slices.Clip(rest), 0), &r); err == nil {
+		if err := wire.ParseReply(tt.op, opsOf(tt.ops), append(slices.Clip(rest), 0), &r); err == nil {
 			t.Errorf("%v: a byte too many is accepted", tt.op)
 		}
 		for n := range rest {
-			if err := wire.ParseReply(tt.op, tt.ops, rest[:n], &r); err == nil {
+			if err := wire.ParseReply(tt.op, opsOf(tt.ops), rest[:n], &r); err == nil {
 				t.Errorf("%v: %d of %d bytes are accepted", tt.op, n, len(rest))
 			}
 		}
@@ -392,7 +392,7 @@ func TestMalformedReplies(t *testing.T) {
 		{"a read of another type", wire.OpMultiRead, ops(wire.OpGetData), record(result(8, list()), done())},
 	} {
 		var r wire.Reply
-		if err := wire.ParseReply(tt.op, tt.ops, tt.body, &r); err == nil {
+		if err := wire.ParseReply(tt.op, opsOf(tt.ops), tt.body, &r); err == nil {
 			t.Errorf("%s: %+v", tt.name, r)
 		}
 	}
@@ -508,4 +508,16 @@ func TestNames(t *testing.T) {
 	if wire.OpError.String() != "error" {
 		t.Error(wire.OpError)
 	}
+}
+
+// opsOf returns the types of operations.
+func opsOf(ops []wire.Request) []wire.Op {
+	if ops == nil {
+		return nil
+	}
+	all := make([]wire.Op, len(ops))
+	for i := range ops {
+		all[i] = ops[i].Op
+	}
+	return all
 }

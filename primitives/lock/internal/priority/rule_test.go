@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
 )
 
 func guidOf(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
@@ -157,7 +158,7 @@ func TestRankedRefuses(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	exclusive := line.First{Kind: line.Exclusive, Grammar: &line.Grammar{
-		Prefix: line.Published, Separated: true, Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "write-", Kind: line.Write}},
+		Prefix: session.GUIDName, Separated: true, Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "write-", Kind: line.Write}},
 	}}
 	if p := exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)); !errors.Is(p.Err, line.ErrLayout) {
 		t.Errorf("%+v", p)
