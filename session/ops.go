@@ -184,12 +184,18 @@ func (s *Session) createRequest(path string, data []byte, mode CreateMode) wire.
 // appendMulti appends the frame of a transaction.
 func (s *Session) appendMulti(b []byte, ops []Op) []byte {
 	return wire.AppendMulti(b, 0, len(ops), func(i int) wire.Request {
-		o := &ops[i]
-		if o.kind == opKindCreate {
-			return s.createRequest(o.path, o.data, o.mode)
-		}
-		return wire.Request{Op: o.opcode(), Path: s.absolute(o.path), Data: o.data, Version: o.version}
+		return s.requestOf(&ops[i])
 	})
+}
+
+// requestOf returns an operation of a transaction as it goes out.
+func (s *Session) requestOf(o *Op) (w wire.Request) {
+	if w.Op = o.opcode(); o.kind == opKindCreate {
+		w = s.createRequest(o.path, o.data, o.mode)
+		return w
+	}
+	w.Path, w.Data, w.Version = s.absolute(o.path), o.data, o.version
+	return w
 }
 
 // multiSize is at least the size of the frame of a transaction.

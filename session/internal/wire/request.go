@@ -18,8 +18,8 @@ type Request struct {
 	Kind    int32  // of checkWatches and removeWatches, the mode of addWatch, the type of auth
 	Scheme  string // of auth
 	Ops     []Request
-	Zxid    int64       // of setWatches: the newest seen
-	Watches [5][]string // data, exist, child; of setWatches2 also persistent, recursive
+	Zxid    int64        // of setWatches: the newest seen
+	Watches *[5][]string // data, exist, child; of setWatches2 also persistent, recursive
 }
 
 // AppendRequest appends a frame.
@@ -131,7 +131,7 @@ func appendPath(b []byte, r *Request) []byte {
 
 // appendBody appends the record of a request.
 func appendBody(b []byte, r *Request) []byte {
-	switch r.Op { //nolint:exhaustive // the others have no record
+	switch r.Op { //nolint:exhaustive // the others stand in appendRare
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		b = appendBuffer(appendPath(b, r), r.Data)
 		b = appendInt32(appendACLs(b, r.ACL, appendString), r.Flags)
@@ -144,6 +144,15 @@ func appendBody(b []byte, r *Request) []byte {
 		b = appendBool(appendPath(b, r), r.Watch)
 	case OpSetData:
 		b = appendInt32(appendBuffer(appendPath(b, r), r.Data), r.Version)
+	default:
+		b = appendRare(b, r)
+	}
+	return b
+}
+
+// appendRare is appendBody for what needs more of the stack, and is rare.
+func appendRare(b []byte, r *Request) []byte {
+	switch r.Op { //nolint:exhaustive // the others have no record
 	case OpSetACL:
 		b = appendInt32(appendACLs(appendPath(b, r), r.ACL, appendString), r.Version)
 	case OpGetACL, OpSync, OpGetEphemerals, OpGetAllChildrenNumber:
@@ -152,7 +161,11 @@ func appendBody(b []byte, r *Request) []byte {
 		b = appendInt32(appendPath(b, r), r.Kind)
 	case OpSetWatches, OpSetWatches2:
 		b = appendInt64(b, r.Zxid)
-		for _, paths := range r.Watches[:lists(r.Op)] {
+		watches := r.Watches
+		if watches == nil {
+			watches = new([5][]string)
+		}
+		for _, paths := range watches[:lists(r.Op)] {
 			b = appendStrings(b, paths, appendString)
 		}
 	case OpAuth:
@@ -194,6 +207,7 @@ func (d *decoder) body(r *Request) {
 		r.Kind = d.int32()
 	case OpSetWatches, OpSetWatches2:
 		r.Zxid = d.int64()
+		r.Watches = new([5][]string)
 		for i := range r.Watches[:lists(r.Op)] {
 			r.Watches[i] = d.strings()
 		}

@@ -128,11 +128,11 @@ func requests() []requestRow {
 		{wire.Request{Op: wire.OpDeleteContainer, Data: []byte("/a")}, []byte("/a")},
 		{wire.Request{Op: wire.OpAuth, Scheme: "digest", Data: []byte("a:b")}, record(i32(0), str("digest"), str("a:b"))},
 		{
-			wire.Request{Op: wire.OpSetWatches, Zxid: 1 << 40, Watches: three},
+			wire.Request{Op: wire.OpSetWatches, Zxid: 1 << 40, Watches: &three},
 			record(i64(1<<40), list("/a", "/b"), list(), list("/c")),
 		},
 		{
-			wire.Request{Op: wire.OpSetWatches2, Zxid: 1 << 40, Watches: some},
+			wire.Request{Op: wire.OpSetWatches2, Zxid: 1 << 40, Watches: &some},
 			record(i64(1<<40), list("/a", "/b"), list(), list("/c"), list(smiley), list("")),
 		},
 		{wire.Request{Op: wire.OpSASL, Data: []byte("token")}, str("token")},
