@@ -108,7 +108,8 @@ func (a Async) create(path string, data []byte, mode CreateMode, answer func(str
 	if err != nil {
 		return refuse(a, &r.call, err)
 	}
-	w := s.createRequest(path, data, mode)
+	var w wire.Request
+	s.setCreate(&w, path, data, mode)
 	if w.Op == wire.OpCreate2 {
 		w.Op = wire.OpCreate // there is nobody to be told the Stat
 	}

@@ -172,30 +172,28 @@ func createOpcode(mode CreateMode) wire.Op {
 	return wire.OpCreate2
 }
 
-// createRequest returns the request that creates a node. The path and the mode are valid.
-func (s *Session) createRequest(path string, data []byte, mode CreateMode) wire.Request {
-	w := wire.Request{Op: createOpcode(mode), Path: s.absoluteNew(path, mode), Data: data, ACL: s.acl, Flags: int32(mode.kind())}
+// setCreate sets the fields of a request that creates a node. The path and the mode are valid.
+func (s *Session) setCreate(w *wire.Request, path string, data []byte, mode CreateMode) {
+	w.Op, w.Path, w.Data, w.ACL, w.Flags = createOpcode(mode), s.absoluteNew(path, mode), data, s.acl, int32(mode.kind())
 	if w.Op == wire.OpCreateTTL {
 		w.TTL = mode.ttl().Milliseconds()
 	}
-	return w
 }
 
-// appendMulti appends the frame of a transaction.
+// appendMulti appends the frame of a transaction to nothing.
 func (s *Session) appendMulti(b []byte, ops []Op) []byte {
-	return wire.AppendMulti(b, 0, len(ops), func(i int) wire.Request {
-		return s.requestOf(&ops[i])
-	})
-}
-
-// requestOf returns an operation of a transaction as it goes out.
-func (s *Session) requestOf(o *Op) (w wire.Request) {
-	if w.Op = o.opcode(); o.kind == opKindCreate {
-		w = s.createRequest(o.path, o.data, o.mode)
-		return w
+	var w wire.Request
+	b = wire.BeginMulti(b, 0)
+	for i := range ops {
+		o := &ops[i]
+		if o.kind == opKindCreate {
+			s.setCreate(&w, o.path, o.data, o.mode)
+		} else {
+			w.Op, w.Path, w.Data, w.Version = o.opcode(), s.absolute(o.path), o.data, o.version
+		}
+		b = wire.AppendPart(b, &w)
 	}
-	w.Path, w.Data, w.Version = s.absolute(o.path), o.data, o.version
-	return w
+	return wire.EndMulti(b)
 }
 
 // multiSize is at least the size of the frame of a transaction.

@@ -29,7 +29,7 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 	switch r.Op { //nolint:exhaustive // the others stand in appendBody
 	case OpMulti, OpMultiRead:
 		for i := range r.Ops {
-			b = appendPart(b, &r.Ops[i])
+			b = AppendPart(b, &r.Ops[i])
 		}
 		b = appendMultiEnd(b)
 	default:
@@ -39,29 +39,26 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 	return b
 }
 
-// AppendMulti appends the frame of a multi of n operations. It is AppendRequest for a caller that
-// makes the operations one by one.
-func AppendMulti(b []byte, xid int32, n int, op func(i int) Request) []byte {
-	at := len(b)
-	b = appendRequestHeader(b, xid, OpMulti)
-	for i := range n {
-		r := op(i)
-		b = appendPart(b, &r)
-	}
-	b = appendMultiEnd(b)
-	setLength(b[at:])
-	return b
+// BeginMulti begins the frame of a multi, for a caller that makes its operations one by one: they
+// are appended with [AppendPart], and [EndMulti] ends the frame, at whose beginning b is empty.
+func BeginMulti(b []byte, xid int32) []byte { return appendRequestHeader(b, xid, OpMulti) }
+
+// AppendPart appends an operation of a multi.
+func AppendPart(b []byte, r *Request) []byte {
+	return appendBody(appendMultiHeader(b, r.Op, false, -1), r)
+}
+
+// EndMulti ends the frame of a multi.
+func EndMulti(frame []byte) []byte {
+	frame = appendMultiEnd(frame)
+	setLength(frame)
+	return frame
 }
 
 func appendRequestHeader(b []byte, xid int32, op Op) []byte {
 	b = appendInt32(b, 0)
 	b = appendInt32(b, xid)
 	return appendInt32(b, int32(op))
-}
-
-// appendPart appends an operation of a multi.
-func appendPart(b []byte, r *Request) []byte {
-	return appendBody(appendMultiHeader(b, r.Op, false, -1), r)
 }
 
 // SetXid changes the transaction id of a frame that AppendRequest has made.

@@ -154,6 +154,15 @@ func TestRequests(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("%v %+v\n got %q\nwant %q", tt.r.Op, tt.r, got, want)
 		}
+		if tt.r.Op == wire.OpMulti {
+			parts := wire.BeginMulti(nil, 17)
+			for i := range tt.r.Ops {
+				parts = wire.AppendPart(parts, &tt.r.Ops[i])
+			}
+			if parts = wire.EndMulti(parts); !bytes.Equal(parts, want) {
+				t.Errorf("%v in parts\n got %q\nwant %q", tt.r.Op, parts, want)
+			}
+		}
 		xid, r, err := wire.ParseRequest(want[4:])
 		if xid != 17 || err != nil || !reflect.DeepEqual(r, tt.r) {
 			t.Errorf("%v\n got %+v, %d, %v\nwant %+v", tt.r.Op, r, xid, err, tt.r)
