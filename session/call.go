@@ -67,6 +67,7 @@ const (
 	callQueued callState = iota
 	callSent
 	callAbandoned
+	callAnswered
 )
 
 // abandon withdraws a call that has not been sent. It reports whether it was in
@@ -88,6 +89,7 @@ func (c *call) run() {
 	if c.state.Load() == callAbandoned {
 		return
 	}
+	c.state.Store(callAnswered)
 	err := c.err
 	if err != nil {
 		if _, named := err.(*OpError); !named { //nolint:errorlint // only an error that is one itself needs no name
@@ -228,6 +230,7 @@ func recordSize(bytes int, acl []wire.ACL) int {
 func refuse(a Async, c *call, why error) *call {
 	a.session.order.put(func() {
 		if c.state.Load() != callAbandoned {
+			c.state.Store(callAnswered)
 			err := &OpError{Op: c.op, Path: c.path, Err: why}
 			a.session.opts.Observer.Request(c.op, 0, err)
 			c.typed.answer(err)

@@ -319,7 +319,7 @@ type errand struct {
 	impatient bool // of a removal: the answer ends it
 
 	mu        sync.Mutex
-	calls     []*call // that may not have been sent yet
+	calls     []*call // but for those that were answered
 	room      [1]*call
 	cancelled bool
 }
@@ -344,7 +344,7 @@ func (e *errand) ask(request func() *call) {
 	if e.calls == nil {
 		e.calls = e.room[:0]
 	}
-	e.calls = slices.DeleteFunc(e.calls, func(c *call) bool { return c.state.Load() != callQueued })
+	e.calls = slices.DeleteFunc(e.calls, func(c *call) bool { return c.state.Load() == callAnswered })
 	e.calls = append(e.calls, request())
 }
 

@@ -644,6 +644,7 @@ func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
 		s.order.put(func() {
 			if c.state.Load() != callAbandoned {
+				c.state.Store(callAnswered)
 				err := &OpError{Op: c.op, Path: c.path, Err: why}
 				s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
 				c.typed.answer(err)
