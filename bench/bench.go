@@ -282,10 +282,10 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 	if err != nil {
 		return got, err
 	}
-	addrs := f.addrs
+	addrs := f.clients
 	hooks := peers.Hooks{}
 	if w.proxied {
-		proxy, err := zktest.ListenProxy(f.addrs...)
+		proxy, err := zktest.ListenProxy(f.clients...)
 		if err != nil {
 			return got, err
 		}

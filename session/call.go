@@ -208,15 +208,9 @@ func (c *call) begin(a Async) *call {
 	return c
 }
 
-// frameSize is at least the size of the frame of a request.
+// frameSize is at least the size of the frame of a request on one node.
 func frameSize(w *wire.Request) int {
-	n := recordSize(len(w.Path)+len(w.Data), w.ACL)
-	for _, paths := range w.Watches {
-		for _, path := range paths {
-			n += 4 + len(path)
-		}
-	}
-	return n
+	return recordSize(len(w.Path)+len(w.Data), w.ACL)
 }
 
 // recordSize is at least the size of a request, or of an operation of a transaction, with so
