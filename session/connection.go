@@ -157,7 +157,7 @@ func (l *connection) writeAll() {
 	for mine := false; ; {
 		l.epoch.mu.Lock()
 		if mine {
-			l.writing, mine = false, false
+			l.writing = false
 		}
 		frames := l.out
 		if mine = len(frames) > 0 && !l.writing; mine {

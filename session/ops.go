@@ -163,7 +163,7 @@ func validateCreated(path string, mode CreateMode) error {
 }
 
 // opcode returns the type of the operation, as its result has it.
-func (o *Op) opcode() wire.Op {
+func (o Op) opcode() wire.Op {
 	switch o.kind {
 	case opKindCheck:
 		return wire.OpCheck
