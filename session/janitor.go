@@ -379,10 +379,18 @@ func (e *errand) List(path, _ string, answer func(names []string, err error)) {
 
 // Delete implements [Desk].
 func (e *errand) Delete(path string, version int32, fleeting bool, answer func(known int64, err error)) {
-	r := newRequest("delete", path, deletedIn, nil)
-	r.fleeting, r.tell = fleeting, func(_ struct{}, err error) { answer(r.since, err) }
-	e.ask(func() *call { return r.onNode(e.requests, &wire.Request{Op: wire.OpDelete, Version: version}) })
+	d := &deletion{answered: answer}
+	d.typed, d.op, d.path, d.convert, d.fleeting = d, "delete", path, deletedIn, fleeting
+	e.ask(func() *call { return d.onNode(e.requests, &wire.Request{Op: wire.OpDelete, Version: version}) })
 }
+
+// A deletion is a request whose answer includes what was known when it was sent.
+type deletion struct {
+	request[struct{}]
+	answered func(known int64, err error)
+}
+
+func (d *deletion) answer(err error) { d.answered(d.since, err) }
 
 // Over implements [Desk].
 func (e *errand) Over(err error) bool { return e.requests.over(err) }
