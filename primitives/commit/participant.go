@@ -218,7 +218,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		}))
 	case followRecord:
 		p.owned.Keep(recordKey(e), a.Follow(session.Join(p.parent, e.id), session.AspectData, false, func(r session.Reading, err error) {
-			in := siteRead{id: e.id, err: err}
+			in := siteRead{id: e.id, zxid: r.Zxid, err: err}
 			if err == nil {
 				// A node that is not a transaction is none of ours.
 				in.rec, _ = decode(e.id, slices.Clone(r.Data))

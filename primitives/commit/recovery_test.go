@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sort"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,19 +167,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		names := named(2)
 		first := join(t, s[1], names[0], always(commit.Yes))
 		second := join(t, s[2], names[1], always(0))
-		var away atomic.Bool
-		frozen, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
-			Timeout: 12 * time.Second, ServerTick: time.Second,
-			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-				if away.Load() {
-					return nil, errors.New("frozen")
-				}
-				return srv.DialContext(ctx, network, address)
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		frozen, away := openAway(t, srv)
 		defer frozen.Close()
 		tx := begin(t, frozen, "a", commit.Options{Sites: names, TakeoverAfter: 10 * time.Second, Deadline: 2 * time.Minute})
 		defer tx.Close()
@@ -269,7 +255,8 @@ func TestSiteReturns(t *testing.T) {
 // A site receives the outcome until it has finished, and the guards of Committed hold until then.
 func TestGuards(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		ctx := t.Context()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // no command waits for that long
+		defer cancel()
 		next := func(p *commit.Participant) commit.Event {
 			ev := <-p.Events()
 			return ev

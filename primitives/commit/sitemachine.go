@@ -59,9 +59,10 @@ type (
 		err   error // its last answer
 	}
 	siteRead struct { // answers followRecord, any number of times
-		id  string
-		rec *record
-		err error // its last answer; [session.ErrNoNode] if there is no record any more
+		id   string
+		rec  *record
+		zxid int64 // of the read; 0 if the deletion was told
+		err  error // its last answer; [session.ErrNoNode] if there is no record any more
 	}
 	siteChecked struct { // answers check
 		name
@@ -185,7 +186,7 @@ type part struct {
 	rec  *record // nil until it was read
 	task task
 	gone bool // set when the record is gone and the site has not finished, until it does
-	next bool // set when a later transaction with the id was seen. It is followed when this part is dropped.
+	next bool // set when a later list had the id, so that another transaction may have it. It is followed when this part is dropped.
 
 	look   bool   // set when the ballots are to be listed, for what became of ours
 	ballot ballot // ours, as it was confirmed; or as it is to be, while vote is set
@@ -358,12 +359,10 @@ func (m *siteTurn) listed(in siteListed) {
 		return
 	}
 	for _, id := range transactions(in.names) {
-		at, found := m.find(id)
-		switch {
-		case !found:
-			m.join(at, part{id: id, look: !m.began})
-		case m.parts[at].gone:
+		if at, found := m.find(id); found {
 			m.parts[at].next = true
+		} else {
+			m.join(at, part{id: id, look: !m.began})
 		}
 	}
 	m.began = true
@@ -378,6 +377,7 @@ func (m *siteTurn) join(at int, p part) {
 func (m *siteTurn) read(p *part, in siteRead) {
 	switch {
 	case errors.Is(in.err, session.ErrNoNode):
+		p.next = p.next && in.zxid != 0 // a list that follows the deletion is told after it
 		m.vanished(p)
 	case session.Passing(in.err):
 		m.do(followRecord{p.id})
