@@ -335,6 +335,7 @@ func TestBadInput(t *testing.T) {
 			"no sites":      {parent + "/t", &commit.Options{}, session.ErrInvalidArgument, "Options.Sites: there are none"},
 			"a site twice":  {parent + "/t", &commit.Options{Sites: []string{"a", "b", "a"}}, session.ErrInvalidArgument, `"a" is named twice`},
 			"a slash":       {parent + "/t", &commit.Options{Sites: []string{"a/b"}}, session.ErrInvalidArgument, `site "a/b"`},
+			"a dot":         {parent + "/t", &commit.Options{Sites: []string{"."}}, session.ErrInvalidPath, `site ".": `},
 			"an empty site": {parent + "/t", &commit.Options{Sites: []string{""}}, session.ErrInvalidArgument, "site: it is empty"},
 			"a path":        {"t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "path"},
 			"an id of ours": {parent + "/_t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "the id"},
@@ -576,10 +577,12 @@ func requests(t *testing.T, srv *zktest.Server, s []*session.Session, mode commi
 	for i := range sites {
 		own = max(own, srv.RequestsOf(s[i+1].ID()).Total())
 	}
-	t.Logf("%d requests, at most %d of a site; of the coordinator %v", total, own, of)
+	t.Logf("%d requests, at most %d of a site; of the coordinator %v; %d proposals", total, own, of, srv.Proposals())
 	switch {
 	case mode == commit.Coordinated && (total != 7*n+5 || own > 7):
 		t.Errorf("want %d and 7: %v", 7*n+5, srv.Requests())
+	case mode == commit.Coordinated && srv.Proposals() != 2*n+4:
+		t.Errorf("%d proposals, want %d", srv.Proposals(), 2*n+4)
 	case mode == commit.Peer && own > 2*n+9:
 		t.Errorf("want at most %d of a site: %v", 2*n+9, srv.Requests())
 	}
