@@ -115,7 +115,7 @@ type command struct {
 	opts     queue.Options
 	before   []string // put by another client
 	requests int      // that it makes without trouble, those for closing included, except for syncs
-	about    bool     // or a few less, when two things happen to be done in one transaction
+	about    bool     // or a few less: acknowledgements share transactions, and watches are read again, as it happens
 	run      func(ctx context.Context, q *queue.Queue, v *victim) error
 	after    []string // put by another client after a minute
 	frees    bool     // and it takes an item then
@@ -187,7 +187,7 @@ var commands = []command{
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 20, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 20, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
@@ -196,7 +196,7 @@ var commands = []command{
 		return v.enter(err, "new")
 	}},
 	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 9, run: take},
-	{name: "Take waits", after: []string{"late"}, requests: 24, run: take},
+	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take},
 	{name: "Take, Curator's layout", opts: queue.Options{Layout: queue.Curator}, before: []string{"old"}, after: []string{"late"}, requests: 5, run: take},
 	{name: "Len and Peek", before: []string{"old"}, requests: 7, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Len(ctx)
