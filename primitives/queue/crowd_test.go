@@ -63,7 +63,7 @@ func TestCrowd(t *testing.T) {
 					}
 				}
 				for bucket, items := range inBuckets {
-					if items > 1000+max(500, c.each) {
+					if items > 1000+4*max(500, c.each) {
 						t.Errorf("%d items in %s", items, bucket)
 					}
 				}

@@ -7,20 +7,35 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// laneItems is how many items of several calls are put in one transaction, at most.
-const laneItems = bucketSize / 2
+const (
+	// laneItems is how many items of several calls are put in one transaction, at most.
+	laneItems = bucketSize / 2
 
-// A lane has one transaction of a handle under way for each priority, and one in all if the queue is bounded. Calls
+	// laneDepth is how many transactions of a lane are under way, at most.
+	laneDepth = 4
+)
+
+// A lane has few transactions of a handle under way for each priority, and one in all if the queue is bounded. Calls
 // that come meanwhile wait, and share the next. Side by side, all but one would be refused whenever a bucket is full,
-// and would be sent again.
+// and would be sent again: so the one that makes a bucket is under way alone.
 type lane struct {
 	of *base
 
 	mu      sync.Mutex
 	waiting []*putCall
-	filing  []*putCall // the calls of the transaction that is under way
-	stop    func()     // the newest transaction
-	begins  bool       // set while next is under way
+	filing  []*shared // that are under way
+	begins  bool      // set while next is under way
+}
+
+// A shared is a transaction for several calls.
+type shared struct {
+	calls []*putCall
+	stop  func() // nil until it has begun
+}
+
+// isLeft reports whether all callers have left.
+func (sh *shared) isLeft() bool {
+	return !slices.ContainsFunc(sh.calls, func(c *putCall) bool { return !c.leaves })
 }
 
 // A putCall is a call that puts items.
@@ -45,7 +60,7 @@ func (b *base) lane(priority int32) *lane {
 		b.lanes = make(map[int32]*lane)
 	}
 	if b.lanes[priority] == nil {
-		b.lanes[priority] = &lane{of: b, stop: func() {}}
+		b.lanes[priority] = &lane{of: b}
 	}
 	return b.lanes[priority]
 }
@@ -60,7 +75,7 @@ func (l *lane) begin(c *putCall) (abandon func()) {
 	return func() { l.abandon(c) }
 }
 
-// next begins what waits, unless a transaction is under way.
+// next begins what waits, as far as it may be under way.
 func (l *lane) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,23 +83,29 @@ func (l *lane) next() {
 		return
 	}
 	l.begins = true
-	for len(l.filing) == 0 && len(l.waiting) > 0 {
+	for len(l.waiting) > 0 && l.isFree() {
 		p, n := l.group()
-		l.filing, l.waiting = l.waiting[:n:n], l.waiting[n:]
+		sh := &shared{calls: l.waiting[:n:n]}
+		l.filing, l.waiting = append(l.filing, sh), l.waiting[n:]
 		l.mu.Unlock()
 		stop := p.begin(func(created []session.OpResult, err error) {
-			l.filed(created, err)
+			l.filed(sh, created, err)
 			l.next()
 		})
 		l.mu.Lock()
-		l.stop = stop
-		if l.isLeft() {
+		if sh.stop = stop; sh.isLeft() {
 			l.mu.Unlock()
 			stop()
 			l.mu.Lock()
 		}
 	}
 	l.begins = false
+}
+
+// isFree reports whether another transaction may begin.
+func (l *lane) isFree() bool {
+	n := len(l.filing)
+	return n == 0 || n < laneDepth && l.of.opts.MaxItems == 0 && l.of.isSettled(l.waiting[0].priority)
 }
 
 // group returns a producer for the first calls that wait, and how many these are.
@@ -109,14 +130,13 @@ func (l *lane) group() (p *producer, n int) {
 }
 
 // filed answers the calls of a transaction. Those that were refused together are tried one by one.
-func (l *lane) filed(created []session.OpResult, err error) {
+func (l *lane) filed(sh *shared, created []session.OpResult, err error) {
 	l.mu.Lock()
-	calls := l.filing
-	l.filing = nil
-	again := err != nil && !session.InDoubt(err) && len(calls) > 1
+	l.filing = slices.DeleteFunc(l.filing, func(other *shared) bool { return other == sh })
+	again := err != nil && !session.InDoubt(err) && len(sh.calls) > 1
 	var answers []func()
 	var retry []*putCall
-	for _, c := range calls {
+	for _, c := range sh.calls {
 		own := created[:min(len(created), len(c.items))]
 		created = created[len(own):]
 		switch {
@@ -130,7 +150,7 @@ func (l *lane) filed(created []session.OpResult, err error) {
 			answers = append(answers, func() { c.answer(own, err) })
 		}
 	}
-	l.waiting = append(retry, l.waiting...)
+	l.waiting = slices.Concat(retry, l.waiting)
 	l.mu.Unlock()
 	for _, answer := range answers {
 		answer()
@@ -141,23 +161,22 @@ func (l *lane) filed(created []session.OpResult, err error) {
 func (l *lane) abandon(c *putCall) {
 	l.mu.Lock()
 	c.leaves = true
-	i, filing, stop := slices.Index(l.waiting, c), slices.Contains(l.filing, c), l.stop
-	last := filing && l.isLeft()
-	if i >= 0 {
+	stop := func() {}
+	if i := slices.Index(l.waiting, c); i >= 0 {
 		l.waiting = slices.Delete(slices.Clone(l.waiting), i, i+1)
+		c.left = true
+		stop = func() { c.answer(nil, abandoned(false)) }
 	}
-	c.left = i >= 0 || filing && !last
-	left := c.left
+	for _, sh := range l.filing {
+		switch {
+		case !slices.Contains(sh.calls, c):
+		case !sh.isLeft():
+			c.left = true
+			stop = func() { c.answer(nil, abandoned(true)) }
+		case sh.stop != nil:
+			stop = sh.stop
+		}
+	}
 	l.mu.Unlock()
-	switch {
-	case left:
-		c.answer(nil, abandoned(filing))
-	case last:
-		stop()
-	}
-}
-
-// isLeft reports whether all callers of the transaction that is under way have left.
-func (l *lane) isLeft() bool {
-	return len(l.filing) > 0 && !slices.ContainsFunc(l.filing, func(c *putCall) bool { return !c.leaves })
+	stop()
 }
