@@ -68,6 +68,7 @@ type (
 	room   struct{} // answers awaitRoom
 	newest struct { // answers findNewest
 		bucket bucket // its number is -1 if there is none
+		full   bool   // whether it is to be sealed
 		err    error
 	}
 	based struct{ err error } // answers makeDir
@@ -199,8 +200,9 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 	case newest:
 		if s.goes(in.err, findNewest{}) {
 			s.target, s.known = target{bucket: in.bucket}, true
-			if in.bucket.number < 0 || s.seals && s.sealed == in.bucket {
-				s.target = target{bucket: bucket{priority: s.priority, number: in.bucket.number + 1}, fresh: true}
+			sealed := s.seals && s.sealed == in.bucket
+			if in.bucket.number < 0 || in.full || sealed {
+				s.target = target{bucket{priority: s.priority, number: in.bucket.number + 1}, true, in.full && !sealed}
 			}
 			s.proceed()
 		}
@@ -308,8 +310,11 @@ func (s *filingStep) filed(results []session.OpResult, err error) {
 		s.target.fresh = errors.Is(err, session.ErrNoNode)
 		s.proceed()
 	default:
-		if !s.target.fresh && errors.Is(err, session.ErrBadVersion) {
+		if errors.Is(err, session.ErrBadVersion) {
 			s.sealed, s.seals = s.target.bucket, true
+			if s.target.seals {
+				s.sealed.number--
+			}
 		}
 		s.known = false
 		s.proceed()

@@ -75,7 +75,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	case delay > 0 && b.layout.flat():
 		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be delayed", session.ErrInvalidArgument))
 	}
-	p := b.producing(priority, delay)
+	p := b.producing(priority, millis(delay))
 	for i, d := range data {
 		if d == nil {
 			return nil, b.explain(fmt.Errorf("%w: data of item %d is nil", session.ErrInvalidArgument, i))
@@ -86,16 +86,19 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 			return nil, b.explain(fmt.Errorf("item %d: %w", i, err))
 		}
 	}
-	longest := filingPlan{target{bucket{priority, math.MaxInt32, true}, true, true}, math.MaxInt64, true, 0}
-	if err := b.session.Fits(append(p.ops(longest), b.longestReceipt())...); err != nil {
+	if err := b.session.Fits(append(p.ops(longestPlan), b.longestReceipt())...); err != nil {
 		return nil, b.explain(err)
 	}
 	var created []session.OpResult
 	err = await(ctx, func(done func(error)) func() {
-		return p.begin(func(results []session.OpResult, err error) {
+		answer := func(results []session.OpResult, err error) {
 			created = results
 			done(err)
-		})
+		}
+		if delay > 0 && b.opts.MaxItems == 0 { // its bucket is never full
+			return p.begin(answer)
+		}
+		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, items: p.items, answer: answer})
 	})
 	if err != nil {
 		return nil, b.explain(err)
@@ -108,6 +111,9 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	}
 	return ids, nil
 }
+
+// longestPlan has no operations that are longer than those of any other.
+var longestPlan = filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, true, 0}
 
 // fits reports why an item could not be claimed, or moved to the dead letters.
 func (b *base) fits(item newItem) error {
@@ -146,18 +152,23 @@ type producer struct {
 	forgo  func()  // leaves the newest transaction
 }
 
-// producing returns a producer without items.
-func (b *base) producing(priority int32, delay time.Duration) *producer {
-	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential}
-	if b.opts.Ephemeral {
-		p.mode = session.EphemeralSequential
-	}
+// millis returns a delay in ms, rounded up.
+func millis(delay time.Duration) int64 {
 	ms := int64(delay / time.Millisecond)
 	if delay%time.Millisecond > 0 {
 		ms++
 	}
+	return ms
+}
+
+// producing returns a producer without items.
+func (b *base) producing(priority int32, delay int64) *producer {
+	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential}
+	if b.opts.Ephemeral {
+		p.mode = session.EphemeralSequential
+	}
 	p.filing = filing{
-		priority: priority, delay: ms, flat: b.layout.flat(),
+		priority: priority, delay: delay, flat: b.layout.flat(),
 		most: b.opts.MaxItems, refuse: b.opts.RefuseWhenFull,
 	}
 	return p
@@ -243,7 +254,7 @@ func (p *producer) makeDir(ofItems bool, answer func(error)) {
 	})
 }
 
-// find finds the newest bucket. A server that lags could show one that is sealed, and not its successors.
+// find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A server that lags could show one that is sealed, and not its successors.
 func (p *producer) find(answer func(error, filingInput)) {
 	dir := p.into.dir(itemsDir)
 	p.requests.Sync(dir, func(err error) {
@@ -265,7 +276,16 @@ func (p *producer) find(answer func(error, filingInput)) {
 					found = b
 				}
 			}
-			answer(err, newest{found, err})
+			if err != nil || found.number < 0 {
+				answer(err, newest{bucket: found, err: err})
+				return
+			}
+			p.requests.Exists(p.into.bucket(found), func(stat *session.Stat, err error) {
+				if errors.Is(err, session.ErrNoNode) {
+					err = nil
+				}
+				answer(err, newest{found, stat != nil && stat.NumChildren >= bucketSize, err})
+			})
 		})
 	})
 }

@@ -26,6 +26,9 @@ type base struct {
 	receipts *receipts
 	dead     *store // nil without [Options.DeadLetter]
 	listed   listed // for Take
+
+	lanesMu sync.Mutex
+	lanes   map[int32]*lane // of the priorities that were put
 }
 
 // New returns the queue at path. It does no I/O: there need be no such path.

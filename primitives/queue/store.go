@@ -57,6 +57,14 @@ func (st *store) learn(l learn) {
 	st.tails[l.tail.bucket.priority] = l.tail
 }
 
+// isSettled reports whether items of the priority go where others are, as far as is known.
+func (st *store) isSettled(priority int32) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	to, known := st.tails[priority]
+	return st.checked && (st.layout.flat() || known && !to.fresh)
+}
+
 func (st *store) isChecked() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -175,7 +175,7 @@ var commands = []command{
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "PutAll", before: []string{"old"}, requests: 5, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "PutAll", before: []string{"old"}, requests: 6, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.PutAll(ctx, bytesOf([]string{"a", "b"}))
 		return v.enter(err, "a", "b")
 	}},
@@ -183,7 +183,7 @@ var commands = []command{
 		_, err := q.PutAfter(ctx, []byte("new"), time.Second)
 		return v.enter(err, "new")
 	}},
-	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 7, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 8, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
