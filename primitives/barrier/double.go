@@ -313,10 +313,12 @@ func (p *performer) perform(e effect, tell func(input)) {
 	case unguard:
 		p.owned.Cancel(guard{})
 	case await:
-		p.owned.Keep(await{}, p.session.Async(e.epoch).Follow(p.dir(e.round), session.AspectData, false, func(_ session.Reading, err error) {
-			if err != nil {
-				tell(over{e.epoch, e.round, err})
+		p.owned.Keep(await{}, p.session.Async(e.epoch).Follow(p.dir(e.round), session.AspectData, false, func(r session.Reading, err error) {
+			in := over{epoch: e.epoch, round: e.round, err: err}
+			if err == nil {
+				in.czxid = r.Stat.Czxid
 			}
+			tell(in)
 		}))
 	case unawait:
 		p.owned.Cancel(await{})

@@ -114,6 +114,8 @@ func (j *job) found(data []byte, stat, guard *session.Stat, err error, written b
 	case *j.cancelled:
 	case err != nil:
 		j.again(err, j.look)
+	case j.since != 0 && stat.Czxid > j.since && j.Impatient:
+		j.end(session.ErrUnknownOutcome)
 	case j.Is != nil && !j.Is(stat), j.Says != nil && !j.Says(data), j.since != 0 && stat.Czxid > j.since:
 		j.end(nil)
 	case guard != nil:
