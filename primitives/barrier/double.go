@@ -75,7 +75,8 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 //
 // The error wraps [ErrEntered] if the handle is in a round or another Enter waits, [ErrParties], or
 // [ErrLayout]: the path is another recipe's, or a foreign node keeps the last round from being
-// removed.
+// removed. Of a foreign node only the party is told with which the round would begin. It withdraws, and
+// the others wait for another party.
 func (d *Double) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return d.explain("enter", context.Cause(ctx))

@@ -1,6 +1,7 @@
 package barrier_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -119,6 +120,86 @@ func TestLiftUnseen(t *testing.T) {
 			}
 			t.Logf("Lift: %v; %v stands", err, stat)
 			return
+		}
+	})
+}
+
+// A gate whose data another gate has overwritten, which was lifting its own at that moment, is recognised:
+// also when the reply to its creation was lost.
+func TestGateOverwritten(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			a, b, c := single(t, s[0], nil), single(t, s[1], nil), single(t, s[2], nil)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			first, err := a.TryRaise(t.Context())
+			ok(t, err)
+			srv.Delay(zktest.Match{Op: zktest.OpSetData, Session: s[0].ID()}, 100*time.Millisecond)
+			lifting := begin(func() error { return first.Lift(t.Context()) })
+			waits(t, "Lift", lifting)
+			ok(t, c.Lift(t.Context()))
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[1].ID()})
+			srv.Refuse(true) // it reconnects later
+			var second *barrier.Gate
+			raising := begin(func() (err error) {
+				second, err = b.TryRaise(ctx)
+				return err
+			})
+			pass(500 * time.Millisecond)
+			if _, stat, err := s[2].Get(t.Context(), path); err != nil || stat.EphemeralOwner != s[1].ID() || stat.Version != 2 {
+				t.Fatalf("the node was not overwritten: %v, %v", stat, err)
+			}
+			waits(t, "TryRaise", raising)
+			srv.Refuse(false)
+			if cancelled {
+				stop()
+			}
+			pass(10 * time.Second)
+			ok(t, settled(t, "Lift", lifting))
+			if err := settled(t, "TryRaise", raising); cancelled != errors.Is(err, context.Canceled) || !cancelled && err != nil {
+				t.Errorf("TryRaise: %v", err)
+			}
+			if second != nil {
+				ok(t, second.Lift(t.Context()))
+			}
+			if stat, err := s[2].Exists(t.Context(), path); err != nil || stat != nil {
+				t.Errorf("%v is left, %v", stat, err)
+			}
+		})
+	}
+}
+
+// Of gates in one session one is raised, whatever reply is lost.
+func TestGatesOfOneSession(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		b := single(t, s[0], nil)
+		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		for range 2 {
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+			gates := make(chan *barrier.Gate, 3)
+			for range 3 {
+				go func() {
+					g, err := b.TryRaise(t.Context())
+					if err != nil && !errors.Is(err, barrier.ErrRaised) {
+						t.Error(err)
+					}
+					gates <- g
+				}()
+			}
+			pass(5 * time.Second)
+			raised := 0
+			for range 3 {
+				if g := <-gates; g != nil {
+					raised++
+					ok(t, g.Lift(t.Context()))
+				}
+			}
+			if raised != 1 {
+				t.Errorf("%d gates are raised", raised)
+			}
+			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat != nil {
+				t.Errorf("%v is left, %v", stat, err)
+			}
 		}
 	})
 }
