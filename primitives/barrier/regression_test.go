@@ -100,26 +100,20 @@ func TestLeaverOfAnotherTime(t *testing.T) {
 
 // Lift does not say that a barrier was lifted that was raised before, and stands.
 func TestLiftUnseen(t *testing.T) {
-	bubble(t, 3, zktest.Config{Replicas: 3, Lag: time.Minute}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-		for _, s := range s {
-			if at, _ := srv.Serving(s.ID()); at == 0 {
-				continue
-			}
-			b := single(t, s, nil)
-			synctest.Wait()
-			raiser, err := session.Open(t.Context(), srv.Addrs()[:1], &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
-			ok(t, err)
-			defer raiser.Close()
-			ok(t, single(t, raiser, nil).Raise(t.Context()))
-			srv.DropRequest(zktest.Match{Op: zktest.OpDelete, Session: s.ID()})
-			err = b.Lift(t.Context())
-			stat, failed := raiser.Exists(t.Context(), path)
-			ok(t, failed)
-			if err == nil && stat != nil || err != nil && !errors.Is(err, session.ErrUnknownOutcome) {
-				t.Errorf("Lift: %v; %v stands", err, stat)
-			}
-			t.Logf("Lift: %v; %v stands", err, stat)
-			return
+	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
+		late, prompt := behind(t, srv)
+		defer late.Close()
+		defer prompt.Close()
+		b := single(t, late, nil)
+		ok(t, b.Wait(t.Context()))
+		ok(t, single(t, prompt, nil).Raise(t.Context()))
+		srv.DropRequest(zktest.Match{Op: zktest.OpDelete, Session: late.ID()})
+		if err := b.Lift(t.Context()); !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("Lift: %v", err)
+		}
+		ok(t, b.Lift(t.Context()))
+		if stat, err := prompt.Exists(t.Context(), path); err != nil || stat != nil {
+			t.Errorf("%v is left, %v", stat, err)
 		}
 	})
 }
@@ -201,5 +195,81 @@ func TestGatesOfOneSession(t *testing.T) {
 				t.Errorf("%v is left, %v", stat, err)
 			}
 		}
+	})
+}
+
+// A party for which there was no room goes before all that came for a later round.
+func TestOldestFirst(t *testing.T) {
+	for range 3 {
+		bubble(t, 9, zktest.Config{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+			handles := doubles(t, s, 1)
+			entered := make(chan int, len(handles))
+			enter := func(i int) {
+				go func() {
+					if handles[i].Enter(t.Context()) == nil {
+						entered <- i
+					}
+				}()
+				synctest.Wait()
+			}
+			enter(0)
+			enter(1)
+			enter(2)
+			ok(t, handles[<-entered].Leave(t.Context()))
+			winner := <-entered
+			for i := 3; i < len(handles); i++ {
+				enter(i)
+			}
+			ok(t, handles[winner].Leave(t.Context()))
+			if next := <-entered; next+winner != 1+2 {
+				t.Errorf("%d goes before %d", next, 1+2-winner)
+			}
+			for _, d := range handles {
+				d.Close()
+			}
+		})
+	}
+}
+
+// A handle at rest is not bothered by the rounds of others.
+func TestAtRest(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 1)
+		rounds(t, handles[:1], 1, func(int) {})
+		rounds(t, handles[1:], 1, func(int) {}) // ends a watch that is kept for the next Enter
+		synctest.Wait()
+		srv.ResetRequests()
+		rounds(t, handles[1:], 3, func(int) {})
+		if n := srv.RequestsOf(s[0].ID()).Total(); n != 0 {
+			t.Errorf("it made %d requests", n)
+		}
+	})
+}
+
+// What the session has made itself, a gate or not, is not taken for the gate whose creation is in doubt.
+func TestInDoubtBesideOwn(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		b := single(t, s[0], nil)
+		refused := func() {
+			t.Helper()
+			for _, lose := range []func(zktest.Match){srv.DropReply, srv.DropRequest} {
+				lose(zktest.Match{Op: zktest.OpMulti})
+				if _, err := b.TryRaise(t.Context()); !errors.Is(err, barrier.ErrRaised) {
+					t.Errorf("raised beside another: %v", err)
+				}
+				pass(5 * time.Second)
+			}
+			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat == nil {
+				t.Errorf("there is %v, %v", stat, err)
+			}
+		}
+		g, err := b.TryRaise(t.Context())
+		ok(t, err)
+		refused()
+		waits(t, "the gate", begin(func() error { <-g.Done(); return g.Err() }))
+		ok(t, g.Lift(t.Context()))
+		_, err = s[0].Create(t.Context(), path, []byte("mine"), session.Ephemeral)
+		ok(t, err)
+		refused()
 	})
 }
