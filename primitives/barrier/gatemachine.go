@@ -16,13 +16,14 @@ import (
 //
 // The gate is the node at the path, which is created and written to in one transaction: the reply
 // has its Czxid, the token. A gate is held only after such a reply, or after a read that has
-// found the id of the gate in a node of its session. It ends as soon as the node with the token is
-// gone, or the session.
+// found a gate's node of its session that no other gate of the session has. The id in the node does
+// not decide that: a gate that is being lifted writes its own id to the node that it takes for its
+// own, which may be another by then. A gate ends as soon as the node with the token is gone, or the session.
 //
 // # Why none is left
 //
 // A creation whose reply was lost may have been done. While it may have been, every way out of
-// TryRaise removes the node that has the id, in the background.
+// TryRaise removes, in the background, a gate's node of the session that no other gate of the session has.
 
 // A gateStage is how far a gate is.
 type gateStage int
@@ -64,9 +65,8 @@ type (
 	replied struct { // answers ply
 		turn
 		err   error
-		token int64  // of the node, after raising and peering
-		owner int64  // after peering
-		id    string // after peering
+		token int64 // of the node, after raising and peering
+		mine  bool  // after peering: a gate of the session has made the node, and no other has it
 	}
 	minded struct { // told after mind, any number of times
 		epoch int
@@ -96,14 +96,16 @@ type gateEffect interface{ gateEffect() }
 type (
 	ply struct { // make a request
 		turn
-		step gateStep
-		id   string
+		step    gateStep
+		id      string
+		session int64
 	}
 	mind struct{ epoch int } // watch the node
-	raze struct {            // remove the node with the token, or with the id if the token is 0
-		epoch int
-		id    string
-		token int64
+	raze struct {            // remove the node with the token; or, if that is 0, the one of the session that no other gate has
+		epoch   int
+		id      string
+		session int64
+		token   int64
 	}
 	reply struct {
 		to  actors.Reply[error]
@@ -117,6 +119,9 @@ func (raze) gateEffect()  {}
 func (reply) gateEffect() {}
 
 type gateEffects = actors.Effects[gateEffect, GateEvent]
+
+// gatePrefix is how the data of gates begins.
+const gatePrefix = "gate-"
 
 // A gate is the machine of a [Gate]. It begins with try.
 type gate struct {
@@ -136,7 +141,7 @@ type gate struct {
 	err     error // why the gate is held no more, after a loss
 }
 
-func newGate(id string) gate { return gate{id: id, silent: true} }
+func newGate(id string) gate { return gate{id: gatePrefix + id, silent: true} }
 
 // Ended implements [actors.Machine].
 func (g gate) Ended() bool { return g.stage == fallen }
@@ -204,7 +209,7 @@ func (g *gating) advance() {
 	if g.stage == trying && g.epoch != 0 && !g.waiting && !g.halted {
 		g.turns++
 		g.waiting = true
-		g.do(ply{turn{g.epoch, g.turns}, g.step, g.id})
+		g.do(ply{turn{g.epoch, g.turns}, g.step, g.id, g.session})
 	}
 }
 
@@ -243,7 +248,7 @@ func (g *gating) replied(in replied) {
 		g.step = raising
 	case in.err != nil:
 		g.fail(in.err)
-	case g.step == peering && (in.id != g.id || in.owner != g.session):
+	case g.step == peering && !in.mine:
 		g.fail(ErrRaised)
 	default:
 		g.stand(in.token)
@@ -270,7 +275,7 @@ func (g *gating) fail(err error) {
 
 func (g *gating) raze() {
 	g.stage = falling
-	g.do(raze{g.epoch, g.id, g.token})
+	g.do(raze{g.epoch, g.id, g.session, g.token})
 }
 
 // lift begins to remove the node, if it may stand.
