@@ -22,6 +22,10 @@ func TestGate(t *testing.T) {
 		want string
 	}{
 		"raised and lifted":           {append(won, minded{1, 5}, lift{}, removed{}), "raising <nil> mind raised token=5; raze=5 <nil> released;"},
+		"not asked yet":               {[]gateInput{up, at(1, replied{token: 5})}, ""},
+		"connected, and asked later":  {[]gateInput{up, try{}, at(1, replied{token: 5})}, "raising <nil> mind raised token=5;"},
+		"expired, and asked later":    {[]gateInput{up, became{session.Expired{Epoch: 1}}, try{}}, "session expired"},
+		"closed, and asked later":     {[]gateInput{became{session.Closed{}}, try{}}, "session closed"},
 		"before a session":            {[]gateInput{try{}, lift{}, up}, "withdrawn <nil>"},
 		"in vain":                     {[]gateInput{try{}, up, at(1, replied{err: session.ErrNodeExists})}, "raising barrier is raised"},
 		"no parent":                   {[]gateInput{try{}, up, at(1, replied{err: session.ErrNoNode}), at(2, replied{}), at(3, replied{token: 5})}, "raising making raising <nil> mind raised token=5;"},

@@ -123,7 +123,7 @@ type gateEffects = actors.Effects[gateEffect, GateEvent]
 // gatePrefix is how the data of gates begins.
 const gatePrefix = "gate-"
 
-// A gate is the machine of a [Gate]. It begins with try.
+// A gate is the machine of a [Gate]. It requests nothing before try.
 type gate struct {
 	id      string // unique, the data of the node
 	stage   gateStage
@@ -135,6 +135,8 @@ type gate struct {
 	halted  bool // set when an answer said that the session is over; the session tells next
 	doubted bool // set by a creation whose reply was lost, and by a creation that was given up: the node may stand
 	token   int64
+	asked   bool  // set by try. Before that nothing is requested: the reply would be lost
+	severed error // set when the session ended before try, which it answers
 	asker   actors.Reply[error]
 	lifters []actors.Reply[error]
 	silent  bool  // set when no event is to follow: Raised was not emitted, or Lost was
@@ -176,7 +178,10 @@ func (g *gating) emit(ev GateEvent) { g.out.Emit = append(g.out.Emit, ev) }
 func (g *gating) take(in gateInput) {
 	switch in := in.(type) {
 	case try:
-		g.asker = in.reply
+		g.asked, g.asker = true, in.reply
+		if g.severed != nil {
+			g.fail(g.severed)
+		}
 	case lift:
 		g.lifters = append(slices.Clip(g.lifters), in.reply)
 		g.lift()
@@ -206,7 +211,7 @@ func (g *gating) take(in gateInput) {
 
 // advance makes the next request, if none is under way.
 func (g *gating) advance() {
-	if g.stage == trying && g.epoch != 0 && !g.waiting && !g.halted {
+	if g.stage == trying && g.asked && g.epoch != 0 && !g.waiting && !g.halted {
 		g.turns++
 		g.waiting = true
 		g.do(ply{turn{g.epoch, g.turns}, g.step, g.id, g.session})
@@ -314,7 +319,10 @@ func (g *gating) lose(err error) {
 func (g *gating) sever(err error) {
 	switch g.stage {
 	case trying:
-		g.doubted = false
+		if g.doubted = false; !g.asked {
+			g.severed = err
+			return
+		}
 		g.fail(err)
 	case standing:
 		g.lose(err)

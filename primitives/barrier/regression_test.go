@@ -273,3 +273,28 @@ func TestInDoubtBesideOwn(t *testing.T) {
 		refused()
 	})
 }
+
+// An Enter that is cancelled while the handle leaves the last round does not enter the next one.
+func TestCancelledWhileLeaving(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
+		one := begin(func() error { return a.Enter(t.Context()) })
+		ok(t, b.Enter(t.Context()))
+		ok(t, settled(t, "Enter", one))
+		leaver := begin(func() error { return a.Leave(t.Context()) })
+		waits(t, "Leave", leaver)
+		ctx, stop := context.WithCancel(t.Context())
+		next := begin(func() error { return a.Enter(ctx) })
+		waits(t, "Enter", next)
+		stop()
+		if err := settled(t, "Enter", next); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		ok(t, b.Leave(t.Context()))
+		ok(t, settled(t, "Leave", leaver))
+		synctest.Wait()
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	})
+}
