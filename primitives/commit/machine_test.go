@@ -99,16 +99,27 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"a site that has voted and gone has not died, though its vote is seen later; and the next death counts": {
 			[]input{
-				first, begun{}, counted{names: []string{"s-a", "s-b"}}, attended{names: []string{"a", "b"}}, attended{names: []string{"b"}},
-				counted{names: []string{"y-a", "s-b"}}, attended{}, counted{names: []string{"y-a", "s-b"}},
+				first,
+				begun{},
+				counted{names: []string{"s-a", "s-b"}},
+				attended{names: []string{"a", "b"}},
+				attended{names: []string{"b"}},
+				counted{names: []string{"y-a", "s-b"}},
+				attended{},
+				counted{names: []string{"y-a", "s-b"}},
 			},
 			"begin{1}; " + followed + "; ; ; followBallots{}; <voted a yes>; followBallots{}; " +
 				"unfollow{} decide{aborted by coordinator: a site was gone before it voted: b}",
 		},
 		"a vote counts while its data is read: neither the death of the site nor the deadline is its fault": {
 			[]input{
-				first, begun{}, attended{names: []string{"a", "b"}}, counted{names: []string{"Y-a", "s-b"}}, attended{names: []string{"b"}},
-				passed{}, voteRead{"a", Yes, nil, nil},
+				first,
+				begun{},
+				attended{names: []string{"a", "b"}},
+				counted{names: []string{"Y-a", "s-b"}},
+				attended{names: []string{"b"}},
+				passed{},
+				voteRead{"a", Yes, nil, nil},
 			},
 			"begin{1}; " + followed + "; ; readVote{a 1}; ; ; unfollow{} decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
 		},
