@@ -120,7 +120,7 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 func (l *loop[M, In, Do, Ev]) run() {
 	a := &l.actor
 	defer a.gone.raise()
-	label(l.role.Name)
+	setLabel(l.role.Name)
 	for _, do := range l.role.Begin {
 		l.role.Perform(do, l.answer)
 	}
@@ -202,6 +202,8 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 // Events returns the channel of events, which is always the same one. It begins
 // with the newest event before the first call, and is closed after the last
 // event, which is always delivered.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -34,6 +34,8 @@ func (s *Stream[Ev]) End(last ...Ev) {
 }
 
 // Events returns the channel of events. It is closed after the last one.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (s *Stream[Ev]) Events() <-chan Ev { return s.actor.Events() }
 
 // Ended returns a channel that is closed when the stream has ended, whether or

@@ -109,7 +109,8 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 	if err != nil {
 		return refuse(a, &r.call, err)
 	}
-	w := s.createRequest(path, data, mode, acl)
+	var w wire.Request
+	s.setCreate(&w, path, data, mode, acl)
 	if w.Op == wire.OpCreate2 {
 		w.Op = wire.OpCreate // there is nobody to be told the Stat
 	}

@@ -67,6 +67,7 @@ const (
 	callQueued callState = iota
 	callSent
 	callAbandoned
+	callAnswered
 )
 
 // abandon withdraws a call that has not been sent. It reports whether it was in
@@ -88,6 +89,7 @@ func (c *call) run() {
 	if c.state.Load() == callAbandoned {
 		return
 	}
+	c.state.Store(callAnswered)
 	err := c.err
 	if err != nil {
 		if _, named := err.(*OpError); !named { //nolint:errorlint // only an error that is one itself needs no name
@@ -208,15 +210,9 @@ func (c *call) begin(a Async) *call {
 	return c
 }
 
-// frameSize is at least the size of the frame of a request.
+// frameSize is at least the size of the frame of a request on one node.
 func frameSize(w *wire.Request) int {
-	n := recordSize(len(w.Path)+len(w.Data), w.ACL)
-	for _, paths := range w.Watches {
-		for _, path := range paths {
-			n += 4 + len(path)
-		}
-	}
-	return n
+	return recordSize(len(w.Path)+len(w.Data), w.ACL)
 }
 
 // recordSize is at least the size of a request, or of an operation of a transaction, with so
@@ -234,6 +230,7 @@ func recordSize(bytes int, acl []wire.ACL) int {
 func refuse(a Async, c *call, why error) *call {
 	a.session.order.put(func() {
 		if c.state.Load() != callAbandoned {
+			c.state.Store(callAnswered)
 			err := &OpError{Op: c.op, Path: c.path, Err: why}
 			a.session.opts.Observer.Request(c.op, 0, err)
 			c.typed.answer(err)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -73,6 +74,14 @@ var (
 	// ZooKeeper can bear in one session; another session has room.
 	ErrSessionFull = errors.New("session full: too many bytes of ephemeral paths; use another session")
 )
+
+// CheckContext refuses a nil context, which a call would panic over, with [ErrInvalidArgument].
+func CheckContext(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return nil
+}
 
 var errNilContext = fmt.Errorf("%w: ctx: the context is nil", ErrInvalidArgument)
 

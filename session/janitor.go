@@ -87,17 +87,17 @@ type Desk interface {
 // timeout, and the attempts go on; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
-	return r.start(requests, answer).cancel
+	return r.start(requests, answer, nil).cancel
 }
 
-// start is Begin.
-func (r Removal) start(requests Async, answer func(error)) *errand {
+// start is Begin. If settled is not nil, it is called in the place of answer.
+func (r Removal) start(requests Async, answer func(error), settled func()) *errand {
 	both := &struct {
 		errand
 		job
 	}{errand: requests.newErrand(answer)}
 	e, j := &both.errand, &both.job
-	e.impatient = r.Impatient
+	e.impatient, e.settled = r.Impatient, settled
 	*j = job{Removal: r, desk: e}
 	j.begin()
 	return e
@@ -290,14 +290,14 @@ func (j *job) again(err error, try func()) {
 // want of a permission for one, it answers when it has tried for a session timeout, and goes on
 // trying.
 func (a Async) Withdraw(path string, answer func()) {
-	Removal{Path: path}.start(a, func(error) { answer() })
+	Removal{Path: path}.start(a, nil, answer)
 }
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
 // contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
 // It is to be asked for after the create.
 func (a Async) WithdrawAll(dir, prefix string, answer func()) {
-	Removal{Path: dir, Prefix: prefix}.start(a, func(error) { answer() })
+	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)
 }
 
 // over reports whether an error means that there is nothing left to do, or nobody left
@@ -311,14 +311,15 @@ func (a Async) over(err error) bool {
 type errand struct {
 	requests Async
 	answer   func(error)
-	ended    bool                        // answer was called
+	settled  func()                      // called in the place of answer, if it is not nil
+	ended    bool                        // answer or settled was called
 	until    time.Duration               // by [Session.Age]: answer then, unless it is impatient
 	pause    *backoff.ExponentialBackOff // nil until it is tried again
 
 	impatient bool // of a removal: the answer ends it
 
 	mu        sync.Mutex
-	calls     []*call // that may not have been sent yet
+	calls     []*call // but for those that were answered
 	room      [1]*call
 	cancelled bool
 }
@@ -343,7 +344,7 @@ func (e *errand) ask(request func() *call) {
 	if e.calls == nil {
 		e.calls = e.room[:0]
 	}
-	e.calls = slices.DeleteFunc(e.calls, func(c *call) bool { return c.state.Load() != callQueued })
+	e.calls = slices.DeleteFunc(e.calls, func(c *call) bool { return c.state.Load() == callAnswered })
 	e.calls = append(e.calls, request())
 }
 
@@ -378,10 +379,18 @@ func (e *errand) List(path, _ string, answer func(names []string, err error)) {
 
 // Delete implements [Desk].
 func (e *errand) Delete(path string, version int32, fleeting bool, answer func(known int64, err error)) {
-	r := newRequest("delete", path, deletedIn, nil)
-	r.fleeting, r.tell = fleeting, func(_ struct{}, err error) { answer(r.since, err) }
-	e.ask(func() *call { return r.onNode(e.requests, &wire.Request{Op: wire.OpDelete, Version: version}) })
+	d := &deletion{answered: answer}
+	d.typed, d.op, d.path, d.convert, d.fleeting = d, "delete", path, deletedIn, fleeting
+	e.ask(func() *call { return d.onNode(e.requests, &wire.Request{Op: wire.OpDelete, Version: version}) })
 }
+
+// A deletion is a request whose answer includes what was known when it was sent.
+type deletion struct {
+	request[struct{}]
+	answered func(known int64, err error)
+}
+
+func (d *deletion) answer(err error) { d.answered(d.since, err) }
 
 // Over implements [Desk].
 func (e *errand) Over(err error) bool { return e.requests.over(err) }
@@ -398,6 +407,10 @@ func (e *errand) Done(err error) {
 	e.mu.Unlock()
 	if !e.ended && !cancelled {
 		e.ended = true
+		if e.settled != nil {
+			e.settled()
+			return
+		}
 		e.answer(err)
 	}
 }

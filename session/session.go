@@ -327,7 +327,7 @@ func (s *Session) Close() {
 	}
 }
 
-// State returns the newest event; nil before the first [Connected], see [Start].
+// State returns the newest event, which may be [Resumed]; nil before the first [Connected], see [Start].
 func (s *Session) State() Event {
 	if ev := s.present.Load(); ev != nil {
 		return *ev
@@ -343,7 +343,9 @@ func (s *Session) ID() int64 { return s.id.Load() }
 //
 //	(Connected (Suspended Resumed)* Suspended? Expired)* (Connected (Suspended Resumed)* Suspended?)? Closed
 //
-// It starts with the present state, and loses nothing however slowly it is read:
+// It starts with the present state: with Connected of the present epoch, and Suspended behind it
+// while the session is suspended; with Closed after the end; and while there is no epoch, before
+// the first Connected and after Expired, with nothing. It loses nothing however slowly it is read:
 // only what a reader has not taken by the time that Close returns is discarded, but
 // for Closed. The channel is closed after Closed, or when ctx ends: receive with
 // "ev, ok := <-events", and set the channel to nil when ok is false. A select over a closed
@@ -644,6 +646,7 @@ func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
 		s.order.put(func() {
 			if c.state.Load() != callAbandoned {
+				c.state.Store(callAnswered)
 				err := &OpError{Op: c.op, Path: c.path, Err: why}
 				s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
 				c.typed.answer(err)

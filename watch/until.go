@@ -32,6 +32,9 @@ func UntilExists(ctx context.Context, s *session.Session, path string) error {
 }
 
 func until(ctx context.Context, s *session.Session, path string, wanted error, exists bool) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
 	if s == nil {
 		return fmt.Errorf("watch: %w: session is nil", session.ErrInvalidArgument)
 	}

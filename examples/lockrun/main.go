@@ -144,6 +144,8 @@ func parse(args []string) (options, error) {
 		return o, errors.New("-servers is missing, and there is no $ZOOKEEPER")
 	case o.wait < 0 || o.timeout <= 0 || o.grace < 0:
 		return o, errors.New("a duration is negative, or -timeout 0")
+	case o.try && o.wait > 0:
+		return o, errors.New("-try (-n) does not wait: leave it out, or -wait (-w)")
 	case o.grace >= o.timeout && !o.overlap:
 		return o, fmt.Errorf("-grace %v is not less than -timeout %v", o.grace, o.timeout)
 	case o.conflict < 0 || o.conflict > 255:

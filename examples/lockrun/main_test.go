@@ -218,6 +218,7 @@ func TestBadFlags(t *testing.T) {
 		"-servers=, -lock=/l true":            "-servers",
 		"-servers=zk1/../x -lock=/l true":     "-servers",
 		good + "-wait=-1s true":               "negative",
+		good + "-n -w 3s true":                "-wait",
 		good + "-wait=3 true":                 "-wait",
 		good + "-timeout=0 true":              "-timeout",
 		good + "-grace=-1s true":              "negative",

@@ -409,8 +409,8 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(readme, []byte("\n")); n > 80 {
-		t.Errorf("README.md has %d lines, want at most 80", n)
+	if n := bytes.Count(readme, []byte("\n")); n > 120 {
+		t.Errorf("README.md has %d lines, want at most 120", n)
 	}
 	_, rest, ok := bytes.Cut(readme, []byte("```go\n"))
 	program, _, closed := bytes.Cut(rest, []byte("```\n"))

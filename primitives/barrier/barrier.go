@@ -144,6 +144,8 @@ func (b *Barrier) refusal(ctx context.Context) error {
 //	(Raised | Released)* Closed
 //
 // It begins with what is there at present. A reader that is slow gets the newest, not every one.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (b *Barrier) Events() <-chan Event { return b.actor.Events() }
 
 // Done returns a channel that is closed when the handle has ended.

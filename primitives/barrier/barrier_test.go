@@ -89,28 +89,24 @@ func TestLiftedAndRaisedUnseen(t *testing.T) {
 
 // With Sync, a waiter on a server that lags sees what was raised before it asked.
 func TestSync(t *testing.T) {
-	bubble(t, 3, zktest.Config{Replicas: 3, Lag: time.Minute}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-		for _, s := range s {
-			if at, _ := srv.Serving(s.ID()); at == 0 {
-				continue
-			}
-			behind, synced := single(t, s, nil), single(t, s, &barrier.Options{Sync: true})
-			ok(t, behind.Wait(t.Context()))
-			at, _ := srv.Serving(s.ID())
-			srv.SetLag(at, time.Minute)
-			raiser, err := session.Open(t.Context(), srv.Addrs()[:1], &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
+	bubble(t, 0, zktest.Config{Replicas: 3, Lag: time.Minute}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
+		at := func(server int) *session.Session {
+			s, err := session.Open(t.Context(), srv.Addrs()[server:server+1], &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
 			ok(t, err)
-			defer raiser.Close()
-			ok(t, single(t, raiser, nil).Raise(t.Context()))
-			ok(t, behind.Wait(t.Context()))
-			call := begin(func() error { return synced.Wait(t.Context()) })
-			waits(t, "Wait", call)
-			ok(t, single(t, raiser, nil).Lift(t.Context()))
-			pass(2 * time.Minute)
-			ok(t, settled(t, "Wait", call))
-			return
+			t.Cleanup(s.Close)
+			return s
 		}
-		t.Fatal("all sessions are served by the leader")
+		leader, follower := at(0), at(1)
+		behind, synced := single(t, follower, nil), single(t, follower, &barrier.Options{Sync: true})
+		ok(t, behind.Wait(t.Context()))
+		srv.SetLag(1, time.Minute)
+		ok(t, single(t, leader, nil).Raise(t.Context()))
+		ok(t, behind.Wait(t.Context()))
+		call := begin(func() error { return synced.Wait(t.Context()) })
+		waits(t, "Wait", call)
+		ok(t, single(t, leader, nil).Lift(t.Context()))
+		pass(2 * time.Minute)
+		ok(t, settled(t, "Wait", call))
 	})
 }
 

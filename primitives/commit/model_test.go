@@ -102,6 +102,8 @@ type (
 		told        *Outcome  // ever
 		here        bool      // told, by this process
 		prepared    bool      // the user of this process has yet to vote
+		voted       bool      // ever, as the user was told
+		finished    bool      // ever, as the user was told
 		left        error
 	}
 )
@@ -185,8 +187,13 @@ func (w *stage) start(p *party) {
 		for _, e := range did.Do {
 			r, ok := e.(respond)
 			late := ok && (errors.Is(r.err, ErrDecided) || errors.Is(r.err, ErrVoted) || p.here && errors.Is(r.err, ErrNoTransaction))
-			if ok && r.err != nil && !late {
+			switch {
+			case ok && r.err != nil && !late:
 				zkmodel.Violate("%s: %v", p.site, r.err)
+			case ok && r.err == nil && p.here: // the vote was answered before the outcome
+				p.finished = true
+			case ok && r.err == nil:
+				p.voted = true
 			}
 		}
 		for _, ev := range did.Emit {
@@ -229,6 +236,9 @@ func (w *stage) coordinated(p *party, ev Event) {
 func (w *stage) participated(p *party, ev Event) {
 	switch ev := ev.(type) {
 	case Prepare:
+		if p.voted {
+			zkmodel.Violate("%s is asked again", p.site)
+		}
 		if p.prepared = w.s.plan[p.n-1] != 0; !w.s.unasked {
 			w.vote(p)
 		}
@@ -261,6 +271,8 @@ func (w *stage) learns(p *party, o Outcome) {
 		zkmodel.Violate("%q receives %v, recorded is %v", p.site, o, w.outcome)
 	case p.here:
 		zkmodel.Violate("%q receives an outcome twice", p.site)
+	case p.finished:
+		zkmodel.Violate("%q receives an outcome after it has finished", p.site)
 	}
 	p.told, p.here = &o, true
 }
@@ -521,7 +533,7 @@ func (w *stage) keyAs(names []string) uint64 {
 	})
 	lines = append(lines, fmt.Sprint(w.budget, w.ticks, w.began), rename(fmt.Sprint(w.outcome)))
 	for i, p := range w.parties {
-		line := fmt.Appendf(nil, "party %s %v %v %v %v ", p.site, p.told != nil, p.here, p.prepared, p.left)
+		line := fmt.Appendf(nil, "party %s %v %v %v %v %v %v ", p.site, p.told != nil, p.here, p.prepared, p.voted, p.finished, p.left)
 		if i > 0 {
 			line = fmt.Append(line, w.yes[i-1])
 		}

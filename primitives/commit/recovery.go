@@ -80,6 +80,9 @@ func List(ctx context.Context, s *session.Session, parent string) ([]Status, err
 
 // run runs the survey.
 func (m survey) run(ctx context.Context, s *session.Session, op, parent string) (surveyed, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return surveyed{}, fmt.Errorf("commit: %w", err)
+	}
 	if err := validateSession(s); err != nil {
 		return surveyed{}, err
 	}

@@ -41,6 +41,9 @@ type Transaction struct {
 // afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
 // other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
 	o := Options{}
 	if opts != nil {
 		o = *opts
@@ -120,6 +123,8 @@ func (t *Transaction) ID() string { return t.place.id }
 //	Voted* (Committed | Aborted | Left)
 //
 // It is closed after the last event. No event is lost, however late the reader comes.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
 
 // Wait waits for the outcome. If the handle ends without one, the error wraps [ErrClosed]; if the

@@ -43,6 +43,9 @@ type Candidate struct {
 //
 // If opts is nil, the default options are used.
 func Stand(ctx context.Context, s *session.Session, path string, opts *Options) (*Candidate, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("election: %w", err)
+	}
 	c, err := New(s, path, opts)
 	if err != nil {
 		return nil, err
@@ -99,6 +102,8 @@ func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c
 //
 // with [Standing], [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest event
 // before the first call, and is closed after the last.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (c *Candidate) Events() <-chan Event { return c.actor.Events() }
 
 // Done returns a channel that is closed when the candidate has left, for good.

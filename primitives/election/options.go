@@ -3,9 +3,9 @@ package election
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -15,7 +15,8 @@ const defaultLeadGrace = 10 * time.Second
 // Options.
 type Options struct {
 	// Data is what everybody is told of this candidate when it leads: how to reach it, for
-	// example. The default is nothing.
+	// example. The default, nil, is host:pid of the process; data that are empty, but not nil,
+	// are nothing.
 	Data []byte
 
 	// Layout is how nodes are named. The default is [Standard].
@@ -38,7 +39,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		v = *o
 	}
-	v.Data = slices.Clone(v.Data)
+	v.Data = line.Identity(v.Data)
 	if v.LeadGrace == 0 {
 		v.LeadGrace = defaultLeadGrace
 	}

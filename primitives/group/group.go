@@ -52,6 +52,9 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 // cause, and the membership is given up in the background. If it is given up for another reason,
 // such as [ErrDuplicate], the error wraps that.
 func Enroll(ctx context.Context, s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("group: %w", err)
+	}
 	m, err := Join(s, path, id, data, opts)
 	if err != nil {
 		return nil, err
@@ -78,6 +81,8 @@ func (m *Membership) ID() string { return m.id }
 // with [MembersChanged] anywhere before [Left], until [Blinded]. The group is watched only when Events
 // has been called. It begins with the newest event before the first call, and is closed
 // after the last.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (m *Membership) Events() <-chan Event {
 	events := m.kept.Events()
 	m.feed.begin(m.session, m.path, nil, func(in input) { _ = m.kept.Tell(in) })

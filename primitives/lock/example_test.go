@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -153,4 +154,84 @@ func ExampleLock_Downgrade() {
 	// try lock /locks/table: lock held by another
 	// <nil> true
 	// downgrade lock /locks/table: no write lock
+}
+
+// A mutex is locked and unlocked as often as needed.
+func ExampleMutex() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	m := demo.Must(lock.NewMutex(s, "/locks/report", nil))
+	for range 2 {
+		if err := m.Lock(ctx); err != nil {
+			fmt.Println(err)
+			return
+		}
+		work, cancel := m.Context(ctx) // ends when the lock is lost
+		fmt.Println("holding:", work.Err() == nil, m.TryLock(ctx))
+		cancel()
+		fmt.Println(m.Unlock(ctx))
+	}
+	fmt.Println(m.Unlock(ctx))
+	// Output:
+	// holding: true try lock /locks/report: lock held by another
+	// <nil>
+	// holding: true try lock /locks/report: lock held by another
+	// <nil>
+	// unlock /locks/report: not held
+}
+
+// Functions that call each other lock a reentrant mutex, each for itself.
+func ExampleNewReentrantMutex() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	m := demo.Must(lock.NewReentrantMutex(s, "/locks/report", nil))
+	demo.Check(m.Lock(ctx))
+	work, cancel := m.Context(ctx)
+	defer cancel()
+	fmt.Println(m.Lock(work)) // its own context: it is held already
+	fmt.Println(m.Unlock(work))
+	fmt.Println(m.Unlock(ctx))
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+}
+
+// A service that waits for a lock in the same select as for everything else. A closed channel is
+// always ready: without ok, the loop spins when the lock is over.
+func ExampleLock_Events() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s, end := demo.Session()
+	defer end()
+
+	l := demo.Must(lock.New(s, "/locks/report", nil))
+	defer l.Close()
+	requests := make(chan string, 1)
+	for {
+		select {
+		case ev, ok := <-l.Events():
+			if !ok { // after Released or Lost
+				fmt.Println("over:", l.Err())
+				return
+			}
+			if _, held := ev.(lock.Acquired); held {
+				requests <- "report"
+			}
+		case r := <-requests:
+			fmt.Println("held:", r)
+			fmt.Println(l.Release(ctx))
+		case <-ctx.Done():
+			fmt.Println(context.Cause(ctx))
+			return
+		}
+	}
+	// Output:
+	// held: report
+	// <nil>
+	// over: <nil>
 }

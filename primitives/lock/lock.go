@@ -45,9 +45,9 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 
 // Acquire joins the line for the lock at path, and returns when the lock is held.
 //
-// If ctx ends before that, the error is its cause and the place in line is given up
-// in the background: whatever the network does, no node of it outlives the session,
-// nor the next moment in which the session is connected. If the place is lost for
+// If ctx ends before that, the error is its cause, with the contender that was waited for as far
+// as it is known, and the place in line is given up in the background: whatever
+// the network does, the contender's node is deleted when the session is connected, or ends. If the place is lost for
 // another reason, the error wraps [ErrLost] and the reason.
 //
 // If ctx comes from [Lock.Context] of a lock of the same session and path that is not over, it
@@ -72,6 +72,9 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 // A nil f is refused before the lock is acquired. Do returns the error of f. If f returned none, and the lock was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
 	if f == nil {
 		return fmt.Errorf("lock: f: %w: the function is nil", session.ErrInvalidArgument)
 	}
@@ -89,7 +92,7 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	ways   = line.Ways{Inspect: priority.Inspect, Marked: mark.Read}
+	ways   = line.Ways{Inspect: priority.Inspect, Marked: mark.Split}
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
@@ -109,6 +112,9 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
 	shares, err := reenters(ctx, s, path, kind)
 	if err != nil {
 		return nil, err
@@ -129,6 +135,9 @@ func acquire(ctx context.Context, s *session.Session, path string, kind Kind, op
 }
 
 func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
 	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // who does not wait finds it held
 		return nil, err
 	}
@@ -152,6 +161,8 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
 // It begins with the newest event before the first call, and is closed after the last.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lock is held no more, or never will

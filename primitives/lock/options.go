@@ -3,9 +3,9 @@ package lock
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
 	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
 	"github.com/zkactors/zkactors/session"
@@ -20,8 +20,9 @@ const (
 // Options are optional parameters for [New] and the functions built on it. A nil
 // *Options is equivalent to a zero Options.
 type Options struct {
-	// Data is stored in the node that stands in line, for [Contenders] and for
-	// people to see. The default is nothing.
+	// Data is stored in the node that stands in line, for [Contenders], for people, and for the
+	// error of an [Acquire] behind it whose context ends. The default, nil, is host:pid of the
+	// process; data that are empty, but not nil, are nothing.
 	Data []byte
 
 	// Layout is how nodes are named. The default is [Standard].
@@ -52,7 +53,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		v = *o
 	}
-	v.Data = slices.Clone(v.Data)
+	v.Data = line.Identity(v.Data)
 	return v
 }
 

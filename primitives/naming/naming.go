@@ -23,6 +23,9 @@ import (
 //
 // If opts is nil, the default options are used.
 func Register(ctx context.Context, s *session.Session, path, name string, data []byte, opts *Options) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("naming: %w", err)
+	}
 	o := opts.withDefaults()
 	node, err := nodeOf(s, path, name)
 	if err == nil {
@@ -84,6 +87,9 @@ func (r *Registration) await(ctx context.Context) error {
 // outcome is known, the error wraps its cause; a name that this session keeps is given up
 // all the same.
 func Unregister(ctx context.Context, s *session.Session, path, name string) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("naming: %w", err)
+	}
 	node, err := nodeOf(s, path, name)
 	if err != nil {
 		return err

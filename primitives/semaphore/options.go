@@ -3,8 +3,8 @@ package semaphore
 import (
 	"errors"
 	"fmt"
-	"slices"
 
+	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -20,8 +20,8 @@ type Options struct {
 	// [ErrLimit].
 	AnyLimit bool
 
-	// Data is stored in the node that stands in line, for [Holders] and for people to
-	// see. The default is nothing.
+	// Data is stored in the node that stands in line, for [Holders] and for people. The
+	// default, nil, is host:pid of the process; data that are empty, but not nil, are nothing.
 	Data []byte
 
 	// ReleaseInBackground makes [Lease.Release] and [Lease.Close] return at once: the
@@ -37,7 +37,7 @@ func (o *Options) withDefaults() Options {
 	if v.Weight == 0 {
 		v.Weight = 1
 	}
-	v.Data = slices.Clone(v.Data)
+	v.Data = line.Identity(v.Data)
 	return v
 }
 

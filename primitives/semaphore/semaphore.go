@@ -40,9 +40,10 @@ func New(s *session.Session, path string, limit int, opts *Options) (*Lease, err
 // Acquire joins the line for a lease of the semaphore at path, and returns when it is
 // held.
 //
-// If ctx ends before that, the error is its cause and the place in line is given up in
-// the background: whatever the network does, no node of it outlives the session, nor the
-// next moment in which the session is connected. It wraps [ErrLimit] if another limit is
+// If ctx ends before that, the error is its cause, with the contender that was waited for as far as
+// it is known, and the place in line is given up in the background: whatever the network does, the
+// contender's node is deleted when the session is connected, or ends. The path and its limit stay
+// for a while, see the package comment. The error wraps [ErrLimit] if another limit is
 // recorded, and leaves nothing behind. If the place is lost for another reason, the
 // error wraps [ErrLost] and the reason.
 //
@@ -63,6 +64,9 @@ func Acquire(ctx context.Context, s *session.Session, path string, limit int, op
 // TryAcquire is [Acquire], but fails with [ErrFull] when there is no room at once. Then it
 // has left the line again, unless ctx has ended before that was confirmed.
 func TryAcquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("semaphore: %w", err)
+	}
 	l, err := New(s, path, limit, opts)
 	if err != nil {
 		return nil, err
@@ -94,6 +98,9 @@ func Do(ctx context.Context, s *session.Session, path string, limit int, opts *O
 // enter joins the line, unless the leases that have ctx leave no room for another while they are
 // held.
 func enter(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("semaphore: %w", err)
+	}
 	o := opts.withDefaults()
 	sum := o.Weight
 	for _, l := range line.Holders[*Lease](ctx, s, path) {
@@ -110,6 +117,8 @@ func enter(ctx context.Context, s *session.Session, path string, limit int, opts
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
 // It begins with the newest event before the first call, and is closed after the last.
+// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
+// over a closed channel spins.
 func (l *Lease) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lease is held no more, or never will be:

@@ -24,7 +24,7 @@ func TestClaims(t *testing.T) {
 		at      = attempt{1, 1}
 		guid    = attemptGUID(id, 1)
 		own     = Published(guid) + "lock-0000000005"
-		mine    = watched{at, deletion(own), 7, 9, false}
+		mine    = watched{at, deletion(own), 7, 9, false, obstacle{}}
 		theirs  = Target{own, Claim}
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		ask     = claim{at, own, false}
@@ -59,8 +59,8 @@ func TestClaims(t *testing.T) {
 		{danger: "a claim may have been done for a node that is gone", before: sole, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, guid}}},
 		{danger: "leaving gives up what may be claimed", before: sole, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
 		{danger: "the claim of a holder is gone", before: holder, in: gone{at, theirs}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
-		{danger: "the claim is another's by now", before: holder, in: watched{at, theirs, 13, 9, false}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
-		{danger: "the claim is ours", before: holder, in: watched{at, theirs, 12, 9, false}, state: held},
+		{danger: "the claim is another's by now", before: holder, in: watched{at, theirs, 13, 9, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
+		{danger: "the claim is ours", before: holder, in: watched{at, theirs, 12, 9, false, obstacle{}}, state: held},
 		{danger: "the node of a holder is gone, and its claim is not", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, guid}}, emit: Lost{ErrNodeDeleted}},
 
 		{danger: "what is handed to us is claimed out of turn", before: behind, in: Take{}, state: claiming, do: []Effect{unwatchTarget{at, deletion(a)}, ask}},
@@ -104,7 +104,7 @@ func TestClaimExhaustion(t *testing.T) {
 		p := queue[0]
 		queue = queue[1:]
 		at, theirs := p.attempt, Target{p.node, Claim}
-		ins := append(alphabet(p.Machine), Take{}, Look{}, claimed{at, 12}, occupied{at}, watched{at, theirs, 12, 1, false}, watched{at, theirs, 13, 1, false}, gone{at, theirs})
+		ins := append(alphabet(p.Machine), Take{}, Look{}, claimed{at, 12}, occupied{at}, watched{at, theirs, 12, 1, false, obstacle{}}, watched{at, theirs, 13, 1, false, obstacle{}}, gone{at, theirs})
 		for _, err := range []error{session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNoAuth, session.ErrExpired} {
 			ins = append(ins, failed{claim{at, p.node, false}, err}, failed{watchTarget{at, theirs}, err})
 		}

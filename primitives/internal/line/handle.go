@@ -41,6 +41,8 @@ type Handle[Ev any] struct {
 	node     string
 	err      error         // why it was lost
 	since    time.Duration // it was acquired
+	blocker  string        // the node of the contender that is watched; "" while there is none, or it was not read
+	blocks   obstacle      // what was read of it
 	over     bool          // done is closed
 	contexts []*derived
 }
@@ -54,6 +56,13 @@ type told[Ev any] struct {
 	tell func(Event) Ev
 	did  Effects // gathered by the turn; its events are those of the last step
 	room [2]Event
+
+	// What was read of the contender that is watched: set when that is confirmed. It holds while
+	// the machine waits and the target is the same.
+	front struct {
+		target Target
+		obstacle
+	}
 }
 
 func (t *told[Ev]) begin(m Machine, tell func(Event) Ev) {
@@ -61,11 +70,22 @@ func (t *told[Ev]) begin(m Machine, tell func(Event) Ev) {
 	t.did.Emit = t.room[:0]
 }
 
+// ahead returns the contender that is watched, if it was read; "" if there is none.
+func (t *told[Ev]) ahead() (node string, o obstacle) {
+	if !t.Waiting() || t.front.target != t.target || t.front.since == 0 {
+		return "", obstacle{}
+	}
+	return t.target.Node, t.front.obstacle
+}
+
 // Step implements [actors.Machine].
 func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
 	clear(t.did.Emit)
 	t.did.Do, t.did.Emit = out.Do, t.did.Emit[:0]
 	t.step(in)
+	if w, ok := in.(watched); ok && t.Waiting() && w.target == t.target {
+		t.front.target, t.front.obstacle = w.target, w.obstacle
+	}
 	out.Do, t.did.Do = t.did.Do, nil
 	for _, ev := range t.did.Emit {
 		out.Emit = append(out.Emit, t.tell(ev))
@@ -122,10 +142,21 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 		_ = h.Release(ctx) // it goes on
 		err = taken
 	case <-ctx.Done():
+		err = h.blocked(context.Cause(ctx)) // before it leaves
 		h.Tell(Leave{})
-		err = context.Cause(ctx)
 	}
 	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
+}
+
+// blocked adds to why the wait has ended what it waited for, as far as that is known.
+func (h *Handle[Ev]) blocked(err error) error {
+	h.mu.Lock()
+	node, o := h.blocker, h.blocks
+	h.mu.Unlock()
+	if node == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, o.describe(node, time.Now()))
 }
 
 // Do waits until it is held, runs f with its context, and gives it up. It waits for that until
@@ -209,11 +240,16 @@ func (h *Handle[Ev]) Node() string {
 
 // Guard returns an operation that fails a transaction unless it is still held.
 func (h *Handle[Ev]) Guard() session.Op {
-	node := h.Node()
+	return GuardOf(h.performer.Dir, h.Node(), h.manner.Lost)
+}
+
+// GuardOf returns an operation that fails a transaction unless there is the node, with an error that
+// wraps lost. Without a node it fails every transaction.
+func GuardOf(dir, node string, lost error) session.Op {
 	if node == "" {
-		node = session.Join(h.performer.Dir, session.GUIDName(session.NewGUID(), "not-acquired"))
+		node = session.Join(dir, session.GUIDName(session.NewGUID(), "not-acquired"))
 	}
-	return session.GuardOp(node, refusal{h.manner.Lost, ErrNotHeld})
+	return session.GuardOp(node, refusal{lost, ErrNotHeld})
 }
 
 // Release gives it up, or the place in line, and returns when that is confirmed; the
@@ -269,6 +305,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 		case Suspended, Resumed, Released:
 		}
 	}
+	h.blocker, h.blocks = m.ahead()
 	if m.Holding() {
 		h.node = m.node // another after a downgrade
 	}

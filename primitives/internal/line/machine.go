@@ -94,6 +94,7 @@ type (
 		target       Target
 		czxid, owner int64
 		announced    bool // of one that is watched until [Changed]: it has been
+		obstacle          // of another's node: for people
 	}
 	gone struct { // told once after watched: what was awaited has happened
 		attempt

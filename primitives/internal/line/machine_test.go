@@ -168,7 +168,7 @@ func alphabet(m Machine) []Input {
 	ins := []Input{Leave{}, Downgrade{}, Look{}, heard{session.Connected{Epoch: 1, ID: 1}}, heard{session.Suspended{}}, heard{session.Resumed{}}, heard{session.Closed{}}, heard{session.Expired{Epoch: m.attempt.epoch}}, heard{session.Expired{Epoch: m.attempt.epoch + 1}}}
 	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
 		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
-			watched{at, deletion(own), 7, 1, false}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
+			watched{at, deletion(own), 7, 1, false, obstacle{}}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
 			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, withdrawn{at, own}, withdrawn{at, ""},
 			failed{createNode{at, m.guid(), false}, session.ErrDisconnected}, failed{listParent{at}, session.ErrNoNode},
 			failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, failed{changeNode{at, own, weaker}, session.ErrDisconnected},
@@ -194,7 +194,7 @@ func alphabet(m Machine) []Input {
 		effects = append(effects, claim{at, own, false}, claim{at, own, true})
 	}
 	if m.rule.Announces() {
-		ins = append(ins, announced{at}, watched{at, Target{a, Changed}, 7, 2, true}, watched{at, Target{b, Changed}, 7, 2, true}, listed{at, Sight{Names: []string{own}, Data: "bad"}})
+		ins = append(ins, announced{at}, watched{at, Target{a, Changed}, 7, 2, true, obstacle{}}, watched{at, Target{b, Changed}, 7, 2, true, obstacle{}}, listed{at, Sight{Names: []string{own}, Data: "bad"}})
 		nodes = append(nodes, Target{Until: Members})
 		effects = append(effects, announce{at, own})
 	}
@@ -213,7 +213,7 @@ func alphabet(m Machine) []Input {
 		ins = append(ins, listed{at, Sight{Names: names}})
 	}
 	for _, node := range nodes {
-		ins = append(ins, watched{at, node, 7, 1, false}, watched{at, node, 9, 1, false}, watched{at, node, 7, 2, false}, gone{at, node})
+		ins = append(ins, watched{at, node, 7, 1, false, obstacle{}}, watched{at, node, 9, 1, false, obstacle{}}, watched{at, node, 7, 2, false, obstacle{}}, gone{at, node})
 		effects = append(effects, watchTarget{at, node})
 	}
 	ins = append(ins, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
@@ -551,7 +551,7 @@ func TestDangers(t *testing.T) {
 		hello   = heard{session.Connected{Epoch: 1, ID: 9}}
 		create  = createNode{at, attemptGUID(id, 1), false}
 		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		mine    = watched{at, deletion(own), 7, 9, false}
+		mine    = watched{at, deletion(own), 7, 9, false, obstacle{}}
 
 		behind  = []Input{hello, joined{at, own, 7, 2, ""}, mine}                                         // stands in line
 		heir    = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, own}}})                // next, and watches a
@@ -598,7 +598,7 @@ func TestDangers(t *testing.T) {
 		{danger: "the plain recipe does not know whether it is alone", before: []Input{hello}, in: joined{at, own, 0, 0, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
 
 		{danger: "the node of a lost create is adopted", before: []Input{hello, failed{create, unknown}}, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
-		{danger: "a node of an earlier session is never adopted", before: []Input{hello, failed{create, unknown}, listed{at, Sight{Names: []string{own}}}}, in: watched{at, deletion(own), 7, 8, false}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "a node of an earlier session is never adopted", before: []Input{hello, failed{create, unknown}, listed{at, Sight{Names: []string{own}}}}, in: watched{at, deletion(own), 7, 8, false, obstacle{}}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
 		{danger: "the list of a recovery is lost, too", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrDisconnected}, state: recovering, do: []Effect{listParent{at}}},
 		{danger: "the parent vanished with the node or without", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
 		{danger: "not even the second create is trusted then", before: []Input{hello, failed{create, unknown}, failed{listParent{at}, session.ErrNoNode}, made{at}, joined{at, own, 7, 1, ""}}, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
@@ -660,8 +660,8 @@ func TestDangers(t *testing.T) {
 
 		{danger: "the holder's node is deleted", before: holder, in: gone{at, deletion(own)}, state: ended, emit: "lost"},
 		{danger: "the holder's node is gone before it is watched", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: ended, emit: "lost"},
-		{danger: "the holder's node is somebody else's", before: holder, in: watched{at, deletion(own), 7, 8, false}, state: ended, emit: "lost"},
-		{danger: "the holder's node is another one of that name", before: holder, in: watched{at, deletion(own), 8, 9, false}, state: ended, emit: "lost"},
+		{danger: "the holder's node is somebody else's", before: holder, in: watched{at, deletion(own), 7, 8, false, obstacle{}}, state: ended, emit: "lost"},
+		{danger: "the holder's node is another one of that name", before: holder, in: watched{at, deletion(own), 8, 9, false, obstacle{}}, state: ended, emit: "lost"},
 		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
 		{danger: "one last event", before: failing, in: withdrawn{at, own}, state: ended},
 		{danger: "one last event at the end of the session", before: failing, in: heard{session.Closed{}}, state: ended},
@@ -681,7 +681,7 @@ func TestDangers(t *testing.T) {
 		{danger: "leaving twice", before: append(slices.Clone(holder), Leave{}), in: Leave{}, state: leaving},
 		{danger: "the own deletion is not a loss", before: append(slices.Clone(holder), Leave{}), in: gone{at, deletion(own)}, state: leaving},
 		{danger: "nor is what the own watch says of it", before: append(slices.Clone(holder), Leave{}), in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: leaving},
-		{danger: "nor what it said before", before: append(slices.Clone(holder), Leave{}), in: watched{at, deletion(own), 8, 9, false}, state: leaving},
+		{danger: "nor what it said before", before: append(slices.Clone(holder), Leave{}), in: watched{at, deletion(own), 8, 9, false, obstacle{}}, state: leaving},
 		{danger: "a late list does not make it stay", before: append(slices.Clone(behind), Leave{}), in: listed{at, Sight{Names: []string{own}}}, state: leaving},
 		{danger: "the deletion is confirmed", before: append(slices.Clone(holder), Leave{}), in: withdrawn{at, own}, state: ended, emit: "released"},
 		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "released"},
@@ -730,7 +730,7 @@ func TestDangersOfReaders(t *testing.T) {
 		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
 
 		behind = []Input{hello, joined{at, own, 7, 2, ""}} // and the list is under way
-		waits  = append(slices.Clone(behind), watched{at, deletion(own), 7, 9, false}, seen(w, own))
+		waits  = append(slices.Clone(behind), watched{at, deletion(own), 7, 9, false, obstacle{}}, seen(w, own))
 	)
 	for _, row := range []dangerRow{
 		{danger: "one round trip: the list goes out with the create", in: hello, state: joining, do: []Effect{create, list}},
@@ -779,8 +779,8 @@ func TestDangersOfDowngrades(t *testing.T) {
 		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
 		joins   = []Input{heard{session.Connected{Epoch: 1, ID: 9}}}
-		held_   = then(joins, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false})
-		heir    = then(joins, joined{at, own, 7, 2, ""}, watched{at, deletion(own), 7, 9, false}, seen(e, own))
+		held_   = then(joins, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false, obstacle{}})
+		heir    = then(joins, joined{at, own, 7, 2, ""}, watched{at, deletion(own), 7, 9, false, obstacle{}}, seen(e, own))
 		under   = then(held_, Downgrade{})
 		doubt   = then(under, failed{change, unknown})
 		again   = then(doubt, seen(own))
@@ -800,8 +800,8 @@ func TestDangersOfDowngrades(t *testing.T) {
 		{danger: "done", before: without, in: changed{at}, state: held, do: done},
 		{danger: "done, and the event comes later", before: under, in: changed{at}, state: held, do: done},
 		{danger: "it means nothing then", before: then(under, changed{at}), in: gone{at, deletion(own)}, state: held},
-		{danger: "the reader's node is watched", before: lower, in: watched{at, deletion(to), 8, 9, false}, state: held},
-		{danger: "the reader's node is somebody else's", before: lower, in: watched{at, deletion(to), 8, 10, false}, state: ended, emit: "lost"},
+		{danger: "the reader's node is watched", before: lower, in: watched{at, deletion(to), 8, 9, false, obstacle{}}, state: held},
+		{danger: "the reader's node is somebody else's", before: lower, in: watched{at, deletion(to), 8, 10, false, obstacle{}}, state: ended, emit: "lost"},
 		{danger: "the reader's node is deleted before it is watched", before: lower, in: failed{watchTarget{at, deletion(to)}, session.ErrNoNode}, state: ended, emit: "lost"},
 		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, to}}},
 		{danger: "it was never sent", before: under, in: failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
@@ -843,7 +843,7 @@ func TestDangersOfRevocation(t *testing.T) {
 		again = attempt{1, 2}
 		own   = Published(attemptGUID(id, 1)) + "lock-0000000005"
 		other = Published(attemptGUID(id, 2)) + "lock-0000000006"
-		mine  = watched{at, deletion(own), 7, 9, false}
+		mine  = watched{at, deletion(own), 7, 9, false, obstacle{}}
 		mark  = marked{attempt: at, target: deletion(own)}
 		seen  = func(names ...string) listed { return listed{at, Sight{Names: names}} }
 		then  = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
@@ -869,7 +869,7 @@ func TestDangersOfRevocation(t *testing.T) {
 	}
 	number := Published(attemptGUID(id, 1)) + "write-0000000005"
 	reads := Published(attemptGUID(id, 1)) + "read-0000000005"
-	asked := []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, number, 7, 1, ""}, watched{at, deletion(number), 7, 9, false}, marked{attempt: at, target: deletion(number)}}
+	asked := []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, number, 7, 1, ""}, watched{at, deletion(number), 7, 9, false, obstacle{}}, marked{attempt: at, target: deletion(number)}}
 	for _, row := range []struct {
 		danger string
 		rule   Rule
@@ -908,8 +908,8 @@ func TestDangersOfClaims(t *testing.T) {
 		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
 		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
-		claims = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false}}
-		holds  = then(claims, claimed{at, 20}, watched{at, theirs, 20, 9, false})
+		claims = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false, obstacle{}}}
+		holds  = then(claims, claimed{at, 20}, watched{at, theirs, 20, 9, false, obstacle{}})
 		yields = then(claims, occupied{at})
 	)
 	for _, row := range []dangerRow{
@@ -930,7 +930,7 @@ func TestDangersOfClaims(t *testing.T) {
 		{danger: "and it is cleared", before: then(claims, gone{at, deletion(own)}), in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
 		{danger: "a claim that was done is not a grant then", before: then(claims, gone{at, deletion(own)}), in: claimed{at, 20}, state: clearing},
 		{danger: "the claim is deleted while it is held", before: holds, in: gone{at, theirs}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim is another's while it is held", before: then(claims, claimed{at, 20}), in: watched{at, theirs, 21, 8, false}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim is another's while it is held", before: then(claims, claimed{at, 20}), in: watched{at, theirs, 21, 8, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
 		{danger: "our node is deleted while it is held: the claim is left", before: holds, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
 		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
 		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}},
@@ -1113,7 +1113,7 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		}
 		return listed{at, Sight{Names: names}}, nil
 	case "watched":
-		return watched{at, target, int64(val["czxid"]), int64(val["owner"]), false}, nil
+		return watched{at, target, int64(val["czxid"]), int64(val["owner"]), false, obstacle{}}, nil
 	case "gone":
 		return gone{at, target}, nil
 	case "marked":

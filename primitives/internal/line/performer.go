@@ -2,6 +2,7 @@ package line
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -68,8 +69,8 @@ type Ways struct {
 	Withdraw func(r *Recipe, requests client.Async, node, prefix string, answer func())
 
 	// Marked reads a mark of revocation, and after how long it will be enforced; 0 for
-	// never.
-	Marked func(data []byte) (marked bool, force time.Duration)
+	// never. It returns the data without the mark.
+	Marked func(data []byte) (own []byte, marked bool, force time.Duration)
 }
 
 // published are the ways of the published recipe.
@@ -83,6 +84,7 @@ type Performer struct {
 	owned   owned.Set // watches by their targets, among others
 
 	node, path string // the newest result of nodePath
+	attempted  string // the path of the newest create, but for its number; "" at first
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
@@ -278,6 +280,7 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 // then tells how many children it had at that very moment.
 func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
 	path := session.Join(p.Dir, p.Rule.Name(e.guid))
+	p.attempted = path
 	if e.plain || p.Plain {
 		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
 			in := joined{attempt: e.attempt}
@@ -408,6 +411,7 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 // follower returns what tells the machine of a node.
 func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	in := watched{attempt: e.attempt, target: e.target} // its czxid is 0 until it was told
+	ours := e.target.Until == Claim || strings.HasPrefix(p.nodePath(e.target.Node), p.attempted)
 	return func(r session.Reading, err error) {
 		switch {
 		case in.czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
@@ -416,6 +420,9 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 			tell(failed{e, err})
 		case in.czxid == 0:
 			in.czxid, in.owner, in.announced = r.Stat.Czxid, r.Stat.EphemeralOwner, e.target.Until == Changed && r.Stat.Version > 0
+			if !ours {
+				in.obstacle = p.obstacle(r)
+			}
 			tell(in)
 			p.mark(e, r.Data, tell)
 		case e.target.Until == Changed, r.Stat.Czxid != in.czxid:
@@ -425,6 +432,15 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 			p.mark(e, r.Data, tell)
 		}
 	}
+}
+
+// obstacle returns what is known of another contender.
+func (p *Performer) obstacle(r session.Reading) obstacle {
+	data := r.Data
+	if p.Marked != nil {
+		data, _, _ = p.Marked(data)
+	}
+	return obstacleOf(data, r.Stat.Ctime)
 }
 
 // settled reports whether all that has happened to other nodes that are watched before the
@@ -442,7 +458,7 @@ func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 	if p.Marked == nil || e.target.Until != Gone {
 		return
 	}
-	if yes, force := p.Marked(data); yes {
+	if _, yes, force := p.Marked(data); yes {
 		in := marked{attempt: e.attempt, target: e.target}
 		if force > 0 {
 			in.deadline = p.session.Deadline(force)

@@ -115,7 +115,7 @@ func TestClaimingMachine(t *testing.T) {
 		less    = shared.Name(guid, Read) + "0000000005"
 		rival   = shared.Name(actorID(2), Write) + "0000000003"
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		mine    = watched{at, deletion(own), 7, 9, false}
+		mine    = watched{at, deletion(own), 7, 9, false, obstacle{}}
 		free    = listed{at, Sight{Names: []string{own}}}
 		taken   = listed{at, Sight{Names: []string{own, rival}, Data: "taken"}}
 
@@ -123,9 +123,9 @@ func TestClaimingMachine(t *testing.T) {
 		stands    = append(slices.Clone(enters), joined{attempt: at, node: own})
 		behind    = append(slices.Clone(stands), taken, mine)
 		first     = append(slices.Clone(stands), free, mine)
-		holder    = append(slices.Clone(first), claimed{at, 8}, watched{at, Target{own, Claim}, 8, 9, false})
+		holder    = append(slices.Clone(first), claimed{at, 8}, watched{at, Target{own, Claim}, 8, 9, false, obstacle{}})
 		lessening = append(slices.Clone(holder), Downgrade{actors.Reply[error]{}})
-		sharing   = append(slices.Clone(lessening), changed{at}, watched{at, Target{less, Claim}, 12, 9, false})
+		sharing   = append(slices.Clone(lessening), changed{at}, watched{at, Target{less, Claim}, 12, 9, false, obstacle{}})
 
 		createIt, listIt, claimIt, changeIt = createNode{at, guid, true}, listParent{at}, claim{at, own, false}, changeNode{at, own, less}
 		watchClaim                          = watchTarget{at, Target{own, Claim}}
@@ -160,7 +160,7 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "a late claim of a waiter, too", before: behind, in: gone{at, deletion(own)}, state: clearing, do: []Effect{unwatchTarget{at, deletion(theClaim)}, withdrawAll{at, guid}}},
 		{danger: "leaving while claiming", before: first, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
 		{danger: "somebody deletes the claim", before: holder, in: gone{at, Target{own, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim was deleted before it was watched, and is another's", before: holder[:len(holder)-1], in: watched{at, Target{own, Claim}, 9, 9, false}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim was deleted before it was watched, and is another's", before: holder[:len(holder)-1], in: watched{at, Target{own, Claim}, 9, 9, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
 		{danger: "somebody deletes the node", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
 		{danger: "a downgrade exchanges node and claim", before: holder, in: Downgrade{actors.Reply[error]{}}, state: held, do: []Effect{changeIt}},
 		{danger: "the old claim goes in a downgrade", before: lessening, in: gone{at, Target{own, Claim}}, state: held},

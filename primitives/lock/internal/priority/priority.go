@@ -78,7 +78,7 @@ func (p *Lock) Recipe() *line.Recipe {
 		Rule: rule{p.opts.Kind, p.opts.Priority, p.opts.Preempt},
 		Ways: &line.Ways{
 			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.take, Claimed: p.claimed,
-			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: mark.Read,
+			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: mark.Split,
 		},
 	}
 }

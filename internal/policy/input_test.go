@@ -1,0 +1,282 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
+)
+
+// An attempt is a call with one bad argument, and the word by which its error has to name that.
+type attempt struct {
+	call, word string
+	do         func() error
+}
+
+// A function is one of the public API that takes a context, if it blocks, a session and a path.
+type function struct {
+	name   string
+	blocks bool
+	do     func(ctx context.Context, s *session.Session, path string) error
+}
+
+// with drops the result of a call.
+func with[T any](_ T, err error) error { return err }
+
+func nothing(context.Context, int64) error { return nil }
+
+func functions() []function {
+	sites := &commit.Options{Sites: []string{"a"}}
+	return []function{
+		{"lock.New", false, func(_ context.Context, s *session.Session, p string) error { return with(lock.New(s, p, nil)) }},
+		{"lock.NewRead", false, func(_ context.Context, s *session.Session, p string) error { return with(lock.NewRead(s, p, nil)) }},
+		{"lock.NewWrite", false, func(_ context.Context, s *session.Session, p string) error { return with(lock.NewWrite(s, p, nil)) }},
+		{"lock.NewMutex", false, func(_ context.Context, s *session.Session, p string) error { return with(lock.NewMutex(s, p, nil)) }},
+		{"lock.NewReentrantMutex", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(lock.NewReentrantMutex(s, p, nil))
+		}},
+		{"lock.Acquire", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(lock.Acquire(ctx, s, p, nil))
+		}},
+		{"lock.AcquireRead", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(lock.AcquireRead(ctx, s, p, nil))
+		}},
+		{"lock.AcquireWrite", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(lock.AcquireWrite(ctx, s, p, nil))
+		}},
+		{"lock.TryAcquire", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(lock.TryAcquire(ctx, s, p, nil))
+		}},
+		{"lock.Do", true, func(ctx context.Context, s *session.Session, p string) error { return lock.Do(ctx, s, p, nil, nothing) }},
+		{"lock.Contenders", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(lock.Contenders(ctx, s, p, nil))
+		}},
+		{"lock.Revoke", true, func(ctx context.Context, s *session.Session, p string) error { return lock.Revoke(ctx, s, p, nil) }},
+		{"semaphore.New", false, func(_ context.Context, s *session.Session, p string) error { return with(semaphore.New(s, p, 1, nil)) }},
+		{"semaphore.Acquire", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(semaphore.Acquire(ctx, s, p, 1, nil))
+		}},
+		{"semaphore.TryAcquire", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(semaphore.TryAcquire(ctx, s, p, 1, nil))
+		}},
+		{"semaphore.Do", true, func(ctx context.Context, s *session.Session, p string) error {
+			return semaphore.Do(ctx, s, p, 1, nil, func(context.Context) error { return nil })
+		}},
+		{"semaphore.Limit", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(semaphore.Limit(ctx, s, p))
+		}},
+		{"semaphore.SetLimit", true, func(ctx context.Context, s *session.Session, p string) error {
+			return semaphore.SetLimit(ctx, s, p, 1)
+		}},
+		{"semaphore.Holders", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(semaphore.Holders(ctx, s, p))
+		}},
+		{"election.New", false, func(_ context.Context, s *session.Session, p string) error { return with(election.New(s, p, nil)) }},
+		{"election.Stand", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(election.Stand(ctx, s, p, nil))
+		}},
+		{"election.Observe", false, func(_ context.Context, s *session.Session, p string) error { return with(election.Observe(s, p, nil)) }},
+		{"election.Candidates", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(election.Candidates(ctx, s, p, nil))
+		}},
+		{"barrier.New", false, func(_ context.Context, s *session.Session, p string) error { return with(barrier.New(s, p, nil)) }},
+		{"barrier.NewDouble", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(barrier.NewDouble(s, p, 2, nil))
+		}},
+		{"queue.New", false, func(_ context.Context, s *session.Session, p string) error { return with(queue.New(s, p, nil)) }},
+		{"queue.NewPriority", false, func(_ context.Context, s *session.Session, p string) error { return with(queue.NewPriority(s, p, nil)) }},
+		{"commit.Join", false, func(_ context.Context, s *session.Session, p string) error { return with(commit.Join(s, p, "a", nil)) }},
+		{"commit.Begin", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(commit.Begin(ctx, s, p, sites))
+		}},
+		{"commit.List", true, func(ctx context.Context, s *session.Session, p string) error { return with(commit.List(ctx, s, p)) }},
+		{"commit.Resume", true, func(ctx context.Context, s *session.Session, p string) error { return with(commit.Resume(ctx, s, p)) }},
+		{"config.Open", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(config.Open(s, p, config.Text, nil))
+		}},
+		{"group.Join", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(group.Join(s, p, "a", nil, nil))
+		}},
+		{"group.Enroll", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(group.Enroll(ctx, s, p, "a", nil, nil))
+		}},
+		{"group.Watch", false, func(_ context.Context, s *session.Session, p string) error { return with(group.Watch(s, p, nil)) }},
+		{"naming.Keep", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(naming.Keep(s, p, "a", nil, nil))
+		}},
+		{"naming.Register", true, func(ctx context.Context, s *session.Session, p string) error {
+			return naming.Register(ctx, s, p, "a", nil, nil)
+		}},
+		{"naming.Lookup", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(naming.Lookup(ctx, s, p, "a"))
+		}},
+		{"naming.List", true, func(ctx context.Context, s *session.Session, p string) error { return with(naming.List(ctx, s, p)) }},
+		{"naming.Unregister", true, func(ctx context.Context, s *session.Session, p string) error {
+			return naming.Unregister(ctx, s, p, "a")
+		}},
+		{"naming.Watch", false, func(_ context.Context, s *session.Session, p string) error { return with(naming.Watch(s, p, "a", nil)) }},
+		{"watch.Node", false, func(_ context.Context, s *session.Session, p string) error { return with(watch.Node(s, p, nil)) }},
+		{"watch.Children", false, func(_ context.Context, s *session.Session, p string) error { return with(watch.Children(s, p, nil)) }},
+		{"watch.Value", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(watch.Value(s, p, watch.Text, nil))
+		}},
+		{"watch.Tree", false, func(_ context.Context, s *session.Session, p string) error { return with(watch.Tree(s, p, nil)) }},
+		{"watch.UntilExists", true, watch.UntilExists},
+		{"watch.UntilGone", true, watch.UntilGone},
+	}
+}
+
+// options are attempts with arguments that only one function has.
+func options(ctx context.Context, s *session.Session) []attempt {
+	open := func(o session.Options) func() error {
+		return func() error { return with(session.Open(ctx, []string{"localhost:2181"}, &o)) }
+	}
+	locks := func(o lock.Options) func() error { return func() error { return with(lock.New(s, "/a", &o)) } }
+	leases := func(limit int, o semaphore.Options) func() error {
+		return func() error { return with(semaphore.New(s, "/a", limit, &o)) }
+	}
+	large := make([]byte, 2<<20)
+	return []attempt{
+		{"session.Open of none", "servers", func() error { return with(session.Open(ctx, nil, nil)) }},
+		{"session.Open of an empty one", "servers", func() error { return with(session.Open(ctx, []string{""}, nil)) }},
+		{"session.Start of none", "servers", func() error { return with(session.Start(nil, nil)) }},
+		{"session.Open", "Timeout", open(session.Options{Timeout: -1})},
+		{"session.Open", "ServerTick", open(session.Options{ServerTick: -1})},
+		{"session.Open", "Chroot", open(session.Options{Chroot: "a"})},
+		{"session.Open", "CloseTimeout", open(session.Options{CloseTimeout: -1})},
+		{"session.Open", "RequestTimeout", open(session.Options{RequestTimeout: -1})},
+		{"session.Open", "MaxRequest", open(session.Options{MaxRequest: -1})},
+		{"session.Open", "MaxReply", open(session.Options{MaxReply: -1})},
+		{"session.Open", "Lease", open(session.Options{Lease: 7})},
+		{"SetServers of none", "servers", func() error { return s.SetServers(nil) }},
+		{"lock.New", "Layout", locks(lock.Options{Layout: 9})},
+		{"lock.New", "Priority", locks(lock.Options{Priority: 1})},
+		{"lock.New", "Priority", locks(lock.Options{Layout: lock.Prioritized, Priority: lock.HighestPriority + 1})},
+		{"lock.New", "Preempt", locks(lock.Options{Preempt: true})},
+		{"lock.New", "PreemptAfter", locks(lock.Options{Layout: lock.Prioritized, PreemptAfter: time.Second})},
+		{"lock.New", "Data", locks(lock.Options{Data: large})},
+		{"lock.New", "Data", locks(lock.Options{Data: []byte("unlock")})},
+		{"lock.Do", "f", func() error { return lock.Do(ctx, s, "/a", nil, nil) }},
+		{"lock.Revoke", "ForceAfter", func() error { return lock.Revoke(ctx, s, "/a", &lock.RevokeOptions{ForceAfter: -1}) }},
+		{"lock.RevokeNode", "node", func() error { return lock.RevokeNode(ctx, s, "/a/b", nil) }},
+		{"semaphore.New", "limit", leases(0, semaphore.Options{})},
+		{"semaphore.New", "limit", leases(-1, semaphore.Options{})},
+		{"semaphore.New", "Weight", leases(2, semaphore.Options{Weight: 3})},
+		{"semaphore.New", "Weight", leases(2, semaphore.Options{Weight: -1})},
+		{"semaphore.New", "Data", leases(2, semaphore.Options{Data: large})},
+		{"semaphore.SetLimit", "limit", func() error { return semaphore.SetLimit(ctx, s, "/a", 0) }},
+		{"semaphore.Do", "f", func() error { return semaphore.Do(ctx, s, "/a", 1, nil, nil) }},
+		{"election.New", "Layout", func() error { return with(election.New(s, "/a", &election.Options{Layout: 9})) }},
+		{"election.New", "LeadGrace", func() error { return with(election.New(s, "/a", &election.Options{LeadGrace: -1})) }},
+		{"election.New", "Data", func() error { return with(election.New(s, "/a", &election.Options{Data: large})) }},
+		{"barrier.NewDouble", "parties", func() error { return with(barrier.NewDouble(s, "/a", 0, nil)) }},
+		{"barrier.NewDouble", "Name", func() error { return with(barrier.NewDouble(s, "/a", 1, &barrier.DoubleOptions{Name: "a/b"})) }},
+		{"queue.New", "Layout", func() error { return with(queue.New(s, "/a", &queue.Options{Layout: 9})) }},
+		{"queue.New", "MaxAttempts", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: -1})) }},
+		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "b"})) }},
+		{"commit.Begin without sites", "Sites", func() error { return with(commit.Begin(ctx, s, "/a/b", nil)) }},
+		{"commit.Begin with one twice", "Sites", func() error {
+			return with(commit.Begin(ctx, s, "/a/b", &commit.Options{Sites: []string{"a", "a"}}))
+		}},
+		{"commit.Join", "site", func() error { return with(commit.Join(s, "/a", "", nil)) }},
+		{"config.Open", "codec", func() error { return with(config.Open[string](s, "/a", nil, nil)) }},
+		{"watch.Value", "codec", func() error { return with(watch.Value[string](s, "/a", nil, nil)) }},
+		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "", nil, nil)) }},
+		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "b/c", nil, nil)) }},
+		{"group.Join", "data", func() error { return with(group.Join(s, "/a", "b", large, nil)) }},
+		{"naming.Keep", "name", func() error { return with(naming.Keep(s, "/a", "", nil, nil)) }},
+		{"naming.Register", "name", func() error { return naming.Register(ctx, s, "/a", "", nil, nil) }},
+		{"naming.Register", "data", func() error { return naming.Register(ctx, s, "/a", "b", large, nil) }},
+		{"naming.Lookup", "name", func() error { return with(naming.Lookup(ctx, s, "/a", "..")) }},
+	}
+}
+
+// TestBadInput: every function refuses every bad argument at once, with an error that names it, and
+// leaves nothing behind. In a bubble the clock stands still unless all wait: so a call that waits
+// is seen, and so is a goroutine that is left.
+func TestBadInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.InProcess())
+		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		closed, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed.Close()
+		soon := func() context.Context { // is over when a call has waited
+			ctx, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			t.Cleanup(end)
+			return ctx
+		}
+		attempts := options(t.Context(), s)
+		for _, f := range functions() {
+			for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/a\x00", "/zookeeper/a", "/" + strings.Repeat("x", 600_000)} {
+				if (path == "/zookeeper/a" || len(path) > 1000) && strings.HasPrefix(f.name, "watch.") { // what is there may be read
+					continue
+				}
+				attempts = append(attempts, attempt{fmt.Sprintf("%s(%.20q)", f.name, path), "path", func() error { return f.do(soon(), s, path) }})
+			}
+			attempts = append(attempts, attempt{f.name, "session", func() error { return f.do(soon(), nil, "/a/b") }})
+			attempts = append(attempts, attempt{f.name + " of a closed one", "session", func() error { return f.do(soon(), closed, "/a/b") }})
+			if f.blocks {
+				var none context.Context
+				attempts = append(attempts, attempt{f.name, "ctx", func() error { return f.do(none, s, "/a/b") }})
+			}
+		}
+		if len(attempts) < 100 {
+			t.Error("there are", len(attempts))
+		}
+		synctest.Wait()
+		srv.ResetRequests()
+		for _, a := range attempts {
+			begun := time.Now()
+			switch err := refused(a.do); {
+			case err == nil:
+				t.Errorf("%s: nothing is wrong with %s", a.call, a.word)
+			case !strings.Contains(err.Error(), a.word):
+				t.Errorf("%s: no %s in %.300q", a.call, a.word, err)
+			case len(err.Error()) > 1000:
+				t.Errorf("%s: an error of %d bytes", a.call, len(err.Error()))
+			}
+			if took := time.Since(begun); took > 0 {
+				t.Errorf("%s: %s is refused after %v", a.call, a.word, took)
+			}
+		}
+		synctest.Wait()
+		if n := srv.Requests().Total(); n > 0 || srv.Watches() > 0 {
+			t.Error("requests:", srv.Requests(), "watches:", srv.Watches())
+		}
+	})
+}
+
+var errPanicked = errors.New("panicked")
+
+// refused returns the error of a call, or that it panicked.
+func refused(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errPanicked, r)
+		}
+	}()
+	return call()
+}

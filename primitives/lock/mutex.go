@@ -1,0 +1,204 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Mutex is an exclusive lock that is locked and unlocked any number of times, like a [sync.Mutex],
+// by the goroutines of this process and of all others. Create it with [NewMutex] or
+// [NewReentrantMutex].
+//
+// Every Lock, and every TryLock, that returns nil needs one Unlock, also after the lock is lost. A
+// Mutex is safe for concurrent use. It needs no Close: while it is unlocked there is nothing of it on
+// the server. Of the goroutines that wait in Lock, one stands in line there.
+type Mutex struct {
+	session   *session.Session
+	path      string
+	opts      Options
+	reentrant bool
+
+	// Filled from the beginning of a Lock until it fails, or until the Unlock that follows it.
+	slot chan struct{}
+
+	mu    sync.Mutex
+	held  *Lock // set when Lock succeeds, cleared by the last Unlock; it may be lost meanwhile
+	depth int   // how many Locks are without an Unlock; at least 1 while held is set, otherwise 0
+}
+
+// NewMutex returns an unlocked mutex for the lock at path, which all contenders share. It makes no
+// request. [Mutex.Lock] within a context of [Mutex.Context] fails with [ErrReentered].
+//
+// If opts is nil, the default options are used. The error names what is wrong with the arguments.
+func NewMutex(s *session.Session, path string, opts *Options) (*Mutex, error) {
+	o := opts.withDefaults()
+	if err := validate(s, path, o); err != nil {
+		return nil, err
+	}
+	return &Mutex{session: s, path: path, opts: o, slot: make(chan struct{}, 1)}, nil
+}
+
+// NewReentrantMutex is [NewMutex] for a mutex that is reentrant by context: Lock and TryLock within a
+// context of [Mutex.Context] return nil at once while it is held, and it is released by as many
+// Unlocks as there were Locks.
+func NewReentrantMutex(s *session.Session, path string, opts *Options) (*Mutex, error) {
+	m, err := NewMutex(s, path, opts)
+	if err != nil {
+		return nil, err
+	}
+	m.reentrant = true
+	return m, nil
+}
+
+// Lock locks the mutex, and returns nil when it is held. Otherwise the error is as that of [Acquire],
+// and no Unlock is needed.
+func (m *Mutex) Lock(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	if entered, err := m.reenter(ctx); entered || err != nil {
+		return err
+	}
+	select {
+	case m.slot <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("acquire lock %s: %w: held by this process", m.path, context.Cause(ctx))
+	}
+	return m.take(Acquire(ctx, m.session, m.path, &m.opts))
+}
+
+// TryLock is [Mutex.Lock], but fails with [ErrHeld] when the mutex is not free, as [TryAcquire] does.
+func (m *Mutex) TryLock(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	entered, err := m.reenter(ctx)
+	if entered || err != nil && !errors.Is(err, ErrReentered) {
+		return err
+	}
+	select {
+	case m.slot <- struct{}{}:
+	default:
+		return fmt.Errorf("try lock %s: %w", m.path, ErrHeld)
+	}
+	return m.take(TryAcquire(ctx, m.session, m.path, &m.opts))
+}
+
+// reenter locks a reentrant mutex once more for a context of its own.
+func (m *Mutex) reenter(ctx context.Context) (entered bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reentrant && m.held != nil && slices.Contains(line.Holders[*Lock](ctx, m.session, m.path), m.held) {
+		m.depth++
+		return true, nil
+	}
+	_, err = reenters(ctx, m.session, m.path, Exclusive)
+	return false, err
+}
+
+// take keeps what Lock has acquired in the slot.
+func (m *Mutex) take(l *Lock, err error) error {
+	if err != nil {
+		<-m.slot
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held, m.depth = l, 1
+	return nil
+}
+
+// Unlock unlocks the mutex, by any goroutine. Waiting for its release, it returns as [Lock.Release]
+// does: if ctx ends first, the mutex is unlocked, and the release goes on. If the lock was lost, the
+// error wraps [ErrLost], and the mutex is unlocked. The error is [ErrNotHeld] if it was not locked.
+func (m *Mutex) Unlock(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	m.mu.Lock()
+	l := m.held
+	if l == nil {
+		m.mu.Unlock()
+		return fmt.Errorf("unlock %s: %w", m.path, ErrNotHeld)
+	}
+	m.depth--
+	if m.depth > 0 {
+		m.mu.Unlock()
+		return l.Err()
+	}
+	m.held = nil
+	m.mu.Unlock()
+	defer func() { <-m.slot }()
+	return l.Release(ctx)
+}
+
+// current returns the lock that is held, or was held and is lost; nil while the mutex is unlocked.
+func (m *Mutex) current() *Lock {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held
+}
+
+// over is closed.
+var over = func() chan struct{} { //nolint:gochecknoglobals // it is constant
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}()
+
+// Done returns the [Lock.Done] of the lock that is held now. While the mutex is unlocked it is
+// closed.
+func (m *Mutex) Done() <-chan struct{} {
+	if l := m.current(); l != nil {
+		return l.Done()
+	}
+	return over
+}
+
+// Err returns why the lock was lost that no Unlock has followed: an error that wraps [ErrLost] and the
+// reason. It returns nil while it is held, and while the mutex is unlocked.
+func (m *Mutex) Err() error {
+	if l := m.current(); l != nil {
+		return l.Err()
+	}
+	return nil
+}
+
+// Context returns a context that ends when the lock is lost, with a cause that wraps [ErrLost], when
+// it is released, with [ErrReleased], or when parent ends. It belongs to the lock that is held now:
+// while the mutex is unlocked it has ended, with [ErrNotHeld].
+func (m *Mutex) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	if l := m.current(); l != nil {
+		return l.Context(parent)
+	}
+	ctx, end := context.WithCancelCause(parent)
+	end(ErrNotHeld)
+	return ctx, func() {}
+}
+
+// Token returns the [Lock.Token] of the lock that is held; 0 while the mutex is unlocked.
+func (m *Mutex) Token() int64 {
+	if l := m.current(); l != nil {
+		return l.Token()
+	}
+	return 0
+}
+
+// Node returns the path of the node that stands for the lock that is held; "" while the mutex is
+// unlocked.
+func (m *Mutex) Node() string {
+	if l := m.current(); l != nil {
+		return l.Node()
+	}
+	return ""
+}
+
+// Guard returns the [Lock.Guard] of the lock that is held. While the mutex is unlocked it refuses
+// every transaction.
+func (m *Mutex) Guard() session.Op { return line.GuardOf(m.path, m.Node(), ErrLost) }

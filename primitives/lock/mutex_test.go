@@ -1,0 +1,327 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// mutexOf returns a mutex for /m.
+func mutexOf(t *testing.T, open func(*session.Session, string, *lock.Options) (*lock.Mutex, error), s *session.Session) *lock.Mutex {
+	t.Helper()
+	m, err := open(s, "/m", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// ok fails the test if there is an error.
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wants fails the test unless the error is one of those.
+func wants(t *testing.T, err error, sentinels ...error) {
+	t.Helper()
+	for _, sentinel := range sentinels {
+		if !errors.Is(err, sentinel) {
+			t.Errorf("%v, want %v", err, sentinel)
+		}
+	}
+}
+
+// isOver reports whether the channel is closed.
+func isOver(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestMutexExcludes has the goroutines of two processes count without another protection than the
+// mutex: the race detector watches those of each.
+func TestMutexExcludes(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		const each, rounds = 4, 10
+		var inside sync.Mutex // is free whenever a holder tries it
+		var workers sync.WaitGroup
+		sums := make([]int, len(all))
+		for i, s := range all {
+			m := mutexOf(t, lock.NewMutex, s)
+			for range each {
+				workers.Go(func() {
+					for range rounds {
+						if err := m.Lock(t.Context()); err != nil {
+							t.Error(err)
+							return
+						}
+						if !inside.TryLock() {
+							t.Error("two hold it")
+							return
+						}
+						inside.Unlock()
+						sums[i]++
+						if err := m.Unlock(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		workers.Wait()
+		for _, sum := range sums {
+			if sum != each*rounds {
+				t.Error(sums)
+			}
+		}
+		if names := children(t, all[0], "/m"); len(names) > 0 {
+			t.Error("left behind:", names)
+		}
+	})
+}
+
+// TestMutexStates: what the accessors say while the mutex is unlocked, held, and unlocked again.
+func TestMutexStates(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx, s := t.Context(), all[0]
+		m := mutexOf(t, lock.NewMutex, s)
+		free := func() {
+			t.Helper()
+			if !isOver(m.Done()) || m.Err() != nil || m.Token() != 0 || m.Node() != "" || m.String() != "mutex /m" || fmt.Sprintf("%+v", m) != "mutex /m" {
+				t.Error(m.Err(), m.Token(), m.Node(), m)
+			}
+			work, end := m.Context(ctx)
+			defer end()
+			wants(t, context.Cause(work), lock.ErrNotHeld)
+			_, err := s.Multi(ctx, m.Guard(), session.CreateOp("/free", nil, session.Persistent))
+			wants(t, err, lock.ErrNotHeld)
+			wants(t, m.Unlock(ctx), lock.ErrNotHeld)
+		}
+		free()
+		ok(t, m.Lock(ctx))
+		work, end := m.Context(ctx)
+		defer end()
+		_, err := s.Multi(ctx, m.Guard(), session.CreateOp("/held", nil, session.Persistent))
+		ok(t, err)
+		if isOver(m.Done()) || m.Token() == 0 || !strings.HasPrefix(m.Node(), "/m/") {
+			t.Error(m.Token(), m.Node())
+		}
+		done, before := m.Done(), m.Token()
+		ok(t, m.Unlock(ctx))
+		wants(t, context.Cause(work), lock.ErrReleased)
+		if !isOver(done) {
+			t.Error("done is open after Unlock")
+		}
+		free()
+		ok(t, m.TryLock(ctx))
+		if m.Token() <= before {
+			t.Error("the token did not grow:", before, m.Token())
+		}
+		wants(t, m.TryLock(ctx), lock.ErrHeld)
+		ok(t, m.Unlock(ctx))
+	})
+}
+
+// TestMutexWaitEnds: a Lock whose context ends leaves nothing behind, wherever it waits.
+func TestMutexWaitEnds(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		mine, theirs := mutexOf(t, lock.NewMutex, all[0]), mutexOf(t, lock.NewMutex, all[1])
+		ok(t, mine.Lock(t.Context()))
+		for _, m := range []*lock.Mutex{mine, theirs} { // in this process, and in line
+			ctx, end := context.WithTimeout(t.Context(), time.Second)
+			wants(t, m.Lock(ctx), context.DeadlineExceeded)
+			end()
+		}
+		wants(t, theirs.TryLock(t.Context()), lock.ErrHeld)
+		synctest.Wait()
+		if names := children(t, all[0], "/m"); len(names) != 1 {
+			t.Error(names)
+		}
+		ok(t, mine.Unlock(t.Context()))
+		ok(t, theirs.Lock(t.Context()))
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := theirs.Unlock(ended); err != nil { // the release may have been confirmed
+			wants(t, err, context.Canceled)
+		}
+		ok(t, mine.Lock(t.Context()))
+		ok(t, mine.Unlock(t.Context()))
+	})
+}
+
+// TestMutexLost: the loss is told, Unlock says so, and the mutex can be locked again.
+func TestMutexLost(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ctx, s := t.Context(), all[0]
+		m := mutexOf(t, lock.NewMutex, s)
+		for _, lose := range []func(){
+			func() { ok(t, s.Delete(ctx, m.Node(), session.AnyVersion)) },
+			func() { srv.Expire(s.ID()) },
+		} {
+			ok(t, m.Lock(ctx))
+			work, end := m.Context(ctx)
+			lose()
+			<-m.Done()
+			wants(t, m.Err(), lock.ErrLost)
+			wants(t, context.Cause(work), lock.ErrLost)
+			wants(t, m.TryLock(ctx), lock.ErrHeld) // nobody has unlocked it
+			wants(t, m.Unlock(ctx), lock.ErrLost)
+			wants(t, m.Unlock(ctx), lock.ErrNotHeld)
+			end()
+		}
+		ok(t, m.Lock(ctx))
+		ok(t, m.Unlock(ctx))
+	})
+}
+
+// TestMutexReentered: only a reentrant mutex is locked again within its own context.
+func TestMutexReentered(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		s, ctx := all[0], t.Context()
+		plain := mutexOf(t, lock.NewMutex, s)
+		ok(t, plain.Lock(ctx))
+		work, end := plain.Context(ctx)
+		wants(t, plain.Lock(work), lock.ErrReentered)
+		wants(t, plain.TryLock(work), lock.ErrHeld)
+		end()
+		ok(t, plain.Unlock(ctx))
+
+		m := mutexOf(t, lock.NewReentrantMutex, s)
+		ok(t, m.Lock(ctx))
+		work, end = m.Context(ctx)
+		defer end()
+		token := m.Token()
+		ok(t, m.Lock(work))
+		ok(t, m.TryLock(work))
+		wants(t, m.TryLock(ctx), lock.ErrHeld) // it is no context of the holder
+		_, err := lock.Acquire(work, s, "/m", nil)
+		wants(t, err, lock.ErrReentered)
+		other := mutexOf(t, lock.NewReentrantMutex, s)
+		wants(t, other.Lock(work), lock.ErrReentered) // nor is it its own
+		for range 2 {
+			ok(t, m.Unlock(ctx))
+			if m.Token() != token || isOver(m.Done()) {
+				t.Error("released before the last Unlock")
+			}
+		}
+		ok(t, m.Unlock(ctx))
+		wants(t, context.Cause(work), lock.ErrReleased)
+		wants(t, m.Lock(work), lock.ErrReleased)
+
+		ok(t, m.Lock(ctx))
+		work, end = m.Context(ctx)
+		defer end()
+		ok(t, m.Lock(work))
+		ok(t, s.Delete(ctx, m.Node(), session.AnyVersion))
+		<-m.Done()
+		wants(t, m.Unlock(ctx), lock.ErrLost)
+		wants(t, m.Unlock(ctx), lock.ErrLost)
+		wants(t, m.Unlock(ctx), lock.ErrNotHeld)
+	})
+}
+
+// TestIdentity: a contender says by default which process it is, in every layout.
+func TestIdentity(t *testing.T) {
+	host, err := os.Hostname()
+	ok(t, err)
+	process := fmt.Sprintf("%s:%d", host, os.Getpid())
+	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		for layout := lock.Standard; layout <= lock.Prioritized; layout++ {
+			for want, given := range map[string][]byte{process: nil, "": {}, "me": []byte("me")} {
+				path := fmt.Sprintf("/%v-%d", layout, len(want))
+				opts := &lock.Options{Data: given, Layout: layout}
+				l := standsAt(t, lock.New, all[0], path, opts)
+				got := func() string {
+					line, err := lock.Contenders(t.Context(), all[1], path, opts)
+					if err != nil || len(line) != 1 {
+						t.Fatal(err, line)
+					}
+					return string(line[0].Data)
+				}
+				if got() != want {
+					t.Errorf("%v: %q, want %q", layout, got(), want)
+				}
+				ok(t, lock.Revoke(t.Context(), all[1], path, &lock.RevokeOptions{Layout: layout}))
+				<-l.Revoked()
+				if layout == lock.Curator { // its mark replaces the data
+					want = ""
+				}
+				if got() != want {
+					t.Errorf("%v: revoked: %q, want %q", layout, got(), want)
+				}
+				l.Close()
+			}
+		}
+	})
+}
+
+// TestBlocker: the error of a wait that ended names the contender that was waited for, and costs no
+// request.
+func TestBlocker(t *testing.T) {
+	inRoom(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var holder *lock.Lock
+		waits := func() string {
+			ctx, end := context.WithTimeout(t.Context(), 12*time.Second)
+			defer end()
+			before := srv.RequestsOf(all[2].ID())
+			_, err := lock.Acquire(ctx, all[2], "/l", nil)
+			wants(t, err, context.DeadlineExceeded)
+			synctest.Wait()
+			after := withoutSyncs(srv.RequestsOf(all[2].ID()))
+			for op := range after {
+				after[op] -= before[op]
+			}
+			for _, op := range []zktest.Op{zktest.OpExists, zktest.OpGetChildren2} {
+				if after[op] > 1 {
+					t.Error(after)
+				}
+			}
+			return strings.TrimPrefix(err.Error(), "acquire lock /l: context deadline exceeded: ")
+		}
+		for data, want := range map[string]string{
+			"host-1:7": "waits behind host-1:7, in line since 12s",
+			"a\nb":     `waits behind "a\nb", in line since 12s`,
+		} {
+			holder = standsAt(t, lock.New, all[0], "/l", &lock.Options{Data: []byte(data)})
+			if got := waits(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			ok(t, lock.Revoke(t.Context(), all[1], "/l", nil))
+			if got, want := waits(), strings.Replace(want, "12s", "24s", 1); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			holder.Close()
+		}
+		holder = standsAt(t, lock.New, all[0], "/l", &lock.Options{Data: []byte{}})
+		if got, want := waits(), "waits behind "+holder.Node()[len("/l/"):]+", in line since 12s"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		holder.Close()
+
+		srv.Disconnect(all[2].ID())
+		srv.Refuse(true)
+		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		_, err := lock.Acquire(ctx, all[2], "/l", nil)
+		if err == nil || err.Error() != "acquire lock /l: context deadline exceeded" {
+			t.Error(err)
+		}
+		srv.Refuse(false)
+	})
+}
