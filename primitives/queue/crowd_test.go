@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -78,6 +79,35 @@ func TestCrowd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDelayedCost puts items that are due in one minute: a transaction each, also after the bucket is gone.
+func TestDelayedCost(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put := func(n int, want zktest.Counts) {
+			srv.ResetRequests()
+			for range n {
+				_, err := q.PutAfter(t.Context(), []byte("x"), 10*time.Minute)
+				ok(t, err)
+			}
+			if got := srv.Requests(); want != nil && !maps.Equal(got, want) {
+				t.Errorf("%d items: %v, want %v", n, got, want)
+			}
+		}
+		put(2, nil) // the second sees that the path is a queue
+		put(8, zktest.Counts{zktest.OpMulti: 8})
+		pass(30 * time.Minute)
+		if n := len(drain(t, q)); n != 10 {
+			t.Errorf("%d items", n)
+		}
+		pass(5 * time.Minute) // until the server has removed the containers
+		put(1, nil)
+		pass(30 * time.Minute)
+		if n := len(drain(t, q)); n != 1 {
+			t.Errorf("%d items", n)
+		}
+	})
 }
 
 // TestShortLivedProducers fill buckets that none of them has filled alone.
