@@ -28,7 +28,8 @@
 //
 // # Layout
 //
-// Items stand in buckets of about a thousand, so that a backlog of any length can be listed. Directories are
+// Items stand in buckets of about a thousand, so that a backlog of any length can be listed; delayed ones in a bucket
+// for each minute. Directories are
 // containers, and go when they are empty. The layouts of other clients are flat ([Options.Layout]); they have no
 // claims. Nodes of another layout are refused with [ErrLayout].
 //

@@ -53,7 +53,8 @@ type (
 	file struct { // begins, with what is known
 		checked bool
 		tail    target
-		known   bool // whether the tail is
+		known   bool   // whether the tail is
+		after   bucket // of delayed items that is there; zero if none is known
 		bound   bound
 	}
 	checked struct{ err error } // answers check
@@ -105,7 +106,8 @@ type (
 	forgo      struct{} // the transaction that is under way
 	learn      struct { // what is known from now on
 		tail  target
-		known bool // whether the tail is
+		known bool   // whether the tail is
+		after bucket // of delayed items that is there; zero if none is known
 		bound bound
 	}
 	confirm struct { // the answer to the caller: the nodes that were created, none if the reply was lost
@@ -150,6 +152,7 @@ type filing struct {
 	known  bool   // whether the target is; cleared when a transaction was refused because of it
 	sealed bucket // the newest that was seen to be sealed
 	seals  bool   // whether there is one
+	after  bucket // of delayed items that was there at the start; zero if none is known
 	bound  bound  // of the newest count, cleared when a transaction was refused because of it
 	ended  bool
 }
@@ -172,7 +175,7 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 	s := &filingStep{filing: f, Effects: out}
 	switch in := in.(type) {
 	case file:
-		s.bound = in.bound
+		s.bound, s.after = in.bound, in.after
 		if s.delay == 0 {
 			s.target, s.known = in.tail, in.known
 		}
@@ -188,7 +191,8 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 	case timed:
 		if s.goes(in.err, readClock{}) {
 			s.due = in.high + s.delay
-			s.target, s.known = target{bucket: delayed(s.priority, s.due), fresh: true}, true
+			to := delayed(s.priority, s.due)
+			s.target, s.known = target{bucket: to, fresh: to != s.after}, true
 			s.proceed()
 		}
 	case counted:
@@ -336,6 +340,9 @@ func (s *filingStep) placed(created []session.OpResult) {
 		if sequenceOf(created[n-1].Path) >= bucketSize-1 {
 			known.tail = target{bucket: bucket{priority: s.priority, number: s.target.bucket.number + 1}, fresh: true, seals: true}
 		}
+	}
+	if s.delay > 0 {
+		known.after = s.target.bucket
 	}
 	s.do(known)
 	s.end(created, nil)

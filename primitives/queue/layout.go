@@ -62,7 +62,7 @@ const (
 	minute       = 60_000 // ms
 
 	// bucketSize is how many items are put into a bucket before it is sealed, about: those that are on
-	// their way come too. A full one is listed in 64 KiB.
+	// their way come too, a few transactions of each handle. A full one is listed in 64 KiB.
 	bucketSize = 1000
 )
 

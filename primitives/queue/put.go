@@ -32,12 +32,14 @@ func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
 // is early or late by the difference.
 //
 // When the delay has passed, the item comes before all that are not delayed, or behind those that a client has listed
-// already. [Queue.Len] and [Options.MaxItems] count it at once. The layout must be [Standard].
+// already. [Queue.Len] and [Options.MaxItems] count it at once. The layout must be [Standard]. Items of one priority that
+// are due in the same minute are listed together: they should be fewer than 50,000.
 func (q *Queue) PutAfter(ctx context.Context, data []byte, delay time.Duration) (id string, err error) {
 	return q.putOne(ctx, data, 0, delay)
 }
 
 // PutAll puts all items or none, one behind the other. It is [Queue.Put] otherwise.
+// Calls that come at the same time share transactions.
 func (q *Queue) PutAll(ctx context.Context, data [][]byte) (ids []string, err error) {
 	return q.put(ctx, data, 0, 0)
 }

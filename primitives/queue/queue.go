@@ -26,6 +26,7 @@ type base struct {
 	receipts *receipts
 	dead     *store // nil without [Options.DeadLetter]
 	listed   listed // for Take
+	batches  batches
 
 	lanesMu sync.Mutex
 	lanes   map[int32]*lane // of the priorities that were put
@@ -71,6 +72,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 // newBaseOf is newBase, for any session.
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
+	b.batches.of = b
 	b.session, b.path, b.layout = s, path, o.Layout
 	dir := b.dir(receiptsDir)
 	if o.Layout.flat() {

@@ -18,6 +18,7 @@ type store struct {
 
 	mu      sync.Mutex
 	tails   map[int32]target // where the next item of each priority goes, as far as is known
+	after   bucket           // of delayed items that was written to last; zero if none was
 	bound   bound            // of [Options.MaxItems], as far as is known
 	checked bool             // set when the path was seen to be that of a queue
 }
@@ -41,13 +42,16 @@ func (st *store) known(priority int32) file {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	to, ok := st.tails[priority]
-	return file{checked: st.checked, tail: to, known: ok, bound: st.bound}
+	return file{checked: st.checked, tail: to, known: ok, after: st.after, bound: st.bound}
 }
 
 func (st *store) learn(l learn) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.bound = l.bound
+	if l.after.after {
+		st.after = l.after
+	}
 	if !l.known {
 		return
 	}

@@ -85,7 +85,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 			slowly(err, fetched{item, err})
 		})
 	case remove:
-		k.disown = k.receipts.begin(0, k.takeOps(e.item.place, e.item.version), func(results []session.OpResult, err error) {
+		k.disown = k.batches.begin(k.takeOps(e.item.place, e.item.version), func(results []session.OpResult, err error) {
 			tell(removed{refused(results, err)})
 		})
 	case ready:

@@ -55,7 +55,7 @@ func (v *victim) strike(ctx context.Context, patterns ...string) {
 				if !found {
 					x = string(data)
 				}
-				v.struck[x]++
+				v.noted(func() { v.struck[x]++ })
 			}
 		}
 	})
@@ -201,9 +201,11 @@ var commands = []command{
 	{name: "Len and Peek", before: []string{"old"}, requests: 7, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Len(ctx)
 		_, err2 := q.Peek(ctx)
-		if errors.Is(err2, queue.ErrEmpty) && len(v.struck) > 0 {
-			err2 = nil
-		}
+		v.noted(func() {
+			if errors.Is(err2, queue.ErrEmpty) && len(v.struck) > 0 {
+				err2 = nil
+			}
+		})
 		return errors.Join(err, err2)
 	}},
 	{name: "Consume, Ack", before: []string{"a", "b", "c"}, requests: 44, about: true, run: consumption(func(i queue.Item, ctx context.Context) error { return i.Ack(ctx) }, true)},
