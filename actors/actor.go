@@ -120,7 +120,7 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 func (l *loop[M, In, Do, Ev]) run() {
 	a := &l.actor
 	defer a.gone.raise()
-	label(l.role.Name)
+	setLabel(l.role.Name)
 	for _, do := range l.role.Begin {
 		l.role.Perform(do, l.answer)
 	}

@@ -20,7 +20,7 @@ type feed[T any] struct {
 
 func (f *feed[T]) run() {
 	defer close(f.gone)
-	label(f.name)
+	setLabel(f.name)
 	for v := range f.ch {
 		f.tell(v)
 	}

@@ -4,32 +4,47 @@ import (
 	"context"
 	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 )
 
 // labels are what goroutines have been labelled with, by name: to make one costs more than to
-// look for it.
+// look for it. Most goroutines have the label of the one before.
 //
 //nolint:gochecknoglobals // it is a cache
 var labels struct {
+	newest atomic.Pointer[label]
+
 	mu  sync.Mutex
-	all map[string]context.Context
+	all map[string]*label
 }
 
-// label names the calling goroutine.
-func label(name string) { pprof.SetGoroutineLabels(labelled(name)) }
+// A label is what the goroutines of a name are labelled with.
+type label struct {
+	name string
+	with context.Context //nolint:containedctx // it is the label
+}
 
-// labelled returns a context with the label.
-func labelled(name string) context.Context {
+// setLabel names the calling goroutine.
+func setLabel(name string) {
+	l := labels.newest.Load()
+	if l == nil || l.name != name {
+		l = labelOf(name)
+		labels.newest.Store(l)
+	}
+	pprof.SetGoroutineLabels(l.with)
+}
+
+func labelOf(name string) *label {
 	const most = 64 // there are few names
 	labels.mu.Lock()
 	defer labels.mu.Unlock()
-	ctx, ok := labels.all[name]
-	if !ok {
-		ctx = pprof.WithLabels(context.Background(), pprof.Labels("actor", name))
+	l := labels.all[name]
+	if l == nil {
+		l = &label{name, pprof.WithLabels(context.Background(), pprof.Labels("actor", name))}
 		if labels.all == nil || len(labels.all) >= most {
-			labels.all = make(map[string]context.Context)
+			labels.all = make(map[string]*label)
 		}
-		labels.all[name] = ctx //nolint:fatcontext // none of them is derived from another
+		labels.all[name] = l
 	}
-	return ctx
+	return l
 }

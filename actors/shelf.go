@@ -78,7 +78,7 @@ func (s *Shelf[T]) poke() {
 func (s *Shelf[T]) run(name string) {
 	defer close(s.gone)
 	defer close(s.out)
-	label(name)
+	setLabel(name)
 	for {
 		s.mu.Lock()
 		var out chan<- T

@@ -267,7 +267,7 @@ func (b *bench) params(w workload, s system, addrs []string) params {
 	b.path++
 	return of(
 		"servers", join(addrs), "path", root+"/"+strconv.Itoa(b.path), "timeout_ms", sessionTimeout.Milliseconds(),
-		"seconds", b.opts.duration.Seconds(), "warm_seconds", b.opts.duration.Seconds()/2,
+		"seconds", b.opts.duration.Seconds(), "warm_seconds", b.opts.duration.Seconds()/4,
 	).with(w.params).with(s.params)
 }
 
@@ -282,10 +282,10 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 	if err != nil {
 		return got, err
 	}
-	addrs := f.addrs
+	addrs := f.clients
 	hooks := peers.Hooks{}
 	if w.proxied {
-		proxy, err := zktest.ListenProxy(f.addrs...)
+		proxy, err := zktest.ListenProxy(f.clients...)
 		if err != nil {
 			return got, err
 		}
@@ -294,7 +294,10 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 	}
 	var used use
 	var fired events
-	hooks.Begin = func() { used, fired = measureUse(), watchEvents(f.addrs) }
+	hooks.Begin = func() {
+		f.resetCounters()
+		used, fired = measureUse(), watchEvents(f.addrs)
+	}
 	hooks.End = func() {
 		got.others = measureUse().others(used, b.own(f))
 		now := watchEvents(f.addrs)
@@ -431,8 +434,8 @@ type result struct {
 	ByOp       map[string]float64 `json:"requests_by_kind,omitempty"`
 	Proposals  *float64           `json:"proposals_per_op"`
 	RoundTrips *float64           `json:"round_trips"`
-	Events     float64            `json:"watch_events_per_op"`          // of deletions
-	MaxEvents  float64            `json:"max_watch_events_of_a_change"` // so far, of the same servers
+	Events     float64            `json:"watch_events_per_op"` // of deletions
+	MaxEvents  float64            `json:"max_watch_events"`    // of one deletion; of servers that run already, since their start
 	OtherLoad  float64            `json:"other_load_cores"`
 	Extras     map[string]float64 `json:"extras,omitempty"`
 	Note       string             `json:"note,omitempty"`

@@ -16,7 +16,7 @@ var errKilled = errors.New("killed")
 // crash kills the process of a leader, and measures the time until a candidate in another process
 // knows that it leads.
 func (b *bench) crash(ctx context.Context, f *fleet, w workload, s system) (got sample, err error) {
-	run := b.params(w, s, f.addrs).with(params{"timeout_ms": crashTimeout})
+	run := b.params(w, s, f.clients).with(params{"timeout_ms": crashTimeout})
 	defer func() { err = errors.Join(err, sweep(context.WithoutCancel(ctx), f.addrs, run["path"])) }()
 	leader, err := b.another(s.library)
 	if err != nil {

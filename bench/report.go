@@ -80,7 +80,7 @@ func (r *result) cells() []string {
 		row[2] = fmt.Sprintf("%.0f %%", 50*r.Spread)
 	}
 	if r.Events >= 0.005 {
-		row[9] = strconv.FormatFloat(r.Events, 'f', 2, 64)
+		row[9] = fmt.Sprintf("%.2f, max %.0f", r.Events, r.MaxEvents)
 	}
 	return row
 }

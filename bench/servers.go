@@ -18,10 +18,11 @@ import (
 
 // fleet is the servers of timed runs.
 type fleet struct {
-	name  string   // for people: "1 server"
-	addrs []string // for clients
-	pids  []int    // of the processes that this program started
-	close func()
+	name    string   // for people: "1 server"
+	addrs   []string // of all servers
+	clients []string // the addresses for the systems: that of the leader, so that it is the same for all
+	pids    []int    // of the processes that this program started
+	close   func()
 }
 
 // An offer is a choice of servers, from the flag -servers. One of its fields is set.
@@ -65,7 +66,7 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 		if err := answering(ctx, o.addrs); err != nil {
 			return nil, err
 		}
-		return &fleet{name: strings.Join(o.addrs, ","), addrs: o.addrs, close: func() {}}, nil
+		return &fleet{name: strings.Join(o.addrs, ","), addrs: o.addrs, clients: o.addrs, close: func() {}}, nil
 	}
 	dir, err := os.MkdirTemp(dataDir(onDisk), "zkactors-bench-")
 	if err != nil {
@@ -79,7 +80,12 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	f := &fleet{name: "1 server", addrs: ens.Addrs()}
+	leader, err := ens.LeaderContext(ctx)
+	if err != nil {
+		ens.Close()
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	f := &fleet{name: "1 server", addrs: ens.Addrs(), clients: []string{ens.Addr(leader)}}
 	if o.count > 1 {
 		f.name = strconv.Itoa(o.count) + " servers"
 	}
@@ -117,7 +123,7 @@ func answering(ctx context.Context, addrs []string) error {
 // events counts the watches that deletions of nodes have fired.
 type events struct {
 	sum float64 // of all deletions
-	max float64 // of one deletion, since the servers began
+	max float64 // of one deletion, since the counters were reset
 }
 
 // watchEvents asks all servers. A server without an answer counts as zero.
@@ -156,6 +162,16 @@ func fourLetterWord(addr, word string) (string, error) {
 	}
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
+}
+
+// resetCounters resets the counters of the servers, unless they are somebody else's.
+func (f *fleet) resetCounters() {
+	if f.pids == nil {
+		return
+	}
+	for _, addr := range f.addrs {
+		_, _ = fourLetterWord(addr, "srst") // a server that does not answer counts nothing either
+	}
 }
 
 // sweep deletes the node and all below it, however many there are.

@@ -124,7 +124,7 @@ func workloads() []workload {
 			name: "queue-drain-" + strconv.Itoa(n), family: "queue-drain", size: n,
 			title:   fmt.Sprintf("queue: a backlog of %s taken by one session", thousands(n)),
 			unit:    "an item",
-			program: "drain", params: of("items", n, "cap_seconds", 40), systems: []system{zkactors(), curator(), kazoo()},
+			program: "drain", params: of("items", n, "cap_seconds", 30), systems: []system{zkactors(), curator(), kazoo()},
 			counted: countedIf(n == 20_000, of("items", 1000, "ops", 1000)), trips: tripsInLine, once: true, limit: 100 * time.Second,
 		})
 	}

@@ -102,8 +102,9 @@
 //
 // # Queue
 //
-// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by priority. An item is
-// taken at most once, or consumed at least once, with claims, acknowledgements and dead letters. The events of a
+// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by priority; also delayed,
+// or bounded. An item is taken at most once, or consumed at least once, with claims, acknowledgements and dead
+// letters. The events of a
 // consumer are
 //
 //	(Suspended | Resumed | Lost | Buried)* Closed

@@ -21,8 +21,9 @@ import (
 // A read whose reply was lost is answered with [ErrDisconnected], a write with
 // [ErrUnknownOutcome].
 type Async struct {
-	session *Session
-	epoch   int
+	session  *Session
+	epoch    int
+	blocking bool // set for the blocking requests of the session, see [Options.ReadOnly]
 }
 
 // Async returns the asynchronous requests of one epoch, which [Connected] names. In
@@ -108,7 +109,8 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 	if err != nil {
 		return refuse(a, &r.call, err)
 	}
-	w := s.createRequest(path, data, mode, acl)
+	var w wire.Request
+	s.setCreate(&w, path, data, mode, acl)
 	if w.Op == wire.OpCreate2 {
 		w.Op = wire.OpCreate // there is nobody to be told the Stat
 	}
@@ -124,13 +126,7 @@ func (a Async) Delete(path string, version int32, answer func(error)) {
 }
 
 func (a Async) delete(path string, version int32, answer func(struct{}, error)) *call {
-	return a.deleteWhile(false, path, version, answer)
-}
-
-func (a Async) deleteWhile(fleeting bool, path string, version int32, answer func(struct{}, error)) *call {
-	r := newRequest("delete", path, deletedIn, answer)
-	r.fleeting = fleeting
-	return r.onNode(a, &wire.Request{Op: wire.OpDelete, Version: version})
+	return onNode(a, "delete", path, &wire.Request{Op: wire.OpDelete, Version: version}, deletedIn, answer)
 }
 
 // Get reads the data of a node.

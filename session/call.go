@@ -31,6 +31,7 @@ type call struct {
 	absent    bool          // a missing node is an answer like others
 	ephemeral int           // bytes of paths of the ephemeral nodes that it creates
 	plants    bool          // it plants a watch
+	blocking  bool          // a caller waits for it: it may go to a read-only server, see readonly.go
 	fleeting  bool          // it is sent on the present connection, or not at all
 	target    string        // path on the server
 	began     time.Duration // age of the session when it was asked for
@@ -66,6 +67,7 @@ const (
 	callQueued callState = iota
 	callSent
 	callAbandoned
+	callAnswered
 )
 
 // abandon withdraws a call that has not been sent. It reports whether it was in
@@ -87,6 +89,7 @@ func (c *call) run() {
 	if c.state.Load() == callAbandoned {
 		return
 	}
+	c.state.Store(callAnswered)
 	err := c.err
 	if err != nil {
 		if _, named := err.(*OpError); !named { //nolint:errorlint // only an error that is one itself needs no name
@@ -199,7 +202,7 @@ func issue(a Async, c *call, w *wire.Request) *call {
 // begin submits a call that is encoded, or refuses it in its turn.
 func (c *call) begin(a Async) *call {
 	s := a.session
-	c.number, c.began, c.write = a.epoch, s.clock.now(), isWrite(c.opcode)
+	c.number, c.began, c.write, c.blocking = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking
 	if err := s.fits(len(c.frame) - 4); err != nil {
 		return refuse(a, c, err)
 	}
@@ -207,15 +210,9 @@ func (c *call) begin(a Async) *call {
 	return c
 }
 
-// frameSize is at least the size of the frame of a request.
+// frameSize is at least the size of the frame of a request on one node.
 func frameSize(w *wire.Request) int {
-	n := recordSize(len(w.Path)+len(w.Data), w.ACL)
-	for _, paths := range w.Watches {
-		for _, path := range paths {
-			n += 4 + len(path)
-		}
-	}
-	return n
+	return recordSize(len(w.Path)+len(w.Data), w.ACL)
 }
 
 // recordSize is at least the size of a request, or of an operation of a transaction, with so
@@ -233,6 +230,7 @@ func recordSize(bytes int, acl []wire.ACL) int {
 func refuse(a Async, c *call, why error) *call {
 	a.session.order.put(func() {
 		if c.state.Load() != callAbandoned {
+			c.state.Store(callAnswered)
 			err := &OpError{Op: c.op, Path: c.path, Err: why}
 			a.session.opts.Observer.Request(c.op, 0, err)
 			c.typed.answer(err)

@@ -83,6 +83,12 @@ func (l *connection) Write(p []byte) (int, error) {
 		l.greeted = e.session.clock.now()
 		if r, err := wire.ParseConnectRequest(frame[4:]); err == nil {
 			r.LastZxid = e.newest // the client has seen none
+			if e.session.opts.ReadOnly {
+				r.ReadOnly, r.Old = true, false
+			}
+			if e.id == 0 {
+				r.Session, r.Password = 0, make([]byte, 16) // the client may know one of a read-only server
+			}
 			frame = wire.AppendConnectRequest(nil, &r)
 		}
 	}

@@ -32,6 +32,8 @@ func errOf(code wire.Code) error {
 		return ErrInvalidACL
 	case wire.CodeAuthFailed, wire.CodeSessionClosedRequireSASLAuth:
 		return ErrAuthFailed
+	case wire.CodeNotReadOnly:
+		return ErrReadOnly
 	case wire.CodeSessionMoved:
 		return ErrDisconnected
 	case codeTooLarge:

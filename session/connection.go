@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -12,8 +13,9 @@ import (
 
 // A connection is one connection to a server. Calls go out on it, encoded, in the order in
 // which the epoch submits them; a goroutine of its own writes all that wait at a moment at
-// once. The goroutine of the client below that reads (see client.go) decodes the replies,
-// matches them with the calls in order, and brings them into the session's order.
+// once. A call that finds nothing written or pending is written by its caller, who does not wait.
+// The goroutine of the client below that reads (see client.go) decodes the replies, matches them
+// with the calls in order, and brings them into the session's order.
 //
 // The session adds requests of its own: heartbeats, credentials, watches that are set
 // again, and the end of the session.
@@ -22,6 +24,7 @@ type connection struct {
 	server string
 	socket net.Conn
 	made   time.Duration
+	direct *directWriter // nil if callers cannot write
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
 	told   chan struct{} // closed when the session has been told of the failure
@@ -36,10 +39,13 @@ type connection struct {
 	pending   fifo[*call]   // sent, and not answered
 	unwritten int           // how many of pending, the newest, the writer has not taken yet
 	out       [][]byte      // frames that the writer has not taken yet
+	writing   bool          // set while the writer, or the caller of a request, writes; it looks at out when it has written
 	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
 	missing   int           // watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
 	parting   bool          // the request to close the session has gone out
+	readOnly  bool          // set by the handshake of a server without a quorum, see readonly.go
+	timeout   time.Duration // that such a server grants
 	leaving   bool          // set when the session moves to another server: no call goes out any more
 	asked     time.Duration // when the newest request was sent that keeps the session alive
 	commits   bool          // the newest heartbeat is a transaction
@@ -64,7 +70,7 @@ const (
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
 	return &connection{
 		epoch: e, server: server, socket: socket, made: e.session.clock.now(), greeted: -1,
-		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
+		direct: newDirectWriter(socket), wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
 		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
 	}
 }
@@ -74,9 +80,55 @@ func newConnection(e *epoch, server string, socket net.Conn) *connection {
 // write puts a frame behind those that wait to be written. Locked.
 func (l *connection) write(frame []byte) {
 	l.out = append(l.out, frame)
+	l.wakeWriter()
+}
+
+// wakeWriter has the writer write what waits. Locked.
+func (l *connection) wakeWriter() {
+	if l.writing || len(l.out) == 0 {
+		return
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
+	}
+}
+
+// reserve reports whether the caller is to write what it is about to send: if nothing is under
+// way, which could be written together with it. Then it calls [connection.takeOwn]. Locked.
+func (l *connection) reserve() bool {
+	if l.direct == nil || l.writing || len(l.out) > 0 || l.pending.len() > 0 {
+		return false
+	}
+	l.writing = true
+	return true
+}
+
+// takeOwn returns the frame that the caller is to write with [connection.writeOwn]; nil if none
+// was sent. Locked.
+func (l *connection) takeOwn() (frame []byte) {
+	if len(l.out) == 0 {
+		l.writing = false
+		return nil
+	}
+	frame = l.out[0]
+	l.out = slices.Delete(l.out, 0, 1)
+	l.unwritten--
+	return frame
+}
+
+// writeOwn writes a frame. It never waits: what the socket does not take now, and what came
+// meanwhile, is left to the writer. The epoch must not be locked.
+func (l *connection) writeOwn(frame []byte) {
+	rest, err := l.direct.try(frame)
+	l.epoch.mu.Lock()
+	if l.writing = false; len(rest) > 0 && l.phase != failed {
+		l.out = slices.Insert(l.out, 0, rest)
+	}
+	l.wakeWriter()
+	l.epoch.mu.Unlock()
+	if err != nil {
+		l.fail(err)
 	}
 }
 
@@ -103,16 +155,24 @@ func (l *connection) ask(r *wire.Request, answered func(wire.Code) error) {
 func (l *connection) writeAll() {
 	var buffer []byte
 	var spare [][]byte // empty: memory for the next frames
-	for {
-		select {
-		case <-l.wake:
-		case <-l.failed:
-			return
-		}
+	for mine := false; ; {
 		l.epoch.mu.Lock()
+		if mine {
+			l.writing = false
+		}
 		frames := l.out
-		l.out, l.unwritten = spare, 0
+		if mine = len(frames) > 0 && !l.writing; mine {
+			l.out, l.unwritten, l.writing = spare, 0, true
+		}
 		l.epoch.mu.Unlock()
+		if !mine {
+			select {
+			case <-l.wake:
+				continue
+			case <-l.failed:
+				return
+			}
+		}
 		var err error
 		if buffer, err = l.flush(frames, buffer[:0]); err != nil {
 			l.fail(err)
@@ -156,7 +216,7 @@ func (l *connection) greet() error {
 	}
 	h, err := wire.ParseConnectResponse(frame)
 	if err != nil {
-		return err
+		return refusedReadOnly(frame, err)
 	}
 	if err := l.epoch.accept(l, &h); err != nil {
 		return err
@@ -165,6 +225,7 @@ func (l *connection) greet() error {
 		return err
 	}
 	l.epoch.restore(l)
+	h.Old = true // the client knows no other
 	l.hello = wire.AppendConnectResponse(nil, &h)
 	return nil
 }
@@ -173,15 +234,19 @@ func (l *connection) greet() error {
 func (l *connection) restore(watches []watchKey) {
 	opts := &l.epoch.session.opts
 	l.phase, l.restored = restoring, l.epoch.session.clock.now()
+	l.asked = l.restored
 	for _, a := range opts.Auth {
 		l.missing++
 		l.write(wire.AppendRequest(nil, wire.XidAuth, &wire.Request{Op: wire.OpAuth, Scheme: a.Scheme, Data: a.Secret}))
+	}
+	if l.readOnly {
+		l.openIfRestored()
+		return
 	}
 	if l.epoch.parting {
 		l.part()
 		return
 	}
-	l.asked = l.restored
 	l.ask(&wire.Request{Op: wire.OpSync, Path: "/"}, func(code wire.Code) error {
 		if code != wire.CodeOK {
 			return fmt.Errorf("the first sync: %w", errOf(code))
@@ -224,7 +289,11 @@ func (l *connection) answeredMissing() error {
 func (l *connection) openIfRestored() {
 	if l.phase == restoring && l.missing == 0 {
 		l.phase = open
-		l.epoch.opened(l)
+		if l.readOnly {
+			l.epoch.openedReadOnly(l)
+		} else {
+			l.epoch.opened(l)
+		}
 	}
 }
 
@@ -234,15 +303,21 @@ func (l *connection) openIfRestored() {
 func (l *connection) heartbeat() {
 	l.asked = l.epoch.session.clock.now()
 	r := &wire.Request{Op: wire.OpSync, Path: "/"}
-	if l.commits = !l.commits && l.epoch.session.strict(); l.commits {
+	switch {
+	case l.readOnly:
+		r.Op = wire.OpExists
+	case !l.commits && l.epoch.session.strict():
+		l.commits = true
 		r = &wire.Request{Op: wire.OpMulti, Ops: []wire.Request{{Op: wire.OpCheck, Path: "/", Version: AnyVersion}}}
+	default:
+		l.commits = false
 	}
 	l.ask(r, func(wire.Code) error { return nil })
 }
 
 // part tells the server that the session ends. Locked.
 func (l *connection) part() {
-	if l.phase == greeting || l.phase == failed || l.parting {
+	if l.phase == greeting || l.phase == failed || l.parting || l.readOnly {
 		return
 	}
 	l.parting = true
@@ -342,6 +417,10 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	c := l.pending.pop()
 	c.frame = nil
 	l.drained = l.leaving && l.pending.len() == 0
+	if l.readOnly {
+		c.target = "" // what the server does not know may be there all the same
+		return c, nil // it proves nothing
+	}
 	e.newest = max(e.newest, h.Zxid)
 	if l.phase == open {
 		e.told = e.newest
@@ -373,7 +452,7 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 		}
 		return left, nil
 	}
-	terms := l.epoch.terms()
+	terms := l.terms()
 	next = terms.silence
 	if l.pending.len() > 0 {
 		next = l.pending.all()[0].sent + terms.silence - now
@@ -389,6 +468,14 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 		l.heartbeat()
 	}
 	return min(next, l.asked+terms.heartbeat-now), nil
+}
+
+// terms are those of the epoch, or of the server's own if that is read-only. Locked.
+func (l *connection) terms() terms {
+	if l.readOnly {
+		return termsOf(l.timeout, 0)
+	}
+	return l.epoch.terms()
 }
 
 var (

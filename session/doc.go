@@ -63,6 +63,15 @@
 // session timeouts: a server that grants a shorter one, and whose answer to the handshake is
 // lost, shortens the lease without the knowledge of the session.
 //
+// # Servers
+//
+// [Start] returns at once, and the session is connected when a server answers. [Open] waits for that.
+// [Session.SetServers] and [Options.Resolve] replace the list of servers. A session moves only if its
+// server leaves the list, or if an even spread over a longer list demands it, and
+// loses no request by that. [Options.Auth], [Options.SASL] and [Options.TLS] authenticate the
+// session. With [Options.ReadOnly], a server that has lost its quorum answers blocking reads. It
+// extends no lease, and recipes do not notice it.
+//
 // # Requests
 //
 // Requests are sent in the order in which one goroutine makes them, one behind the

@@ -34,6 +34,7 @@ type epoch struct {
 	abandoned int         // at least so many of them
 	current   *connection // the newest
 	open      *connection // that takes calls, or nil
+	reading   *connection // to a read-only server that takes reads, or nil
 	over      error       // why the epoch has ended
 	refused   error       // why the last connection was refused, until one is not
 
@@ -139,20 +140,37 @@ func (e *epoch) setServers(addresses []string) {
 
 // submit queues a call. It returns why it cannot.
 func (e *epoch) submit(c *call) error {
+	l, frame, err := e.enqueue(c)
+	if frame != nil {
+		l.writeOwn(frame)
+	}
+	return err
+}
+
+// enqueue is submit, but for a frame that the caller is to write on the connection.
+func (e *epoch) enqueue(c *call) (l *connection, frame []byte, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.over != nil:
-		return ErrExpired
+		return nil, nil, ErrExpired
 	case e.refused != nil:
-		return e.refused
-	case c.fleeting && e.open == nil:
-		return ErrDisconnected
+		return nil, nil, e.refused
+	case c.fleeting && (e.open == nil || e.open.leaving):
+		return nil, nil, ErrDisconnected
 	}
 	c.epoch.Store(e)
+	if e.reading != nil && c.blocking {
+		return nil, nil, e.submitReadOnly(c)
+	}
 	e.queue.push(c)
+	l = e.open
+	own := l != nil && l.reserve()
 	e.advance()
-	return nil
+	if own {
+		frame = l.takeOwn()
+	}
+	return l, frame, nil
 }
 
 // advance sends the next calls, if that can be done now. A write waits until it is known
@@ -201,6 +219,8 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		return l.why
 	case l.greeted < 0:
 		return wire.ErrMalformed // nobody has asked
+	case h.ReadOnly:
+		return e.acceptReadOnly(l, h)
 	case h.Session == 0 && e.id == 0:
 		return errors.New("the server refused a new session")
 	case h.Session == 0:
@@ -343,6 +363,9 @@ func (e *epoch) severed(l *connection) {
 	if e.open == l {
 		e.open = nil
 	}
+	if e.reading == l {
+		e.reading = nil
+	}
 	pending := l.pending.all()
 	lost, unsent := pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
 	l.out = nil // the writer must not find what is queued again
@@ -409,7 +432,7 @@ func users(calls []*call) []*call {
 func (e *epoch) end(why error) {
 	e.retire()
 	e.mu.Lock()
-	e.over, e.open = why, nil
+	e.over, e.open, e.reading = why, nil, nil
 	l, queue := e.current, e.queue.all()
 	e.queue.set(nil)
 	e.mu.Unlock()

@@ -49,6 +49,10 @@ var (
 	// wraps [ErrUnknownOutcome] unless it was never sent.
 	ErrDisconnected = errors.New("connection lost")
 
+	// ErrReadOnly means that the session is connected to a server without a quorum, which does not
+	// write: see [Options.ReadOnly]. Nothing was done.
+	ErrReadOnly = errors.New("the server is read-only: it has no quorum")
+
 	// ErrBusy means that the server could not do the request now, and may do it later.
 	// It may have begun to do a write.
 	ErrBusy = errors.New("server busy")

@@ -2,11 +2,14 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // The janitor removes nodes. It repeats what fails after a pause, until a server confirms
@@ -19,7 +22,9 @@ type Removal struct {
 	// Is and Says, if not nil, report from its Stat and its data whether the node at the path
 	// is the one to remove; another node stays. They are asked before every attempt, and Is once
 	// more when the node has been written to. If both are nil, any node is removed that was there
-	// when the first attempt reached the server.
+	// when the first attempt reached the server. If the outcome of that is unknown, a node that was
+	// created since the session was last told something stays, and an impatient removal
+	// answers ErrUnknownOutcome.
 	Is   func(*Stat) bool
 	Says func(data []byte) bool
 
@@ -53,40 +58,61 @@ type Removal struct {
 // youngest is the highest version of a new node: see package presence.
 const youngest = 1
 
+// A Desk makes the requests of removals: those of a session, or of a model of one. Each is
+// answered by one call of answer. When the removal is cancelled, nothing is asked for any more.
+type Desk interface {
+	Exists(path string, answer func(*Stat, error))
+	Get(path string, answer func(data []byte, stat *Stat, err error))
+	Set(path string, data []byte, version int32, answer func(*Stat, error))
+	Multi(ops []Op, answer func([]OpResult, error))
+
+	// List reads the names of the children, of which those with the prefix matter.
+	List(path, prefix string, answer func(names []string, err error))
+
+	// Delete deletes the node if it has the version, or any with [AnyVersion]. If fleeting, it is
+	// sent on the present connection, or not at all. Known is the newest zxid that the session had
+	// been told when it was sent.
+	Delete(path string, version int32, fleeting bool, answer func(known int64, err error))
+
+	// Over reports whether an error means that nothing is left to do.
+	Over(err error) bool
+
+	// Later does what has failed again, after a pause.
+	Later(path string, why error, do func())
+
+	// Done is told the outcome of the removal.
+	Done(err error)
+}
+
 // Begin removes the node. The answer is nil when it is gone, or the epoch over. While the server
 // refuses the deletion, for want of a permission for one, the answer is its error after a session
 // timeout, and the attempts go on; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
-	return r.start(requests, answer).cancel
+	return r.start(requests, answer, nil).cancel
 }
 
-// start is Begin.
-func (r Removal) start(requests Async, answer func(error)) *errand {
+// start is Begin. If settled is not nil, it is called in the place of answer.
+func (r Removal) start(requests Async, answer func(error), settled func()) *errand {
 	both := &struct {
 		errand
 		job
 	}{errand: requests.newErrand(answer)}
 	e, j := &both.errand, &both.job
-	e.impatient = r.Impatient
-	*j = job{Removal: r, requests: requests, errand: e}
+	e.impatient, e.settled = r.Impatient, settled
+	*j = job{Removal: r, desk: e}
 	j.begin()
 	return e
 }
 
-func (r Removal) begin(requests Async, e *errand, done func(error)) {
-	(&job{Removal: r, requests: requests, errand: e, done: done}).begin()
-}
+// At is Begin with the requests of a desk, which is told the outcome.
+func (r Removal) At(d Desk) { (&job{Removal: r, desk: d}).begin() }
 
 func (j *job) begin() {
-	r, e := &j.Removal, j.errand
-	e.mu.Lock()
-	j.older, e.newest = e.newest, j
-	e.mu.Unlock()
 	switch {
-	case r.Prefix != "":
+	case j.Prefix != "":
 		j.list()
-	case r.Is == nil && r.Says == nil && r.Guard == "":
+	case j.Is == nil && j.Says == nil && j.Guard == "":
 		j.delete(AnyVersion, false)
 	default:
 		j.look()
@@ -96,81 +122,58 @@ func (j *job) begin() {
 // A job is a removal under way.
 type job struct {
 	Removal
-	requests Async
-	errand   *errand
-	done     func(error) // nil for the end of the errand
-	first    *call       // set when the first deletion of any node has failed
+	desk Desk
+	done func(error) // of one of several; nil for the desk's
 
-	// Of the errand's mutex.
-	call  *call // the newest of its requests
-	older *job  // of the errand
-}
-
-// ask makes a request, unless the errand is cancelled.
-func (j *job) ask(request func() *call) {
-	e := j.errand
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.cancelled {
-		j.call = request()
-	}
-}
-
-// last returns the newest request. An answer may come before [job.ask] has noted its call.
-func (j *job) last() *call {
-	j.errand.mu.Lock()
-	defer j.errand.mu.Unlock()
-	return j.call
+	failed bool  // set when the first deletion of any node has
+	known  int64 // the newest zxid that the session had been told when that was sent
 }
 
 // end goes on with what is to be removed afterwards.
 func (j *job) end(err error) {
 	switch {
-	case j.Then != nil && err == nil:
+	case err == nil && j.Then != nil:
+		then := &job{Removal: *j.Then, desk: j.desk, done: j.done}
+		then.Impatient = j.Impatient
+		then.begin()
 	case j.done != nil:
 		j.done(err)
-		return
 	default:
-		j.errand.end(err)
-		return
+		j.desk.Done(err)
 	}
-	then := *j.Then
-	then.Impatient = j.Impatient
-	then.begin(j.requests, j.errand, j.done)
 }
 
 // list removes the children with the prefix.
 func (j *job) list() {
-	j.ask(func() *call {
-		return j.requests.children(j.Path, func(r childrenResult, err error) {
-			if err != nil {
-				j.again(err, j.list)
+	j.desk.List(j.Path, j.Prefix, func(names []string, err error) {
+		if err != nil {
+			j.again(err, j.list)
+			return
+		}
+		left, found := 1, false
+		var refused error
+		gone := func(err error) {
+			if refused == nil {
+				refused = err
+			}
+			if left--; left > 0 {
 				return
 			}
-			left, found := 1, false
-			var refused error
-			gone := func(err error) {
-				if refused == nil {
-					refused = err
-				}
-				if left--; left > 0 {
-					return
-				}
-				if found && refused == nil {
-					j.list()
-					return
-				}
-				j.end(refused)
+			if found && refused == nil {
+				j.list()
+				return
 			}
-			for _, name := range r.names {
-				if strings.HasPrefix(name, j.Prefix) {
-					left++
-					found = true
-					Removal{Path: Join(j.Path, name), Impatient: j.Impatient}.begin(j.requests, j.errand, gone)
-				}
+			j.end(refused)
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, j.Prefix) {
+				left++
+				found = true
+				one := Removal{Path: Join(j.Path, name), Impatient: j.Impatient}
+				(&job{Removal: one, desk: j.desk, done: gone}).begin()
 			}
-			gone(nil)
-		})
+		}
+		gone(nil)
 	})
 }
 
@@ -180,116 +183,119 @@ func (j *job) look() {
 		j.read(nil)
 		return
 	}
-	j.ask(func() *call {
-		return j.requests.exists(j.Guard, func(guard *Stat, err error) {
-			if err == nil && guard == nil {
-				err = ErrNoNode
-			}
-			if err != nil {
-				j.again(err, j.look)
-				return
-			}
-			j.read(guard)
-		})
+	j.desk.Exists(j.Guard, func(guard *Stat, err error) {
+		if err == nil && guard == nil {
+			err = ErrNoNode
+		}
+		if err != nil {
+			j.again(err, j.look)
+			return
+		}
+		j.read(guard)
 	})
 }
 
 func (j *job) read(guard *Stat) {
-	j.ask(func() *call {
-		if !j.Contested && j.Says == nil {
-			return j.requests.exists(j.Path, func(stat *Stat, err error) {
-				if err == nil && stat == nil {
-					err = ErrNoNode
-				}
-				j.found(dataResult{stat: stat}, guard, err, false)
-			})
-		}
-		return j.requests.get(j.Path, func(r dataResult, err error) {
-			if j.Says == nil && isAny(err, ErrNoAuth, ErrTooLarge) {
-				j.Contested = false // its data cannot be written back
-				err = ErrDisconnected
+	if !j.Contested && j.Says == nil {
+		j.desk.Exists(j.Path, func(stat *Stat, err error) {
+			if err == nil && stat == nil {
+				err = ErrNoNode
 			}
-			j.found(r, guard, err, false)
+			j.found(nil, stat, guard, err, false)
 		})
+		return
+	}
+	j.desk.Get(j.Path, func(data []byte, stat *Stat, err error) {
+		if j.Says == nil && isAny(err, ErrNoAuth, ErrTooLarge) {
+			j.Contested = false // its data cannot be written back
+			err = ErrDisconnected
+		}
+		j.found(data, stat, guard, err, false)
 	})
 }
 
 // found decides on the node that was read, or written to.
-func (j *job) found(r dataResult, guard *Stat, err error, written bool) {
+func (j *job) found(data []byte, stat, guard *Stat, err error, written bool) {
 	switch {
 	case err != nil:
 		j.again(err, j.look)
-	case j.Is != nil && !j.Is(r.stat), j.Says != nil && !j.Says(r.data), j.first != nil && !j.first.knew(r.stat):
+	case j.Is != nil && !j.Is(stat), j.Says != nil && !j.Says(data):
 		j.end(nil)
+	case j.failed && stat.Czxid > j.known:
+		j.endUnknown()
 	case guard != nil:
-		j.ask(func() *call {
-			return j.requests.multi([]Op{CheckOp(j.Guard, guard.Version), DeleteOp(j.Path, AnyVersion)}, func(_ []OpResult, err error) {
-				j.again(err, j.look)
-			})
+		j.desk.Multi([]Op{CheckOp(j.Guard, guard.Version), DeleteOp(j.Path, AnyVersion)}, func(_ []OpResult, err error) {
+			j.again(err, j.look)
 		})
-	case j.Contested && (!written || r.stat.Version <= youngest):
-		j.mark(r)
+	case j.Contested && (!written || stat.Version <= youngest):
+		j.mark(data, stat)
 	default:
-		j.delete(r.stat.Version, written)
+		j.delete(stat.Version, written)
 	}
 }
 
+// endUnknown ends a removal of any node that has found another than it knew of: either that has replaced
+// the one that was deleted, or nothing was.
+func (j *job) endUnknown() {
+	if j.Impatient {
+		j.end(&OpError{Op: "delete", Path: j.Path, Err: ErrUnknownOutcome})
+		return
+	}
+	j.end(nil)
+}
+
 // mark writes to the node the data that it has.
-func (j *job) mark(r dataResult) {
-	j.ask(func() *call {
-		return j.requests.set(j.Path, r.data, r.stat.Version, func(stat *Stat, err error) {
-			switch {
-			case isAny(err, ErrNoAuth, ErrTooLarge): // a client that may delete need not be allowed to write
-				j.delete(r.stat.Version, true)
-			case err != nil:
-				j.again(err, j.look)
-			case stat.Czxid != r.stat.Czxid: // the node is gone, and this is another
-				if j.Replaced != nil {
-					j.Replaced(stat)
-				}
-				j.end(nil)
-			default:
-				j.found(dataResult{r.data, stat}, nil, nil, true)
+func (j *job) mark(data []byte, stat *Stat) {
+	j.desk.Set(j.Path, data, stat.Version, func(now *Stat, err error) {
+		switch {
+		case isAny(err, ErrNoAuth, ErrTooLarge): // a client that may delete need not be allowed to write
+			j.delete(stat.Version, true)
+		case err != nil:
+			j.again(err, j.look)
+		case now.Czxid != stat.Czxid: // the node is gone, and this is another
+			if j.Replaced != nil {
+				j.Replaced(now)
 			}
-		})
+			j.end(nil)
+		default:
+			j.found(data, now, nil, nil, true)
+		}
 	})
 }
 
 // delete deletes the node if it has the version. If fleeting, that is true of the present
-// connection only: see [call].
+// connection only.
 func (j *job) delete(version int32, fleeting bool) {
-	j.ask(func() *call {
-		return j.requests.deleteWhile(fleeting, j.Path, version, func(_ struct{}, err error) {
-			if err == nil {
-				j.end(nil)
-				return
-			}
-			try := j.look
-			switch {
-			case version != AnyVersion:
-			case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
-				try = func() { j.delete(version, false) }
-			default:
-				j.first = j.last()
-			}
-			j.again(err, try)
-		})
+	j.desk.Delete(j.Path, version, fleeting, func(known int64, err error) {
+		if err == nil {
+			j.end(nil)
+			return
+		}
+		try := j.look
+		switch {
+		case version != AnyVersion:
+		case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
+			try = func() { j.delete(version, false) }
+		default:
+			j.failed, j.known = true, known
+		}
+		j.again(err, try)
 	})
 }
 
 // again ends the job, or goes on with try.
 func (j *job) again(err error, try func()) {
 	switch {
-	case j.Impatient && j.requests.over(err):
+	case j.Impatient && j.desk.Over(err):
 		j.end(err)
-	case err == nil, isNoNode(err), j.requests.over(err):
+	case err == nil, isNoNode(err), j.desk.Over(err):
 		j.end(nil)
 	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, errBlamed):
 		try()
 	case j.Impatient && !Passing(err):
 		j.end(err)
 	default:
-		j.requests.later(j.errand, j.Path, err, try)
+		j.desk.Later(j.Path, err, try)
 	}
 }
 
@@ -298,14 +304,14 @@ func (j *job) again(err error, try func()) {
 // want of a permission for one, it answers when it has tried for a session timeout, and goes on
 // trying.
 func (a Async) Withdraw(path string, answer func()) {
-	Removal{Path: path}.start(a, func(error) { answer() })
+	Removal{Path: path}.start(a, nil, answer)
 }
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
 // contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
 // It is to be asked for after the create.
 func (a Async) WithdrawAll(dir, prefix string, answer func()) {
-	Removal{Path: dir, Prefix: prefix}.start(a, func(error) { answer() })
+	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)
 }
 
 // over reports whether an error means that there is nothing left to do, or nobody left
@@ -314,47 +320,118 @@ func (a Async) over(err error) bool {
 	return isAny(err, ErrClosed) || a.epoch != 0 && isAny(err, ErrExpired) && !isAny(err, ErrDisconnected)
 }
 
-// An errand is something that the session does until it succeeds.
+// An errand is something that the session does until it succeeds: a removal, whose desk it is, or
+// a read.
 type errand struct {
-	answer func(error)
-	ended  bool                        // answer was called
-	until  time.Duration               // by [Session.Age]: answer then, unless it is impatient
-	pause  *backoff.ExponentialBackOff // nil until it is tried again
+	requests Async
+	answer   func(error)
+	settled  func()                      // called in the place of answer, if it is not nil
+	ended    bool                        // answer or settled was called
+	until    time.Duration               // by [Session.Age]: answer then, unless it is impatient
+	pause    *backoff.ExponentialBackOff // nil until it is tried again
 
 	impatient bool // of a removal: the answer ends it
 
 	mu        sync.Mutex
-	newest    *job // of a removal: all are its own, of which those of a prefix go on at once
+	calls     []*call // but for those that were answered
+	room      [1]*call
 	cancelled bool
 }
 
 func (e *errand) cancel() {
 	e.mu.Lock()
-	newest := e.newest
-	e.newest, e.cancelled = nil, true
+	calls := e.calls
+	e.calls, e.cancelled = nil, true
 	e.mu.Unlock()
-	for j := newest; j != nil; j = j.older {
-		if c := j.last(); c != nil {
-			c.abandon()
-		}
+	for _, c := range calls {
+		c.abandon()
 	}
 }
 
-func (a Async) newErrand(answer func(error)) errand {
-	s := a.session
-	return errand{answer: answer, until: s.Age() + s.opts.Timeout}
+// ask makes a request, unless the errand is cancelled.
+func (e *errand) ask(request func() *call) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cancelled {
+		return
+	}
+	if e.calls == nil {
+		e.calls = e.room[:0]
+	}
+	e.calls = slices.DeleteFunc(e.calls, func(c *call) bool { return c.state.Load() == callAnswered })
+	e.calls = append(e.calls, request())
 }
 
-func (e *errand) end(err error) {
-	if !e.ended {
+// Exists implements [Desk].
+func (e *errand) Exists(path string, answer func(*Stat, error)) {
+	e.ask(func() *call { return e.requests.exists(path, answer) })
+}
+
+// Get implements [Desk].
+func (e *errand) Get(path string, answer func(data []byte, stat *Stat, err error)) {
+	e.ask(func() *call {
+		return e.requests.get(path, func(r dataResult, err error) { answer(r.data, r.stat, err) })
+	})
+}
+
+// Set implements [Desk].
+func (e *errand) Set(path string, data []byte, version int32, answer func(*Stat, error)) {
+	e.ask(func() *call { return e.requests.set(path, data, version, answer) })
+}
+
+// Multi implements [Desk].
+func (e *errand) Multi(ops []Op, answer func([]OpResult, error)) {
+	e.ask(func() *call { return e.requests.multi(ops, answer) })
+}
+
+// List implements [Desk].
+func (e *errand) List(path, _ string, answer func(names []string, err error)) {
+	e.ask(func() *call {
+		return e.requests.children(path, func(r childrenResult, err error) { answer(r.names, err) })
+	})
+}
+
+// Delete implements [Desk].
+func (e *errand) Delete(path string, version int32, fleeting bool, answer func(known int64, err error)) {
+	d := &deletion{answered: answer}
+	d.typed, d.op, d.path, d.convert, d.fleeting = d, "delete", path, deletedIn, fleeting
+	e.ask(func() *call { return d.onNode(e.requests, &wire.Request{Op: wire.OpDelete, Version: version}) })
+}
+
+// A deletion is a request whose answer includes what was known when it was sent.
+type deletion struct {
+	request[struct{}]
+	answered func(known int64, err error)
+}
+
+func (d *deletion) answer(err error) { d.answered(d.since, err) }
+
+// Over implements [Desk].
+func (e *errand) Over(err error) bool { return e.requests.over(err) }
+
+func (a Async) newErrand(answer func(error)) errand {
+	s := a.session
+	return errand{requests: a, answer: answer, until: s.Age() + s.opts.Timeout}
+}
+
+// Done implements [Desk]. The first outcome is the answer.
+func (e *errand) Done(err error) {
+	e.mu.Lock()
+	cancelled := e.cancelled
+	e.mu.Unlock()
+	if !e.ended && !cancelled {
 		e.ended = true
+		if e.settled != nil {
+			e.settled()
+			return
+		}
 		e.answer(err)
 	}
 }
 
-// later tries again after a pause, unless the session is being closed.
-func (a Async) later(e *errand, path string, why error, do func()) {
-	s := a.session
+// Later implements [Desk]. Nothing is tried again when the session is being closed.
+func (e *errand) Later(path string, why error, do func()) {
+	s := e.requests.session
 	s.opts.Logger.Warn("trying again", "path", path, "reason", why)
 	e.mu.Lock()
 	cancelled := e.cancelled
@@ -363,7 +440,7 @@ func (a Async) later(e *errand, path string, why error, do func()) {
 	case cancelled:
 		return
 	case s.Age() > e.until && !e.impatient:
-		e.end(why)
+		e.Done(why)
 	}
 	if e.pause == nil {
 		e.pause = backoff.NewExponentialBackOff(

@@ -163,7 +163,7 @@ func validateCreated(path string, mode CreateMode) error {
 }
 
 // opcode returns the type of the operation, as its result has it.
-func (o *Op) opcode() wire.Op {
+func (o Op) opcode() wire.Op {
 	switch o.kind {
 	case opKindCheck:
 		return wire.OpCheck
@@ -188,24 +188,28 @@ func createOpcode(mode CreateMode) wire.Op {
 	return wire.OpCreate2
 }
 
-// createRequest returns the request that creates a node. The path and the mode are valid.
-func (s *Session) createRequest(path string, data []byte, mode CreateMode, acl []ACL) wire.Request {
-	w := wire.Request{Op: createOpcode(mode), Path: s.absoluteNew(path, mode), Data: data, ACL: s.aclOf(acl), Flags: int32(mode.kind())}
+// setCreate sets the fields of a request that creates a node. The path and the mode are valid.
+func (s *Session) setCreate(w *wire.Request, path string, data []byte, mode CreateMode, acl []ACL) {
+	w.Op, w.Path, w.Data, w.ACL, w.Flags = createOpcode(mode), s.absoluteNew(path, mode), data, s.aclOf(acl), int32(mode.kind())
 	if w.Op == wire.OpCreateTTL {
 		w.TTL = mode.ttl().Milliseconds()
 	}
-	return w
 }
 
-// appendMulti appends the frame of a transaction.
+// appendMulti appends the frame of a transaction to nothing.
 func (s *Session) appendMulti(b []byte, ops []Op) []byte {
-	return wire.AppendMulti(b, 0, len(ops), func(i int) wire.Request {
+	var w wire.Request
+	b = wire.BeginMulti(b, 0)
+	for i := range ops {
 		o := &ops[i]
 		if o.kind == opKindCreate {
-			return s.createRequest(o.path, o.data, o.mode, o.acl)
+			s.setCreate(&w, o.path, o.data, o.mode, o.acl)
+		} else {
+			w.Op, w.Path, w.Data, w.Version = o.opcode(), s.absolute(o.path), o.data, o.version
 		}
-		return wire.Request{Op: o.opcode(), Path: s.absolute(o.path), Data: o.data, Version: o.version}
-	})
+		b = wire.AppendPart(b, &w)
+	}
+	return wire.EndMulti(b)
 }
 
 // multiSize is at least the size of the frame of a transaction.

@@ -72,6 +72,21 @@ type Options struct {
 	// grant, are not affected. The default is 0: no bound.
 	RequestTimeout time.Duration
 
+	// ReadOnly lets the session read from a server that has lost its quorum and is configured to
+	// answer reads then (the Java property readonlymode.enabled). Such a server serves a session
+	// until its lease ends, and a new one only if localSessionsEnabled is set as well.
+	//
+	// Only the blocking reads of the session go there: Get, Exists, Children and GetACL. They may
+	// return less than others have written, or than this session has read before it expired. Blocking
+	// writes and Sync fail with [ErrReadOnly]. For all else the session is not connected: it
+	// delivers no [Connected] or [Resumed], its lease runs on and ends, and recipes, watches and
+	// Async requests wait. [Session.ReadOnly] reports the state, and Open and Await return in it.
+	//
+	// Meanwhile the session looks for a server with a quorum, and moves to it. It asks servers with
+	// the four letter word isro, which they answer if readonlymode.enabled is set. The default is
+	// false.
+	ReadOnly bool
+
 	// CloseTimeout bounds [Session.Close]. The default is 2 s.
 	CloseTimeout time.Duration
 

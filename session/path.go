@@ -9,36 +9,44 @@ import (
 // ValidatePath reports why path cannot be the path of a node, by ZooKeeper's own
 // rules, wrapping [ErrInvalidPath]. It does no I/O.
 func ValidatePath(path string) error {
-	bad := func(why string) error { return fmt.Errorf("%w %q: %s", ErrInvalidPath, abbreviated(path), why) }
+	if why := invalid(path); why != "" {
+		return fmt.Errorf("%w %q: %s", ErrInvalidPath, abbreviated(path), why)
+	}
+	return nil
+}
+
+// invalid returns why path cannot be the path of a node; nothing if it can.
+func invalid(path string) (why string) {
 	switch {
 	case path == "":
-		return bad("it is empty")
+		return "it is empty"
 	case path[0] != '/':
-		return bad("it does not begin with /")
+		return "it does not begin with /"
 	case path == "/":
-		return nil
+		return ""
 	case path[len(path)-1] == '/':
-		return bad("it ends with /")
+		return "it ends with /"
 	case !utf8.ValidString(path):
-		return bad("it is not UTF-8")
+		return "it is not UTF-8"
 	}
-	for name := range strings.SplitSeq(path[1:], "/") {
-		switch name {
+	for rest, more := path[1:], true; more; {
+		var name string
+		switch name, rest, more = strings.Cut(rest, "/"); name {
 		case "":
-			return bad("it has an empty name in it")
+			return "it has an empty name in it"
 		case ".", "..":
-			return bad("relative names are not allowed")
+			return "relative names are not allowed"
 		}
 	}
 	for _, r := range path {
 		switch {
 		case r == 0:
-			return bad("it has a NUL in it")
+			return "it has a NUL in it"
 		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff:
-			return bad(fmt.Sprintf("the character %U is not allowed", r))
+			return fmt.Sprintf("the character %U is not allowed", r)
 		}
 	}
-	return nil
+	return ""
 }
 
 // longestRecipePath leaves room for names, data and ACLs in every request of a recipe.

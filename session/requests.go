@@ -149,7 +149,7 @@ func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, erro
 	}
 }
 
-func (s *Session) anyEpoch() Async { return s.Async(0) }
+func (s *Session) anyEpoch() Async { return Async{session: s, blocking: true} }
 
 // firstPath stands for a transaction in its errors.
 func firstPath(ops []Op) string {

@@ -120,6 +120,16 @@ func (s *servers) replace(addresses []string, current string, chance func() floa
 	return leave
 }
 
+// prefer has a server tried next.
+func (s *servers) prefer(server string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.all, server); i >= 0 {
+		s.all[0], s.all[i] = s.all[i], s.all[0]
+		s.next = 0
+	}
+}
+
 func shuffle(all []string) {
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 }

@@ -46,6 +46,8 @@ type Session struct {
 	since       Event // connected
 	subscribers map[*subscriber]struct{}
 
+	readable signal // raised when a connection to a read-only server takes reads
+
 	watches watchTable
 	warmth  warmth
 
@@ -126,7 +128,7 @@ func Start(addresses []string, opts *Options) (*Session, error) {
 }
 
 // Await waits until the session is connected: before the first connection, and while it is
-// suspended or expired. If ctx ends before, or the server has refused the credentials, the
+// suspended or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server has refused the credentials, the
 // error names the servers and the last failure of each. The session goes on.
 func (s *Session) Await(ctx context.Context) error {
 	if ctx == nil {
@@ -139,6 +141,20 @@ func (s *Session) Await(ctx context.Context) error {
 }
 
 func (s *Session) reach(ctx context.Context) error {
+	for changed := s.readable.wait(); ; changed = s.readable.wait() {
+		if s.ReadOnly() {
+			return nil
+		}
+		again, err := s.reachConnected(ctx, changed)
+		if !again {
+			return err
+		}
+	}
+}
+
+// reachConnected waits for a connection, or until the channel is closed: then it is to be
+// called again.
+func (s *Session) reachConnected(ctx context.Context, changed <-chan struct{}) (again bool, err error) {
 	reached := make(chan error, 1)
 	defer s.Subscribe(func(Event) <-chan struct{} {
 		var err error
@@ -155,16 +171,17 @@ func (s *Session) reach(ctx context.Context) error {
 		}
 		return nil
 	})()
-	var err error
 	select {
 	case err = <-reached:
-		return err
+		return false, err
+	case <-changed:
+		return true, nil
 	case <-s.refused:
 		err = ErrAuthFailed
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	return fmt.Errorf("%w (%s)", err, s.servers.troubles())
+	return false, fmt.Errorf("%w (%s)", err, s.servers.troubles())
 }
 
 // SetServers replaces the list of servers of the session and its siblings, each host:port. The
@@ -629,6 +646,7 @@ func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
 		s.order.put(func() {
 			if c.state.Load() != callAbandoned {
+				c.state.Store(callAnswered)
 				err := &OpError{Op: c.op, Path: c.path, Err: why}
 				s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
 				c.typed.answer(err)

@@ -352,12 +352,11 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	case isAny(err, ErrDisconnected):
 		s.arm(e)
 	default:
-		a := s.Async(e.epoch.number)
 		if e.pause == nil {
-			pause := a.newErrand(func(error) {})
+			pause := s.Async(e.epoch.number).newErrand(func(error) {})
 			e.pause = &pause
 		}
-		a.later(e.pause, s.relative(e.key.path), err, func() {
+		e.pause.Later(s.relative(e.key.path), err, func() {
 			s.watches.mu.Lock()
 			defer s.watches.mu.Unlock()
 			if !e.dead {

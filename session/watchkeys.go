@@ -50,7 +50,7 @@ func setWatches(since int64, keys []watchKey) []*wire.Request {
 	const most = 128 << 10 // of a request, as clients in Java have it
 	var all []*wire.Request
 	for len(keys) > 0 {
-		r := &wire.Request{Op: wire.OpSetWatches, Zxid: since}
+		r := &wire.Request{Op: wire.OpSetWatches, Zxid: since, Watches: new([5][]string)}
 		n := 0
 		for size := 0; n < len(keys) && size < most; n++ {
 			size += 4 + len(keys[n].path)

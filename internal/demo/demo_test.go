@@ -28,7 +28,7 @@ func TestOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	defer func() { _ = silent.Close() }()
 	for servers, want := range map[string]error{
 		"localhost:99999":      session.ErrInvalidArgument,
 		",":                    session.ErrInvalidArgument,
@@ -39,7 +39,7 @@ func TestOn(t *testing.T) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), "-servers") {
 			t.Errorf("%s: %v", servers, err)
 		}
-		if want == errNoAnswer && !strings.Contains(err.Error(), servers) {
+		if errors.Is(want, errNoAnswer) && !strings.Contains(err.Error(), servers) {
 			t.Errorf("the server is not named: %v", err)
 		}
 	}

@@ -87,30 +87,36 @@ func TestLiftedAndRaisedUnseen(t *testing.T) {
 	})
 }
 
+// behind returns a session on a server that lags by a minute, and one that is served by the leader.
+func behind(t *testing.T, srv *zktest.Server) (late, prompt *session.Session) {
+	t.Helper()
+	open := func(addrs []string) *session.Session {
+		s, err := session.Open(t.Context(), addrs, &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
+		ok(t, err)
+		return s
+	}
+	const follower = 1
+	srv.SetLag(follower, 0)
+	late, prompt = open(srv.Addrs()[follower:follower+1]), open(srv.Addrs()[:1])
+	srv.SetLag(follower, time.Minute)
+	return late, prompt
+}
+
 // With Sync, a waiter on a server that lags sees what was raised before it asked.
 func TestSync(t *testing.T) {
-	bubble(t, 3, zktest.Config{Replicas: 3, Lag: time.Minute}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-		for _, s := range s {
-			if at, _ := srv.Serving(s.ID()); at == 0 {
-				continue
-			}
-			behind, synced := single(t, s, nil), single(t, s, &barrier.Options{Sync: true})
-			ok(t, behind.Wait(t.Context()))
-			at, _ := srv.Serving(s.ID())
-			srv.SetLag(at, time.Minute)
-			raiser, err := session.Open(t.Context(), srv.Addrs()[:1], &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
-			ok(t, err)
-			defer raiser.Close()
-			ok(t, single(t, raiser, nil).Raise(t.Context()))
-			ok(t, behind.Wait(t.Context()))
-			call := begin(func() error { return synced.Wait(t.Context()) })
-			waits(t, "Wait", call)
-			ok(t, single(t, raiser, nil).Lift(t.Context()))
-			pass(2 * time.Minute)
-			ok(t, settled(t, "Wait", call))
-			return
-		}
-		t.Fatal("all sessions are served by the leader")
+	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
+		late, prompt := behind(t, srv)
+		defer late.Close()
+		defer prompt.Close()
+		raiser, plain := single(t, prompt, nil), single(t, late, nil)
+		ok(t, plain.Wait(t.Context()))
+		ok(t, raiser.Raise(t.Context()))
+		ok(t, plain.Wait(t.Context()))
+		call := begin(func() error { return single(t, late, &barrier.Options{Sync: true}).Wait(t.Context()) })
+		waits(t, "Wait", call)
+		ok(t, raiser.Lift(t.Context()))
+		pass(2 * time.Minute)
+		ok(t, settled(t, "Wait", call))
 	})
 }
 

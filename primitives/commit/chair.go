@@ -12,49 +12,52 @@ import (
 type chair struct {
 	votes []Vote // of the record's sites, in its order; 0 for those that have not voted
 	seen  []bool // set when the presence of the site was seen. While set, its end is a death.
-	dead  string // set when a site died without a vote was seen
+	dead  []bool // set when the presence of the site, which had not voted, was gone
 	late  bool   // set when the deadline passed
 	given bool   // set when the caller of Begin gave up
-	knows bool   // set by the first list of the ballots. Until then nothing else is decided.
+	knows bool   // set by a list of the ballots, cleared by a death. Until it is set nothing else is decided.
 }
 
 func newChair(r *record) chair {
-	return chair{votes: make([]Vote, len(r.Sites)), seen: make([]bool, len(r.Sites))}
+	n := len(r.Sites)
+	return chair{votes: make([]Vote, n), seen: make([]bool, n), dead: make([]bool, n)}
 }
 
 // describe is canonical.
 func (c chair) describe(r *record) string {
 	var s strings.Builder
 	for i, site := range r.Sites {
-		if c.votes[i] != 0 || c.seen[i] {
-			s.WriteString(" " + site + ":" + c.votes[i].String() + flagged("+", c.seen[i]))
+		if c.votes[i] != 0 || c.seen[i] || c.dead[i] {
+			s.WriteString(" " + site + ":" + c.votes[i].String() + flagged("+", c.seen[i]) + flagged("-", c.dead[i]))
 		}
 	}
-	return s.String() + flagged(" dead:"+c.dead, c.dead != "") + flagged(" late", c.late) + flagged(" given", c.given) + flagged(" knows", c.knows)
+	return s.String() + flagged(" late", c.late) + flagged(" given", c.given) + flagged(" knows", c.knows)
 }
 
 // count takes the votes from a list of the ballots.
 func (c chair) count(r *record, b ballots) chair {
-	c.votes, c.knows = slices.Clone(c.votes), true
+	c.votes, c.dead, c.knows = slices.Clone(c.votes), slices.Clone(c.dead), true
 	for i, site := range r.Sites {
 		if b.of[site].vote != 0 {
-			c.votes[i] = b.of[site].vote
+			c.votes[i], c.dead[i] = b.of[site].vote, false
 		}
 	}
 	return c
 }
 
-// attend takes the names of the sites that are there.
-func (c chair) attend(r *record, sites []string) chair {
-	c.seen = slices.Clone(c.seen)
+// attend takes the names of the sites that are there. A site that is gone may have voted before: its
+// death counts when the ballots show no vote. If died, they are to be followed anew: what is told
+// first includes all votes before the death.
+func (c chair) attend(r *record, sites []string) (_ chair, died bool) {
+	c.seen, c.dead = slices.Clone(c.seen), slices.Clone(c.dead)
 	for i, site := range r.Sites {
 		there := slices.Contains(sites, site)
-		if c.seen[i] && !there && c.votes[i] == 0 && c.dead == "" {
-			c.dead = site
+		if c.seen[i] && !there && c.votes[i] == 0 {
+			c.dead[i], c.knows, died = true, false, true
 		}
 		c.seen[i] = there
 	}
-	return c
+	return c, died
 }
 
 // verdict returns the outcome to record, if the rule has one.
@@ -68,14 +71,14 @@ func (c chair) verdict(r *record, by string) (Outcome, bool) {
 	if i := slices.Index(c.votes, No); i >= 0 {
 		return Outcome{Reason: VotedNo, Site: r.Sites[i], By: by}, true
 	}
-	pending := slices.Index(c.votes, 0)
+	pending, dead := slices.Index(c.votes, 0), slices.Index(c.dead, true)
 	switch {
 	case pending < 0:
 		return Outcome{Committed: true, By: by}, true
 	case c.late:
 		return Outcome{Reason: TimedOut, Site: r.Sites[pending], By: by}, true
-	case c.dead != "" && c.votes[slices.Index(r.Sites, c.dead)] == 0:
-		return Outcome{Reason: SiteGone, Site: c.dead, By: by}, true
+	case dead >= 0:
+		return Outcome{Reason: SiteGone, Site: r.Sites[dead], By: by}, true
 	}
 	return Outcome{}, false
 }

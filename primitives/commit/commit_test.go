@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +45,25 @@ func open(t *testing.T, srv *zktest.Server) *session.Session {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// openAway returns a session that finds no server while away is set.
+func openAway(t *testing.T, srv *zktest.Server) (s *session.Session, away *atomic.Bool) {
+	t.Helper()
+	away = new(atomic.Bool)
+	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
+		Timeout: 12 * time.Second, ServerTick: time.Second,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if away.Load() {
+				return nil, errors.New("away")
+			}
+			return srv.DialContext(ctx, network, address)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, away
 }
 
 // pass lets the bubble's clock go on, which takes no time.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
@@ -138,9 +139,10 @@ type machine struct {
 	rec     *record
 	phase   phase
 	chair   chair
-	reading []bool              // by site: its vote was seen in a list, and its data is being read
+	reading []bool              // by site: its vote is counted, and its data is being read. While any is set, nothing is decided.
 	asked   bool                // set by decide and look, cleared by their answers. While set, neither is asked again.
 	moot    bool                // set when a request showed that another party decided. While set, the next question is look.
+	doubt   bool                // set by begin, cleared by an answer that says whether the transaction is there
 	gave    bool                // set when the caller of Begin left before the transaction was known to be there
 	caller  actors.Reply[error] // of start, which waits for an answer in the phase beginning
 
@@ -176,7 +178,7 @@ func (m machine) String() string {
 	for i, site := range m.rec.Sites {
 		s.WriteString(flagged(" reading:"+site, m.reading[i]))
 	}
-	s.WriteString(flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" gave", m.gave) +
+	s.WriteString(flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" doubt", m.doubt) + flagged(" gave", m.gave) +
 		flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled))
 	if m.err != nil {
 		s.WriteString(": " + m.err.Error())
@@ -329,11 +331,13 @@ func (m *turn) begin() {
 	case m.gave:
 		m.leave(nil)
 	case m.epoch != 0:
+		m.doubt = true
 		m.do(begin{m.epoch})
 	}
 }
 
 func (m *turn) begun(err error) {
+	m.doubt = session.InDoubt(err)
 	switch {
 	case err == nil:
 		m.there()
@@ -377,13 +381,15 @@ func (m *turn) looked(in looked) {
 			m.moot = true
 		}
 	case errors.Is(in.err, errForeign) && m.in(beginning):
+		m.doubt = m.doubt && m.stood != m.epoch
 		m.fail(fmt.Errorf("%w: %w", ErrExists, in.err))
 	case in.err != nil:
 		m.fail(in.err)
 	case m.in(beginning):
+		m.doubt = m.doubt && m.stood != m.epoch // our ballot would have kept it in place
 		switch {
 		case in.found == nil && m.stood == m.epoch:
-			m.begin() // our ballot would have kept it in place
+			m.begin()
 		case in.found == nil:
 			m.fail(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
 		case in.found.GUID == m.rec.GUID:
@@ -421,21 +427,16 @@ func (m *turn) counted(in counted) {
 	if b.finished(m.rec) {
 		m.moot = true
 	}
-	votes := append([]Vote(nil), m.chair.votes...)
 	m.reading = append([]bool(nil), m.reading...)
 	for i, site := range m.rec.Sites {
 		at := b.of[site]
 		switch {
-		case at.vote == 0 || votes[i] != 0 || m.reading[i]:
+		case at.vote == 0 || m.chair.votes[i] != 0:
 		case at.data:
 			m.reading[i] = true
 			m.do(readVote{site, at.vote})
 		default:
-			votes[i] = at.vote
 			m.emit(Voted{Site: site, Vote: at.vote})
-		}
-		if m.reading[i] {
-			delete(b.of, site) // it is counted when it was read
 		}
 	}
 	m.chair = m.chair.count(m.rec, b)
@@ -457,7 +458,6 @@ func (m *turn) voteRead(in voteRead) {
 			m.emit(Voted{Site: site, Vote: in.vote, Data: in.data})
 			m.reading = append([]bool(nil), m.reading...)
 			m.reading[i] = false
-			m.chair = m.chair.count(m.rec, ballots{of: map[string]ballot{site: {vote: in.vote}}})
 		}
 	}
 }
@@ -465,7 +465,10 @@ func (m *turn) voteRead(in voteRead) {
 func (m *turn) attended(in attended) {
 	switch {
 	case in.err == nil:
-		m.chair = m.chair.attend(m.rec, in.names)
+		var died bool
+		if m.chair, died = m.chair.attend(m.rec, in.names); died {
+			m.do(followBallots{})
+		}
 	case session.Passing(in.err):
 		m.do(followSites{})
 	default:
@@ -485,9 +488,9 @@ func (m *turn) advance() {
 	case m.moot:
 		m.asked, m.moot = true, false
 		m.do(look{})
-	case ok:
+	case ok && (m.chair.given || !slices.Contains(m.reading, true)):
 		m.asked, m.outcome = true, o
-		m.do(decide{o})
+		m.do(unfollow{}, decide{o}) // nothing that is followed could change it
 	}
 }
 
@@ -551,7 +554,11 @@ func (m *turn) leave(why error) {
 	case open:
 		m.retire()
 	case beginning:
-		m.do(respond{m.caller, cmp.Or(why, ErrClosed)})
+		refused := cmp.Or(why, ErrClosed)
+		if m.doubt && !errors.Is(refused, session.ErrUnknownOutcome) {
+			refused = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, refused)
+		}
+		m.do(respond{m.caller, refused})
 		m.end()
 	case waiting:
 		m.end()

@@ -99,10 +99,10 @@ func validateSite(site string) error {
 	case strings.Contains(site, "/"):
 		return invalid("site %q: it has a / in it", site)
 	}
-	if err := session.ValidatePath("/s-" + site); err != nil {
+	if err := session.ValidatePath("/" + site); err != nil {
 		return fmt.Errorf("commit: site %q: %w", site, err)
 	}
-	return session.ValidatePath("/" + site)
+	return nil
 }
 
 // validate refuses what cannot be done, before any I/O.

@@ -123,7 +123,7 @@ func (p *Participant) VoteWith(ctx context.Context, tx string, vote Vote, data [
 //
 // If ctx or the handle ends first, the error wraps [session.ErrUnknownOutcome] and the cause, or
 // [ErrClosed]. After the end of ctx finishing goes on. Before the outcome the error is [ErrUndecided].
-// To finish again does no harm.
+// To finish again waits for the first; when the transaction is removed, the error is [ErrNoTransaction].
 func (p *Participant) Finish(ctx context.Context, tx string) error {
 	return p.ask(ctx, "finish", tx, func(reply actors.Reply[error]) siteInput { return finish{tx, reply} })
 }
@@ -220,7 +220,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		}))
 	case followRecord:
 		p.owned.Keep(recordKey(e), a.Follow(session.Join(p.parent, e.id), session.AspectData, false, func(r session.Reading, err error) {
-			in := siteRead{id: e.id, err: err}
+			in := siteRead{id: e.id, zxid: r.Zxid, err: err}
 			if err == nil {
 				// A node that is not a transaction is none of ours.
 				in.rec, _ = decode(e.id, slices.Clone(r.Data))

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sort"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,19 +167,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		names := named(2)
 		first := join(t, s[1], names[0], always(commit.Yes))
 		second := join(t, s[2], names[1], always(0))
-		var away atomic.Bool
-		frozen, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
-			Timeout: 12 * time.Second, ServerTick: time.Second,
-			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-				if away.Load() {
-					return nil, errors.New("frozen")
-				}
-				return srv.DialContext(ctx, network, address)
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		frozen, away := openAway(t, srv)
 		defer frozen.Close()
 		tx := begin(t, frozen, "a", commit.Options{Sites: names, TakeoverAfter: 10 * time.Second, Deadline: 2 * time.Minute})
 		defer tx.Close()
@@ -269,10 +255,16 @@ func TestSiteReturns(t *testing.T) {
 // A site receives the outcome until it has finished, and the guards of Committed hold until then.
 func TestGuards(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		ctx := t.Context()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // no command waits for that long
+		defer cancel()
 		next := func(p *commit.Participant) commit.Event {
-			ev := <-p.Events()
-			return ev
+			select {
+			case ev := <-p.Events():
+				return ev
+			case <-ctx.Done():
+				t.Fatal("no event")
+				return nil
+			}
 		}
 		p, err := commit.Join(s[1], parent, "a", nil)
 		if err != nil {
@@ -348,6 +340,7 @@ func TestBadInput(t *testing.T) {
 			"no sites":      {parent + "/t", &commit.Options{}, session.ErrInvalidArgument, "Options.Sites: there are none"},
 			"a site twice":  {parent + "/t", &commit.Options{Sites: []string{"a", "b", "a"}}, session.ErrInvalidArgument, `"a" is named twice`},
 			"a slash":       {parent + "/t", &commit.Options{Sites: []string{"a/b"}}, session.ErrInvalidArgument, `site "a/b"`},
+			"a dot":         {parent + "/t", &commit.Options{Sites: []string{"."}}, session.ErrInvalidPath, `site ".": `},
 			"an empty site": {parent + "/t", &commit.Options{Sites: []string{""}}, session.ErrInvalidArgument, "site: it is empty"},
 			"a path":        {"t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "path"},
 			"an id of ours": {parent + "/_t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "the id"},
@@ -589,10 +582,12 @@ func requests(t *testing.T, srv *zktest.Server, s []*session.Session, mode commi
 	for i := range sites {
 		own = max(own, srv.RequestsOf(s[i+1].ID()).Total())
 	}
-	t.Logf("%d requests, at most %d of a site; of the coordinator %v", total, own, of)
+	t.Logf("%d requests, at most %d of a site; of the coordinator %v; %d proposals", total, own, of, srv.Proposals())
 	switch {
 	case mode == commit.Coordinated && (total != 7*n+5 || own > 7):
 		t.Errorf("want %d and 7: %v", 7*n+5, srv.Requests())
+	case mode == commit.Coordinated && srv.Proposals() != 2*n+4:
+		t.Errorf("%d proposals, want %d", srv.Proposals(), 2*n+4)
 	case mode == commit.Peer && own > 2*n+9:
 		t.Errorf("want at most %d of a site: %v", 2*n+9, srv.Requests())
 	}

@@ -59,9 +59,10 @@ type (
 		err   error // its last answer
 	}
 	siteRead struct { // answers followRecord, any number of times
-		id  string
-		rec *record
-		err error // its last answer; [session.ErrNoNode] if there is no record any more
+		id   string
+		rec  *record
+		zxid int64 // of the read; 0 if the deletion was told
+		err  error // its last answer; [session.ErrNoNode] if there is no record any more
 	}
 	siteChecked struct { // answers check
 		name
@@ -185,6 +186,7 @@ type part struct {
 	rec  *record // nil until it was read
 	task task
 	gone bool // set when the record is gone and the site has not finished, until it does
+	next bool // set when a later list had the id, so that another transaction may have it. It is followed when this part is dropped.
 
 	look   bool   // set when the ballots are to be listed, for what became of ours
 	ballot ballot // ours, as it was confirmed; or as it is to be, while vote is set
@@ -193,6 +195,7 @@ type part struct {
 	voter  actors.Reply[error]
 	asked  bool // Prepare was emitted
 	told   bool // the outcome was emitted
+	sure   bool // set by a Commit without a known Yes of ours, which an earlier process has voted: the ballots are listed once more
 	pledge bool // set when our Yes may have been sent. While set, a gone transaction is not presumed to be aborted.
 
 	chair    chair
@@ -202,10 +205,10 @@ type part struct {
 	beaten   bool // set when the record is known to have an outcome, or is gone; cleared by the next reading
 	outcome  *Outcome
 
-	finish   bool // set by the command to finish, cleared when it is confirmed or refused
-	finisher actors.Reply[error]
-	done     bool // our ballot is gone
-	clear    bool // set when what is left may be removed
+	finish    bool                  // set by the command to finish, cleared when it is confirmed or refused
+	finishers []actors.Reply[error] // of all these commands, while finish is set; replaced, not modified
+	done      bool                  // our ballot is gone
+	clear     bool                  // set when what is left may be removed
 }
 
 func (p part) name() name { return name{p.id, p.guid()} }
@@ -248,8 +251,8 @@ func (p part) describe(site string) string {
 	if p.outcome != nil {
 		s += " " + p.outcome.String()
 	}
-	return s + flagged(" "+p.task.String(), p.task != idle) + flagged(" gone", p.gone) + flagged(" look", p.look) +
-		flagged(" vote"+p.data, p.vote) + flagged(" pledge", p.pledge) + flagged(" asked", p.asked) + flagged(" told", p.told) +
+	return s + flagged(" "+p.task.String(), p.task != idle) + flagged(" gone", p.gone) + flagged(" next", p.next) + flagged(" look", p.look) +
+		flagged(" vote"+p.data, p.vote) + flagged(" pledge", p.pledge) + flagged(" asked", p.asked) + flagged(" told", p.told) + flagged(" sure", p.sure) +
 		flagged(" patrols", p.patrols) + flagged(" alone "+strconv.Itoa(p.alone), p.alone > 0) + flagged(" presides", p.presides) + flagged(" beaten", p.beaten) +
 		flagged(" finish", p.finish) + flagged(" done", p.done) + flagged(" clear", p.clear)
 }
@@ -356,17 +359,25 @@ func (m *siteTurn) listed(in siteListed) {
 		return
 	}
 	for _, id := range transactions(in.names) {
-		if at, found := m.find(id); !found {
-			m.parts = slices.Insert(m.parts, at, part{id: id, look: !m.began})
-			m.do(followRecord{id})
+		if at, found := m.find(id); found {
+			m.parts[at].next = true
+		} else {
+			m.join(at, part{id: id, look: !m.began})
 		}
 	}
 	m.began = true
 }
 
+// join begins with a transaction.
+func (m *siteTurn) join(at int, p part) {
+	m.parts = slices.Insert(m.parts, at, p)
+	m.do(followRecord{p.id})
+}
+
 func (m *siteTurn) read(p *part, in siteRead) {
 	switch {
 	case errors.Is(in.err, session.ErrNoNode):
+		p.next = p.next && in.zxid != 0 // a list that follows the deletion is told after it
 		m.vanished(p)
 	case session.Passing(in.err):
 		m.do(followRecord{p.id})
@@ -380,6 +391,9 @@ func (m *siteTurn) read(p *part, in siteRead) {
 		if p.outcome == nil {
 			p.outcome = in.rec.Outcome
 		}
+	default: // a later transaction has the id: the removal between was not seen
+		p.next = true
+		m.vanished(p)
 	}
 }
 
@@ -399,12 +413,13 @@ func (m *siteTurn) drop(p *part) {
 	if p.vote {
 		m.respond(p.voter, ErrNoTransaction)
 	}
-	if p.finish {
-		m.respond(p.finisher, nil)
-	}
+	m.settleFinish(p, nil)
 	m.do(forget{p.name()})
-	at, _ := m.find(p.id)
-	m.parts = slices.Delete(m.parts, at, at+1)
+	id, next := p.id, p.next
+	at, _ := m.find(id)
+	if m.parts = slices.Delete(m.parts, at, at+1); next {
+		m.join(at, part{id: id})
+	}
 }
 
 // --- what a part does next
@@ -417,6 +432,9 @@ func (m *siteTurn) advance(p *part) {
 	if p.gone {
 		m.lament(p)
 		return
+	}
+	if p.outcome != nil && p.outcome.Committed && !p.told && !p.done && !p.sure && (p.vote || p.ballot.vote != Yes) {
+		p.sure, p.look = true, true
 	}
 	if p.look {
 		p.task = checking
@@ -502,7 +520,8 @@ func (m *siteTurn) lament(p *part) {
 		m.emit(Aborted{Tx: p.id, Reason: Presumed})
 	}
 	forgotten := !p.told && p.outcome == nil && p.pledge
-	if p.told = true; p.finish || !p.asked || forgotten {
+	unknown := !p.told && !p.asked && !p.pledge // to the user
+	if p.told = true; p.finish || unknown || forgotten {
 		m.drop(p)
 	}
 }
@@ -589,10 +608,7 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 		m.settleVote(p, ErrDecided)
 		p.done, p.clear = true, true
 		m.patrol(p)
-		if p.finish {
-			p.finish = false
-			m.respond(p.finisher, nil)
-		}
+		m.settleFinish(p, nil)
 	case ours.vote == 0 && !p.vote:
 		p.ballot = ballot{}
 	case ours.vote != 0:
@@ -628,7 +644,7 @@ func (m *siteTurn) preside(p *part) {
 		m.attends = true
 		m.do(watchSites{})
 	}
-	p.chair = p.chair.attend(p.rec, m.there)
+	p.chair, _ = p.chair.attend(p.rec, m.there)
 }
 
 func (m *siteTurn) counted(p *part, in siteCounted) {
@@ -652,7 +668,12 @@ func (m *siteTurn) attended(in siteAttended) {
 	m.there = in.names
 	for _, p := range slices.Clone(m.parts) {
 		if p.presides {
-			m.on(p.id, nil, func(p *part) { p.chair = p.chair.attend(p.rec, in.names) })
+			m.on(p.id, nil, func(p *part) {
+				var died bool
+				if p.chair, died = p.chair.attend(p.rec, in.names); died && p.outcome == nil && !p.gone {
+					m.do(watchBallots{p.name()})
+				}
+			})
 		}
 	}
 }
@@ -696,32 +717,38 @@ func (m *siteTurn) finish(in finish) {
 		m.respond(in.reply, nil)
 	case !p.told:
 		m.respond(in.reply, ErrUndecided)
-	case p.finish:
-		m.respond(in.reply, nil) // it is under way, and goes on
 	default:
-		p.finish, p.finisher = true, in.reply
+		p.finish, p.finishers = true, append(slices.Clip(p.finishers), in.reply)
 		m.advance(p)
 	}
+}
+
+// settleFinish answers all commands to finish.
+func (m *siteTurn) settleFinish(p *part, err error) {
+	for _, reply := range p.finishers {
+		m.respond(reply, err)
+	}
+	p.finish, p.finishers = false, nil
 }
 
 func (m *siteTurn) finished(p *part, in finished) {
 	switch {
 	case in.err == nil:
-		p.done, p.finish, p.clear = true, false, in.left == 0
-		m.respond(p.finisher, nil)
+		p.done, p.clear = true, in.left == 0
+		m.settleFinish(p, nil)
 		m.patrol(p)
 	case session.Passing(in.err), errors.Is(in.err, session.ErrNoNode):
 		p.look = true
 	default:
-		p.finish = false
-		m.respond(p.finisher, in.err)
+		m.settleFinish(p, in.err)
 	}
 }
 
 // --- the end
 
 func (m *siteTurn) end(why error) {
-	for _, p := range m.parts {
+	for i := range m.parts {
+		p := &m.parts[i]
 		if p.vote {
 			err := refusal(why)
 			if p.task == voting || p.look {
@@ -729,9 +756,7 @@ func (m *siteTurn) end(why error) {
 			}
 			m.respond(p.voter, err)
 		}
-		if p.finish {
-			m.respond(p.finisher, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, refusal(why)))
-		}
+		m.settleFinish(p, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, refusal(why)))
 	}
 	m.over = true
 	m.emit(Left{why})

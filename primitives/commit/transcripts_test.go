@@ -219,7 +219,11 @@ func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
 	case "listed":
 		return siteListed{words, err}
 	case "read":
-		return siteRead{"t", storyFound(r, words), err}
+		in := siteRead{id: "t", rec: storyFound(r, words), err: err}
+		if d.HasArg("by-a-read") {
+			in.zxid = 7
+		}
+		return in
 	case "checked":
 		return siteChecked{n, words, err}
 	case "counted":

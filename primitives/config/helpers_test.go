@@ -15,8 +15,14 @@ import (
 // bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
 func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
+	bubbleOn(t, zktest.Config{}, n, f)
+}
+
+func bubbleOn(t *testing.T, config zktest.Config, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second})
+		config.InProcess, config.Tick = true, time.Second
+		srv, err := zktest.NewServer(config)
 		if err != nil {
 			t.Fatal(err)
 		}

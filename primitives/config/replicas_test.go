@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/config"
@@ -17,26 +16,7 @@ import (
 // leader.
 func lagging(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{
-			InProcess: true, Tick: time.Second, Replicas: 3, Lag: 700 * time.Millisecond, Latency: 10 * time.Millisecond,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		all := make([]*session.Session, n)
-		for i := range all {
-			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
-				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer all[i].Close()
-		}
-		f(t, srv, all...)
-	})
+	bubbleOn(t, zktest.Config{Replicas: 3, Lag: 700 * time.Millisecond, Latency: 10 * time.Millisecond}, n, f)
 }
 
 // A server that is behind is no reason to count twice, or to forget what others counted.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,7 +93,7 @@ func startServerProcess(t *testing.T) string {
 // TestCostOfCycle counts the allocations of an acquisition and its release, of all goroutines
 // of the client.
 func TestCostOfCycle(t *testing.T) {
-	const most = 78
+	const most = 58
 	s := open(t, []string{startServerProcess(t)}, nil)
 	ensure(t, s, "/cycle", nil)
 	ctx := context.Background()
@@ -108,5 +109,37 @@ func TestCostOfCycle(t *testing.T) {
 	}
 	if allocs := testing.AllocsPerRun(2000, cycle); allocs > most {
 		t.Errorf("%v allocations, want at most %v", allocs, most)
+	}
+}
+
+// TestCostOfManyCycles counts the allocations of a cycle when all locks of a session are acquired
+// at once, the goroutines that acquire them included.
+func TestCostOfManyCycles(t *testing.T) {
+	const locks, most = 512, 60
+	s := open(t, []string{startServerProcess(t)}, nil)
+	var paths []string
+	for i := range locks {
+		paths = append(paths, fmt.Sprintf("/cycle-%d", i))
+		ensure(t, s, paths[i], nil)
+	}
+	round := func() {
+		var wg sync.WaitGroup
+		for i := range locks {
+			wg.Go(func() {
+				l, err := lock.Acquire(context.Background(), s, paths[i], nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				l.Close()
+			})
+		}
+		wg.Wait()
+	}
+	for range 4 {
+		round()
+	}
+	if allocs := testing.AllocsPerRun(20, round) / locks; allocs > most {
+		t.Errorf("%.1f allocations for each lock, want at most %v", allocs, most)
 	}
 }

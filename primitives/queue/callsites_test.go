@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -38,10 +39,12 @@ var _ = func(ctx context.Context, s *session.Session, jobs [][]byte, work func([
 		}
 	}
 	err = q.Run(ctx, 8, func(_ context.Context, item queue.Item) error { return work(item.Data) })
+	id, errAfter := q.PutAfter(ctx, []byte("later"), time.Minute)
+	_ = id
 	p, err4 := queue.NewPriority(s, "/queues/urgent", nil)
 	_, err5 := p.Put(ctx, data, -5)
 	_ = queue.Options{MaxAttempts: 5, DeadLetter: "/queues/dead", Ephemeral: false}
 	n, err6 := q.Len(ctx)
 	_ = n
-	return errors.Join(err, err4, err5, err6)
+	return errors.Join(err, errAfter, err4, err5, err6)
 }

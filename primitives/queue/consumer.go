@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -20,7 +21,8 @@ const maxName = 256
 // ConsumeOptions.
 type ConsumeOptions struct {
 	// Prefetch is how many items the consumer has claimed at most, those that it has delivered and that are
-	// not settled included. The default is 16.
+	// not settled included. It claims more when half of them are settled, or all that it has claimed are
+	// delivered. Items of a [Priority] that are more urgent are claimed beside these. The default is 16.
 	Prefetch int
 
 	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256 bytes.
@@ -36,6 +38,7 @@ type Consumer struct {
 	shelf    *actors.Shelf[Item]
 	actor    *actors.Actor[input, Event]
 	owned    owned.Set
+	waiter   *waiter // of the newest epoch in which there was nothing to claim; only for perform
 
 	mu  sync.Mutex
 	err error // set when the machine has ended
@@ -51,7 +54,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	if o.Prefetch == 0 {
 		o.Prefetch = defaultPrefetch
 	}
-	_, closed := b.session.State().(session.Closed)
+	_, closed := b.live.State().(session.Closed)
 	switch {
 	case o.Prefetch < 0:
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Prefetch: %d is negative", session.ErrInvalidArgument, o.Prefetch))
@@ -62,7 +65,10 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	case closed:
 		return nil, b.explain(session.ErrClosed)
 	}
-	c := &Consumer{base: b, name: o.Name, receipts: &receipts{session: b.session, dir: b.receipts.dir}}
+	if err := b.receipts.open(); err != nil {
+		return nil, b.explain(err)
+	}
+	c := &Consumer{base: b, name: o.Name, receipts: &receipts{session: b.session, dir: b.receipts.dir, newID: b.receipts.newID}}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	c.actor = actors.Start(machine{prefetch: o.Prefetch, limit: b.opts.MaxAttempts, urgent: b.any}, actors.Role[machine, input, effect, Event]{
@@ -124,11 +130,14 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	b := c.base
 	switch e := e.(type) {
 	case look:
-		b.look(b.session.Async(e.epoch), e.want, true, func(v view, err error) {
+		b.look(c.receipts, e.epoch, e.want, true, func(v view, err error) {
 			c.owned.Answer(err, func() { tell(looked{e.turn, v, err}) })
 		})
 	case follow:
-		c.owned.Keep(follow{}.turn, owned.Func(b.follow(b.session.Async(e.epoch), e.view, e.claims, func() { tell(changed{e.turn}) })))
+		c.follow(e, tell)
+	case quit:
+		c.waiter.leave()
+		c.waiter = nil
 	case read:
 		c.read(e, tell)
 	case claim:
@@ -144,11 +153,14 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		for _, item := range e.items {
 			ops = append(ops, b.settleOps(item.claimed, item.how)...)
 		}
-		c.receipts.begin(b.session.Async(e.epoch), ops, func(results []session.OpResult, err error) {
+		c.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) {
 			tell(settled{e.n, refused(results, err)})
 		})
 	case bury:
 		c.bury(e, tell)
+	case sweep:
+		c.receipts.hold()
+		b.session.Async(e.epoch).Withdraw(b.claim(e.place.id()), func() { c.receipts.put(receipt{}) })
 	case part:
 		c.receipts.close(func() { tell(parted{}) })
 	case answer:
@@ -210,7 +222,7 @@ func (c *Consumer) claim(e claim, tell func(input)) {
 	for _, item := range e.items {
 		ops = append(ops, b.claimOps(item, c.name)...)
 	}
-	c.receipts.begin(requests, ops, func(results []session.OpResult, err error) {
+	c.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) {
 		err = refused(results, err)
 		var no *refusal
 		if !errors.As(err, &no) || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
@@ -236,20 +248,34 @@ func (c *Consumer) bury(e bury, tell func(input)) {
 	if e.how == reject {
 		first = b.settleOps(e.claimed, acknowledge)
 	}
-	f := &filing{
+	p := &producer{
 		into: b.dead, receipts: c.receipts, requests: b.session.Async(e.epoch), first: first,
-		priority: e.place.bucket.priority, items: []newItem{{e.place.id(), e.data}}, mode: session.PersistentSequential,
-		answer: func(results []session.OpResult, err error) { tell(buried{e.settling, refused(results, err)}) },
+		filing: filing{epoch: e.epoch, priority: e.place.bucket.priority},
+		items:  []newItem{{e.place.id(), e.data}}, mode: session.PersistentSequential,
 	}
+	begin := func() { p.begin(func(_ []session.OpResult, err error) { tell(buried{e.settling, err}) }) }
 	if e.how == reject {
-		f.begin()
+		begin()
 		return
 	}
-	f.requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
+	p.requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
 		if err != nil {
 			c.owned.Answer(err, func() { tell(buried{e.settling, err}) })
 			return
 		}
-		f.begin()
+		begin()
 	})
+}
+
+// follow waits in line.
+func (c *Consumer) follow(e follow, tell func(input)) {
+	if c.waiter == nil {
+		c.waiter = newWaiter(&c.base.store, c.receipts, waitersDir, e.epoch)
+	}
+	v := e.view
+	if !e.claims { // only its own claims come and go
+		v.seen = maps.Clone(v.seen)
+		delete(v.seen, c.base.dir(claimsDir))
+	}
+	c.waiter.stand(v, e.rotate, func() { tell(changed{e.turn}) })
 }

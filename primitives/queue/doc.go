@@ -10,7 +10,7 @@
 //
 // An item is put once, taken once, and acknowledged once, whatever reply is lost. The outcome is
 // [session.ErrUnknownOutcome] in two cases: the caller's context ends while the request is under way, or the session
-// expires before the outcome is known.
+// ends before the outcome is known.
 //
 // Items come in the order in which they were put, those of one priority in a [Priority]. A more urgent item
 // overtakes those that a consumer has claimed and not delivered. Of several consumers each delivers in this order;
@@ -28,10 +28,11 @@
 //
 // # Layout
 //
-// Items stand in buckets of about a thousand, so that a backlog of any length can be listed. Directories are
+// Items stand in buckets of about a thousand, so that a backlog of any length can be listed; delayed ones in a bucket
+// for each minute. Directories are
 // containers, and go when they are empty. The layouts of other clients are flat ([Options.Layout]); they have no
 // claims. Nodes of another layout are refused with [ErrLayout].
 //
-// A waiting consumer watches the queue, and a consumer with a backlog nothing. So an item that is put into
-// an empty queue wakes all who wait.
+// Consumers that wait, and calls of Take, stand in line. An item that is put into an empty queue wakes the first, and
+// then the second, which is first from then on. While the first hangs, the others wait until its session expires.
 package queue

@@ -3,37 +3,32 @@ package queue
 import (
 	"errors"
 	"slices"
-	"sync"
 
-	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A store is the nodes of one queue.
-type store struct {
-	session *session.Session
-	path    string
-	layout  Layout
-	any     bool // whether there may be other priorities than 0
+// This file is the protocol of putting items, as a pure function; its performer is in put.go.
+//
+// All items of a call go into one bucket, in one transaction, which is refused if the bucket is not as it was thought
+// to be: sealed, missing, or there already. Then the newest bucket is looked for.
+//
+// In a bounded queue the transaction also writes to the directory of the items at the version at which they were
+// counted. So no item was put since, and there are at most as many as were counted.
 
-	mu      sync.Mutex
-	tails   map[int32]target // where the next item of each priority goes, as far as is known
-	checked bool             // set when the path was seen to be that of a queue
-}
+// A filingPhase is what a filing waits for.
+type filingPhase int
 
-func (st *store) dir(name string) string { return session.Join(st.path, name) }
-
-func (st *store) bucket(b bucket) string { return session.Join(st.dir(itemsDir), b.name()) }
-
-// node returns the path of an item.
-func (st *store) node(p place) string {
-	if st.layout.flat() {
-		return session.Join(st.path, p.name)
-	}
-	return session.Join(st.bucket(p.bucket), p.name)
-}
-
-func (st *store) claim(id string) string { return session.Join(st.dir(claimsDir), id) }
+const (
+	starting filingPhase = iota
+	checking             // what the path is
+	timing               // the server's clock
+	counting             // the items
+	queueing             // room, in line
+	finding              // the newest bucket
+	basing               // a directory
+	putting              // the transaction
+)
 
 // A target is a bucket that items are put into.
 type target struct {
@@ -42,256 +37,313 @@ type target struct {
 	seals  bool // and the one before it is sealed
 }
 
-// tail returns where to put the next item, and false if that is not known.
-func (st *store) tail(priority int32) (target, bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	to, ok := st.tails[priority]
-	return to, ok
+// A bound is what is known of how full a queue is.
+type bound struct {
+	known   bool
+	version int32 // of the directory of the items
+	count   int   // of the items, at most, while it has the version
 }
 
-func (st *store) setTail(to target) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.tails == nil {
-		st.tails = make(map[int32]target)
+// A filingInput is something that happened to a filing.
+//
+//sumtype:decl
+type filingInput interface{ filingInput() }
+
+type (
+	file struct { // begins, with what is known
+		checked bool
+		tail    target
+		known   bool   // whether the tail is
+		after   bucket // of delayed items that is there; zero if none is known
+		bound   bound
 	}
-	st.tails[to.bucket.priority] = to
-}
-
-// check returns an error if a child of the path belongs to another recipe or layout.
-func (st *store) check(names []string) error {
-	for _, name := range names {
-		if !st.layout.flat() && !slices.Contains([]string{itemsDir, claimsDir, receiptsDir}, name) || st.layout.flat() && !st.layout.owns(name) {
-			return foreign(st.path, name)
-		}
+	checked struct{ err error } // answers check
+	timed   struct {            // answers readClock
+		high int64
+		err  error
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.checked = true
-	return nil
+	counted struct { // answers count
+		bound // not known if there is no directory
+		err   error
+	}
+	room   struct{} // answers awaitRoom
+	newest struct { // answers findNewest
+		bucket bucket // its number is -1 if there is none
+		full   bool   // whether it is to be sealed
+		err    error
+	}
+	based struct{ err error } // answers makeDir
+	filed struct {            // answers transact
+		results []session.OpResult
+		err     error
+	}
+	stop struct{} // commanded
+)
+
+func (file) filingInput()    {}
+func (checked) filingInput() {}
+func (timed) filingInput()   {}
+func (counted) filingInput() {}
+func (room) filingInput()    {}
+func (newest) filingInput()  {}
+func (based) filingInput()   {}
+func (filed) filingInput()   {}
+func (stop) filingInput()    {}
+
+// A filingEffect is something to do about it.
+//
+//sumtype:decl
+type filingEffect interface{ filingEffect() }
+
+type (
+	check      struct{} // whether the path is that of a queue
+	readClock  struct{}
+	count      struct{}               // the items
+	awaitRoom  struct{}               // answer when items may be gone
+	findNewest struct{}               // bucket of the priority
+	makeDir    struct{ ofItems bool } // that of the items, or the path
+	transact   struct{ plan filingPlan }
+	forgo      struct{} // the transaction that is under way
+	learn      struct { // what is known from now on
+		tail  target
+		known bool   // whether the tail is
+		after bucket // of delayed items that is there; zero if none is known
+		bound bound
+	}
+	confirm struct { // the answer to the caller: the nodes that were created, none if the reply was lost
+		created []session.OpResult
+		err     error
+	}
+)
+
+func (check) filingEffect()      {}
+func (readClock) filingEffect()  {}
+func (count) filingEffect()      {}
+func (awaitRoom) filingEffect()  {}
+func (findNewest) filingEffect() {}
+func (makeDir) filingEffect()    {}
+func (transact) filingEffect()   {}
+func (forgo) filingEffect()      {}
+func (learn) filingEffect()      {}
+func (confirm) filingEffect()    {}
+
+// A filingPlan is what a transaction does.
+type filingPlan struct {
+	target  target
+	due     int64 // 0 if the items are not delayed
+	bounded bool  // whether the directory of the items is written to, which has the version
+	version int32
 }
 
-// A filing puts items into a queue, in one transaction.
+// filing is the state of a call that puts items.
 type filing struct {
-	into     *store
-	receipts *receipts
-	requests session.Async
-	first    []session.Op // what is done in the same transaction
+	epoch    int // 0 if it goes on in the next session
+	items    int
+	first    int // operations that are done in the same transaction
 	priority int32
-	items    []newItem
-	mode     session.CreateMode
-	answer   func(created []session.OpResult, err error)
-	pauses   owned.Set
+	delay    int64 // ms
+	flat     bool
+	most     int  // items in the queue; 0 if there is no bound
+	refuse   bool // when there is no room
 
-	mu          sync.Mutex
-	transaction *transaction // the newest
-	sealed      *bucket      // the newest that was seen to be sealed
-	cancelled   bool
+	phase  filingPhase
+	due    int64  // by the server's clock; 0 before it is known, and of items that are not delayed
+	target target // of the newest transaction
+	known  bool   // whether the target is; cleared when a transaction was refused because of it
+	sealed bucket // the newest that was seen to be sealed
+	seals  bool   // whether there is one
+	after  bucket // of delayed items that was there at the start; zero if none is known
+	bound  bound  // of the newest count, cleared when a transaction was refused because of it
+	ended  bool
 }
 
-type newItem struct {
-	id   string
-	data []byte
+// Ended implements [actors.Machine].
+func (f filing) Ended() bool { return f.ended }
+
+type filingStep struct {
+	filing
+	*actors.Effects[filingEffect, none]
 }
 
-// begin puts the items. The answer has a result for each, but none if the reply was lost. See [receipts.begin].
-func (f *filing) begin() {
-	f.into.mu.Lock()
-	checked := f.into.checked
-	f.into.mu.Unlock()
-	switch to, ok := f.into.tail(f.priority); {
-	case !checked:
-		f.check()
-	case f.into.layout.flat():
-		f.send(target{})
-	case !ok:
-		f.find()
-	default:
-		f.send(to)
+func (s *filingStep) do(e filingEffect) { s.Do = append(s.Do, e) }
+
+// Step implements [actors.Machine].
+func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) filing {
+	if f.ended {
+		return f
 	}
+	s := &filingStep{filing: f, Effects: out}
+	switch in := in.(type) {
+	case file:
+		s.bound, s.after = in.bound, in.after
+		if s.delay == 0 {
+			s.target, s.known = in.tail, in.known
+		}
+		if in.checked {
+			s.proceed()
+		} else {
+			s.ask(checking, check{})
+		}
+	case checked:
+		if s.goes(in.err, check{}) {
+			s.proceed()
+		}
+	case timed:
+		if s.goes(in.err, readClock{}) {
+			s.due = in.high + s.delay
+			to := delayed(s.priority, s.due)
+			s.target, s.known = target{bucket: to, fresh: to != s.after}, true
+			s.proceed()
+		}
+	case counted:
+		s.counted(in)
+	case room:
+		if s.phase == queueing {
+			s.ask(counting, count{})
+		}
+	case newest:
+		if s.goes(in.err, findNewest{}) {
+			s.target, s.known = target{bucket: in.bucket}, true
+			sealed := s.seals && s.sealed == in.bucket
+			if in.bucket.number < 0 || in.full || sealed {
+				s.target = target{bucket{priority: s.priority, number: in.bucket.number + 1}, true, in.full && !sealed}
+			}
+			s.proceed()
+		}
+	case based:
+		if s.goes(in.err, makeDir{!s.flat}) {
+			s.proceed()
+		}
+	case filed:
+		s.filed(in.results, in.err)
+	case stop:
+		if s.phase == putting {
+			s.do(forgo{})
+		} else {
+			s.end(nil, abandoned(false))
+		}
+	}
+	return s.filing
 }
 
-// cancel is that of [transaction.cancel].
-func (f *filing) cancel() (doubt bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.cancelled = true
-	return f.transaction != nil && f.transaction.cancel()
+func (s *filingStep) ask(p filingPhase, e filingEffect) {
+	s.phase = p
+	s.do(e)
 }
 
-func (f *filing) over() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.cancelled
+func (s *filingStep) end(created []session.OpResult, err error) {
+	s.ended = true
+	s.do(confirm{created, err})
 }
 
-// again repeats what failed for a reason that passes.
-func (f *filing) again(err error, try func()) {
+// goes reports whether to go on after a question without an effect on the items. What passes is asked again.
+func (s *filingStep) goes(err error, question filingEffect) bool {
 	switch {
-	case f.over():
-	case session.Passing(err) && (f.requests == f.into.session.Async(0) || !errors.Is(err, session.ErrExpired)):
-		f.pauses.Answer(err, try)
+	case err == nil:
+		return true
+	case passes(s.epoch, err):
+		s.do(question)
 	case session.InDoubt(err):
-		f.answer(nil, session.ErrExpired) // no item was sent
+		s.end(nil, session.ErrExpired)
 	default:
-		f.answer(nil, err)
+		s.end(nil, err)
 	}
+	return false
 }
 
-// check looks whether the path is that of a queue.
-func (f *filing) check() {
-	f.requests.Children(f.into.path, func(names []string, _ *session.Stat, err error) {
-		if err != nil && !errors.Is(err, session.ErrNoNode) {
-			f.again(err, f.check)
-			return
-		}
-		if err := f.into.check(names); err != nil {
-			f.again(err, nil)
-			return
-		}
-		f.begin()
-	})
-}
-
-// find finds the newest bucket, or has one made. A server that lags could show one that is sealed, and not its
-// successors.
-func (f *filing) find() {
-	dir := f.into.dir(itemsDir)
-	f.requests.Sync(dir, func(err error) {
-		if err != nil {
-			f.again(err, f.find)
-			return
-		}
-		f.requests.Children(dir, func(names []string, _ *session.Stat, err error) {
-			if err != nil && !errors.Is(err, session.ErrNoNode) {
-				f.again(err, f.find)
-				return
-			}
-			newest := bucket{f.priority, -1}
-			for _, name := range names {
-				b, ok := parseBucket(name)
-				if !ok {
-					f.again(foreign(dir, name), nil)
-					return
-				}
-				if b.priority == f.priority && b.number > newest.number {
-					newest = b
-				}
-			}
-			f.mu.Lock()
-			sealed := f.sealed
-			f.mu.Unlock()
-			to := target{bucket: newest}
-			if newest.number < 0 || sealed != nil && *sealed == newest {
-				to = target{bucket: bucket{f.priority, newest.number + 1}, fresh: true}
-			}
-			f.send(to)
-		})
-	})
-}
-
-// ops returns the operations that put the items into the bucket. The first after those that are to be done
-// first fails if the bucket is not as it was thought to be.
-func (f *filing) ops(to target) []session.Op {
-	ops := slices.Clone(f.first)
-	dir := f.into.bucket(to.bucket)
-	if to.seals {
-		ops = append(ops, session.SetOp(f.into.bucket(bucket{to.bucket.priority, to.bucket.number - 1}), nil, 0))
-	}
+// proceed asks for what is not known yet, and puts the items when all is.
+func (s *filingStep) proceed() {
 	switch {
-	case f.into.layout.flat():
-	case to.fresh:
-		ops = append(ops, session.CreateOp(dir, nil, session.Container))
+	case s.items > s.most && s.most > 0:
+		s.end(nil, ErrFull)
+	case s.delay > 0 && s.due == 0:
+		s.ask(timing, readClock{})
+	case s.most > 0 && (!s.bound.known || s.bound.count+s.items > s.most):
+		s.ask(counting, count{})
+	case !s.flat && !s.known:
+		s.ask(finding, findNewest{})
 	default:
-		ops = append(ops, session.CheckOp(dir, 0))
+		s.ask(putting, transact{filingPlan{s.target, s.due, s.most > 0, s.bound.version}})
 	}
-	for _, item := range f.items {
-		path := session.Join(f.into.path, f.into.layout.prefix())
-		if !f.into.layout.flat() {
-			path = session.Join(dir, session.GUIDName(item.id, itemInfix[1:]))
-		}
-		ops = append(ops, session.CreateOp(path, item.data, f.mode))
-	}
-	return ops
 }
 
-func (f *filing) send(to target) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.cancelled {
+func (s *filingStep) counted(in counted) {
+	if !s.goes(in.err, count{}) {
 		return
 	}
-	// The answer comes when the lock is free: on the goroutine of the session, or after a refusal that needs no lock.
-	f.transaction = f.receipts.begin(f.requests, f.ops(to), func(results []session.OpResult, err error) {
-		no := error(nil) // what is said of the bucket
-		for i := len(f.first); i < len(results)-len(f.items) || f.into.layout.flat() && i < len(results); i++ {
-			if no == nil {
-				no = results[i].Err
-			}
-		}
-		switch {
-		case err == nil && len(results) > 0:
-			created := results[len(results)-len(f.items):]
-			f.placed(to.bucket, created)
-			f.answer(created, nil)
-		case err == nil:
-			f.answer(nil, nil)
-		case session.InDoubt(err) || !isAny(no, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
-			f.answer(results, err)
-		case f.into.layout.flat() && !errors.Is(no, session.ErrNoNode):
-			f.answer(results, err)
-		case f.into.layout == Kazoo:
-			f.keep(to)
-		case f.into.layout.flat():
-			f.ensure(f.into.path, to)
-		case to.fresh && !to.seals && errors.Is(no, session.ErrNoNode):
-			f.ensure(f.into.dir(itemsDir), to)
-		default:
-			if !to.fresh && errors.Is(no, session.ErrBadVersion) {
-				f.mu.Lock()
-				f.sealed = &to.bucket
-				f.mu.Unlock()
-			}
-			f.find()
-		}
-	})
+	switch s.bound = in.bound; {
+	case !in.known:
+		s.ask(basing, makeDir{true})
+	case in.count+s.items <= s.most:
+		s.proceed()
+	case s.refuse:
+		s.end(nil, ErrFull)
+	default:
+		s.ask(queueing, awaitRoom{})
+	}
 }
 
-// ensure makes a directory, and tries again.
-func (f *filing) ensure(dir string, to target) {
-	f.requests.EnsurePath(dir, func(_ bool, err error) {
-		if err != nil {
-			f.again(err, func() { f.ensure(dir, to) })
-			return
+// filed judges an answer.
+func (s *filingStep) filed(results []session.OpResult, err error) {
+	at := -1 // the operation that was refused
+	if err != nil && !session.InDoubt(err) {
+		at = slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
+	}
+	bounded := 0
+	if s.most > 0 {
+		bounded = 1
+	}
+	placed := len(results) - s.items // where the items begin
+	switch {
+	case err == nil:
+		s.placed(results[max(0, placed):])
+	case at < 0 || at >= bounded && at < bounded+s.first:
+		s.fail(results, err)
+	case at < bounded && isAny(err, session.ErrBadVersion, session.ErrNoNode):
+		s.bound = bound{} // another has put items, or the directory is another
+		s.proceed()
+	case s.flat && errors.Is(err, session.ErrNoNode):
+		s.ask(basing, makeDir{false})
+	case s.flat || at >= placed || !isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+		s.fail(results, err)
+	case s.target.fresh && !s.target.seals && errors.Is(err, session.ErrNoNode):
+		s.ask(basing, makeDir{true})
+	case s.delay > 0 && errors.Is(err, session.ErrBadVersion):
+		s.fail(results, err)
+	case s.delay > 0:
+		s.target.fresh = errors.Is(err, session.ErrNoNode)
+		s.proceed()
+	default:
+		if errors.Is(err, session.ErrBadVersion) {
+			s.sealed, s.seals = s.target.bucket, true
+			if s.target.seals {
+				s.sealed.number--
+			}
 		}
-		f.send(to)
-	})
+		s.known = false
+		s.proceed()
+	}
 }
 
-// keep makes a path that stays when it is empty, and tries again: kazoo's Queue makes the path once, and then
-// fails if it is gone. The receipts keep the directory above it.
-func (f *filing) keep(to target) {
-	f.requests.Create(f.into.path, nil, session.Persistent, func(_ string, err error) {
-		if err != nil && !errors.Is(err, session.ErrNodeExists) {
-			f.again(err, func() { f.keep(to) })
-			return
-		}
-		f.send(to)
-	})
+func (s *filingStep) fail(results []session.OpResult, err error) {
+	if s.most > 0 {
+		s.do(learn{})
+	}
+	s.end(nil, refused(results, err))
 }
 
 // placed notes where the next items go: behind a full bucket into the next one, which is made with them.
-func (f *filing) placed(b bucket, created []session.OpResult) {
-	switch {
-	case f.into.layout.flat():
-	case sequenceOf(created[len(created)-1].Path) < bucketSize-1:
-		f.into.setTail(target{bucket: b})
-	default:
-		f.into.setTail(target{bucket: bucket{b.priority, b.number + 1}, fresh: true, seals: true})
+func (s *filingStep) placed(created []session.OpResult) {
+	known := learn{bound: bound{s.most > 0, s.bound.version + 1, s.bound.count + s.items}}
+	if n := len(created); n > 0 && !s.flat && s.delay == 0 {
+		known.tail, known.known = target{bucket: s.target.bucket}, true
+		if sequenceOf(created[n-1].Path) >= bucketSize-1 {
+			known.tail = target{bucket: bucket{priority: s.priority, number: s.target.bucket.number + 1}, fresh: true, seals: true}
+		}
 	}
-}
-
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+	if s.delay > 0 {
+		known.after = s.target.bucket
+	}
+	s.do(known)
+	s.end(created, nil)
 }

@@ -19,8 +19,19 @@ const at = "/queues/jobs"
 // bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
 func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
+	bubbled(t, 0, n, f)
+}
+
+// slow is bubble with one session, whose round trips take time.
+func slow(t *testing.T, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+	t.Helper()
+	bubbled(t, 5*time.Millisecond, 1, f)
+}
+
+func bubbled(t *testing.T, latency time.Duration, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second})
+		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: latency})
 		ok(t, err)
 		defer srv.Close()
 		all := make([]*session.Session, n)

@@ -13,10 +13,10 @@ import (
 
 // An Item is one delivery of an item. Its methods are safe for concurrent use.
 type Item struct {
-	ID       string
+	ID       string // as returned by Put
 	Data     []byte
-	Attempt  int // counts the deliveries, from 1
-	Priority int32
+	Attempt  int   // counts the deliveries, from 1
+	Priority int32 // 0 in a [Queue]
 
 	consumer *Consumer
 	claimed  claimed
@@ -123,7 +123,11 @@ func (i Item) settle(ctx context.Context, how settlement) error {
 // Guard returns operations for [session.Session.Multi] that make the server refuse the transaction unless this
 // delivery still counts. The error wraps [ErrNotClaimed] and [session.ErrNoNode] if there is no claim, and
 // [session.ErrBadVersion] if the item was delivered again.
+// The zero Item has a guard that no transaction passes.
 func (i Item) Guard() []session.Op {
+	if i.consumer == nil {
+		return []session.Op{session.GuardOp("", ErrNotClaimed)}
+	}
 	b := i.consumer.base
 	return []session.Op{
 		session.GuardOp(b.claim(i.claimed.place.id()), ErrNotClaimed),

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -17,6 +18,8 @@ import (
 //	<path>/items/<bucket>/<item>        persistent: its data, and its deliveries
 //	<path>/claims/<id>                  ephemeral: a consumer works on the item
 //	<path>/receipts/<receipt>           ephemeral: says of a client's newest transaction that it was done
+//	<path>/waiters/<waiter>             ephemeral: a consumer, or Take, waits for items
+//	<path>/producers/<waiter>           ephemeral: a producer waits for room
 //
 // A bucket is named <priority>-<number>, ten digits each, with an offset that makes the order of
 // the names the order of the priorities. An item is named _c_<id>-queue-<sequence>, like the
@@ -26,6 +29,10 @@ import (
 // bucket seals it: the same transaction makes the next bucket, and its first item. So no item can be put behind
 // an item of a later bucket. A sealed bucket that is empty is deleted by its consumers; an unsealed one
 // by the server, as a container.
+//
+// Delayed items stand in buckets named <priority>-after-<minute>, which are never sealed. The minute is that in which
+// they are due, since 1970. Their names are _c_<id>-after-<ms>-queue-<sequence>. They come before the other items of
+// their priority when they are due.
 //
 // Take deletes an item. Its transaction creates the claim and deletes it again, and is refused if a consumer
 // has one. Consumers claim items: the transaction creates the claim, and writes to the item how often
@@ -42,44 +49,89 @@ import (
 // other write is one transaction: it leaves an item where it was, or where it belongs. An
 // unsealed bucket without a successor takes items, and a sealed one is given a successor by the next producer.
 const (
-	itemsDir    = "items"
-	claimsDir   = "claims"
-	receiptsDir = "receipts"
-	itemInfix   = "-queue-"
-	guidLength  = 36
-	digits      = 10
+	itemsDir     = "items"
+	claimsDir    = "claims"
+	receiptsDir  = "receipts"
+	waitersDir   = "waiters"
+	producersDir = "producers"
+	itemInfix    = "-queue-"
+	afterInfix   = "-after-"
+	waiterName   = "waiter-"
+	guidLength   = 36
+	digits       = 10
+	minute       = 60_000 // ms
 
 	// bucketSize is how many items are put into a bucket before it is sealed, about: those that are on
-	// their way come too. A full one is listed in 64 KiB.
+	// their way come too, a few transactions of each handle. A full one is listed in 64 KiB.
 	bucketSize = 1000
 )
 
 // A bucket is a directory of items.
 type bucket struct {
 	priority int32
-	number   int
+	number   int  // the minute in which its items are due, if they are delayed
+	after    bool // whether they are
 }
 
+// delayed returns the bucket of the items that are due at the time, in ms since 1970.
+func delayed(priority int32, due int64) bucket { return bucket{priority, int(due / minute), true} }
+
 func (b bucket) name() string {
-	return fmt.Sprintf("%0*d-%0*d", digits, int64(b.priority)-math.MinInt32, digits, b.number)
+	infix := "-"
+	if b.after {
+		infix = afterInfix
+	}
+	return fmt.Sprintf("%0*d%s%0*d", digits, int64(b.priority)-math.MinInt32, infix, digits, b.number)
 }
 
 // parseBucket returns the bucket with the name, and false if no bucket has it.
 func parseBucket(name string) (bucket, bool) {
-	priority, number, _ := strings.Cut(name, "-")
+	priority, number, after := strings.Cut(name, afterInfix)
+	if !after {
+		priority, number, _ = strings.Cut(name, "-")
+	}
 	p, err := strconv.ParseInt(priority, 10, 64)
 	n, err2 := strconv.ParseInt(number, 10, 64)
 	if err != nil || err2 != nil || p < 0 || p > math.MaxUint32 || n < 0 {
 		return bucket{}, false
 	}
-	b := bucket{int32(p + math.MinInt32), int(n)}
+	b := bucket{int32(p + math.MinInt32), int(n), after}
 	return b, b.name() == name
+}
+
+// compare orders buckets as their items are delivered.
+func (b bucket) compare(c bucket) int {
+	switch {
+	case b.priority != c.priority:
+		return cmp.Compare(b.priority, c.priority)
+	case b.after != c.after && b.after:
+		return -1
+	case b.after != c.after:
+		return 1
+	}
+	return cmp.Compare(b.number, c.number)
 }
 
 // A place is where an item stands.
 type place struct {
 	bucket bucket
 	name   string // of its node
+}
+
+// itemName returns the name of an item, without the sequence. It is due at the time, or not delayed if that is 0.
+func itemName(id string, due int64) string {
+	if due > 0 {
+		return session.GUIDName(id, fmt.Sprintf("%s%d%s", afterInfix[1:], due, itemInfix))
+	}
+	return session.GUIDName(id, itemInfix[1:])
+}
+
+// dueOf returns when an item is due, and 0 if it is not delayed.
+func dueOf(name string) int64 {
+	_, rest, _ := strings.Cut(name, afterInfix)
+	due, _, _ := strings.Cut(rest, "-")
+	ms, _ := strconv.ParseInt(due, 10, 64)
+	return ms
 }
 
 // id returns the ID of an item in the standard layout.
@@ -93,7 +145,15 @@ func parseItem(name string) bool {
 	if !ok || len(rest) < guidLength {
 		return false
 	}
-	sequence, ok := strings.CutPrefix(rest[guidLength:], itemInfix)
+	rest = rest[guidLength:]
+	if after, ok := strings.CutPrefix(rest, afterInfix); ok {
+		due, _, _ := strings.Cut(after, "-")
+		if _, err := strconv.ParseUint(due, 10, 63); err != nil {
+			return false
+		}
+		rest = after[len(due):]
+	}
+	sequence, ok := strings.CutPrefix(rest, itemInfix)
 	_, err := strconv.ParseInt(sequence, 10, 32)
 	return ok && err == nil
 }
@@ -104,7 +164,7 @@ func sequenceOf(name string) int32 {
 	for i > 0 && name[i-1] >= '0' && name[i-1] <= '9' {
 		i--
 	}
-	if i > 0 && name[i-1] == '-' && len(name)-i == digits && i > 1 && name[i-2] == '-' {
+	if i > 1 && name[i-1] == '-' && name[i-2] == '-' {
 		i--
 	}
 	n, _ := strconv.ParseInt(name[i:], 10, 64)
@@ -114,9 +174,18 @@ func sequenceOf(name string) int32 {
 // sortItems sorts the names of one directory in the order in which the server has numbered them, which goes
 // on from 2147483647 to -2147483648.
 func sortItems(names []string) {
-	slices.SortFunc(names, func(a, b string) int {
-		return int(sequenceOf(a) - sequenceOf(b))
-	})
+	type numbered struct {
+		n    int32
+		name string
+	}
+	all := make([]numbered, len(names))
+	for i, name := range names {
+		all[i] = numbered{sequenceOf(name), name}
+	}
+	slices.SortFunc(all, func(a, b numbered) int { return int(a.n - b.n) })
+	for i := range all {
+		names[i] = all[i].name
+	}
 }
 
 // A Layout says which nodes are the items of a queue.
@@ -127,7 +196,7 @@ const (
 	Standard Layout = iota
 
 	// Published is the layout of ZooKeeper's published recipe: queue-<sequence> under the path.
-	// Like the two that follow, it is for Put, PutAll, Take, Len and Peek.
+	// Like the two that follow, it is for Put, PutAll, Take, TryTake, Len and Peek.
 	Published
 
 	// Curator is the layout of Curator's SimpleDistributedQueue, and of ZooKeeper's own recipe:

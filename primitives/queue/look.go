@@ -4,45 +4,63 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A view is what was seen of a queue.
 type view struct {
-	places []place          // in order: of the first buckets that have items
-	all    bool             // whether places has all of them
-	left   []place          // those that were left out because they are claimed
-	claims map[string]bool  // the IDs of items that are claimed; nil if that was not asked for
-	seen   map[string]int64 // the Pzxid of each directory that was listed, 0 if there was none
+	places  []place          // in order: of the first buckets that have items
+	later   []place          // those that are not due yet, of the buckets that were listed
+	left    []place          // those that were left out because they are claimed
+	due     time.Duration    // the age of the session at which the next item that is not due may be; 0 if there is none
+	seen    map[string]int64 // the Pzxid of each directory in which items come and go, 0 if there was none
+	exists  bool             // whether the queue has a directory of items
+	version int32            // of that directory
 }
 
 // A looking lists a queue, bucket by bucket.
 type looking struct {
 	at       *store
-	requests session.Async
-	want     int  // how many items are enough
-	claims   bool // whether to list the claims, and to leave out what is claimed
+	receipts *receipts // from which the server's clock is known
+	epoch    int
+	requests client.Async
+	want     int // how many items are enough; all also wants those that are not due
+	claims   bool
 	answer   func(view, error)
 	view     view
-	buckets  []bucket
+	claimed  map[string]bool // the IDs of items that are claimed
+	buckets  []bucket        // that are not listed yet
+	now      int64           // by the server's clock, in ms; 0 if it was not needed
 }
 
-func (st *store) look(requests session.Async, want int, claims bool, answer func(view, error)) {
-	l := &looking{at: st, requests: requests, want: want, claims: claims, answer: answer, view: view{seen: make(map[string]int64)}}
-	st.mu.Lock()
-	checked := st.checked
-	st.mu.Unlock()
+// all wants every item, whether or not it is due.
+const all = math.MaxInt
+
+// look lists as many items as are wanted, or a few more. With claims it leaves out those that are claimed.
+func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
+	l := &looking{
+		at: st, receipts: rs, epoch: epoch, requests: st.session.Async(epoch), want: want, claims: claims, answer: answer,
+		view: view{seen: make(map[string]int64)},
+	}
 	switch {
 	case st.layout.flat():
-		l.list(st.path, l.flat)
-	case !checked:
-		l.list(st.path, func(names []string) {
-			if err := st.check(names); err != nil {
+		l.list(st.path, func(names []string, _ *session.Stat) { l.flat(names) })
+	case !st.isChecked():
+		l.requests.Children(st.path, func(names []string, _ *session.Stat, err error) {
+			if err == nil {
+				err = st.check(names)
+			}
+			if err != nil && !errors.Is(err, session.ErrNoNode) {
 				answer(view{}, err)
 				return
 			}
@@ -53,19 +71,20 @@ func (st *store) look(requests session.Async, want int, claims bool, answer func
 	}
 }
 
-// list lists a directory, which may be missing.
-func (l *looking) list(dir string, next func(names []string)) {
+// list lists a directory, which may be missing: the Stat is nil then.
+func (l *looking) list(dir string, next func(names []string, stat *session.Stat)) {
 	l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		switch {
 		case err == nil:
 			l.view.seen[dir] = stat.Pzxid
 		case errors.Is(err, session.ErrNoNode):
 			l.view.seen[dir] = 0
+			stat = nil
 		default:
 			l.answer(view{}, err)
 			return
 		}
-		next(names)
+		next(names, stat)
 	})
 }
 
@@ -81,7 +100,6 @@ func (l *looking) flat(names []string) {
 	for _, name := range names {
 		l.view.places = append(l.view.places, place{name: name})
 	}
-	l.view.all = true
 	l.answer(l.view, nil)
 }
 
@@ -91,56 +109,80 @@ func kazooPriority(name string) int {
 }
 
 func (l *looking) begin() {
+	items := func() { l.list(l.at.dir(itemsDir), l.sorted) }
 	if !l.claims {
-		l.list(l.at.dir(itemsDir), l.sorted)
+		items()
 		return
 	}
-	l.list(l.at.dir(claimsDir), func(names []string) {
-		l.view.claims = make(map[string]bool, len(names))
+	l.list(l.at.dir(claimsDir), func(names []string, _ *session.Stat) {
+		l.claimed = make(map[string]bool, len(names))
 		for _, name := range names {
-			l.view.claims[name] = true
+			l.claimed[name] = true
 		}
-		l.list(l.at.dir(itemsDir), l.sorted)
+		items()
 	})
 }
 
-func (l *looking) sorted(names []string) {
-	slices.Sort(names)
+func (l *looking) sorted(names []string, stat *session.Stat) {
+	if stat != nil {
+		l.view.exists, l.view.version = true, stat.Version
+	}
+	timed := false
 	for _, name := range names {
 		b, ok := parseBucket(name)
 		if !ok || b.priority != 0 && !l.at.any {
 			l.answer(view{}, foreign(l.at.dir(itemsDir), name))
 			return
 		}
+		timed = timed || b.after
 		l.buckets = append(l.buckets, b)
 	}
-	l.next()
+	slices.SortFunc(l.buckets, bucket.compare)
+	if !timed || l.want == all {
+		l.next()
+		return
+	}
+	l.receipts.now(l.epoch, func(low, _ int64, err error) {
+		if err != nil {
+			l.answer(view{}, err)
+			return
+		}
+		l.now = low
+		l.next()
+	})
 }
 
 // next lists the next bucket, unless there are enough items.
 func (l *looking) next() {
 	if len(l.buckets) == 0 || len(l.view.places) >= l.want {
-		l.view.all = len(l.buckets) == 0
+		if len(l.view.left) == 0 {
+			delete(l.view.seen, l.at.dir(claimsDir)) // nothing can be given back
+		}
 		l.answer(l.view, nil)
 		return
 	}
 	b := l.buckets[0]
 	l.buckets = l.buckets[1:]
-	l.list(l.at.bucket(b), func(names []string) {
-		sortItems(names)
+	if b.after && int64(b.number)*minute > l.now && l.want != all {
+		l.await(int64(b.number) * minute)
+		l.next()
+		return
+	}
+	l.list(l.at.bucket(b), func(names []string, _ *session.Stat) {
 		for _, name := range names {
 			if !parseItem(name) {
 				l.answer(view{}, foreign(l.at.bucket(b), name))
 				return
 			}
-			p := place{b, name}
-			if l.view.claims[p.id()] {
-				l.view.left = append(l.view.left, p)
-				continue
-			}
-			l.view.places = append(l.view.places, p)
 		}
-		if next := (bucket{b.priority, b.number + 1}); len(names) == 0 && slices.Contains(l.buckets, next) {
+		sortItems(names)
+		if b.after {
+			slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
+		}
+		for _, name := range names {
+			l.found(place{b, name})
+		}
+		if next := (bucket{priority: b.priority, number: b.number + 1}); !b.after && len(names) == 0 && slices.Contains(l.buckets, next) {
 			// Nothing is put into a sealed bucket any more. An unsealed one has another version.
 			l.requests.Delete(l.at.bucket(b), 1, func(error) {})
 		}
@@ -148,15 +190,32 @@ func (l *looking) next() {
 	})
 }
 
-// follow calls changed once when a directory of the view may have changed since. The claims are left out unless they
-// matter.
-func (st *store) follow(requests session.Async, v view, claims bool, changed func()) (cancel func()) {
-	var subs []*session.Subscription
+func (l *looking) found(p place) {
+	switch due := dueOf(p.name); {
+	case l.claimed[p.id()]:
+		l.view.left = append(l.view.left, p)
+	case p.bucket.after && due > l.now && l.want != all:
+		l.view.later = append(l.view.later, p)
+		l.await(due)
+	default:
+		l.view.places = append(l.view.places, p)
+	}
+}
+
+// await notes that there may be an item at the time. The server's clock is read again after an hour at the latest.
+func (l *looking) await(due int64) {
+	at := l.at.session.Age() + time.Duration(min(due-l.now, 60*minute))*time.Millisecond
+	if l.view.due == 0 || at < l.view.due {
+		l.view.due = at
+	}
+}
+
+// follow calls changed once when a directory of the view may have changed since.
+func (st *store) follow(requests client.Async, v view, changed func()) (cancel owned.Func) {
+	var subs []client.Subscription
 	var once sync.Once
-	for dir, pzxid := range v.seen {
-		if !claims && dir == st.dir(claimsDir) {
-			continue
-		}
+	for _, dir := range slices.Sorted(maps.Keys(v.seen)) {
+		pzxid := v.seen[dir]
 		subs = append(subs, requests.Follow(dir, session.AspectChildren, true, func(r session.Reading, err error) {
 			now := int64(0)
 			if r.Stat != nil {
@@ -175,20 +234,26 @@ func (st *store) follow(requests session.Async, v view, claims bool, changed fun
 }
 
 // lookNow is [store.look], and waits.
-func (st *store) lookNow(ctx context.Context, want int, claims bool) (v view, err error) {
+func (b *base) lookNow(ctx context.Context, want int, claims bool) (v view, err error) {
+	var pauses owned.Set
 	for {
 		seen := make(chan view, 1)
-		err = await(ctx, func(done func(error)) func() bool {
-			st.look(st.session.Async(0), want, claims, func(v view, err error) {
+		err = await(ctx, func(done func(error)) func() {
+			var once sync.Once
+			end := func(err error) { once.Do(func() { done(err) }) }
+			b.look(b.receipts, 0, want, claims, func(v view, err error) {
 				seen <- v
-				done(err)
+				end(err)
 			})
-			return func() bool { return false }
+			return func() { end(errAbandoned) }
 		})
 		if err == nil {
 			return <-seen, nil
 		}
 		if !session.Passing(err) || ctx.Err() != nil {
+			return view{}, err
+		}
+		if err := pauses.Wait(ctx, err); err != nil {
 			return view{}, err
 		}
 	}

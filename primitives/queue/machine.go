@@ -93,11 +93,13 @@ type (
 		turn
 		want int
 	}
-	follow struct { // answer when the view may have changed
+	follow struct { // answer when the view may have changed, in line
 		turn
 		view   view
 		claims bool // whether others have claimed something
+		rotate bool // whether others are next
 	}
+	quit struct{} // leave the line
 	read struct {
 		turn
 		places []place
@@ -116,6 +118,10 @@ type (
 		epoch int
 		settling
 	}
+	sweep struct { // remove the claim of an item that is gone
+		epoch int
+		place place
+	}
 	part   struct{} // remove what the consumer has beside its claims
 	answer struct {
 		reply actors.Reply[error]
@@ -125,12 +131,14 @@ type (
 
 func (look) effect()     {}
 func (follow) effect()   {}
+func (quit) effect()     {}
 func (read) effect()     {}
 func (claim) effect()    {}
 func (offer) effect()    {}
 func (withdraw) effect() {}
 func (conclude) effect() {}
 func (bury) effect()     {}
+func (sweep) effect()    {}
 func (part) effect()     {}
 func (answer) effect()   {}
 
@@ -153,6 +161,8 @@ type machine struct {
 	phase  phase
 	turn   turn // of the newest question of the phase; the epoch is 0 while there is none
 	follow turn // of the newest follow; zero when it was answered. While set, there was nothing more to claim
+	inLine bool // set with follow, cleared with quit and with the session
+	took   bool // set when items were claimed, cleared with follow. While set, others in line are next
 
 	listed []place    // seen, and not tried yet
 	held   []held     // in the order in which they were claimed; emptied when the session expires
@@ -270,6 +280,7 @@ func (s *step) lose(why error) {
 	}
 	s.turn = turn{0, s.turn.n + 1}
 	s.phase, s.follow, s.listed, s.held, s.queue = resting, turn{}, nil, nil, nil
+	s.quit()
 }
 
 // leave gives back what is held, when the claims that are on their way have been answered.
@@ -284,6 +295,14 @@ func (s *step) leave(err error) {
 		s.phase = resting
 	}
 	s.giveBack()
+}
+
+// quit leaves the line: another is first.
+func (s *step) quit() {
+	if s.inLine {
+		s.inLine = false
+		s.do(quit{})
+	}
 }
 
 func (s *step) giveBack() {
@@ -317,9 +336,14 @@ func (s *step) proceed() {
 		s.under, s.queue = s.queue[:n:n], s.queue[n:]
 		s.do(conclude{s.turn.epoch, s.n, s.under})
 	}
+	if !s.leaving {
+		s.fetch()
+	}
+	if s.phase == resting && s.follow == (turn{}) {
+		s.quit()
+	}
 	switch {
 	case !s.leaving:
-		s.fetch()
 	case s.phase != resting || len(s.under) > 0 || len(s.queue) > 0 || len(s.graves) > 0:
 	case s.turn.epoch == 0:
 		s.end()
@@ -344,6 +368,8 @@ func (s *step) fetch() {
 	}
 	room := s.room()
 	switch {
+	case room > 0 && !s.urgent && 2*room < s.prefetch && s.offered():
+		// The readers have something. More will be claimed at once a little later.
 	case len(s.listed) > 0 && room > 0:
 		n := min(room, len(s.listed), maxBatch)
 		places := slices.Clone(s.listed[:n])
@@ -376,6 +402,11 @@ func (s *step) room() int {
 	return 0
 }
 
+// offered reports whether there are items that no reader has received.
+func (s *step) offered() bool {
+	return slices.ContainsFunc(s.held, func(h held) bool { return !h.taken && !h.leaving && !h.wanted })
+}
+
 func (s *step) taken() (n int) {
 	for _, h := range s.held {
 		if h.taken {
@@ -391,7 +422,7 @@ func (s *step) failed(err error) bool {
 	case err == nil:
 		return false
 	case session.Over(err) || session.Passing(err):
-		s.listed = nil
+		s.listed, s.follow = nil, turn{} // what was listed may still be there
 	default:
 		s.phase = resting
 		s.leave(err)
@@ -410,7 +441,8 @@ func (s *step) looked(in looked) {
 		others := slices.ContainsFunc(in.view.left, func(p place) bool {
 			return !slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
 		})
-		s.do(follow{s.follow, in.view, others})
+		s.do(follow{s.follow, in.view, others, s.took || len(s.listed) > 0})
+		s.inLine, s.took = true, false
 	}
 }
 
@@ -465,6 +497,7 @@ func (s *step) claimed(in claims) {
 		s.giveBack()
 		return
 	}
+	s.took = true
 	s.do(offer{fresh})
 }
 
@@ -498,6 +531,9 @@ func (s *step) settled(err error) {
 	switch {
 	case errors.As(err, &no):
 		i := no.index / 2
+		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // somebody has deleted the item, and not its claim
+			s.do(sweep{s.turn.epoch, under[i].place})
+		}
 		s.queue = slices.Concat(under[:i], under[i+1:], s.queue)
 		under = under[i : i+1]
 		if isAny(err, session.ErrNoNode, session.ErrBadVersion) {
@@ -542,6 +578,9 @@ func (s *step) buried(in buried) {
 	case err == nil:
 		s.emit(Buried{in.place.id()})
 	case errors.As(err, &no) && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled
+			s.do(sweep{s.turn.epoch, in.place})
+		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	case session.InDoubt(err):
 	case session.Over(err):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,7 @@ func (p *partner) input(in input) {
 					p.fail("a second answer")
 				}
 			}
+		case quit, sweep: // have no answer
 		case look, follow, read, claim, conclude, bury, part:
 			p.asked = append(p.asked, e)
 		}
@@ -95,7 +97,7 @@ func (p *partner) reply(e effect) {
 		in := looked{turn: e.turn}
 		for range p.rand.IntN(5) {
 			p.next++
-			in.view.places = append(in.view.places, place{bucket{int32(p.rand.IntN(3)), 0}, fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
+			in.view.places = append(in.view.places, place{bucket{priority: int32(p.rand.IntN(3))}, fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
 		}
 		p.input(in)
 	case follow:
@@ -116,7 +118,7 @@ func (p *partner) reply(e effect) {
 		p.input(buried{e.settling, p.error(0)})
 	case part:
 		p.input(parted{})
-	case offer, withdraw, answer:
+	case offer, withdraw, answer, quit, sweep:
 		p.fail("nobody can answer %T", e)
 	}
 }
@@ -212,7 +214,7 @@ func TestNames(t *testing.T) {
 	last := ""
 	for _, p := range []int32{-2147483648, -2147483647, -10, -5, -1, 0, 1, 5, 10, 2147483647} {
 		for _, n := range []int{0, 1, 9, 10, 999999999} {
-			b := bucket{p, n}
+			b := bucket{priority: p, number: n}
 			if back, ok := parseBucket(b.name()); !ok || back != b {
 				t.Errorf("%v is written %s, and read %v, %v", b, b.name(), back, ok)
 			}
@@ -227,10 +229,27 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is read as %v", name, b)
 		}
 	}
-	names := []string{"queue--2147483647", "queue-2147483647", "queue-2147483646", "queue--2147483648"}
-	sortItems(names)
-	if got := strings.Join(names, " "); got != "queue-2147483646 queue-2147483647 queue--2147483648 queue--2147483647" {
-		t.Errorf("sorted: %s", got)
+	for _, sorted := range []string{
+		"queue-2147483646 queue-2147483647 queue--2147483648 queue--2147483647",
+		"queue--1000000000 queue--999999999 queue--999999998 queue--000000001 queue-0000000000 queue-0000000001",
+	} {
+		names := strings.Fields(sorted)
+		slices.Reverse(names)
+		sortItems(names)
+		if got := strings.Join(names, " "); got != sorted {
+			t.Errorf("sorted: %s, want %s", got, sorted)
+		}
+	}
+	d := delayed(-3, 59_999+60_000)
+	if back, ok := parseBucket(d.name()); !ok || back != d || d.number != 1 || d.compare(bucket{priority: -3}) >= 0 || d.compare(bucket{priority: -4}) <= 0 {
+		t.Errorf("%v is written %s, and read %v, %v", d, d.name(), back, ok)
+	}
+	for due, name := range map[int64]string{
+		0: itemName(strings.Repeat("a", guidLength), 0) + "0000000000", 1763780000123: itemName(strings.Repeat("a", guidLength), 1763780000123) + "0000000000",
+	} {
+		if !parseItem(name) || dueOf(name) != due {
+			t.Errorf("%s is due at %d, want %d", name, dueOf(name), due)
+		}
 	}
 }
 
@@ -244,7 +263,7 @@ func TestVersions(t *testing.T) {
 	if err := refused([]session.OpResult{{Err: session.ErrNoNode}}, session.ErrUnknownOutcome); errors.As(err, &r) && session.InDoubt(err) && !errors.Is(err, session.ErrUnknownOutcome) {
 		t.Errorf("%v", err)
 	}
-	at := place{bucket{1, 2}, "_c_" + strings.Repeat("0", guidLength) + "-queue-0000000003"}
+	at := place{bucket{priority: 1, number: 2}, "_c_" + strings.Repeat("0", guidLength) + "-queue-0000000003"}
 	c := itemOf(at, []byte("7\nwork"), &session.Stat{Version: 9})
 	if c.attempt != 7 || string(c.data) != "work" || string(c.written(8)) != "8\nwork" {
 		t.Errorf("%+v", c)
@@ -259,4 +278,18 @@ func (m machine) after(in input) (machine, effects) {
 	var out effects
 	m = m.Step(in, &out)
 	return m, out
+}
+
+// TestLostRead: a consumer of a queue with priorities, which watches it all the time, lists it again after a read whose
+// reply was lost. Nothing else would change.
+func TestLostRead(t *testing.T) {
+	m, _ := machine{prefetch: 1, urgent: true}.after(heard{session.Connected{Epoch: 1}})
+	m, _ = m.after(looked{turn: m.turn, view: view{places: []place{{name: "x"}}}})
+	if m.phase != reading {
+		t.Fatalf("%v", m)
+	}
+	m, out := m.after(got{turn: m.turn, err: session.ErrDisconnected})
+	if !slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(look); return is }) {
+		t.Errorf("%v does %v", m, out.Do)
+	}
 }

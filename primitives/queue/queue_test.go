@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -37,8 +38,14 @@ func TestFirstInFirstOut(t *testing.T) {
 		}
 		ok(t, a.Close(t.Context()))
 		ok(t, b.Close(t.Context()))
-		if _, err := a.Put(t.Context(), []byte("x")); !errors.Is(err, queue.ErrClosed) {
-			t.Errorf("Put after Close: %v", err)
+		for what, call := range map[string]func() error{
+			"Put": func() error { _, err := a.Put(t.Context(), []byte("x")); return err }, "Take": func() error { _, err := a.Take(t.Context()); return err },
+			"Len": func() error { _, err := a.Len(t.Context()); return err }, "Peek": func() error { _, err := a.Peek(t.Context()); return err },
+			"Consume": func() error { _, err := a.Consume(nil); return err },
+		} {
+			if err := call(); !errors.Is(err, queue.ErrClosed) {
+				t.Errorf("%s after Close: %v", what, err)
+			}
 		}
 		pass(5 * time.Minute) // until the server has removed the containers
 		if left := srv.Paths(); len(left) > 2 {
@@ -85,94 +92,6 @@ func TestTakeWaits(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// A trouble is what happens to one request.
-type trouble struct {
-	name string
-	make func(srv *zktest.Server, s *session.Session, skip int, cancel context.CancelFunc)
-	// unknown says that the outcome may be unknown.
-	unknown bool
-}
-
-var troubles = []trouble{
-	{"reply lost", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
-		srv.DropReply(zktest.Match{Session: s.ID(), Skip: skip})
-	}, false},
-	{"request lost", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
-		srv.DropRequest(zktest.Match{Session: s.ID(), Skip: skip})
-	}, false},
-	{"reply lost, session expired", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
-		srv.DropReply(zktest.Match{Session: s.ID(), Skip: skip})
-		srv.Refuse(true)
-		time.AfterFunc(time.Minute, func() { srv.Refuse(false) })
-	}, true},
-	{"request lost, session expired", func(srv *zktest.Server, s *session.Session, skip int, _ context.CancelFunc) {
-		srv.DropRequest(zktest.Match{Session: s.ID(), Skip: skip})
-		srv.Refuse(true)
-		time.AfterFunc(time.Minute, func() { srv.Refuse(false) })
-	}, true},
-	{"reply late, context ended", func(srv *zktest.Server, s *session.Session, skip int, cancel context.CancelFunc) {
-		srv.Delay(zktest.Match{Session: s.ID(), Skip: skip}, 2*time.Second)
-		time.AfterFunc(time.Second, cancel)
-	}, true},
-}
-
-// TestTroubleAtEveryRequest has each trouble happen to each request of each command: what is confirmed is done once,
-// and what is refused is not done.
-func TestTroubleAtEveryRequest(t *testing.T) {
-	commands := map[string]func(ctx context.Context, q *queue.Queue) ([]byte, error){
-		"put": func(ctx context.Context, q *queue.Queue) ([]byte, error) {
-			_, err := q.Put(ctx, []byte("new"))
-			return nil, err
-		},
-		"take": func(ctx context.Context, q *queue.Queue) ([]byte, error) { return q.Take(ctx) },
-	}
-	for name, command := range commands {
-		for _, layout := range []queue.Layout{queue.Standard, queue.Curator} {
-			for _, trouble := range troubles {
-				for skip := range 12 {
-					what := fmt.Sprintf("%s, layout %d, %s, request %d", name, layout, trouble.name, skip)
-					bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-						opts := &queue.Options{Layout: layout}
-						other := open(t, s[1], opts)
-						if name == "take" {
-							put(t, other, "old")
-						}
-						q := open(t, s[0], opts)
-						ctx, cancel := context.WithCancel(t.Context())
-						defer cancel()
-						trouble.make(srv, s[0], skip, cancel)
-						data, err := command(ctx, q)
-						srv.ClearFaults()
-						srv.Refuse(false)
-						pass(2 * time.Minute)
-						all := drain(t, other)
-						unknown := errors.Is(err, session.ErrUnknownOutcome)
-						if unknown && !trouble.unknown || err != nil && !trouble.unknown {
-							t.Errorf("%s: %v", what, err)
-						}
-						switch there := len(all); {
-						case there > 1:
-							t.Errorf("%s: put twice", what)
-						case unknown && name == "take" && string(data) != "old":
-							t.Errorf("%s: unknown, and the data is %q", what, data)
-						case unknown:
-						case name == "take" && (there == 0) != (err == nil), name != "take" && (there == 1) != (err == nil):
-							t.Errorf("%s: %v, and %d items are there", what, err, there)
-						case name == "take" && err == nil && string(data) != "old":
-							t.Errorf("%s: took %q", what, data)
-						}
-						ok(t, q.Close(t.Context()))
-						ok(t, other.Close(t.Context()))
-						if n := append(left(srv, "receipts"), left(srv, "_queue-receipts")...); len(n) > 0 {
-							t.Errorf("%s: left behind: %q", what, n)
-						}
-					})
-				}
-			}
-		}
-	}
 }
 
 // TestBuckets puts more than one bucket holds, and leaves nothing.
@@ -324,6 +243,18 @@ func TestBadInput(t *testing.T) {
 		if err := (queue.Item{}).Ack(t.Context()); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("the zero Item: %v", err)
 		}
+		if _, err := s[0].Multi(t.Context(), (queue.Item{}).Guard()...); err == nil {
+			t.Error("the zero Item's guard lets pass")
+		}
+		if _, err := q.PutAll(t.Context(), [][]byte{[]byte("x"), nil}); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "item 1") {
+			t.Errorf("nil data of one of two: %v", err)
+		}
+		if _, err := queue.New(nil, at, nil); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("no session: %v", err)
+		}
+		if _, err := q.Consume(&queue.ConsumeOptions{Name: strings.Repeat("x", 257)}); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("long name: %v", err)
+		}
 		if n := srv.Requests().Total(); n != 0 {
 			t.Errorf("%d requests", n)
 		}
@@ -336,6 +267,12 @@ func TestForeignNodes(t *testing.T) {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			ok(t, s[0].EnsurePath(t.Context(), node))
 			q := open(t, s[0], nil)
+			if _, err := q.Put(t.Context(), []byte("x")); !errors.Is(err, queue.ErrLayout) && path.Base(path.Dir(path.Dir(node))) != "items" {
+				t.Errorf("%s: put: %v", node, err)
+			}
+			if _, err := q.Len(t.Context()); !errors.Is(err, queue.ErrLayout) {
+				t.Errorf("%s: Len: %v", node, err)
+			}
 			if _, err := q.TryTake(t.Context()); !errors.Is(err, queue.ErrLayout) || !strings.Contains(err.Error(), node) {
 				t.Errorf("%s: take: %v", node, err)
 			}
@@ -345,6 +282,9 @@ func TestForeignNodes(t *testing.T) {
 				t.Errorf("%s: consume: %v", node, err)
 			}
 			c.Close()
+			if !slices.Contains(srv.Paths(), node) {
+				t.Errorf("%s is lost", node)
+			}
 		})
 	}
 }

@@ -1,33 +1,28 @@
 package queue
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
 // Receipts are the ephemeral nodes by which a client knows what became of its transactions. Each transaction
-// has one for itself while it is under way.
+// has its own while it is under way.
 type receipts struct {
-	session *session.Session
+	session client.Session
 	dir     string
+	newID   func() string
+	clock   clock
 
 	mu    sync.Mutex
 	free  []receipt // that no transaction has
 	over  bool      // set by close. While set, nothing is kept, and nothing begins
-	using int       // how many transactions are under way
+	using int       // how many transactions, and other things that leave nodes, are under way
 	idle  func()    // called when the last of them ends after close
-}
-
-// A receipt is a node, and the version that it has as far as is known.
-type receipt struct {
-	node    string
-	version int32
 }
 
 // take returns a receipt that is free, and otherwise a new one, without a node.
@@ -47,7 +42,17 @@ func (rs *receipts) take() (receipt, error) {
 	return r, nil
 }
 
-// put gives back a receipt whose version is known, or "" if there is none.
+// open returns [ErrClosed] after close.
+func (rs *receipts) open() error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.over {
+		return ErrClosed
+	}
+	return nil
+}
+
+// put gives back a receipt whose version is known, or the empty one.
 func (rs *receipts) put(r receipt) {
 	rs.mu.Lock()
 	if rs.over && r.node != "" {
@@ -59,12 +64,19 @@ func (rs *receipts) put(r receipt) {
 		rs.free = append(rs.free, r)
 	}
 	rs.using--
-	idle := rs.idle
-	last := rs.over && rs.using == 0
-	rs.mu.Unlock()
-	if last {
-		idle()
+	idle := func() {}
+	if rs.over && rs.using == 0 && rs.idle != nil {
+		idle, rs.idle = rs.idle, nil
 	}
+	rs.mu.Unlock()
+	idle()
+}
+
+// hold has close wait until put gives back the empty receipt.
+func (rs *receipts) hold() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.using++
 }
 
 // discard removes a receipt. If its version is in doubt, the transaction that is in doubt cannot come later.
@@ -87,7 +99,7 @@ func (rs *receipts) close(closed func()) {
 	rs.over = true
 	free := rs.free
 	rs.free = nil
-	rs.using += len(free) + 1 // with this one
+	rs.using += len(free) + 1 // with this call
 	rs.idle = closed
 	rs.mu.Unlock()
 	for _, r := range free {
@@ -96,208 +108,109 @@ func (rs *receipts) close(closed func()) {
 	rs.put(receipt{})
 }
 
-// A transaction is done once or not at all, whatever reply is lost.
-type transaction struct {
-	of       *receipts
-	requests session.Async
-	ops      []session.Op
-	answer   func([]session.OpResult, error)
-	receipt  receipt
-	pauses   owned.Set
-
-	mu        sync.Mutex
-	doubt     error // set when a reply was lost, and cleared when it is known what that has done
-	sent      bool  // set while the transaction is on its way
-	cancelled bool  // set by cancel. While set, nothing is sent, and nothing answered
-}
-
 // begin does the operations. The answer has a result for each of them, but none if the transaction was done
 // and its reply lost. If the error wraps [session.ErrUnknownOutcome], it may have been done; with any
-// other it was not, and will not be.
-func (rs *receipts) begin(requests session.Async, ops []session.Op, answer func([]session.OpResult, error)) *transaction {
-	t := &transaction{of: rs, requests: requests, ops: ops, answer: answer}
+// other it was not, and will not be. After leave, which has it answered at once, nothing more is sent.
+func (rs *receipts) begin(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (leave func()) {
+	w := &writing{of: rs, requests: rs.session.Async(epoch), ops: ops, answer: answer}
+	w.pauses.Clock = rs.session
 	r, err := rs.take()
-	t.receipt = r
-	switch {
-	case err != nil:
-		answer(nil, err)
-	case r.node == "":
-		t.make()
-	default:
-		t.send()
+	p := run(transaction{epoch: epoch}, w.perform, writeInput(granted{r, err}))
+	return func() { p.tell(abandon{}) }
+}
+
+// A writing performs what a transaction asks for.
+type writing struct {
+	of       *receipts
+	requests client.Async
+	ops      []session.Op
+	answer   func([]session.OpResult, error)
+	pauses   owned.Set
+}
+
+func (w *writing) perform(e writeEffect, tell func(writeInput)) {
+	rs := w.of
+	switch e := e.(type) {
+	case makeReceipt:
+		node := e.node
+		if node == "" {
+			node = session.Join(rs.dir, session.GUIDName(rs.newID(), "receipt"))
+		}
+		w.requests.Create(node, nil, session.Ephemeral, func(_ string, err error) {
+			w.pauses.Answer(err, func() { tell(made{node, err}) })
+		})
+	case ensureReceipts:
+		w.requests.EnsurePath(rs.dir, func(_ bool, err error) {
+			w.pauses.Answer(err, func() { tell(ensured{err}) })
+		})
+	case send:
+		began := rs.session.Age()
+		ops := slices.Concat([]session.Op{session.SetOp(e.receipt.node, nil, e.receipt.version)}, w.ops)
+		w.requests.Multi(ops, func(results []session.OpResult, err error) {
+			if err == nil && len(results) > 0 && results[0].Stat != nil {
+				rs.clock.note(began, rs.session.Age(), results[0].Stat.Mtime)
+			}
+			w.pauses.Answer(err, func() { tell(sent{results, err}) })
+		})
+	case void:
+		w.requests.Delete(e.receipt.node, e.receipt.version, func(err error) {
+			w.pauses.Answer(err, func() { tell(voided{err}) })
+		})
+	case putAway:
+		w.pauses.End()
+		if e.doubt {
+			rs.discard(e.receipt)
+		} else {
+			rs.put(e.receipt)
+		}
+	case outcome:
+		w.answer(e.results, e.err)
 	}
-	return t
 }
 
-// cancel has nothing more sent, and nothing answered. It reports whether the transaction may have been done, or
-// may be a little later.
-func (t *transaction) cancel() (doubt bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.cancelled = true
-	return t.sent || t.doubt != nil
+// A clock is what is known of the server's clock. The server's time at an age of the session is at least that age
+// behind low, and less than that age behind high, if both clocks run at the same speed.
+type clock struct {
+	mu    sync.Mutex
+	known bool
+	read  time.Duration // the age at which it was read last
+	low   int64         // ms since 1970, when the age was 0
+	high  int64
 }
 
-// goes reports whether to go on. Otherwise the transaction has ended.
-func (t *transaction) goes(sending bool) bool {
-	t.mu.Lock()
-	cancelled, doubt := t.cancelled, t.doubt
-	t.sent = sending && !cancelled
-	t.mu.Unlock()
-	switch {
-	case !cancelled:
-		return true
-	case doubt != nil:
-		t.of.discard(t.receipt)
-	default:
-		t.of.put(t.receipt)
-	}
-	return false
+// note notes that the server has given the time to a write that was sent and answered at these ages.
+func (c *clock) note(sent, answered time.Duration, ms int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const unit = time.Millisecond
+	c.known, c.read, c.low, c.high = true, answered, ms-int64((answered+unit-1)/unit), ms+1-int64(sent/unit)
 }
 
-// make makes the receipt.
-func (t *transaction) make() {
-	if !t.goes(false) {
+// stale is how old what is known of the server's clock may be: it can be set, and another server can become the
+// leader.
+const stale = 10 * time.Second
+
+// now reads the server's clock, which costs a transaction unless it was read lately. The time is between low and high.
+func (rs *receipts) now(epoch int, answer func(low, high int64, err error)) {
+	if low, high, ok := rs.clock.at(rs.session.Age()); ok {
+		answer(low, high, nil)
 		return
 	}
-	if t.receipt.node == "" {
-		t.receipt = receipt{node: session.Join(t.of.dir, session.GUIDName(session.NewGUID(), "receipt"))}
-	}
-	t.requests.Create(t.receipt.node, nil, session.Ephemeral, func(_ string, err error) {
+	rs.begin(epoch, nil, func(_ []session.OpResult, err error) {
+		low, high, ok := rs.clock.at(rs.session.Age())
 		switch {
-		case err == nil, errors.Is(err, session.ErrNodeExists):
-			t.send()
-		case errors.Is(err, session.ErrNoNode):
-			t.requests.EnsurePath(t.of.dir, func(_ bool, err error) {
-				if err == nil || t.passes(err) {
-					t.pauses.Answer(err, t.make)
-					return
-				}
-				t.unmade(err)
-			})
-		case t.passes(err):
-			t.pauses.Answer(err, t.make)
-		default:
-			t.unmade(err)
+		case ok:
+			err = nil
+		case err == nil: // its reply was lost
+			err = session.ErrDisconnected
 		}
+		answer(low, high, err)
 	})
 }
 
-// unmade ends the transaction, which was not sent, for want of a receipt.
-func (t *transaction) unmade(err error) {
-	if session.InDoubt(err) {
-		err = fmt.Errorf("receipt: %w", session.ErrExpired)
-	}
-	t.of.discard(t.receipt)
-	t.tell(nil, err)
-}
-
-// passes reports whether to ask again.
-func (t *transaction) passes(err error) bool {
-	return session.Passing(err) && (t.requests == t.of.session.Async(0) || !errors.Is(err, session.ErrExpired))
-}
-
-// send sends the transaction.
-func (t *transaction) send() {
-	if !t.goes(true) {
-		return
-	}
-	ops := slices.Concat([]session.Op{session.SetOp(t.receipt.node, nil, t.receipt.version)}, t.ops)
-	t.requests.Multi(ops, t.sentIs)
-}
-
-// sentIs judges an answer. The receipt is the first operation: what is said about another implies that the
-// receipt had its version, so that no earlier attempt was done.
-func (t *transaction) sentIs(results []session.OpResult, err error) {
-	next := receipt{t.receipt.node, t.receipt.version + 1}
-	refused := error(nil)
-	if len(results) > 0 {
-		refused, results = results[0].Err, results[1:]
-	}
-	t.mu.Lock()
-	doubt := t.doubt
-	t.mu.Unlock()
-	switch {
-	case err == nil:
-		t.end(results, nil, next)
-	case session.InDoubt(err) || session.Passing(err) && t.passes(err):
-		if session.InDoubt(err) {
-			t.mu.Lock()
-			t.doubt = err
-			t.mu.Unlock()
-		}
-		if !t.passes(err) {
-			t.fail(err)
-			return
-		}
-		t.pauses.Answer(err, t.send)
-	case doubt != nil && errors.Is(refused, session.ErrBadVersion):
-		t.end(nil, nil, next)
-	case doubt == nil && errors.Is(refused, session.ErrNoNode):
-		// It went with its session, or somebody else has removed it.
-		t.receipt = receipt{}
-		t.make()
-	case refused != nil || session.Over(err):
-		t.fail(err)
-	case doubt != nil:
-		t.of.discard(t.receipt)
-		t.receipt = receipt{}
-		t.tell(results, err)
-	default:
-		t.end(results, err, t.receipt)
-	}
-}
-
-// fail ends the transaction with an error after which it is not known what the receipt would say.
-func (t *transaction) fail(err error) {
-	t.mu.Lock()
-	doubt := t.doubt
-	t.mu.Unlock()
-	if doubt != nil && !session.InDoubt(err) {
-		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
-	}
-	t.of.discard(t.receipt)
-	t.tell(nil, err)
-}
-
-// end ends the transaction, and gives back the receipt.
-func (t *transaction) end(results []session.OpResult, err error, r receipt) {
-	t.of.put(r)
-	t.tell(results, err)
-}
-
-func (t *transaction) tell(results []session.OpResult, err error) {
-	t.mu.Lock()
-	cancelled := t.cancelled
-	t.cancelled, t.sent, t.doubt = true, false, nil
-	t.mu.Unlock()
-	t.pauses.End()
-	if !cancelled {
-		t.answer(results, err)
-	}
-}
-
-// await waits for what start begins, whose answer is given by done, until ctx ends. Then cancel says whether what was
-// begun may have been done.
-func await(ctx context.Context, start func(done func(error)) (cancel func() (doubt bool))) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	answered := make(chan error, 1)
-	cancel := start(func(err error) { answered <- err })
-	select {
-	case err := <-answered:
-		return err
-	case <-ctx.Done():
-	}
-	doubt := cancel()
-	select {
-	case err := <-answered:
-		return err
-	default:
-	}
-	if doubt {
-		return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, context.Cause(ctx))
-	}
-	return context.Cause(ctx)
+func (c *clock) at(age time.Duration) (low, high int64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const ms = int64(time.Millisecond)
+	return c.low + int64(age)/ms, c.high + int64(age)/ms + 1, c.known && age-c.read < stale
 }

@@ -13,8 +13,8 @@ import (
 // f returns nil the item is acknowledged, and after an error it is rejected. The context of f is ctx. Run returns
 // when the last f has, and the cause of ctx or why the consumer has ended.
 //
-// An item that f has worked on is delivered again if the session expires meanwhile, or ctx has ended before it could
-// be acknowledged. [Item.Guard] keeps such work out of ZooKeeper.
+// An item that f has worked on is delivered again if the session ends before the item is acknowledged. The end of ctx
+// does not keep an item from being acknowledged. [Item.Guard] keeps work that does not count out of ZooKeeper.
 func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context, item Item) error) error {
 	switch {
 	case workers < 1:

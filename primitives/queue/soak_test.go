@@ -20,22 +20,52 @@ type ledger struct {
 	mu        sync.Mutex
 	put       map[string]bool // true: confirmed; false: unknown
 	taken     map[string]int
-	delivered map[string]int
+	delivered map[string]int // the newest attempt
 	acked     map[string]int
 	unknown   map[string]bool // a take or an acknowledgement whose outcome is unknown
+	open      map[string]bool // confirmed, and not known to be out of the queue
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		put: map[string]bool{}, taken: map[string]int{}, delivered: map[string]int{}, acked: map[string]int{},
+		unknown: map[string]bool{}, open: map[string]bool{},
+	}
+}
+
+// noted changes the books.
+func (l *ledger) noted(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+}
+
+// entered notes that an item was put; the consumer can be faster than the producer's reply.
+func (l *ledger) entered(x string, sure bool) {
+	l.put[x] = sure
+	if sure && l.taken[x]+l.acked[x] == 0 && !l.unknown[x] {
+		l.open[x] = true
+	}
+}
+
+// left notes in a book that an item may be out of the queue.
+func (l *ledger) left(x string, err error, book map[string]int) {
+	switch {
+	case err == nil:
+		book[x]++
+	case session.InDoubt(err):
+		l.unknown[x] = true
+	default:
+		return
+	}
+	delete(l.open, x)
 }
 
 // finished reports whether every item that was confirmed is out of the queue.
-func (l *ledger) finished(confirmed int) bool {
+func (l *ledger) finished(items int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	done := 0
-	for x, sure := range l.put {
-		if sure && (l.taken[x] > 0 || l.acked[x] > 0 || l.unknown[x]) {
-			done++
-		}
-	}
-	return len(l.put) == confirmed && done >= l.confirmed()
+	return len(l.put) == items && len(l.open) == 0
 }
 
 func (l *ledger) confirmed() (n int) {
@@ -47,10 +77,30 @@ func (l *ledger) confirmed() (n int) {
 	return n
 }
 
+// check compares the books.
+func (l *ledger) check(t *testing.T) {
+	t.Helper()
+	for x, sure := range l.put {
+		out := l.taken[x] + l.acked[x]
+		switch {
+		case out > 1:
+			t.Errorf("%s was taken %d times, and acknowledged %d times", x, l.taken[x], l.acked[x])
+		case sure && out == 0 && !l.unknown[x]:
+			t.Errorf("%s is lost", x)
+		}
+		delete(l.taken, x)
+		delete(l.acked, x)
+	}
+	if len(l.taken)+len(l.acked) > 0 {
+		t.Errorf("never put: %v %v", l.taken, l.acked)
+	}
+	t.Logf("%d items, %d of them confirmed", len(l.put), l.confirmed())
+}
+
 // soak has producers, takers and consumers work on one queue, while trouble happens, until all is done, and checks the
 // books.
 func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, producers, takers, consumers, each int, trouble func(ctx context.Context, i int)) {
-	l := &ledger{put: map[string]bool{}, taken: map[string]int{}, delivered: map[string]int{}, acked: map[string]int{}, unknown: map[string]bool{}}
+	l := newLedger()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var producing, working sync.WaitGroup
@@ -63,21 +113,22 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 				t.Error(err)
 				return
 			}
-			for i := 0; i < each; i += 10 {
+			size := []int{1, 10}[p%2]
+			for i := 0; i < each; i += size {
 				var batch []string
-				for j := range 10 {
+				for j := range size {
 					batch = append(batch, fmt.Sprintf("%d/%d", p, i+j))
 				}
 				_, err := q.PutAll(ctx, bytesOf(batch))
 				if err != nil && !session.InDoubt(err) {
-					i -= 10 // nothing was put
+					i -= size // nothing was put
 					continue
 				}
-				l.mu.Lock()
-				for _, x := range batch {
-					l.put[x] = err == nil
-				}
-				l.mu.Unlock()
+				l.noted(func() {
+					for _, x := range batch {
+						l.entered(x, err == nil)
+					}
+				})
 			}
 		})
 	}
@@ -97,14 +148,7 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 			}
 			for ctx.Err() == nil {
 				data, err := q.Take(ctx)
-				l.mu.Lock()
-				switch {
-				case err == nil:
-					l.taken[string(data)]++
-				case session.InDoubt(err):
-					l.unknown[string(data)] = true
-				}
-				l.mu.Unlock()
+				l.noted(func() { l.left(string(data), err, l.taken) })
 				check()
 			}
 		})
@@ -133,18 +177,15 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 					if !more {
 						break
 					}
-					l.mu.Lock()
-					l.delivered[string(item.Data)]++
-					l.mu.Unlock()
+					x := string(item.Data)
+					l.noted(func() {
+						if l.acked[x] > 0 && item.Attempt > l.delivered[x] {
+							t.Errorf("attempt %d of %s, which was acknowledged", item.Attempt, x)
+						}
+						l.delivered[x] = max(l.delivered[x], item.Attempt)
+					})
 					err := item.Ack(context.WithoutCancel(ctx))
-					l.mu.Lock()
-					switch {
-					case err == nil:
-						l.acked[string(item.Data)]++
-					case session.InDoubt(err):
-						l.unknown[string(item.Data)] = true
-					}
-					l.mu.Unlock()
+					l.noted(func() { l.left(x, err, l.acked) })
 					check()
 				}
 				if (i+round)%2 == 0 {
@@ -167,31 +208,29 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 	})
 	producing.Wait()
 	working.Wait()
-	for x, sure := range l.put {
-		out := l.taken[x] + l.acked[x]
-		switch {
-		case out > 1:
-			t.Errorf("%s was taken %d times, and acknowledged %d times", x, l.taken[x], l.acked[x])
-		case sure && out == 0 && !l.unknown[x]:
-			t.Errorf("%s is lost", x)
-		}
-		delete(l.taken, x)
-		delete(l.acked, x)
-	}
-	if len(l.taken)+len(l.acked) > 0 {
-		t.Errorf("never put: %v %v", l.taken, l.acked)
-	}
-	t.Logf("%d items, %d of them confirmed", len(l.put), l.confirmed())
+	l.check(t)
 }
 
-// TestSoak has 8 producers and 8 who take or consume work on 2,000 items (10,000 in a campaign); replies are lost, and sessions expire.
+// TestSoak has 8 producers, and 8 takers and consumers, work on 2,000 items, 50,000 in a campaign; replies are lost,
+// sessions expire, and consumers are killed.
 func TestSoak(t *testing.T) {
 	each := 250
 	if *campaign {
-		each = 1250
+		each = 6250
 	}
+	soakInMemory(t, zktest.Config{Latency: time.Millisecond}, each)
+}
+
+// TestSoakWithFollowers is the same with clients of servers that lag.
+func TestSoakWithFollowers(t *testing.T) {
+	soakInMemory(t, zktest.Config{Latency: time.Millisecond, Replicas: 3, Lag: 50 * time.Millisecond}, 100)
+}
+
+func soakInMemory(t *testing.T, config zktest.Config, each int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: time.Millisecond})
+		config.InProcess, config.Tick = true, time.Second
+		srv, err := zktest.NewServer(config)
 		ok(t, err)
 		defer srv.Close()
 		random := rand.New(rand.NewPCG(1, 2))
@@ -203,16 +242,17 @@ func TestSoak(t *testing.T) {
 			return s
 		}, 8, 3, 5, each, func(ctx context.Context, i int) {
 			select {
-			case <-time.After(time.Duration(random.IntN(100)) * time.Millisecond):
+			case <-time.After(time.Duration(random.IntN(20)) * time.Millisecond):
 			case <-ctx.Done():
 			}
-			switch i % 50 {
-			case 49:
+			switch i % 20 {
+			case 19:
 				all := srv.Sessions()
 				if len(all) > 0 {
 					srv.Expire(all[random.IntN(len(all))])
 				}
 			default:
+				srv.ClearFaults() // faults that outran requests would have every reply lost
 				srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: random.IntN(20)})
 			}
 		})

@@ -183,6 +183,9 @@ func fanOut(r *driver.Run) error {
 	}
 	for i := range watchers {
 		conn := all[1+i%(len(all)-1)]
+		if _, err := conn.Sync(r.Path); err != nil { // its server may not know of the node yet
+			return err
+		}
 		wg.Go(func() {
 			for {
 				data, _, changed, err := conn.GetW(r.Path)

@@ -89,7 +89,7 @@ func (s *Session) view() tree {
 // --- client.Session
 
 // Async implements [client.Session].
-func (s *Session) Async(epoch int) client.Async { return requests{s, epoch} }
+func (s *Session) Async(epoch int) client.Async { return requests{s, epoch, nil} }
 
 // Subscribe implements [client.Session].
 func (s *Session) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
@@ -180,8 +180,9 @@ type result struct {
 }
 
 type requests struct {
-	s     *Session
-	epoch int
+	s         *Session
+	epoch     int
+	cancelled *bool // of a removal; or nil
 }
 
 // refusal is why nothing can be asked for. Requests of no epoch wait for the next one.
@@ -196,6 +197,16 @@ func (a requests) refusal() error {
 }
 
 func (a requests) ask(r *request) {
+	if c, answer := a.cancelled, r.answer; c != nil {
+		if *c {
+			return
+		}
+		r.answer = func(r result) {
+			if !*c {
+				answer(r)
+			}
+		}
+	}
 	r.act = a.s.w.now
 	if err := a.refusal(); err != nil {
 		a.s.w.later(func() { a.s.w.deliver(r, result{err: err}) })

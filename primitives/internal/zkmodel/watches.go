@@ -183,7 +183,7 @@ func (s *Session) answered(e *entry, r session.Reading, probing bool, err error)
 	case is(err, session.ErrDisconnected):
 		s.arm(e)
 	default:
-		requests{s, s.epoch}.After(pause, func() {
+		requests{s, s.epoch, nil}.After(pause, func() {
 			if !e.dead {
 				s.arm(e)
 			}

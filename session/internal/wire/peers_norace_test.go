@@ -364,7 +364,7 @@ func TestFramesOfServers(t *testing.T) {
 			{Op: wire.OpGetData, Path: "/a"},
 			{Op: wire.OpCheckWatches, Path: "/a", Kind: 3},
 			{Op: wire.OpRemoveWatches, Path: "/a", Kind: 3},
-			{Op: wire.OpSetWatches2, Watches: [5][]string{{"/a"}, {"/b"}, {"/a"}, {"/a/c"}, {"/a/c"}}},
+			{Op: wire.OpSetWatches2, Watches: &[5][]string{{"/a"}, {"/b"}, {"/a"}, {"/a/c"}, {"/a/c"}}},
 			{Op: wire.OpMultiRead, Ops: []wire.Request{
 				{Op: wire.OpGetData, Path: "/a"}, {Op: wire.OpGetChildren, Path: "/a"}, {Op: wire.OpGetData, Path: "/none"},
 			}},

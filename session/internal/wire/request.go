@@ -18,8 +18,8 @@ type Request struct {
 	Kind    int32  // of checkWatches and removeWatches, the mode of addWatch, the type of auth
 	Scheme  string // of auth
 	Ops     []Request
-	Zxid    int64       // of setWatches: the newest seen
-	Watches [5][]string // data, exist, child; of setWatches2 also persistent, recursive
+	Zxid    int64        // of setWatches: the newest seen
+	Watches *[5][]string // data, exist, child; of setWatches2 also persistent, recursive
 }
 
 // AppendRequest appends a frame.
@@ -29,7 +29,7 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 	switch r.Op { //nolint:exhaustive // the others stand in appendBody
 	case OpMulti, OpMultiRead:
 		for i := range r.Ops {
-			b = appendPart(b, &r.Ops[i])
+			b = AppendPart(b, &r.Ops[i])
 		}
 		b = appendMultiEnd(b)
 	default:
@@ -39,29 +39,26 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 	return b
 }
 
-// AppendMulti appends the frame of a multi of n operations. It is AppendRequest for a caller that
-// makes the operations one by one.
-func AppendMulti(b []byte, xid int32, n int, op func(i int) Request) []byte {
-	at := len(b)
-	b = appendRequestHeader(b, xid, OpMulti)
-	for i := range n {
-		r := op(i)
-		b = appendPart(b, &r)
-	}
-	b = appendMultiEnd(b)
-	setLength(b[at:])
-	return b
+// BeginMulti begins the frame of a multi, for a caller that makes its operations one by one: they
+// are appended with [AppendPart], and [EndMulti] ends the frame, at whose beginning b is empty.
+func BeginMulti(b []byte, xid int32) []byte { return appendRequestHeader(b, xid, OpMulti) }
+
+// AppendPart appends an operation of a multi.
+func AppendPart(b []byte, r *Request) []byte {
+	return appendBody(appendMultiHeader(b, r.Op, false, -1), r)
+}
+
+// EndMulti ends the frame of a multi.
+func EndMulti(frame []byte) []byte {
+	frame = appendMultiEnd(frame)
+	setLength(frame)
+	return frame
 }
 
 func appendRequestHeader(b []byte, xid int32, op Op) []byte {
 	b = appendInt32(b, 0)
 	b = appendInt32(b, xid)
 	return appendInt32(b, int32(op))
-}
-
-// appendPart appends an operation of a multi.
-func appendPart(b []byte, r *Request) []byte {
-	return appendBody(appendMultiHeader(b, r.Op, false, -1), r)
 }
 
 // SetXid changes the transaction id of a frame that AppendRequest has made.
@@ -131,7 +128,7 @@ func appendPath(b []byte, r *Request) []byte {
 
 // appendBody appends the record of a request.
 func appendBody(b []byte, r *Request) []byte {
-	switch r.Op { //nolint:exhaustive // the others have no record
+	switch r.Op { //nolint:exhaustive // the others stand in appendRare
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		b = appendBuffer(appendPath(b, r), r.Data)
 		b = appendInt32(appendACLs(b, r.ACL, appendString), r.Flags)
@@ -144,6 +141,15 @@ func appendBody(b []byte, r *Request) []byte {
 		b = appendBool(appendPath(b, r), r.Watch)
 	case OpSetData:
 		b = appendInt32(appendBuffer(appendPath(b, r), r.Data), r.Version)
+	default:
+		b = appendRare(b, r)
+	}
+	return b
+}
+
+// appendRare is appendBody for what needs more of the stack, and is rare.
+func appendRare(b []byte, r *Request) []byte {
+	switch r.Op { //nolint:exhaustive // the others have no record
 	case OpSetACL:
 		b = appendInt32(appendACLs(appendPath(b, r), r.ACL, appendString), r.Version)
 	case OpGetACL, OpSync, OpGetEphemerals, OpGetAllChildrenNumber:
@@ -152,7 +158,11 @@ func appendBody(b []byte, r *Request) []byte {
 		b = appendInt32(appendPath(b, r), r.Kind)
 	case OpSetWatches, OpSetWatches2:
 		b = appendInt64(b, r.Zxid)
-		for _, paths := range r.Watches[:lists(r.Op)] {
+		watches := r.Watches
+		if watches == nil {
+			watches = new([5][]string)
+		}
+		for _, paths := range watches[:lists(r.Op)] {
 			b = appendStrings(b, paths, appendString)
 		}
 	case OpAuth:
@@ -194,6 +204,7 @@ func (d *decoder) body(r *Request) {
 		r.Kind = d.int32()
 	case OpSetWatches, OpSetWatches2:
 		r.Zxid = d.int64()
+		r.Watches = new([5][]string)
 		for i := range r.Watches[:lists(r.Op)] {
 			r.Watches[i] = d.strings()
 		}

@@ -128,11 +128,11 @@ func requests() []requestRow {
 		{wire.Request{Op: wire.OpDeleteContainer, Data: []byte("/a")}, []byte("/a")},
 		{wire.Request{Op: wire.OpAuth, Scheme: "digest", Data: []byte("a:b")}, record(i32(0), str("digest"), str("a:b"))},
 		{
-			wire.Request{Op: wire.OpSetWatches, Zxid: 1 << 40, Watches: three},
+			wire.Request{Op: wire.OpSetWatches, Zxid: 1 << 40, Watches: &three},
 			record(i64(1<<40), list("/a", "/b"), list(), list("/c")),
 		},
 		{
-			wire.Request{Op: wire.OpSetWatches2, Zxid: 1 << 40, Watches: some},
+			wire.Request{Op: wire.OpSetWatches2, Zxid: 1 << 40, Watches: &some},
 			record(i64(1<<40), list("/a", "/b"), list(), list("/c"), list(smiley), list("")),
 		},
 		{wire.Request{Op: wire.OpSASL, Data: []byte("token")}, str("token")},
@@ -153,6 +153,15 @@ func TestRequests(t *testing.T) {
 		wire.SetXid(got, 17)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%v %+v\n got %q\nwant %q", tt.r.Op, tt.r, got, want)
+		}
+		if tt.r.Op == wire.OpMulti {
+			parts := wire.BeginMulti(nil, 17)
+			for i := range tt.r.Ops {
+				parts = wire.AppendPart(parts, &tt.r.Ops[i])
+			}
+			if parts = wire.EndMulti(parts); !bytes.Equal(parts, want) {
+				t.Errorf("%v in parts\n got %q\nwant %q", tt.r.Op, parts, want)
+			}
 		}
 		xid, r, err := wire.ParseRequest(want[4:])
 		if xid != 17 || err != nil || !reflect.DeepEqual(r, tt.r) {

@@ -1,0 +1,190 @@
+package commit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// undecided reports an error if the only transaction has an outcome, or a site decides it.
+func undecided(t *testing.T, s *session.Session, when string) {
+	t.Helper()
+	if all, err := commit.List(t.Context(), s, parent); err != nil || len(all) != 1 || all[0].Outcome != nil {
+		t.Errorf("%s: %v, %v", when, all, err)
+	}
+}
+
+// A site takes over after two looks without a coordinator, TakeoverAfter apart, and not before. A look after a
+// lost reply is no such look.
+func TestTakeoverNotBefore(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		a := join(t, s[0], "a", always(0))
+		pass(time.Second)
+		tx := begin(t, s[1], "t", commit.Options{Sites: []string{"a"}, TakeoverAfter: 10 * time.Second, Deadline: time.Hour})
+		pass(5 * time.Second)
+		tx.Close()
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
+		if err := a.p.Vote(t.Context(), "t", commit.Yes); err != nil {
+			t.Error(err)
+		}
+		pass(time.Second)
+		undecided(t, s[0], "after the look at the vote")
+		pass(10 * time.Second)
+		undecided(t, s[0], "after the first look for a coordinator")
+		pass(10 * time.Second)
+		nothingLeft(t, srv)
+		a.close(t)
+		if got := strings.Join(a.got["t"], "; "); got != "prepare ; committed" {
+			t.Error(got)
+		}
+	})
+}
+
+// A coordinator that is there decides, however slow it is; so does one that resumes between two looks.
+func TestNoTakeover(t *testing.T) {
+	for name, resumed := range map[string]bool{"begun": false, "resumed": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				a := join(t, s[0], "a", always(0))
+				pass(time.Second)
+				tx := begin(t, s[1], "t", commit.Options{Sites: []string{"a"}, TakeoverAfter: 10 * time.Second, Deadline: time.Hour})
+				if resumed {
+					tx.Close()
+					pass(15 * time.Second)
+					all, err := commit.Resume(t.Context(), s[1], parent)
+					if err != nil || len(all) != 1 {
+						t.Fatal(all, err)
+					}
+					tx = all[0]
+				}
+				defer tx.Close()
+				pass(time.Minute)
+				srv.Delay(zktest.Match{Op: zktest.OpMulti, Path: parent + "/t", Session: s[1].ID()}, 2*time.Second)
+				if err := a.p.Vote(t.Context(), "t", commit.Yes); err != nil {
+					t.Error(err)
+				}
+				pass(time.Second)
+				undecided(t, s[0], "while the coordinator is slow")
+				if outcome, err := tx.Wait(t.Context()); err != nil || outcome.By != "coordinator" {
+					t.Error(outcome, err)
+				}
+				<-tx.Done()
+				pass(time.Second)
+				nothingLeft(t, srv)
+				a.close(t)
+			})
+		})
+	}
+}
+
+// An id is used again while two sites do not hear of it: one has finished the earlier transaction, the other was not named
+// in it. They were cut off, or their sessions have expired, or their requests are slow. Both are asked.
+func TestIDAgain(t *testing.T) {
+	for _, why := range []string{"cut", "expired", "slow"} {
+		t.Run(why, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) { idAgain(t, srv, s, why) })
+		})
+	}
+}
+
+func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string) {
+	t.Helper()
+	ctx := t.Context()
+	first, firstAway := openAway(t, srv)
+	defer first.Close()
+	second, secondAway := openAway(t, srv)
+	defer second.Close()
+	finished, unnamed := join(t, first, "finished", always(commit.Yes)), join(t, second, "unnamed", always(commit.Yes))
+	last, err := commit.Join(s[1], parent, "last", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer last.Close()
+	tx := begin(t, s[0], "t", commit.Options{Sites: []string{"finished", "last"}})
+	defer tx.Close()
+	<-last.Events()
+	pass(time.Second)
+	if why == "slow" {
+		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Path: parent, Session: second.ID()}, 2*time.Second)
+		other := begin(t, s[0], "u", commit.Options{Sites: []string{"last"}})
+		defer other.Close()
+		<-last.Events()
+	}
+	if err := last.Vote(ctx, "t", commit.Yes); err != nil {
+		t.Fatal(err)
+	}
+	<-tx.Done()
+	if why != "slow" {
+		pass(time.Second)
+		firstAway.Store(true)
+		secondAway.Store(true)
+		for _, s := range []*session.Session{first, second} {
+			if srv.Disconnect(s.ID()); why == "expired" {
+				srv.Expire(s.ID())
+			}
+		}
+	}
+	<-last.Events()
+	if err := last.Finish(ctx, "t"); err != nil {
+		t.Fatal(err)
+	}
+	pass(time.Second)
+	again := begin(t, s[0], "t", commit.Options{Sites: []string{"finished", "unnamed"}, Payload: []byte("again")})
+	defer again.Close()
+	firstAway.Store(false)
+	secondAway.Store(false)
+	if outcome, err := again.Wait(ctx); err != nil || !outcome.Committed {
+		t.Error(outcome, err)
+	}
+	<-again.Done()
+	for want, a := range map[string]*site{"prepare ; committed; prepare again; committed": finished, "prepare again; committed": unnamed} {
+		pass(time.Second)
+		a.close(t)
+		if got := strings.Join(a.got["t"], "; "); got != want {
+			t.Errorf("%s: %s", a.p.Site(), got)
+		}
+	}
+}
+
+// To finish again, as after the end of a context, does not return before the first has been recorded: what makes applying
+// idempotent is forgotten then.
+func TestFinishAgain(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		far, away := openAway(t, srv)
+		defer far.Close()
+		p, err := commit.Join(far, parent, "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}})
+		defer tx.Close()
+		<-p.Events()
+		if err := p.Vote(ctx, "t", commit.Yes); err != nil {
+			t.Fatal(err)
+		}
+		<-p.Events()
+		away.Store(true)
+		srv.Disconnect(far.ID())
+		for range 2 {
+			soon, cancel := context.WithTimeout(ctx, time.Second)
+			if err := p.Finish(soon, "t"); !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+		away.Store(false)
+		if err := p.Finish(ctx, "t"); err != nil {
+			t.Error(err)
+		}
+		pass(time.Second)
+		nothingLeft(t, srv)
+	})
+}

@@ -1,0 +1,111 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRealReadOnly: two of three servers end. The third answers reads, refuses writes, and neither keeps a lock nor
+// grants one. When the others are back, the session moves to a server with a quorum.
+func TestRealReadOnly(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(5), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
+		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
+	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
+	defer cancel()
+	left := ens.Followers()[0]
+	others := []int{(left + 1) % 3, (left + 2) % 3}
+	addrs := ens.Addrs()
+	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true}
+	s, err := session.Open(ctx, addrs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Create(ctx, "/value", []byte("x"), session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync(ctx, "/"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := lock.Acquire(ctx, s, "/lock", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := make(chan struct{})
+	stop := s.Subscribe(func(ev session.Event) <-chan struct{} {
+		if _, is := ev.(session.Expired); is {
+			close(expired)
+		}
+		return nil
+	})
+	for _, i := range others {
+		ens.Kill(i)
+	}
+	<-l.Done() // no read-only server keeps it
+	if !errors.Is(l.Err(), lock.ErrLost) {
+		t.Error(l.Err())
+	}
+	<-expired
+	stop()
+	if err := s.Await(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !s.ReadOnly() {
+		t.Fatalf("%v is not read-only", s)
+	}
+	if data, _, err := s.Get(ctx, "/value"); err != nil || string(data) != "x" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := s.Set(ctx, "/value", nil, session.AnyVersion); !errors.Is(err, session.ErrReadOnly) {
+		t.Error(err)
+	}
+	waiter, err := lock.New(s, "/lock", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	if l, err := lock.Acquire(short, s, "/other", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %v", l, err)
+	}
+	cancel()
+	if stat, err := s.Exists(ctx, "/other"); stat != nil || err != nil {
+		t.Errorf("%v, %v", stat, err)
+	}
+	select {
+	case <-waiter.Done():
+		t.Error(waiter.Err())
+	default:
+	}
+	if waiter.Token() != 0 {
+		t.Error("granted by a read-only server")
+	}
+	plain, err := session.Start(addrs[left:left+1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel = context.WithTimeout(ctx, time.Second)
+	if _, err := plain.Exists(short, "/"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without the option: %v", err)
+	}
+	cancel()
+	plain.Close()
+
+	ens.Restart(others...)
+	for ev := range waiter.Events() {
+		if _, is := ev.(lock.Acquired); is {
+			break
+		}
+	}
+	if waiter.Token() == 0 || s.ReadOnly() {
+		t.Errorf("%v, %v", waiter.Err(), s)
+	}
+	waiter.Close()
+	l.Close()
+}

@@ -1,0 +1,311 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// crowd has n producers put at once, and waits for them.
+func crowd(t *testing.T, n int, put func(i int) error) {
+	t.Helper()
+	var producing sync.WaitGroup
+	for i := range n {
+		producing.Go(func() {
+			if err := put(i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	producing.Wait()
+}
+
+// TestCrowd has many producers of one handle put at once: their requests grow linearly, and buckets stay small.
+func TestCrowd(t *testing.T) {
+	const n = 200
+	for what, c := range map[string]struct {
+		opts     *queue.Options
+		each     int
+		requests int // beside 20 for the directories
+	}{
+		"one item":         {nil, 1, 2},
+		"batches":          {nil, 50, n / 10},
+		"large batches":    {nil, 501, n},
+		"bounded":          {&queue.Options{MaxItems: n * 5}, 5, n},
+		"published layout": {&queue.Options{Layout: queue.Published}, 5, 3},
+	} {
+		t.Run(what, func(t *testing.T) {
+			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := open(t, s[0], c.opts)
+				synctest.Wait()
+				srv.ResetRequests()
+				ids := make([][]string, n)
+				crowd(t, n, func(i int) (err error) {
+					ids[i], err = q.PutAll(t.Context(), bytesOf(slices.Repeat([]string{fmt.Sprint(i)}, c.each)))
+					return err
+				})
+				if got := srv.Requests(); got.Total() > c.requests+20 {
+					t.Errorf("%d requests: %v", got.Total(), got)
+				}
+				inBuckets := map[string]int{}
+				for _, p := range srv.Paths() {
+					if bucket, _, is := strings.Cut(strings.TrimPrefix(p, at+"/items/"), "/_c_"); is && strings.HasPrefix(p, at+"/items/") {
+						inBuckets[bucket]++
+					}
+				}
+				for bucket, items := range inBuckets {
+					if items > 1000+4*max(500, c.each) {
+						t.Errorf("%d items in %s", items, bucket)
+					}
+				}
+				if total, err := q.Len(t.Context()); total != n*c.each || err != nil {
+					t.Errorf("%d items, %v", total, err)
+				}
+				all := slices.Concat(ids...)
+				slices.Sort(all)
+				if unique := len(slices.Compact(all)); unique != n*c.each {
+					t.Errorf("%d IDs", unique)
+				}
+			})
+		})
+	}
+}
+
+// TestDelayedCost puts items that are due in one minute: a transaction each, also after the bucket is gone.
+func TestDelayedCost(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put := func(n int, want zktest.Counts) {
+			srv.ResetRequests()
+			for range n {
+				_, err := q.PutAfter(t.Context(), []byte("x"), 10*time.Minute)
+				ok(t, err)
+			}
+			if got := srv.Requests(); want != nil && !maps.Equal(got, want) {
+				t.Errorf("%d items: %v, want %v", n, got, want)
+			}
+		}
+		put(2, nil) // the second sees that the path is a queue
+		put(8, zktest.Counts{zktest.OpMulti: 8})
+		pass(30 * time.Minute)
+		if n := len(drain(t, q)); n != 10 {
+			t.Errorf("%d items", n)
+		}
+		pass(5 * time.Minute) // until the server has removed the containers
+		put(1, nil)
+		pass(30 * time.Minute)
+		if n := len(drain(t, q)); n != 1 {
+			t.Errorf("%d items", n)
+		}
+	})
+}
+
+// TestShortLivedProducers fill buckets that none of them has filled alone.
+func TestShortLivedProducers(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		const n, each = 12, 500
+		for range n {
+			q := open(t, s[0], nil)
+			_, err := q.PutAll(t.Context(), bytesOf(numbers(each)))
+			ok(t, err)
+			ok(t, q.Close(t.Context()))
+		}
+		if got := len(left(srv, "items")); got != n*each/1000 {
+			t.Errorf("%d buckets", got)
+		}
+		q := open(t, s[0], nil)
+		equal(t, "taken", drain(t, q), slices.Repeat(numbers(each), n))
+	})
+}
+
+// TestCrowdLeaves has callers leave while they wait for the transaction of others, and while it is under way.
+func TestCrowdLeaves(t *testing.T) {
+	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "first")
+		put := func(ctx context.Context, data string) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := q.Put(ctx, []byte(data))
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+
+		put2 := func(leaves func(cancel func())) (gone, stays error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			a := put(t.Context(), "a")
+			b, c := put(ctx, "b"), put(t.Context(), "c")
+			leaves(cancel)
+			gone = <-b
+			ok(t, <-a)
+			return gone, <-c
+		}
+		gone, stays := put2(func(cancel func()) { cancel() })
+		if gone == nil || session.InDoubt(gone) || stays != nil {
+			t.Errorf("while it waits: %v, %v", gone, stays)
+		}
+		equal(t, "put", drain(t, q), []string{"first", "a", "c"})
+		gone, stays = put2(func(cancel func()) {
+			pass(12 * time.Millisecond) // until the transaction of b and c is under way
+			cancel()
+		})
+		if !session.InDoubt(gone) || stays != nil {
+			t.Errorf("while others go on: %v, %v", gone, stays)
+		}
+		equal(t, "put", drain(t, q), []string{"a", "b", "c"})
+	})
+}
+
+// TestCrowdTakes has many takers drain a queue: each reads its item, and they share transactions.
+func TestCrowdTakes(t *testing.T) {
+	const n, takers = 1920, 64
+	for what, layout := range map[string]queue.Layout{"standard": queue.Standard, "Curator's": queue.Curator} {
+		t.Run(what, func(t *testing.T) {
+			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := open(t, s[0], &queue.Options{Layout: layout})
+				_, err := q.PutAll(t.Context(), bytesOf(numbers(n+takers)))
+				ok(t, err)
+				first, err := q.Take(t.Context())
+				ok(t, err)
+				srv.ResetRequests()
+				taken := make([][]string, takers)
+				crowd(t, takers, func(i int) error {
+					for range n / takers {
+						data, err := q.Take(t.Context())
+						if err != nil {
+							return err
+						}
+						taken[i] = append(taken[i], string(data))
+					}
+					return nil
+				})
+				got := srv.Requests()
+				if got[zktest.OpMulti] > n/16 || got.Total() > n+n/16+5 {
+					t.Errorf("%d requests: %v", got.Total(), got)
+				}
+				all := slices.Concat(append(taken, []string{string(first)}, drain(t, q))...)
+				slices.Sort(all)
+				want := numbers(n + takers)
+				slices.Sort(want)
+				equal(t, "taken", all, want)
+			})
+		})
+	}
+}
+
+// TestCrowdInTrouble has producers and takers of one handle lose replies, requests, callers and their session.
+func TestCrowdInTrouble(t *testing.T) {
+	for what, opts := range map[string]*queue.Options{"no bound": nil, "a bound": {MaxItems: 30}, "Kazoo's": {Layout: queue.Kazoo}} {
+		t.Run(what, func(t *testing.T) {
+			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := open(t, s[0], opts)
+				var mu sync.Mutex
+				put, doubtful, taken := map[string]bool{}, map[string]bool{}, map[string]int{}
+				const n, each = 16, 12
+				var working, producing sync.WaitGroup
+				leaving := func(i, j int) (context.Context, context.CancelFunc) {
+					if (i+j)%5 > 0 {
+						return context.WithCancel(t.Context())
+					}
+					return context.WithTimeout(t.Context(), time.Duration(3*i+j)*time.Millisecond)
+				}
+				for i := range n {
+					producing.Go(func() {
+						for j := range each {
+							data := fmt.Sprintf("%d/%d", i, j)
+							ctx, cancel := leaving(i, j)
+							_, err := q.Put(ctx, []byte(data))
+							cancel()
+							mu.Lock()
+							switch {
+							case err == nil:
+								put[data] = true
+							case session.InDoubt(err):
+								doubtful[data] = true
+							case ctx.Err() == nil:
+								t.Errorf("put %s: %v", data, err)
+							}
+							mu.Unlock()
+						}
+					})
+				}
+				produced := make(chan struct{})
+				go func() { producing.Wait(); close(produced) }()
+				for i := range n {
+					working.Go(func() {
+						for j := 0; ; j++ {
+							ctx, cancel := leaving(i, j)
+							data, err := q.TryTake(ctx)
+							cancel()
+							mu.Lock()
+							switch {
+							case err == nil:
+								taken[string(data)]++
+							case session.InDoubt(err):
+								doubtful[string(data)] = true
+							case !isEmpty(err) && ctx.Err() == nil:
+								t.Errorf("take: %v", err)
+							}
+							mu.Unlock()
+							if !isEmpty(err) {
+								continue
+							}
+							select {
+							case <-produced:
+								return
+							case <-time.After(7 * time.Millisecond):
+							}
+						}
+					})
+				}
+				for i := range 40 {
+					pass(8 * time.Millisecond)
+					switch i % 4 {
+					case 0:
+						srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: i % 3})
+					case 1:
+						srv.DropRequest(zktest.Match{Op: zktest.OpMulti})
+					case 2:
+						srv.Disconnect(0)
+					}
+					if i == 21 {
+						srv.Expire(s[0].ID())
+					}
+				}
+				working.Wait()
+				srv.ClearFaults()
+				for _, data := range drain(t, q) {
+					taken[data]++
+				}
+				for data, times := range taken {
+					if times != 1 || !put[data] && !doubtful[data] {
+						t.Errorf("%s was taken %d times, put %t", data, times, put[data])
+					}
+				}
+				for data := range put {
+					if taken[data] == 0 && !doubtful[data] {
+						t.Errorf("%s is lost", data)
+					}
+				}
+				ok(t, q.Close(t.Context()))
+				for _, dir := range []string{"receipts", "_queue-receipts", "producers", "waiters", "claims"} {
+					if left := left(srv, dir); len(left) > 0 {
+						t.Errorf("left behind: %q", left)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,617 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has producers, takers and consumers work on one queue in the model of ZooKeeper, with their machines and
+// performers, while requests and replies are lost or come late, sessions expire, clients crash, and callers leave.
+
+const (
+	modelQueue = "/q"
+	modelDead  = "/dead"
+)
+
+// A scene is who works on a queue.
+type scene struct {
+	name      string
+	producers int
+	puts      int // of each producer
+	takers    int
+	takes     int // of each taker
+	waits     bool
+	consumers int
+	prefetch  int
+	most      int  // items in the queue
+	attempts  int  // before an item is dead
+	items     int  // that are there at the start
+	leaves    int  // callers that leave
+	empty     bool // not even the directories exist
+	layout    Layout
+	urgent    bool // each item is more urgent than the one before
+	effort    int  // how much more than others it takes; 0 for 1
+	faults    zkmodel.Faults
+	mutant    mutant
+}
+
+// A mutant is what is wrong on purpose.
+type mutant struct {
+	bend  func(ops []session.Op) []session.Op // of every transaction
+	deny  bool                                // a lost reply counts as a request that was never sent
+	keeps bool                                // nodes are not removed
+	blind bool                                // an acknowledgement checks nothing
+	deaf  bool                                // the first in line is not woken
+	voids bool                                // a receipt is not removed before an answer
+}
+
+var scenes = []scene{
+	{name: "a producer", producers: 1, puts: 2, empty: true, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
+	{name: "two producers", producers: 2, puts: 1, empty: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
+	{name: "a bound", producers: 2, puts: 2, most: 2, items: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
+	{name: "a bound, and room", producers: 3, puts: 1, most: 1, items: 1, takers: 1, takes: 3, waits: true, leaves: 1, faults: zkmodel.Faults{Expires: 1, Cuts: 1}},
+	{name: "takers", takers: 2, takes: 2, items: 2, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
+	{name: "takers that wait", producers: 1, puts: 2, takers: 2, takes: 1, waits: true, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}},
+	{name: "three takers that wait", producers: 1, puts: 3, takers: 3, takes: 1, waits: true, faults: zkmodel.Faults{Crashes: 1, Cuts: 1}},
+	{name: "a consumer", consumers: 1, prefetch: 2, items: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
+	{name: "two consumers", consumers: 2, prefetch: 1, items: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1, Crashes: 1}},
+	{name: "two consumers wait", producers: 1, puts: 2, consumers: 2, prefetch: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	{name: "priorities", producers: 1, puts: 2, consumers: 2, prefetch: 1, items: 1, urgent: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	{name: "dead letters", consumers: 2, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
+	{name: "a consumer and a taker", consumers: 1, prefetch: 1, takers: 1, takes: 2, items: 2, faults: zkmodel.Faults{Cuts: 2, Kills: 1, Lates: 1}},
+	{name: "followers that lag", producers: 1, puts: 2, consumers: 1, prefetch: 1, takers: 1, takes: 1, waits: true, faults: zkmodel.Faults{Lags: 2, Cuts: 1}},
+	{name: "a busy server", producers: 1, puts: 1, consumers: 1, prefetch: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Busy: 2}},
+	{name: "other layouts", producers: 1, puts: 1, takers: 2, takes: 1, items: 1, layout: Curator, waits: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
+}
+
+// A fate is what a caller was told of an item.
+type fate int
+
+const (
+	open fate = iota
+	confirmed
+	unknown
+	denied
+)
+
+// --- clients
+
+type (
+	// A caller makes calls: it is a machine without a state of its own.
+	caller struct{ calls int }
+	call   struct{ n int } // both an input, and an effect
+)
+
+// Step implements [actors.Machine].
+func (c caller) Step(in call, out *actors.Effects[call, none]) caller {
+	c.calls++
+	out.Do = append(out.Do, in)
+	return c
+}
+
+// Ended implements [actors.Machine].
+func (caller) Ended() bool { return false }
+
+// A peer is a client of the queue.
+type peer struct {
+	n       int
+	at      *zkmodel.Session
+	base    *base
+	ids     int
+	abandon func() // the call that is under way
+	busy    bool   // a call is under way
+	left    bool
+
+	caller   *zkmodel.Runner[caller, call, call, none] // of producers and takers
+	consumer *Consumer
+	machine  *zkmodel.Runner[machine, input, effect, Event]
+	shelf    []claimed
+	received []claimed
+	asked    []asked
+}
+
+type asked struct {
+	reply actors.Reply[error]
+	what  settling
+}
+
+// A model is the whole world.
+type model struct {
+	*zkmodel.World
+	s         *scene
+	producers []*peer
+	takers    []*peer
+	consumers []*peer
+	leaves    int
+	put       map[string]fate
+	taken     map[string]int
+	acked     map[string]int
+	doubtful  map[string]bool     // may have been taken or acknowledged
+	nodes     map[string][]string // of an item that was ever there
+	wrong     string              // what a caller was told that is wrong by itself
+	asker     *actors.Actor[input, Event]
+}
+
+func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
+	w := &model{
+		s: s, leaves: s.leaves, put: map[string]fate{}, taken: map[string]int{}, acked: map[string]int{},
+		doubtful: map[string]bool{}, nodes: map[string][]string{}, asker: asker,
+	}
+	var there []zkmodel.Node
+	add := func(path, data string) {
+		there = append(there, zkmodel.Node{Path: path, Data: data, Czxid: 1, Mzxid: 1, Pzxid: 1})
+		dir, _ := session.Split(path)
+		for j := range there {
+			if there[j].Path == dir {
+				there[j].Made++
+			}
+		}
+	}
+	if !s.empty {
+		add(modelQueue, "")
+		if s.layout == Standard {
+			for _, dir := range []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, itemsDir + "/" + bucket{}.name()} {
+				add(modelQueue+"/"+dir, "")
+			}
+			add(modelDead, "")
+		} else {
+			add("/_queue-receipts", "")
+		}
+	}
+	for i := range s.items {
+		x := fmt.Sprintf("old.%d", i)
+		node := fmt.Sprintf("%s/items/%s/_c_%036d-queue-%010d", modelQueue, bucket{}.name(), i, i)
+		if s.layout != Standard {
+			node = fmt.Sprintf("%s/%s%010d", modelQueue, s.layout.prefix(), i)
+		}
+		add(node, x)
+		w.put[x] = confirmed
+	}
+	w.World = zkmodel.New(s.faults, s.producers+s.takers+s.consumers, there...)
+	if w.Root = modelQueue; keyed {
+		w.Keyed()
+	}
+	for i := range w.Sessions {
+		p := w.newPeer(i)
+		switch {
+		case i < s.producers:
+			w.producers = append(w.producers, p)
+			w.calls(p, w.putOne)
+		case i < s.producers+s.takers:
+			w.takers = append(w.takers, p)
+			w.calls(p, w.takeOne)
+		default:
+			w.consumers = append(w.consumers, p)
+			w.consume(p)
+		}
+	}
+	w.note()
+	return w
+}
+
+func (w *model) newPeer(i int) *peer {
+	p := &peer{n: i, at: w.Sessions[i]}
+	o := Options{Layout: w.s.layout, MaxItems: w.s.most, MaxAttempts: w.s.attempts}
+	if w.s.attempts > 0 {
+		o.DeadLetter = modelDead
+	}
+	p.base = newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
+	p.base.any = w.s.urgent
+	p.base.receipts.newID = func() string {
+		p.ids++
+		return fmt.Sprintf("%036d", 1000*(p.n+1)+p.ids)
+	}
+	w.Share(p)
+	return p
+}
+
+func (w *model) calls(p *peer, do func(p *peer, n int)) {
+	p.caller = zkmodel.Run(w.World, p.at, caller{}, actors.Role[caller, call, call, none]{
+		Perform: func(c call, _ func(call)) { do(p, c.n) },
+	}, nil)
+}
+
+func (w *model) putOne(p *peer, n int) {
+	x := fmt.Sprintf("%d.%d", p.n, n)
+	w.put[x] = open
+	priority := int32(0)
+	if w.s.urgent {
+		priority = int32(-n)
+	}
+	filing := p.base.producing(priority, 0)
+	filing.items = []newItem{{p.base.receipts.newID(), []byte(x)}}
+	p.busy = true
+	abandon := filing.begin(func(_ []session.OpResult, err error) {
+		p.busy = false
+		switch {
+		case err == nil:
+			w.put[x] = confirmed
+		case session.InDoubt(err):
+			w.put[x] = unknown
+		default:
+			w.put[x] = denied
+			w.fair(err)
+		}
+	})
+	p.abandon = abandon
+}
+
+func (w *model) takeOne(p *peer, _ int) {
+	p.busy = true
+	p.abandon = p.base.newTaker().begin(w.s.waits, func(data []byte, err error) {
+		p.busy = false
+		switch x := string(data); {
+		case err == nil:
+			w.taken[x]++
+		case session.InDoubt(err):
+			w.doubtful[x] = true
+		case !errors.Is(err, ErrEmpty):
+			w.fair(err)
+		}
+	})
+}
+
+// fair complains of errors that callers cannot do anything about.
+func (w *model) fair(err error) {
+	if !errors.Is(err, errAbandoned) {
+		w.wrong = fmt.Sprintf("a call fails: %v", err)
+	}
+}
+
+func (w *model) consume(p *peer) {
+	c := &Consumer{base: p.base, receipts: &receipts{session: p.base.session, dir: p.base.receipts.dir, newID: p.base.receipts.newID}}
+	c.owned.Clock = p.at
+	p.consumer = c
+	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent}, actors.Role[machine, input, effect, Event]{
+		Perform: func(e effect, tell func(input)) { w.perform(p, e, tell) },
+		Observe: func(m machine, _ []Event) {
+			if m.ended {
+				c.owned.End()
+			}
+		},
+	}, nil)
+	p.machine.Begin(func() { c.owned.Follow(p.at, func(ev session.Event) { p.machine.Tell(heard{ev}) }, nil) })
+}
+
+// perform does itself what concerns readers.
+func (w *model) perform(p *peer, e effect, tell func(input)) {
+	switch e := e.(type) {
+	case offer:
+		p.shelf = append(p.shelf, e.items...)
+	case withdraw:
+		p.shelf = nil
+	case answer:
+		i := slices.IndexFunc(p.asked, func(a asked) bool { return a.reply == e.reply })
+		if i < 0 {
+			return // it gives back by itself
+		}
+		a := p.asked[i]
+		p.asked = slices.Delete(p.asked, i, i+1)
+		w.settled(string(a.what.data), a.what.how, e.err)
+	case conclude:
+		if !w.s.mutant.blind {
+			p.consumer.perform(e, tell)
+			return
+		}
+		var ops []session.Op
+		for _, item := range e.items {
+			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.node(item.place), session.AnyVersion))
+		}
+		p.consumer.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{e.n, refused(results, err)}) })
+	case look, follow, quit, read, claim, bury, sweep, part:
+		p.consumer.perform(e, tell)
+	}
+}
+
+func (w *model) settled(x string, how settlement, err error) {
+	switch {
+	case how != acknowledge || errors.Is(err, ErrNotClaimed):
+	case err == nil:
+		w.acked[x]++
+	case session.InDoubt(err):
+		w.doubtful[x] = true
+	default:
+		w.wrong = fmt.Sprintf("an acknowledgement fails: %v", err)
+	}
+}
+
+// --- what can happen
+
+// Actions implements [exploration.World].
+func (w *model) Actions() (normal, wishes, faulty []zkmodel.Action) {
+	normal, faulty = w.World.Actions()
+	wish := func(kind string, p *peer, variants int) {
+		for v := range variants {
+			wishes = append(wishes, zkmodel.Action{Kind: kind, I: p.n, Variant: v})
+		}
+	}
+	for _, p := range w.producers {
+		w.callable(p, w.s.puts, wish)
+	}
+	for _, p := range w.takers {
+		w.callable(p, w.s.takes, wish)
+	}
+	for _, p := range w.consumers {
+		if p.machine.Ended() {
+			continue
+		}
+		if len(p.shelf) > 0 {
+			wish("receive", p, 1)
+		}
+		if len(p.received) > 0 {
+			wish("settle", p, 2)
+		}
+		if !p.left {
+			wish("leave", p, 1)
+		}
+	}
+	return normal, wishes, faulty
+}
+
+func (w *model) callable(p *peer, most int, wish func(string, *peer, int)) {
+	switch {
+	case p.at.Crashed():
+	case p.busy && w.leaves > 0:
+		wish("abandon", p, 1)
+	case !p.busy && p.caller.M.calls < most && len(p.caller.Mail) == 0:
+		wish("call", p, 1)
+	}
+}
+
+// Apply implements [exploration.World].
+func (w *model) Apply(a zkmodel.Action) {
+	all := slices.Concat(w.producers, w.takers, w.consumers)
+	p := all[min(a.I, len(all)-1)]
+	switch a.Kind {
+	case "call":
+		p.caller.Tell(call{p.caller.M.calls})
+	case "abandon":
+		w.leaves--
+		p.caller.Begin(p.abandon)
+	case "receive":
+		item := p.shelf[0]
+		p.shelf = p.shelf[1:]
+		p.received = append(p.received, item)
+		p.machine.Tell(taken{item})
+	case "settle":
+		item := p.received[0]
+		p.received = p.received[1:]
+		if p.machine.Ended() {
+			break // it is not claimed any more
+		}
+		var reply actors.Reply[error]
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, _ = actors.Ask(over, w.asker, func(r actors.Reply[error]) input {
+			reply = r
+			return changed{}
+		})
+		what := settling{item, settlement(a.Variant), reply}
+		p.asked = append(p.asked, asked{reply, what})
+		p.machine.Tell(settle{what})
+	case "leave":
+		p.left = true
+		p.machine.Tell(leave{})
+	default:
+		w.World.Apply(a)
+	}
+	w.note()
+}
+
+// note notes which items are there.
+func (w *model) note() {
+	for _, n := range w.Nodes() {
+		if x, ok := itemAt(n); ok && !slices.Contains(w.nodes[x], n.Path) {
+			w.nodes[x] = append(w.nodes[x], n.Path)
+		}
+	}
+}
+
+// itemAt returns the item whose node it is.
+func itemAt(n zkmodel.Node) (x string, ok bool) {
+	_, name := session.Split(n.Path)
+	if !parseItem(name) && !Curator.owns(name) {
+		return "", false
+	}
+	_, after, found := strings.Cut(n.Data, "\n")
+	if !found {
+		after = n.Data
+	}
+	return after, true
+}
+
+// Check implements [exploration.World].
+func (w *model) Check() {
+	if w.wrong != "" {
+		zkmodel.Violate("%s", w.wrong)
+	}
+	here := map[string]int{}
+	live := 0
+	for _, n := range w.Nodes() {
+		if x, ok := itemAt(n); ok {
+			if here[x]++; strings.HasPrefix(n.Path, modelQueue+"/") {
+				live++
+			}
+		}
+	}
+	if w.s.most > 0 && live > w.s.most {
+		zkmodel.Violate("%d items, and at most %d are allowed", live, w.s.most)
+	}
+	for _, claim := range w.Children(modelQueue + "/" + claimsDir) {
+		if !slices.ContainsFunc(w.Nodes(), func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+session.GUIDName(claim, "")) }) {
+			zkmodel.Violate("%s is claimed, and not there", claim)
+		}
+	}
+	quiet := w.Quiet()
+	for x, told := range w.put {
+		ever := len(w.nodes[x])
+		buried := slices.ContainsFunc(w.nodes[x], func(path string) bool { return strings.HasPrefix(path, modelDead+"/") })
+		if buried {
+			ever--
+		}
+		out := w.taken[x] + w.acked[x]
+		switch {
+		case ever > 1 || here[x] > 1:
+			zkmodel.Violate("item %s was put %d times, and is there %d times", x, ever, here[x])
+		case told == confirmed && ever == 0, told == denied && ever > 0:
+			zkmodel.Violate("item %s: the producer was told %v, and it was put %d times", x, told, ever)
+		case out > 1 || out > 0 && here[x] > 0:
+			zkmodel.Violate("item %s was taken %d times, acknowledged %d times, and is there %d times", x, w.taken[x], w.acked[x], here[x])
+		case quiet && told == confirmed && here[x] == 0 && out == 0 && !w.doubtful[x] && !w.crashed():
+			zkmodel.Violate("item %s is lost", x)
+		}
+	}
+	if quiet {
+		w.rest()
+	}
+}
+
+func (w *model) crashed() bool {
+	return slices.ContainsFunc(w.Sessions, func(s *zkmodel.Session) bool { return s.Crashed() })
+}
+
+// rest holds when nothing happens by itself any more: whatever is waited for is not there.
+func (w *model) rest() {
+	free, live := 0, 0
+	for _, n := range w.Nodes() {
+		if _, ok := itemAt(n); !ok || !strings.HasPrefix(n.Path, modelQueue+"/") {
+			continue
+		}
+		live++
+		_, name := session.Split(n.Path)
+		if w.s.layout != Standard || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil {
+			free++
+		}
+	}
+	for _, p := range w.takers {
+		if p.busy && !p.at.Crashed() && free > 0 {
+			zkmodel.Violate("%d items are free, and %d waits for ever", free, p.n)
+		}
+	}
+	for _, p := range w.consumers {
+		m := p.machine.M
+		if !p.machine.Ended() && !m.leaving && free > 0 && len(m.held) < m.prefetch {
+			zkmodel.Violate("%d items are free, and %d waits for ever: %v", free, p.n, m)
+		}
+		if !p.machine.Ended() && (m.leaving || len(p.asked) > 0) {
+			zkmodel.Violate("%d never ends: %v, %d asked", p.n, m, len(p.asked))
+		}
+	}
+	for _, p := range w.producers {
+		if p.busy && !p.at.Crashed() && (w.s.most == 0 || live < w.s.most) {
+			zkmodel.Violate("%d puts for ever", p.n)
+		}
+	}
+}
+
+// Key implements [exploration.World].
+func (w *model) Key() uint64 {
+	w.Woken = nil
+	return zkmodel.Hash(w)
+}
+
+// --- mutants
+
+// bent is a session whose requests are meddled with.
+type bent struct {
+	client.Session
+	*mutant
+}
+
+// Async implements [client.Session].
+func (b bent) Async(epoch int) client.Async { return bentRequests{b.Session.Async(epoch), b.mutant} }
+
+type bentRequests struct {
+	client.Async
+	*mutant
+}
+
+// Multi implements [client.Async].
+func (b bentRequests) Multi(ops []session.Op, answer func([]session.OpResult, error)) {
+	if b.bend != nil {
+		ops = b.bend(ops)
+	}
+	b.Async.Multi(ops, func(results []session.OpResult, err error) {
+		if b.deny && session.InDoubt(err) {
+			err = session.ErrDisconnected
+		}
+		answer(results, err)
+	})
+}
+
+// Withdraw implements [client.Async].
+func (b bentRequests) Withdraw(path string, answer func()) {
+	if b.keeps {
+		answer()
+		return
+	}
+	b.Async.Withdraw(path, answer)
+}
+
+// Delete implements [client.Async].
+func (b bentRequests) Delete(path string, version int32, answer func(error)) {
+	if b.voids {
+		answer(nil)
+		return
+	}
+	b.Async.Delete(path, version, answer)
+}
+
+// Follow implements [client.Async].
+func (b bentRequests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) client.Subscription {
+	return b.Async.Follow(path, aspect, lasting, func(r session.Reading, err error) {
+		if !b.deaf || aspect != session.AspectChildren {
+			tell(r, err)
+		}
+	})
+}
+
+// without returns a mutant whose transactions lack the operations on nodes below the path.
+func without(path string) mutant {
+	return mutant{bend: func(ops []session.Op) []session.Op {
+		ops = slices.Clone(ops)
+		for i, o := range ops {
+			if o.Path() == path || strings.HasPrefix(o.Path(), path+"/") && path != modelQueue+"/"+itemsDir {
+				ops[i] = session.CheckOp("/", session.AnyVersion)
+			}
+		}
+		return ops
+	}}
+}
+
+func newAsker(t *testing.T) *actors.Actor[input, Event] {
+	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
+	t.Cleanup(asker.Close)
+	return asker
+}
+
+func explore(t *testing.T, s *scene) {
+	asker := newAsker(t)
+	exploration.Test(t, func(keyed bool) exploration.World[zkmodel.Action] { return newModel(s, keyed, asker) }, max(1, s.effort),
+		func(w exploration.World[zkmodel.Action]) error {
+			m := w.(*model)
+			for _, p := range m.consumers {
+				if !p.machine.Ended() {
+					return fmt.Errorf("consumer %d never ends: %v", p.n, p.machine.M)
+				}
+			}
+			return nil
+		})
+}
+
+// TestOnce goes through what can happen to items.
+func TestOnce(t *testing.T) {
+	for i := range scenes {
+		t.Run(scenes[i].name, func(t *testing.T) { explore(t, &scenes[i]) })
+	}
+}

@@ -1,0 +1,77 @@
+package queue
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/session"
+)
+
+// withoutTakersClaim leaves out that a taker creates and deletes a claim.
+func withoutTakersClaim(ops []session.Op) []session.Op {
+	const claim = 1 // behind the receipt
+	if len(ops) == claim+3 && strings.HasPrefix(ops[claim].Path(), modelQueue+"/"+claimsDir) && ops[claim].Path() == ops[claim+1].Path() {
+		nothing := session.CheckOp("/", session.AnyVersion)
+		return []session.Op{ops[0], nothing, nothing, ops[claim+2]}
+	}
+	return ops
+}
+
+// TestMutants: each part of the protocols is needed. Without it the model finds a violation soon.
+func TestMutants(t *testing.T) {
+	cut := zkmodel.Faults{Cuts: 1}
+	for _, s := range []scene{
+		{
+			name: "no receipt: an item is put twice", producers: 1, puts: 1, faults: cut,
+			mutant: without(modelQueue + "/" + receiptsDir),
+		},
+		{
+			name: "no look at the receipt after a lost reply", producers: 1, puts: 1, faults: cut,
+			mutant: mutant{deny: true},
+		},
+		{
+			name: "no look at the receipt after a lost reply of a taker", takers: 1, takes: 1, items: 1, faults: cut,
+			mutant: mutant{deny: true},
+		},
+		{
+			name: "no removal of a receipt in doubt", takers: 1, takes: 1, consumers: 1, prefetch: 1, items: 1,
+			faults: zkmodel.Faults{Cuts: 1, Lates: 1}, mutant: mutant{voids: true},
+		},
+		{
+			name: "takers do not look at claims", takers: 1, takes: 1, consumers: 1, prefetch: 1, items: 1,
+			mutant: mutant{bend: withoutTakersClaim},
+		},
+		{
+			name: "acknowledgements check no claim", consumers: 2, prefetch: 1, items: 1, faults: zkmodel.Faults{Kills: 1},
+			mutant: mutant{blind: true},
+		},
+		{
+			name: "producers do not write to the directory of the items", producers: 2, puts: 1, most: 1,
+			mutant: without(modelQueue + "/" + itemsDir),
+		},
+		{
+			name: "nobody leaves the line", producers: 1, puts: 2, takers: 2, takes: 1, waits: true,
+			mutant: mutant{keeps: true},
+		},
+		{
+			name: "the first in line is not woken", producers: 1, puts: 1, takers: 1, takes: 1, waits: true,
+			mutant: mutant{deaf: true},
+		},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			asker := newAsker(t)
+			const walks = 20_000
+			for seed := range uint64(walks) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				if _, err := exploration.Walk[zkmodel.Action](newModel(&s, false, asker), random.IntN); err != nil {
+					t.Logf("walk %d: %v", seed, err)
+					return
+				}
+			}
+			t.Errorf("nothing is wrong in %d walks", walks)
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package queue_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestSequenceWrap: the server's numbers go on from 2147483647 to -2147483648, and the order of the items does not
+// change there, nor at any other number, in any layout.
+func TestSequenceWrap(t *testing.T) {
+	for seed := range uint64(30) {
+		bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			random := rand.New(rand.NewPCG(seed, 4))
+			first := int32(math.MaxInt32 - random.IntN(12))
+			switch random.IntN(4) {
+			case 0:
+				first = -1000000005 // where the names become shorter
+			case 1:
+				first = -5
+			case 2:
+				first = int32(random.Uint32())
+			}
+			layouts := map[queue.Layout]string{
+				queue.Standard: at + "/items/2147483648-0000000000/_c_%s-queue-%010d", queue.Published: at + "/queue-%010d",
+				queue.Curator: at + "/qn-%010d", queue.Kazoo: at + "/entry-100-%010d",
+			}
+			layout := queue.Layout(seed % 4)
+			if layout == queue.Standard {
+				ok(t, s[0].EnsurePath(t.Context(), at+"/items/2147483648-0000000000"))
+			}
+			const n = 10
+			want := make([]string, n)
+			for _, i := range random.Perm(n) {
+				want[i] = fmt.Sprint(i)
+				ok(t, s[0].EnsurePath(t.Context(), at))
+				node := fmt.Sprintf(layouts[layout], first+int32(i))
+				if layout == queue.Standard {
+					node = fmt.Sprintf(layouts[layout], session.NewGUID(), first+int32(i))
+				}
+				_, err := s[0].Create(t.Context(), node, []byte(want[i]), session.Persistent)
+				ok(t, err)
+			}
+			equal(t, fmt.Sprintf("layout %d, from %d", layout, first), drain(t, open(t, s[0], &queue.Options{Layout: layout})), want)
+		})
+	}
+}
+
+// TestAlwaysTheMostUrgent has chance put items of any priority, and some that are delayed, while a consumer works: each
+// delivery is that of the most urgent item that there is when the consumer has come to rest.
+func TestAlwaysTheMostUrgent(t *testing.T) {
+	for seed := range uint64(40) {
+		bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			random := rand.New(rand.NewPCG(seed, 5))
+			producer, err := queue.NewPriority(s[0], at, nil)
+			ok(t, err)
+			consumer, err := queue.NewPriority(s[1], at, nil)
+			ok(t, err)
+			c, err := consumer.Consume(&queue.ConsumeOptions{Prefetch: 1 + random.IntN(5)})
+			ok(t, err)
+			defer c.Close()
+			type entry struct {
+				priority int32
+				n        int
+			}
+			var there []entry
+			back := map[int32]bool{} // priorities of which an item went back, behind what was claimed
+			for n := range 60 {
+				if len(there) == 0 || random.IntN(5) < 3 {
+					priority := int32(random.IntN(9) - 4)
+					if random.IntN(4) == 0 {
+						priority = []int32{math.MinInt32, math.MaxInt32, int32(random.Uint32())}[random.IntN(3)]
+					}
+					_, err := producer.Put(t.Context(), []byte(strconv.Itoa(n)), priority)
+					ok(t, err)
+					there = append(there, entry{priority, n})
+					if random.IntN(2) == 0 {
+						continue // put more before the consumer has seen it
+					}
+				}
+				pass(time.Second)
+				if len(there) == 0 {
+					continue
+				}
+				slices.SortStableFunc(there, func(a, b entry) int {
+					switch {
+					case a.priority < b.priority:
+						return -1
+					case a.priority > b.priority:
+						return 1
+					}
+					return 0
+				})
+				item := next(t, c)
+				i := 0
+				if back[item.Priority] {
+					i = max(0, slices.IndexFunc(there, func(e entry) bool { return strconv.Itoa(e.n) == string(item.Data) }))
+				}
+				if want := there[i]; string(item.Data) != strconv.Itoa(want.n) || item.Priority != there[0].priority {
+					t.Fatalf("seed %d: %s with priority %d, want %+v", seed, item.Data, item.Priority, want)
+				}
+				if random.IntN(4) == 0 {
+					ok(t, item.Reject(t.Context()))
+					back[item.Priority] = true
+					continue
+				}
+				ok(t, item.Ack(t.Context()))
+				there = slices.Delete(there, i, i+1)
+			}
+		})
+	}
+}
+
+// TestFrozenConsumer has a consumer hang with claims: the other goes on with the rest, and gets its items when its
+// session has expired. What the frozen one does with them then is refused, and touches nothing.
+func TestFrozenConsumer(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		put(t, open(t, s[2], nil), numbers(20)...)
+		frozen := consume(t, open(t, s[0], nil), 8)
+		defer frozen.Close()
+		held := next(t, frozen)
+		kept := next(t, frozen)
+		pass(time.Second)
+		srv.Freeze(s[0].ID(), zktest.Both)
+		began := time.Now()
+		c := consume(t, open(t, s[1], nil), 4)
+		defer c.Close()
+		seen := map[string]int{}
+		for range 20 {
+			item := next(t, c)
+			seen[string(item.Data)] = item.Attempt
+			if late := time.Since(began) > time.Second; late != (item.Attempt > 1) && len(seen) <= 12 {
+				t.Errorf("after %v: %+v", time.Since(began), item)
+			}
+			if string(item.Data) == "item 1" {
+				break // it stays claimed, by the other
+			}
+			ok(t, item.Ack(t.Context()))
+		}
+		srv.Thaw(s[0].ID())
+		pass(time.Minute)
+		paths := srv.Paths()
+		for what, settle := range map[string]error{"Ack": held.Ack(t.Context()), "Reject": held.Reject(t.Context()), "Ack of another's": kept.Ack(t.Context())} {
+			if !errors.Is(settle, queue.ErrNotClaimed) {
+				t.Errorf("a late %s: %v", what, settle)
+			}
+		}
+		equal(t, "nodes", srv.Paths(), paths)
+	})
+}
+
+// TestRequests counts what each command costs when the handle is warm.
+func TestRequests(t *testing.T) {
+	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "the first makes directories")
+		drain(t, q)
+		put(t, q, "of another bucket")
+		drain(t, q)
+		costs := func(what string, want zktest.Counts, f func()) {
+			t.Helper()
+			pass(time.Second)
+			srv.ResetRequests()
+			f()
+			pass(time.Second)
+			got := srv.Requests()
+			delete(got, zktest.OpPing)
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		costs("Put", zktest.Counts{zktest.OpMulti: 1}, func() { put(t, q, "x") })
+		costs("PutAll", zktest.Counts{zktest.OpMulti: 1}, func() {
+			_, err := q.PutAll(t.Context(), bytesOf(numbers(300)))
+			ok(t, err)
+		})
+		costs("Take of 301, with two lists", zktest.Counts{zktest.OpGetData: 301, zktest.OpMulti: 301, zktest.OpGetChildren2: 2}, func() {
+			for range 301 {
+				_, err := q.Take(t.Context())
+				ok(t, err)
+			}
+		})
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(640)))
+		ok(t, err)
+		const batch = 64
+		var c *queue.Consumer
+		// Of many acknowledgements at once the first goes alone, and the others together, and so do the next claims.
+		// The queue is listed at the start and at the end, where the consumer stands in line.
+		costs("consumption of 640", zktest.Counts{
+			zktest.OpGetData: 640, zktest.OpMulti: 39, zktest.OpGetChildren2: 9, zktest.OpCreate: 3, zktest.OpCreateContainer: 1,
+		}, func() {
+			c = consume(t, q, batch)
+			for range 10 {
+				var items []queue.Item
+				for range batch {
+					items = append(items, next(t, c))
+				}
+				pass(time.Second)
+				done := make(chan error, batch)
+				for _, item := range items {
+					go func() { done <- item.Ack(t.Context()) }()
+				}
+				for range batch {
+					ok(t, <-done)
+				}
+			}
+		})
+		c.Close()
+	})
+}

@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// none is the event of machines that have no reader.
+type none struct{}
+
+// A procedure runs the machine of one command as an actor would, but without a goroutine: a step runs where its
+// input comes from, which is the session or the caller.
+type procedure[M actors.Machine[M, In, Do, none], In, Do any] struct {
+	perform func(do Do, answer func(In))
+
+	mu       sync.Mutex
+	machine  M
+	out      actors.Effects[Do, none]
+	mail     []In
+	stepping bool // set while a step or its effects are under way. While set, inputs wait in mail
+}
+
+func run[M actors.Machine[M, In, Do, none], In, Do any](m M, perform func(do Do, answer func(In)), first In) *procedure[M, In, Do] {
+	p := &procedure[M, In, Do]{machine: m, perform: perform}
+	p.tell(first)
+	return p
+}
+
+// tell gives the machine an input. It never blocks.
+func (p *procedure[M, In, Do]) tell(in In) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mail = append(p.mail, in)
+	if p.stepping {
+		return
+	}
+	p.stepping = true
+	for len(p.mail) > 0 {
+		next := p.mail[0]
+		p.mail = p.mail[1:]
+		p.out.Do = p.out.Do[:0]
+		p.machine = p.machine.Step(next, &p.out)
+		p.mu.Unlock()
+		for _, do := range p.out.Do {
+			p.perform(do, p.tell)
+		}
+		p.mu.Lock()
+	}
+	p.stepping = false
+}
+
+// errAbandoned is the answer to a command whose caller has left it.
+var errAbandoned = errors.New("abandoned")
+
+// abandoned is the answer to a command that was left, and may be done all the same if there is doubt.
+func abandoned(doubt bool) error {
+	if doubt {
+		return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, errAbandoned)
+	}
+	return errAbandoned
+}
+
+// await waits for what begin begins, whose answer is given by done. When ctx ends it abandons the command.
+func await(ctx context.Context, begin func(done func(error)) (abandon func())) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	answered := make(chan error, 1)
+	abandon := begin(func(err error) { answered <- err })
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+	}
+	abandon()
+	switch err := <-answered; {
+	case !errors.Is(err, errAbandoned):
+		return err
+	case session.InDoubt(err):
+		return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, context.Cause(ctx))
+	}
+	return context.Cause(ctx)
+}
+
+// passes reports whether to repeat a request of the epoch that failed.
+func passes(epoch int, err error) bool {
+	return session.Passing(err) && (epoch == 0 || !errors.Is(err, session.ErrExpired))
+}

@@ -1,0 +1,240 @@
+package queue_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// What a process says, a line each: said, a word, an item, and the attempt of its delivery.
+const (
+	roleOfProcess    = "ZKACTORS_QUEUE_ROLE"
+	serversOfProcess = "ZKACTORS_QUEUE_SERVERS"
+	nameOfProcess    = "ZKACTORS_QUEUE_NAME"
+	said             = "queue:"
+)
+
+// TestProcess is a producer or a consumer, until its input ends: it is started by TestRealProcesses.
+func TestProcess(t *testing.T) {
+	role := os.Getenv(roleOfProcess)
+	if role == "" {
+		t.Skip("not a process of TestRealProcesses")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	})
+	defer reading.Wait()
+	s, err := session.Open(ctx, strings.Split(os.Getenv(serversOfProcess), ","), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+	if ctx.Err() != nil {
+		return
+	}
+	ok(t, err)
+	defer s.Close()
+	q, err := queue.New(s, at, &queue.Options{MaxAttempts: 1000, DeadLetter: "/queues/dead"})
+	ok(t, err)
+	if role == "producer" {
+		for i := 0; ctx.Err() == nil; i++ {
+			x := fmt.Sprintf("%s.%d", os.Getenv(nameOfProcess), i)
+			if _, err := q.Put(ctx, []byte(x)); err == nil {
+				fmt.Println(said, "put", x, 0)
+			}
+		}
+		return
+	}
+	err = q.Run(ctx, 4, func(ctx context.Context, item queue.Item) error {
+		x := string(item.Data)
+		fmt.Println(said, "delivered", x, item.Attempt)
+		if rand.IntN(20) == 0 {
+			return errors.New("not this time")
+		}
+		fmt.Println(said, "acknowledging", x, item.Attempt)
+		switch err := item.Ack(context.WithoutCancel(ctx)); {
+		case err == nil:
+			fmt.Println(said, "acknowledged", x, item.Attempt)
+		case errors.Is(err, queue.ErrNotClaimed):
+			fmt.Println(said, "refused", x, item.Attempt)
+		}
+		return nil // the second acknowledgement is refused, which is no news
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// books is what the processes have said.
+type books struct {
+	mu        sync.Mutex
+	put       map[string]bool
+	trying    map[string]int // acknowledgements without an answer
+	acked     map[string]int
+	attempts  map[string]int // the newest attempt
+	ackedAt   map[string]int // the attempt that was acknowledged
+	delivered int
+}
+
+func (b *books) read(t *testing.T, r io.Reader) {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		var word, x string
+		var attempt int
+		rest, ours := strings.CutPrefix(lines.Text(), said)
+		if !ours {
+			if strings.Contains(lines.Text(), "FAIL") || strings.HasPrefix(lines.Text(), "    ") {
+				t.Errorf("a process says %s", lines.Text())
+			}
+			continue
+		}
+		if _, err := fmt.Sscan(rest, &word, &x, &attempt); err != nil {
+			continue // it was killed while it wrote
+		}
+		b.mu.Lock()
+		switch word {
+		case "put":
+			b.put[x] = true
+		case "delivered":
+			b.delivered++
+			b.attempts[x] = max(b.attempts[x], attempt)
+		case "acknowledging":
+			b.trying[x]++
+		case "refused":
+			b.trying[x]--
+		case "acknowledged":
+			b.trying[x]--
+			b.acked[x]++
+			b.ackedAt[x] = attempt
+		}
+		b.mu.Unlock()
+	}
+}
+
+// A child is a process, again and again.
+type child struct {
+	role, name string
+	cmd        *exec.Cmd
+	in         io.Closer
+	incarnated int
+	reading    sync.WaitGroup
+}
+
+func (c *child) start(t *testing.T, b *books, servers []string) {
+	t.Helper()
+	self, err := os.Executable()
+	ok(t, err)
+	c.incarnated++
+	c.cmd = exec.Command(self, "-test.run=^TestProcess$")
+	c.cmd.Env = append(os.Environ(), roleOfProcess+"="+c.role, serversOfProcess+"="+strings.Join(servers, ","),
+		fmt.Sprintf("%s=%s.%d", nameOfProcess, c.name, c.incarnated))
+	out, err := c.cmd.StdoutPipe()
+	ok(t, err)
+	c.in, err = c.cmd.StdinPipe()
+	ok(t, err)
+	ok(t, c.cmd.Start())
+	c.reading.Go(func() { b.read(t, out) })
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	c.reading.Wait()
+	_ = c.cmd.Wait()
+}
+
+func (c *child) end(t *testing.T) {
+	t.Helper()
+	_ = c.in.Close()
+	c.reading.Wait()
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("%s: %v", c.name, err)
+	}
+}
+
+// TestRealProcesses kills processes that put and consume, at random, for ten seconds, two minutes in a campaign. One
+// of the three servers is restarted meanwhile.
+func TestRealProcesses(t *testing.T) {
+	lasts := 10 * time.Second
+	switch {
+	case *campaign:
+		lasts = 2 * time.Minute
+	case testing.Short():
+		t.Skip("ten seconds")
+	}
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3)
+	b := &books{put: map[string]bool{}, trying: map[string]int{}, acked: map[string]int{}, attempts: map[string]int{}, ackedAt: map[string]int{}}
+	var all []*child
+	for i := range 6 {
+		c := &child{role: "producer", name: fmt.Sprint(i)}
+		if i >= 3 {
+			c.role = "consumer"
+		}
+		c.start(t, b, ens.Addrs())
+		all = append(all, c)
+	}
+	over := time.After(lasts)
+	kills, restarted := 0, false
+	for begun, running := time.Now(), true; running; {
+		select {
+		case <-over:
+			running = false
+		case <-time.After(time.Duration(200+rand.IntN(800)) * time.Millisecond):
+			c := all[rand.IntN(len(all))]
+			c.kill()
+			kills++
+			c.start(t, b, ens.Addrs())
+			if !restarted && time.Since(begun) > lasts/3 {
+				restarted = true
+				ok(t, ens.RestartContext(t.Context(), rand.IntN(3)))
+			}
+		}
+	}
+	for _, c := range all[:3] {
+		c.end(t)
+	}
+	s, err := session.Open(t.Context(), ens.Addrs(), nil)
+	ok(t, err)
+	defer s.Close()
+	q := open(t, s, nil)
+	for n := 1; n > 0; { // the consumers finish
+		n, err = q.Len(t.Context())
+		ok(t, err)
+		<-time.After(50 * time.Millisecond)
+	}
+	for _, c := range all[3:] {
+		c.end(t)
+	}
+	doubtful := 0
+	for x := range b.put {
+		switch {
+		case b.acked[x] == 0 && b.trying[x] == 0:
+			t.Errorf("%s is lost", x)
+		case b.acked[x] == 0:
+			doubtful++
+		}
+	}
+	for x, n := range b.acked {
+		if n > 1 || b.attempts[x] > b.ackedAt[x] {
+			t.Errorf("%s was acknowledged %d times, at last as attempt %d, and delivered as attempt %d", x, n, b.ackedAt[x], b.attempts[x])
+		}
+	}
+	dead, err := queue.New(s, "/queues/dead", nil)
+	ok(t, err)
+	if n, err := dead.Len(t.Context()); n > 0 || err != nil {
+		t.Errorf("%d dead letters, %v", n, err)
+	}
+	t.Logf("%d kills, %d items confirmed, %d deliveries, %d acknowledged, %d by a process that was killed before it could say so",
+		kills, len(b.put), b.delivered, len(b.acked), doubtful)
+}

@@ -1,0 +1,321 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Put puts an item behind all others, and returns its ID, when that is confirmed.
+//
+// If the error wraps [session.ErrUnknownOutcome], the item may have been put, or be put a little later: because
+// ctx has ended, or the session has expired, before that was known. With any other error it was not. A lost
+// reply alone is no error. In a layout other than [Standard] the ID is the name of the node, and "" after a
+// lost reply.
+func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
+	return q.putOne(ctx, data, 0, 0)
+}
+
+// PutAfter puts an item that is not delivered before the delay has passed. It is [Queue.Put] otherwise.
+//
+// The delay begins when PutAfter is called, and is measured by the server's clock: clocks of clients, and differences
+// between them, do not matter. To name a time instead, pass [time.Until] of it. The client reads the server's clock
+// from its writes; it counts what it cannot know, up to one round trip for the producer and one for the consumer, as
+// not passed. Only if the server's clock is set, or another server with another clock becomes the leader, the item
+// is early or late by the difference.
+//
+// When the delay has passed, the item comes before all that are not delayed, or behind those that a client has listed
+// already. [Queue.Len] and [Options.MaxItems] count it at once. The layout must be [Standard]. Items of one priority that
+// are due in the same minute are listed together: they should be fewer than 50,000.
+func (q *Queue) PutAfter(ctx context.Context, data []byte, delay time.Duration) (id string, err error) {
+	return q.putOne(ctx, data, 0, delay)
+}
+
+// PutAll puts all items or none, one behind the other. It is [Queue.Put] otherwise.
+// Calls that come at the same time share transactions.
+func (q *Queue) PutAll(ctx context.Context, data [][]byte) (ids []string, err error) {
+	return q.put(ctx, data, 0, 0)
+}
+
+// Put puts an item behind all others with the same priority, or a lower number. It is [Queue.Put] otherwise.
+func (p *Priority) Put(ctx context.Context, data []byte, priority int32) (id string, err error) {
+	return p.putOne(ctx, data, priority, 0)
+}
+
+// PutAfter puts an item that is not delivered before the delay has passed, and comes in the order of its priority
+// then. It is [Queue.PutAfter] otherwise.
+func (p *Priority) PutAfter(ctx context.Context, data []byte, priority int32, delay time.Duration) (id string, err error) {
+	return p.putOne(ctx, data, priority, delay)
+}
+
+// PutAll puts all items or none, with the same priority. It is [Queue.PutAll] otherwise.
+func (p *Priority) PutAll(ctx context.Context, data [][]byte, priority int32) (ids []string, err error) {
+	return p.put(ctx, data, priority, 0)
+}
+
+func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay time.Duration) (string, error) {
+	ids, err := b.put(ctx, [][]byte{data}, priority, delay)
+	if err != nil {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
+	switch {
+	case len(data) == 0:
+		return nil, b.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))
+	case delay < 0:
+		return nil, b.explain(fmt.Errorf("%w: delay: %v is negative", session.ErrInvalidArgument, delay))
+	case delay > 0 && b.layout.flat():
+		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be delayed", session.ErrInvalidArgument))
+	}
+	p := b.producing(priority, millis(delay))
+	for i, d := range data {
+		if d == nil {
+			return nil, b.explain(fmt.Errorf("%w: data of item %d is nil", session.ErrInvalidArgument, i))
+		}
+		p.items = append(p.items, newItem{b.receipts.newID(), d})
+		ids = append(ids, p.items[i].id)
+		if err := b.fits(p.items[i]); err != nil {
+			return nil, b.explain(fmt.Errorf("item %d: %w", i, err))
+		}
+	}
+	if err := b.session.Fits(append(p.ops(longestPlan), b.longestReceipt())...); err != nil {
+		return nil, b.explain(err)
+	}
+	var created []session.OpResult
+	err = await(ctx, func(done func(error)) func() {
+		answer := func(results []session.OpResult, err error) {
+			created = results
+			done(err)
+		}
+		if delay > 0 && b.opts.MaxItems == 0 { // its bucket is never full
+			return p.begin(answer)
+		}
+		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, items: p.items, answer: answer})
+	})
+	if err != nil {
+		return nil, b.explain(err)
+	}
+	if b.layout.flat() {
+		clear(ids)
+		for i := range created {
+			_, ids[i] = session.Split(created[i].Path)
+		}
+	}
+	return ids, nil
+}
+
+// longestPlan has no operations that are longer than those of any other.
+var longestPlan = filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, true, 0}
+
+// fits reports why an item could not be claimed, or moved to the dead letters.
+func (b *base) fits(item newItem) error {
+	if b.layout.flat() {
+		return nil
+	}
+	at := place{bucket{0, math.MaxInt32, true}, itemName(item.id, math.MaxInt64) + "-2147483648"}
+	c := claimed{place: at, data: item.data, attempt: math.MaxInt32}
+	return b.session.Fits(append(b.claimOps(c, strings.Repeat("x", maxName)), b.longestReceipt())...)
+}
+
+// longestReceipt returns an operation as long as that of any receipt.
+func (b *base) longestReceipt() session.Op {
+	return session.SetOp(session.Join(b.receipts.dir, session.GUIDName(session.NewGUID(), "receipt")), nil, 0)
+}
+
+type newItem struct {
+	id   string
+	data []byte
+}
+
+// A producer performs what a filing asks for.
+type producer struct {
+	into     *store
+	receipts *receipts
+	requests client.Async
+	filing   filing       // as it begins
+	first    []session.Op // done in the same transaction
+	items    []newItem
+	mode     session.CreateMode
+	answer   func(created []session.OpResult, err error)
+
+	pauses owned.Set
+	waiter *waiter // not nil once there was no room
+	full   view    // what was counted last
+	forgo  func()  // leaves the newest transaction
+}
+
+// millis returns a delay in ms, rounded up.
+func millis(delay time.Duration) int64 {
+	ms := int64(delay / time.Millisecond)
+	if delay%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
+}
+
+// producing returns a producer without items.
+func (b *base) producing(priority int32, delay int64) *producer {
+	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential}
+	if b.opts.Ephemeral {
+		p.mode = session.EphemeralSequential
+	}
+	p.filing = filing{
+		priority: priority, delay: delay, flat: b.layout.flat(),
+		most: b.opts.MaxItems, refuse: b.opts.RefuseWhenFull,
+	}
+	return p
+}
+
+// begin puts the items. See [receipts.begin] for the answer; its error is a [refusal] if it is that of an operation.
+func (p *producer) begin(answer func([]session.OpResult, error)) (abandon func()) {
+	p.answer = answer
+	p.pauses.Clock = p.into.session
+	p.filing.items, p.filing.first = len(p.items), len(p.first)
+	m := run(p.filing, p.perform, filingInput(p.into.known(p.filing.priority)))
+	return func() { m.tell(stop{}) }
+}
+
+func (p *producer) perform(e filingEffect, tell func(filingInput)) {
+	epoch := p.filing.epoch
+	slowly := func(err error, in filingInput) { p.pauses.Answer(err, func() { tell(in) }) }
+	switch e := e.(type) {
+	case check:
+		p.requests.Children(p.into.path, func(names []string, _ *session.Stat, err error) {
+			switch {
+			case err == nil:
+				err = p.into.check(names)
+			case errors.Is(err, session.ErrNoNode):
+				err = nil
+			}
+			slowly(err, checked{err})
+		})
+	case readClock:
+		p.receipts.now(epoch, func(_, high int64, err error) { slowly(err, timed{high, err}) })
+	case count:
+		p.into.look(p.receipts, epoch, all, false, func(v view, err error) {
+			p.full = v
+			slowly(err, counted{bound{v.exists, v.version, len(v.places)}, err})
+		})
+	case awaitRoom:
+		if p.waiter == nil {
+			p.waiter = newWaiter(p.into, p.receipts, producersDir, epoch)
+		}
+		p.waiter.stand(p.full, false, func() { tell(room{}) })
+	case findNewest:
+		p.find(slowly)
+	case makeDir:
+		p.makeDir(e.ofItems, func(err error) { slowly(err, based{err}) })
+	case transact:
+		p.forgo = p.receipts.begin(epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
+	case forgo:
+		p.forgo()
+	case learn:
+		p.into.learn(e)
+	case confirm:
+		p.pauses.End()
+		if p.waiter != nil {
+			p.waiter.leave()
+		}
+		p.answer(e.created, e.err)
+	}
+}
+
+// makeDir makes the directory of the items, or of a flat queue. One that is shared with kazoo stays when it is empty:
+// kazoo's Queue makes the path once, and then fails if it is gone.
+func (p *producer) makeDir(ofItems bool, answer func(error)) {
+	dir := p.into.path
+	if ofItems {
+		dir = p.into.dir(itemsDir)
+	}
+	if p.into.layout != Kazoo {
+		p.requests.EnsurePath(dir, func(_ bool, err error) { answer(err) })
+		return
+	}
+	parent, _ := session.Split(dir)
+	p.requests.EnsurePath(parent, func(_ bool, err error) {
+		if err != nil {
+			answer(err)
+			return
+		}
+		p.requests.Create(dir, nil, session.Persistent, func(_ string, err error) {
+			if errors.Is(err, session.ErrNodeExists) {
+				err = nil
+			}
+			answer(err)
+		})
+	})
+}
+
+// find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A server that lags could show one that is sealed, and not its successors.
+func (p *producer) find(answer func(error, filingInput)) {
+	dir := p.into.dir(itemsDir)
+	p.requests.Sync(dir, func(err error) {
+		if err != nil {
+			answer(err, newest{err: err})
+			return
+		}
+		p.requests.Children(dir, func(names []string, _ *session.Stat, err error) {
+			if errors.Is(err, session.ErrNoNode) {
+				err = nil
+			}
+			found := bucket{priority: p.filing.priority, number: -1}
+			for _, name := range names {
+				b, ok := parseBucket(name)
+				switch {
+				case !ok:
+					err = foreign(dir, name)
+				case b.priority == found.priority && !b.after && b.number > found.number:
+					found = b
+				}
+			}
+			if err != nil || found.number < 0 {
+				answer(err, newest{bucket: found, err: err})
+				return
+			}
+			p.requests.Exists(p.into.bucket(found), func(stat *session.Stat, err error) {
+				if errors.Is(err, session.ErrNoNode) {
+					err = nil
+				}
+				answer(err, newest{found, stat != nil && stat.NumChildren >= bucketSize, err})
+			})
+		})
+	})
+}
+
+// ops returns the operations of the plan.
+func (p *producer) ops(plan filingPlan) (ops []session.Op) {
+	if plan.bounded {
+		ops = append(ops, session.SetOp(p.into.dir(itemsDir), nil, plan.version))
+	}
+	ops = append(ops, p.first...)
+	to := plan.target
+	dir := p.into.bucket(to.bucket)
+	if to.seals {
+		ops = append(ops, session.SetOp(p.into.bucket(bucket{priority: to.bucket.priority, number: to.bucket.number - 1}), nil, 0))
+	}
+	switch {
+	case p.filing.flat:
+	case to.fresh:
+		ops = append(ops, session.CreateOp(dir, nil, session.Container))
+	default:
+		ops = append(ops, session.CheckOp(dir, 0))
+	}
+	for _, item := range p.items {
+		path := session.Join(p.into.path, p.into.layout.prefix())
+		if !p.filing.flat {
+			path = session.Join(dir, itemName(item.id, plan.due))
+		}
+		ops = append(ops, session.CreateOp(path, item.data, p.mode))
+	}
+	return ops
+}

@@ -1,0 +1,115 @@
+package queue
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A store is the nodes of one queue, and what a handle knows of them.
+type store struct {
+	session client.Session
+	path    string
+	layout  Layout
+	any     bool // whether there may be other priorities than 0
+
+	mu      sync.Mutex
+	tails   map[int32]target // where the next item of each priority goes, as far as is known
+	after   bucket           // of delayed items that was written to last; zero if none was
+	bound   bound            // of [Options.MaxItems], as far as is known
+	checked bool             // set when the path was seen to be that of a queue
+}
+
+func (st *store) dir(name string) string { return session.Join(st.path, name) }
+
+func (st *store) bucket(b bucket) string { return session.Join(st.dir(itemsDir), b.name()) }
+
+// node returns the path of an item.
+func (st *store) node(p place) string {
+	if st.layout.flat() {
+		return session.Join(st.path, p.name)
+	}
+	return session.Join(st.bucket(p.bucket), p.name)
+}
+
+func (st *store) claim(id string) string { return session.Join(st.dir(claimsDir), id) }
+
+// known returns what a filing begins with.
+func (st *store) known(priority int32) file {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	to, ok := st.tails[priority]
+	return file{checked: st.checked, tail: to, known: ok, after: st.after, bound: st.bound}
+}
+
+func (st *store) learn(l learn) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.bound = l.bound
+	if l.after.after {
+		st.after = l.after
+	}
+	if !l.known {
+		return
+	}
+	if st.tails == nil {
+		st.tails = make(map[int32]target)
+	}
+	st.tails[l.tail.bucket.priority] = l.tail
+}
+
+// isSettled reports whether items of the priority go where others are, as far as is known.
+func (st *store) isSettled(priority int32) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	to, known := st.tails[priority]
+	return st.checked && (st.layout.flat() || known && !to.fresh)
+}
+
+func (st *store) isChecked() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.checked
+}
+
+// check returns an error if a child of the path belongs to another recipe or layout.
+func (st *store) check(names []string) error {
+	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir}
+	for _, name := range names {
+		if !st.layout.flat() && !slices.Contains(ours, name) || st.layout.flat() && !st.layout.owns(name) {
+			return foreign(st.path, name)
+		}
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.checked = true
+	return nil
+}
+
+// A refusal means that a transaction was not done because of one of its operations.
+type refusal struct {
+	index int // of the operation
+	err   error
+}
+
+// Error implements the error interface.
+func (r *refusal) Error() string { return r.err.Error() }
+
+// Unwrap returns the error of the operation.
+func (r *refusal) Unwrap() error { return r.err }
+
+// refused makes a refusal of an error that is one.
+func refused(results []session.OpResult, err error) error {
+	i := slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
+	if err == nil || i < 0 || session.InDoubt(err) {
+		return err
+	}
+	return &refusal{i, err}
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}

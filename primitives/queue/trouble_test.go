@@ -1,0 +1,317 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const dead = "/queues/dead"
+
+// A victim is a client to whose requests something happens.
+type victim struct {
+	*ledger
+	srv    *zktest.Server
+	s      *session.Session
+	skip   int // which of its requests
+	cancel context.CancelFunc
+	struck map[string]int // what an operator has deleted, by item
+	other  *session.Session
+}
+
+// strike has an operator delete, while the request is under way, the nodes whose paths match, and all below.
+func (v *victim) strike(ctx context.Context, patterns ...string) {
+	v.srv.Delay(zktest.Match{Session: v.s.ID(), Skip: v.skip}, 2*time.Second)
+	time.AfterFunc(time.Second, func() {
+		paths := v.srv.Paths()
+		slices.Reverse(paths) // children first
+		for _, p := range paths {
+			matches := func(pattern string) bool {
+				for q := p; q != "/"; q = path.Dir(q) {
+					if is, _ := path.Match(pattern, q); is {
+						return true
+					}
+				}
+				return false
+			}
+			if !slices.ContainsFunc(patterns, matches) {
+				continue
+			}
+			data, _, err := v.other.Get(ctx, p)
+			if err != nil {
+				continue
+			}
+			if err := v.other.Delete(ctx, p, session.AnyVersion); err == nil {
+				_, x, found := strings.Cut(string(data), "\n")
+				if !found {
+					x = string(data)
+				}
+				v.noted(func() { v.struck[x]++ })
+			}
+		}
+	})
+}
+
+func gone(patterns ...string) func(context.Context, *victim) {
+	return func(ctx context.Context, v *victim) { v.strike(ctx, patterns...) }
+}
+
+// A trouble is what happens to one request.
+type trouble struct {
+	name    string
+	happens func(ctx context.Context, v *victim)
+	unknown bool // the outcome may be unknown
+	error   bool // there may be an error
+}
+
+var troubles = []trouble{
+	{name: "reply lost", happens: func(_ context.Context, v *victim) {
+		v.srv.DropReply(zktest.Match{Session: v.s.ID(), Skip: v.skip})
+	}},
+	{name: "request lost", happens: func(_ context.Context, v *victim) {
+		v.srv.DropRequest(zktest.Match{Session: v.s.ID(), Skip: v.skip})
+	}},
+	{name: "reply lost, session expired", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
+		v.srv.DropReply(zktest.Match{Session: v.s.ID(), Skip: v.skip})
+		v.srv.Refuse(true)
+		time.AfterFunc(time.Minute, func() { v.srv.Refuse(false) })
+	}},
+	{name: "request lost, session expired", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
+		v.srv.DropRequest(zktest.Match{Session: v.s.ID(), Skip: v.skip})
+		v.srv.Refuse(true)
+		time.AfterFunc(time.Minute, func() { v.srv.Refuse(false) })
+	}},
+	{name: "reply late, context ended", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
+		v.srv.Delay(zktest.Match{Session: v.s.ID(), Skip: v.skip}, 2*time.Second)
+		time.AfterFunc(time.Second, v.cancel)
+	}},
+	{name: "reply lost, context ended", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
+		v.srv.DropReply(zktest.Match{Session: v.s.ID(), Skip: v.skip})
+		v.srv.Refuse(true)
+		time.AfterFunc(time.Second, v.cancel)
+		time.AfterFunc(2*time.Second, func() { v.srv.Refuse(false) })
+	}},
+	{name: "the queue is gone", happens: gone("/queues")},
+	{name: "the items are gone", happens: gone(at+"/items", at+"/qn-*")},
+	{name: "the bucket is gone", happens: gone(at + "/items/*")},
+	{name: "the claims are gone", happens: gone(at + "/claims")},
+	{name: "the receipts are gone", happens: gone(at+"/receipts", "/queues/_queue-receipts")},
+	{name: "the line is gone", happens: gone(at+"/waiters", at+"/producers")},
+	{name: "the dead letters are gone", happens: gone(dead)},
+}
+
+// A command is one, or a story of several, with items that are there before.
+type command struct {
+	name     string
+	opts     queue.Options
+	before   []string // put by another client
+	requests int      // that it makes without trouble, those for closing included, except for syncs
+	about    bool     // or a few less: acknowledgements share transactions, and watches are read again, as it happens
+	run      func(ctx context.Context, q *queue.Queue, v *victim) error
+	after    []string // put by another client after a minute
+	frees    bool     // and it takes an item then
+}
+
+// take takes one item.
+func take(ctx context.Context, q *queue.Queue, v *victim) error {
+	data, err := q.Take(ctx)
+	v.noted(func() { v.left(string(data), err, v.taken) })
+	return err
+}
+
+// enter notes what was put.
+func (v *victim) enter(err error, items ...string) error {
+	if err == nil || session.InDoubt(err) {
+		v.noted(func() {
+			for _, x := range items {
+				v.entered(x, err == nil)
+			}
+		})
+	}
+	return err
+}
+
+// consumption consumes until nothing more comes, and settles each item once.
+func consumption(settle func(queue.Item, context.Context) error, acknowledges bool) func(context.Context, *queue.Queue, *victim) error {
+	return func(ctx context.Context, q *queue.Queue, v *victim) error {
+		c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 2})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for {
+			select {
+			case item, more := <-c.Items():
+				if !more {
+					return c.Err()
+				}
+				err := settle(item, ctx)
+				switch {
+				case acknowledges:
+					v.noted(func() { v.left(string(item.Data), err, v.acked) })
+				case session.InDoubt(err): // it is there in any case
+				}
+				if err != nil && !errors.Is(err, queue.ErrNotClaimed) {
+					return err
+				}
+			case <-time.After(3 * time.Minute):
+				return nil
+			}
+		}
+	}
+}
+
+var commands = []command{
+	{name: "Put", requests: 13, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		_, err := q.Put(ctx, []byte("new"))
+		return v.enter(err, "new")
+	}},
+	{name: "PutAll", before: []string{"old"}, requests: 6, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		_, err := q.PutAll(ctx, bytesOf([]string{"a", "b"}))
+		return v.enter(err, "a", "b")
+	}},
+	{name: "PutAfter", before: []string{"old"}, requests: 5, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		_, err := q.PutAfter(ctx, []byte("new"), time.Second)
+		return v.enter(err, "new")
+	}},
+	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 8, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		_, err := q.Put(ctx, []byte("new"))
+		return v.enter(err, "new")
+	}},
+	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 20, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		_, err := q.Put(ctx, []byte("new"))
+		return v.enter(err, "new")
+	}},
+	{name: "Put, Curator's layout", opts: queue.Options{Layout: queue.Curator}, requests: 10, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		_, err := q.Put(ctx, []byte("new"))
+		return v.enter(err, "new")
+	}},
+	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 9, run: take},
+	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take},
+	{name: "Take, Curator's layout", opts: queue.Options{Layout: queue.Curator}, before: []string{"old"}, after: []string{"late"}, requests: 5, run: take},
+	{name: "Len and Peek", before: []string{"old"}, requests: 7, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		_, err := q.Len(ctx)
+		_, err2 := q.Peek(ctx)
+		v.noted(func() {
+			if errors.Is(err2, queue.ErrEmpty) && len(v.struck) > 0 {
+				err2 = nil
+			}
+		})
+		return errors.Join(err, err2)
+	}},
+	{name: "Consume, Ack", before: []string{"a", "b", "c"}, requests: 44, about: true, run: consumption(func(i queue.Item, ctx context.Context) error { return i.Ack(ctx) }, true)},
+	{
+		name: "Consume, Reject, dead letters", before: []string{"a", "b"}, requests: 60, about: true,
+		opts: queue.Options{MaxAttempts: 2, DeadLetter: dead},
+		run:  consumption(func(i queue.Item, ctx context.Context) error { return i.Reject(ctx) }, false),
+	},
+	{name: "Consume, Close", before: []string{"a", "b", "c"}, requests: 16, about: true, run: func(_ context.Context, q *queue.Queue, _ *victim) error {
+		c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 2})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-c.Items():
+		case <-time.After(10 * time.Second):
+		}
+		c.Close()
+		return nil
+	}},
+}
+
+// TestTroubleAtEveryRequest has each trouble happen to each request of each command: every item is where the caller was
+// told, once, and nothing is left behind.
+func TestTroubleAtEveryRequest(t *testing.T) {
+	for _, command := range commands {
+		t.Run(command.name, func(t *testing.T) {
+			n := suffer(t, command, trouble{happens: func(context.Context, *victim) {}}, 0)
+			if n > command.requests || n < command.requests && !command.about {
+				t.Errorf("%d requests, want %d", n, command.requests)
+			}
+			for _, trouble := range troubles {
+				for skip := range n {
+					if testing.Short() && skip%5 != 0 {
+						continue
+					}
+					suffer(t, command, trouble, skip)
+				}
+			}
+		})
+	}
+}
+
+// suffer runs a command while trouble happens to a request, and returns how many requests it made.
+func suffer(t *testing.T, command command, trouble trouble, skip int) (requests int) {
+	what := fmt.Sprintf("%s, request %d", trouble.name, skip)
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		opts := command.opts
+		opts.MaxItems = 0
+		other := open(t, s[1], &opts)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		v := &victim{ledger: newLedger(), srv: srv, s: s[0], skip: skip, cancel: cancel, struck: map[string]int{}, other: s[1]}
+		for _, x := range command.before {
+			put(t, other, x)
+			v.entered(x, true)
+		}
+		q := open(t, s[0], &command.opts)
+		id := s[0].ID()
+		trouble.happens(t.Context(), v)
+		late := time.AfterFunc(time.Minute, func() {
+			for _, x := range command.after {
+				_, err := other.Put(t.Context(), []byte(x))
+				if err == nil {
+					v.noted(func() { v.entered(x, true) })
+				}
+			}
+			if command.frees {
+				if data, err := other.TryTake(t.Context()); err == nil {
+					v.noted(func() { v.left(string(data), err, v.taken) })
+				}
+			}
+		})
+		err := command.run(ctx, q, v)
+		late.Stop()
+		switch {
+		case session.InDoubt(err) && !trouble.unknown, err != nil && !trouble.error:
+			t.Errorf("%s: %v", what, err)
+		}
+		pass(2 * time.Minute)
+		srv.ClearFaults()
+		srv.Refuse(false)
+		ok(t, q.Close(t.Context()))
+		requests = srv.RequestsOf(id).Total() - srv.RequestsOf(id)[zktest.OpSync]
+		there := map[string]int{}
+		letters, err := queue.New(s[1], dead, nil)
+		ok(t, err)
+		for _, x := range append(drain(t, other), drain(t, letters)...) {
+			there[x]++
+			if _, put := v.put[x]; !put {
+				t.Errorf("%s: %s is there, and was not put", what, x)
+			}
+		}
+		for x, sure := range v.put {
+			n := v.taken[x] + v.acked[x] + there[x] + v.struck[x]
+			if n > 1 || n == 0 && sure && !v.unknown[x] {
+				t.Errorf("%s: %s was taken %d times, acknowledged %d times, is there %d times, and was deleted %d times",
+					what, x, v.taken[x], v.acked[x], there[x], v.struck[x])
+			}
+		}
+		ok(t, errors.Join(other.Close(t.Context()), letters.Close(t.Context())))
+		for _, dir := range []string{"receipts", "_queue-receipts", "claims", "waiters", "producers"} {
+			if n := left(srv, dir); len(n) > 0 {
+				t.Errorf("%s: left behind: %q", what, n)
+			}
+		}
+	})
+	return requests
+}

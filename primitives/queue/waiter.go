@@ -1,0 +1,109 @@
+package queue
+
+import (
+	"sync"
+
+	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A waiter waits in line until a queue may have changed.
+type waiter struct {
+	of       *store
+	receipts *receipts
+	line     string // the directory of the line
+	requests client.Async
+	owned    owned.Set
+	machine  *procedure[waiting, waitInput, waitEffect]
+
+	mu   sync.Mutex
+	view view   // what the owner has seen
+	wake func() // the owner, once
+}
+
+// newWaiter returns a waiter that is not in line. What the line is called tells waiters for different things apart.
+func newWaiter(of *store, rs *receipts, line string, epoch int) *waiter {
+	w := &waiter{of: of, receipts: rs, line: of.dir(line), requests: of.session.Async(epoch)}
+	w.owned.Clock = of.session
+	start := waiting{epoch: epoch}
+	if of.layout.flat() { // other clients stand in no line
+		start.rank = first
+	}
+	w.machine = &procedure[waiting, waitInput, waitEffect]{machine: start, perform: w.perform}
+	return w
+}
+
+// stand has wake called when the queue may not be any more as it was seen.
+func (w *waiter) stand(v view, rotate bool, wake func()) {
+	w.mu.Lock()
+	w.view, w.wake = v, wake
+	w.mu.Unlock()
+	w.machine.tell(stand{rotate})
+}
+
+// leave leaves the line.
+func (w *waiter) leave() {
+	w.machine.tell(depart{})
+	w.owned.Cancel(watchQueue{})
+	w.owned.Cancel(watchAhead{})
+	w.owned.Cancel(due{})
+}
+
+// seen returns what the owner has seen.
+func (w *waiter) seen() (view, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.view, w.wake
+}
+
+func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
+	switch e := e.(type) {
+	case join:
+		id := w.receipts.newID()
+		w.requests.Create(session.Join(w.line, session.GUIDName(id, waiterName)), nil, session.EphemeralSequential, func(node string, err error) {
+			_, name := session.Split(node)
+			w.owned.Answer(err, func() { tell(joined{id, name, err}) })
+		})
+	case found:
+		w.requests.EnsurePath(w.line, func(_ bool, err error) {
+			w.owned.Answer(err, func() { tell(founded{err}) })
+		})
+	case rankAgain:
+		w.requests.Children(w.line, func(names []string, _ *session.Stat, err error) {
+			w.owned.Answer(err, func() { tell(ranked{names, err}) })
+		})
+	case watchAhead:
+		w.owned.Keep(watchAhead{}, w.requests.Follow(session.Join(w.line, e.name), session.AspectData, false, func(_ session.Reading, err error) {
+			if err != nil {
+				tell(ahead(e))
+			}
+		}))
+	case watchQueue:
+		w.watch(tell)
+	case wake:
+		_, wake := w.seen()
+		wake()
+	case retire:
+		w.receipts.hold()
+		gone := func() { w.receipts.put(receipt{}) }
+		if e.name == "" {
+			w.of.session.Async(0).WithdrawAll(w.line, session.GUIDName(e.id, ""), gone)
+		} else {
+			w.of.session.Async(0).Withdraw(session.Join(w.line, e.name), gone)
+		}
+	}
+}
+
+// watch watches the directories that were seen, and the time at which the next item is due.
+func (w *waiter) watch(tell func(waitInput)) {
+	v, _ := w.seen()
+	w.owned.Cancel(watchAhead{})
+	w.owned.Keep(watchQueue{}, w.of.follow(w.requests, v, func() { tell(stirred{}) }))
+	if v.due > 0 {
+		w.owned.After(due{}, max(0, v.due-w.of.session.Age()), func() { tell(stirred{}) })
+	}
+}
+
+// due is the key of the timer for the next item that is due.
+type due struct{}

@@ -1,0 +1,170 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// woken returns how many sessions make requests while f does something, and how many requests they make.
+func woken(srv *zktest.Server, all []*session.Session, f func()) (sessions, requests int) {
+	synctest.Wait()
+	before := make([]int, len(all))
+	for i, s := range all {
+		before[i] = srv.RequestsOf(s.ID()).Total()
+	}
+	f()
+	synctest.Wait()
+	for i, s := range all {
+		if n := srv.RequestsOf(s.ID()).Total() - before[i]; n > 0 {
+			sessions++
+			requests += n
+		}
+	}
+	return sessions, requests
+}
+
+// TestWakeUps has many consumers, and many calls of Take, wait: an item wakes the first in line, and the second, which
+// is first then, however many there are. Before there was a line, an item woke all of them.
+func TestWakeUps(t *testing.T) {
+	for _, n := range []int{2, 5, 16} {
+		for _, kind := range []string{"consumers", "takers"} {
+			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var working sync.WaitGroup
+				var mu sync.Mutex
+				got := map[string]int{}
+				did := func(x []byte) {
+					mu.Lock()
+					defer mu.Unlock()
+					got[string(x)]++
+				}
+				for i := range n {
+					q := open(t, s[i], nil)
+					if kind == "takers" {
+						working.Go(func() {
+							for ctx.Err() == nil {
+								if data, err := q.Take(ctx); err == nil {
+									did(data)
+								}
+							}
+						})
+					} else {
+						c := consume(t, q, 1)
+						working.Go(func() {
+							for item := range c.Items() {
+								did(item.Data)
+								_ = item.Ack(ctx)
+							}
+						})
+						defer c.Close()
+					}
+					synctest.Wait()
+				}
+				putter := open(t, s[n], nil)
+				put(t, putter, "the first makes directories")
+				pass(time.Second)
+				last := 0
+				for i := range 3 * n {
+					clients, requests := woken(srv, s[:n], func() { put(t, putter, fmt.Sprint(i)) })
+					last = requests
+					if most := 2; clients > most {
+						t.Errorf("%d %s: item %d wakes %d of them, want at most %d", n, kind, i, clients, most)
+					}
+					if most := 40; requests > most {
+						t.Errorf("%d %s: item %d costs them %d requests, want at most %d", n, kind, i, requests, most)
+					}
+				}
+				t.Logf("%d %s: %d requests for the last item", n, kind, last)
+				if len(got) != 3*n+1 {
+					t.Errorf("%d %s: %d items, want %d", n, kind, len(got), 3*n+1)
+				}
+				cancel()
+				if kind == "takers" {
+					working.Wait()
+				}
+			})
+		}
+	}
+}
+
+// TestTurns: consumers that wait take turns, also those that could claim more.
+func TestTurns(t *testing.T) {
+	bubble(t, 4, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		var all []*queue.Consumer
+		for i := range 3 {
+			all = append(all, consume(t, open(t, s[i], nil), 16))
+			synctest.Wait()
+		}
+		putter := open(t, s[3], nil)
+		for round := range 3 {
+			for i, c := range all {
+				put(t, putter, fmt.Sprint(round, i))
+				pass(time.Second)
+				select {
+				case item := <-c.Items():
+					if string(item.Data) != fmt.Sprint(round, i) {
+						t.Errorf("consumer %d gets %s", i, item.Data)
+					}
+				default:
+					t.Fatalf("round %d: consumer %d has nothing", round, i)
+				}
+			}
+		}
+		for _, c := range all {
+			c.Close()
+		}
+	})
+}
+
+// TestFirstInLineIsGone: waiters go on when the first of them is closed, or its session expires.
+func TestFirstInLineIsGone(t *testing.T) {
+	for _, how := range []string{"closed", "expired", "frozen"} {
+		bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			var all []*queue.Consumer
+			for i := range 3 {
+				all = append(all, consume(t, open(t, s[i], nil), 1))
+				synctest.Wait()
+			}
+			switch how {
+			case "closed":
+				all[0].Close()
+			case "expired":
+				srv.Expire(s[0].ID())
+			case "frozen":
+				srv.Freeze(s[0].ID(), zktest.Both)
+			}
+			put(t, open(t, s[3], nil), "x")
+			next := all[0].Items() // in its next session
+			if how == "closed" {
+				next = nil
+			}
+			select {
+			case item := <-next:
+				ok(t, item.Ack(t.Context()))
+			case item := <-all[1].Items():
+				ok(t, item.Ack(t.Context()))
+			case item := <-all[2].Items():
+				ok(t, item.Ack(t.Context()))
+			case <-time.After(time.Minute):
+				t.Errorf("%s: nobody is woken", how)
+			}
+			if how == "frozen" {
+				srv.Thaw(s[0].ID())
+			}
+			for _, c := range all {
+				c.Close()
+			}
+			if n := left(srv, "waiters"); len(n) > 0 {
+				t.Errorf("%s: left behind: %q", how, n)
+			}
+		})
+	}
+}

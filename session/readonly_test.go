@@ -1,0 +1,138 @@
+package session_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// readOnly forges the handshake of a server that has lost its quorum.
+func readOnly(frame []byte) []byte {
+	const withoutFlag = 36
+	return append(frame[:withoutFlag:withoutFlag], 1)
+}
+
+// TestReadOnly: a read-only server answers the blocking reads of the session. For everything else there is no
+// connection: writes are refused, Async requests wait, the lease ends in time, and no event tells of a connection.
+func TestReadOnly(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		ctx := t.Context()
+		opts.ReadOnly = true
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(ctx, "/held", []byte("x"), session.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Rely()()
+		events := s.Events(ctx)
+		<-events // Connected
+
+		tp.strikeWith(strike{greeting: readOnly, always: true})
+		srv.Disconnect(0)
+		suspended := (<-events).(session.Suspended)
+		answered := make(chan error, 1)
+		s.Async(1).Exists("/held", func(_ *session.Stat, err error) { answered <- err })
+		if data, _, err := s.Get(ctx, "/held"); err != nil || string(data) != "x" {
+			t.Errorf("%q, %v", data, err)
+		}
+		if !s.ReadOnly() {
+			t.Error("the session is not read-only")
+		}
+		if err := s.Await(ctx); err != nil {
+			t.Error(err)
+		}
+		srv.ResetRequests()
+		for name, call := range map[string]func() error{
+			"set":        func() error { _, err := s.Set(ctx, "/held", nil, session.AnyVersion); return err },
+			"create":     func() error { _, err := s.Create(ctx, "/b", nil, session.Persistent); return err },
+			"sequential": func() error { _, err := s.Create(ctx, "/b-", nil, session.EphemeralSequential); return err },
+			"delete":     func() error { return s.Delete(ctx, "/held", session.AnyVersion) },
+			"multi":      func() error { _, err := s.Multi(ctx, session.CheckOp("/", session.AnyVersion)); return err },
+			"ensure":     func() error { return s.EnsurePath(ctx, "/b") },
+			"sync":       func() error { return s.Sync(ctx, "/") },
+			"ACL":        func() error { _, err := s.SetACL(ctx, "/held", session.WorldAll(), session.AnyVersion); return err },
+		} {
+			if err := call(); !errors.Is(err, session.ErrReadOnly) || errors.Is(err, session.ErrUnknownOutcome) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, call := range map[string]func() error{
+			"exists":   func() error { _, err := s.Exists(ctx, "/held"); return err },
+			"children": func() error { _, _, err := s.Children(ctx, "/"); return err },
+			"ACL":      func() error { _, _, err := s.GetACL(ctx, "/"); return err },
+		} {
+			if err := call(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := srv.Proposals(); n != 0 {
+			t.Errorf("%d proposals", n)
+		}
+		select {
+		case err := <-answered:
+			t.Errorf("an Async request was answered: %v", err)
+		default:
+		}
+
+		// The session is lost at its deadline, whatever the server answers.
+		if ev := <-events; ev != (session.Expired{ID: s.ID(), Epoch: 1}) {
+			t.Errorf("%v", ev)
+		}
+		if late := time.Since(suspended.Deadline); late != 0 {
+			t.Errorf("Expired comes %v after the deadline", late)
+		}
+		if err := <-answered; !errors.Is(err, session.ErrExpired) {
+			t.Error(err)
+		}
+		pass(time.Minute)
+		if _, err := s.Exists(ctx, "/"); err != nil || !s.ReadOnly() {
+			t.Errorf("in the next epoch: %v", err)
+		}
+		select {
+		case ev := <-events:
+			t.Errorf("%v", ev)
+		default:
+		}
+
+		// A server with a quorum ends all of that.
+		tp.strikeWith(strike{})
+		srv.Disconnect(0)
+		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 2 || s.ReadOnly() {
+			t.Errorf("%v", c)
+		}
+		if _, err := s.Create(ctx, "/held", nil, session.Ephemeral); err != nil {
+			t.Error(err)
+		}
+		if stat, err := s.Exists(ctx, "/held"); err != nil || stat.EphemeralOwner != s.ID() {
+			t.Errorf("%v, %v", stat, err)
+		}
+	})
+}
+
+// TestReadOnlyIsAChoice: without the option, a server that has no quorum is no server.
+func TestReadOnlyIsAChoice(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		opts.ReadOnly = true
+		tp.strikeWith(strike{greeting: readOnly, always: true})
+		s := mustOpen(t, srv.Addrs(), opts) // a read-only server suffices
+		defer s.Close()
+		if s.State() != nil || s.ID() != 0 || !s.ReadOnly() {
+			t.Errorf("%v, %#x", s.State(), s.ID())
+		}
+		opts.ReadOnly = false
+		plain, err := session.Start(srv.Addrs(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plain.Close()
+		pass(time.Minute)
+		synctest.Wait()
+		if plain.State() != nil || plain.ReadOnly() {
+			t.Error(plain)
+		}
+	})
+}
