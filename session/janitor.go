@@ -22,7 +22,9 @@ type Removal struct {
 	// Is and Says, if not nil, report from its Stat and its data whether the node at the path
 	// is the one to remove; another node stays. They are asked before every attempt, and Is once
 	// more when the node has been written to. If both are nil, any node is removed that was there
-	// when the first attempt reached the server.
+	// when the first attempt reached the server. If the outcome of that is unknown, a node that was
+	// created since the session was last told something stays, and an impatient removal
+	// answers ErrUnknownOutcome.
 	Is   func(*Stat) bool
 	Says func(data []byte) bool
 
@@ -217,8 +219,10 @@ func (j *job) found(data []byte, stat, guard *Stat, err error, written bool) {
 	switch {
 	case err != nil:
 		j.again(err, j.look)
-	case j.Is != nil && !j.Is(stat), j.Says != nil && !j.Says(data), j.failed && stat.Czxid > j.known:
+	case j.Is != nil && !j.Is(stat), j.Says != nil && !j.Says(data):
 		j.end(nil)
+	case j.failed && stat.Czxid > j.known:
+		j.endUnknown()
 	case guard != nil:
 		j.desk.Multi([]Op{CheckOp(j.Guard, guard.Version), DeleteOp(j.Path, AnyVersion)}, func(_ []OpResult, err error) {
 			j.again(err, j.look)
@@ -228,6 +232,16 @@ func (j *job) found(data []byte, stat, guard *Stat, err error, written bool) {
 	default:
 		j.delete(stat.Version, written)
 	}
+}
+
+// endUnknown ends a removal of any node that has found another than it knew of: either that has replaced
+// the one that was deleted, or nothing was.
+func (j *job) endUnknown() {
+	if j.Impatient {
+		j.end(&OpError{Op: "delete", Path: j.Path, Err: ErrUnknownOutcome})
+		return
+	}
+	j.end(nil)
 }
 
 // mark writes to the node the data that it has.

@@ -39,14 +39,8 @@ func open(t *testing.T, addrs []string, opts *session.Options) *session.Session 
 // await reads events until one of type E comes, and returns it.
 func await[E session.Event](t *testing.T, events <-chan session.Event) E {
 	t.Helper()
-	for ev := range events {
-		if e, ok := ev.(E); ok {
-			return e
-		}
-	}
-	var none E
-	t.Fatalf("no %T came", none)
-	return none
+	ev, _ := zktest.Await(t, events, func(ev session.Event) bool { _, is := ev.(E); return is }).(E)
+	return ev
 }
 
 func id(t *testing.T, s *session.Session) int64 {

@@ -203,7 +203,7 @@ func options(ctx context.Context, s *session.Session) []attempt {
 		{"naming.Keep", "name", func() error { return with(naming.Keep(s, "/a", "", nil, nil)) }},
 		{"naming.Register", "name", func() error { return naming.Register(ctx, s, "/a", "", nil, nil) }},
 		{"naming.Register", "data", func() error { return naming.Register(ctx, s, "/a", "b", large, nil) }},
-		{"naming.Lookup", "name", func() error { return with(naming.Lookup(ctx, s, "/a", "..")) }},
+		{"naming.Lookup", "name", func() error { return with(naming.Lookup(ctx, s, "/a", "")) }},
 	}
 }
 

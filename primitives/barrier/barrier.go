@@ -19,7 +19,6 @@ type Barrier struct {
 	path    string
 	viewer  *viewer
 	actor   *actors.Actor[viewInput, Event]
-	pauses  owned.Set // of Raise
 
 	mu  sync.Mutex
 	err error
@@ -69,6 +68,8 @@ func (b *Barrier) Raise(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
 		return b.explain("raise", err)
 	}
+	var pauses owned.Set
+	defer pauses.End()
 	// It begins anew after every request, and keeps nothing.
 	for {
 		_, err := b.session.Create(ctx, b.path, nil, session.Persistent)
@@ -84,17 +85,19 @@ func (b *Barrier) Raise(ctx context.Context) error {
 				continue
 			}
 		}
-		if err == nil || ctx.Err() != nil || !session.Passing(err) || b.pauses.Wait(ctx, err) != nil {
+		if err == nil || ctx.Err() != nil || !session.Passing(err) || pauses.Wait(ctx, err) != nil {
 			return b.explain("raise", err)
 		}
 	}
 }
 
 // Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised after
-// this one is lifted stays, whatever reply is lost. A node with children is not lifted: the error
+// this one is lifted stays, whatever reply is lost. If the reply is lost, and a barrier of which the
+// session had not heard stands, Lift cannot know which of them it is: the error wraps
+// [session.ErrUnknownOutcome]. A node with children is not lifted: the error
 // wraps [session.ErrNotEmpty].
 //
-// If the error wraps [session.ErrUnknownOutcome], it may have been lifted.
+// After [session.ErrUnknownOutcome] it may have been lifted; Lift may be called again.
 func (b *Barrier) Lift(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
 		return b.explain("lift", err)

@@ -87,24 +87,34 @@ func TestLiftedAndRaisedUnseen(t *testing.T) {
 	})
 }
 
+// behind returns a session on a server that lags by a minute, and one that is served by the leader.
+func behind(t *testing.T, srv *zktest.Server) (late, prompt *session.Session) {
+	t.Helper()
+	open := func(addrs []string) *session.Session {
+		s, err := session.Open(t.Context(), addrs, &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
+		ok(t, err)
+		return s
+	}
+	const follower = 1
+	srv.SetLag(follower, 0)
+	late, prompt = open(srv.Addrs()[follower:follower+1]), open(srv.Addrs()[:1])
+	srv.SetLag(follower, time.Minute)
+	return late, prompt
+}
+
 // With Sync, a waiter on a server that lags sees what was raised before it asked.
 func TestSync(t *testing.T) {
-	bubble(t, 0, zktest.Config{Replicas: 3, Lag: time.Minute}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
-		at := func(server int) *session.Session {
-			s, err := session.Open(t.Context(), srv.Addrs()[server:server+1], &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
-			ok(t, err)
-			t.Cleanup(s.Close)
-			return s
-		}
-		leader, follower := at(0), at(1)
-		behind, synced := single(t, follower, nil), single(t, follower, &barrier.Options{Sync: true})
-		ok(t, behind.Wait(t.Context()))
-		srv.SetLag(1, time.Minute)
-		ok(t, single(t, leader, nil).Raise(t.Context()))
-		ok(t, behind.Wait(t.Context()))
-		call := begin(func() error { return synced.Wait(t.Context()) })
+	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
+		late, prompt := behind(t, srv)
+		defer late.Close()
+		defer prompt.Close()
+		raiser, plain := single(t, prompt, nil), single(t, late, nil)
+		ok(t, plain.Wait(t.Context()))
+		ok(t, raiser.Raise(t.Context()))
+		ok(t, plain.Wait(t.Context()))
+		call := begin(func() error { return single(t, late, &barrier.Options{Sync: true}).Wait(t.Context()) })
 		waits(t, "Wait", call)
-		ok(t, single(t, leader, nil).Lift(t.Context()))
+		ok(t, raiser.Lift(t.Context()))
 		pass(2 * time.Minute)
 		ok(t, settled(t, "Wait", call))
 	})

@@ -75,7 +75,8 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 //
 // The error wraps [ErrEntered] if the handle is in a round or another Enter waits, [ErrParties], or
 // [ErrLayout]: the path is another recipe's, or a foreign node keeps the last round from being
-// removed.
+// removed. Of a foreign node only the party is told with which the round would begin. It withdraws, and
+// the others wait for another party.
 func (d *Double) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return d.explain("enter", context.Cause(ctx))
@@ -315,10 +316,12 @@ func (p *performer) perform(e effect, tell func(input)) {
 	case unguard:
 		p.owned.Cancel(guard{})
 	case await:
-		p.owned.Keep(await{}, p.session.Async(e.epoch).Follow(p.dir(e.round), session.AspectData, false, func(_ session.Reading, err error) {
-			if err != nil {
-				tell(over{e.epoch, e.round, err})
+		p.owned.Keep(await{}, p.session.Async(e.epoch).Follow(p.dir(e.round), session.AspectData, false, func(r session.Reading, err error) {
+			in := over{epoch: e.epoch, round: e.round, err: err}
+			if err == nil {
+				in.czxid = r.Stat.Czxid
 			}
+			tell(in)
 		}))
 	case unawait:
 		p.owned.Cancel(await{})

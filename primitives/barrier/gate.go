@@ -3,6 +3,9 @@ package barrier
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
+	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -32,9 +35,10 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 	if err := b.refusal(ctx); err != nil {
 		return nil, b.explain("try to raise", err)
 	}
-	g := &Gate{barrier: b, keeper: &gatekeeper{session: client.Of(b.session), path: b.path}, done: make(chan struct{})}
+	m := newGate(session.NewGUID())
+	g := &Gate{barrier: b, keeper: &gatekeeper{session: client.Of(b.session), path: b.path, id: m.id}, done: make(chan struct{})}
 	g.keeper.release = b.session.Rely()
-	g.actor = actors.Start(newGate(session.NewGUID()), actors.Role[gate, gateInput, gateEffect, GateEvent]{
+	g.actor = actors.Start(m, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 		Name:    "gate " + b.path,
 		Perform: g.keeper.perform,
 		Observe: g.observe,
@@ -124,6 +128,7 @@ func (g *Gate) Lift(ctx context.Context) error {
 type gatekeeper struct {
 	session client.Session
 	path    string
+	id      string // of the gate
 	release func() // the session's lease
 	owned   owned.Set
 }
@@ -135,6 +140,36 @@ func (p *gatekeeper) begin(tell func(gateInput), ended <-chan struct{}) {
 func (p *gatekeeper) end() {
 	p.release()
 	p.owned.End()
+	p.holders().leave(p.id)
+}
+
+// Holders are the gates of a session that have a node, by its token. They are asked in the order of the
+// wire: the gate that has made a node and was told so is there before another one reads the node.
+type holders struct {
+	mu   sync.Mutex
+	gate map[int64]string
+}
+
+type holdersKey struct{}
+
+func (p *gatekeeper) holders() *holders {
+	return p.session.Local(holdersKey{}, func() any { return &holders{gate: map[int64]string{}} }).(*holders)
+}
+
+// take has the gate hold the node, and reports whether no other gate does.
+func (h *holders) take(token int64, id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, taken := h.gate[token]; !taken {
+		h.gate[token] = id
+	}
+	return h.gate[token] == id
+}
+
+func (h *holders) leave(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.gate, func(_ int64, of string) bool { return of == id })
 }
 
 // perform starts one thing that the machine asked for.
@@ -155,7 +190,9 @@ func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 		}))
 	case raze:
 		// Other gates have the same version.
-		r := session.Removal{Path: p.path, Contested: true, Says: func(data []byte) bool { return string(data) == e.id }}
+		r := session.Removal{Path: p.path, Contested: true, Says: isGate, Is: func(stat *session.Stat) bool {
+			return stat.EphemeralOwner == e.session && p.holders().take(stat.Czxid, e.id)
+		}}
 		if e.token != 0 {
 			r.Says, r.Is = nil, func(stat *session.Stat) bool { return stat.Czxid == e.token }
 		}
@@ -177,7 +214,9 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 				answer(replied{err: err})
 				return
 			}
-			answer(replied{token: results[1].Stat.Czxid}) // the reply to a creation may have no Stat
+			token := results[1].Stat.Czxid
+			p.holders().take(token, e.id)
+			answer(replied{token: token}) // the reply to a creation may have no Stat
 		})
 	case making:
 		dir, _ := session.Split(p.path)
@@ -188,7 +227,11 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 				answer(replied{err: err})
 				return
 			}
-			answer(replied{token: stat.Czxid, owner: stat.EphemeralOwner, id: string(data)})
+			mine := stat.EphemeralOwner == e.session && isGate(data) && p.holders().take(stat.Czxid, e.id)
+			answer(replied{token: stat.Czxid, mine: mine})
 		})
 	}
 }
+
+// isGate reports whether a gate has written the data.
+func isGate(data []byte) bool { return strings.HasPrefix(string(data), gatePrefix) }

@@ -22,12 +22,15 @@ func TestGate(t *testing.T) {
 		want string
 	}{
 		"raised and lifted":           {append(won, minded{1, 5}, lift{}, removed{}), "raising <nil> mind raised token=5; raze=5 <nil> released;"},
+		"not asked yet":               {[]gateInput{up, at(1, replied{token: 5})}, ""},
+		"connected, and asked later":  {[]gateInput{up, try{}, at(1, replied{token: 5})}, "raising <nil> mind raised token=5;"},
+		"expired, and asked later":    {[]gateInput{up, became{session.Expired{Epoch: 1}}, try{}}, "session expired"},
+		"closed, and asked later":     {[]gateInput{became{session.Closed{}}, try{}}, "session closed"},
 		"before a session":            {[]gateInput{try{}, lift{}, up}, "withdrawn <nil>"},
 		"in vain":                     {[]gateInput{try{}, up, at(1, replied{err: session.ErrNodeExists})}, "raising barrier is raised"},
 		"no parent":                   {[]gateInput{try{}, up, at(1, replied{err: session.ErrNoNode}), at(2, replied{}), at(3, replied{token: 5})}, "raising making raising <nil> mind raised token=5;"},
-		"a lost reply":                {[]gateInput{try{}, up, at(1, replied{err: lost}), at(2, replied{err: session.ErrNodeExists}), at(3, replied{token: 5, owner: 7, id: "x"})}, "raising raising peering <nil> mind raised token=5;"},
-		"a lost reply, and another":   {[]gateInput{try{}, up, at(1, replied{err: lost}), at(2, replied{err: session.ErrNodeExists}), at(3, replied{token: 5, owner: 8, id: "y"}), removed{}}, "raising raising peering barrier is raised raze=0"},
-		"a lost reply of the past":    {[]gateInput{try{}, up, at(1, replied{err: lost}), at(2, replied{err: session.ErrNodeExists}), at(3, replied{token: 5, owner: 6, id: "x"}), removed{}}, "raising raising peering barrier is raised raze=0"},
+		"a lost reply":                {[]gateInput{try{}, up, at(1, replied{err: lost}), at(2, replied{err: session.ErrNodeExists}), at(3, replied{token: 5, mine: true})}, "raising raising peering <nil> mind raised token=5;"},
+		"a lost reply, and another":   {[]gateInput{try{}, up, at(1, replied{err: lost}), at(2, replied{err: session.ErrNodeExists}), at(3, replied{token: 5}), removed{}}, "raising raising peering barrier is raised raze=0"},
 		"gone before the look":        {[]gateInput{try{}, up, at(1, replied{err: lost}), at(2, replied{err: session.ErrNodeExists}), at(3, replied{err: session.ErrNoNode})}, "raising raising peering raising"},
 		"not to be created":           {[]gateInput{try{}, up, at(1, replied{err: session.ErrSessionFull})}, "raising session full: too many bytes of ephemeral paths; use another session"},
 		"cancelled on the way":        {[]gateInput{try{}, up, lift{}, at(1, replied{token: 5}), removed{}}, "raising withdrawn raze=0 <nil>"},

@@ -16,13 +16,14 @@ import (
 //
 // The gate is the node at the path, which is created and written to in one transaction: the reply
 // has its Czxid, the token. A gate is held only after such a reply, or after a read that has
-// found the id of the gate in a node of its session. It ends as soon as the node with the token is
-// gone, or the session.
+// found a gate's node of its session that no other gate of the session has. The id in the node does
+// not decide that: a gate that is being lifted writes its own id to the node that it takes for its
+// own, which may be another by then. A gate ends as soon as the node with the token is gone, or the session.
 //
 // # Why none is left
 //
 // A creation whose reply was lost may have been done. While it may have been, every way out of
-// TryRaise removes the node that has the id, in the background.
+// TryRaise removes, in the background, a gate's node of the session that no other gate of the session has.
 
 // A gateStage is how far a gate is.
 type gateStage int
@@ -64,9 +65,8 @@ type (
 	replied struct { // answers ply
 		turn
 		err   error
-		token int64  // of the node, after raising and peering
-		owner int64  // after peering
-		id    string // after peering
+		token int64 // of the node, after raising and peering
+		mine  bool  // after peering: a gate of the session has made the node, and no other has it
 	}
 	minded struct { // told after mind, any number of times
 		epoch int
@@ -96,14 +96,16 @@ type gateEffect interface{ gateEffect() }
 type (
 	ply struct { // make a request
 		turn
-		step gateStep
-		id   string
+		step    gateStep
+		id      string
+		session int64
 	}
 	mind struct{ epoch int } // watch the node
-	raze struct {            // remove the node with the token, or with the id if the token is 0
-		epoch int
-		id    string
-		token int64
+	raze struct {            // remove the node with the token; or, if that is 0, the one of the session that no other gate has
+		epoch   int
+		id      string
+		session int64
+		token   int64
 	}
 	reply struct {
 		to  actors.Reply[error]
@@ -118,7 +120,10 @@ func (reply) gateEffect() {}
 
 type gateEffects = actors.Effects[gateEffect, GateEvent]
 
-// A gate is the machine of a [Gate]. It begins with try.
+// gatePrefix is how the data of gates begins.
+const gatePrefix = "gate-"
+
+// A gate is the machine of a [Gate]. It requests nothing before try.
 type gate struct {
 	id      string // unique, the data of the node
 	stage   gateStage
@@ -130,13 +135,15 @@ type gate struct {
 	halted  bool // set when an answer said that the session is over; the session tells next
 	doubted bool // set by a creation whose reply was lost, and by a creation that was given up: the node may stand
 	token   int64
+	asked   bool  // set by try. Before that nothing is requested: the reply would be lost
+	severed error // set when the session ended before try, which it answers
 	asker   actors.Reply[error]
 	lifters []actors.Reply[error]
 	silent  bool  // set when no event is to follow: Raised was not emitted, or Lost was
 	err     error // why the gate is held no more, after a loss
 }
 
-func newGate(id string) gate { return gate{id: id, silent: true} }
+func newGate(id string) gate { return gate{id: gatePrefix + id, silent: true} }
 
 // Ended implements [actors.Machine].
 func (g gate) Ended() bool { return g.stage == fallen }
@@ -171,7 +178,10 @@ func (g *gating) emit(ev GateEvent) { g.out.Emit = append(g.out.Emit, ev) }
 func (g *gating) take(in gateInput) {
 	switch in := in.(type) {
 	case try:
-		g.asker = in.reply
+		g.asked, g.asker = true, in.reply
+		if g.severed != nil {
+			g.fail(g.severed)
+		}
 	case lift:
 		g.lifters = append(slices.Clip(g.lifters), in.reply)
 		g.lift()
@@ -201,10 +211,10 @@ func (g *gating) take(in gateInput) {
 
 // advance makes the next request, if none is under way.
 func (g *gating) advance() {
-	if g.stage == trying && g.epoch != 0 && !g.waiting && !g.halted {
+	if g.stage == trying && g.asked && g.epoch != 0 && !g.waiting && !g.halted {
 		g.turns++
 		g.waiting = true
-		g.do(ply{turn{g.epoch, g.turns}, g.step, g.id})
+		g.do(ply{turn{g.epoch, g.turns}, g.step, g.id, g.session})
 	}
 }
 
@@ -243,7 +253,7 @@ func (g *gating) replied(in replied) {
 		g.step = raising
 	case in.err != nil:
 		g.fail(in.err)
-	case g.step == peering && (in.id != g.id || in.owner != g.session):
+	case g.step == peering && !in.mine:
 		g.fail(ErrRaised)
 	default:
 		g.stand(in.token)
@@ -270,7 +280,7 @@ func (g *gating) fail(err error) {
 
 func (g *gating) raze() {
 	g.stage = falling
-	g.do(raze{g.epoch, g.id, g.token})
+	g.do(raze{g.epoch, g.id, g.session, g.token})
 }
 
 // lift begins to remove the node, if it may stand.
@@ -309,7 +319,10 @@ func (g *gating) lose(err error) {
 func (g *gating) sever(err error) {
 	switch g.stage {
 	case trying:
-		g.doubted = false
+		if g.doubted = false; !g.asked {
+			g.severed = err
+			return
+		}
 		g.fail(err)
 	case standing:
 		g.lose(err)

@@ -168,8 +168,9 @@ type (
 		name  string
 		err   error
 	}
-	over struct { // told after await: the round is removed, or cannot be watched
+	over struct { // told after await: of the directory that stands, or that it is removed or cannot be watched
 		epoch, round int
+		czxid        int64
 		err          error
 	}
 	tick     struct{ n int } // told after wait
@@ -302,8 +303,9 @@ type machine struct {
 
 	round   int // that we are in, or leave
 	exited  bool
-	awaited int  // the round whose end is awaited; 0 if none is
-	look    bool // at its directory, as soon as nothing else is under way
+	awaited int   // the round whose end is awaited; 0 if none is
+	known   int64 // the zxid at which the directory of the round that we are in, or await, was known to stand
+	look    bool  // at its directory, as soon as nothing else is under way
 	ticks   int
 
 	why     error // why we are not inside any more
@@ -518,11 +520,18 @@ func (m *turning) lost(in lost) {
 	if in.epoch != m.epoch || in.name != m.name || session.Over(in.err) {
 		return
 	}
+	gone := errors.Is(in.err, session.ErrNoNode)
 	switch {
-	case m.stage == inside:
+	case m.stage == inside && gone:
 		m.drop(fmt.Errorf("%w: %w", ErrNodeGone, in.err))
+	case m.stage == inside:
+		m.do(abandon{m.epoch, m.node, m.name})
+		m.drop(in.err)
 	case m.stage == gathering && m.sure:
 		m.sure, m.doubted, m.duty = false, true, false // the record may list it all the same
+		if !gone {
+			m.fail(in.err)
+		}
 	}
 }
 
@@ -598,6 +607,11 @@ func (m *turning) advanceGathering() {
 	r := m.sight
 	if m.retire && m.node == 0 {
 		m.withdraw()
+		return
+	}
+	if m.retire && !m.following { // whether it lists us cannot be read
+		m.ask(exiting, m.node)
+		m.send()
 		return
 	}
 	if r.n == 0 || m.stale == r.n {
@@ -770,6 +784,8 @@ func (m *turning) opened(in answered) {
 	case in.err == nil, moved(in):
 		m.outdated()
 	case session.Passing(in.err):
+	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && m.sight.fresh, in.at == directory && errors.Is(in.err, session.ErrNotEmpty):
+		m.fail(fmt.Errorf("%w: there is a node %d, or a node in it", ErrLayout, m.asked.round))
 	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && !again, in.at == directory && errors.Is(in.err, session.ErrNoNode) && again:
 		m.again = !again // the server has removed only the half of it
 		m.open()
@@ -847,6 +863,7 @@ func (m *turning) started(in answered) {
 	case session.Passing(in.err):
 	case in.at == party && errors.Is(in.err, session.ErrNoNode): // list again
 	case in.at == earlier && errors.Is(in.err, session.ErrNodeExists):
+		m.known = m.sight.zxid
 		m.awaitEnd(m.node-1, true)
 	case in.at == other && errors.Is(in.err, session.ErrNodeExists) && !again:
 		m.again = true
@@ -922,8 +939,9 @@ func (m *turning) rest() {
 func (m *turning) over(in over) {
 	switch {
 	case in.epoch != m.epoch || in.round != m.awaited || session.Over(in.err):
-	case errors.Is(in.err, session.ErrNoNode):
+	case in.err == nil && in.czxid > m.known, errors.Is(in.err, session.ErrNoNode): // a younger one is of another record
 		m.removed()
+	case in.err == nil:
 	case session.Passing(in.err):
 		m.do(await{m.epoch, in.round})
 	default:
@@ -1015,7 +1033,7 @@ func (m *turning) shutAgain(round int) {
 
 // in goes on when the record lists us.
 func (m *turning) in() {
-	m.stage, m.round = inside, m.node
+	m.stage, m.round, m.known = inside, m.node, m.sight.zxid
 	if !m.sure {
 		m.stand(false)
 	}

@@ -286,9 +286,11 @@ func (w *world) Check() {
 	}
 }
 
-// attended reports whether somebody is in the round that a member leaves.
+// attended reports whether somebody is in the round that a member leaves, and not in a later one of
+// the same number.
 func (w *world) attended(c *member) bool {
-	return len(w.Children(fmt.Sprintf("%s/%d/in", root, c.M.round))) > 0
+	dir := w.Node(fmt.Sprintf("%s/%d", root, c.M.round))
+	return dir != nil && dir.Czxid <= c.M.known && len(w.Children(dir.Path+"/in")) > 0
 }
 
 // Key implements [exploration.World].
@@ -325,7 +327,8 @@ func TestRoundsInModel(t *testing.T) {
 			parties: 2, handles: 3, enters: 2, cancels: 1, prepared: true, others: true,
 			faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1, Kills: 1, Lags: 1},
 		},
-		"reaped": {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
+		"reaped":              {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
+		"reaped, and expired": {parties: 2, handles: 4, enters: 1, prepared: true, faults: zkmodel.Faults{Reaps: 6, Expires: 1, Kills: 1, Cuts: 1}},
 		"four": {
 			parties: 4, handles: 4, enters: 2, cancels: 1, prepared: true,
 			faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1, Lags: 1},

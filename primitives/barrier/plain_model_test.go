@@ -96,7 +96,7 @@ func newPlainWorld(s *plainScenario, keyed bool) *plainWorld {
 	}
 	for i := range s.gates {
 		at := w.Sessions[i]
-		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, release: func() {}}}
+		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, id: newGate(fmt.Sprint("g", i)).id, release: func() {}}}
 		c.keeper.owned.Clock = at
 		c.Runner = zkmodel.Run(w.World, at, newGate(fmt.Sprint("g", i)), actors.Role[gate, gateInput, gateEffect, GateEvent]{
 			Perform: s.mutant.around(c.keeper.perform),

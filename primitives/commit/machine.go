@@ -490,7 +490,7 @@ func (m *turn) advance() {
 		m.do(look{})
 	case ok && (m.chair.given || !slices.Contains(m.reading, true)):
 		m.asked, m.outcome = true, o
-		m.do(decide{o})
+		m.do(unfollow{}, decide{o}) // nothing that is followed could change it
 	}
 }
 

@@ -69,17 +69,17 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"a new ballot in a new session, and that is deleted": {
 			[]input{first, begun{}, expired, second, counted{names: []string{"y-a", "n-b"}}, recorded{}},
-			"begin{1}; " + followed + "; ; appear{2}; decide{aborted by coordinator: a site voted no: b} <voted a yes> <voted b no>; " +
+			"begin{1}; " + followed + "; ; appear{2}; unfollow{} decide{aborted by coordinator: a site voted no: b} <voted a yes> <voted b no>; " +
 				"unfollow{} retire{2} <t aborted by coordinator: a site voted no: b>",
 		},
 		"another party was first: its outcome counts": {
 			[]input{first, begun{}, counted{names: []string{"y-a", "y-b"}}, recorded{session.ErrBadVersion}, looked{found: aborted}},
-			"begin{1}; " + followed + "; decide{committed by coordinator} <voted a yes> <voted b yes>; look{}; " +
+			"begin{1}; " + followed + "; unfollow{} decide{committed by coordinator} <voted a yes> <voted b yes>; look{}; " +
 				"unfollow{} retire{1} <t aborted by b: a site voted no>",
 		},
 		"a lost reply to the outcome: read it": {
 			[]input{first, begun{}, counted{names: []string{"y-a", "y-b"}}, recorded{errLost}, looked{found: ours}},
-			"begin{1}; " + followed + "; decide{committed by coordinator} <voted a yes> <voted b yes>; look{}; decide{committed by coordinator}",
+			"begin{1}; " + followed + "; unfollow{} decide{committed by coordinator} <voted a yes> <voted b yes>; look{}; unfollow{} decide{committed by coordinator}",
 		},
 		"a site that has finished shows that there is an outcome": {
 			[]input{first, begun{}, counted{names: []string{"y-a"}}, looked{found: aborted}},
@@ -91,26 +91,37 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"the deadline, before the ballots are known": {
 			[]input{first, begun{}, passed{}, counted{names: []string{"y-a", "s-b"}}},
-			"begin{1}; " + followed + "; ; decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
+			"begin{1}; " + followed + "; ; unfollow{} decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
 		},
 		"a site that was never there has not died": {
 			[]input{first, begun{}, counted{names: []string{"s-a", "s-b"}}, attended{names: []string{"a"}}, attended{names: []string{}}, counted{names: []string{"s-a", "s-b"}}},
-			"begin{1}; " + followed + "; ; ; followBallots{}; decide{aborted by coordinator: a site was gone before it voted: a}",
+			"begin{1}; " + followed + "; ; ; followBallots{}; unfollow{} decide{aborted by coordinator: a site was gone before it voted: a}",
 		},
 		"a site that has voted and gone has not died, though its vote is seen later; and the next death counts": {
 			[]input{
-				first, begun{}, counted{names: []string{"s-a", "s-b"}}, attended{names: []string{"a", "b"}}, attended{names: []string{"b"}},
-				counted{names: []string{"y-a", "s-b"}}, attended{}, counted{names: []string{"y-a", "s-b"}},
+				first,
+				begun{},
+				counted{names: []string{"s-a", "s-b"}},
+				attended{names: []string{"a", "b"}},
+				attended{names: []string{"b"}},
+				counted{names: []string{"y-a", "s-b"}},
+				attended{},
+				counted{names: []string{"y-a", "s-b"}},
 			},
 			"begin{1}; " + followed + "; ; ; followBallots{}; <voted a yes>; followBallots{}; " +
-				"decide{aborted by coordinator: a site was gone before it voted: b}",
+				"unfollow{} decide{aborted by coordinator: a site was gone before it voted: b}",
 		},
 		"a vote counts while its data is read: neither the death of the site nor the deadline is its fault": {
 			[]input{
-				first, begun{}, attended{names: []string{"a", "b"}}, counted{names: []string{"Y-a", "s-b"}}, attended{names: []string{"b"}},
-				passed{}, voteRead{"a", Yes, nil, nil},
+				first,
+				begun{},
+				attended{names: []string{"a", "b"}},
+				counted{names: []string{"Y-a", "s-b"}},
+				attended{names: []string{"b"}},
+				passed{},
+				voteRead{"a", Yes, nil, nil},
 			},
-			"begin{1}; " + followed + "; ; readVote{a 1}; ; ; decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
+			"begin{1}; " + followed + "; ; readVote{a 1}; ; ; unfollow{} decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
 		},
 		"the session is closed while the transaction is being created": {
 			[]input{first, heard{session.Closed{}}},
@@ -126,7 +137,7 @@ func TestCoordinatorRows(t *testing.T) {
 		},
 		"the last to finish removes the transaction": {
 			[]input{first, begun{}, counted{names: []string{"n-a", "s-b"}}, recorded{}, retired{left: 0}, removed{}},
-			"begin{1}; " + followed + "; decide{aborted by coordinator: a site voted no: a} <voted a no>; " +
+			"begin{1}; " + followed + "; unfollow{} decide{aborted by coordinator: a site voted no: a} <voted a no>; " +
 				"unfollow{} retire{1} <t aborted by coordinator: a site voted no: a>; remove{aborted by coordinator: a site voted no: a}; ",
 		},
 	} {

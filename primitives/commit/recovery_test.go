@@ -258,8 +258,13 @@ func TestGuards(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // no command waits for that long
 		defer cancel()
 		next := func(p *commit.Participant) commit.Event {
-			ev := <-p.Events()
-			return ev
+			select {
+			case ev := <-p.Events():
+				return ev
+			case <-ctx.Done():
+				t.Fatal("no event")
+				return nil
+			}
 		}
 		p, err := commit.Join(s[1], parent, "a", nil)
 		if err != nil {

@@ -520,7 +520,8 @@ func (m *siteTurn) lament(p *part) {
 		m.emit(Aborted{Tx: p.id, Reason: Presumed})
 	}
 	forgotten := !p.told && p.outcome == nil && p.pledge
-	if p.told = true; p.finish || !p.asked || forgotten {
+	unknown := !p.told && !p.asked && !p.pledge // to the user
+	if p.told = true; p.finish || unknown || forgotten {
 		m.drop(p)
 	}
 }

@@ -108,23 +108,8 @@ func release(tb testing.TB, l *lock.Lock) {
 // await reads events until one of type E comes, and returns it.
 func await[E lock.Event](tb testing.TB, l *lock.Lock) E {
 	tb.Helper()
-	var none E
-	ctx := patient(tb)
-	for {
-		select {
-		case ev, ok := <-l.Events():
-			if e, is := ev.(E); is {
-				return e
-			}
-			if !ok {
-				tb.Errorf("no %T came", none)
-				return none
-			}
-		case <-ctx.Done():
-			tb.Errorf("no %T comes", none)
-			return none
-		}
-	}
+	ev, _ := zktest.Await(tb, l.Events(), func(ev lock.Event) bool { _, is := ev.(E); return is }).(E)
+	return ev
 }
 
 // ensure makes a node that nobody reaps.

@@ -86,8 +86,12 @@ func validate(s *session.Session, path string, opts Options) error {
 
 // fits reports why the data cannot be sent.
 func fits(s *session.Session, path string, opts Options) error {
-	node := session.Join(path, longestName)
-	return s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(path, nil, 0))
+	set := session.SetOp(path, nil, 0)
+	// More than it takes, without a string for the path of the node.
+	if s.Fits(session.CreateOp(path, opts.Data, session.EphemeralSequential), session.CheckOp("/"+longestName, 0), set) == nil {
+		return nil
+	}
+	return s.Fits(session.CreateOp(session.Join(path, longestName), opts.Data, session.EphemeralSequential), set)
 }
 
 // longestName is at least as long as the name of any contender, but for its number.

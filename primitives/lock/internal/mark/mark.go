@@ -10,7 +10,6 @@ package mark
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -25,12 +24,12 @@ func Split(data []byte) (own []byte, marked bool, force time.Duration) {
 		return nil, true, 0
 	}
 	first, rest, _ := bytes.Cut(data, []byte("\n"))
-	word, after, timed := strings.Cut(string(first), " ")
-	if word != published {
+	word, after, timed := bytes.Cut(first, []byte(" "))
+	if string(word) != published {
 		return data, false, 0
 	}
 	if timed {
-		d, err := time.ParseDuration(after)
+		d, err := time.ParseDuration(string(after))
 		if err != nil || d <= 0 {
 			return data, false, 0
 		}

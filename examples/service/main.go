@@ -1,0 +1,52 @@
+// Service is a service of two instances: a scheduler on the elected one, a lock per tenant in request
+// handlers, a semaphore for exports, settings that change while it runs, and the list of its
+// instances. Its tests play what goes wrong on the server in memory.
+//
+// The program takes some orders and ends. It starts a server in memory; -servers zk1:2181,zk2:2181
+// names an ensemble of yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/demo"
+)
+
+func main() { demo.Main(30*time.Second, run) }
+
+func run(ctx context.Context, servers []string) error {
+	ctx, stop := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	errs := make([]error, 2)
+	defer loops.Wait()
+	defer stop()
+	for i := range errs {
+		v, err := open(servers, fmt.Sprintf("instance-%d", i+1))
+		if err != nil {
+			return err
+		}
+		defer v.close()
+		loops.Go(func() { errs[i] = v.run(ctx) })
+		for range 2 {
+			_, body := call(ctx, v, "POST", "/tenants/acme/orders")
+			_, _ = fmt.Fprint(os.Stdout, body)
+		}
+	}
+	stop()
+	loops.Wait()
+	return errors.Join(errs...)
+}
+
+// call makes a request of an instance, as a client would.
+func call(ctx context.Context, v http.Handler, method, path string) (status int, body string) {
+	w := httptest.NewRecorder()
+	v.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))
+	return w.Code, w.Body.String()
+}

@@ -1,0 +1,300 @@
+package barrier_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A party whose node cannot be watched leaves none behind, and says why.
+func TestUnwatchable(t *testing.T) {
+	const noAuth = -102
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		d := double(t, s[0], 1, "a")
+		ok(t, d.Enter(t.Context()))
+		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path + "/*/in/*"}, noAuth)
+		_, err := s[1].Set(t.Context(), parties(srv)[0], nil, session.AnyVersion)
+		ok(t, err)
+		pass(time.Second)
+		if err = d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
+			t.Errorf("Leave: %v", err)
+		}
+		if !errors.Is(err, session.ErrNoAuth) || errors.Is(err, barrier.ErrNodeGone) {
+			t.Errorf("not to be watched: %v", err)
+		}
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	})
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		d := double(t, s[0], 2, "a")
+		for range 5 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path + "/*/in/*"}, noAuth)
+		}
+		err := settled(t, "Enter", begin(func() error { return d.Enter(t.Context()) }))
+		if !errors.Is(err, session.ErrNoAuth) || errors.Is(err, barrier.ErrNodeGone) {
+			t.Errorf("not to be watched: %v", err)
+		}
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	})
+}
+
+// Children of others with numbers for names are not taken for rounds, and stay.
+func TestForeignNumber(t *testing.T) {
+	for _, below := range []string{"", "/x"} {
+		bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			ok(t, s[1].EnsurePath(t.Context(), path))
+			_, err := s[1].Create(t.Context(), path+"/1", []byte("treasure"), session.Persistent)
+			ok(t, err)
+			if below != "" {
+				_, err = s[1].Create(t.Context(), path+"/1"+below, nil, session.Persistent)
+				ok(t, err)
+			}
+			err = settled(t, "Enter", begin(func() error { return double(t, s[0], 1, "a").Enter(t.Context()) }))
+			if !errors.Is(err, barrier.ErrLayout) {
+				t.Errorf("entered: %v", err)
+			}
+			if data, _, err := s[1].Get(t.Context(), path+"/1"); err != nil || string(data) != "treasure" {
+				t.Errorf("there is %q, %v", data, err)
+			}
+		})
+	}
+}
+
+// A leaver that was away while the path was removed and its rounds began with 1 again does not wait for the
+// new round of the number.
+func TestLeaverOfAnotherTime(t *testing.T) {
+	bubble(t, 4, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
+		one := begin(func() error { return a.Enter(t.Context()) })
+		ok(t, b.Enter(t.Context()))
+		ok(t, settled(t, "Enter", one))
+		leaver := begin(func() error { return a.Leave(t.Context()) })
+		waits(t, "Leave", leaver)
+		srv.Freeze(s[0].ID(), zktest.Both)
+		srv.Expire(s[0].ID())
+		ok(t, b.Leave(t.Context()))
+		for range 3 {
+			srv.Reap()
+		}
+		if left := srv.Paths(); strings.Contains(strings.Join(left, " "), path) {
+			t.Fatalf("%q are left", left)
+		}
+		c, d := double(t, s[2], 2, "c"), double(t, s[3], 2, "d")
+		one = begin(func() error { return c.Enter(t.Context()) })
+		ok(t, d.Enter(t.Context()))
+		ok(t, settled(t, "Enter", one))
+		pass(time.Minute)
+		ok(t, settled(t, "Leave", leaver))
+	})
+}
+
+// Lift does not say that a barrier was lifted that was raised before, and stands.
+func TestLiftUnseen(t *testing.T) {
+	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
+		late, prompt := behind(t, srv)
+		defer late.Close()
+		defer prompt.Close()
+		b := single(t, late, nil)
+		ok(t, b.Wait(t.Context()))
+		ok(t, single(t, prompt, nil).Raise(t.Context()))
+		srv.DropRequest(zktest.Match{Op: zktest.OpDelete, Session: late.ID()})
+		if err := b.Lift(t.Context()); !errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("Lift: %v", err)
+		}
+		ok(t, b.Lift(t.Context()))
+		if stat, err := prompt.Exists(t.Context(), path); err != nil || stat != nil {
+			t.Errorf("%v is left, %v", stat, err)
+		}
+	})
+}
+
+// A gate whose data another gate has overwritten, which was lifting its own at that moment, is recognised:
+// also when the reply to its creation was lost.
+func TestGateOverwritten(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			a, b, c := single(t, s[0], nil), single(t, s[1], nil), single(t, s[2], nil)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			first, err := a.TryRaise(t.Context())
+			ok(t, err)
+			srv.Delay(zktest.Match{Op: zktest.OpSetData, Session: s[0].ID()}, 100*time.Millisecond)
+			lifting := begin(func() error { return first.Lift(t.Context()) })
+			waits(t, "Lift", lifting)
+			ok(t, c.Lift(t.Context()))
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[1].ID()})
+			srv.Refuse(true) // it reconnects later
+			var second *barrier.Gate
+			raising := begin(func() (err error) {
+				second, err = b.TryRaise(ctx)
+				return err
+			})
+			pass(500 * time.Millisecond)
+			if _, stat, err := s[2].Get(t.Context(), path); err != nil || stat.EphemeralOwner != s[1].ID() || stat.Version != 2 {
+				t.Fatalf("the node was not overwritten: %v, %v", stat, err)
+			}
+			waits(t, "TryRaise", raising)
+			srv.Refuse(false)
+			if cancelled {
+				stop()
+			}
+			pass(10 * time.Second)
+			ok(t, settled(t, "Lift", lifting))
+			if err := settled(t, "TryRaise", raising); cancelled != errors.Is(err, context.Canceled) || !cancelled && err != nil {
+				t.Errorf("TryRaise: %v", err)
+			}
+			if second != nil {
+				ok(t, second.Lift(t.Context()))
+			}
+			if stat, err := s[2].Exists(t.Context(), path); err != nil || stat != nil {
+				t.Errorf("%v is left, %v", stat, err)
+			}
+		})
+	}
+}
+
+// Of gates in one session one is raised, whatever reply is lost.
+func TestGatesOfOneSession(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		b := single(t, s[0], nil)
+		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		for range 2 {
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+			gates := make(chan *barrier.Gate, 3)
+			for range 3 {
+				go func() {
+					g, err := b.TryRaise(t.Context())
+					if err != nil && !errors.Is(err, barrier.ErrRaised) {
+						t.Error(err)
+					}
+					gates <- g
+				}()
+			}
+			pass(5 * time.Second)
+			raised := 0
+			for range 3 {
+				if g := <-gates; g != nil {
+					raised++
+					ok(t, g.Lift(t.Context()))
+				}
+			}
+			if raised != 1 {
+				t.Errorf("%d gates are raised", raised)
+			}
+			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat != nil {
+				t.Errorf("%v is left, %v", stat, err)
+			}
+		}
+	})
+}
+
+// A party for which there was no room goes before all that came for a later round.
+func TestOldestFirst(t *testing.T) {
+	for range 3 {
+		bubble(t, 9, zktest.Config{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+			handles := doubles(t, s, 1)
+			entered := make(chan int, len(handles))
+			enter := func(i int) {
+				go func() {
+					if handles[i].Enter(t.Context()) == nil {
+						entered <- i
+					}
+				}()
+				synctest.Wait()
+			}
+			enter(0)
+			enter(1)
+			enter(2)
+			ok(t, handles[<-entered].Leave(t.Context()))
+			winner := <-entered
+			for i := 3; i < len(handles); i++ {
+				enter(i)
+			}
+			ok(t, handles[winner].Leave(t.Context()))
+			if next := <-entered; next+winner != 1+2 {
+				t.Errorf("%d goes before %d", next, 1+2-winner)
+			}
+			for _, d := range handles {
+				d.Close()
+			}
+		})
+	}
+}
+
+// A handle at rest is not bothered by the rounds of others.
+func TestAtRest(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 1)
+		rounds(t, handles[:1], 1, func(int) {})
+		rounds(t, handles[1:], 1, func(int) {}) // ends a watch that is kept for the next Enter
+		synctest.Wait()
+		srv.ResetRequests()
+		rounds(t, handles[1:], 3, func(int) {})
+		if n := srv.RequestsOf(s[0].ID()).Total(); n != 0 {
+			t.Errorf("it made %d requests", n)
+		}
+	})
+}
+
+// What the session has made itself, a gate or not, is not taken for the gate whose creation is in doubt.
+func TestInDoubtBesideOwn(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		b := single(t, s[0], nil)
+		refused := func() {
+			t.Helper()
+			for _, lose := range []func(zktest.Match){srv.DropReply, srv.DropRequest} {
+				lose(zktest.Match{Op: zktest.OpMulti})
+				if _, err := b.TryRaise(t.Context()); !errors.Is(err, barrier.ErrRaised) {
+					t.Errorf("raised beside another: %v", err)
+				}
+				pass(5 * time.Second)
+			}
+			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat == nil {
+				t.Errorf("there is %v, %v", stat, err)
+			}
+		}
+		g, err := b.TryRaise(t.Context())
+		ok(t, err)
+		refused()
+		waits(t, "the gate", begin(func() error { <-g.Done(); return g.Err() }))
+		ok(t, g.Lift(t.Context()))
+		_, err = s[0].Create(t.Context(), path, []byte("mine"), session.Ephemeral)
+		ok(t, err)
+		refused()
+	})
+}
+
+// An Enter that is cancelled while the handle leaves the last round does not enter the next one.
+func TestCancelledWhileLeaving(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
+		one := begin(func() error { return a.Enter(t.Context()) })
+		ok(t, b.Enter(t.Context()))
+		ok(t, settled(t, "Enter", one))
+		leaver := begin(func() error { return a.Leave(t.Context()) })
+		waits(t, "Leave", leaver)
+		ctx, stop := context.WithCancel(t.Context())
+		next := begin(func() error { return a.Enter(ctx) })
+		waits(t, "Enter", next)
+		stop()
+		if err := settled(t, "Enter", next); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		ok(t, b.Leave(t.Context()))
+		ok(t, settled(t, "Leave", leaver))
+		synctest.Wait()
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A failing is a test that notes why it fails.
+type failing struct {
+	testing.TB
+
+	why string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.why = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// failureOf returns why a test fails that awaits a negative number.
+func failureOf(ch <-chan int) string {
+	f := new(failing)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		zktest.Await(f, ch, func(n int) bool { return n < 0 })
+	}()
+	<-done
+	return f.why
+}
+
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ch := make(chan int, 3)
+		ch <- 1
+		ch <- 2
+		ch <- 3
+		if n := zktest.Await(t, ch, func(n int) bool { return n == 2 }); n != 2 {
+			t.Error(n)
+		}
+		if n := zktest.Await(t, ch, nil); n != 3 {
+			t.Error(n)
+		}
+		ch <- 7
+		if why := failureOf(ch); !strings.Contains(why, "30s have passed; what arrived: 7") {
+			t.Error(why)
+		}
+		close(ch)
+		if why := failureOf(ch); !strings.Contains(why, "closed; what arrived: nothing") {
+			t.Error(why)
+		}
+		many := make(chan int, 100)
+		for n := range cap(many) {
+			many <- n
+		}
+		close(many)
+		if why := failureOf(many); !strings.Contains(why, ": 80; 81;") || !strings.HasSuffix(why, "; 99") {
+			t.Error(why)
+		}
+	})
+}
+
+// A test of users waits for what a fault leads to.
+func ExampleAwait() {
+	srv, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(context.Background(), srv.Addrs(), nil)
+	if err != nil {
+		panic(err)
+	}
+	defer s.Close()
+
+	events := s.Events(context.Background())
+	srv.Expire(s.ID())
+	t := new(failing) // in a test: its *testing.T
+	expired := zktest.Await(t, events, func(ev session.Event) bool {
+		_, is := ev.(session.Expired)
+		return is
+	})
+	fmt.Printf("%T\n", expired)
+	// Output: session.Expired
+}
