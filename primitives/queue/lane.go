@@ -122,7 +122,7 @@ func (l *lane) group() (p *producer, n int) {
 		for _, c := range l.waiting[:n] {
 			p.items = append(p.items, c.items...)
 		}
-		if n == 1 || l.of.session.Fits(append(p.ops(longestPlan), l.of.longestReceipt())...) == nil {
+		if n == 1 || l.of.session.Fits(append(p.ops(longestPlan()), l.of.longestReceipt())...) == nil {
 			return p, n
 		}
 		n /= 2

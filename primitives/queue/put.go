@@ -88,7 +88,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 			return nil, b.explain(fmt.Errorf("item %d: %w", i, err))
 		}
 	}
-	if err := b.session.Fits(append(p.ops(longestPlan), b.longestReceipt())...); err != nil {
+	if err := b.session.Fits(append(p.ops(longestPlan()), b.longestReceipt())...); err != nil {
 		return nil, b.explain(err)
 	}
 	var created []session.OpResult
@@ -114,8 +114,10 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	return ids, nil
 }
 
-// longestPlan has no operations that are longer than those of any other.
-var longestPlan = filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, true, 0}
+// longestPlan returns a plan whose operations are as long as those of any other.
+func longestPlan() filingPlan {
+	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, true, 0}
+}
 
 // fits reports why an item could not be claimed, or moved to the dead letters.
 func (b *base) fits(item newItem) error {
