@@ -227,7 +227,7 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		e.gone()
 		e.session.tell(rejected{e.number})
 		return ErrExpired
-	case e.id != 0 && e.id != h.Session:
+	case e.id != 0 && e.id != h.Session && e.announced.Load():
 		e.session.tell(rejected{e.number})
 		return errReplaced
 	case len(h.Password) > longestPassword:
@@ -235,7 +235,8 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	case timeout < shortest:
 		return fmt.Errorf("the server offers a session timeout of %v", timeout)
 	}
-	created := e.id == 0
+	// A session that no connection has opened was used for nothing: another does as well.
+	created := e.id != h.Session
 	if created {
 		e.id, e.timeout = h.Session, timeout
 	}

@@ -41,8 +41,7 @@ type Handle[Ev any] struct {
 	node     string
 	err      error         // why it was lost
 	since    time.Duration // it was acquired
-	blocker  string        // the node of the contender that is watched; "" while there is none, or it was not read
-	blocks   obstacle      // what was read of it
+	blocker  *front        // the contender that is watched; nil while there is none, or it was not read
 	over     bool          // done is closed
 	contexts []*derived
 }
@@ -57,12 +56,15 @@ type told[Ev any] struct {
 	did  Effects // gathered by the turn; its events are those of the last step
 	room [2]Event
 
-	// What was read of the contender that is watched: set when that is confirmed. It holds while
-	// the machine waits and the target is the same.
-	front struct {
-		target Target
-		obstacle
-	}
+	// What was read of the contender that is watched: set when that is confirmed, nil before. It holds
+	// while the machine waits and the target is the same.
+	front *front
+}
+
+// A front is a target, and what was read of it.
+type front struct {
+	target Target
+	obstacle
 }
 
 func (t *told[Ev]) begin(m Machine, tell func(Event) Ev) {
@@ -70,12 +72,12 @@ func (t *told[Ev]) begin(m Machine, tell func(Event) Ev) {
 	t.did.Emit = t.room[:0]
 }
 
-// ahead returns the contender that is watched, if it was read; "" if there is none.
-func (t *told[Ev]) ahead() (node string, o obstacle) {
-	if !t.Waiting() || t.front.target != t.target || t.front.since == 0 {
-		return "", obstacle{}
+// ahead returns the contender that is watched, if it was read; nil if there is none.
+func (t *told[Ev]) ahead() *front {
+	if f := t.front; t.Waiting() && f != nil && f.target == t.target {
+		return f
 	}
-	return t.target.Node, t.front.obstacle
+	return nil
 }
 
 // Step implements [actors.Machine].
@@ -83,8 +85,11 @@ func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
 	clear(t.did.Emit)
 	t.did.Do, t.did.Emit = out.Do, t.did.Emit[:0]
 	t.step(in)
-	if w, ok := in.(watched); ok && t.Waiting() && w.target == t.target {
-		t.front.target, t.front.obstacle = w.target, w.obstacle
+	switch w, ok := in.(watched); {
+	case t.Holding():
+		t.front = nil
+	case ok && t.Waiting() && w.target == t.target && w.since != 0:
+		t.front = &front{w.target, w.obstacle}
 	}
 	out.Do, t.did.Do = t.did.Do, nil
 	for _, ev := range t.did.Emit {
@@ -151,12 +156,12 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 // blocked adds to why the wait has ended what it waited for, as far as that is known.
 func (h *Handle[Ev]) blocked(err error) error {
 	h.mu.Lock()
-	node, o := h.blocker, h.blocks
+	ahead := h.blocker
 	h.mu.Unlock()
-	if node == "" {
+	if ahead == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, o.describe(node, h.performer.session.Deadline(0)))
+	return fmt.Errorf("%w: %s", err, ahead.describe(ahead.target.Node, h.performer.session.Deadline(0)))
 }
 
 // Do waits until it is held, runs f with its context, and gives it up. It waits for that until
@@ -305,7 +310,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 		case Suspended, Resumed, Released:
 		}
 	}
-	h.blocker, h.blocks = m.ahead()
+	h.blocker = m.ahead()
 	if m.Holding() {
 		h.node = m.node // another after a downgrade
 	}

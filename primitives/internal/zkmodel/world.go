@@ -305,6 +305,7 @@ func (w *World) Apply(a Action) {
 	case "kill":
 		w.Left.Kills--
 		s := w.Sessions[a.I]
+		w.lates = slices.DeleteFunc(w.lates, func(l late) bool { return l.id == s.id }) // a dead session is refused
 		if s.killed = true; s.state == up {
 			w.bury(s.id) // and it is told what it has watched
 			s.state = cut
