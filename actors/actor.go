@@ -35,6 +35,9 @@ type Role[M, In, Do, Ev any] struct {
 	// Begin is performed before the first input.
 	Begin []Do
 
+	// Kept says that every event is kept for the reader, also those before the first call of Events.
+	Kept bool
+
 	// Perform starts one thing and returns at once. The answer may be given at
 	// any time and from any goroutine, also by Perform itself; giving it never
 	// blocks, and means nothing once the machine has ended. Things are started
@@ -91,6 +94,9 @@ func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	l.inputs, a.inbox.queue = l.room.inputs[0][:0], l.room.inputs[1][:0]
 	a.out.queue = l.room.events[:0]
 	l.answer = func(in In) { a.inbox.put(in) }
+	if role.Kept {
+		a.Events()
+	}
 	go l.run()
 	return a
 }

@@ -688,3 +688,32 @@ func TestPanicsAreNotRecovered(t *testing.T) {
 		t.Errorf("exit %v, output\n%s", err, out)
 	}
 }
+
+// TestKeptFromTheBeginning: all events are there for a reader that comes after them.
+func TestKeptFromTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := actors.Start(burst{}, actors.Role[burst, int, int, int]{
+			Name: "burst", Begin: []int{1}, Perform: func(do int, answer func(int)) { answer(do) }, Kept: true,
+		})
+		synctest.Wait()
+		for want := range 3 {
+			if got := <-a.Events(); got != want {
+				t.Errorf("%d, want %d", got, want)
+			}
+		}
+		a.Close()
+	})
+}
+
+// burst emits three events at its first input.
+type burst struct{ over bool }
+
+func (b burst) Ended() bool { return b.over }
+
+func (b burst) Step(in int, out *actors.Effects[int, int]) burst {
+	if in != 1 {
+		return burst{true}
+	}
+	out.Emit = append(out.Emit, 0, 1, 2)
+	return b
+}

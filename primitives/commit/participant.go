@@ -69,8 +69,8 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 		Perform: p.perform,
 		Observe: p.observe,
 		Stop:    siteLeave{},
+		Kept:    true, // what is asked of a site
 	})
-	p.actor.Events() // what is asked of a site is kept for the reader
 	p.gone = actors.Feed("presence of "+node, kept.Events(), func(ev presence.Event) {
 		if left, ok := ev.(presence.Left); ok && left.Err != nil {
 			_ = p.actor.Tell(displaced{left.Err}) // an ended machine needs no news

@@ -93,8 +93,8 @@ func (t *Transaction) run(s *session.Session, m machine, first []effect) {
 		Perform: t.perform,
 		Observe: t.observe,
 		Stop:    leave{},
+		Kept:    true, // votes are edges
 	})
-	t.actor.Events()                                                                           // votes are edges: all of them are kept for the reader
 	t.owned.Follow(s, func(ev session.Event) { _ = t.actor.Tell(heard{ev}) }, t.actor.Ended()) // an ended machine needs no news
 }
 
