@@ -3,51 +3,29 @@ package barrier_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"sync"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/barrier"
-	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
-
-// connect returns a session with a server in memory, and what ends both.
-func connect(ctx context.Context) (*session.Session, func()) {
-	srv, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := session.Open(ctx, srv.Addrs(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return s, func() { s.Close(); srv.Close() }
-}
-
-// must ends the example if something has failed.
-func must(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}
 
 // Requests wait while a deployment is under way.
 func ExampleNew() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
 	b, err := barrier.New(s, "/barriers/deploy", nil)
-	must(err)
+	demo.Check(err)
 	defer b.Close()
 
-	must(b.Raise(ctx))
+	demo.Check(b.Raise(ctx))
 	served := make(chan error)
 	go func() {
 		served <- b.Wait(ctx)
 	}()
 	fmt.Println("deploying")
-	must(b.Lift(ctx))
-	must(<-served)
+	demo.Check(b.Lift(ctx))
+	demo.Check(<-served)
 	fmt.Println("serving")
 	// Output:
 	// deploying
@@ -57,18 +35,18 @@ func ExampleNew() {
 // Three workers begin a round together, and end it together.
 func ExampleNewDouble() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
 	var workers sync.WaitGroup
 	for i := range 3 {
 		workers.Go(func() {
 			d, err := barrier.NewDouble(s, "/barriers/run", 3, &barrier.DoubleOptions{Name: fmt.Sprint("worker-", i)})
-			must(err)
+			demo.Check(err)
 			defer d.Close()
 			for range 2 {
-				must(d.Enter(ctx))
+				demo.Check(d.Enter(ctx))
 				// All three are in: compute.
-				must(d.Leave(ctx))
+				demo.Check(d.Leave(ctx))
 				// All three have left.
 			}
 			if i == 0 {
@@ -83,16 +61,16 @@ func ExampleNewDouble() {
 // A gate lets one client in at a time.
 func ExampleBarrier_TryRaise() {
 	ctx := context.Background()
-	s, end := connect(ctx)
+	s, end := demo.Session()
 	defer end()
 	b, err := barrier.New(s, "/barriers/maintenance", nil)
-	must(err)
+	demo.Check(err)
 	defer b.Close()
 
 	gate, err := b.TryRaise(ctx)
-	must(err)
+	demo.Check(err)
 	_, err = b.TryRaise(ctx)
 	fmt.Println(err)
-	must(gate.Lift(ctx))
+	demo.Check(gate.Lift(ctx))
 	// Output: barrier /barriers/maintenance: try to raise: barrier is raised
 }

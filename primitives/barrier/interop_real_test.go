@@ -145,7 +145,7 @@ func barriers(t *testing.T, st stage) {
 	}
 }
 
-// gate: a gate of ours is a barrier to others, who can lift it, and whose barriers it respects.
+// gate: a gate of ours is a barrier to the other libraries. They can lift it, and it respects their barriers.
 func gate(t *testing.T, st stage, kind peers.Kind) {
 	ctx, peer, path := patient(t), st.company.Peer(t, kind.Library()), "/gate-"+string(kind.Library())
 	b, err := barrier.New(st.sessions[0], path, nil)

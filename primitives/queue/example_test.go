@@ -5,26 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/queue"
-	"github.com/zkactors/zkactors/session"
-	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // The second of two jobs fails whenever it is worked on, and ends among the dead letters.
 func ExampleQueue_Consume() {
 	ctx := context.Background()
-	server, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	s, err := session.Open(ctx, server.Addrs(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer s.Close()
+	s, end := demo.Session()
+	defer end()
 
 	q, err := queue.New(s, "/queues/jobs", &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"})
 	if err != nil {

@@ -122,7 +122,7 @@ func (h *History) Check() error {
 	return nil
 }
 
-// A state is who holds how much, and which tokens were granted.
+// A state is the weight that each contender holds, and the tokens that were granted.
 type state struct {
 	limit    int
 	held     [8]int // by contender

@@ -574,7 +574,7 @@ func (w *World) CheckToken(c *Contender, zxid int64, excludes bool) {
 	}
 }
 
-// CheckApart checks that only those hold at once who share.
+// CheckApart checks that contenders that hold at the same time are readers.
 func (w *World) CheckApart(holders []*Contender) {
 	excludes := func(c *Contender) bool {
 		return !strings.Contains(c.M.Node(), "read-") && !w.Lowered(c)

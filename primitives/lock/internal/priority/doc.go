@@ -1,3 +1,3 @@
-// Package priority is the layout of locks with priorities: who goes first, and how the lock is
-// claimed on the server.
+// Package priority is the layout of locks with priorities: the order of the contenders, and the
+// claim of the lock on the server.
 package priority

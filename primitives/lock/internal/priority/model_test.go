@@ -71,7 +71,7 @@ func rivalries() []rivalry {
 	}
 }
 
-// sight returns who holds, by what the tree says.
+// sight returns the holders that the tree names.
 func sight(w *linemodel.World) (s standing) {
 	if holder := w.Node(session.Join(linemodel.Root, holderNode)); holder != nil {
 		s.Holder = holder.Data
