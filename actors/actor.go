@@ -35,9 +35,6 @@ type Role[M, In, Do, Ev any] struct {
 	// Begin is performed before the first input.
 	Begin []Do
 
-	// Kept says that every event is kept for the reader, also those before the first call of Events.
-	Kept bool
-
 	// Perform starts one thing and returns at once. The answer may be given at
 	// any time and from any goroutine, also by Perform itself; giving it never
 	// blocks, and means nothing once the machine has ended. Things are started
@@ -80,6 +77,16 @@ type Actor[In, Ev any] struct {
 
 // Start runs m in a goroutine.
 func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *Actor[In, Ev] {
+	return start(m, role, false)
+}
+
+// StartKept is [Start], but every event is kept for the reader, also those before the first call of
+// [Actor.Events].
+func StartKept[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *Actor[In, Ev] {
+	return start(m, role, true)
+}
+
+func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev], kept bool) *Actor[In, Ev] {
 	l := &loop[M, In, Do, Ev]{
 		actor: Actor[In, Ev]{
 			inbox: mailbox[In]{ready: make(chan struct{}, 1)},
@@ -94,7 +101,7 @@ func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	l.inputs, a.inbox.queue = l.room.inputs[0][:0], l.room.inputs[1][:0]
 	a.out.queue = l.room.events[:0]
 	l.answer = func(in In) { a.inbox.put(in) }
-	if role.Kept {
+	if kept {
 		a.Events()
 	}
 	go l.run()

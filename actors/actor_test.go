@@ -692,8 +692,8 @@ func TestPanicsAreNotRecovered(t *testing.T) {
 // TestKeptFromTheBeginning: all events are there for a reader that comes after them.
 func TestKeptFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := actors.Start(burst{}, actors.Role[burst, int, int, int]{
-			Name: "burst", Begin: []int{1}, Perform: func(do int, answer func(int)) { answer(do) }, Kept: true,
+		a := actors.StartKept(burst{}, actors.Role[burst, int, int, int]{
+			Name: "burst", Begin: []int{1}, Perform: func(do int, answer func(int)) { answer(do) },
 		})
 		synctest.Wait()
 		for want := range 3 {

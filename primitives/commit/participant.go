@@ -63,13 +63,12 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 		return nil, fmt.Errorf("commit: join %s as %s: %w", parent, site, err)
 	}
 	p.kept = kept
-	p.actor = actors.Start(sitemachine{parent: parent, site: site}, actors.Role[sitemachine, siteInput, siteEffect, Event]{
+	p.actor = actors.StartKept(sitemachine{parent: parent, site: site}, actors.Role[sitemachine, siteInput, siteEffect, Event]{
 		Name:    "site " + node,
 		Begin:   []siteEffect{followParent{}},
 		Perform: p.perform,
 		Observe: p.observe,
 		Stop:    siteLeave{},
-		Kept:    true, // what is asked of a site
 	})
 	p.gone = actors.Feed("presence of "+node, kept.Events(), func(ev presence.Event) {
 		if left, ok := ev.(presence.Left); ok && left.Err != nil {

@@ -87,13 +87,12 @@ func newTransaction(s client.Session, parent string, r *record, self string) *Tr
 }
 
 func (t *Transaction) run(s *session.Session, m machine, first []effect) {
-	t.actor = actors.Start(m, actors.Role[machine, input, effect, Event]{
+	t.actor = actors.StartKept(m, actors.Role[machine, input, effect, Event]{
 		Name:    "transaction " + t.place.record(),
 		Begin:   first,
 		Perform: t.perform,
 		Observe: t.observe,
 		Stop:    leave{},
-		Kept:    true, // votes are edges
 	})
 	t.owned.Follow(s, func(ev session.Event) { _ = t.actor.Tell(heard{ev}) }, t.actor.Ended()) // an ended machine needs no news
 }
