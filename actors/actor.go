@@ -93,8 +93,9 @@ func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 			stop:  role.Stop,
 			out:   outbox[Ev]{merge: role.Merge, cancel: role.Cancel},
 		},
-		role: role,
-		m:    m,
+		perform: role.Perform,
+		observe: role.Observe,
+		m:       m,
 	}
 	a := &l.actor
 	l.out = Effects[Do, Ev]{l.room.do[:0], l.room.emit[:0]}
@@ -104,16 +105,17 @@ func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	if kept {
 		a.Events()
 	}
-	go l.run()
+	go l.run(role.Name, role.Begin)
 	return a
 }
 
 // A loop is what the goroutine of an actor keeps. It is not on its stack, so
 // that a waiting actor needs the smallest stack there is.
 type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
-	actor  Actor[In, Ev]
-	role   Role[M, In, Do, Ev]
-	answer func(In)
+	actor   Actor[In, Ev]
+	perform func(Do, func(In)) // those of the role
+	observe func(M, []Ev)
+	answer  func(In)
 
 	m       M
 	inputs  []In            // empty: memory for the next ones
@@ -122,7 +124,7 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 
 	// Memory for most actors.
 	room struct {
-		do     [4]Do
+		do     [3]Do
 		emit   [2]Ev
 		inputs [2][usual]In
 		events [1]Ev
@@ -130,12 +132,12 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 }
 
 // run never blocks on anything but its mailbox and its reader.
-func (l *loop[M, In, Do, Ev]) run() {
+func (l *loop[M, In, Do, Ev]) run(name string, begin []Do) {
 	a := &l.actor
 	defer a.gone.raise()
-	setLabel(l.role.Name)
-	for _, do := range l.role.Begin {
-		l.role.Perform(do, l.answer)
+	setLabel(name)
+	for _, do := range begin {
+		l.perform(do, l.answer)
 	}
 	for ended := false; ; {
 		if !ended && l.m.Ended() {
@@ -188,11 +190,11 @@ func (l *loop[M, In, Do, Ev]) receive() {
 
 func (l *loop[M, In, Do, Ev]) step(in In) {
 	l.m = l.m.Step(in, &l.out)
-	if l.role.Observe != nil {
-		l.role.Observe(l.m, l.out.Emit)
+	if l.observe != nil {
+		l.observe(l.m, l.out.Emit)
 	}
 	for _, do := range l.out.Do {
-		l.role.Perform(do, l.answer)
+		l.perform(do, l.answer)
 	}
 	for _, ev := range l.out.Emit {
 		l.actor.out.put(ev)

@@ -16,7 +16,7 @@ type mailbox[T any] struct {
 }
 
 // usual is for how many inputs an actor has memory of its own.
-const usual = 4
+const usual = 3
 
 // put queues v. It reports false if the mailbox is closed.
 func (b *mailbox[T]) put(v T) bool {

@@ -27,24 +27,30 @@ type Manner[Ev any] struct {
 // lost. It is safe for concurrent use, and must be closed.
 type Handle[Ev any] struct {
 	performer Performer
-	manner    *Manner[Ev]
 	actor     *actors.Actor[Input, Ev]
-	told      told[Ev]      // the machine; it belongs to the actor
-	begun     time.Duration // since the session's beginning
+	told      told[Ev] // the machine; it belongs to the actor
 
 	mu       sync.Mutex
-	queued   signal // another was seen ahead
-	decided  signal // it is held, or was, or never will be
-	done     signal // it is held no more, or never will be
-	revoked  signal // somebody asks for it
+	signals  [signals]chan struct{} // closed when raised; nil while nobody waits for that
+	raised   [signals]bool
 	token    int64
 	node     string
 	err      error         // why it was lost
-	since    time.Duration // it was acquired
+	since    time.Duration // it was opened, and from the grant on, since it was acquired; by the session's age
 	blocker  *front        // the contender that is watched; nil while there is none, or it was not read
-	over     bool          // done is closed
 	contexts []*derived
 }
+
+// A signal is raised at most once.
+type signal int8
+
+const (
+	queued  signal = iota // another was seen ahead
+	decided               // it is held, or was, or never will be
+	done                  // it is held no more, or never will be
+	revoked               // a revocation was asked for
+	signals = int(iota)
+)
 
 // A derived context ends with the handle.
 type derived struct{ end context.CancelCauseFunc }
@@ -52,9 +58,9 @@ type derived struct{ end context.CancelCauseFunc }
 // told is a machine that tells events of its recipe's own type. It is stepped in place.
 type told[Ev any] struct {
 	turn
-	tell func(Event) Ev
-	did  Effects // gathered by the turn; its events are those of the last step
-	room [2]Event
+	manner *Manner[Ev]
+	did    Effects // gathered by the turn; its events are those of the last step
+	room   [2]Event
 
 	// What was read of the contender that is watched: set when that is confirmed, nil before. It holds
 	// while the machine waits and the target is the same.
@@ -67,8 +73,8 @@ type front struct {
 	obstacle
 }
 
-func (t *told[Ev]) begin(m Machine, tell func(Event) Ev) {
-	t.turn, t.tell = turn{m, &t.did}, tell
+func (t *told[Ev]) begin(m Machine, manner *Manner[Ev]) {
+	t.turn, t.manner = turn{m, &t.did}, manner
 	t.did.Emit = t.room[:0]
 }
 
@@ -93,7 +99,7 @@ func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
 	}
 	out.Do, t.did.Do = t.did.Do, nil
 	for _, ev := range t.did.Emit {
-		out.Emit = append(out.Emit, t.tell(ev))
+		out.Emit = append(out.Emit, t.manner.Tell(ev))
 	}
 	return t
 }
@@ -101,10 +107,10 @@ func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
-	h := &Handle[Ev]{manner: manner, begun: s.Age()}
+	h := &Handle[Ev]{since: s.Age()}
 	h.performer.begin(client.Of(s), r)
 	s.Observer().Waiting(r.Name, r.Path)
-	h.told.begin(New(session.NewGUID(), r.Rule, s.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner.Tell)
+	h.told.begin(New(session.NewGUID(), r.Rule, s.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
 	h.actor = actors.Start(
 		&h.told,
 		actors.Role[*told[Ev], Input, Effect, Ev]{
@@ -132,13 +138,13 @@ func (h *Handle[Ev]) Acquire(ctx context.Context) error {
 // the place has been given up, unless ctx has ended before that was confirmed. The error names
 // op.
 func (h *Handle[Ev]) TryAcquire(ctx context.Context, op string, taken error) error {
-	return h.acquire(ctx, op, h.when(&h.queued), taken)
+	return h.acquire(ctx, op, h.when(queued), taken)
 }
 
 func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
 	var err error
 	select {
-	case <-h.when(&h.decided):
+	case <-h.when(decided):
 		if h.Token() != 0 { // it may be lost since: that is for its holder to see
 			return nil
 		}
@@ -184,10 +190,10 @@ func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
 
 // Done returns a channel that is closed in the very step in which it is lost, and before
 // a release is sent.
-func (h *Handle[Ev]) Done() <-chan struct{} { return h.when(&h.done) }
+func (h *Handle[Ev]) Done() <-chan struct{} { return h.when(done) }
 
 // Revoked returns a channel that is closed when somebody asks the holder for it.
-func (h *Handle[Ev]) Revoked() <-chan struct{} { return h.when(&h.revoked) }
+func (h *Handle[Ev]) Revoked() <-chan struct{} { return h.when(revoked) }
 
 // Err returns why it was lost; nil while it is not, and after a release.
 func (h *Handle[Ev]) Err() error {
@@ -201,7 +207,7 @@ func (h *Handle[Ev]) Context(parent context.Context) (context.Context, context.C
 	ctx, end := context.WithCancelCause(parent)
 	d := &derived{end: end}
 	h.mu.Lock()
-	over, reason := h.over, h.reason()
+	over, reason := h.raised[done], h.reason()
 	if !over {
 		h.contexts = append(h.contexts, d)
 	}
@@ -223,7 +229,7 @@ func (h *Handle[Ev]) reason() error {
 	if h.err != nil {
 		return h.err
 	}
-	return h.manner.Released
+	return h.told.manner.Released
 }
 
 // Token returns that of the grant; 0 before.
@@ -245,7 +251,7 @@ func (h *Handle[Ev]) Node() string {
 
 // Guard returns an operation that fails a transaction unless it is still held.
 func (h *Handle[Ev]) Guard() session.Op {
-	return GuardOf(h.performer.Dir, h.Node(), h.manner.Lost)
+	return GuardOf(h.performer.Dir, h.Node(), h.told.manner.Lost)
 }
 
 // GuardOf returns an operation that fails a transaction unless there is the node, with an error that
@@ -293,20 +299,21 @@ func (h *Handle[Ev]) Close() { h.actor.Close() }
 // observe keeps what the accessors return up to date with the machine.
 func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 	now := h.performer.session.Age()
+	var waited time.Duration
 	h.mu.Lock()
 	for _, ev := range m.did.Emit {
 		switch ev := ev.(type) {
 		case Waiting:
 			if h.token == 0 {
-				h.queued.raise()
+				h.raise(queued)
 			}
 		case Acquired:
-			h.token, h.since = ev.Token, now
-			h.decided.raise()
+			waited, h.token, h.since = now-h.since, ev.Token, now
+			h.raise(decided)
 		case Revoked:
-			h.revoked.raise()
+			h.raise(revoked)
 		case Lost:
-			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(h.manner.Lost, ev.Err))
+			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(m.manner.Lost, ev.Err))
 		case Suspended, Resumed, Released:
 		}
 	}
@@ -314,15 +321,14 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 	if m.Holding() {
 		h.node = m.node // another after a downgrade
 	}
-	over := !h.over && (m.Ended() || h.token != 0 && !m.Holding())
+	over := !h.raised[done] && (m.Ended() || h.token != 0 && !m.Holding())
 	var contexts []*derived
 	if over {
-		h.over = true
-		h.decided.raise()
-		h.done.raise()
+		h.raise(decided)
+		h.raise(done)
 		contexts, h.contexts = h.contexts, nil
 	}
-	held, reason := h.token != 0, h.reason()
+	held, since, reason := h.token != 0, h.since, h.reason()
 	h.mu.Unlock()
 
 	// What follows is somebody else's code, or takes somebody else's locks.
@@ -332,54 +338,49 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 	if m.Ended() {
 		h.performer.End()
 	}
-	h.report(m.did.Emit, now)
+	h.report(m.did.Emit, waited)
 	switch observer := h.performer.session.Observer(); {
 	case over && held:
-		observer.Held(h.performer.Name, h.performer.Path, now-h.since)
+		observer.Held(h.performer.Name, h.performer.Path, now-since)
 	case over:
-		observer.GaveUp(h.performer.Name, h.performer.Path, now-h.begun)
+		observer.GaveUp(h.performer.Name, h.performer.Path, now-since)
 	}
 }
 
 // report tells the session's observer.
-func (h *Handle[Ev]) report(events []Event, now time.Duration) {
+func (h *Handle[Ev]) report(events []Event, waited time.Duration) {
 	observer := h.performer.session.Observer()
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case Acquired:
-			observer.Waited(h.performer.Name, h.performer.Path, now-h.begun)
+			observer.Waited(h.performer.Name, h.performer.Path, waited)
 		case Lost:
-			observer.Lost(h.performer.Name, h.performer.Path, Because(h.manner.Lost, ev.Err))
+			observer.Lost(h.performer.Name, h.performer.Path, Because(h.told.manner.Lost, ev.Err))
 		case Waiting, Suspended, Resumed, Revoked, Released:
 		}
 	}
 }
 
 // when returns a channel that is closed when the signal is raised.
-func (h *Handle[Ev]) when(f *signal) <-chan struct{} {
+func (h *Handle[Ev]) when(s signal) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if f.ch == nil {
-		f.ch = make(chan struct{})
-		if f.up {
-			close(f.ch)
+	if h.signals[s] == nil {
+		h.signals[s] = make(chan struct{})
+		if h.raised[s] {
+			close(h.signals[s])
 		}
 	}
-	return f.ch
+	return h.signals[s]
 }
 
-// A signal is raised at most once. There is no channel while nobody waits for that.
-type signal struct {
-	ch chan struct{}
-	up bool
-}
-
-func (f *signal) raise() {
-	if f.up {
+// raise raises a signal. The handle is locked.
+func (h *Handle[Ev]) raise(s signal) {
+	if h.raised[s] {
 		return
 	}
-	f.up = true
-	if f.ch != nil {
-		close(f.ch)
+	h.raised[s] = true
+	if h.signals[s] != nil {
+		close(h.signals[s])
 	}
 }

@@ -83,8 +83,8 @@ type Performer struct {
 	session client.Session
 	owned   owned.Set // watches by their targets, among others
 
-	node, path string // the newest result of nodePath
-	attempted  string // the path of the newest create, but for its number; "" at first
+	path string // the newest result of nodePath
+	guid string // of the newest create; "" at first
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
@@ -280,7 +280,7 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 // then tells how many children it had at that very moment.
 func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
 	path := session.Join(p.Dir, p.Rule.Name(e.guid))
-	p.attempted = path
+	p.guid = e.guid
 	if e.plain || p.Plain {
 		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
 			in := joined{attempt: e.attempt}
@@ -386,8 +386,9 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 
 // nodePath returns the path of a contender. It belongs to the goroutine of the actor.
 func (p *Performer) nodePath(node string) string {
-	if p.node != node {
-		p.node, p.path = node, session.Join(p.Dir, node)
+	dir, found := strings.CutSuffix(p.path, node)
+	if !found || dir != p.Dir && strings.TrimSuffix(dir, "/") != p.Dir {
+		p.path = session.Join(p.Dir, node)
 	}
 	return p.path
 }
@@ -410,28 +411,39 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 
 // follower returns what tells the machine of a node.
 func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
-	in := watched{attempt: e.attempt, target: e.target} // its czxid is 0 until it was told
-	ours := e.target.Until == Claim || strings.HasPrefix(p.nodePath(e.target.Node), p.attempted)
+	var czxid int64 // 0 until it was told
+	mine := e.target.Until == Claim || ours(e.target.Node, p.guid)
 	return func(r session.Reading, err error) {
 		switch {
-		case in.czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
+		case czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
 		case err != nil: // or it was found to be gone, and nobody knows when that was
 			tell(failed{e, err})
-		case in.czxid == 0:
-			in.czxid, in.owner, in.announced = r.Stat.Czxid, r.Stat.EphemeralOwner, e.target.Until == Changed && r.Stat.Version > 0
-			if !ours {
+		case czxid == 0:
+			czxid = r.Stat.Czxid
+			in := watched{
+				attempt: e.attempt, target: e.target, czxid: czxid,
+				owner: r.Stat.EphemeralOwner, announced: e.target.Until == Changed && r.Stat.Version > 0,
+			}
+			if !mine {
 				in.obstacle = p.obstacle(r)
 			}
 			tell(in)
 			p.mark(e, r.Data, tell)
-		case e.target.Until == Changed, r.Stat.Czxid != in.czxid:
+		case e.target.Until == Changed, r.Stat.Czxid != czxid:
 			tell(gone(e))
 			p.owned.Cancel(e.target)
 		default:
 			p.mark(e, r.Data, tell)
 		}
 	}
+}
+
+// ours reports whether a node was created with the GUID. The first group of its digits stands in the
+// names of every layout.
+func ours(node, guid string) bool {
+	first, _, _ := strings.Cut(guid, "-")
+	return first != "" && strings.Contains(node, first)
 }
 
 // obstacle returns what is known of another contender.
