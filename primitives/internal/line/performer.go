@@ -379,7 +379,11 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	case Claim:
 		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
-		sub = requests.Follow(p.nodePath(e.target.Node), session.AspectData, false, p.follower(e, tell))
+		aspect := session.AspectData
+		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
+			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
+		}
+		sub = requests.Follow(p.nodePath(e.target.Node), aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
