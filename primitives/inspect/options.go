@@ -49,7 +49,7 @@ func validate(s *session.Session, path string, o Options) error {
 		errs = append(errs, fmt.Errorf("inspect: path: %w", err))
 	}
 	for name, n := range map[string]int{
-		"MaxNodes": o.MaxNodes, "MaxWatched": o.MaxWatched, "Window": o.Window, "Pause": int(o.Pause),
+		"MaxNodes": o.MaxNodes, "MaxWatched": o.MaxWatched, "Window": o.Window, "Pause": int(min(o.Pause, 0)),
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("inspect: %w: Options.%s is negative", session.ErrInvalidArgument, name))
