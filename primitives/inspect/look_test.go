@@ -287,6 +287,7 @@ func TestTransactions(t *testing.T) {
 		defer a.Close()
 		tx := must[*commit.Transaction](t)(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))
 		defer tx.Close()
+		synctest.Wait() // until the site knows it
 		if err := a.Vote(t.Context(), "t1", commit.Yes); err != nil {
 			t.Fatal(err)
 		}
