@@ -30,7 +30,7 @@ func Look(ctx context.Context, s *session.Session, path string, opts *Options) (
 	}
 	known := make(map[key]*found)
 	for {
-		r := newRecogniser(o.MaxNodes, false, func(k key, _ care) *found { return known[k] })
+		r := newRecogniser(o, false, func(k key, _ care) *found { return known[k] })
 		survey := r.survey(path)
 		if len(r.wants) == 0 {
 			survey.Taken = time.Now()

@@ -15,6 +15,10 @@ type Options struct {
 	// MaxNodes bounds how many nodes a survey reads. The default is 50,000.
 	MaxNodes int
 
+	// MaxWaiters bounds how many waiters of a line are read: the first. [Thing.Line] counts all.
+	// The default is 0: no bound.
+	MaxWaiters int
+
 	// MaxWatched bounds how many watches [Watch] keeps. What is beyond is read again every five seconds,
 	// and after each change. The default is 5,000.
 	MaxWatched int
@@ -49,7 +53,7 @@ func validate(s *session.Session, path string, o Options) error {
 		errs = append(errs, fmt.Errorf("inspect: path: %w", err))
 	}
 	for name, n := range map[string]int{
-		"MaxNodes": o.MaxNodes, "MaxWatched": o.MaxWatched, "Window": o.Window, "Pause": int(min(o.Pause, 0)),
+		"MaxNodes": o.MaxNodes, "MaxWaiters": o.MaxWaiters, "MaxWatched": o.MaxWatched, "Window": o.Window, "Pause": int(min(o.Pause, 0)),
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("inspect: %w: Options.%s is negative", session.ErrInvalidArgument, name))

@@ -43,6 +43,7 @@ func (f *found) forbidden() bool { return errors.Is(f.err, session.ErrNoAuth) }
 // A recogniser makes a survey of what was read.
 type recogniser struct {
 	limit int                    // of nodes
+	waits int                    // how many waiters of a line; 0 for all
 	read  func(key, care) *found // nil if it was not read yet
 	live  bool                   // the nodes are watched: one without children may have some later
 
@@ -52,8 +53,8 @@ type recogniser struct {
 	things    []Thing
 }
 
-func newRecogniser(limit int, live bool, read func(key, care) *found) *recogniser {
-	return &recogniser{limit: limit, read: read, live: live, asked: make(map[key]care), wants: make(map[key]care)}
+func newRecogniser(o Options, live bool, read func(key, care) *found) *recogniser {
+	return &recogniser{limit: o.MaxNodes, waits: o.MaxWaiters, read: read, live: live, asked: make(map[key]care), wants: make(map[key]care)}
 }
 
 // ephemeralLeast is the owner of containers; those of nodes with a TTL are below ephemeralSpecial.
@@ -193,12 +194,16 @@ func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	return true
 }
 
-// contenders reads the nodes of contenders. Those of the front are watched.
-func (r *recogniser) contenders(dir string, all []standing, front int) []Contender {
+// contenders reads the nodes of contenders, and adds them to the line of the thing. So many are known to hold, and stand first.
+func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) []Contender {
+	t.Line += len(all)
+	if r.waits > 0 {
+		all = all[:min(len(all), hold+r.waits)]
+	}
 	var read []Contender
 	for i, s := range all {
 		c := forever
-		if i < front { // their data changes while they hold
+		if i < min(hold, most) { // their data changes
 			c = watched
 		}
 		node := session.Join(dir, s.Name)
@@ -228,7 +233,7 @@ func (r *recogniser) line(path string, names []string) {
 	for shared < len(all) && all[shared].wants == wantsRead {
 		shared++
 	}
-	t.Contenders = r.contenders(path, all, min(max(shared, 1), most))
+	t.Contenders = r.contenders(&t, path, all, max(shared, 1))
 	readers := true
 	for i := range t.Contenders {
 		c := &t.Contenders[i]
@@ -266,27 +271,29 @@ func (r *recogniser) prioritized(path string, names []string) {
 			}
 		}
 	}
-	t := Thing{Path: path, Kind: Lock, Layout: prioritized, Contenders: r.contenders(path, ranks(names), 0)}
+	line := ranks(names)
+	slices.SortStableFunc(line, func(a, b standing) int { return first(claims[a.Name] != "", claims[b.Name] != "") })
+	t := Thing{Path: path, Kind: Lock, Layout: prioritized}
+	t.Contenders = r.contenders(&t, path, line, len(claims))
 	for i := range t.Contenders {
 		c := &t.Contenders[i]
 		_, name := session.Split(c.Node)
 		if c.Claim = claims[name]; c.Claim != "" {
 			c.Holds = true
-			if n := r.node(c.Node, watched); n != nil {
-				c.Identity, c.Revoked = identity(n.data)
-			}
 		}
 	}
-	slices.SortStableFunc(t.Contenders, func(a, b Contender) int {
-		switch {
-		case a.Holds == b.Holds:
-			return 0
-		case a.Holds:
-			return -1
-		}
-		return 1
-	})
 	r.add(t)
+}
+
+// first compares two of which those with the property are first.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // semaphore adds a semaphore of this library, or of Curator.
@@ -311,7 +318,7 @@ func (r *recogniser) semaphore(path string, n *found, names []string) {
 	for ; front < len(all) && sum < t.Limit; front++ {
 		sum += all[front].weight
 	}
-	t.Contenders = r.contenders(dir, all, min(front, most))
+	t.Contenders = r.contenders(&t, dir, all, front)
 	sum = 0
 	for i := range t.Contenders {
 		c := &t.Contenders[i]
@@ -333,8 +340,8 @@ func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *T
 	if l == nil {
 		return
 	}
-	t.Contenders = r.contenders(leases, all, 0)
-	queue := r.contenders(locks, standings(l.names), 0)
+	t.Contenders = r.contenders(t, leases, all, len(all))
+	queue := r.contenders(t, locks, standings(l.names), 0)
 	waits := -1
 	for i := range t.Contenders {
 		t.Contenders[i].Holds = true
@@ -344,7 +351,8 @@ func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *T
 	}
 	if waits >= 0 {
 		t.Contenders[waits].Holds = false
-		queue = queue[1:]
+		queue = queue[1:] // it stands twice
+		t.Line--
 	}
 	for i := range t.Contenders {
 		if t.Contenders[i].Holds {
@@ -369,7 +377,7 @@ func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 			leases[len(leases)-1].Name = name
 		}
 	}
-	t.Contenders = r.contenders(path, leases, 0)
+	t.Contenders = r.contenders(&t, path, leases, len(leases))
 	for i := range t.Contenders {
 		t.Contenders[i].Holds = true
 	}
@@ -378,7 +386,7 @@ func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 	if slices.Contains(names, "__lock__") {
 		dir := session.Join(path, "__lock__")
 		if l := r.list(dir); l != nil && l.err == nil {
-			for _, c := range r.contenders(dir, standings(l.names), 0) {
+			for _, c := range r.contenders(&t, dir, standings(l.names), 0) {
 				c.Wants = wantsLease
 				t.Contenders = append(t.Contenders, c)
 			}
@@ -397,7 +405,7 @@ func (r *recogniser) election(path string, names []string) {
 		return
 	}
 	t.Forbidden = l.forbidden()
-	t.Contenders = r.contenders(dir, standings(l.names), 0)
+	t.Contenders = r.contenders(&t, dir, standings(l.names), 1)
 	if slices.Contains(names, "leader") {
 		node := session.Join(path, "leader")
 		n := r.node(node, watched)

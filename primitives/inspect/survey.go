@@ -44,6 +44,9 @@ type Thing struct {
 	// Contenders stand in line for a lock, a semaphore or an election, the first in line first.
 	Contenders []Contender `json:"contenders,omitempty"`
 
+	// Line is how many stand in line, by their names. [Options.MaxWaiters] bounds how many of them Contenders has.
+	Line int `json:"line,omitempty"`
+
 	// Limit is that of a semaphore, 0 if it is unknown. Held is the weight that is held in sum. Room is the rest
 	// of the limit, and negative if the limit was lowered below what is held.
 	Limit int `json:"limit,omitempty"`

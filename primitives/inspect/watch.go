@@ -286,7 +286,7 @@ func (m *surveyor) proceed(out *effects) {
 
 // survey asks for what is missing, or completes the survey.
 func (m *surveyor) survey(out *effects) {
-	r := newRecogniser(m.opts.MaxNodes, true, func(of key, c care) *found {
+	r := newRecogniser(m.opts, true, func(of key, c care) *found {
 		if k := m.known[of]; k != nil && !k.stale && k.care >= c {
 			return k.found
 		}
