@@ -214,6 +214,9 @@ func (p *process) idle() {
 
 func (p *process) ask(request any) { p.queue = append(slices.Clip(p.queue), request) }
 
+// deaf reports whether a site knows the outcome, and looks no more at the votes, the presence of others, or its deadline.
+func (p *process) deaf() bool { return len(p.site.parts) > 0 && p.site.parts[0].outcome != nil }
+
 // online reports whether the process has a session and a connection.
 func (p *process) online() bool { return !p.crashed && p.epoch != 0 && !p.cut }
 
@@ -729,6 +732,9 @@ func (w *world) calm(to []move) []move {
 			continue
 		}
 		for kind, last := range p.follows {
+			if kind >= ofBallots && p.deaf() {
+				break
+			}
 			if last == fresh || last != inactive && last != w.shown(kind) {
 				to = append(to, move{delivers, n, int8(kind)})
 			}
@@ -769,7 +775,7 @@ func (w *world) more(to []move) []move {
 			to = append(to, move{votes, n, 0})
 		}
 		for t, set := range p.timers {
-			if set && w.time > 0 {
+			if set && w.time > 0 && (!p.deaf() || p.site.parts[0].done) {
 				to = append(to, move{fires, n, int8(t)})
 			}
 		}
@@ -1041,6 +1047,9 @@ func (e *encoder) process(w *world, p *process, machine func(*process)) {
 	e.requests(p.queue)
 	e.requests(p.lost)
 	for kind, last := range p.follows {
+		if kind >= ofBallots && p.deaf() {
+			break
+		}
 		e.follow(w, kind, last)
 	}
 	machine(p)
@@ -1109,40 +1118,47 @@ func (e *encoder) outcome(o *Outcome) {
 	e.number(e.place(1 + slices.Index(siteNames, o.By)))
 }
 
+// chair writes what a deciding party knows. It looks at the presence only of sites whose vote it does not know.
 func (e *encoder) chair(c *chair) {
 	for _, i := range e.order {
-		e.number(int(c.votes[i]))
-		e.flags(c.seen[i], c.dead[i])
+		if e.number(int(c.votes[i])); c.votes[i] == 0 {
+			e.flags(c.seen[i], c.dead[i])
+		}
 	}
 	e.flags(c.late, c.given, c.knows)
 }
 
+// coordinator leaves out what is not looked at any more when the outcome is known.
 func (e *encoder) coordinator(m *machine) {
 	e.number(int(m.phase))
-	if m.chair.votes != nil {
-		e.chair(&m.chair)
-	}
-	e.flags(m.asked, m.moot, m.doubt, m.settled, m.err != nil, m.rec.Outcome != nil)
+	e.flags(m.settled, m.err != nil)
 	e.number(m.epoch)
 	e.number(m.stood)
 	e.outcome(&m.outcome)
+	if m.phase <= open {
+		e.chair(&m.chair)
+		e.flags(m.asked, m.moot, m.doubt, m.rec.Outcome != nil)
+	}
 }
 
+// site leaves out what is not looked at any more when the outcome is known.
 func (e *encoder) site(m *sitemachine) {
-	e.flags(m.began, m.attends, m.over)
-	for _, i := range e.order {
-		e.flags(slices.Contains(m.there, siteNames[i]))
-	}
+	e.flags(m.began, m.over)
 	for i := range m.parts {
 		p := &m.parts[i]
-		e.flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.presides, p.patrols, p.beaten, p.finish, p.done, p.clear)
+		e.flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.finish, p.done, p.clear)
 		e.number(int(p.task))
 		e.number(int(p.ballot.vote))
-		e.number(p.alone)
 		e.number(len(p.finishers))
 		e.outcome(p.outcome)
-		if p.rec != nil {
-			e.chair(&p.chair)
+		if p.rec == nil || p.outcome != nil {
+			continue
+		}
+		e.chair(&p.chair)
+		e.flags(m.attends, p.presides, p.patrols, p.beaten)
+		e.number(p.alone)
+		for _, i := range e.order {
+			e.flags(slices.Contains(m.there, siteNames[i]))
 		}
 	}
 }
@@ -1178,7 +1194,10 @@ func (k *walk) from(w *world) {
 		end := *w
 		end.finish()
 	}
-	for _, m := range w.more(moves) {
+	if moves = w.more(moves); w.node == removedAgain && w.budget+w.time == 0 && len(moves) > 0 {
+		moves = moves[:1] // no party sees what another does any more: one order stands for all
+	}
+	for _, m := range moves {
 		k.way = append(k.way, m)
 		next := *w
 		next.apply(m)
