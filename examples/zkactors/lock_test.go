@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +33,31 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
-	stderr bytes.Buffer
+	stderr notes
+}
+
+// notes are what a process has said, and says.
+type notes struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{} // closed at the next word; nil if nobody waits
+}
+
+// Write implements [io.Writer].
+func (n *notes) Write(text []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.more != nil {
+		close(n.more)
+		n.more = nil
+	}
+	return n.text.Write(text)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
 }
 
 // start starts zkactors lock with a session timeout of two seconds. What follows the flags, after --, is the command.
