@@ -140,7 +140,7 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 		}
 	case leave:
 		w.ended = true
-	case placed, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
+	case placed, touched, overlooked, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
 	}
 	return w
 }
