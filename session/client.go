@@ -24,7 +24,7 @@ import (
 // when the epoch is over, its only goroutine ends in the dialer.
 
 // startClient has the client begin to dial.
-func (e *epoch) startClient(ctx context.Context) error {
+func (e *epoch) startClient(ctx context.Context) {
 	s := e.session
 	s.workers.Add(1)
 	_, _, err := zk.Connect([]string{"see-dial:0"}, s.opts.Timeout, options(
@@ -41,17 +41,12 @@ func (e *epoch) startClient(ctx context.Context) error {
 		zk.WithMaxConnBufferSize(clientBuffer), zk.WithMaxBufferSize(clientBuffer),
 	)...)
 	if err != nil {
-		s.workers.Done()
-		return fmt.Errorf("starting the client: %w", err)
+		panic(err) // the client refuses only arguments that are constants here
 	}
-	return nil
 }
 
 // clientBuffer is enough for pings.
 const clientBuffer = 64
-
-// longestPassword is well below what the client can present. Those of ZooKeeper have 16 bytes.
-const longestPassword = 128
 
 // options makes a list of the client's options, whose type has no name outside.
 func options[T any](all ...T) []T { return all }

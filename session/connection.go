@@ -208,28 +208,6 @@ func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error)
 	return buffer, nil
 }
 
-// greet handles the server's answer to the connect request.
-func (l *connection) greet() error {
-	frame, err := l.reader.next()
-	if err != nil {
-		return err
-	}
-	h, err := wire.ParseConnectResponse(frame)
-	if err != nil {
-		return refusedReadOnly(frame, err)
-	}
-	if err := l.epoch.accept(l, &h); err != nil {
-		return err
-	}
-	if err := l.authenticate(); err != nil {
-		return err
-	}
-	l.epoch.restore(l)
-	h.Old = true // the client knows no other
-	l.hello = wire.AppendConnectResponse(nil, &h)
-	return nil
-}
-
 // restore asks for what every connection begins with. Locked.
 func (l *connection) restore(watches []watchKey) {
 	opts := &l.epoch.session.opts
@@ -289,11 +267,7 @@ func (l *connection) answeredMissing() error {
 func (l *connection) openIfRestored() {
 	if l.phase == restoring && l.missing == 0 {
 		l.phase = open
-		if l.readOnly {
-			l.epoch.openedReadOnly(l)
-		} else {
-			l.epoch.opened(l)
-		}
+		l.epoch.opened(l)
 	}
 }
 

@@ -77,15 +77,15 @@ func termsOf(timeout, tick time.Duration) terms {
 	return t
 }
 
-// newEpoch returns an epoch, and what starts the client below, which begins to dial.
-func newEpoch(s *Session, number int) (e *epoch, dial func() error) {
+// newEpoch returns an epoch, and a context that ends when it is retired.
+func newEpoch(s *Session, number int) (*epoch, context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	parted := make(chan struct{})
-	e = &epoch{
+	e := &epoch{
 		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
 		parted: parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
-	return e, func() error { return e.startClient(ctx) }
+	return e, ctx
 }
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then
@@ -206,6 +206,9 @@ func (e *epoch) sweep() {
 	}))
 }
 
+// longestPassword is well below what the client can present. Those of ZooKeeper have 16 bytes.
+const longestPassword = 128
+
 var errReplaced = errors.New("the server replaced the session by another")
 
 // accept takes the server's answer to the connect request.
@@ -273,6 +276,10 @@ func (e *epoch) terms() terms { return termsOf(e.timeout, e.session.opts.ServerT
 // opened is called when a connection takes calls. What its handshake has proved counts
 // only now: a session that can be reached, but not restored, comes to an end.
 func (e *epoch) opened(l *connection) {
+	if l.readOnly {
+		e.openedReadOnly(l)
+		return
+	}
 	e.open, e.refused = l, nil
 	e.told = e.newest // not before: the next connection must ask again
 	e.prove(l)
