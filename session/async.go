@@ -36,9 +36,6 @@ func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch
 // recipes that report to the [Observer] how long something took.
 func (s *Session) Age() time.Duration { return s.clock.now() }
 
-// Observer returns that of the session's options.
-func (s *Session) Observer() Observer { return s.opts.Observer }
-
 // Warm reports whether the session has seen that the node at path exists and
 // carries no data: a hint for recipes, whose parents do neither come nor go often.
 func (s *Session) Warm(path string) bool { return s.warmth.has(path) }
@@ -46,7 +43,8 @@ func (s *Session) Warm(path string) bool { return s.warmth.has(path) }
 // SetWarm keeps, or takes back, such a hint.
 func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
 
-// Logger returns that of the session's options.
+// Logger returns that of the session's options. Its records carry the name and the id of the
+// session.
 func (s *Session) Logger() *slog.Logger { return s.opts.Logger }
 
 // Local returns what a recipe keeps for the whole session under the key: what create
