@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -13,8 +12,7 @@ import (
 
 // A connection is one connection to a server. Calls go out on it, encoded, in the order in
 // which the epoch submits them; a goroutine of its own writes all that wait at a moment at
-// once. A call that finds nothing written or pending is written by its caller, who does not wait.
-// The goroutine of the client below that reads (see client.go) decodes the replies, matches them
+// once. The goroutine of the client below that reads (see client.go) decodes the replies, matches them
 // with the calls in order, and brings them into the session's order.
 //
 // The session adds requests of its own: heartbeats, credentials, watches that are set
@@ -24,7 +22,6 @@ type connection struct {
 	server string
 	socket net.Conn
 	made   time.Duration
-	direct *directWriter // nil if callers cannot write
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
 	told   chan struct{} // closed when the session has been told of the failure
@@ -39,7 +36,6 @@ type connection struct {
 	pending   fifo[*call]   // sent, and not answered
 	unwritten int           // how many of pending, the newest, the writer has not taken yet
 	out       [][]byte      // frames that the writer has not taken yet
-	writing   bool          // set while the writer, or the caller of a request, writes; it looks at out when it has written
 	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
 	missing   int           // watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
@@ -70,7 +66,7 @@ const (
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
 	return &connection{
 		epoch: e, server: server, socket: socket, made: e.session.clock.now(), greeted: -1,
-		direct: newDirectWriter(socket), wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
+		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
 		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
 	}
 }
@@ -80,55 +76,9 @@ func newConnection(e *epoch, server string, socket net.Conn) *connection {
 // write puts a frame behind those that wait to be written. Locked.
 func (l *connection) write(frame []byte) {
 	l.out = append(l.out, frame)
-	l.wakeWriter()
-}
-
-// wakeWriter has the writer write what waits. Locked.
-func (l *connection) wakeWriter() {
-	if l.writing || len(l.out) == 0 {
-		return
-	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
-	}
-}
-
-// reserve reports whether the caller is to write what it is about to send: if nothing is under
-// way, which could be written together with it. Then it calls [connection.takeOwn]. Locked.
-func (l *connection) reserve() bool {
-	if l.direct == nil || l.writing || len(l.out) > 0 || l.pending.len() > 0 {
-		return false
-	}
-	l.writing = true
-	return true
-}
-
-// takeOwn returns the frame that the caller is to write with [connection.writeOwn]; nil if none
-// was sent. Locked.
-func (l *connection) takeOwn() (frame []byte) {
-	if len(l.out) == 0 {
-		l.writing = false
-		return nil
-	}
-	frame = l.out[0]
-	l.out = slices.Delete(l.out, 0, 1)
-	l.unwritten--
-	return frame
-}
-
-// writeOwn writes a frame. It never waits: what the socket does not take now, and what came
-// meanwhile, is left to the writer. The epoch must not be locked.
-func (l *connection) writeOwn(frame []byte) {
-	rest, err := l.direct.try(frame)
-	l.epoch.mu.Lock()
-	if l.writing = false; len(rest) > 0 && l.phase != failed {
-		l.out = slices.Insert(l.out, 0, rest)
-	}
-	l.wakeWriter()
-	l.epoch.mu.Unlock()
-	if err != nil {
-		l.fail(err)
 	}
 }
 
@@ -155,17 +105,14 @@ func (l *connection) ask(r *wire.Request, answered func(wire.Code) error) {
 func (l *connection) writeAll() {
 	var buffer []byte
 	var spare [][]byte // empty: memory for the next frames
-	for mine := false; ; {
+	for {
 		l.epoch.mu.Lock()
-		if mine {
-			l.writing = false
-		}
 		frames := l.out
-		if mine = len(frames) > 0 && !l.writing; mine {
-			l.out, l.unwritten, l.writing = spare, 0, true
+		if len(frames) > 0 {
+			l.out, l.unwritten = spare, 0
 		}
 		l.epoch.mu.Unlock()
-		if !mine {
+		if len(frames) == 0 {
 			select {
 			case <-l.wake:
 				continue

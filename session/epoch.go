@@ -140,37 +140,23 @@ func (e *epoch) setServers(addresses []string) {
 
 // submit queues a call. It returns why it cannot.
 func (e *epoch) submit(c *call) error {
-	l, frame, err := e.enqueue(c)
-	if frame != nil {
-		l.writeOwn(frame)
-	}
-	return err
-}
-
-// enqueue is submit, but for a frame that the caller is to write on the connection.
-func (e *epoch) enqueue(c *call) (l *connection, frame []byte, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.over != nil:
-		return nil, nil, ErrExpired
+		return ErrExpired
 	case e.refused != nil:
-		return nil, nil, e.refused
+		return e.refused
 	case c.fleeting && (e.open == nil || e.open.leaving):
-		return nil, nil, ErrDisconnected
+		return ErrDisconnected
 	}
 	c.epoch.Store(e)
 	if e.reading != nil && c.blocking {
-		return nil, nil, e.submitReadOnly(c)
+		return e.submitReadOnly(c)
 	}
 	e.queue.push(c)
-	l = e.open
-	own := l != nil && l.reserve()
 	e.advance()
-	if own {
-		frame = l.takeOwn()
-	}
-	return l, frame, nil
+	return nil
 }
 
 // advance sends the next calls, if that can be done now. A write waits until it is known
