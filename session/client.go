@@ -74,7 +74,7 @@ func (l *connection) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	frame := append([]byte(nil), p...)
-	if l.phase == greeting {
+	if l.phase == phaseGreeting {
 		l.greeted = e.session.clock.now()
 		if r, err := wire.ParseConnectRequest(frame[4:]); err == nil {
 			r.LastZxid = e.newest // the client has seen none
@@ -87,7 +87,7 @@ func (l *connection) Write(p []byte) (int, error) {
 			frame = wire.AppendConnectRequest(nil, &r)
 		}
 	}
-	if l.phase != failed {
+	if l.phase != phaseFailed {
 		l.write(frame)
 	}
 	return len(p), nil

@@ -57,10 +57,10 @@ type connection struct {
 type phase int
 
 const (
-	greeting  phase = iota // waiting for the server to accept the session
-	restoring              // watches and credentials are being set again
-	open
-	failed
+	phaseGreeting  phase = iota // waiting for the server to accept the session
+	phaseRestoring              // watches and credentials are being set again
+	phaseOpen
+	phaseFailed
 )
 
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
@@ -158,7 +158,7 @@ func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error)
 // restore asks for what every connection begins with. Locked.
 func (l *connection) restore(watches []watchKey) {
 	opts := &l.epoch.session.opts
-	l.phase, l.restored = restoring, l.epoch.session.clock.now()
+	l.phase, l.restored = phaseRestoring, l.epoch.session.clock.now()
 	l.asked = l.restored
 	for _, a := range opts.Auth {
 		l.missing++
@@ -212,8 +212,8 @@ func (l *connection) answeredMissing() error {
 // openIfRestored lets calls out as soon as the watches stand again and the credentials
 // are accepted. Locked.
 func (l *connection) openIfRestored() {
-	if l.phase == restoring && l.missing == 0 {
-		l.phase = open
+	if l.phase == phaseRestoring && l.missing == 0 {
+		l.phase = phaseOpen
 		l.epoch.opened(l)
 	}
 }
@@ -238,7 +238,7 @@ func (l *connection) heartbeat() {
 
 // part tells the server that the session ends. Locked.
 func (l *connection) part() {
-	if l.phase == greeting || l.phase == failed || l.parting || l.readOnly {
+	if l.phase == phaseGreeting || l.phase == phaseFailed || l.parting || l.readOnly {
 		return
 	}
 	l.parting = true
@@ -252,7 +252,7 @@ func (l *connection) part() {
 // lost. It reports whether it can fail at once. Locked.
 func (l *connection) leave() (now bool) {
 	l.leaving = true
-	return l.phase != open || l.pending.len() == 0
+	return l.phase != phaseOpen || l.pending.len() == 0
 }
 
 // serve reads and handles frames until the connection fails.
@@ -329,7 +329,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	now := e.session.clock.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l.phase == failed {
+	if l.phase == phaseFailed {
 		return nil, net.ErrClosed
 	}
 	if l.pending.len() == l.unwritten || l.pending.all()[0].xid != h.Xid {
@@ -343,7 +343,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 		return c, nil // it proves nothing
 	}
 	e.newest = max(e.newest, h.Zxid)
-	if l.phase == open {
+	if l.phase == phaseOpen {
 		e.told = e.newest
 	}
 	if c.plants {
@@ -356,7 +356,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 		l.asked = max(l.asked, c.sent)
 	}
 	l.lease.answered(c.sent, now, by)
-	if l.phase == open {
+	if l.phase == phaseOpen {
 		e.prove(l)
 	}
 	e.advance()
@@ -366,7 +366,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 // check fails the connection when the server is silent for too long, sends a heartbeat
 // when one is due, and returns when to check again. Locked.
 func (l *connection) check(now time.Duration) (next time.Duration, silent error) {
-	if l.phase == greeting {
+	if l.phase == phaseGreeting {
 		left := l.made + l.epoch.session.servers.patience() - now
 		if left <= 0 {
 			return 0, errUnanswered
@@ -378,10 +378,10 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 	if l.pending.len() > 0 {
 		next = l.pending.all()[0].sent + terms.silence - now
 	}
-	if next <= 0 || l.phase == restoring && now-l.restored > 2*terms.silence {
+	if next <= 0 || l.phase == phaseRestoring && now-l.restored > 2*terms.silence {
 		return 0, errSilent
 	}
-	if !l.proven && l.phase == open && now-l.made > terms.heartbeat/2 {
+	if !l.proven && l.phase == phaseOpen && now-l.made > terms.heartbeat/2 {
 		l.proven = true
 		l.epoch.session.servers.succeeded(l.server)
 	}
@@ -411,11 +411,11 @@ var (
 // the session, behind everything that it has read.
 func (l *connection) fail(why error) {
 	l.epoch.mu.Lock()
-	if l.phase == failed {
+	if l.phase == phaseFailed {
 		l.epoch.mu.Unlock()
 		return
 	}
-	l.phase, l.why = failed, why
+	l.phase, l.why = phaseFailed, why
 	l.epoch.mu.Unlock()
 	close(l.failed)
 	socket := l.socket

@@ -125,7 +125,7 @@ func (e *epoch) dial(ctx context.Context) *connection {
 func (e *epoch) setServers(addresses []string) {
 	e.mu.Lock()
 	l, current := e.current, ""
-	if l != nil && l.phase != failed && !l.leaving {
+	if l != nil && l.phase != phaseFailed && !l.leaving {
 		current = l.server
 	}
 	now := false
@@ -204,7 +204,7 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	const shortest = 60 * time.Millisecond // less leaves no time to act
 	timeout := time.Duration(h.Timeout) * time.Millisecond
 	switch {
-	case l.phase != greeting:
+	case l.phase != phaseGreeting:
 		return l.why
 	case l.greeted < 0:
 		return wire.ErrMalformed // nobody has asked
@@ -250,7 +250,7 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 func (e *epoch) restore(l *connection) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l.phase == greeting {
+	if l.phase == phaseGreeting {
 		l.restore(slices.Collect(maps.Keys(e.watches)))
 	}
 }

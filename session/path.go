@@ -9,14 +9,14 @@ import (
 // ValidatePath reports why path cannot be the path of a node, by ZooKeeper's own
 // rules, wrapping [ErrInvalidPath]. It does no I/O.
 func ValidatePath(path string) error {
-	if why := invalid(path); why != "" {
+	if why := flawOf(path); why != "" {
 		return fmt.Errorf("%w %q: %s", ErrInvalidPath, abbreviated(path), why)
 	}
 	return nil
 }
 
-// invalid returns why path cannot be the path of a node; nothing if it can.
-func invalid(path string) (why string) {
+// flawOf returns why path cannot be the path of a node; nothing if it can.
+func flawOf(path string) (why string) {
 	switch {
 	case path == "":
 		return "it is empty"

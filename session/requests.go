@@ -28,8 +28,8 @@ func NewGUID() string {
 	return string(text)
 }
 
-// await makes a request and waits for its answer, or the end of ctx.
-func await[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
+// awaitAnswer makes a request and waits for its answer, or the end of ctx.
+func awaitAnswer[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
 	var none T
 	if ctx == nil {
 		return none, &OpError{Op: op, Path: path, Err: errNilContext}
@@ -157,7 +157,7 @@ type starter[T any] func(requests Async, path string, answer func(T, error)) *ca
 func requestOnce[T any](ctx context.Context, s *Session, op, path string, start starter[T]) (T, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	return await(ctx, s, op, path, func(answer func(T, error)) *call { return start(s.anyEpoch(), path, answer) })
+	return awaitAnswer(ctx, s, op, path, func(answer func(T, error)) *call { return start(s.anyEpoch(), path, answer) })
 }
 
 // requestRepeatedly makes a blocking request that does no harm when it is repeated.
@@ -165,7 +165,7 @@ func requestRepeatedly[T any](ctx context.Context, of Async, op, path string, st
 	ctx, cancel := of.session.bounded(ctx)
 	defer cancel()
 	return repeatPassing(ctx, of, func() (T, error) {
-		return await(ctx, of.session, op, path, func(answer func(T, error)) *call { return start(of, path, answer) })
+		return awaitAnswer(ctx, of.session, op, path, func(answer func(T, error)) *call { return start(of, path, answer) })
 	})
 }
 
@@ -204,7 +204,7 @@ func (s *Session) createWith(ctx context.Context, path string, data []byte, mode
 		return s.createSequential(ctx, path, data, mode, acl)
 	}
 	var c *call
-	node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
+	node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
 		c = s.anyEpoch().create(path, data, mode, acl, answer)
 		return c
 	})
@@ -220,7 +220,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 	guid := NewGUID()
 	for {
 		var c *call
-		node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
+		node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
 			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
@@ -393,7 +393,7 @@ func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	_, err := repeatPassing(ctx, s.anyEpoch(), func() (bool, error) {
 		e := &ensuring{requests: s.anyEpoch()}
 		defer e.over.Store(true)
-		return await(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
+		return awaitAnswer(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
 	})
 	return err
 }

@@ -153,10 +153,10 @@ func (s *Session) reach(ctx context.Context) error {
 	}
 	sub := &subscriber{session: s, readable: func() { report(nil) }, tell: func(Event) <-chan struct{} {
 		switch s.machine.state {
-		case connecting, suspended:
-		case connected:
+		case stateConnecting, stateSuspended:
+		case stateConnected:
 			report(nil)
-		case closing, closed:
+		case stateClosing, stateClosed:
 			report(ErrClosed)
 		}
 		return nil
@@ -455,7 +455,7 @@ func (s *Session) tend() time.Duration {
 	if e.id != 0 {
 		next = min(next, e.terms().heartbeat) // timers stand still while the machine sleeps
 	}
-	if l != nil && l.phase != failed {
+	if l != nil && l.phase != phaseFailed {
 		var left time.Duration
 		left, silent = l.check(now)
 		next = min(next, left)
@@ -634,16 +634,16 @@ func (s *Session) subscribe(sub *subscriber) {
 		sub.readable()
 	}
 	switch s.machine.state {
-	case connected:
+	case stateConnected:
 		sub.tell(s.since)
-	case suspended:
+	case stateSuspended:
 		sub.tell(s.since)
 		if ev := s.State(); ev != nil {
 			sub.tell(ev)
 		}
-	case closing, closed:
+	case stateClosing, stateClosed:
 		sub.tell(Closed{})
-	case connecting:
+	case stateConnecting:
 	}
 	if s.stopped.Load() && sub.end != nil {
 		sub.end()
