@@ -68,6 +68,10 @@ type Ways struct {
 	// prefix, and answers as [session.Async.Withdraw] does.
 	Withdraw func(r *Recipe, requests client.Async, node, prefix string, answer func())
 
+	// Touched, if not nil, is called when the contender's own node is found to have been written to since
+	// its creation: once for each reading that says so, with the epoch.
+	Touched func(epoch int)
+
 	// Marked reads a mark of revocation, and after how long it will be enforced; 0 for
 	// never. It returns the data without the mark.
 	Marked func(data []byte) (own []byte, marked bool, force time.Duration)
@@ -168,6 +172,8 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		p.owned.Cancel(e.target)
 	case ask:
 		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+	case ascertain:
+		p.ascertain(requests, e, tell)
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
@@ -179,6 +185,22 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case inspectParent, makeParent, createNode, listParent, claim, changeNode, announce:
 		p.request(requests, e, tell)
 	}
+}
+
+// patience is for how long a holder whose node is gone tries to find out whether its session lives,
+// before it gives up what it holds.
+const patience = 250 * time.Millisecond
+
+// ascertain asks the server for anything: only a session that lives is answered. If the connection is lost
+// meanwhile, the machine hears what became of the session.
+func (p *Performer) ascertain(requests client.Async, e ascertain, tell func(Input)) {
+	p.owned.After(ascertain{}, patience, func() { tell(ascertained(e)) })
+	requests.Exists(p.Dir, func(_ *session.Stat, err error) {
+		if !session.Over(err) && !errors.Is(err, session.ErrDisconnected) {
+			p.owned.Cancel(ascertain{})
+			tell(ascertained(e))
+		}
+	})
 }
 
 // request makes a request that may fail.
@@ -221,7 +243,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
-	case watchTarget, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
+	case watchTarget, unwatchTarget, ask, ascertain, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 }
 
@@ -379,7 +401,11 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	case Claim:
 		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
-		sub = requests.Follow(p.nodePath(e.target.Node), session.AspectData, false, p.follower(e, tell))
+		aspect := session.AspectData
+		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
+			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
+		}
+		sub = requests.Follow(p.nodePath(e.target.Node), aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
@@ -412,7 +438,12 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 // follower returns what tells the machine of a node.
 func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	var czxid int64 // 0 until it was told
-	mine := e.target.Until == Claim || ours(e.target.Node, p.guid)
+	own := e.target.Until == Gone && ours(e.target.Node, p.guid)
+	touched := func(r session.Reading) {
+		if own && p.Touched != nil && r.Stat.Version > 0 {
+			p.Touched(e.epoch)
+		}
+	}
 	return func(r session.Reading, err error) {
 		switch {
 		case czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
@@ -425,16 +456,18 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 				attempt: e.attempt, target: e.target, czxid: czxid,
 				owner: r.Stat.EphemeralOwner, announced: e.target.Until == Changed && r.Stat.Version > 0,
 			}
-			if !mine {
+			if !own && e.target.Until != Claim {
 				in.obstacle = p.obstacle(r)
 			}
 			tell(in)
 			p.mark(e, r.Data, tell)
+			touched(r)
 		case e.target.Until == Changed, r.Stat.Czxid != czxid:
 			tell(gone(e))
 			p.owned.Cancel(e.target)
 		default:
 			p.mark(e, r.Data, tell)
+			touched(r)
 		}
 	}
 }

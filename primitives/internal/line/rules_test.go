@@ -54,14 +54,18 @@ func TestDependentMachine(t *testing.T) {
 	two := listed{at, Sight{Names: []string{a, b, own}, Data: "1"}}
 	const h = "h-lease-3-0000000001"
 	behindHeavy := []Input{hello, joined{at, own, 7, 3, "1 unit"}, listed{at, Sight{Names: []string{h, b, own}, Data: "1"}}}
+	const d = "d-lease-0000000004"
+	three := listed{at, Sight{Names: []string{a, d, b, own}, Data: "1"}}
+	besides := []Input{hello, joined{at, own, 7, 4, "1 unit"}, three}
 	second := []Input{hello, joined{at, own, 7, 3, "1 unit"}, two}
 	seen := func(names ...string) string { return "1" + fmt.Sprint(names) }
 	rule := scripted{First: First{Grammar: grammar}, announces: true, positions: &map[string]Position{
-		seen(own):       {Present: true},
-		seen(a, own):    {Present: true, Ahead: 1, Watch: Target{Until: Members}},
-		seen(a, b, own): {Present: true, Ahead: 2, Watch: Target{b, Changed}},
-		seen(a, c, own): {Present: true, Ahead: 2, Watch: Target{c, Changed}},
-		seen(h, b, own): {Present: true, Ahead: 2, Watch: Target{b, Changed}, Beside: []string{h}},
+		seen(own):          {Present: true},
+		seen(a, own):       {Present: true, Ahead: 1, Watch: Target{Until: Members}},
+		seen(a, b, own):    {Present: true, Ahead: 2, Watch: Target{b, Changed}},
+		seen(a, c, own):    {Present: true, Ahead: 2, Watch: Target{c, Changed}},
+		seen(a, d, b, own): {Present: true, Ahead: 3, Watch: Target{b, Changed}, Beside: []Target{{d, Changed}}},
+		seen(h, b, own):    {Present: true, Ahead: 2, Watch: Target{b, Changed}, Beside: []Target{{Node: h}}},
 	}}
 	for _, row := range []struct {
 		danger string
@@ -79,6 +83,11 @@ func TestDependentMachine(t *testing.T) {
 		{"one that makes room cannot be read: who is next ahead tells enough", behindHeavy, failed{watchTarget{at, Target{Node: h}}, session.ErrNoAuth}, waiting, nil},
 		{"one that makes room leaves", behindHeavy, gone{at, Target{Node: h}}, waiting, []Effect{listParent{at}}},
 		{"and does not, any more", append(slices.Clone(behindHeavy), Look{}), two, waiting, []Effect{unwatchTarget{at, Target{Node: h}}}},
+		{"one beside is announced before it is watched", besides, watched{attempt: at, target: Target{d, Changed}, announced: true}, waiting, []Effect{listParent{at}}},
+		{"and is not watched again", append(slices.Clone(besides), watched{attempt: at, target: Target{d, Changed}, announced: true}), three, waiting, nil},
+		{"one beside announces itself", besides, gone{at, Target{d, Changed}}, waiting, []Effect{listParent{at}}},
+		{"and is watched again if it seems to wait", append(slices.Clone(besides), gone{at, Target{d, Changed}}), three, waiting, []Effect{watchTarget{at, Target{d, Changed}}}},
+		{"another of its aspects was not awaited", besides, gone{at, Target{Node: d}}, waiting, nil},
 		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
 		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},
@@ -159,9 +168,9 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "our node is gone, and what it has claimed may not be", before: first, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, guid}}},
 		{danger: "a late claim of a waiter, too", before: behind, in: gone{at, deletion(own)}, state: clearing, do: []Effect{unwatchTarget{at, deletion(theClaim)}, withdrawAll{at, guid}}},
 		{danger: "leaving while claiming", before: first, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
-		{danger: "somebody deletes the claim", before: holder, in: gone{at, Target{own, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim was deleted before it was watched, and is another's", before: holder[:len(holder)-1], in: watched{at, Target{own, Claim}, 9, 9, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "somebody deletes the node", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
+		{danger: "somebody deletes the claim", before: append(slices.Clone(holder), gone{at, Target{own, Claim}}), in: ascertained{at}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim was deleted before it was watched, and is another's", before: append(slices.Clone(holder[:len(holder)-1]), watched{at, Target{own, Claim}, 9, 9, false, obstacle{}}), in: ascertained{at}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "somebody deletes the node", before: append(slices.Clone(holder), gone{at, deletion(own)}), in: ascertained{at}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
 		{danger: "a downgrade exchanges node and claim", before: holder, in: Downgrade{actors.Reply[error]{}}, state: held, do: []Effect{changeIt}},
 		{danger: "the old claim goes in a downgrade", before: lessening, in: gone{at, Target{own, Claim}}, state: held},
 		{danger: "the new claim is another node", before: lessening, in: changed{at}, state: held, do: []Effect{
@@ -174,7 +183,7 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
 		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
 		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, Claim}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
-		{danger: "the claim of a reader goes", before: sharing, in: gone{at, Target{less, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
+		{danger: "the claim of a reader goes", before: append(slices.Clone(sharing), gone{at, Target{less, Claim}}), in: ascertained{at}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, rule, false, false), row.before...)
 		next, out := m.after(row.in)
