@@ -112,6 +112,7 @@ type (
 
 		coordinator machine
 		surveys     bool // a coordinator that restarted has not read the record
+		unheard     bool // and then, that it has not heard of its session
 		site        sitemachine
 		follows     [followKinds]int32
 		timers      [patrol + 1]bool
@@ -145,6 +146,7 @@ const (
 	expiresThere                 // by the server's clock
 	notices                      // the client learns of that; variant 1 as above
 	connects                     // anew
+	hears                        // the coordinator, of the session that it resumes in
 	straggles                    // a request of a client that has left is executed
 	buries                       // the server expires the session of a client that has left
 	appears                      // the presence of a site
@@ -157,7 +159,7 @@ const (
 
 func (m move) String() string {
 	return fmt.Sprintf("%s %d.%d", [...]string{
-		"serves", "delivers", "reconnects", "expires here", "expires there", "notices", "connects", "straggles", "buries", "appears",
+		"serves", "delivers", "reconnects", "expires here", "expires there", "notices", "connects", "hears", "straggles", "buries", "appears",
 		"restarts", "votes", "fires", "crashes", "cuts",
 	}[m.kind], m.party, m.variant)
 }
@@ -640,7 +642,8 @@ func (w *world) lose(party int, answersFirst bool) {
 	}
 	expired := heard{session.Expired{Epoch: int(p.epoch)}}
 	p.cut, p.expired, p.epoch, p.queue, p.lost = false, false, 0, nil, nil
-	if party == 0 && !answersFirst {
+	unheard := p.unheard // it hears of the next session only
+	if party == 0 && !answersFirst && !unheard {
 		w.take(0, expired)
 	}
 	for kind, last := range old {
@@ -656,7 +659,7 @@ func (w *world) lose(party int, answersFirst bool) {
 			w.take(party, failed(r, errExpired))
 		}
 	}
-	if party == 0 && answersFirst {
+	if party == 0 && answersFirst && !unheard {
 		w.take(0, expired)
 	}
 	for again := true; again; { // what is asked for in the session that is gone is refused
@@ -723,6 +726,9 @@ func (w *world) calm(to []move) []move {
 			continue
 		case len(p.queue) > 0 || p.surveys && !p.cut:
 			to = append(to, move{serves, n, 0})
+		}
+		if p.unheard {
+			to = append(to, move{hears, n, 0})
 		}
 		if p.cut {
 			if to = append(to, move{reconnects, n, 0}); slices.ContainsFunc(p.queue, begins) {
@@ -900,9 +906,12 @@ func (w *world) apply(m move) {
 		w.lose(n, m.variant == 1)
 	case connects:
 		p.session++
-		if p.epoch = p.session - p.base; n == 0 && !p.surveys {
+		if p.epoch = p.session - p.base; n == 0 && !p.surveys && !p.unheard {
 			w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
 		}
+	case hears:
+		p.unheard = false
+		w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
 	case appears:
 		w.present[n-1] = p.session
 	case restarts:
@@ -931,10 +940,10 @@ func (w *world) serve(party int) {
 		p.surveys = false
 		if r := w.found(); r != nil {
 			p.coordinator, p.over = resumed(r), false
+			p.unheard = true
 			for _, e := range resumption() {
 				w.performAsCoordinator(e)
 			}
-			w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
 		}
 		return
 	}
@@ -1125,7 +1134,7 @@ func (e *encoder) place(party int) int { return 1 + slices.Index(e.order, party-
 
 func (e *encoder) process(w *world, party int, machine func(*process)) {
 	p := &w.parties[party]
-	e.flags(e.idle[party], p.crashed, p.over, p.cut, p.expired, p.surveys, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
+	e.flags(e.idle[party], p.crashed, p.over, p.cut, p.expired, p.surveys, p.unheard, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
 	e.number(int(p.session))
 	if p.crashed {
 		return
