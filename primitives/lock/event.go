@@ -19,8 +19,8 @@ var (
 	// path carries data where that of a lock with priorities has to stand.
 	ErrLayout = line.ErrLayout
 
-	// ErrNodeDeleted means that the node that stood for the lock was deleted: by another
-	// client, or by the server with the session, whose end is not known yet then.
+	// ErrNodeDeleted means that the node that stood for the lock was deleted by another client; or, where
+	// its text says so, by the server with the session, of which nothing was known for a quarter of a second.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrRevoked means that the node was deleted by force, after the holder had been

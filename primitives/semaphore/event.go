@@ -36,8 +36,8 @@ var (
 	// been released.
 	ErrLost = errors.New("lease lost")
 
-	// ErrNodeDeleted means that the node that stood for the lease was deleted: by another
-	// client, or by the server with the session, whose end is not known yet then.
+	// ErrNodeDeleted means that the node that stood for the lease was deleted by another client; or, where
+	// its text says so, by the server with the session, of which nothing was known for a quarter of a second.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrNotHeld means that a [Lease.Guard] has refused a transaction.

@@ -194,11 +194,11 @@ const patience = 250 * time.Millisecond
 // ascertain asks the server for anything: only a session that lives is answered. If the connection is lost
 // meanwhile, the machine hears what became of the session.
 func (p *Performer) ascertain(requests client.Async, e ascertain, tell func(Input)) {
-	p.owned.After(ascertain{}, patience, func() { tell(ascertained(e)) })
+	p.owned.After(ascertain{}, patience, func() { tell(ascertained{e.attempt, false}) })
 	requests.Exists(p.Dir, func(_ *session.Stat, err error) {
 		if !session.Over(err) && !errors.Is(err, session.ErrDisconnected) {
 			p.owned.Cancel(ascertain{})
-			tell(ascertained(e))
+			tell(ascertained{e.attempt, true})
 		}
 	})
 }
