@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -30,6 +31,7 @@ type servers struct {
 	failures int   // since the last success
 	pause    *backoff.ExponentialBackOff
 	last     map[string]error     // the last failure of each
+	newest   Failure              // of any, or of a connection to one
 	warned   map[string]time.Time // when a failure of each was logged last
 }
 
@@ -138,6 +140,7 @@ func shuffle(all []string) {
 func (s *servers) unresolved(why error) {
 	s.mu.Lock()
 	s.resolved = why
+	s.newest = Failure{Server: "Options.Resolve", Err: why, At: time.Now()}
 	s.mu.Unlock()
 	s.opts.Logger.Warn("servers cannot be resolved", "reason", why)
 }
@@ -229,6 +232,7 @@ func (s *servers) failed(server string, why error) {
 	s.last[server] = why
 	const quiet = 10 * time.Second
 	now := time.Now()
+	s.newest = Failure{Server: server, Err: why, At: now}
 	warn := s.warned[server].IsZero() || now.Sub(s.warned[server]) >= quiet
 	if warn {
 		s.warned[server] = now
@@ -237,6 +241,19 @@ func (s *servers) failed(server string, why error) {
 	if warn { // not with the lock, which others wait for
 		s.opts.Logger.Warn("server cannot be used", "server", server, "reason", why)
 	}
+}
+
+// note keeps the newest failure, which may be that of a connection that has been of use.
+func (s *servers) note(server string, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newest = Failure{Server: server, Err: why, At: time.Now()}
+}
+
+func (s *servers) newestFailure() Failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
 }
 
 // succeeded notes that a server has proved to be of use.
@@ -267,4 +284,24 @@ func (s *servers) troubles() string {
 		all = append(all, server+": "+why)
 	}
 	return strings.Join(all, "; ")
+}
+
+// leads asks a server, with a word that servers in read-only mode understand, whether it has a
+// quorum.
+func (s *servers) leads(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.patience())
+	defer cancel()
+	socket, err := s.connect(ctx, server)
+	if err != nil {
+		return false
+	}
+	stop := context.AfterFunc(ctx, func() { _ = socket.Close() }) // which ends what blocks
+	defer stop()
+	defer func(c net.Conn) { _ = c.Close() }(socket) // it is of no use any more
+	if _, err := io.WriteString(socket, "isro"); err != nil {
+		return false
+	}
+	answer := make([]byte, 2)
+	_, err = io.ReadFull(socket, answer)
+	return err == nil && string(answer) == "rw"
 }

@@ -313,7 +313,9 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 			}
 		case Left:
 			observer.GaveUp("election", c.place.path, now-begun)
-		case Standing, LeaderChanged, Suspended, Resumed, Overrun:
+		case LeaderChanged:
+			observer.Leader(c.place.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
+		case Standing, Suspended, Resumed, Overrun:
 		}
 	}
 }

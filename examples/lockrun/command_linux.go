@@ -1,8 +1,0 @@
-package main
-
-import "syscall"
-
-// attributes has the command lead a session, and killed with lockrun.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// The command does not outlive zkactors, whose session another has to wait for.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	p := startScript(t, srv, "echo ready; exec cat")
+	p.signal(syscall.SIGKILL)
+	p.rest() // ends
+	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != -1 {
+		t.Error(err)
+	}
+	if c := line(t, open(t, srv), 1)[0]; !c.Holding {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,196 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// Each has a child, and is ready when that is.
+const (
+	obedient = `trap 'echo told; exit 5' TERM; sh -c 'echo ready; while :; do echo alive; sleep 0.02; done' & wait`
+	polite   = `trap 'echo told; exit 0' TERM; sh -c 'echo ready; sleep 600' & wait`
+	stubborn = `trap '' TERM; sh -c 'echo ready; while :; do echo alive; sleep 0.02; done' & while :; do wait; done`
+	childish = `sh -c 'trap "" TERM; echo ready; sleep 600' & wait`
+)
+
+// startScript starts a zkactors with a script, and returns when that is ready.
+func startScript(t *testing.T, srv *zktest.Server, script string, flags ...string) *process {
+	t.Helper()
+	p := start(t, srv, append(flags, "sh", "-c", script)...)
+	p.expect("ready")
+	return p
+}
+
+// While the connection is frozen, the command and what it has started end before another
+// can have the lock.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script string
+		status       int
+		told         bool
+	}{
+		{"obedient", obedient, 5, true},
+		{"polite", polite, 125, true},
+		{"stubborn", stubborn, 128 + 9, false},
+		{"with a stubborn child", childish, 128 + 15, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+			s := open(t, srv)
+			fifo := t.TempDir() + "/fifo"
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := start(t, srv, "sh", "-c", `exec >"$0"; `+test.script, fifo)
+			said, err := os.Open(fifo) // ends with the command and its child
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = said.Close() }()
+			if err := said.SetReadDeadline(time.Now().Add(patience)); err != nil {
+				t.Fatal(err)
+			}
+			rival, err := lock.New(s, path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rival.Close()
+			holder := line(t, s, 2)[0]
+			// They are ready.
+			begun := make([]byte, len("ready\n"))
+			if _, err := io.ReadFull(said, begun); err != nil {
+				t.Fatal(err)
+			}
+
+			srv.Freeze(holder.Session, zktest.Both)
+			ended := make(chan string, 1)
+			go func() {
+				rest, _ := io.ReadAll(said)
+				ended <- string(rest)
+			}()
+			for ev := range rival.Events() {
+				if _, ok := ev.(lock.Acquired); ok {
+					break
+				}
+			}
+			select {
+			case rest := <-ended:
+				if strings.Contains(rest, "told") != test.told {
+					t.Errorf("it says %q", rest)
+				}
+			default:
+				t.Error("the command runs, and another holds the lock")
+			}
+			p.exits(test.status, "the connection is lost")
+		})
+	}
+}
+
+// The node is gone: another may hold the lock already.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, flags, script string
+		status              int
+		told                bool
+	}{
+		{"obedient", "", obedient, 128 + 9, false},
+		{"stubborn", "", stubborn, 128 + 9, false},
+		{"obedient, overlap", "--overlap", obedient, 5, true},
+		{"polite, overlap", "--overlap", polite, 125, true},
+		{"stubborn, overlap", "--overlap --grace 100ms", stubborn, 128 + 9, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			srv := zktest.Start(t)
+			s := open(t, srv)
+			lose := map[string]func(lock.Contender){
+				"expired": func(c lock.Contender) { srv.Expire(c.Session) },
+				"deleted": func(c lock.Contender) {
+					if err := s.Delete(t.Context(), c.Node, -1); err != nil {
+						t.Error(err)
+					}
+				},
+			}
+			for name, lose := range lose {
+				t.Run(name, func(t *testing.T) {
+					p := startScript(t, srv, test.script, strings.Fields(test.flags)...)
+					lose(line(t, s, 1)[0])
+					if said := p.exits(test.status, "lock lost"); strings.Contains(said, "told") != test.told {
+						t.Errorf("it says %q", said)
+					}
+					line(t, s, 0)
+				})
+			}
+		})
+	}
+}
+
+// Somebody else asks for the lock.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script string
+		force        time.Duration
+		status       int
+	}{
+		{"obedient", obedient, 0, 5},
+		{"polite", polite, 0, 125},
+		{"stubborn", stubborn, time.Second, 128 + 9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			srv := zktest.Start(t)
+			s := open(t, srv)
+			p := startScript(t, srv, test.script)
+			if err := lock.Revoke(t.Context(), s, path, &lock.RevokeOptions{ForceAfter: test.force}); err != nil {
+				t.Error(err)
+			}
+			p.exits(test.status, "asks for the lock")
+		})
+	}
+}
+
+// With -overlap, nothing happens before the lock is lost.
+func TestFrozenOverlap(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+	s := open(t, srv)
+	p := startScript(t, srv, obedient, "--overlap")
+	srv.Freeze(line(t, s, 1)[0].Session, zktest.Both)
+	p.exits(5, "lock lost")
+}
+
+// The command does not notice that the connection was away for a while.
+func TestResumed(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+	s := open(t, srv)
+	p := startScript(t, srv, "trap 'exit 5' TERM; echo ready; cat; echo done")
+	id := line(t, s, 1)[0].Session
+	srv.Disconnect(id)
+	// Each of these follows an answer; there are six in the timeout.
+	late := time.After(patience)
+	for want := srv.RequestsOf(id)[zktest.OpSync] + 7; srv.RequestsOf(id)[zktest.OpSync] < want; {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-late:
+			t.Fatal("it does not come back")
+		}
+	}
+	_ = p.stdin.Close()
+	if said := p.exits(0, ""); said != "done\n" {
+		t.Errorf("it says %q", said)
+	}
+}
