@@ -225,7 +225,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	p, err := commit.Join(s, "/commit", "a", nil)
 	must(err)
 	t.Cleanup(p.Close)
-	tx, err := commit.Begin(ctx, s, "/commit", &commit.Options{Sites: []string{"a"}})
+	tx, err := commit.Begin(ctx, s, "/commit/a", &commit.Options{Sites: []string{"a"}})
 	must(err)
 	t.Cleanup(tx.Close)
 	add("Participant.Vote", func() error { return p.Vote(none, "a", commit.Yes) })

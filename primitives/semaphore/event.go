@@ -45,7 +45,7 @@ var (
 
 	// ErrReentered means that a lease was asked for within the context of leases with which
 	// there cannot be room for it: it would wait for itself.
-	ErrReentered = errors.New("held in the same context: it would wait for itself")
+	ErrReentered error = line.PlaceError("held in the same context: it would wait for itself")
 
 	// ErrReleased is the cause with which the contexts of a lease end when it is released.
 	ErrReleased = errors.New("lease released")
