@@ -68,16 +68,18 @@ func TestRealCrowd(t *testing.T) {
 	s, operator := openReal(t, ens.Addrs()), openReal(t, ens.Addrs())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	curator, kazoo := company.Peer(t, peers.Curator), company.Peer(t, peers.Kazoo)
+	peer := map[peers.Library]*peers.Peer{peers.Curator: curator, peers.Kazoo: kazoo}
 	hold := func(kind peers.Kind, path string) *peers.Claim {
-		claim, err := company.Peer(t, kind.Library()).Acquire(ctx, kind, path)
+		claim, err := peer[kind.Library()].Acquire(ctx, kind, path)
 		ok(t, err)
-		t.Cleanup(func() { _ = claim.Release(context.Background()) })
+		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
 		return claim
 	}
 	wait := func(kind peers.Kind, path string) {
-		claim, err := company.Peer(t, kind.Library()).Join(kind, path, 0)
+		claim, err := peer[kind.Library()].Join(kind, path, 0)
 		ok(t, err)
-		t.Cleanup(func() { _ = claim.Release(context.Background()) })
+		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
 	}
 	ours := func(path string, layout lock.Layout) {
 		l, err := lock.NewWrite(s, path, &lock.Options{Layout: layout})
@@ -114,7 +116,7 @@ func TestRealCrowd(t *testing.T) {
 		ok(t, claim.Put(ctx, "a", 100))
 		ok(t, claim.Put(ctx, "b", 100))
 	}
-	ok(t, company.Peer(t, peers.Kazoo).Raise(ctx, peers.KazooBarrier, "/crowd/kazoo-barrier"))
+	ok(t, kazoo.Raise(ctx, peers.KazooBarrier, "/crowd/kazoo-barrier"))
 	hold(peers.CuratorDouble.Of(1), "/crowd/curator-double")
 	hold(peers.KazooDouble.Of(1), "/crowd/kazoo-double")
 
@@ -205,8 +207,8 @@ func TestRealStorm(t *testing.T) {
 	victim := ens.Followers()[0]
 	looks, quiet, watched := 0, 0, 0
 	killed := false
-	for quiet < 60 || watched < 5 {
-		if quiet == 20 && !killed {
+	for quiet < 30 || watched < 5 {
+		if quiet == 10 && !killed {
 			ens.Kill(victim)
 			killed = true
 		}
