@@ -292,7 +292,7 @@ func TestRevokeCommand(t *testing.T) {
 	held := acquired(t, open(t, srv), "host-1:42")
 	at := []string{"--servers", strings.Join(srv.Addrs(), ",")}
 	for _, no := range []string{"", "n\n", "no\n", "yess\n"} {
-		runIn(t, no, true, append(at, "revoke", path)...).want(t, 1, "", "host-1:42 holds it since")
+		runIn(t, no, true, append(at, "revoke", path)...).want(t, 1, "", "host-1:42 holds it, in line since")
 	}
 	select {
 	case <-held.Revoked():
@@ -332,7 +332,7 @@ func TestBreakCommand(t *testing.T) {
 			break
 		}
 	}
-	runWith(t, srv, "break -y --json --node "+nodes[1].Node+" "+path).want(t, 0, `"broken"`, "it since")
+	runWith(t, srv, "break -y --json --node "+nodes[1].Node+" "+path).want(t, 0, `"broken"`, "in line since")
 	c, err := election.New(s, "/e", nil)
 	if err != nil {
 		t.Fatal(err)

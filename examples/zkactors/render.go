@@ -66,6 +66,9 @@ type sheet struct {
 
 // row adds a line to the table.
 func (w *sheet) row(cells ...string) {
+	for len(cells) > 0 && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
 	_, _ = fmt.Fprintln(w.tab, "  "+strings.Join(cells, "\t")) // to memory
 }
 

@@ -139,14 +139,14 @@ func TestWaiting(t *testing.T) {
 	defer two.Close()
 	line(t, s, 2)
 	p := startLine(t, srv, "lock "+path, "echo held")
-	p.says("zkactors: waiting for /locks/backup, held by host-1:42 since ")
+	p.says("zkactors: waiting for /locks/backup, held by host-1:42, in line since ")
 	one.Close()
-	p.says("held by host-2:43 since ")
+	p.says("held by host-2:43, in line since ")
 	two.Close()
 	p.expect("held")
 	p.exits(0, "waiting")
 	three := acquired(t, s, "host-3:44")
-	startLine(t, srv, "lock -n "+path, "true").exits(75, "held by another: host-3:44 since ")
+	startLine(t, srv, "lock -n "+path, "true").exits(75, "held by another: host-3:44, in line since ")
 	three.Close()
 }
 
