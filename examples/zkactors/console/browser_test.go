@@ -106,6 +106,11 @@ func until(expression string) step {
 	}
 }
 
+// key presses a key, only down: a driver's key also sends what it writes, to what has the focus then.
+func key(name string) step {
+	return script(fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true}))`, name))
+}
+
 // shows is an expression: a card has the text.
 func shows(key, text string) string {
 	return fmt.Sprintf(`(document.querySelector('.card[data-key=%q]')||{innerText:''}).innerText.includes(%q)`, key, text)
@@ -161,7 +166,7 @@ func TestBreaksByKeys(t *testing.T) {
 	opened := func(id string) string { return fmt.Sprintf(`document.getElementById(%q).open`, id) }
 	for address, why := range map[string]string{readOnly: "--allow-writes", address: "may not write"} {
 		do(t, tab, chromedp.Navigate(address), until(shows("lock /l", "host-a:1")), chromedp.KeyEvent("j"), chromedp.KeyEvent("b"),
-			until(said(why)), until(`!`+opened("confirm")), chromedp.KeyEvent("\r"), until(opened("details")), until(`document.getElementById('details-break').disabled`))
+			until(said(why)), until(`!`+opened("confirm")), key("Enter"), until(opened("details")), until(`document.getElementById('details-break').disabled`))
 	}
 	do(t, tab, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /l", "1 waiting")), until(`!location.hash`),
 		chromedp.KeyEvent("j"), chromedp.KeyEvent("b"), until(opened("confirm")))
@@ -191,13 +196,10 @@ func TestKeyboard(t *testing.T) {
 	chosen := func(text string) string {
 		return fmt.Sprintf(`document.activeElement.classList.contains('card') && (document.activeElement.querySelector('.chosen')||{innerText:''}).innerText.startsWith(%q)`, text)
 	}
-	key := func(name string) step { // those that kb has no name for on every keyboard
-		return script(fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true}))`, name))
-	}
 	do(t, tab, chromedp.Navigate(address), until(shows("lock /b", "2 waiting")), until(`document.querySelectorAll('.chip').length > 5`),
 		key("ArrowDown"), until(chosen("a-0")), key("ArrowRight"), until(chosen("a-1")), key("End"), until(chosen("a-39")),
 		key("ArrowLeft"), until(chosen("a-38")), key("Home"), until(chosen("a-0")), key("ArrowDown"), until(chosen("b-0")), key("ArrowUp"), until(chosen("a-0")),
-		chromedp.KeyEvent("/"), until(`document.activeElement.id === 'filter'`), chromedp.KeyEvent("/b"), until(`document.querySelectorAll('.card').length === 1`),
+		key("/"), until(`document.activeElement.id === 'filter'`), chromedp.KeyEvent("/b"), until(`document.querySelectorAll('.card').length === 1`),
 		key("Escape"), until(`document.querySelectorAll('.card').length === 2 && document.activeElement.classList.contains('card')`),
 		chromedp.KeyEvent("?"), until(`document.getElementById('keys').open`), chromedp.KeyEvent("\r"), until(`!document.getElementById('keys').open`),
 		chromedp.KeyEvent("t"), until(`document.documentElement.dataset.theme === 'light'`),
@@ -383,7 +385,7 @@ func TestPictures(t *testing.T) {
 	check(err)
 	defer tx.Close()
 
-	do(t, tab, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "asked to release")), until(shows("transactions /payments", "in doubt")),
+	do(t, tab, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "in doubt")),
 		until(shows("queue /queues/mail", "claimed")), chromedp.KeyEvent("jjj"))
 	keep := func(name string) {
 		t.Helper()
