@@ -19,11 +19,11 @@ type ephemerals struct {
 // An ephemeral is a node that the session owns.
 type ephemeral struct {
 	czxid int64
-	by    *call // whose caller has been told, or will be, that it made the node; nil if that is not known
+	by    any // the call whose caller has been told, or will be, that it made the node; nil if that is not known
 }
 
 // confirmed stands for a call that was answered, which need not be kept.
-var confirmed = new(call) //nolint:gochecknoglobals // it is compared by its address
+const confirmed = "confirmed"
 
 // reserve makes room for creates of so many bytes, or reports that there is none.
 func (e *ephemerals) reserve(n int) bool {
@@ -51,7 +51,7 @@ func (e *ephemerals) release(n int) {
 
 // own notes a node that the session owns, and that the call has created if it is not nil. It
 // reports false if another call has.
-func (e *ephemerals) own(path string, czxid int64, by *call) bool {
+func (e *ephemerals) own(path string, czxid int64, by any) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	known, ok := e.owned[path]
