@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -117,7 +116,6 @@ func TestCostOfCycle(t *testing.T) {
 // at once, the goroutines that acquire them included.
 func TestCostOfManyCycles(t *testing.T) {
 	const locks, most = 512, 60
-	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as users have it: TestMain collects less
 	s := open(t, []string{startServerProcess(t)}, nil)
 	var paths []string
 	for i := range locks {
