@@ -104,10 +104,10 @@ func (p *program) root() *cobra.Command {
 	return root
 }
 
-// commands returns the commands. The console adds its own here.
+// commands returns the commands.
 func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{
-		p.lsCommand(), p.watchCommand(),
+		p.lsCommand(), p.watchCommand(), p.consoleCommand(),
 		p.lockCommand(), p.electCommand(),
 		p.revokeCommand(), p.breakCommand(),
 		p.putCommand(), p.takeCommand(), p.lenCommand(),
