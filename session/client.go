@@ -24,7 +24,9 @@ import (
 // when the epoch is over, its only goroutine ends in the dialer.
 
 // startClient has the client begin to dial.
-func (e *epoch) startClient(ctx context.Context) {
+func (e *epoch) startClient() {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.retire = cancel
 	s := e.session
 	s.workers.Add(1)
 	_, _, err := zk.Connect([]string{"see-dial:0"}, s.opts.Timeout, options(

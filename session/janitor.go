@@ -314,8 +314,8 @@ func (a Async) WithdrawAll(dir, prefix string, answer func()) {
 	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)
 }
 
-// over reports whether an error means that there is nothing left to do, or nobody left
-// to do it.
+// over reports whether an error means that nothing is left to do: the session is closed, or the
+// epoch has ended.
 func (a Async) over(err error) bool {
 	return isAny(err, ErrClosed) || a.epoch != 0 && isAny(err, ErrExpired) && !isAny(err, ErrDisconnected)
 }

@@ -54,7 +54,7 @@ type Session struct {
 	locals  map[any]any // what recipes keep, see Local
 }
 
-// A subscriber is told of every event, in the loop.
+// A subscriber receives every event, in the session's order.
 type subscriber struct {
 	session *Session
 	// tell returns a channel that is closed when the subscriber has acted on
@@ -405,7 +405,7 @@ func (s *Session) String() string {
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (s *Session) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// loop runs what nobody else does in passing, watches the deadline and the connection, until
+// loop runs the steps that callers have put, and watches the deadline and the connection, until
 // no goroutine of the session is left. Everything that touches the session's state is
 // done in its order, here or by the goroutine that reads, one after the other.
 func (s *Session) loop() {
@@ -538,12 +538,12 @@ func (s *Session) step(in input) {
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e, ctx := newEpoch(s, number)
+	e := newEpoch(s, number)
 	s.epoch = e
 	s.mu.Lock()
 	s.newest = e
 	s.mu.Unlock()
-	e.startClient(ctx)
+	e.startClient()
 }
 
 // retire ends the present epoch, and returns what notifies the subscribers to its nodes.
@@ -695,7 +695,7 @@ func (s *Session) enqueue(c *call) error {
 }
 
 // unsent answers a call that its epoch did not send: the next one may, if the call
-// belongs to none, and nobody can have taken it for a part of this one.
+// belongs to none, and this epoch was never announced or the call is a read.
 func (s *Session) unsent(c *call, why error) {
 	s.order.put(func() {
 		e := c.epoch.Load()
