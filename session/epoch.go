@@ -436,10 +436,8 @@ func (e *epoch) part(patience time.Duration) {
 	if id == 0 {
 		return
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-e.parted:
-	case <-timer.C:
+	case <-time.After(patience):
 	}
 }

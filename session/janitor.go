@@ -451,10 +451,8 @@ func (e *errand) Later(path string, why error, do func()) {
 	}
 	pause := e.pause.NextBackOff()
 	s.workers.Go(func() {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 			s.order.put(do)
 		case <-s.closing:
 		}

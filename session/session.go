@@ -215,13 +215,11 @@ func (s *Session) resolve() {
 			s.servers.unresolved(err)
 			wait = min(wait, time.Second)
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-s.servers.exhaust:
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
@@ -324,6 +322,13 @@ func (s *Session) Close() {
 	}
 }
 
+// newestEpoch returns the epoch that takes requests; nil once the session is closed.
+func (s *Session) newestEpoch() *epoch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
 // State returns the newest event, which may be [Resumed]; nil before the first [Connected], see [Start].
 func (s *Session) State() Event {
 	return s.present.Load().event
@@ -332,9 +337,7 @@ func (s *Session) State() Event {
 // ReadOnly reports whether the blocking reads of the session are answered by a read-only server:
 // see [Options.ReadOnly].
 func (s *Session) ReadOnly() bool {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	if e == nil {
 		return false
 	}
@@ -435,9 +438,7 @@ func (s *Session) poke() {
 // tend looks after the deadline and the connection, and returns for how long they can
 // be left alone.
 func (s *Session) tend() time.Duration {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	next := time.Hour // there will be something to do before
 	if e == nil {
 		return next
@@ -676,9 +677,7 @@ func (s *Session) submit(c *call) {
 
 // enqueue returns why the call cannot be made.
 func (s *Session) enqueue(c *call) error {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	switch {
 	case e == nil:
 		return ErrClosed
