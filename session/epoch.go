@@ -23,7 +23,7 @@ import (
 type epoch struct {
 	session *Session
 	number  int
-	retire  context.CancelFunc // has the client below end; set by startClient, before anything is sent
+	retire  context.CancelFunc // has the client below end; set by newClient
 
 	deadline   atomic.Int64 // age of the session; 0 while there is no ZooKeeper session
 	announced  atomic.Bool  // as Connected
@@ -77,7 +77,7 @@ func termsOf(timeout, tick time.Duration) terms {
 	return t
 }
 
-// newEpoch returns an epoch, which begins to dial with [epoch.startClient].
+// newEpoch returns an epoch, which begins to dial with [epoch.newClient].
 func newEpoch(s *Session, number int) *epoch {
 	parted := make(chan struct{})
 	return &epoch{

@@ -540,11 +540,12 @@ func (s *Session) step(in input) {
 // begin starts an epoch.
 func (s *Session) begin(number int) {
 	e := newEpoch(s, number)
+	start := e.newClient()
 	s.epoch = e
 	s.mu.Lock()
 	s.newest = e
 	s.mu.Unlock()
-	e.startClient()
+	start()
 }
 
 // retire ends the present epoch, and returns what notifies the subscribers to its nodes.
