@@ -250,7 +250,7 @@ func (m *turn) take(in Input) {
 	switch in := in.(type) {
 	case Leave:
 		m.leave()
-	case Look:
+	case look:
 		switch {
 		case m.state == waiting:
 			m.look()

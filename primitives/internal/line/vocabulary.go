@@ -32,9 +32,9 @@ type (
 	// Downgrade is the command to exclude others that share no more. The reply
 	// is nil when that is done.
 	Downgrade struct{ Reply actors.Reply[error] }
-	// Look says that something has changed on which the rule depends: the limit of a
+	// look says that something has changed on which the rule depends: the limit of a
 	// semaphore, or the members of the line.
-	Look struct{}
+	look struct{}
 	// Take says that what the line is for is handed to us, whoever is ahead. It is for rules
 	// that claim: the server decides whether that is true.
 	Take      struct{}
@@ -103,7 +103,7 @@ func (f failed) of() attempt { return f.what.of() }
 
 func (Leave) input()       {}
 func (Downgrade) input()   {}
-func (Look) input()        {}
+func (look) input()        {}
 func (Take) input()        {}
 func (heard) input()       {}
 func (inspected) input()   {}
