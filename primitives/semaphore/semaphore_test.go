@@ -1161,7 +1161,7 @@ func TestEvents(t *testing.T) {
 }
 
 // TestOtherLayouts: leases of others at the path, or contenders in the line, that are not
-// excluded. TestRealNeighbours and TestRealStrangers have Curator and kazoo there themselves.
+// excluded. TestRealPeers has Curator and kazoo there themselves.
 func TestOtherLayouts(t *testing.T) {
 	for node, weights := range map[string][]int{
 		"/0123456789abcdef0123456789abcdef":                          {1, 2}, // kazoo's lease
