@@ -978,7 +978,7 @@ func TestReasons(t *testing.T) {
 		{[]Input{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}}, session.ErrNoAuth},
 	} {
 		_, out := script(New(actorID(1), exclusive, true, false), append([]Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}, row.in...)...)
-		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) || errors.Is(lost.Err, errDeleted) != (row.want == errDeleted) {
+		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) || errors.Is(lost.Err, errDeleted) != errors.Is(row.want, errDeleted) {
 			t.Errorf("%v: %v", row.in, out.Emit)
 		}
 	}
