@@ -293,8 +293,11 @@ func (l *connection) receive(frame []byte) error {
 	case wire.XidPing:
 		return nil
 	case wire.XidAuth:
-		if h.Code != wire.CodeOK {
+		switch {
+		case h.Code != wire.CodeOK:
 			return ErrAuthFailed
+		case len(rest) > 0:
+			return wire.ErrMalformed
 		}
 		return l.answeredMissing()
 	}
@@ -302,15 +305,21 @@ func (l *connection) receive(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	if c.own != nil {
-		err = c.own(h.Code)
-	} else {
-		l.reply.Results = l.results
-		err = c.settle(h, rest, &l.reply)
-		if l.reply.Results != nil {
-			l.results = l.reply.Results
+	l.reply.Results = l.results
+	switch {
+	case c.own != nil:
+		if h.Code == wire.CodeOK {
+			err = wire.ParseReply(c.opcode, nil, rest, &l.reply)
 		}
+		if err == nil {
+			err = c.own(h.Code)
+		}
+	default:
+		err = c.settle(h, rest, &l.reply)
 		l.epoch.session.order.add(c)
+	}
+	if l.reply.Results != nil {
+		l.results = l.reply.Results
 	}
 	switch {
 	case err != nil:
