@@ -67,6 +67,8 @@ func (p *program) serve(ctx context.Context, s *session.Session, path, listen st
 		}
 	}
 	err = errors.Join(err, server.Close())
-	_ = <-served // which says that it was closed
+	if why := <-served; !errors.Is(why, http.ErrServerClosed) {
+		err = errors.Join(err, why)
+	}
 	return err
 }
