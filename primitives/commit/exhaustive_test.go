@@ -3,6 +3,7 @@ package commit
 import (
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -1325,19 +1326,50 @@ func (s *setting) explore(t *testing.T, limit int) {
 	t.Logf("%d states, %d at rest, %v", len(k.seen), k.ends, time.Since(began).Round(time.Millisecond))
 }
 
+var (
+	modelFull   = flag.Bool("commit.full", false, "go through the larger scenes of the models too")
+	modelStates = flag.Int("commit.states", 50_000_000, "states of each of these that are gone through at most")
+)
+
+// TestExhaustive goes through all states of all settings, and with -commit.full of larger ones. So many states each has; the
+// plans of the votes are those of two sites, and of three:
+//
+//	                       yes yes   yes no  yes none   yes yes yes  yes yes no  yes yes none
+//	coordinated
+//	peer
 func TestExhaustive(t *testing.T) {
-	for _, mode := range []Mode{Coordinated, Peer} {
-		for _, plan := range [][]Vote{{Yes}, {Yes, Yes}, {Yes, No}, {Yes, 0}, {Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}} {
-			for _, s := range []setting{
-				{},
-				{slow: true},
-				{ticks: 1, slow: true},
-				{crash: true, faults: 1},
-				{cut: true, faults: 1},
-			} {
-				s.mode, s.plan = mode, plan
-				t.Run(s.String(), func(t *testing.T) { s.explore(t, *modelStates) })
+	for _, s := range settings(*modelFull) {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			s.explore(t, *modelStates)
+		})
+	}
+}
+
+// settings returns those that are gone through.
+func settings(full bool) (all []setting) {
+	for _, plan := range [][]Vote{{Yes}, {Yes, Yes}, {Yes, No}, {Yes, 0}, {Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}} {
+		for _, mode := range []Mode{Coordinated, Peer} {
+			// add adds a setting, if it is small or all are wanted.
+			add := func(small bool, s setting) {
+				if s.mode, s.plan = mode, plan; small || full {
+					all = append(all, s)
+				}
+			}
+			parties := len(plan) // that decide or vote
+			if mode == Peer {
+				parties++
+			}
+			add(true, setting{slow: true})
+			add(parties < 4, setting{slow: true, late: true})
+			add(parties < 3, setting{ticks: 1, slow: true})
+			add(parties < 3, setting{faults: 1, crash: true})
+			add(parties < 3, setting{faults: 1, cut: true})
+			if parties < 3 {
+				add(parties < 2, setting{faults: 1, crash: true, ticks: 1, late: true})
+				add(parties < 2, setting{faults: 2, crash: true, cut: true})
 			}
 		}
 	}
+	return all
 }

@@ -130,33 +130,36 @@ func (p *placement) strike(trace []zkmodel.Action, strokes, stride int) error {
 	return nil
 }
 
-// TestModelFaults places one fault, or the end of one timer, at each step of transactions of three sites; short tests at
-// every eleventh. With -commit.full it places a second one at some later steps too.
+// TestModelFaults places one fault, or the end of one timer, at some steps of transactions of three sites. With -commit.full it
+// places it at each step, and then two at some.
 func TestModelFaults(t *testing.T) {
-	strokes, random, stride := 1, 2, 1
+	passes := []struct{ strokes, random, stride int }{{1, 1, 7}}
 	switch {
 	case *modelFull:
-		strokes, random, stride = 2, 1, 7
+		passes = []struct{ strokes, random, stride int }{{1, 2, 1}, {2, 1, 23}}
 	case testing.Short():
-		random, stride = 1, 11
+		passes[0].stride = 11
 	}
 	for _, mode := range []Mode{Coordinated, Peer} {
 		for _, plan := range [][]Vote{{Yes, Yes, Yes}, {Yes, No, Yes}, {Yes, 0, Yes}} {
-			s := scene{
-				mode: mode, plan: plan, budget: strokes, ticks: strokes, lazy: true,
-				faults: zkmodel.Faults{Crashes: 2, Cuts: 2, Lates: 2, Expires: 2, Kills: 2, Busy: 1, Lags: 1},
-			}
-			t.Run(fmt.Sprint(mode, plan), func(t *testing.T) {
-				runs := 0
-				for name, next := range schedules(random) {
-					p := placement{s: &s, next: next}
-					if err := p.strike(nil, strokes, stride); err != nil {
-						t.Fatalf("%s: %v", name, err)
-					}
-					runs += p.runs
+			for _, pass := range passes {
+				s := scene{
+					mode: mode, plan: plan, budget: pass.strokes, ticks: pass.strokes, lazy: true,
+					faults: zkmodel.Faults{Crashes: 2, Cuts: 2, Lates: 2, Expires: 2, Kills: 2, Busy: 1, Lags: 1},
 				}
-				t.Logf("%d runs", runs)
-			})
+				t.Run(fmt.Sprint(mode, plan, " faults ", pass.strokes), func(t *testing.T) {
+					t.Parallel()
+					runs := 0
+					for name, next := range schedules(pass.random) {
+						p := placement{s: &s, next: next}
+						if err := p.strike(nil, pass.strokes, pass.stride); err != nil {
+							t.Fatalf("%s: %v", name, err)
+						}
+						runs += p.runs
+					}
+					t.Logf("%d runs", runs)
+				})
+			}
 		}
 	}
 }

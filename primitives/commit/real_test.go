@@ -3,6 +3,7 @@ package commit_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
+
+var realTransactions = flag.Int("commit.transactions", 100, "transactions on three servers")
 
 // A tally is what five sites have acted on.
 type tally struct {
@@ -31,13 +34,13 @@ func (a *tally) act(tx, what string) {
 }
 
 // TestReal runs transactions with random votes on three servers. Replies are lost, the leader is killed,
-// and the coordinator is, again and again, between the phases.
+// and the coordinator is, again and again, between the phases. With -commit.transactions=500 it takes a minute.
 func TestReal(t *testing.T) {
 	t.Parallel()
-	transactions, sites := 500, named(5)
+	transactions, sites := *realTransactions, named(5)
 	ens := zktest.StartEnsemble(t, 3)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	connect := func() *session.Session {
 		s, err := session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
