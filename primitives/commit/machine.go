@@ -209,7 +209,8 @@ func newMachine(r *record) machine {
 	return machine{rec: r, chair: newChair(r), reading: make([]bool, len(r.Sites))}
 }
 
-// resumed returns a coordinator of a transaction that is there.
+// resumed returns a coordinator of a transaction that is there. It has no ballot yet: that is created when it hears of its
+// session. If the record has an outcome, it looks first whether it is there still.
 func resumed(r *record) machine {
 	m := newMachine(r)
 	m.phase = open
@@ -254,6 +255,7 @@ type turn struct {
 	out *effects
 }
 
+// do asks for effects, emit emits an event, and in compares the phase.
 func (m *turn) do(e ...effect)  { m.out.Do = append(m.out.Do, e...) }
 func (m *turn) emit(ev Event)   { m.out.Emit = append(m.out.Emit, ev) }
 func (m *turn) in(p phase) bool { return m.phase == p }
@@ -337,7 +339,7 @@ func (m *turn) heard(ev session.Event) {
 		m.first()
 		m.appear()
 	case session.Expired:
-		m.epoch = 0
+		m.epoch = 0 // answers to what was asked for in it may yet come
 		if m.in(retiring) || m.in(removing) {
 			m.end() // our ballot is gone with its session, the rest is left to the sites
 		}
@@ -371,14 +373,15 @@ func (m *turn) appeared(in appeared) {
 
 // --- the beginning
 
-// first begins, once, when there is a session.
+// first begins, once, when there is a session. The command to begin and the session come in either order.
 func (m *turn) first() {
 	if m.in(beginning) && m.stood == 0 && m.epoch != 0 {
 		m.begin()
 	}
 }
 
-// begin creates the transaction in the present epoch, or in the next one.
+// begin creates the transaction in the present epoch, or in the next one. The creation is bound to the epoch, since it has our
+// ephemeral ballot: it cannot be executed in a later session.
 func (m *turn) begin() {
 	m.stood = m.epoch
 	switch {
@@ -484,9 +487,11 @@ func (m *turn) counted(in counted) {
 		return
 	}
 	b := parse(in.names)
-	if b.finished(m.rec) {
+	if b.finished(m.rec) { // a site finishes after an outcome only
 		m.moot = true
 	}
+
+	// Each vote is emitted once: chair has those that were counted before.
 	m.reading = append([]bool(nil), m.reading...)
 	for i, site := range m.rec.Sites {
 		at := b.of[site]
@@ -570,7 +575,8 @@ func (m *turn) recorded(err error) {
 	}
 }
 
-// settle reports the outcome, which is recorded, and takes our ballot away.
+// settle reports the outcome, which is recorded, and takes our ballot away. The ballot has kept the record in place until now, so
+// that the outcome could be read; the sites may remove it from now on.
 func (m *turn) settle(o Outcome) {
 	m.outcome = o
 	m.last(eventOf(m.rec, o, ""))
@@ -610,7 +616,8 @@ func (m *turn) retired(in retired) {
 	}
 }
 
-// leave ends without an outcome. A transaction that is there stays.
+// leave ends without an outcome. A transaction that is there stays: another coordinator resumes it, or the sites take over. In the
+// phase beginning the caller is refused; what it is told of the transaction depends on what is known.
 func (m *turn) leave(why error) {
 	if m.settled {
 		return
@@ -646,4 +653,5 @@ func (m *turn) retryOr(err error, again effect, then func()) {
 	then()
 }
 
+// end ends the machine. What it still follows ends with the handle.
 func (m *turn) end() { m.phase = ended }

@@ -64,6 +64,7 @@ func (t task) String() string {
 // A timer is what a part waits for.
 type timer int
 
+// The timers of a part. Each is set again by the machine; forget ends both.
 const (
 	deadline timer = iota // the votes are late
 	patrol                // TakeoverAfter passed once more
@@ -224,8 +225,8 @@ type part struct {
 	// ZooKeeper for this part.
 	gone bool
 
-	// next is set when a later list had the id, so that another transaction may have it. It is cleared by a read that shows
-	// that there is none. It is followed when this part is dropped.
+	// next is set when a later list had the id, so that another transaction may have it. It is cleared when the deletion of the
+	// record is told, since a later list is told after that. While it is set, the id is followed when this part is dropped.
 	next bool
 
 	// look is set when the ballots are to be listed: after a start, when a reply was lost, and by patrols. It is cleared by a
@@ -289,6 +290,7 @@ type part struct {
 	clear bool
 }
 
+// name is that of the incarnation which the record has shown.
 func (p part) name() name { return name{p.id, p.guid()} }
 
 // guid is empty before the record was read.
@@ -356,9 +358,11 @@ type siteTurn struct {
 	out *siteEffects
 }
 
+// do asks for effects, and emit emits an event.
 func (m *siteTurn) do(e ...siteEffect) { m.out.Do = append(m.out.Do, e...) }
 func (m *siteTurn) emit(ev Event)      { m.out.Emit = append(m.out.Emit, ev) }
 
+// respond answers a command.
 func (m *siteTurn) respond(to actors.Reply[error], err error) { m.do(respond{to, err}) }
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current state are ignored:
@@ -416,13 +420,14 @@ func (m *siteTurn) find(id string) (at int, found bool) {
 	return slices.BinarySearchFunc(m.parts, id, func(p part, id string) int { return cmp.Compare(p.id, id) })
 }
 
-// on changes a part, if there is one with the id, and the GUID if that is not nil, and has it go on.
+// on is the way of all inputs to a part. It changes a part, if there is one with the id, and the GUID if that is not nil, and has it go on.
 func (m *siteTurn) on(id string, guid *string, change func(*part)) {
 	at, found := m.find(id)
 	if !found || guid != nil && m.parts[at].guid() != *guid {
 		return
 	}
 	change(&m.parts[at])
+	// The change may have dropped the part, or replaced it by one of a later transaction.
 	if at, found := m.find(id); found && !m.over {
 		m.advance(&m.parts[at])
 	}
@@ -520,7 +525,8 @@ func (m *siteTurn) drop(p *part) {
 
 // --- what a part does next
 
-// advance starts what can be started for a part.
+// advance starts what can be started for a part: at most one task, which the order of the questions below selects. It is called
+// after each change of the part, so what waits for the end of a task goes on here.
 func (m *siteTurn) advance(p *part) {
 	if p.rec == nil || !m.named(p) || p.task != idle {
 		return
@@ -529,14 +535,20 @@ func (m *siteTurn) advance(p *part) {
 		m.lament(p)
 		return
 	}
+
+	// A Commit that an earlier process has voted for: which of the names is our vote?
 	if p.outcome != nil && p.outcome.Committed && !p.told && !p.done && !p.sure && (p.vote || p.ballot.vote != Yes) {
 		p.sure, p.look = true, true
 	}
+
+	// What became of an earlier request, or process, comes first: everything else depends on our ballot.
 	if p.look {
 		p.task = checking
 		m.do(check{p.name()})
 		return
 	}
+
+	// The end of the transaction precedes its middle: after a restart, parts begin anywhere.
 	if p.done {
 		m.sweep(p)
 		return
@@ -548,6 +560,8 @@ func (m *siteTurn) advance(p *part) {
 	if !p.asked {
 		m.ask(p)
 	}
+
+	// From here on the transaction is undecided, as far as is known here. Our own vote precedes the outcome that we propose.
 	if p.vote {
 		p.task, p.pledge = voting, p.pledge || p.ballot.vote == Yes
 		m.do(cast{p.name(), p.ballot, p.data})
@@ -559,7 +573,8 @@ func (m *siteTurn) advance(p *part) {
 	}
 }
 
-// ask begins the part of a site in an undecided transaction.
+// ask begins the part of a site in an undecided transaction. In Peer mode it decides from now on. In Coordinated mode it
+// watches for the coordinator's absence only, and for a deadline that passed without an outcome.
 func (m *siteTurn) ask(p *part) {
 	p.asked = true
 	if p.rec.Mode == Peer {
@@ -577,7 +592,7 @@ func (m *siteTurn) ask(p *part) {
 // patrol waits for another look at what became of the transaction.
 func (m *siteTurn) patrol(p *part) { m.do(await{p.name(), patrol, p.rec.TakeoverAfter}) }
 
-// tell reports the outcome, and finishes when that is commanded.
+// tell reports the outcome, and finishes when that is commanded. A vote that was not sent is refused: it would come too late.
 func (m *siteTurn) tell(p *part) {
 	if p.vote {
 		p.vote, p.ballot, p.data = false, ballot{}, ""
@@ -600,14 +615,15 @@ func (m *siteTurn) node(p *part) string {
 	return place{m.parent, p.id, p.guid()}.ballot(p.ballot.name(m.site))
 }
 
-// lament reports that a transaction is gone before this site has finished.
+// lament reports that a transaction is gone before this site has finished. Package commit does not remove it then: an operator has,
+// or a second process that acts for the site has finished. The part stays while its user may yet call Finish.
 func (m *siteTurn) lament(p *part) {
 	if p.vote {
 		p.vote = false
 		m.respond(p.voter, ErrNoTransaction)
 	}
 	switch {
-	case p.told || !p.asked && !p.pledge:
+	case p.told || !p.asked && !p.pledge: // the user has heard the end, or of nothing
 	case p.outcome != nil:
 		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	case p.pledge:
@@ -693,6 +709,8 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 		m.end(fmt.Errorf("transaction %s: %w", p.id, in.err))
 		return
 	}
+
+	// Only the looks of patrols say that a coordinator is away for long: others may follow each other at once.
 	b := parse(in.names)
 	ours, there := b.of[m.site]
 	p.look = false
@@ -704,6 +722,8 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 	}
 	p.patrols = false
 	p.chair = p.chair.count(p.rec, b)
+
+	// Our own ballot: there is none after we have finished, and it has no vote until ours is executed.
 	switch {
 	case !there:
 		m.settleVote(p, ErrDecided)
@@ -735,7 +755,8 @@ func (m *siteTurn) settleVote(p *part, err error) {
 
 // --- deciding
 
-// preside has this site apply the rule.
+// preside has this site apply the rule. Any number of parties may preside: the first to record an outcome wins. The presence of
+// the sites is followed once for all parts.
 func (m *siteTurn) preside(p *part) {
 	if p.presides || p.outcome != nil {
 		return
