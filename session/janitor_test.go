@@ -109,6 +109,31 @@ func TestWithdrawnWhileItEnds(t *testing.T) {
 	}
 }
 
+// TestWithdrawnWhileRefused: what is to be removed while servers refuse the credentials is removed when they accept them.
+func TestWithdrawnWhileRefused(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/me", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		const authFailed = -115
+		tp.strikeWith(strike{auth: authFailed})
+		srv.Disconnect(0)
+		synctest.Wait()
+		withdrawn := make(chan struct{})
+		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+		pass(time.Second)
+		tp.strikeWith(strike{})
+		<-withdrawn
+		pass(time.Minute)
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
+			t.Errorf("the node stands (%v)", err)
+		}
+	})
+}
+
 // TestRemovalOfAnother: a contested node that was replaced after the look by one of the same
 // version, of another session, stays, and the removal is told of it.
 func TestRemovalOfAnother(t *testing.T) {
