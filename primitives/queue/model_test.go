@@ -196,6 +196,7 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	w.World = zkmodel.New(s.faults, (n+callers-1)/callers, there...)
 	if w.Root = modelQueue; keyed {
 		w.Keyed()
+		w.Serial() // a procedure is in closures, and callers that leave, and other calls of the handle, change it too
 	}
 	var p *peer
 	for i := range n {
