@@ -74,9 +74,8 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 	})
 }
 
-// TestWithdrawnWhileItEnds: what is to be removed whatever becomes of the session is removed in the next one, if the
-// session ends before the deletion could be sent: also when it was asked for in the very moment of the end. The node
-// was not seen in the next session before, and is no later one for that.
+// TestWithdrawnWhileItEnds: a deletion that a session could not send before its end is sent in the next session. The
+// second request comes between the news of the end and the next session.
 func TestWithdrawnWhileItEnds(t *testing.T) {
 	for _, at := range []session.Event{session.Suspended{}, session.Expired{}} {
 		for _, impatient := range []bool{false, true} {
@@ -109,7 +108,7 @@ func TestWithdrawnWhileItEnds(t *testing.T) {
 	}
 }
 
-// TestWithdrawnWhileRefused: what is to be removed while servers refuse the credentials is removed when they accept them.
+// TestWithdrawnWhileRefused: a deletion that was refused with the credentials is sent when a server accepts them.
 func TestWithdrawnWhileRefused(t *testing.T) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}

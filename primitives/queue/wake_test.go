@@ -169,8 +169,8 @@ func TestFirstInLineIsGone(t *testing.T) {
 	}
 }
 
-// TestClosedWhileSuspended: the place in line of a consumer that was closed while its session was suspended, and then
-// expired, goes with the next session, not when the server expires the last one.
+// TestClosedWhileSuspended: the next session removes the place in line of a consumer that was closed before the last one
+// expired.
 func TestClosedWhileSuspended(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		c := consume(t, open(t, s[0], nil), 1)

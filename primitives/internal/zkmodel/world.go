@@ -85,7 +85,7 @@ type World struct {
 	now    *activity
 	soon   []func()
 	keyed  bool // somebody asks for Key
-	serial bool // set by Serial
+	serial bool // set by Serial. While set, sessions keep told
 }
 
 type (
