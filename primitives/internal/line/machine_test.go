@@ -313,6 +313,8 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "holds without node or token"
 	case m.Holding() && next.Holding() && next.token != m.token:
 		return "changes its token"
+	case m.Holding() && m.to == "" && (in == Input(gone{m.attempt, deletion(m.node)}) || in == Input(gone{m.attempt, m.target})) && (next.standing() || !next.said):
+		return "holds on what is gone"
 	case (next.Holding() || next.state == claiming) && next.czxid == 0 && next.rule == m.rule && m.state == waiting && !m.rule.Claims(): // who claims checks its node with that
 		return "takes its turn by a node that is not known to be its own"
 	case next.to != "" && !next.Holding() && !next.Ended():
