@@ -169,7 +169,7 @@ type filing struct {
 	seals  bool   // set with sealed
 	after  bucket // a bucket of delayed items that existed at the start; zero if none is known
 	bound  bound  // of the newest count; cleared when a transaction was refused because the version is another
-	ended  bool // set with confirm
+	ended  bool   // set with confirm
 }
 
 // Ended implements [actors.Machine].
