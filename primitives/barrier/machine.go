@@ -298,8 +298,8 @@ func (s sight) crowded() bool { return s.nodes > 2 || s.fresh && s.nodes > 0 }
 // A machine is one handle. After every step:
 //
 //   - In the stage inside, our node is in the directory of round, as far as is known.
-//   - An Enter has its answer once the stage is not gathering, and a Leave once the stage
-//     is not leaving.
+//   - entrant is answered once the stage is not gathering. leavers are answered once it is
+//     not leaving.
 //   - Without a session no request is under way, and no node of ours is assumed to stand.
 type machine struct {
 	// Constant.
@@ -514,7 +514,7 @@ func (m *turning) cancel(in cancel) {
 		m.queued = nil
 		m.do(answer{in.what, errWithdrawn})
 	case m.stage == gathering && m.entrant == in.what:
-		m.retire = true
+		m.retire = true // the answer is given with that to Enter
 		m.acks = append(slices.Clip(m.acks), in.reply)
 		return
 	}
@@ -525,6 +525,7 @@ func (m *turning) cancel(in cancel) {
 func (m *turning) leave(reply actors.Reply[error]) {
 	switch m.stage {
 	case inside:
+		// Our node goes by our own request from now on.
 		m.stage, m.exited = leaving, false
 		m.do(unguard{})
 		fallthrough
@@ -666,6 +667,7 @@ func (m *turning) advance() {
 	if m.step != idle || m.halted || m.stage == ended {
 		return
 	}
+	// With no node that may stand, nothing is left to do.
 	if m.stage == closing && m.node == 0 {
 		m.finish()
 		return
@@ -752,6 +754,7 @@ func (m *turning) advanceGathering() {
 		if m.name == "" {
 			m.name = fmt.Sprintf("%010d-%s-%d%s", m.since, m.id, m.entries, m.label)
 		}
+		// From the request on the node may stand.
 		m.node, m.root = next, r.czxid
 		m.ask(entering, next)
 	case m.awaited != 0 && m.look:
@@ -883,7 +886,7 @@ func (m *turning) opened(in answered) {
 	again := m.again
 	m.again = false
 	switch {
-	case in.err == nil, moved(in):
+	case in.err == nil, moved(in): // by us, or by another party
 		m.outdated()
 	case session.Passing(in.err):
 	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && m.sight.fresh, in.at == directory && errors.Is(in.err, session.ErrNotEmpty):
@@ -1054,7 +1057,7 @@ func (m *turning) rest() {
 // over follows the watch on the directory of the awaited round.
 func (m *turning) over(in over) {
 	switch {
-	case in.epoch != m.epoch || in.round != m.awaited || session.Over(in.err):
+	case in.epoch != m.epoch || in.round != m.awaited || session.Over(in.err): // of another round, or the session's end follows
 	case in.err == nil && in.czxid > m.known, errors.Is(in.err, session.ErrNoNode): // a directory that was made later belongs to another record
 		m.removed()
 	case in.err == nil:
@@ -1092,7 +1095,7 @@ func (m *turning) removed() {
 // looked follows a list of the awaited round. The party that finds it empty removes it.
 func (m *turning) looked(in answered) {
 	switch {
-	case m.asked.round != m.awaited:
+	case m.asked.round != m.awaited: // it is over already
 	case session.Passing(in.err):
 		m.look = true
 	case in.err != nil:
