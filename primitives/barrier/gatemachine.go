@@ -103,7 +103,7 @@ type (
 		session int64
 		token   int64
 	}
-	reply struct {
+	reply struct { // give a command its reply; is not answered
 		to  actors.Reply[error]
 		err error
 	}
@@ -126,7 +126,7 @@ const gatePrefix = "gate-"
 //   - In the stage fallen, no node of this gate stands, or the removal was refused.
 //   - The replies of try and lift were given, once the stage is fallen.
 type gate struct {
-	id      string // unique, the data of the node
+	id      string // the data of the node; unique, and constant
 	stage   gateStage
 	epoch   int      // set by the first session that is heard of; a gate has no other
 	session int64    // the id of that session; set with epoch
@@ -153,6 +153,7 @@ func (g gate) Ended() bool { return g.stage == fallen }
 // over reports whether the gate was held, and is not any more.
 func (g gate) over() bool { return g.token != 0 && g.stage > standing }
 
+// String is for transcripts.
 func (g gate) String() string {
 	return fmt.Sprintf("%v(epoch=%d token=%d %v waiting=%v doubted=%v)", g.stage, g.epoch, g.token, g.step, g.waiting, g.doubted)
 }
@@ -175,6 +176,7 @@ func (g gate) Step(in gateInput, out *gateEffects) gate {
 	return t.gate
 }
 
+// do and emit enter an effect, or an event, behind those of the same step.
 func (g *gating) do(e gateEffect)   { g.out.Do = append(g.out.Do, e) }
 func (g *gating) emit(ev GateEvent) { g.out.Emit = append(g.out.Emit, ev) }
 
@@ -214,7 +216,7 @@ func (g *gating) take(in gateInput) {
 	}
 }
 
-// advance makes the next request, if none is under way.
+// advance makes the next request, if none is under way. Only TryRaise makes requests.
 func (g *gating) advance() {
 	if g.stage == trying && g.asked && g.epoch != 0 && !g.waiting && !g.halted {
 		g.turns++
@@ -245,23 +247,25 @@ func (g *gating) became(ev session.Event) {
 // doubt, or the gate is raised by another client.
 func (g *gating) replied(in replied) {
 	switch {
+	// The request may have been done, but its node goes with the session.
 	case session.Over(in.err):
 		g.halted = true
 	case session.Passing(in.err):
-		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err)
+		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err) // the same step again
 	case g.step == making && in.err == nil:
 		g.step = raising
 	case g.step == raising && errors.Is(in.err, session.ErrNoNode):
 		g.step = making
+	// An earlier request may have created the node that stands.
 	case g.step == raising && errors.Is(in.err, session.ErrNodeExists) && g.doubted:
 		g.step = peering
-	case errors.Is(in.err, session.ErrNodeExists):
+	case errors.Is(in.err, session.ErrNodeExists): // created by another client
 		g.fail(ErrRaised)
-	case g.step == peering && errors.Is(in.err, session.ErrNoNode):
+	case g.step == peering && errors.Is(in.err, session.ErrNoNode): // the node that stood is gone
 		g.step = raising
 	case in.err != nil:
 		g.fail(in.err)
-	case g.step == peering && !in.mine:
+	case g.step == peering && !in.mine: // another gate of the session has it, or another session
 		g.fail(ErrRaised)
 	default:
 		g.stand(in.token)
@@ -298,7 +302,7 @@ func (g *gating) lift() {
 	switch g.stage {
 	case trying:
 		g.doubted = g.doubted || g.waiting && g.step == raising
-		g.fail(errWithdrawn)
+		g.fail(errWithdrawn) // the request under way may yet create the node
 	case standing:
 		g.raze()
 	case falling, fallen:
@@ -330,14 +334,15 @@ func (g *gating) lose(err error) {
 func (g *gating) sever(err error) {
 	switch g.stage {
 	case trying:
+		// The server deletes whatever the session has created.
 		if g.doubted = false; !g.asked {
-			g.severed = err
+			g.severed = err // kept for try
 			return
 		}
 		g.fail(err)
 	case standing:
 		g.lose(err)
-	case falling:
+	case falling: // removed, by the server
 		g.fall(nil)
 	case fallen:
 	}
@@ -352,7 +357,7 @@ func (g *gating) fall(err error) {
 	}
 	g.lifters = nil
 	switch {
-	case g.silent:
+	case g.silent: // the last event was emitted, or there is none
 	case err != nil:
 		g.emit(Lost{err})
 	default:

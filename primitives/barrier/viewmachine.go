@@ -31,7 +31,7 @@ type (
 	sighted struct {                // answers see, any number of times
 		epoch int
 		zxid  int64 // of the read; 0 if a watch reported the deletion
-		token int64 // 0 if there is no barrier
+		token int64 // of the barrier; 0 if none stands
 	}
 	unsighted struct { // the last answer to see
 		epoch int
@@ -103,9 +103,10 @@ type view struct {
 	err     error    // set with over; nil if a caller asked
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. Every pass has its answer then.
 func (v view) Ended() bool { return v.over }
 
+// String is for transcripts.
 func (v view) String() string {
 	return fmt.Sprintf("view(epoch=%d known=%v token=%d zxid=%d waiters=%d over=%v)", v.epoch, v.known, v.token, v.zxid, len(v.waiters), v.over)
 }
@@ -116,7 +117,8 @@ type viewing struct {
 	out *viewEffects
 }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. A view requests nothing on its own: each input leads
+// to its effects directly.
 func (v view) Step(in viewInput, out *viewEffects) view {
 	if v.over {
 		return v
@@ -154,7 +156,7 @@ func (v *viewing) take(in viewInput) {
 			v.end(in.err)
 		}
 	case pass:
-		v.calls++
+		v.calls++ // looks are told apart by it
 		w := waiter{n: v.calls, reply: in.reply}
 		v.waiters = append(slices.Clip(v.waiters), w)
 		v.look(w)
@@ -165,6 +167,7 @@ func (v *viewing) take(in viewInput) {
 	}
 }
 
+// do asks for an effect, after those of the same step.
 func (v *viewing) do(e viewEffect) { v.out.Do = append(v.out.Do, e) }
 
 // look has a waiter look, if there is a session. In the next session it looks again.
@@ -178,17 +181,18 @@ func (v *viewing) look(w waiter) {
 // came.
 func (v *viewing) looked(in looked) {
 	i := slices.IndexFunc(v.waiters, func(w waiter) bool { return w.n == in.n && !w.saw })
-	if i < 0 || in.epoch != v.epoch || session.Over(in.err) {
+	if i < 0 || in.epoch != v.epoch || session.Over(in.err) { // given up, or of another session, in which it looks again
 		return
 	}
 	w := v.waiters[i]
 	switch {
-	case session.Passing(in.err):
+	case session.Passing(in.err): // look again
 		v.look(w)
 	case in.err != nil:
 		v.answer(i, in.err)
 	case in.token == 0:
 		v.answer(i, nil)
+	// The node has children: it is not a barrier, and is never lifted.
 	case in.below:
 		v.answer(i, errBelow)
 	default:
