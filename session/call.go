@@ -36,6 +36,13 @@ type call struct {
 	target    string        // path on the server
 	began     time.Duration // age of the session when it was asked for
 
+	// See coalescer.go. The lock of the epoch guards all but lane.
+	lane    *Lane   // of its caller; or nil
+	shared  *shared // the transaction that it is, of several calls; or nil
+	joins   bool    // it may share a transaction; set until it is known that it goes alone
+	counted bool    // it is in flight as a transaction of its own that others might have shared
+	spoilt  int8    // how many transactions have failed that it was a part of
+
 	// own is set for the session's own requests: the reader calls it at once.
 	own func(wire.Code) error
 
@@ -202,7 +209,7 @@ func issue(a Async, c *call, w *wire.Request) *call {
 // begin submits a call that is encoded, or refuses it in its turn.
 func (c *call) begin(a Async) *call {
 	s := a.session
-	c.number, c.began, c.write, c.blocking = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking
+	c.number, c.began, c.write, c.blocking, c.lane = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking, a.lane
 	if err := s.fits(len(c.frame) - 4); err != nil {
 		return refuse(a, c, err)
 	}

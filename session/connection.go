@@ -381,15 +381,18 @@ func (l *connection) receive(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	if c.own != nil {
+	l.reply.Results = l.results
+	switch {
+	case c.own != nil:
 		err = c.own(h.Code)
-	} else {
-		l.reply.Results = l.results
+	case c.shared != nil:
+		err = l.epoch.shared(c.shared, h, rest, &l.reply)
+	default:
 		err = c.settle(h, rest, &l.reply)
-		if l.reply.Results != nil {
-			l.results = l.reply.Results
-		}
 		l.epoch.session.order.add(c)
+	}
+	if l.reply.Results != nil {
+		l.results = l.reply.Results
 	}
 	switch {
 	case err != nil:
@@ -424,6 +427,10 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	e.newest = max(e.newest, h.Zxid)
 	if l.phase == open {
 		e.told = e.newest
+	}
+	if c.counted {
+		c.counted = false
+		e.coalescer.inFlight--
 	}
 	if c.plants {
 		if kind, planted := planted(c.opcode, h.Code); planted {
@@ -462,6 +469,7 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 	}
 	if !l.proven && l.phase == open && now-l.made > terms.heartbeat/2 {
 		l.proven = true
+		l.epoch.coalescer.broken = 0
 		l.epoch.session.servers.succeeded(l.server)
 	}
 	if l.asked+terms.heartbeat <= now {

@@ -31,6 +31,7 @@ type epoch struct {
 
 	mu        sync.Mutex
 	queue     fifo[*call]
+	coalescer coalescer
 	abandoned int         // at least so many of them
 	current   *connection // the newest
 	open      *connection // that takes calls, or nil
@@ -83,6 +84,7 @@ func newEpoch(s *Session, number int) (e *epoch, dial func() error) {
 	parted := make(chan struct{})
 	e = &epoch{
 		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
+		coalescer: coalescer{limits: shareLimitsOf(&s.opts)},
 		parted: parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
 	return e, func() error { return e.startClient(ctx) }
@@ -174,18 +176,19 @@ func (e *epoch) enqueue(c *call) (l *connection, frame []byte, err error) {
 }
 
 // advance sends the next calls, if that can be done now. A write waits until it is known
-// what was there before it: see [call.knew]. The epoch is locked.
+// what was there before it: see [call.knew]. Writes that may share transactions come last, so that
+// all that wait are there. The epoch is locked.
 func (e *epoch) advance() {
-	for e.open != nil && !e.open.leaving && e.over == nil && e.queue.len() > 0 && e.open.pending.len() < maxInFlight {
-		if e.queue.all()[0].write && !e.open.synced {
+	for e.open != nil && !e.open.leaving && e.over == nil {
+		if e.queue.len() > 0 && e.open.pending.len() < maxInFlight && (e.open.synced || !e.queue.all()[0].write) {
+			e.route(e.queue.pop())
+			continue
+		}
+		n := e.coalescer.next()
+		if n == 0 {
 			return
 		}
-		c := e.queue.pop()
-		if c.state.CompareAndSwap(callQueued, callSent) {
-			e.open.send(c)
-		} else {
-			e.ephemerals.release(c.ephemeral)
-		}
+		e.share(n)
 	}
 }
 
@@ -370,10 +373,9 @@ func (e *epoch) severed(l *connection) {
 	pending := l.pending.all()
 	lost, unsent := pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
 	l.out = nil // the writer must not find what is queued again
-	for _, c := range unsent {
-		c.state.Store(callQueued)
-	}
-	lost, unsent = users(lost), users(unsent)
+	inCompany := slices.ContainsFunc(lost, func(c *call) bool { return c.shared != nil })
+	lost, unsent = users(lost), append(users(unsent), e.coalescer.reset(inCompany)...)
+	unsent = append(laggards(lost), requeued(unsent)...)
 	var refused []*call
 	switch {
 	case errors.Is(why, ErrAuthFailed) && over == nil:
@@ -424,8 +426,16 @@ func (e *epoch) severed(l *connection) {
 }
 
 // users returns the calls that are not the session's own.
-func users(calls []*call) []*call {
-	return slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.own != nil })
+func users(calls []*call) (all []*call) {
+	for _, c := range calls {
+		switch {
+		case c.shared != nil:
+			all = append(all, c.shared.members...)
+		case c.own == nil:
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // end retires the epoch: from now on nothing of it reaches a server. The epoch must not

@@ -368,7 +368,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	return await(ctx, s, "multi", firstPath(ops), func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, answer) })
+	return await(ctx, s, "multi", firstPath(ops), func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, false, answer) })
 }
 
 // EnsurePath makes sure that there is a node at path, with what is missing above it,

@@ -13,6 +13,10 @@ import (
 // A Session is a [session.Session], and the clock that goes with it.
 type Session interface {
 	Async(epoch int) Async
+
+	// Sharing is Async for one caller, whose Share and Withdraw may share transactions with those of
+	// others: see [session.Async.In].
+	Sharing(epoch int) Async
 	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
 	Local(key any, create func() any) any
 	Warm(path string) bool
@@ -38,6 +42,7 @@ type Async interface {
 	Children(path string, answer func(names []string, stat *session.Stat, err error))
 	Sync(path string, answer func(error))
 	Multi(ops []session.Op, answer func([]session.OpResult, error))
+	Share(ops []session.Op, answer func([]session.OpResult, error))
 	EnsurePath(path string, answer func(made bool, err error))
 	Withdraw(path string, answer func())
 	WithdrawAll(dir, prefix string, answer func())
@@ -62,6 +67,15 @@ func Of(s *session.Session) Session { return live{s} }
 type live struct{ *session.Session }
 
 func (l live) Async(epoch int) Async { return requests{l.Session.Async(epoch)} }
+
+func (l live) Sharing(epoch int) Async {
+	r := &struct {
+		requests
+		lane session.Lane
+	}{}
+	r.Async = l.Session.Async(epoch).In(&r.lane)
+	return r
+}
 
 func (live) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
 func (live) Deadline(after time.Duration) time.Time        { return actors.Deadline(after) }

@@ -158,7 +158,7 @@ func (p *Performer) End() { p.owned.End() }
 // Perform starts one thing that the machine asked for.
 func (p *Performer) Perform(e Effect, tell func(Input)) {
 	if at := e.of().epoch; p.requests == nil || p.epoch != at {
-		p.epoch, p.requests = at, p.session.Async(at)
+		p.epoch, p.requests = at, p.session.Sharing(at)
 	}
 	requests := p.requests
 	switch e := e.(type) {
@@ -296,7 +296,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		session.SetOp(p.Dir, nil, session.AnyVersion),
 	}
 	if p.Beside == nil || p.Rule.Lists() {
-		requests.Multi(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
+		requests.Share(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
 		return
 	}
 	var in joined
