@@ -85,7 +85,7 @@ func newEpoch(s *Session, number int) (e *epoch, dial func() error) {
 	e = &epoch{
 		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
 		coalescer: coalescer{limits: shareLimitsOf(&s.opts)},
-		parted: parted, gone: sync.OnceFunc(func() { close(parted) }),
+		parted:    parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
 	return e, func() error { return e.startClient(ctx) }
 }
@@ -370,12 +370,7 @@ func (e *epoch) severed(l *connection) {
 	if e.reading == l {
 		e.reading = nil
 	}
-	pending := l.pending.all()
-	lost, unsent := pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
-	l.out = nil // the writer must not find what is queued again
-	inCompany := slices.ContainsFunc(lost, func(c *call) bool { return c.shared != nil })
-	lost, unsent = users(lost), append(users(unsent), e.coalescer.reset(inCompany)...)
-	unsent = append(laggards(lost), requeued(unsent)...)
+	lost, unsent := e.salvage(l)
 	var refused []*call
 	switch {
 	case errors.Is(why, ErrAuthFailed) && over == nil:
@@ -423,6 +418,17 @@ func (e *epoch) severed(l *connection) {
 	}
 	s.order.add(function(func() { close(l.told) }))
 	s.order.run()
+}
+
+// salvage returns the calls that were sent on the connection, and those that were to be. The epoch
+// is locked.
+func (e *epoch) salvage(l *connection) (lost, unsent []*call) {
+	pending := l.pending.all()
+	lost, unsent = pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
+	l.out = nil // the writer must not find what is queued again
+	inCompany := slices.ContainsFunc(lost, func(c *call) bool { return c.shared != nil })
+	lost, unsent = users(lost), append(users(unsent), e.coalescer.reset(inCompany)...)
+	return lost, append(laggards(lost), requeued(unsent)...)
 }
 
 // users returns the calls that are not the session's own.

@@ -1,0 +1,347 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
+
+// A bench has callers, an epoch, and a server that does what the frames of its connection ask for,
+// step by step.
+type bench struct {
+	t     *testing.T
+	rand  *rand.Rand
+	s     *Session
+	e     *epoch
+	l     *connection
+	lanes []*caller
+	asked []*ask
+
+	next    int      // the first of pending that the server has not executed
+	replies [][]byte // of those that it has
+	zxid    int64
+	done    []string // the requests that were done, as they name themselves
+	most    int      // shared transactions in flight
+	shared  int      // transactions with several members
+	wasted  map[string]int // shared transactions that failed, by the names of their members
+	blamed  map[string]int // by the one at which they failed
+	calm    bool // no connection is cut, no server is busy
+}
+
+// A caller has a lane, and numbers what it asks for.
+type caller struct {
+	n, asked int
+	lane     Lane
+	standing []string // nodes that it may delete
+}
+
+// An ask is a request of a caller.
+type ask struct {
+	name    string // "caller/number"
+	caller  *caller
+	bad     bool
+	read    bool
+	answers int
+	err     error
+}
+
+func newBench(t *testing.T, seed uint64) *bench {
+	t.Helper()
+	s := &Session{
+		clock: newClock(), order: newOrder(func() {}), wake: make(chan struct{}, 1),
+		opts: Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second, Observer: NopObserver{}},
+	}
+	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: s, wasted: map[string]int{}, blamed: map[string]int{}}
+	b.e, _ = newEpoch(s, 1)
+	b.e.coalescer.limits = shareLimits{ops: 7, bytes: 500}
+	s.newest = b.e
+	b.connect()
+	for n := range 6 {
+		b.lanes = append(b.lanes, &caller{n: n})
+	}
+	return b
+}
+
+func (b *bench) connect() {
+	b.l = &connection{epoch: b.e, phase: open, synced: true, wake: make(chan struct{}, 1)}
+	b.next, b.replies = 0, nil
+	b.e.mu.Lock()
+	b.e.open = b.l
+	b.e.advance()
+	b.e.mu.Unlock()
+}
+
+// submit has a caller ask for something.
+func (b *bench) submit() {
+	c := b.lanes[b.rand.IntN(len(b.lanes))]
+	c.asked++
+	a := &ask{name: fmt.Sprintf("%d/%d", c.n, c.asked), caller: c}
+	b.asked = append(b.asked, a)
+	requests := b.s.Async(1).In(&c.lane)
+	name := fmt.Sprintf("%d_%d", c.n, c.asked)
+	parent := fmt.Sprintf("/p%d", b.rand.IntN(5))
+	answered := func(err error) { a.answers, a.err = a.answers+1, err }
+	switch kind := b.rand.IntN(10); {
+	case kind < 2:
+		a.read = true
+		requests.Children("/read/"+name, func(_ []string, _ *Stat, err error) { answered(err) })
+	case kind < 5 && len(c.standing) > 0:
+		node := c.standing[0]
+		c.standing = c.standing[1:]
+		if a.bad = b.rand.IntN(4) == 0; a.bad {
+			node = "/none/bad"
+		}
+		errand := requests.newErrand(nil)
+		errand.joins = requests.mayShare()
+		errand.Delete(node+"@"+name, AnyVersion, false, func(_ int64, err error) { answered(err) })
+	default:
+		if a.bad = b.rand.IntN(6) == 0; a.bad {
+			parent = "/bad" + parent[1:]
+		}
+		node := parent + "/" + name + "-"
+		requests.Share([]Op{
+			CreateOp(node, make([]byte, b.rand.IntN(60)), EphemeralSequential),
+			SetOp(parent, nil, AnyVersion),
+		}, func(results []OpResult, err error) {
+			answered(err)
+			switch {
+			case err != nil:
+			case len(results) != 2 || results[0].Path != node+"0000000000" || results[1].Stat == nil || results[1].Stat.Mzxid == 0:
+				b.t.Errorf("%s: %+v", a.name, results)
+			default:
+				c.standing = append(c.standing, parent)
+			}
+		})
+	}
+}
+
+// check looks at what is in flight.
+func (b *bench) check() {
+	inFlight := 0
+	for _, c := range b.l.pending.all() {
+		if c.counted || c.shared != nil {
+			inFlight++
+		}
+		if c.shared == nil {
+			continue
+		}
+		parents := map[string]bool{}
+		for _, m := range c.shared.members {
+			for parent := range m.createsUnder {
+				if parents[parent] {
+					b.t.Fatalf("two share a transaction that create a node under %s", parent)
+				}
+				parents[parent] = true
+			}
+		}
+		if limits := b.e.coalescer.limits; len(c.ops) > limits.ops || len(c.frame) > limits.bytes+100 {
+			b.t.Fatalf("%d operations, %d bytes", len(c.ops), len(c.frame))
+		}
+	}
+	b.most = max(b.most, inFlight)
+	q := &b.e.coalescer
+	if inFlight > maxShared || q.inFlight != inFlight || q.waiting.len() > 0 && inFlight < maxShared {
+		b.t.Fatalf("%d in flight, counted as %d, and %d wait", inFlight, q.inFlight, q.waiting.len())
+	}
+}
+
+// execute has the server do the oldest request that it has not done.
+func (b *bench) execute() {
+	pending := b.l.pending.all()
+	if b.next == len(pending) {
+		return
+	}
+	c := pending[b.next]
+	b.next++
+	xid, r, err := wire.ParseRequest(c.frame[4:])
+	if err != nil || xid != c.xid {
+		b.t.Fatal(xid, c.xid, err)
+	}
+	op := r.Op
+	b.zxid++
+	h := wire.Header{Xid: xid, Zxid: b.zxid}
+	if !b.calm && b.rand.IntN(40) == 0 {
+		h.Code = []wire.Code{wire.CodeThrottledOp, wire.CodeMarshalling}[b.rand.IntN(2)]
+		b.reply(h, op, nil)
+		return
+	}
+	ops := r.Ops
+	if op != wire.OpMulti {
+		ops = []wire.Request{r}
+	}
+	reply := wire.Reply{}
+	bad := slices.IndexFunc(ops, func(o wire.Request) bool { return strings.Contains(o.Path, "bad") })
+	for i, o := range ops {
+		result := wire.Result{Op: o.Op}
+		switch {
+		case bad >= 0:
+			result = wire.Result{Op: wire.OpError}
+			if i == bad {
+				result.Code = wire.CodeNoNode
+			} else if i > bad {
+				result.Code = wire.CodeRuntimeInconsistency
+			}
+			if c.shared != nil {
+				b.wasted[named(o.Path)]++
+			}
+		case o.Op.IsCreate():
+			result.Op, result.Path = wire.OpCreate, o.Path+"0000000000"
+			b.done = append(b.done, named(o.Path))
+		case o.Op == wire.OpSetData:
+			result.HasStat, result.Stat.Mzxid = true, b.zxid
+		case o.Op == wire.OpDelete, o.Op == wire.OpGetChildren2:
+			b.done = append(b.done, named(o.Path))
+		}
+		reply.Results = append(reply.Results, result)
+	}
+	if c.shared != nil {
+		b.shared++
+		if bad >= 0 {
+			b.blamed[named(ops[bad].Path)]++
+		}
+	}
+	if op != wire.OpMulti && bad >= 0 {
+		h.Code = wire.CodeNoNode
+	}
+	b.reply(h, op, &reply)
+}
+
+func (b *bench) reply(h wire.Header, op wire.Op, r *wire.Reply) {
+	b.replies = append(b.replies, wire.AppendReply(nil, h, op, r))
+}
+
+// named returns the name of the request that a path belongs to; "" for a parent.
+func named(path string) string {
+	_, name := Split(path)
+	if _, after, deleted := strings.Cut(path, "@"); deleted {
+		name = after
+	}
+	name = strings.TrimSuffix(name, "-")
+	if !strings.Contains(name, "_") {
+		return ""
+	}
+	return strings.Replace(name, "_", "/", 1)
+}
+
+// deliver brings the oldest reply.
+func (b *bench) deliver() {
+	if len(b.replies) == 0 {
+		return
+	}
+	frame := b.replies[0]
+	b.replies, b.next = b.replies[1:], b.next-1
+	b.l.unwritten, b.l.out = 0, nil
+	if err := b.l.receive(frame[4:]); err != nil {
+		b.t.Fatal(err)
+	}
+	b.s.order.run()
+}
+
+// cut has the connection fail. Some of what was not executed was not written either.
+func (b *bench) cut() {
+	pending := b.l.pending.len()
+	b.l.unwritten = b.rand.IntN(pending - b.next + 1)
+	b.e.mu.Lock()
+	b.e.open = nil
+	lost, unsent := b.e.salvage(b.l)
+	b.e.queue.set(append(unsent, b.e.queue.all()...))
+	b.e.mu.Unlock()
+	for _, c := range lost {
+		c.err = c.lost(nil)
+		b.s.order.add(c)
+	}
+	b.s.order.run()
+	b.connect()
+}
+
+// TestCoalescer plays schedules of callers, a server, and connections that are cut: every request
+// is answered once, is done at most once, and exactly once if the answer says so; a caller's
+// requests are done in the order in which it has asked; a refusal costs others no more than it may.
+func TestCoalescer(t *testing.T) {
+	walks := 3000
+	if testing.Short() {
+		walks = 300
+	}
+	shared := 0
+	for seed := range walks {
+		b := newBench(t, uint64(seed))
+		b.calm = seed%2 == 0
+		b.play()
+		b.verify()
+		if shared += b.shared; t.Failed() {
+			t.Fatalf("seed %d: %v", seed, b.done)
+		}
+	}
+	if shared < walks*5 {
+		t.Errorf("only %d transactions were shared", shared)
+	}
+}
+
+func (b *bench) play() {
+	eager := 1 + b.rand.IntN(12)
+	for range 150 {
+		switch step := b.rand.IntN(20); {
+		case step < eager:
+			b.submit()
+		case step < 16:
+			b.execute()
+		case step < 19 || b.calm:
+			b.deliver()
+		default:
+			if b.rand.IntN(5) == 0 {
+				b.cut()
+			}
+		}
+		b.s.order.run()
+		b.check()
+	}
+	for b.l.pending.len() > 0 {
+		b.execute()
+		b.deliver()
+		b.check()
+	}
+}
+
+func (b *bench) verify() {
+	times, newest := map[string]int{}, map[string]int{}
+	for _, name := range b.done {
+		times[name]++
+		var caller, number int
+		if _, err := fmt.Sscanf(name, "%d/%d", &caller, &number); err != nil {
+			b.t.Fatal(name, err)
+		}
+		lane, _, _ := strings.Cut(name, "/")
+		if newest[lane] >= number {
+			b.t.Errorf("%s was done after number %d", name, newest[lane])
+		}
+		newest[lane] = number
+	}
+	for _, a := range b.asked {
+		n := times[a.name]
+		switch {
+		case a.answers != 1:
+			b.t.Errorf("%s has %d answers", a.name, a.answers)
+		case n > 1, a.err == nil && n != 1, a.err != nil && !InDoubt(a.err) && !errors.Is(a.err, ErrDisconnected) && n != 0:
+			b.t.Errorf("%s was done %d times: %v", a.name, n, a.err)
+		case a.bad && a.err == nil, b.calm && a.bad != errors.Is(a.err, ErrNoNode):
+			b.t.Errorf("%s: %v", a.name, a.err)
+		case b.wasted[a.name] > maxSpoilt, b.blamed[a.name] > 1:
+			b.t.Errorf("%s was a part of %d transactions that failed", a.name, b.wasted[a.name])
+		}
+	}
+	if lanes := b.lanes; slices.ContainsFunc(lanes, func(c *caller) bool { return c.lane.write != nil || c.lane.behind != nil }) {
+		b.t.Error("a lane is not empty")
+	}
+	if q := &b.e.coalescer; q.inFlight != 0 || q.waiting.len() != 0 || len(q.creating) != 0 {
+		b.t.Errorf("left: %+v", q)
+	}
+	if b.most > maxShared {
+		b.t.Errorf("%d in flight", b.most)
+	}
+}
