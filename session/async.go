@@ -46,9 +46,6 @@ func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel 
 // recipes that report to the [Observer] how long something took.
 func (s *Session) Age() time.Duration { return s.clock.now() }
 
-// Observer returns that of the session's options.
-func (s *Session) Observer() Observer { return s.opts.Observer }
-
 // Warm reports whether the session has seen that the node at path exists and
 // carries no data: a hint for recipes, whose parents do neither come nor go often.
 func (s *Session) Warm(path string) bool { return s.warmth.has(path) }

@@ -363,7 +363,7 @@ func (e *epoch) notified(ev wire.Event) {
 func (e *epoch) severed(l *connection) {
 	s := e.session
 	e.mu.Lock()
-	why, over := l.why, e.over
+	why, over, parting := l.why, e.over, e.parting
 	if e.open == l {
 		e.open = nil
 	}
@@ -391,8 +391,12 @@ func (e *epoch) severed(l *connection) {
 	}))
 	e.mu.Unlock()
 	s.tell(severed{e.number, e.until()})
-	if !l.proven && !errors.Is(why, errLeaving) {
+	switch {
+	case errors.Is(why, errLeaving), parting: // as it was asked to
+	case !l.proven:
 		s.servers.failed(l.server, why)
+	case over == nil:
+		s.servers.note(l.server, why)
 	}
 	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
 	for _, c := range lost {

@@ -25,5 +25,6 @@ func (o Op) refused(err error) error {
 	return fmt.Errorf("%w: %w", o.guards, err)
 }
 
-// Logger returns that of the session's options.
+// Logger returns that of the session's options. Its records carry the name and the id of the
+// session.
 func (s *Session) Logger() *slog.Logger { return s.opts.Logger }

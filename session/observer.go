@@ -7,7 +7,8 @@ import "time"
 // Embed [NopObserver] to implement only some.
 //
 // Recipes are named as their packages are, and paths as they were given. Each Waiting is followed
-// by one Waited or GaveUp: so the difference is how many wait now.
+// by one Waited or GaveUp: so the difference is how many wait now. Likewise each Waited is followed
+// by one Held, and the difference is how many hold now.
 type Observer interface {
 	// Request is told once of every request that was answered, or was given up before it was
 	// sent: its operation, how long it took since it was asked for, and its error. A read that
@@ -35,6 +36,17 @@ type Observer interface {
 	// Lost is told that a recipe lost what it held, or its place in line, and why; not that a
 	// node is gone that is made again.
 	Lost(recipe, path string, err error)
+
+	// Revoked is told that a holder is asked to give up a lock.
+	Revoked(recipe, path string)
+
+	// Leader is told by each candidate and each observer of an election what it learns: the node of
+	// the leader, "" while there is none, its data, and its term, or the last term while there is
+	// none. Several on one path repeat the same, and one may be late: a smaller term is old news.
+	Leader(path, node string, data []byte, term int64)
+
+	// Members is told by each watcher of a group how many members there are.
+	Members(path string, n int)
 }
 
 // NopObserver is an [Observer] that does nothing.
@@ -60,6 +72,15 @@ func (NopObserver) Held(string, string, time.Duration) {}
 
 // Lost implements [Observer].
 func (NopObserver) Lost(string, string, error) {}
+
+// Revoked implements [Observer].
+func (NopObserver) Revoked(string, string) {}
+
+// Leader implements [Observer].
+func (NopObserver) Leader(string, string, []byte, int64) {}
+
+// Members implements [Observer].
+func (NopObserver) Members(string, int) {}
 
 // A requestObserver is told nothing of a session's state.
 type requestObserver struct{ Observer }

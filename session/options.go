@@ -18,6 +18,10 @@ import (
 // Options are optional parameters for [Open]. A nil *Options is equivalent to a
 // zero Options.
 type Options struct {
+	// Name names the session in the records of the Logger, as their attribute session. It need not
+	// be unique. The default is none.
+	Name string
+
 	// Timeout is the session timeout to ask for; the server may negotiate
 	// another, which [Connected] tells. The default is 10 s.
 	Timeout time.Duration
@@ -102,7 +106,10 @@ type Options struct {
 	// larger one fails with [ErrTooLarge], all others go on. The default is 4 MiB.
 	MaxReply int
 
-	// Logger receives records about connections and sessions, never secrets or data. It must
+	// Logger receives records about connections, the session, and the recipes on it, never secrets or
+	// data. Their attributes are the session's Name and id, and the recipe and path that they are
+	// about. What is lost is WARN: a session that expires, a lock, a server that cannot be used.
+	// Grants and ends are INFO, those of locks and semaphores DEBUG. It must
 	// not block: the session may handle nothing else meanwhile. The default discards.
 	Logger *slog.Logger
 

@@ -30,6 +30,7 @@ type servers struct {
 	failures int   // since the last success
 	pause    *backoff.ExponentialBackOff
 	last     map[string]error     // the last failure of each
+	newest   Failure              // of any, or of a connection to one
 	warned   map[string]time.Time // when a failure of each was logged last
 }
 
@@ -138,6 +139,7 @@ func shuffle(all []string) {
 func (s *servers) unresolved(why error) {
 	s.mu.Lock()
 	s.resolved = why
+	s.newest = Failure{Server: "Options.Resolve", Err: why, At: time.Now()}
 	s.mu.Unlock()
 	s.opts.Logger.Warn("servers cannot be resolved", "reason", why)
 }
@@ -229,6 +231,7 @@ func (s *servers) failed(server string, why error) {
 	s.last[server] = why
 	const quiet = 10 * time.Second
 	now := time.Now()
+	s.newest = Failure{Server: server, Err: why, At: now}
 	warn := s.warned[server].IsZero() || now.Sub(s.warned[server]) >= quiet
 	if warn {
 		s.warned[server] = now
@@ -237,6 +240,19 @@ func (s *servers) failed(server string, why error) {
 	if warn { // not with the lock, which others wait for
 		s.opts.Logger.Warn("server cannot be used", "server", server, "reason", why)
 	}
+}
+
+// note keeps the newest failure, which may be that of a connection that has been of use.
+func (s *servers) note(server string, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newest = Failure{Server: server, Err: why, At: time.Now()}
+}
+
+func (s *servers) newestFailure() Failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
 }
 
 // succeeded notes that a server has proved to be of use.

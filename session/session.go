@@ -31,7 +31,7 @@ type Session struct {
 	wake    chan struct{} // holds a value when the loop has something new to wait for
 	refused chan struct{} // closed when the credentials were refused
 	refuse  sync.Once
-	present atomic.Pointer[Event]
+	present atomic.Pointer[present]
 	id      atomic.Int64
 	parent  *Session // see Sibling
 	beside  map[*Session]struct{}
@@ -266,6 +266,8 @@ func start(addresses []string, o Options) *Session {
 		subscribers: make(map[*subscriber]struct{}),
 		machine:     machine{epoch: 1},
 	}
+	s.present.Store(&present{lost: time.Now()})
+	s.opts.Logger = s.identify(o.Logger)
 	s.acl = wireACL(o.ACL)
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
 	s.servers = newServers(addresses, &s.opts)
@@ -329,10 +331,7 @@ func (s *Session) Close() {
 
 // State returns the newest event, which may be [Resumed]; nil before the first [Connected], see [Start].
 func (s *Session) State() Event {
-	if ev := s.present.Load(); ev != nil {
-		return *ev
-	}
-	return nil
+	return s.present.Load().event
 }
 
 // ID returns the id of the newest session that was established, which servers and
@@ -498,9 +497,6 @@ func (s *Session) tell(in input) { s.order.put(func() { s.step(in) }) }
 func (s *Session) step(in input) {
 	var e effects
 	s.machine = s.machine.Step(in, &e)
-	if c, ok := in.(established); ok && s.machine.state == connected {
-		s.opts.Logger.Info("session established", "server", c.server, "epoch", c.epoch, "timeout", c.timeout)
-	}
 	var settled []<-chan struct{}
 	for _, ev := range e.Emit {
 		settled = append(settled, s.announce(ev)...)
@@ -599,15 +595,14 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 		s.connected.Server = r.Server
 	}
 	s.since = s.connected
-	s.present.Store(&ev)
+	s.announced(ev)
 	var settled []<-chan struct{}
 	for sub := range s.subscribers {
 		if done := sub.tell(ev); done != nil {
 			settled = append(settled, done)
 		}
 	}
-	s.opts.Observer.State(ev)
-	s.opts.Logger.Info("session", "event", ev)
+	s.Observer().State(ev)
 	return settled
 }
 

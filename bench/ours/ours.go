@@ -117,7 +117,7 @@ func succession(r *driver.Run) error {
 		return err
 	}
 	defer end()
-	opts := &election.Options{}
+	opts := &election.Options{IgnoreLeader: true} // as Curator's and kazoo's do
 	if r.Is("layout", "curator") {
 		opts.Layout = election.Curator
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/primitives/queue"
@@ -137,6 +138,13 @@ func functions() []function {
 			return with(watch.Value(s, p, watch.Text, nil))
 		}},
 		{"watch.Tree", false, func(_ context.Context, s *session.Session, p string) error { return with(watch.Tree(s, p, nil)) }},
+		{"inspect.Look", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(inspect.Look(ctx, s, p, nil))
+		}},
+		{"inspect.Watch", false, func(_ context.Context, s *session.Session, p string) error { return with(inspect.Watch(s, p, nil)) }},
+		{"inspect.Break", true, func(ctx context.Context, s *session.Session, p string) error {
+			return inspect.Break(ctx, s, inspect.Contender{Node: p})
+		}},
 		{"watch.UntilExists", true, watch.UntilExists},
 		{"watch.UntilGone", true, watch.UntilGone},
 	}
@@ -195,6 +203,8 @@ func options(ctx context.Context, s *session.Session) []attempt {
 			return with(commit.Begin(ctx, s, "/a/b", &commit.Options{Sites: []string{"a", "a"}}))
 		}},
 		{"commit.Join", "site", func() error { return with(commit.Join(s, "/a", "", nil)) }},
+		{"inspect.Look", "Window", func() error { return with(inspect.Look(ctx, s, "/a", &inspect.Options{Window: -1})) }},
+		{"inspect.Watch", "Pause", func() error { return with(inspect.Watch(s, "/a", &inspect.Options{Pause: -1})) }},
 		{"config.Open", "codec", func() error { return with(config.Open[string](s, "/a", nil, nil)) }},
 		{"watch.Value", "codec", func() error { return with(watch.Value[string](s, "/a", nil, nil)) }},
 		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "", nil, nil)) }},
@@ -231,7 +241,7 @@ func TestBadInput(t *testing.T) {
 		attempts := options(t.Context(), s)
 		for _, f := range functions() {
 			for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/a\x00", "/zookeeper/a", "/" + strings.Repeat("x", 600_000)} {
-				if (path == "/zookeeper/a" || len(path) > 1000) && strings.HasPrefix(f.name, "watch.") { // what is there may be read
+				if (path == "/zookeeper/a" || len(path) > 1000) && (strings.HasPrefix(f.name, "watch.") || strings.HasPrefix(f.name, "inspect.")) { // what is there may be read
 					continue
 				}
 				attempts = append(attempts, attempt{fmt.Sprintf("%s(%.20q)", f.name, path), "path", func() error { return f.do(soon(), s, path) }})

@@ -28,8 +28,8 @@
 //     holds the others up until its session expires, and at most one session timeout longer. One
 //     that crashes before the round begins makes room for another.
 //   - Enter that is cancelled is out with no node left, or in, and says which.
-//   - A round of n parties costs 5n+2 requests and 3n-1 notifications. Only the first round, lost
-//     replies, crashes, and parties beyond the number cost more.
+//   - A round of n parties costs 5n+2 requests and at most 3n-1 notifications, if they enter again after
+//     it. The first round, lost replies, crashes, and parties beyond the number cost more.
 //
 // # What is not guaranteed
 //

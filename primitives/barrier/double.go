@@ -37,9 +37,6 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 		o = *opts
 	}
 	id := session.NewGUID()
-	if o.Name == "" {
-		o.Name = id
-	}
 	err := validate(s, path)
 	if parties < 1 {
 		err = errors.Join(err, fmt.Errorf("barrier: parties: %w: %d, want at least 1", session.ErrInvalidArgument, parties))

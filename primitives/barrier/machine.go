@@ -71,6 +71,9 @@ import (
 // With n parties that know the record: n transactions to enter, n watches of the own node, n reads
 // of the record, n transactions to leave, n-1 watches of the round, and one list, one beginning
 // and one removal: 5n+2 and, the first time, n more to read the record. Each party wakes up twice.
+//
+// A party follows the record from Enter on, also inside and at rest, so that its watch and what it has read
+// serve the next Enter. When others begin a round without it, it reads that, and follows no more.
 
 // A stage is how far a handle is.
 type stage int
@@ -268,7 +271,7 @@ func (s sight) crowded() bool { return s.nodes > 2 || s.fresh && s.nodes > 0 }
 type machine struct {
 	parties int
 	id      string // part of the names of our nodes
-	label   string // the same, for people
+	label   string // the end of the names, for people: a hyphen and the name of the handle, or ""
 
 	stage   stage
 	err     error // why we end
@@ -280,7 +283,7 @@ type machine struct {
 	asked   request
 	based   int // the sight on which the request under way is based
 
-	following bool // set while the record is followed in the epoch
+	following bool // set by Enter, cleared when it is withdrawn, when others begin a round, and with the epoch
 	synced    bool // set when the server was brought up to date, cleared by Enter and with the epoch
 	sight     sight
 	stale     int // the sight that is known to be out of date; 0 if none is
@@ -321,8 +324,12 @@ type turning struct {
 	out *effects
 }
 
-func newMachine(id, label string, parties int) machine {
-	return machine{id: id, label: label, parties: parties}
+func newMachine(id, name string, parties int) machine {
+	m := machine{id: id, parties: parties}
+	if name != "" {
+		m.label = "-" + name
+	}
+	return m
 }
 
 // Ended implements [actors.Machine].
@@ -420,7 +427,7 @@ func (m *turning) refusal(why error) error {
 
 func (m *turning) gather(reply actors.Reply[error]) {
 	m.stage, m.entrant, m.failure, m.retire, m.aside, m.since, m.why = gathering, reply, nil, false, false, 0, nil
-	m.synced = false
+	m.synced, m.inspected = false, 0
 	m.rename()
 	m.watch()
 }
@@ -437,6 +444,14 @@ func (m *turning) watch() {
 		m.following = true
 		m.sight, m.stale, m.inspected = sight{}, 0, 0
 		m.do(follow{m.epoch})
+	}
+}
+
+// unwatch ends what watch has begun.
+func (m *turning) unwatch() {
+	if m.following {
+		m.following = false
+		m.do(unfollow{})
 	}
 }
 
@@ -541,7 +556,11 @@ func (m *turning) saw(in saw) {
 	if in.epoch != m.epoch || !m.following || in.zxid != 0 && in.zxid < m.sight.zxid {
 		return
 	}
+	changed := in.czxid != m.sight.czxid || in.version != m.sight.version
 	m.sight = sight{m.sight.n + 1, max(in.zxid, m.sight.zxid), in.czxid, in.version, in.fresh, in.book, in.bad, in.nodes}
+	if changed && m.stage != gathering { // others have begun a round
+		m.unwatch()
+	}
 }
 
 func (m *turning) blind(in blind) {
@@ -549,11 +568,13 @@ func (m *turning) blind(in blind) {
 		return
 	}
 	m.following = false
-	if session.Passing(in.err) {
+	switch {
+	case m.stage != gathering:
+	case session.Passing(in.err):
 		m.watch()
-		return
+	default:
+		m.fail(in.err)
 	}
-	m.fail(in.err)
 }
 
 // fail has Enter end with an error.
@@ -662,7 +683,7 @@ func (m *turning) advanceGathering() {
 			m.since = next
 		}
 		if m.name == "" {
-			m.name = fmt.Sprintf("%010d-%s-%d-%s", m.since, m.id, m.entries, m.label)
+			m.name = fmt.Sprintf("%010d-%s-%d%s", m.since, m.id, m.entries, m.label)
 		}
 		m.node, m.root = next, r.czxid
 		m.ask(entering, next)
@@ -1054,6 +1075,7 @@ func (m *turning) withdraw() {
 	}
 	m.emit(Withdrawn{m.failure})
 	m.do(unguard{})
+	m.unwatch()
 	m.settle(err)
 }
 
@@ -1063,8 +1085,7 @@ func (m *turning) settle(err error) {
 		m.awaited, m.look = 0, false
 		m.do(unawait{})
 	}
-	m.do(unfollow{})
-	m.following, m.retire, m.duty = false, false, false
+	m.retire, m.duty = false, false
 	m.do(answer{m.entrant, err})
 	for _, ack := range m.acks {
 		m.do(confirm{ack})
@@ -1130,11 +1151,16 @@ func (m *turning) finish() {
 	m.emit(Closed{m.err})
 }
 
-// labelIn returns what a name says to people.
-func labelIn(name string) string {
-	const fields = 7 // the round, five of the GUID, the number of the entry
-	for range fields {
-		_, name, _ = strings.Cut(name, "-")
+// labelIn returns what the name of a node says to people: the name of the handle, or its ID. It returns "" if no party
+// has such a node.
+func labelIn(node string) string {
+	const before, id = 1, 5 // fields
+	fields := strings.SplitN(node, "-", before+id+1+1)
+	switch len(fields) {
+	case before + id + 1 + 1:
+		return fields[before+id+1]
+	case before + id + 1:
+		return strings.Join(fields[before:before+id], "-")
 	}
-	return name
+	return ""
 }

@@ -586,7 +586,7 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 		p.look = true
 		return
 	case errors.Is(in.err, session.ErrNoNode):
-		p.look = false // the record is gone too, which is reported
+		m.vanished(p) // the record is gone with the ballots
 		return
 	case in.err != nil:
 		m.end(fmt.Errorf("transaction %s: %w", p.id, in.err))

@@ -71,14 +71,7 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	c := &Candidate{stands: make(chan struct{}), session: client.Of(s), opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age()}
-	c.follow = follower{place: c.place, owned: &c.owned}
-	recipe := c.place.recipe()
-	c.line = line.NewPerformer(c.session, recipe)
-	c.now = machine{
-		place: line.New(session.NewGUID(), recipe.Rule, s.Warm(recipe.Dir), false),
-		view:  view{dir: c.place.dir}, data: c.place.data,
-	}
+	c := newCandidate(client.Of(s), path, o, session.NewGUID())
 	s.Observer().Waiting("election", path)
 	c.tell = func(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
 	c.actor = actors.Start(c.now, actors.Role[machine, input, effect, Event]{
@@ -91,6 +84,28 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	})
 	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor)
 	return c, nil
+}
+
+// newCandidate returns a candidate that does nothing yet.
+func newCandidate(s client.Session, path string, o Options, guid string) *Candidate {
+	c := &Candidate{
+		stands: make(chan struct{}), session: s, opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age(),
+	}
+	c.follow = follower{place: c.place, owned: &c.owned}
+	recipe := c.place.recipe()
+	observes := always
+	if o.IgnoreLeader {
+		recipe.Touched = func(epoch int) { c.tell(touched{epoch}) }
+		if observes = leading; o.Layout != Standard {
+			observes = never
+		}
+	}
+	c.line = line.NewPerformer(s, recipe)
+	c.now = machine{
+		place: line.New(guid, recipe.Rule, s.Warm(recipe.Dir), false),
+		view:  view{dir: c.place.dir}, data: c.place.data, observes: observes,
+	}
+	return c
 }
 
 // answer tells the machine of an answer, after a pause if the server was busy.
@@ -298,7 +313,9 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 			}
 		case Left:
 			observer.GaveUp("election", c.place.path, now-begun)
-		case Standing, LeaderChanged, Suspended, Resumed, Overrun:
+		case LeaderChanged:
+			observer.Leader(c.place.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
+		case Standing, Suspended, Resumed, Overrun:
 		}
 	}
 }
@@ -310,20 +327,20 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 		c.line.Perform(e.Effect, func(in line.Input) { c.tell(placed{in}) })
 	case follow:
 		c.follow.begin(c.session.Async(e.epoch), func(s sighting) { c.tell(sighted{e.epoch, s}) }, func(err error) { c.tell(blinded{e.epoch, err}) })
+	case unfollow:
+		c.follow.end()
+	case glance:
+		c.glance(e)
 	case note:
 		r := record{node: e.node, acknowledged: true, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, nil, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
+		c.place.write(c.session.Async(e.epoch), nil, r, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
 	case restore:
 		r := record{node: e.node, acknowledged: e.acknowledged, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, nil, func(_ int64, _ int, err error) { c.answer(err, restored{e, err}) })
+		c.place.write(c.session.Async(e.epoch), nil, r, func(_ int64, _ int, err error) { c.answer(err, restored{e, err}) })
 	case seek:
 		c.seek(e)
 	case hand:
-		r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), r, []string{e.to}, func(_ int64, failed int, err error) {
-			missing := isNoNode(err)
-			c.answer(err, handed{of: e, err: err, nobody: missing && failed == 0, gone: missing && failed > 0})
-		})
+		c.hand(e, true)
 	case expect:
 		c.expect(e)
 	case bear:
@@ -340,8 +357,42 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 func (c *Candidate) seek(e seek) {
 	requests := c.session.Async(e.epoch)
 	requests.Sync(c.place.dir, func(error) {}) // if it fails, so does what follows
-	requests.Exists(session.Join(c.place.dir, e.to), func(stat *session.Stat, err error) {
-		c.answer(err, sought{e, stat != nil && stat.EphemeralOwner != 0, err})
+	requests.Get(session.Join(c.place.dir, e.to), func(data []byte, stat *session.Stat, err error) {
+		if isNoNode(err) {
+			err = nil
+		}
+		c.answer(err, sought{e, stat != nil && stat.EphemeralOwner != 0, string(data), err})
+	})
+}
+
+// hand writes down who is to lead next, if there is such a candidate. To tell it, the transaction begins
+// with a write to its node, unless that is not allowed or too large: then only a candidate that follows the
+// leader is told.
+func (c *Candidate) hand(e hand, tells bool) {
+	node := session.Join(c.place.dir, e.to)
+	first := session.CheckOp(node, session.AnyVersion)
+	if tells {
+		first = session.SetOp(node, []byte(e.toData), session.AnyVersion)
+	}
+	r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
+	c.place.write(c.session.Async(e.epoch), []session.Op{first}, r, func(_ int64, failed int, err error) {
+		if tells && (errors.Is(err, session.ErrNoAuth) && failed == 0 || errors.Is(err, session.ErrTooLarge)) {
+			c.hand(e, false)
+			return
+		}
+		missing := isNoNode(err)
+		c.answer(err, handed{of: e, err: err, nobody: missing && failed == 0, gone: missing && failed > 0})
+	})
+}
+
+// glance reads the leader's node once.
+func (c *Candidate) glance(e glance) {
+	c.session.Async(e.epoch).Get(c.place.leader, func(data []byte, stat *session.Stat, err error) {
+		if err != nil {
+			c.answer(err, overlooked{e, err})
+			return
+		}
+		c.tell(sighted{e.epoch, c.follow.sight(session.Reading{Data: data, Stat: stat})})
 	})
 }
 

@@ -19,8 +19,8 @@
 // # Nodes
 //
 // Candidates stand under "candidates", and the leader is written down beside that as
-// "leader": an ephemeral node with a few lines of text, which observers and followers watch,
-// and nothing else. All of it belongs to the election. [Curator] and [Kazoo] are layouts for
+// "leader": an ephemeral node with a few lines of text, which observers watch, and every
+// candidate without [Options.IgnoreLeader]. All of it belongs to the election. [Curator] and [Kazoo] are layouts for
 // elections with these; they know no acknowledgement and no transfer. A candidate that finds
 // others who stand by another layout leaves with [ErrLayout]; a leader logs it.
 //

@@ -98,10 +98,17 @@ func TestGuard(t *testing.T) {
 }
 
 func TestTransfer(t *testing.T) {
+	t.Run("all are told", func(t *testing.T) { testTransfer(t, 5) })
+	t.Run("some are told", func(t *testing.T) { testTransfer(t, 2) })
+	t.Run("nobody is told", func(t *testing.T) { testTransfer(t, 0) })
+}
+
+// testTransfer has five candidates hand over. The first of them are told who leads.
+func testTransfer(t *testing.T, told int) {
 	inBubble(t, lagging, func(w *world) {
 		var all []*player
 		for i := range 5 {
-			all = append(all, w.stand(w.open(i), &election.Options{Data: []byte(fmt.Sprint(i))}))
+			all = append(all, w.stand(w.open(i), &election.Options{Data: []byte(fmt.Sprint(i)), IgnoreLeader: i >= told}))
 			if i == 0 {
 				await[election.Elected](all[0], 0)
 			}

@@ -41,8 +41,18 @@ type (
 	foremost struct{}
 )
 
-// followLeader reads the leader's node. One that no session owns is not a leader's.
+// end ends what is followed.
+func (f *follower) end() {
+	f.owned.Cancel(followed{})
+	f.owned.Cancel(foremost{})
+}
+
 func (f *follower) followLeader(_ client.Async, r session.Reading, tell func(sighting), _ func(error)) {
+	tell(f.sight(r))
+}
+
+// sight returns what the leader's node says. One that no session owns is not a leader's.
+func (f *follower) sight(r session.Reading) sighting {
 	s := sighting{at: r.Zxid}
 	if r.Stat != nil {
 		s.at = r.Stat.Mzxid
@@ -51,7 +61,7 @@ func (f *follower) followLeader(_ client.Async, r session.Reading, tell func(sig
 		}
 		f.place.sighted(s.record, r.Stat.Version)
 	}
-	tell(s)
+	return s
 }
 
 // followLine finds out who is first. Its term begins with its node.

@@ -33,6 +33,14 @@ type (
 		err   error
 	}
 
+	// touched tells that our node was written to: who hands over to us does so.
+	touched struct{ epoch int }
+	// overlooked answers glance, if there was nothing to see.
+	overlooked struct {
+		of  glance
+		err error
+	}
+
 	// heard tells an observer what became of the session.
 	heard struct{ session.Event }
 
@@ -69,6 +77,7 @@ type (
 	sought struct { // answers seek
 		of     seek
 		exists bool
+		data   string // of its node
 		err    error
 	}
 	handed struct { // answers hand
@@ -84,6 +93,8 @@ type (
 func (placed) input()      {}
 func (sighted) input()     {}
 func (blinded) input()     {}
+func (touched) input()     {}
+func (overlooked) input()  {}
 func (heard) input()       {}
 func (leave) input()       {}
 func (resign) input()      {}
@@ -114,6 +125,10 @@ type (
 	inPlace struct{ line.Effect }
 	// follow has us told of the leader.
 	follow struct{ epoch int }
+	// unfollow ends that.
+	unfollow struct{}
+	// glance reads the leader's node once.
+	glance struct{ epoch int }
 	// note writes down that the leader has acknowledged.
 	note struct {
 		tenure
@@ -133,6 +148,7 @@ type (
 	hand struct {
 		tenure
 		to           string
+		toData       string // what the node of that carries
 		acknowledged bool
 	}
 	// expect has us told when the successor's node is gone.
@@ -154,16 +170,18 @@ type (
 	}
 )
 
-func (inPlace) effect() {}
-func (follow) effect()  {}
-func (note) effect()    {}
-func (restore) effect() {}
-func (seek) effect()    {}
-func (hand) effect()    {}
-func (expect) effect()  {}
-func (bear) effect()    {}
-func (answer) effect()  {}
-func (engage) effect()  {}
+func (inPlace) effect()  {}
+func (follow) effect()   {}
+func (unfollow) effect() {}
+func (glance) effect()   {}
+func (note) effect()     {}
+func (restore) effect()  {}
+func (seek) effect()     {}
+func (hand) effect()     {}
+func (expect) effect()   {}
+func (bear) effect()     {}
+func (answer) effect()   {}
+func (engage) effect()   {}
 
 type effects = actors.Effects[effect, Event]
 
@@ -179,9 +197,13 @@ type machine struct {
 	place  line.Machine
 	view   view
 	data   string // of our node
-	follow int    // the epoch in which we follow the leader
-	stood  string // the node as which Standing was told last
-	heard  int64  // the sighting of a leader that hands over to us, upon which we have acted; it named our node
+	follow int    // the epoch whose sightings count: the last in which we stood; 0 at first
+
+	observes  observation // is constant
+	following bool        // set when the leader's node is followed in that epoch, cleared with the epoch or by unfollow
+
+	stood string // the node as which Standing was told last
+	heard int64  // the sighting of a leader that hands over to us, upon which we have acted; it named our node
 
 	tenure       // zero while we do not lead
 	acknowledged bool
@@ -199,10 +221,20 @@ type machine struct {
 	ended   bool
 }
 
+// An observation says when a candidate follows who leads.
+type observation int8
+
+const (
+	always  observation = iota
+	leading             // only while it leads, or hands over
+	never
+)
+
 // A handing is a transfer under way.
 type handing struct {
 	tenure
 	to    string // "" if there is none
+	data  string // of the node of that; set when it was found
 	phase phase
 	reply actors.Reply[error]
 }
@@ -281,6 +313,14 @@ func (m machine) Step(in input, out *effects) machine {
 	case blinded:
 		if in.epoch == t.follow && !session.Over(in.err) {
 			t.end(in.err)
+		}
+	case touched:
+		if in.epoch == t.follow && !t.following {
+			t.do(glance(in))
+		}
+	case overlooked:
+		if in.of.epoch == t.follow && session.Passing(in.err) {
+			t.do(in.of)
 		}
 	case leave:
 		t.end(nil)
@@ -377,19 +417,33 @@ func (t *turn) settle() {
 	}
 	if t.work.term == 0 && t.handing.to != "" && t.handing.phase == ceasing && t.place.Holding() {
 		t.handing.phase = offered
-		t.do(hand{t.handing.tenure, t.handing.to, t.acknowledged})
+		t.do(hand{t.handing.tenure, t.handing.to, t.handing.data, t.acknowledged})
 	}
 	if t.view.successor != "" && t.view.successor == t.place.Node() && t.place.Waiting() && t.heard != t.view.at {
 		t.heard = t.view.at
 		t.advance(line.Take{})
 	}
-	if epoch := t.place.Epoch(); epoch != 0 && epoch != t.follow {
-		t.follow = epoch
-		t.do(follow{epoch})
-	}
+	t.observe()
 	if _, yes := t.leading(); yes && t.wanted {
 		t.wanted, t.work = false, work{term: t.term}
 		t.do(engage{t.lead, termOrError{term: t.term}})
+	}
+}
+
+// observe has the leader followed when it is to be.
+func (t *turn) observe() {
+	epoch := t.place.Epoch()
+	if epoch != 0 && epoch != t.follow {
+		t.follow, t.following = epoch, false
+	}
+	wanted := t.observes == always || t.observes == leading && (t.term != 0 || t.handing.to != "")
+	switch {
+	case wanted && !t.following && epoch != 0:
+		t.following = true
+		t.do(follow{epoch})
+	case t.following && !wanted:
+		t.following = false
+		t.do(unfollow{})
 	}
 }
 
@@ -571,7 +625,7 @@ func (t *turn) sought(in sought) {
 		t.do(answer{t.handing.reply, err})
 		t.handing = handing{}
 	default:
-		t.handing.phase = ceasing
+		t.handing.phase, t.handing.data = ceasing, in.data
 		t.depose(ErrTransferred)
 	}
 }

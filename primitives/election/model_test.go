@@ -23,6 +23,7 @@ const campaignPath = "/e"
 type campaign struct {
 	name     string
 	sessions []int // of each candidate
+	ignores  []int // candidates that ignore the leader
 	hands    int8  // transfers
 	resigns  int8
 	works    int8 // functions that lead
@@ -46,6 +47,13 @@ var (
 		{name: "a busy server", sessions: twoParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Busy: 2}},
 		{name: "late requests", sessions: twoParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 2}},
 		{name: "lagging followers", sessions: threeParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Lags: 2, Cuts: 1}},
+		{name: "two transfers, unobserved", sessions: threeParties, ignores: threeParties, hands: 2},
+		{name: "a transfer, unobserved, and a lost reply", sessions: threeParties, ignores: threeParties, hands: 1, faults: zkmodel.Faults{Cuts: 1}},
+		{name: "a transfer, partly observed, and a death", sessions: threeParties, ignores: []int{1}, hands: 1, resigns: 1, faults: zkmodel.Faults{Expires: 1, Strikes: 1}},
+		{name: "functions that lead, unobserved", sessions: twoParties, ignores: twoParties, hands: 1, resigns: 1, works: 2, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
+		{name: "a busy server, unobserved", sessions: twoParties, ignores: twoParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Busy: 2}},
+		{name: "lagging followers, unobserved", sessions: threeParties, ignores: threeParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Lags: 2, Cuts: 1}},
+		{name: "everything, unobserved", sessions: []int{0, 1, 1}, ignores: []int{0, 1, 2}, hands: 2, resigns: 2, works: 1, faults: zkmodel.Faults{Cuts: 3, Lates: 1, Expires: 1, Crashes: 1, Strikes: 1, Closes: 1}},
 		{name: "everything", sessions: []int{0, 1, 1}, hands: 2, resigns: 2, works: 1, faults: zkmodel.Faults{Cuts: 3, Lates: 1, Expires: 1, Crashes: 1, Strikes: 1, Closes: 1}},
 	}
 )
@@ -80,12 +88,9 @@ func newElectorate(s *campaign, keyed bool) *electorate {
 	}
 	for i, n := range s.sessions {
 		at, p := w.Sessions[n], &party{n: i}
-		c := &Candidate{stands: make(chan struct{}), session: at, opts: (*Options)(nil).withDefaults(), place: newPlace(Standard, campaignPath, "")}
-		c.follow, c.owned.Clock = follower{place: c.place, owned: &c.owned}, at
-		recipe := c.place.recipe()
-		c.line = line.NewPerformer(at, recipe)
-		guid := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)
-		c.now = machine{place: line.New(guid, recipe.Rule, false, false), view: view{dir: c.place.dir}}
+		opts := (&Options{Data: []byte{}, IgnoreLeader: slices.Contains(s.ignores, i)}).withDefaults()
+		c := newCandidate(at, campaignPath, opts, fmt.Sprintf("%08d-0000-4000-8000-000000000000", i))
+		c.owned.Clock = at
 		p.Runner = zkmodel.Run(w.World, at, c.now, actors.Role[machine, input, effect, Event]{
 			Perform: c.perform, Observe: c.observe,
 		}, func(_ input, before machine, did effects) { w.told(p, before, did) })
@@ -233,7 +238,7 @@ func (w *electorate) checkQuiet(leads int) {
 			zkmodel.Violate("candidate %d has no node: %v", p.n, p.M)
 		case p.M.handing.to != "" && p.M.handing.phase != settled:
 			zkmodel.Violate("candidate %d hands over for ever: %v", p.n, p.M)
-		case leader != nil && p.M.view.leading().node != r.node && r.successor == "":
+		case leader != nil && p.M.observes == always && p.M.view.leading().node != r.node && r.successor == "":
 			zkmodel.Violate("candidate %d does not know who leads: %v, %+v", p.n, p.M, r)
 		case p.n == leads && p.M.acknowledged != r.acknowledged:
 			zkmodel.Violate("candidate %d: what it has acknowledged is not written: %+v", p.n, r)

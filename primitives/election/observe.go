@@ -13,10 +13,11 @@ import (
 // An Observer is told who leads, and is no candidate. Create it with [Observe]. It is safe
 // for concurrent use, and must be closed.
 type Observer struct {
-	place  *place
-	actor  *actors.Actor[input, LeaderChanged]
-	follow follower
-	owned  owned.Set
+	session *session.Session
+	place   *place
+	actor   *actors.Actor[input, LeaderChanged]
+	follow  follower
+	owned   owned.Set
 
 	mu   sync.Mutex
 	view view
@@ -33,7 +34,7 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}
-	o := &Observer{place: newPlace(layout, path, "")}
+	o := &Observer{session: s, place: newPlace(layout, path, "")}
 	o.follow = follower{place: o.place, owned: &o.owned}
 	o.actor = actors.Start(watcher{view: view{dir: o.place.dir}}, actors.Role[watcher, input, effect, LeaderChanged]{
 		Name:    "observer of election " + path,
@@ -86,12 +87,17 @@ func (o *Observer) Close() {
 	o.actor.Close()
 }
 
-func (o *Observer) observe(now watcher, _ []LeaderChanged) {
+func (o *Observer) observe(now watcher, events []LeaderChanged) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.view = now.view
 	if now.err != nil {
 		o.err = fmt.Errorf("observe election %s: %w", o.place.path, now.err)
+	}
+	o.mu.Unlock()
+
+	// What follows is somebody else's code.
+	for _, ev := range events {
+		o.session.Observer().Leader(o.place.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
 	}
 }
 
@@ -134,7 +140,7 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 		}
 	case leave:
 		w.ended = true
-	case placed, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
+	case placed, touched, overlooked, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
 	}
 	return w
 }

@@ -134,13 +134,10 @@ func (p *place) withdraw(_ *line.Recipe, requests client.Async, node, prefix str
 	p.claims.GiveUp(requests, p.bid(""), node, prefix, answer)
 }
 
-// write writes the record of a leader that still stands as the node, beside a check that
-// there are the others. It answers with the zxid of that, or which operation has failed.
-func (p *place) write(requests client.Async, r record, others []string, answer func(zxid int64, failed int, err error)) {
-	var ops []session.Op
-	for _, node := range append(others, r.node) {
-		ops = append(ops, session.CheckOp(session.Join(p.dir, node), session.AnyVersion))
-	}
+// write writes the record of a leader that still stands as the node, in one transaction with what is
+// to be done first. It answers with the zxid of that, or which operation has failed.
+func (p *place) write(requests client.Async, first []session.Op, r record, answer func(zxid int64, failed int, err error)) {
+	ops := append(first, session.CheckOp(session.Join(p.dir, r.node), session.AnyVersion))
 	requests.Multi(append(ops, session.SetOp(p.leader, r.bytes(), session.AnyVersion)), func(results []session.OpResult, err error) {
 		if err != nil {
 			answer(0, slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil }), err)

@@ -13,9 +13,10 @@ import (
 // A Watcher looks on at a group, without being a member. Create it with [Watch]. It is
 // safe for concurrent use, and must be closed.
 type Watcher struct {
-	path  string
-	actor *actors.Actor[input, MembersChanged]
-	feed  feed
+	session *session.Session
+	path    string
+	actor   *actors.Actor[input, MembersChanged]
+	feed    feed
 
 	mu      sync.Mutex
 	members []Member
@@ -40,7 +41,7 @@ func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	w := &Watcher{path: path}
+	w := &Watcher{session: s, path: path}
 	w.actor = actors.Start(watcher{view: view{dir: path}}, actors.Role[watcher, input, presence.Effect, MembersChanged]{
 		Name:    "watcher of group " + path,
 		Perform: func(presence.Effect, func(input)) {}, // it asks for nothing
@@ -54,14 +55,19 @@ func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error
 	return w, nil
 }
 
-func (w *Watcher) observe(now watcher, _ []MembersChanged) {
+func (w *Watcher) observe(now watcher, events []MembersChanged) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if now.view.synced {
 		w.members = now.view.members
 	}
 	if now.err != nil {
 		w.err = fmt.Errorf("group %s: %w", w.path, now.err)
+	}
+	w.mu.Unlock()
+
+	// What follows is somebody else's code.
+	for _, ev := range events {
+		w.session.Observer().Members(w.path, len(ev.Members))
 	}
 }
 

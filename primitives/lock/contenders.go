@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
-	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
-	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
+	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
 

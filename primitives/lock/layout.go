@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
-	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 

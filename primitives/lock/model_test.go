@@ -7,8 +7,8 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
+	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
-	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 

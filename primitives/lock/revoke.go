@@ -8,9 +8,9 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
-	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
-	"github.com/zkactors/zkactors/primitives/lock/internal/priority"
+	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )

@@ -51,6 +51,19 @@ func (c *clerk) Held(recipe, _ string, took time.Duration) { c.note("%s held %v"
 
 func (c *clerk) Lost(recipe, _ string, err error) { c.note("%s lost: %v", recipe, err) }
 
+func (c *clerk) Revoked(recipe, _ string) { c.note("%s revoked", recipe) }
+
+func (c *clerk) Leader(path, node string, data []byte, term int64) {
+	switch {
+	case node == "":
+		c.note("none leads %s", path)
+	case term > 0:
+		c.note("%s leads %s", data, path)
+	}
+}
+
+func (c *clerk) Members(_ string, n int) { c.note("%d members", n) }
+
 // TestObserver: every wait of every recipe has a beginning, and one end.
 func TestObserver(t *testing.T) {
 	must := func(err error) {
@@ -82,19 +95,26 @@ func TestObserver(t *testing.T) {
 			}
 		}, []string{"semaphore waits", "semaphore lost: limit is 2, not 1", "semaphore gave up after 0s"}},
 		"an election": {func(ctx context.Context, s *session.Session) {
-			c, err := election.Stand(ctx, s, "/e", nil)
+			c, err := election.Stand(ctx, s, "/e", &election.Options{Data: []byte("x")})
 			must(err)
 			pause(2)
 			must(c.Resign(ctx))
 			pause(3)
 			c.Close()
-		}, []string{"election waits", "election waited 0s", "election held 2s", "election waits", "election waited 0s", "election held 3s", "election waits", "election gave up after 0s"}},
+		}, []string{
+			"election waits", "none leads /e", "x leads /e", "election waited 0s", "election held 2s",
+			"election waits", "none leads /e", "x leads /e", "election waited 0s", "election held 3s",
+			"election waits", "none leads /e", "election gave up after 0s",
+		}},
 		"an election in a session that is closed": {func(ctx context.Context, s *session.Session) {
-			_, err := election.Stand(ctx, s, "/e", nil)
+			_, err := election.Stand(ctx, s, "/e", &election.Options{Data: []byte("x")})
 			must(err)
 			pause(2)
 			s.Close()
-		}, []string{"election waits", "election waited 0s", "election held 2s", "election waits", "election lost: deposed: session closed", "election gave up after 0s"}},
+		}, []string{
+			"election waits", "none leads /e", "x leads /e", "election waited 0s", "election held 2s",
+			"election waits", "election lost: deposed: session closed", "none leads /e", "election gave up after 0s",
+		}},
 		"a member": {func(ctx context.Context, s *session.Session) {
 			m, err := group.Enroll(ctx, s, "/g", "x", nil, nil)
 			must(err)
@@ -103,6 +123,37 @@ func TestObserver(t *testing.T) {
 			pause(1)
 			m.Close()
 		}, []string{"group waits", "group waited 0s", "group held 2s", "group waits", "group waited 0s", "group held 1s"}},
+		"a lock that is revoked": {func(ctx context.Context, s *session.Session) {
+			l, err := lock.Acquire(ctx, s, "/l", nil)
+			must(err)
+			must(lock.Revoke(ctx, s, "/l", nil))
+			<-l.Revoked()
+			l.Close()
+		}, []string{"lock waits", "lock waited 0s", "lock revoked", "lock held 0s"}},
+		"an observer of an election": {func(ctx context.Context, s *session.Session) {
+			c, err := election.Stand(ctx, s, "/e", &election.Options{Data: []byte("x")})
+			must(err)
+			for _, led := c.Leading(); !led; _, led = c.Leading() {
+				<-c.Events()
+			}
+			o, err := election.Observe(s, "/e", nil)
+			must(err)
+			<-o.Events()
+			o.Close()
+			c.Close()
+		}, []string{
+			"election waits", "none leads /e", "x leads /e", "election waited 0s", "x leads /e",
+			"election held 0s", "election waits", "none leads /e", "election gave up after 0s",
+		}},
+		"a watcher of a group": {func(ctx context.Context, s *session.Session) {
+			m, err := group.Enroll(ctx, s, "/g", "x", nil, nil)
+			must(err)
+			w, err := group.Watch(s, "/g", nil)
+			must(err)
+			<-w.Events()
+			w.Close()
+			m.Close()
+		}, []string{"group waits", "group waited 0s", "1 members", "group held 0s"}},
 		"a name that another has": {func(ctx context.Context, s *session.Session) {
 			_, err := s.Create(ctx, "/x", nil, session.Persistent)
 			must(err)

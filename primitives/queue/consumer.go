@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -71,7 +72,8 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	c := &Consumer{base: b, name: o.Name, receipts: &receipts{session: b.session, dir: b.receipts.dir, newID: b.receipts.newID}}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
-	c.actor = actors.Start(machine{prefetch: o.Prefetch, limit: b.opts.MaxAttempts, urgent: b.any}, actors.Role[machine, input, effect, Event]{
+	start := machine{prefetch: o.Prefetch, limit: b.opts.MaxAttempts, urgent: b.any, chance: rand.Uint64()}
+	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{
 		Name:    "queue " + b.path,
 		Perform: c.perform,
 		Observe: c.observe,
@@ -179,7 +181,9 @@ func (c *Consumer) read(e read, tell func(input)) {
 			case err == nil:
 				item := itemOf(p, data, stat)
 				read[i] = &item
-			case !errors.Is(err, session.ErrNoNode):
+			case errors.Is(err, session.ErrNoNode):
+				in.gone = true
+			default:
 				in.err = err
 			}
 			if left--; left > 0 {

@@ -205,6 +205,44 @@ func TestCrowdTakes(t *testing.T) {
 	}
 }
 
+// TestRivals has four consumers work on one backlog. They read few items that another one claims.
+func TestRivals(t *testing.T) {
+	const n, consumers, workers = 3000, 4, 16
+	bubbled(t, 5*time.Millisecond, consumers, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		_, err := open(t, s[0], nil).PutAll(t.Context(), bytesOf(numbers(n)))
+		ok(t, err)
+		srv.ResetRequests()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var mu sync.Mutex
+		seen := map[string]int{}
+		crowd(t, consumers, func(i int) error {
+			err := open(t, s[i], nil).Run(ctx, workers, func(_ context.Context, item queue.Item) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if seen[string(item.Data)]++; len(seen) == n {
+					stop()
+				}
+				return nil
+			})
+			if ctx.Err() == nil {
+				return err
+			}
+			return nil
+		})
+		for x, times := range seen {
+			if times > 1 {
+				t.Errorf("%s was delivered %d times", x, times)
+			}
+		}
+		got := srv.Requests()
+		t.Logf("%d requests for %d items: %v", got.Total(), n, got)
+		if got[zktest.OpGetData] > n*5/4 || got.Total() > n*3/2 {
+			t.Errorf("%d requests for %d items: %v", got.Total(), n, got)
+		}
+	})
+}
+
 // TestCrowdInTrouble has producers and takers of one handle lose replies, requests, callers and their session.
 func TestCrowdInTrouble(t *testing.T) {
 	for what, opts := range map[string]*queue.Options{"no bound": nil, "a bound": {MaxItems: 30}, "Kazoo's": {Layout: queue.Kazoo}} {

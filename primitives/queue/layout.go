@@ -34,8 +34,8 @@ import (
 // they are due, since 1970. Their names are _c_<id>-after-<ms>-queue-<sequence>. They come before the other items of
 // their priority when they are due.
 //
-// Take deletes an item. Its transaction creates the claim and deletes it again, and is refused if a consumer
-// has one. Consumers claim items: the transaction creates the claim, and writes to the item how often
+// Take deletes an item, at its version. If that is not 0, its transaction creates the claim and deletes it again, and is
+// refused if a consumer has one. Consumers claim items: the transaction creates the claim, and writes to the item how often
 // it was delivered. So each claim has the version of its item: only its consumer can acknowledge it,
 // by a transaction that deletes the claim, and the item at that version.
 //

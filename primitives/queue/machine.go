@@ -51,6 +51,7 @@ type (
 	got     struct {       // answers read: without the items that are gone
 		turn
 		items []claimed
+		gone  bool    // whether there are such
 		rest  []place // those that did not fit into one transaction
 		err   error
 	}
@@ -165,6 +166,8 @@ type machine struct {
 	took   bool // set when items were claimed, cleared with follow. While set, others in line are next
 
 	listed []place    // seen, and not tried yet
+	rivals bool       // set when another consumer had an item first, cleared when what was listed is used up
+	chance uint64     // where to begin among rivals; grows with each use
 	held   []held     // in the order in which they were claimed; emptied when the session expires
 	queue  []settling // to be concluded after those that are on their way
 	under  []settling // on their way; set with conclude, emptied with its answer
@@ -375,12 +378,44 @@ func (s *step) fetch() {
 		places := slices.Clone(s.listed[:n])
 		if s.listed = s.listed[n:]; len(s.listed) == 0 {
 			s.follow = turn{} // there may be more
+			s.rivals = false
 		}
 		s.do(read{s.ask(reading), places})
 	case s.follow != turn{}: // nothing has changed
 	case room > 0 && len(s.listed) == 0, s.urgent:
-		s.do(look{s.ask(looking_), max(room, 1)})
+		want := max(room, 1)
+		if s.rivals {
+			want = spread * s.prefetch
+		}
+		s.do(look{s.ask(looking_), want})
 	}
+}
+
+// spread is for how many prefetches there are items where consumers are rivals, if there are so many.
+const spread = 16
+
+// lost notes that another consumer has items that were listed. What else was listed may be old too.
+func (s *step) lost() {
+	s.rivals = true
+	s.listed, s.follow = nil, turn{}
+}
+
+// scatter begins at a place by chance among those that are alike, so that rivals do not read the same items and claim
+// them in vain. The places before it come last.
+func (s *step) scatter() {
+	alike := slices.IndexFunc(s.listed, func(p place) bool {
+		return p.bucket.priority != s.listed[0].bucket.priority || p.bucket.after != s.listed[0].bucket.after
+	})
+	if alike < 0 {
+		alike = len(s.listed)
+	}
+	if alike < 2 {
+		return
+	}
+	const odd = 0x9e3779b97f4a7c15 // Fibonacci hashing
+	s.chance++
+	at := int(s.chance * odd >> 1 % uint64(alike))
+	s.listed = slices.Concat(s.listed[at:alike], s.listed[:at], s.listed[alike:])
 }
 
 // room returns how many more items the consumer wants. An item that is more urgent than all that are
@@ -436,6 +471,9 @@ func (s *step) looked(in looked) {
 		return
 	}
 	s.listed = in.view.places
+	if s.rivals {
+		s.scatter()
+	}
 	if len(s.listed) == 0 || s.urgent {
 		s.follow = s.ask(resting)
 		others := slices.ContainsFunc(in.view.left, func(p place) bool {
@@ -453,6 +491,9 @@ func (s *step) got(in got) {
 		return
 	}
 	s.listed = slices.Concat(in.rest, s.listed)
+	if in.gone {
+		s.lost()
+	}
 	var items []claimed
 	for _, c := range in.items {
 		if s.limit > 0 && c.attempt >= s.limit {
@@ -481,7 +522,9 @@ func (s *step) claimed(in claims) {
 		s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
 		s.listed, s.follow = nil, turn{}
 		var no *refusal
-		if !errors.As(in.err, &no) || !isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
+		if errors.As(in.err, &no) && isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
+			s.lost()
+		} else {
 			s.failed(in.err)
 		}
 		return

@@ -272,7 +272,7 @@ func (w *model) consume(p *peer) {
 	c := &Consumer{base: p.base, receipts: &receipts{session: p.base.session, dir: p.base.receipts.dir, newID: p.base.receipts.newID}}
 	c.owned.Clock = p.at
 	p.consumer = c
-	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent}, actors.Role[machine, input, effect, Event]{
+	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent, chance: uint64(p.n)}, actors.Role[machine, input, effect, Event]{
 		Perform: func(e effect, tell func(input)) { w.perform(p, e, tell) },
 		Observe: func(m machine, _ []Event) {
 			if m.ended {

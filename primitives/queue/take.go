@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -43,6 +44,7 @@ type taker struct {
 	requests client.Async
 	answer   func([]byte, error)
 	pauses   owned.Set
+	tries    place   // that was picked last; zero before the first
 	waiter   *waiter // not nil once there was nothing
 	disown   func()  // leaves the newest transaction
 }
@@ -55,7 +57,7 @@ func (b *base) newTaker() *taker {
 
 func (k *taker) begin(wait bool, answer func([]byte, error)) (abandon func()) {
 	k.answer = answer
-	m := run(taking{wait: wait, flat: k.layout.flat()}, k.perform, takingInput(k.listed.pick(k.reorders())))
+	m := run(taking{wait: wait, flat: k.layout.flat()}, k.perform, takingInput(k.pick()))
 	return func() { m.tell(drop{}) }
 }
 
@@ -66,11 +68,11 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	slowly := func(err error, in takingInput) { k.pauses.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case pick:
-		tell(k.listed.pick(k.reorders()))
-	case keep:
-		k.listed.keep(e.places)
+		tell(k.pick())
+	case forget:
+		k.listed.keep(nil)
 	case survey:
-		k.look(k.receipts, 0, 1, e.claims, func(v view, err error) { slowly(err, surveyed{v, err}) })
+		k.survey(e.claims, func(v view, err error) { slowly(err, surveyed{v, err}) })
 	case idle:
 		if k.waiter == nil {
 			k.waiter = newWaiter(&k.store, k.receipts, waitersDir, 0)
@@ -93,6 +95,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	case disown:
 		k.disown()
 	case give:
+		k.listed.settle(k.tries)
 		k.pauses.End()
 		if k.waiter != nil {
 			k.waiter.leave()
@@ -101,20 +104,74 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	}
 }
 
-// takeOps returns what takes an item that has the version.
+// takeOps returns what takes an item that has the version. An item of version 0 was never claimed: a claim writes to it.
 func (st *store) takeOps(p place, version int32) []session.Op {
 	remove := session.DeleteOp(st.node(p), version)
-	if st.layout.flat() {
+	if st.layout.flat() || version == 0 {
 		return []session.Op{remove}
 	}
 	claim := st.claim(p.id())
 	return []session.Op{session.CreateOp(claim, nil, session.Ephemeral), session.DeleteOp(claim, session.AnyVersion), remove}
 }
 
+// pick returns the next place.
+func (k *taker) pick() picked {
+	k.listed.settle(k.tries)
+	p := k.listed.pick(k.reorders())
+	k.tries = p.place
+	return p
+}
+
+// survey lists the queue for a taker, which picks from the list then. One list is for all takers that have asked before it
+// was begun. Those that have asked since may pick from it too, but an empty one says nothing to them.
+func (b *base) survey(claims bool, answer func(view, error)) {
+	l := &b.listed
+	if b.reorders() { // a list is true for one item
+		b.look(b.receipts, 0, 1, claims, func(v view, err error) {
+			l.keep(v.places)
+			answer(v, err)
+		})
+		return
+	}
+	l.mu.Lock()
+	l.asking = append(l.asking, question{claims, answer})
+	l.mu.Unlock()
+	b.surveyNext()
+}
+
+// surveyNext begins a list for those that ask, unless one is under way.
+func (b *base) surveyNext() {
+	l := &b.listed
+	l.mu.Lock()
+	if l.surveys || len(l.asking) == 0 {
+		l.mu.Unlock()
+		return
+	}
+	asked := l.asking
+	l.asking, l.surveys = nil, true
+	l.mu.Unlock()
+	claims := slices.ContainsFunc(asked, func(q question) bool { return q.claims })
+	b.look(b.receipts, 0, len(asked), claims, func(v view, err error) {
+		for _, q := range append(asked, l.surveyed(v.places, claims)...) {
+			q.answer(v, err)
+		}
+		b.surveyNext()
+	})
+}
+
 // A listed keeps the places that were listed, and not tried yet.
 type listed struct {
-	mu     sync.Mutex
-	places []place
+	mu      sync.Mutex
+	places  []place
+	tried   []place    // that were picked, and may be there yet
+	asking  []question // for a new list
+	surveys bool       // set while a list is under way
+}
+
+// A question is that of a taker for a list.
+type question struct {
+	claims bool // whether items that are claimed are left out
+	answer func(view, error)
 }
 
 // pick returns the next place. Where a later item may come before it, the rest is forgotten.
@@ -128,11 +185,43 @@ func (l *listed) pick(forget bool) (p picked) {
 	if l.places = l.places[1:]; forget {
 		l.places = nil
 	}
+	l.tried = append(l.tried, p.place)
 	return p
 }
 
+// settle notes that the taker that has picked a place is done with it.
+func (l *listed) settle(p place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.tried, p); i >= 0 {
+		l.tried = slices.Delete(l.tried, i, i+1)
+	}
+}
+
+// keep keeps what was listed, but for the places that other takers try, unless there are no others.
 func (l *listed) keep(places []place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.places = places
+	tried := make(map[place]bool, len(l.tried))
+	for _, p := range l.tried {
+		tried[p] = true
+	}
+	if l.places = slices.DeleteFunc(slices.Clone(places), func(p place) bool { return tried[p] }); len(l.places) == 0 {
+		l.places = places
+	}
+}
+
+// surveyed keeps what was listed, and returns those that have asked since and can pick from it.
+func (l *listed) surveyed(places []place, claims bool) (others []question) {
+	l.keep(places)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.surveys = false
+	if len(places) == 0 {
+		return nil
+	}
+	waits := func(q question) bool { return q.claims && !claims }
+	others = slices.DeleteFunc(slices.Clone(l.asking), waits)
+	l.asking = slices.DeleteFunc(l.asking, func(q question) bool { return !waits(q) })
+	return others
 }

@@ -9,8 +9,9 @@ import (
 
 // This file is the protocol of taking one item, as a pure function; its performer is in take.go.
 //
-// The transaction creates the claim of the item and deletes it again, so that it is refused if a consumer has one, and
-// deletes the item at the version at which it was read.
+// The transaction deletes the item at the version at which it was read. If the item was written to, a consumer has claimed
+// it and may have it: then the transaction creates the claim and deletes it again before, so that it is refused if there
+// is one.
 
 // A takingPhase is what a taking waits for.
 type takingPhase int
@@ -63,10 +64,10 @@ func (drop) takingInput()     {}
 type takingEffect interface{ takingEffect() }
 
 type (
-	pick   struct{}                 // the next place that was listed
-	keep   struct{ places []place } // those to pick from, also for later calls
-	survey struct{ claims bool }    // list the queue, and the claims
-	idle   struct{ view view }      // answer when the view may not be true any more
+	pick   struct{}              // the next place that was listed
+	forget struct{}              // the places that were listed, also those for other calls
+	survey struct{ claims bool } // list the queue, and the claims, to pick from that
+	idle   struct{ view view }   // answer when the view may not be true any more
 	fetch  struct{ place place }
 	remove struct{ item claimed }
 	ready  struct{} // make the directory of the claims
@@ -78,7 +79,7 @@ type (
 )
 
 func (pick) takingEffect()   {}
-func (keep) takingEffect()   {}
+func (forget) takingEffect() {}
 func (survey) takingEffect() {}
 func (idle) takingEffect()   {}
 func (fetch) takingEffect()  {}
@@ -174,7 +175,7 @@ func (s *takingStep) end(data []byte, err error) {
 
 // fail ends without an item. What was listed is forgotten: the item that failed may still be the first.
 func (s *takingStep) fail(err error) {
-	s.do(keep{})
+	s.do(forget{})
 	s.end(nil, err)
 }
 
@@ -185,7 +186,6 @@ func (s *takingStep) surveyed(in surveyed) {
 	case in.err != nil:
 		s.fail(in.err)
 	case len(in.view.places) > 0:
-		s.do(keep{in.view.places})
 		s.ask(picking, pick{})
 	case s.wait:
 		s.ask(idling, idle{in.view})
@@ -200,15 +200,15 @@ func (s *takingStep) removed(err error) {
 	case err == nil:
 		s.end(s.item.data, nil)
 	case !refused && session.InDoubt(err):
-		s.do(keep{})
+		s.do(forget{})
 		s.end(s.item.data, err)
 	case !refused:
 		s.fail(err)
-	case !s.flat && no.index == 0 && errors.Is(err, session.ErrNoNode): // there has been no claim yet
+	case !s.flat && s.item.version > 0 && no.index == 0 && errors.Is(err, session.ErrNoNode): // there is no directory of claims
 		s.ask(readying, ready{})
 	case errors.Is(err, session.ErrNodeExists): // a consumer has claimed it
 		s.claims = true
-		s.do(keep{})
+		s.do(forget{})
 		s.ask(listing, survey{true})
 	case errors.Is(err, session.ErrNoNode):
 		s.ask(picking, pick{})

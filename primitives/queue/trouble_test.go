@@ -114,6 +114,7 @@ type command struct {
 	name     string
 	opts     queue.Options
 	before   []string // put by another client
+	came     bool     // a consumer has had the first of them, and given it back
 	requests int      // that it makes without trouble, those for closing included, except for syncs
 	about    bool     // or a few less: acknowledgements share transactions, and watches are read again, as it happens
 	run      func(ctx context.Context, q *queue.Queue, v *victim) error
@@ -195,7 +196,8 @@ var commands = []command{
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 9, run: take},
+	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 7, run: take},
+	{name: "Take what came back", before: []string{"old"}, came: true, after: []string{"late"}, requests: 7, run: take},
 	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take},
 	{name: "Take, Curator's layout", opts: queue.Options{Layout: queue.Curator}, before: []string{"old"}, after: []string{"late"}, requests: 5, run: take},
 	{name: "Len and Peek", before: []string{"old"}, requests: 7, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
@@ -262,6 +264,11 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 		for _, x := range command.before {
 			put(t, other, x)
 			v.entered(x, true)
+		}
+		if command.came {
+			c := consume(t, other, 1)
+			ok(t, next(t, c).Reject(t.Context()))
+			c.Close()
 		}
 		q := open(t, s[0], &command.opts)
 		id := s[0].ID()

@@ -137,31 +137,14 @@ func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return 
 // manyBeside is how many nodes of others a contender watches, rather than all members.
 const manyBeside = 8
 
-// A placed contender is its name, and its weight.
-type placed struct {
-	name   string
-	weight int
-}
-
-// Locate implements [line.Rule]. The contenders that need not wait are the first in line. The
-// first that has to wait watches all members, because any departure may make room for it.
-// Every other watches
-//
-//   - its predecessor, which announces that it was let in;
-//   - each contender ahead whose departure makes room for all that stand ahead of it; for the
-//     second that has to wait, that is every contender ahead.
-//
-// So a departure wakes the contenders that it lets in, however many, and the one behind
-// them. The second waiter does not need the first one to find that there is room for both. A
-// waiter watches what it found when it last looked: if it moved up since, its predecessor's
-// announcement, or departure, wakes it.
+// Locate implements [line.Rule]. The contenders that need not wait are the first in line; what the
+// others watch is decided by [follow] and [followWeights].
 func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 	var p line.Position
 	me, weight, _ := parseLease(own)
 	prefix := l.Prefix(guid)
-	var nearest line.Contender
 	ahead := 0
-	var others []placed // those ahead
+	var others []lease // those ahead
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true
@@ -179,10 +162,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		default:
 			p.Ahead++
 			ahead = min(ahead+w, maxLimit+1)
-			others = append(others, placed{name, w})
-			if nearest.Name == "" || line.Compare(me.Number, c, nearest) > 0 {
-				nearest = c
-			}
+			others = append(others, lease{c, w})
 		}
 	}
 	r, err := parseRecord(s.Data)
@@ -197,18 +177,71 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		p.Invalid = true // others have counted it for one
 	case ahead+weight <= r.Limit:
 		p.Ahead = 0
-	case ahead <= r.Limit:
-		p.Watch = line.Target{Until: line.Members}
 	default:
-		p.Watch = line.Target{Node: nearest.Name, Until: line.Changed}
-		for _, o := range others {
-			if o.weight >= ahead-r.Limit && o.name != nearest.Name {
-				p.Beside = append(p.Beside, o.name)
-			}
-		}
-		if slices.Sort(p.Beside); len(p.Beside) > manyBeside {
-			p.Watch, p.Beside = line.Target{Until: line.Members}, nil
+		slices.SortFunc(others, func(a, b lease) int { return line.Compare(me.Number, a.Contender, b.Contender) })
+		if unit := weight == 1 && ahead == len(others); unit && r.Limit <= manyBeside {
+			p.Watch, p.Beside = follow(others, r.Limit)
+		} else {
+			p.Watch, p.Beside = followWeights(others, ahead-r.Limit)
 		}
 	}
 	return p
+}
+
+// A lease is a contender, and its weight.
+type lease struct {
+	line.Contender
+	weight int
+}
+
+// follow returns what a waiter behind units watches.
+//
+//   - The first that waits has room when any of those ahead has left: it watches all of them.
+//   - The second has room when any two of those ahead have left, whatever the first waiter does: it watches
+//     all of them but the oldest. When the oldest leaves first, as it mostly does, it lets in the
+//     first waiter, and the second one watches all that it has to by then.
+//   - Every other watches the two that stand next ahead, which announce that they are let in: so it
+//     learns that it is second now.
+//
+// So a release wakes the waiter that it lets in, and the one that is second now. Where another than
+// the oldest leaves, it wakes the waiter between them as well.
+func follow(others []lease, limit int) (watch line.Target, beside []line.Target) {
+	last := len(others) - 1
+	switch len(others) - limit {
+	case 0:
+	case 1:
+		others, last = others[1:], last-1
+	default:
+		return line.Target{Node: others[last].Name, Until: line.Changed}, []line.Target{{Node: others[last-1].Name, Until: line.Changed}}
+	}
+	for _, o := range others[:last] {
+		beside = append(beside, line.Target{Node: o.Name})
+	}
+	return line.Target{Node: others[last].Name}, beside
+}
+
+// followWeights returns what a waiter watches behind leases of any weights, which exceed the limit
+// by so much. The first that has to wait watches all members, because any departure may make room for it.
+// Every other watches
+//
+//   - its predecessor, which announces that it was let in;
+//   - each contender ahead whose departure makes room for all that stand ahead of it.
+//
+// So a departure wakes the contenders that it lets in, however many, and the one behind
+// them. A waiter watches what it found when it last looked: if it moved up since, its predecessor's
+// announcement, or departure, wakes it. A first waiter that does not proceed may hold up the second, then.
+func followWeights(others []lease, excess int) (watch line.Target, beside []line.Target) {
+	if excess <= 0 {
+		return line.Target{Until: line.Members}, nil
+	}
+	last := len(others) - 1
+	for _, o := range others[:last] {
+		if o.weight >= excess {
+			beside = append(beside, line.Target{Node: o.Name})
+		}
+	}
+	if len(beside) > manyBeside {
+		return line.Target{Until: line.Members}, nil
+	}
+	return line.Target{Node: others[last].Name, Until: line.Changed}, beside
 }

@@ -74,6 +74,12 @@ func TestLeasesLocate(t *testing.T) {
 	ownUnit, ownTwo := own(unit, "0000000005"), own(two, "0000000005")
 	const behind = "z-lease-0000000006"
 	members := line.Target{Until: line.Members}
+	gone := func(nodes ...string) (all []line.Target) {
+		for _, node := range nodes {
+			all = append(all, line.Target{Node: node})
+		}
+		return all
+	}
 	changed := func(node string) line.Target { return line.Target{Node: node, Until: line.Changed} }
 	for _, row := range []struct {
 		what  string
@@ -90,30 +96,35 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "not in line, and of another mind", rule: unit, own: ownUnit, names: nil, data: "4 unit", isNew: true},
 		{what: "the last that fits", rule: unit, own: ownUnit, names: []string{b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true}},
 		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Announce: true}},
-		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: members}},
-		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: changed(heavy), Beside: []string{a, b}}},
+		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: line.Target{Node: c}, Beside: gone(a, b)}},
+		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: changed(heavy), Beside: gone(a, b)}},
+		{what: "the second behind units", rule: unit, own: ownUnit, names: []string{c, "0-lease-0000000000", b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 4, Watch: line.Target{Node: c}, Beside: gone(a, b)}},
+		{what: "the third behind units", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a, "0-lease-0000000000"}, data: "2 unit", want: line.Position{Present: true, Ahead: 4, Watch: changed(c), Beside: []line.Target{changed(b)}}},
+		{what: "the second behind one unit", rule: unit, own: ownUnit, names: []string{c, b, ownUnit}, data: "1 unit", want: line.Position{Present: true, Ahead: 2, Watch: line.Target{Node: c}}},
+		{what: "the second behind as many units as may be watched", rule: unit, own: ownUnit, names: append(units(manyBeside+1), ownUnit), data: fmt.Sprint(manyBeside), want: line.Position{Present: true, Ahead: manyBeside + 1, Watch: line.Target{Node: units(manyBeside + 1)[manyBeside]}, Beside: gone(units(manyBeside + 1)[1:manyBeside]...)}},
+		{what: "the second behind more units", rule: unit, own: ownUnit, names: append(units(manyBeside+2), ownUnit), data: fmt.Sprint(manyBeside + 1), want: line.Position{Present: true, Ahead: manyBeside + 2, Watch: members}},
 		{what: "the third that waits", rule: unit, own: ownUnit, names: []string{"0-lease-0000000000", heavy, c, b, ownUnit, a}, data: "4 unit", want: line.Position{Present: true, Ahead: 5, Watch: changed(heavy)}},
 		{what: "weights count", rule: unit, own: ownUnit, names: []string{heavy, a, ownUnit}, data: "3 unit", want: line.Position{Present: true, Ahead: 2, Watch: members}},
-		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed(heavy), Beside: []string{"x-lease-3-0000000000"}}},
-		{what: "who makes room for all ahead", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "4", want: line.Position{Present: true, Ahead: 4, Watch: changed(c), Beside: []string{"x-lease-3-0000000000"}}},
+		{what: "nobody overtakes", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", heavy, ownUnit}, data: "4 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed(heavy), Beside: gone("x-lease-3-0000000000")}},
+		{what: "who makes room for all ahead", rule: unit, own: ownUnit, names: []string{"x-lease-3-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "4", want: line.Position{Present: true, Ahead: 4, Watch: changed(c), Beside: gone("x-lease-3-0000000000")}},
 		{what: "who makes room for some", rule: unit, own: ownUnit, names: []string{"x-lease-2-0000000000", "y-lease-2-0000000001", b, c, ownUnit}, data: "3", want: line.Position{Present: true, Ahead: 4, Watch: changed(c)}},
 		{what: "many who make room", rule: unit, own: ownUnit, names: append(heavies(manyBeside+1), c, ownUnit), data: "18", want: line.Position{Present: true, Ahead: manyBeside + 2, Watch: members}},
-		{what: "not so many who make room", rule: unit, own: ownUnit, names: append(heavies(manyBeside), c, ownUnit), data: "16", want: line.Position{Present: true, Ahead: manyBeside + 1, Watch: changed(c), Beside: heavies(manyBeside)}},
+		{what: "not so many who make room", rule: unit, own: ownUnit, names: append(heavies(manyBeside), c, ownUnit), data: "16", want: line.Position{Present: true, Ahead: manyBeside + 1, Watch: changed(c), Beside: gone(heavies(manyBeside)...)}},
 		{what: "all or nothing", rule: two, own: ownTwo, names: []string{a, b, ownTwo}, data: "3", want: line.Position{Present: true, Ahead: 2, Watch: members}},
 		{what: "two fit", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3", want: line.Position{Present: true}},
 		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 unit", want: line.Position{Present: true, Ahead: 1, Invalid: true}},
 		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "log-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: line.Position{Present: true}},
 		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3 unit", want: line.Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
-		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: line.Position{Present: true, Ahead: 2, Announce: true, Watch: members}},
-		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: line.Position{Present: true, Ahead: 2, Watch: changed("b-lease--2147483648"), Beside: []string{"a-lease-2147483647"}}},
+		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: line.Position{Present: true, Ahead: 2, Announce: true, Watch: line.Target{Node: "b-lease--2147483648"}, Beside: gone("a-lease-2147483647")}},
+		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: line.Position{Present: true, Ahead: 2, Watch: line.Target{Node: "b-lease--2147483648"}}},
 		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000", want: line.Position{
 			Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003"),
-			Beside: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002"}, // there may be more than are counted
+			Beside: gone("a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002"), // there may be more than are counted
 		}},
 
 		{what: "another limit is recorded", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "4 unit", isNew: true, want: line.Position{Present: true}, limit: true},
 		{what: "another limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a, b, c}, data: "4 unit", want: line.Position{Present: true}},
-		{what: "a smaller limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a}, data: "1 unit", want: line.Position{Present: true, Ahead: 1, Watch: members}},
+		{what: "a smaller limit since", rule: unit, own: ownUnit, names: []string{ownUnit, a}, data: "1 unit", want: line.Position{Present: true, Ahead: 1, Watch: line.Target{Node: a}}},
 		{what: "any limit", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "5", isNew: true, want: line.Position{Present: true}},
 		{what: "any limit, but less than the weight", rule: five, own: own(five, "0000000005"), names: []string{own(five, "0000000005")}, data: "4", isNew: true, want: line.Position{Present: true}, limit: true},
 		{what: "less than the weight since", rule: two, own: ownTwo, names: []string{ownTwo, a}, data: "1", want: line.Position{Present: true, Ahead: 1}, limit: true},
@@ -147,6 +158,14 @@ func TestLeasesLocate(t *testing.T) {
 			t.Errorf("room for %+v among %d of %q: %v", row.rule, row.contenders, row.data, got)
 		}
 	}
+}
+
+// units returns the names of n contenders of weight 1, which stand first.
+func units(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("u%d-lease-%010d", i, i-n))
+	}
+	return names
 }
 
 // heavies returns the names of n contenders of weight 2, which stand first.

@@ -545,7 +545,7 @@ func TestWakeUps(t *testing.T) {
 			if n := woken(i); n > 2 {
 				t.Errorf("the release of %d wakes %d", i, n)
 			}
-			if requests := withoutSyncs(srv.Requests()); requests.Total() > 14 {
+			if requests := withoutSyncs(srv.Requests()); requests.Total() > 11 {
 				t.Errorf("the release of %d takes %v", i, requests)
 			}
 			if !held(leases[i+limit]) {

@@ -195,6 +195,7 @@ type Server struct {
 	counts    Counts
 	bySession map[int64]Counts
 	proposals int
+	events    int
 	stats     statistics
 }
 

@@ -261,6 +261,7 @@ func (c *conn) send(late time.Duration, p parcel) {
 
 // notify tells the client of an event. The server's lock is held.
 func (c *conn) notify(event eventType, path string) {
+	c.server.events++
 	c.send(c.server.lateness(c, path), parcel{
 		size:  frameSize + len(path),
 		event: wire.Event{Kind: event, State: 3, Path: path},

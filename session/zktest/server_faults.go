@@ -303,13 +303,21 @@ func (s *Server) Proposals() int {
 	return s.proposals
 }
 
+// Events returns how many events of watches the server has sent since the start or the last
+// [Server.ResetRequests].
+func (s *Server) Events() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events
+}
+
 // ResetRequests implements [Faults].
 func (s *Server) ResetRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.counts)
 	clear(s.bySession)
-	s.proposals = 0
+	s.proposals, s.events = 0, 0
 }
 
 // Total returns the sum of all counts.

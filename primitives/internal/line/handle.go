@@ -356,7 +356,9 @@ func (h *Handle[Ev]) report(events []Event, waited time.Duration) {
 			observer.Waited(h.performer.Name, h.performer.Path, waited)
 		case Lost:
 			observer.Lost(h.performer.Name, h.performer.Path, Because(h.told.manner.Lost, ev.Err))
-		case Waiting, Suspended, Resumed, Revoked, Released:
+		case Revoked:
+			observer.Revoked(h.performer.Name, h.performer.Path)
+		case Waiting, Suspended, Resumed, Released:
 		}
 	}
 }

@@ -675,30 +675,39 @@ func (m *turn) behind(ahead int) {
 	}
 }
 
-// accompany has the nodes watched beside the target, and no others. It returns the watches to
+// accompany has the targets watched beside the target, and no others. It returns the watches to
 // begin.
-func (m *turn) accompany(nodes []string) (begin []Effect) {
+func (m *turn) accompany(targets []Target) (begin []Effect) {
 	before := m.beside
-	if before == "" && len(nodes) == 0 {
+	if before == "" && len(targets) == 0 {
 		return nil
 	}
 	m.beside = ""
-	for node := range strings.SplitSeq(before, "/") {
-		if node != "" && !slices.Contains(nodes, node) {
-			m.do(unwatchTarget{m.attempt, Target{Node: node}})
+	for key := range strings.SplitSeq(before, "/") {
+		if t := besideOf(key); key != "" && !slices.Contains(targets, t) {
+			m.do(unwatchTarget{m.attempt, t})
 		}
 	}
-	for _, node := range nodes {
-		if m.beside += node + "/"; !strings.Contains("/"+before, "/"+node+"/") {
-			begin = append(begin, watchTarget{m.attempt, Target{Node: node}})
+	for _, t := range targets {
+		if m.beside += t.String() + "/"; !strings.Contains("/"+before, "/"+t.String()+"/") {
+			begin = append(begin, watchTarget{m.attempt, t})
 		}
 	}
 	return begin
 }
 
+// besideOf returns the target of a key, which is what its String returns. The name of a contender ends
+// with a digit.
+func besideOf(key string) Target {
+	if node, ok := strings.CutSuffix(key, Target{Until: Changed}.String()); ok {
+		return Target{node, Changed}
+	}
+	return Target{Node: key}
+}
+
 // accompanied reports whether the target is watched beside another.
 func (m *turn) accompanied(t Target) bool {
-	return m.beside != "" && t.Until == Gone && strings.Contains("/"+m.beside, "/"+t.Node+"/")
+	return m.beside != "" && t.Until <= Changed && strings.Contains("/"+m.beside, "/"+t.String()+"/")
 }
 
 // unwatch ends what is watched beside our node.
@@ -763,6 +772,8 @@ func (m *turn) watched(in watched) {
 		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
 			m.look()
 		}
+	case in.announced && m.standing() && m.accompanied(in.target): // since the list that had it watched, or before
+		m.look()
 	case in.target != m.target || !m.standing():
 	case in.target.Until == Claim:
 		if m.Holding() && in.czxid != m.token && !m.lessened {
@@ -792,7 +803,7 @@ func (m *turn) gone(target Target) {
 	case target == Target{Node: m.node}:
 		m.vanish()
 	case m.accompanied(target):
-		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.Node+"/", "/", 1), "/")
+		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.String()+"/", "/", 1), "/")
 		m.look()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched

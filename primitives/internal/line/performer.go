@@ -68,6 +68,10 @@ type Ways struct {
 	// prefix, and answers as [session.Async.Withdraw] does.
 	Withdraw func(r *Recipe, requests client.Async, node, prefix string, answer func())
 
+	// Touched, if not nil, is called when the contender's own node is found to have been written to since
+	// its creation: once for each reading that says so, with the epoch.
+	Touched func(epoch int)
+
 	// Marked reads a mark of revocation, and after how long it will be enforced; 0 for
 	// never. It returns the data without the mark.
 	Marked func(data []byte) (own []byte, marked bool, force time.Duration)
@@ -379,7 +383,11 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	case Claim:
 		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
-		sub = requests.Follow(p.nodePath(e.target.Node), session.AspectData, false, p.follower(e, tell))
+		aspect := session.AspectData
+		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
+			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
+		}
+		sub = requests.Follow(p.nodePath(e.target.Node), aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
@@ -412,7 +420,12 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 // follower returns what tells the machine of a node.
 func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	var czxid int64 // 0 until it was told
-	mine := e.target.Until == Claim || ours(e.target.Node, p.guid)
+	own := e.target.Until == Gone && ours(e.target.Node, p.guid)
+	touched := func(r session.Reading) {
+		if own && p.Touched != nil && r.Stat.Version > 0 {
+			p.Touched(e.epoch)
+		}
+	}
 	return func(r session.Reading, err error) {
 		switch {
 		case czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
@@ -425,16 +438,18 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 				attempt: e.attempt, target: e.target, czxid: czxid,
 				owner: r.Stat.EphemeralOwner, announced: e.target.Until == Changed && r.Stat.Version > 0,
 			}
-			if !mine {
+			if !own && e.target.Until != Claim {
 				in.obstacle = p.obstacle(r)
 			}
 			tell(in)
 			p.mark(e, r.Data, tell)
+			touched(r)
 		case e.target.Until == Changed, r.Stat.Czxid != czxid:
 			tell(gone(e))
 			p.owned.Cancel(e.target)
 		default:
 			p.mark(e, r.Data, tell)
+			touched(r)
 		}
 	}
 }

@@ -51,7 +51,7 @@ type Position struct {
 	Present  bool     // the contender is in line
 	Ahead    int      // how many others have to go first; 0 if it is our turn
 	Watch    Target   // what to watch while it is not
-	Beside   []string // nodes beside that whose deletion may make it our turn at once
+	Beside   []Target // contenders beside that whose deletion, or announcement, may change that
 	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
 	Announce bool     // somebody behind waits for the news that it is our turn
 	Ask      []string // nodes of holders who are to leave, because we are next and may ask them

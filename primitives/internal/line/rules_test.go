@@ -54,14 +54,18 @@ func TestDependentMachine(t *testing.T) {
 	two := listed{at, Sight{Names: []string{a, b, own}, Data: "1"}}
 	const h = "h-lease-3-0000000001"
 	behindHeavy := []Input{hello, joined{at, own, 7, 3, "1 unit"}, listed{at, Sight{Names: []string{h, b, own}, Data: "1"}}}
+	const d = "d-lease-0000000004"
+	three := listed{at, Sight{Names: []string{a, d, b, own}, Data: "1"}}
+	besides := []Input{hello, joined{at, own, 7, 4, "1 unit"}, three}
 	second := []Input{hello, joined{at, own, 7, 3, "1 unit"}, two}
 	seen := func(names ...string) string { return "1" + fmt.Sprint(names) }
 	rule := scripted{First: First{Grammar: grammar}, announces: true, positions: &map[string]Position{
-		seen(own):       {Present: true},
-		seen(a, own):    {Present: true, Ahead: 1, Watch: Target{Until: Members}},
-		seen(a, b, own): {Present: true, Ahead: 2, Watch: Target{b, Changed}},
-		seen(a, c, own): {Present: true, Ahead: 2, Watch: Target{c, Changed}},
-		seen(h, b, own): {Present: true, Ahead: 2, Watch: Target{b, Changed}, Beside: []string{h}},
+		seen(own):          {Present: true},
+		seen(a, own):       {Present: true, Ahead: 1, Watch: Target{Until: Members}},
+		seen(a, b, own):    {Present: true, Ahead: 2, Watch: Target{b, Changed}},
+		seen(a, c, own):    {Present: true, Ahead: 2, Watch: Target{c, Changed}},
+		seen(a, d, b, own): {Present: true, Ahead: 3, Watch: Target{b, Changed}, Beside: []Target{{d, Changed}}},
+		seen(h, b, own):    {Present: true, Ahead: 2, Watch: Target{b, Changed}, Beside: []Target{{Node: h}}},
 	}}
 	for _, row := range []struct {
 		danger string
@@ -79,6 +83,11 @@ func TestDependentMachine(t *testing.T) {
 		{"one that makes room cannot be read: who is next ahead tells enough", behindHeavy, failed{watchTarget{at, Target{Node: h}}, session.ErrNoAuth}, waiting, nil},
 		{"one that makes room leaves", behindHeavy, gone{at, Target{Node: h}}, waiting, []Effect{listParent{at}}},
 		{"and does not, any more", append(slices.Clone(behindHeavy), Look{}), two, waiting, []Effect{unwatchTarget{at, Target{Node: h}}}},
+		{"one beside is announced before it is watched", besides, watched{attempt: at, target: Target{d, Changed}, announced: true}, waiting, []Effect{listParent{at}}},
+		{"and is not watched again", append(slices.Clone(besides), watched{attempt: at, target: Target{d, Changed}, announced: true}), three, waiting, nil},
+		{"one beside announces itself", besides, gone{at, Target{d, Changed}}, waiting, []Effect{listParent{at}}},
+		{"and is watched again if it seems to wait", append(slices.Clone(besides), gone{at, Target{d, Changed}}), three, waiting, []Effect{watchTarget{at, Target{d, Changed}}}},
+		{"another of its aspects was not awaited", besides, gone{at, Target{Node: d}}, waiting, nil},
 		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
 		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},

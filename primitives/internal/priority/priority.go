@@ -14,7 +14,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
-	"github.com/zkactors/zkactors/primitives/lock/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 

@@ -1,0 +1,1219 @@
+package commit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file goes through every interleaving of one coordinator and up to three sites. The machines are those that run
+// in production. They share a small model of the nodes, without performers; model_test.go has the performers, and fewer
+// sites. A world is a value that is copied, so a state costs some microseconds.
+//
+// A step is one of these: the server executes the oldest request of a session; a follow delivers what the nodes show now,
+// if it differs from what it delivered last; a timer fires; a user votes; a fault, and each thing that follows from it.
+//
+// Fewer steps than in reality are enough:
+//
+//   - A machine takes an answer when the server gives it. A machine changes nothing but itself and the end of its queue, and
+//     its requests wait there as long as the walk likes.
+//   - A follow delivers at any moment, not only in the order of the wire. That adds histories.
+//   - A list of the ballots in which no vote has changed is not delivered again. No machine looks at more of it.
+//   - Sites with the same vote are alike. Of the worlds that differ in their order only, one is gone through. The site that
+//     an abort gives as its reason is not compared: no machine looks at it.
+//   - Resume is one read. A record is there for one stretch of time, so a list and a later read show no more than the read.
+//   - A request whose reply is lost, and the client's notice of that, are steps of their own. What the server executes after
+//     the notice it could have executed before: a server refuses it once the session is served elsewhere.
+
+// A setting says what a world begins with, and what may go wrong in it.
+type setting struct {
+	mode   Mode
+	plan   []Vote // of the sites' users; 0 does not vote
+	faults int8   // how many of the two kinds, at most
+	crash  bool   // a process is killed, and starts again
+	cut    bool   // a connection breaks: replies are lost, or requests; or the session expires
+	ticks  int8   // how many timers fire at any moment; at the end all do
+	late   bool   // the sites begin when the transaction is there
+	slow   bool   // users vote at any moment after Prepare
+}
+
+func (s setting) String() string {
+	return fmt.Sprintf("%v %v faults=%d ticks=%d", s.mode, s.plan, s.faults, s.ticks) +
+		flagged(" crash", s.crash) + flagged(" cut", s.cut) + flagged(" late", s.late) + flagged(" slow", s.slow)
+}
+
+const (
+	mostSites  = 3
+	mostGhosts = 3
+)
+
+// What becomes of the record's node.
+const (
+	notYet int8 = iota
+	there
+	removedAgain
+)
+
+// What becomes of a site's ballot: it is absent, pending, or has a Vote.
+const (
+	absent  int8 = iota - 1
+	pending      // a ballot without a vote
+)
+
+// The kinds of follows.
+const (
+	ofParent = iota
+	ofRecord
+	ofBallots
+	ofSites
+	followKinds
+)
+
+// What a follow delivered last, if that is not a state of nodes.
+const (
+	inactive int32 = -1
+	fresh    int32 = -2 // nothing yet
+)
+
+type (
+	// A world is a state of everything. It is copied by assignment: its slices are replaced, not modified.
+	world struct {
+		*setting
+		record  *record // without an outcome
+		decided *record // with the outcome, also when it is removed; nil before
+		node    int8    // of the record
+		ballots [mostSites]int8
+		yes     [mostSites]bool // there was a Yes of the site
+		present [mostSites]int8 // the session that has the site's presence; 0 for none
+		chairs  uint16          // the sessions of which there is a coordinator's ballot, as bits
+		ghosts  [mostGhosts]ghost
+		parties [1 + mostSites]process // the coordinator, and the sites
+		budget  int8                   // faults that may happen yet
+		time    int8                   // timers that may fire yet
+	}
+	// A process is the present one of a party, with its session.
+	process struct {
+		crashed bool
+		over    bool  // its machine has ended
+		base    int8  // how many sessions earlier processes had
+		session int8  // the present or the last one
+		epoch   int8  // 0 between two sessions; else session - base
+		cut     bool  // the connection is, and the client does not know
+		expired bool  // so is the session, at the server
+		queue   []any // effects: requests that are not executed
+		lost    []any // requests that were executed, without a reply
+
+		coordinator machine
+		surveys     bool // a coordinator that restarted has not read the record
+		site        sitemachine
+		follows     [followKinds]int32
+		timers      [patrol + 1]bool
+
+		told     bool // the outcome
+		prepared bool // its user has yet to vote
+		learned  bool // some process of the party was told the outcome
+		voted    bool // some process of the party was told that it has voted
+		finished bool // some process of the party was told that it has finished
+	}
+	// A ghost is a session that its client has left. The server has yet to expire it.
+	ghost struct {
+		party, base, session int8 // no session: none
+		queue                []any
+	}
+)
+
+// A move is what happens next.
+type move struct {
+	kind           moveKind
+	party, variant int8
+}
+
+type moveKind int8
+
+const (
+	serves       moveKind = iota // the server executes the oldest request
+	delivers                     // a follow does
+	reconnects                   // after a cut; variant 1: the client knows which requests were not sent
+	expiresHere                  // by the client's clock; variant 1: answers come before the event
+	expiresThere                 // by the server's clock
+	notices                      // the client learns of that; variant 1 as above
+	connects                     // anew
+	straggles                    // a request of a client that has left is executed
+	buries                       // the server expires the session of a client that has left
+	appears                      // the presence of a site
+	restarts
+	votes
+	fires
+	crashes
+	cuts
+)
+
+func (m move) String() string {
+	return fmt.Sprintf("%s %d.%d", [...]string{
+		"serves", "delivers", "reconnects", "expires here", "expires there", "notices", "connects", "straggles", "buries", "appears",
+		"restarts", "votes", "fires", "crashes", "cuts",
+	}[m.kind], m.party, m.variant)
+}
+
+// wrong is a violation.
+type wrong string
+
+func violate(format string, args ...any) { panic(wrong(fmt.Sprintf(format, args...))) }
+
+var thisName = name{modelID, "g"}
+
+func newWorld(s *setting) *world {
+	r := &record{id: modelID, GUID: "g", Mode: s.mode, Deadline: time.Minute, TakeoverAfter: time.Second, Sites: siteNames[:len(s.plan)]}
+	w := &world{setting: s, record: r, ballots: [mostSites]int8{absent, absent, absent}}
+	for i := range w.parties {
+		w.parties[i] = process{session: 1, epoch: 1}
+		w.parties[i].idle()
+	}
+	w.parties[0].coordinator = newMachine(r)
+	begin := func() {
+		w.take(0, start{})
+		w.take(0, heard{session.Connected{Epoch: 1}})
+	}
+	if s.late {
+		begin()
+		w.rest()
+	}
+	for i := range s.plan {
+		w.present[i] = 1
+		w.join(1 + i)
+	}
+	if !s.late {
+		w.rest()
+		begin()
+	}
+	w.budget, w.time = s.faults, s.ticks
+	return w
+}
+
+// join starts the machine of a site.
+func (w *world) join(party int) {
+	p := &w.parties[party]
+	p.site = sitemachine{parent: modelParent, site: siteNames[party-1]}
+	w.performAsSite(party, followParent{})
+}
+
+// idle ends what a process follows and waits for.
+func (p *process) idle() {
+	p.timers = [patrol + 1]bool{}
+	for kind := range p.follows {
+		p.follows[kind] = inactive
+	}
+}
+
+func (p *process) ask(request any) { p.queue = append(slices.Clip(p.queue), request) }
+
+// online reports whether the process has a session and a connection.
+func (p *process) online() bool { return !p.crashed && p.epoch != 0 && !p.cut }
+
+// --- machines and users
+
+// take has the machine of a party take an input.
+func (w *world) take(party int, in any) {
+	p := &w.parties[party]
+	var events []Event
+	if party == 0 {
+		var out effects
+		p.coordinator = p.coordinator.Step(in.(input), &out)
+		for _, e := range out.Do {
+			w.performAsCoordinator(e)
+		}
+		p.over, events = p.coordinator.Ended(), out.Emit
+	} else {
+		var out siteEffects
+		p.site = p.site.Step(in.(siteInput), &out)
+		for _, e := range out.Do {
+			w.performAsSite(party, e)
+		}
+		p.over, events = p.site.Ended(), out.Emit
+	}
+	if p.over {
+		p.idle()
+	}
+	for _, ev := range events {
+		w.receives(party, ev)
+	}
+}
+
+func (w *world) performAsCoordinator(e effect) {
+	p := &w.parties[0]
+	switch e := e.(type) {
+	case followBallots:
+		p.follows[ofBallots] = fresh
+	case followSites:
+		p.follows[ofSites] = fresh
+	case unfollow:
+		p.idle()
+	case awaitDeadline:
+		p.timers[deadline] = true
+	case respond:
+		if e.err != nil && !errors.Is(e.err, session.ErrUnknownOutcome) {
+			violate("Begin fails: %v", e.err)
+		}
+	default:
+		p.ask(e)
+	}
+}
+
+func (w *world) performAsSite(party int, e siteEffect) {
+	p := &w.parties[party]
+	switch e := e.(type) {
+	case followParent:
+		p.follows[ofParent] = fresh
+	case followRecord:
+		p.follows[ofRecord] = fresh
+	case watchBallots:
+		p.follows[ofBallots] = fresh
+	case watchSites:
+		p.follows[ofSites] = fresh
+	case unwatch:
+		p.follows[ofBallots] = inactive
+	case await:
+		p.timers[e.timer] = true
+	case forget:
+		p.follows[ofRecord], p.follows[ofBallots], p.timers = inactive, inactive, [patrol + 1]bool{}
+	case respond:
+		switch {
+		case e.err == nil && p.told: // the vote was answered before the outcome
+			p.finished = true
+		case e.err == nil:
+			p.voted = true
+		case errors.Is(e.err, ErrDecided), errors.Is(e.err, ErrVoted), p.told && errors.Is(e.err, ErrNoTransaction):
+		default:
+			violate("site %d is refused: %v", party, e.err)
+		}
+	default:
+		p.ask(e)
+	}
+}
+
+// receives has the user of a party receive an event.
+func (w *world) receives(party int, ev Event) {
+	p := &w.parties[party]
+	switch ev := ev.(type) {
+	case Voted:
+		if i := slices.Index(siteNames, ev.Site); party != 0 || w.plan[i] != ev.Vote {
+			violate("%d receives %v", party, ev)
+		}
+	case Prepare:
+		if party == 0 || p.voted {
+			violate("%d receives %v", party, ev)
+		}
+		if p.prepared = w.plan[party-1] != 0; !w.slow {
+			w.vote(party)
+		}
+	case Committed:
+		w.learns(party, Outcome{Committed: true, By: ev.By})
+	case Aborted:
+		w.learns(party, Outcome{Reason: ev.Reason, Site: ev.Site, By: ev.By})
+	case Left:
+		forgotten := errors.Is(ev.Err, ErrForgotten) && w.node == removedAgain
+		if party != 0 || !forgotten && !errors.Is(ev.Err, session.ErrUnknownOutcome) {
+			violate("%d receives %v", party, ev)
+		}
+	case Forgotten:
+		violate("%d receives %v", party, ev)
+	}
+}
+
+func (w *world) vote(party int) {
+	if p := &w.parties[party]; p.prepared {
+		p.prepared = false
+		w.take(party, castVote{id: modelID, vote: w.plan[party-1]})
+	}
+}
+
+// learns checks an outcome that a party receives: it is recorded, and the same for all.
+func (w *world) learns(party int, o Outcome) {
+	p := &w.parties[party]
+	switch {
+	case w.decided == nil || *w.decided.Outcome != o:
+		violate("%d receives %v, recorded is %v", party, o, w.decided)
+	case p.told, p.finished:
+		violate("%d receives an outcome again", party)
+	}
+	if p.told, p.learned = true, true; party > 0 {
+		w.take(party, finish{id: modelID})
+	}
+}
+
+// --- the server
+
+// execute executes a request of a session, and returns the answer.
+func (w *world) execute(r any, party, base, by int8) any {
+	gone := error(nil)
+	if w.node != there {
+		gone = session.ErrNoNode
+	}
+	switch r := r.(type) {
+	case begin:
+		if w.node == there {
+			return begun{session.ErrNodeExists}
+		}
+		if w.node == removedAgain {
+			violate("begun twice")
+		}
+		w.node, w.chairs = there, 1<<by
+		for i := range w.plan {
+			w.ballots[i] = pending
+		}
+		return begun{}
+	case look:
+		return looked{found: w.found()}
+	case decide:
+		return recorded{w.decide(gone, r.Outcome)}
+	case appear:
+		if gone == nil {
+			w.chairs |= 1 << by
+		}
+		return appeared{r.epoch, gone}
+	case retire:
+		ours := uint16(1) << (base + int8(r.epoch))
+		if gone != nil || w.chairs&ours == 0 {
+			return retired{err: session.ErrNoNode}
+		}
+		w.chairs &^= ours
+		return retired{left: w.count()}
+	case remove:
+		return removed{w.remove(gone)}
+	case check:
+		return siteChecked{r.name, w.names(true), gone}
+	case cast:
+		at := &w.ballots[party-1]
+		if *at != pending {
+			return castDone{r.name, session.ErrNoNode}
+		}
+		*at, w.yes[party-1] = int8(r.vote), r.vote == Yes
+		return castDone{name: r.name}
+	case propose:
+		return siteRecorded{thisName, w.decide(gone, r.Outcome)}
+	case conclude:
+		at := &w.ballots[party-1]
+		switch {
+		case *at != int8(r.vote):
+			return finished{r.name, 0, session.ErrNoNode}
+		case w.decided == nil:
+			violate("%d finishes undecided", party)
+		}
+		*at = absent
+		return finished{name: r.name, left: w.count()}
+	case clearUp:
+		return cleared{thisName, w.remove(gone)}
+	}
+	panic(fmt.Sprintf("unknown request %T", r))
+}
+
+// failed returns the answer to a request that failed.
+func failed(r any, err error) any {
+	switch r := r.(type) {
+	case begin:
+		return begun{err}
+	case look:
+		return looked{err: err}
+	case decide:
+		return recorded{err}
+	case appear:
+		return appeared{r.epoch, err}
+	case retire:
+		return retired{err: err}
+	case remove:
+		return removed{err}
+	case check:
+		return siteChecked{thisName, nil, err}
+	case cast:
+		return castDone{thisName, err}
+	case propose:
+		return siteRecorded{thisName, err}
+	case conclude:
+		return finished{thisName, 0, err}
+	case clearUp:
+		return cleared{thisName, err}
+	}
+	panic(fmt.Sprintf("unknown request %T", r))
+}
+
+// reads reports whether a request changes nothing.
+func reads(r any) bool {
+	switch r.(type) {
+	case look, check:
+		return true
+	}
+	return false
+}
+
+// found returns the record that is read; nil if there is none.
+func (w *world) found() *record {
+	switch {
+	case w.node != there:
+		return nil
+	case w.decided != nil:
+		return w.decided
+	}
+	return w.record
+}
+
+func (w *world) decide(gone error, o Outcome) error {
+	switch {
+	case gone != nil:
+		return gone
+	case w.decided != nil:
+		return session.ErrBadVersion
+	case o.Committed && slices.Contains(w.yes[:len(w.plan)], false):
+		violate("committed with the votes %v", w.yes)
+	}
+	w.decided = w.record.with(o)
+	return nil
+}
+
+func (w *world) remove(gone error) error {
+	switch {
+	case gone != nil:
+		return gone
+	case w.count() > 0:
+		return session.ErrNotEmpty
+	case w.decided == nil:
+		violate("removed undecided")
+	}
+	w.node = removedAgain
+	return nil
+}
+
+// count returns how many ballots there are. It takes those of coordinators for one: parties ask whether there is any.
+func (w *world) count() (n int) {
+	for i := range w.plan {
+		if w.ballots[i] != absent {
+			n++
+		}
+	}
+	if w.chairs != 0 {
+		n++
+	}
+	return n
+}
+
+// ballotNames are the names of a site's ballots.
+var ballotNames = func() (all [mostSites][3]string) {
+	for i, site := range siteNames {
+		all[i] = [...]string{unvoted + site, yes + site, no + site}
+	}
+	return all
+}()
+
+// names returns those of the ballots.
+func (w *world) names(coordinators bool) []string {
+	names := make([]string, 0, mostSites+1)
+	for i := range w.plan {
+		if w.ballots[i] != absent {
+			names = append(names, ballotNames[i][w.ballots[i]])
+		}
+	}
+	if coordinators && w.chairs != 0 {
+		names = append(names, coordinator+"x")
+	}
+	return names
+}
+
+// shows returns what a follow would deliver now, as a number.
+func (w *world) shows(kind int) int32 {
+	shown := int32(w.node)
+	switch {
+	case kind == ofRecord && w.node == there && w.decided != nil:
+		shown = math.MaxInt32
+	case kind == ofBallots && w.node == there:
+		for i := range w.plan {
+			shown = shown*4 + int32(w.ballots[i]) + 1
+		}
+	case kind == ofSites:
+		for i := range w.plan {
+			if shown = shown * 2; w.present[i] != 0 {
+				shown++
+			}
+		}
+	}
+	return shown
+}
+
+// shown is shows without what changes nothing for those that follow the presence.
+func (w *world) shown(kind int) int32 {
+	if kind != ofSites {
+		return w.shows(kind)
+	}
+	s := int32(0)
+	for i := range w.plan {
+		if w.present[i] != 0 {
+			s |= 1 << i
+		}
+	}
+	return s
+}
+
+// deliver delivers what a follow shows now.
+func (w *world) deliver(party, kind int) {
+	p := &w.parties[party]
+	first := p.follows[kind] == fresh
+	p.follows[kind] = w.shown(kind)
+	gone := error(nil)
+	if (kind == ofRecord || kind == ofBallots) && w.node != there {
+		gone, p.follows[kind] = session.ErrNoNode, inactive
+	}
+	var names []string
+	switch kind {
+	case ofParent:
+		if names = []string{presences}; w.node == there {
+			names = append(names, modelID)
+		}
+		w.take(party, siteListed{names: names})
+	case ofRecord:
+		in := siteRead{id: modelID, rec: w.found(), err: gone}
+		if first {
+			in.zxid = 1
+		}
+		w.take(party, in)
+	case ofBallots:
+		if gone == nil {
+			names = w.names(false)
+		}
+		if party == 0 {
+			w.take(0, counted{names, gone})
+		} else {
+			w.take(party, siteCounted{thisName, names, gone})
+		}
+	case ofSites:
+		for i := range w.plan {
+			if w.present[i] != 0 {
+				names = append(names, siteNames[i])
+			}
+		}
+		if party == 0 {
+			w.take(0, attended{names, nil})
+		} else {
+			w.take(party, siteAttended{names, nil})
+		}
+	}
+}
+
+// --- faults
+
+var (
+	errReset   = session.ErrDisconnected // of a request that was not sent, or changes nothing
+	errExpired = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired)
+)
+
+// reconnect has the client learn that its connection was cut.
+func (w *world) reconnect(party int, knows bool) {
+	p := &w.parties[party]
+	executed, rest := p.lost, p.queue
+	p.cut, p.lost, p.queue = false, nil, nil
+	for _, r := range executed {
+		w.take(party, failed(r, errLost))
+	}
+	for _, r := range rest {
+		if knows || reads(r) {
+			w.take(party, failed(r, errReset))
+		} else {
+			w.take(party, failed(r, errLost))
+		}
+	}
+}
+
+// lose has the client learn that its session has expired, or find that itself.
+func (w *world) lose(party int, answersFirst bool) {
+	p := &w.parties[party]
+	old := p.follows
+	pending := slices.Concat(p.lost, p.queue)
+	if !p.expired {
+		w.haunt(party)
+	}
+	expired := heard{session.Expired{Epoch: int(p.epoch)}}
+	p.cut, p.expired, p.epoch, p.queue, p.lost = false, false, 0, nil, nil
+	if party == 0 && !answersFirst {
+		w.take(0, expired)
+	}
+	for kind, last := range old {
+		if last != inactive && p.follows[kind] != inactive {
+			p.follows[kind] = inactive
+			w.take(party, endOf(party, kind))
+		}
+	}
+	for _, r := range pending {
+		if reads(r) {
+			w.take(party, failed(r, session.ErrExpired))
+		} else {
+			w.take(party, failed(r, errExpired))
+		}
+	}
+	if party == 0 && answersFirst {
+		w.take(0, expired)
+	}
+	for again := true; again; { // what is asked for in the session that is gone is refused
+		again = false
+		for i, r := range p.queue {
+			_, begins := r.(begin)
+			if _, is := r.(appear); is || begins {
+				p.queue, again = slices.Delete(slices.Clone(p.queue), i, i+1), true
+				w.take(party, failed(r, session.ErrExpired))
+				break
+			}
+		}
+	}
+}
+
+// endOf returns the last answer of a follow whose session has expired.
+func endOf(party, kind int) any {
+	switch {
+	case kind == ofParent:
+		return siteListed{err: session.ErrExpired}
+	case kind == ofRecord:
+		return siteRead{id: modelID, err: session.ErrExpired}
+	case kind == ofBallots && party == 0:
+		return counted{err: session.ErrExpired}
+	case kind == ofBallots:
+		return siteCounted{name: thisName, err: session.ErrExpired}
+	case party == 0:
+		return attended{err: session.ErrExpired}
+	}
+	return siteAttended{err: session.ErrExpired}
+}
+
+// haunt leaves a session to the server, with the writes that are on their way.
+func (w *world) haunt(party int) {
+	p := &w.parties[party]
+	i := slices.IndexFunc(w.ghosts[:], func(g ghost) bool { return g.session == 0 })
+	w.ghosts[i] = ghost{int8(party), p.base, p.session, slices.DeleteFunc(slices.Clone(p.queue), reads)}
+}
+
+// bury removes the ephemeral nodes of a session.
+func (w *world) bury(party, session int8) {
+	switch {
+	case party == 0:
+		w.chairs &^= 1 << session
+	case w.present[party-1] == session:
+		w.present[party-1] = 0
+	}
+}
+
+// --- moves
+
+// calm returns the moves that happen by themselves.
+func (w *world) calm(to []move) []move {
+	for i := range w.parties[:1+len(w.plan)] {
+		p, n := &w.parties[i], int8(i)
+		switch {
+		case p.crashed:
+			continue
+		case p.epoch == 0:
+			to = append(to, move{connects, n, 0})
+			continue
+		case p.expired:
+			to = w.choices(to, notices, n)
+			continue
+		case len(p.queue) > 0 || p.surveys && !p.cut:
+			to = append(to, move{serves, n, 0})
+		}
+		if p.cut {
+			if to = append(to, move{reconnects, n, 0}); slices.ContainsFunc(p.queue, begins) {
+				to = append(to, move{reconnects, n, 1})
+			}
+			to = append(w.choices(to, expiresHere, n), move{expiresThere, n, 0})
+			continue
+		}
+		for kind, last := range p.follows {
+			if last == fresh || last != inactive && last != w.shown(kind) {
+				to = append(to, move{delivers, n, int8(kind)})
+			}
+		}
+		if i > 0 && w.present[i-1] == 0 && !p.over {
+			to = append(to, move{appears, n, 0})
+		}
+	}
+	for i, g := range w.ghosts {
+		if g.session != 0 {
+			if to = append(to, move{buries, int8(i), 0}); len(g.queue) > 0 {
+				to = append(to, move{straggles, int8(i), 0})
+			}
+		}
+	}
+	return to
+}
+
+func begins(r any) bool { _, is := r.(begin); return is }
+
+// choices returns a move of a party in the variants that it has: sites take no notice of sessions.
+func (w *world) choices(to []move, kind moveKind, party int8) []move {
+	if to = append(to, move{kind, party, 0}); party == 0 {
+		to = append(to, move{kind, party, 1})
+	}
+	return to
+}
+
+// more returns the other moves.
+func (w *world) more(to []move) []move {
+	for i := range w.parties[:1+len(w.plan)] {
+		p, n := &w.parties[i], int8(i)
+		if p.crashed {
+			to = append(to, move{restarts, n, 0})
+			continue
+		}
+		if w.slow && p.prepared {
+			to = append(to, move{votes, n, 0})
+		}
+		for t, set := range p.timers {
+			if set && w.time > 0 {
+				to = append(to, move{fires, n, int8(t)})
+			}
+		}
+		if w.crash && w.budget > 0 {
+			to = append(to, move{crashes, n, 0})
+		}
+		if idle := p.over && len(p.queue) == 0 && i == 0; w.cut && w.budget > 0 && p.online() && !idle {
+			to = append(to, move{cuts, n, 0})
+		}
+	}
+	return to
+}
+
+func (w *world) apply(m move) {
+	n := int(m.party)
+	if m.kind == buries || m.kind == straggles {
+		g := &w.ghosts[n]
+		if m.kind == straggles {
+			r := g.queue[0]
+			g.queue = g.queue[1:]
+			w.execute(r, g.party, g.base, g.session)
+			return
+		}
+		gone := *g
+		copy(w.ghosts[n:], w.ghosts[n+1:])
+		w.ghosts[mostGhosts-1] = ghost{}
+		w.bury(gone.party, gone.session)
+		return
+	}
+	p := &w.parties[n]
+	switch m.kind {
+	case serves:
+		w.serve(n)
+	case delivers:
+		w.deliver(n, int(m.variant))
+	case reconnects:
+		w.reconnect(n, m.variant == 1)
+	case expiresThere:
+		p.expired = true
+		w.bury(m.party, p.session)
+	case expiresHere, notices:
+		w.lose(n, m.variant == 1)
+	case connects:
+		p.session++
+		if p.epoch = p.session - p.base; n == 0 && !p.surveys {
+			w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
+		}
+	case appears:
+		w.present[n-1] = p.session
+	case restarts:
+		w.restart(n)
+	case votes:
+		w.vote(n)
+	case fires:
+		w.time--
+		w.fire(n, timer(m.variant))
+	case crashes:
+		w.budget--
+		if p.epoch != 0 && !p.expired {
+			w.haunt(n)
+		}
+		*p = process{crashed: true, session: p.session, learned: p.learned, voted: p.voted, finished: p.finished}
+	case cuts:
+		w.budget--
+		p.cut = true
+	case buries, straggles:
+	}
+}
+
+func (w *world) serve(party int) {
+	p := &w.parties[party]
+	if len(p.queue) == 0 {
+		p.surveys = false
+		if r := w.found(); r != nil {
+			p.coordinator, p.over = resumed(r), false
+			for _, e := range resumption() {
+				w.performAsCoordinator(e)
+			}
+			w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
+		}
+		return
+	}
+	r := p.queue[0]
+	p.queue = p.queue[1:]
+	answer := w.execute(r, int8(party), p.base, p.session)
+	if !p.cut {
+		w.take(party, answer)
+		return
+	}
+	p.lost = append(slices.Clip(p.lost), r)
+}
+
+// restart starts a process of a party that has crashed.
+func (w *world) restart(party int) {
+	p := &w.parties[party]
+	p.crashed, p.base, p.epoch = false, p.session, 1
+	p.session++
+	p.idle()
+	if party > 0 {
+		w.join(party)
+		return
+	}
+	p.surveys, p.over, p.coordinator.phase, p.coordinator.rec = true, true, ended, w.record
+}
+
+func (w *world) fire(party int, t timer) {
+	if w.parties[party].timers[t] = false; party == 0 {
+		w.take(0, passed{})
+	} else {
+		w.take(party, sitePassed{thisName, t})
+	}
+}
+
+// --- the end
+
+// rest goes on until nothing happens by itself.
+func (w *world) rest() {
+	for range 1000 {
+		calm := w.calm(nil)
+		if len(calm) == 0 {
+			return
+		}
+		w.apply(calm[0])
+	}
+	violate("no rest")
+}
+
+// finish brings a world in which nothing happens by itself to its end: there are no further faults, sites start again, a
+// coordinator does not, users vote, and timers fire. All parties that live have learned the outcome then, and nothing is left.
+func (w *world) finish() {
+	w.budget = 0
+	for i := range w.plan {
+		if w.parties[1+i].crashed {
+			w.restart(1 + i)
+		}
+		w.vote(1 + i)
+	}
+	w.rest()
+	for range 40 {
+		if w.done() {
+			return
+		}
+		for i := range w.parties {
+			for t, set := range w.parties[i].timers {
+				if set {
+					w.fire(i, timer(t))
+					w.rest()
+				}
+			}
+		}
+	}
+	violate("it does not end")
+}
+
+// done reports whether all is over.
+func (w *world) done() bool {
+	c := &w.parties[0]
+	if w.node == there || !c.crashed && !c.over {
+		return false
+	}
+	for i := range w.plan {
+		if p := &w.parties[1+i]; len(p.site.parts) > 0 || w.node == removedAgain && !p.learned {
+			return false
+		}
+	}
+	return true
+}
+
+// --- states
+
+// A register tells worlds apart.
+type register struct {
+	seed   maphash.Seed
+	orders [][]int // in which sites can stand for each other: where each of them goes
+	buffer []byte
+}
+
+func newRegister(s *setting) *register {
+	g := &register{seed: maphash.MakeSeed()}
+	var extend func(order []int)
+	extend = func(order []int) {
+		if len(order) == len(s.plan) {
+			g.orders = append(g.orders, order)
+			return
+		}
+		for i := range s.plan {
+			if !slices.Contains(order, i) && s.plan[i] == s.plan[len(order)] {
+				extend(append(slices.Clip(order), i))
+			}
+		}
+	}
+	extend(nil)
+	return g
+}
+
+// key returns a hash of a world, which is the same for worlds that differ in the order of sites that are alike.
+func (g *register) key(w *world) uint64 {
+	least := uint64(math.MaxUint64)
+	for _, order := range g.orders {
+		e := encoder{to: g.buffer[:0], order: order}
+		e.world(w)
+		g.buffer = e.to
+		least = min(least, maphash.Bytes(g.seed, e.to))
+	}
+	return least
+}
+
+// An encoder writes a world, in which the sites have another order. Every field of a machine is in it, or is the same in all
+// worlds of a setting.
+type encoder struct {
+	to    []byte
+	order []int // the site that stands at each place
+}
+
+func (e *encoder) number(n int) { e.to = binary.AppendVarint(e.to, int64(n)) }
+
+func (e *encoder) flags(all ...bool) {
+	bits := 0
+	for i, set := range all {
+		if set {
+			bits |= 1 << i
+		}
+	}
+	e.number(bits)
+}
+
+func (e *encoder) world(w *world) {
+	e.number(int(w.node))
+	e.outcome(w.decided.decision())
+	e.number(int(w.chairs))
+	e.number(int(w.budget))
+	e.number(int(w.time))
+	e.process(w, &w.parties[0], func(p *process) { e.coordinator(&p.coordinator) })
+	for _, i := range e.order {
+		e.number(int(w.ballots[i]))
+		e.number(int(w.present[i]))
+		e.process(w, &w.parties[1+i], func(p *process) { e.site(&p.site) })
+	}
+	for _, g := range w.ghosts {
+		if g.session == 0 {
+			break
+		}
+		e.number(e.place(int(g.party)))
+		e.number(int(g.base))
+		e.number(int(g.session))
+		e.requests(g.queue)
+	}
+}
+
+// decision returns the outcome; nil if there is none.
+func (r *record) decision() *Outcome {
+	if r == nil {
+		return nil
+	}
+	return r.Outcome
+}
+
+// place returns the number that a party has in the other order.
+func (e *encoder) place(party int) int { return 1 + slices.Index(e.order, party-1) }
+
+func (e *encoder) process(w *world, p *process, machine func(*process)) {
+	e.flags(p.crashed, p.over, p.cut, p.expired, p.surveys, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
+	e.number(int(p.session))
+	if p.crashed {
+		return
+	}
+	e.number(int(p.base))
+	e.number(int(p.epoch))
+	e.requests(p.queue)
+	e.requests(p.lost)
+	for kind, last := range p.follows {
+		e.follow(w, kind, last)
+	}
+	machine(p)
+}
+
+// follow writes what was delivered last.
+func (e *encoder) follow(w *world, kind int, last int32) {
+	if kind < ofBallots || last < 0 {
+		e.number(int(last))
+		return
+	}
+	for _, i := range e.order {
+		if kind == ofSites {
+			e.number(int(last >> i & 1))
+		} else {
+			e.number(int(last >> (2 * (len(w.plan) - 1 - i)) & 3))
+		}
+	}
+}
+
+func (e *encoder) requests(all []any) {
+	e.number(len(all))
+	for _, r := range all {
+		switch r := r.(type) {
+		case begin:
+			e.number(1)
+			e.number(r.epoch)
+		case look:
+			e.number(2)
+		case decide:
+			e.number(3)
+			e.outcome(&r.Outcome)
+		case appear:
+			e.number(4)
+			e.number(r.epoch)
+		case retire:
+			e.number(5)
+			e.number(r.epoch)
+		case remove:
+			e.number(6)
+		case check:
+			e.number(7)
+		case cast:
+			e.number(8)
+		case propose:
+			e.number(9)
+			e.outcome(&r.Outcome)
+		case conclude:
+			e.number(10)
+			e.number(int(r.vote))
+		case clearUp:
+			e.number(11)
+		default:
+			panic(fmt.Sprintf("unknown request %T", r))
+		}
+	}
+}
+
+func (e *encoder) outcome(o *Outcome) {
+	if o == nil {
+		e.number(0)
+		return
+	}
+	e.number(1 + slices.Index([]Reason{"", VotedNo, TimedOut, SiteGone, Withdrawn, Presumed}, o.Reason))
+	e.flags(o.Committed)
+	e.number(e.place(1 + slices.Index(siteNames, o.By)))
+}
+
+func (e *encoder) chair(c *chair) {
+	for _, i := range e.order {
+		e.number(int(c.votes[i]))
+		e.flags(c.seen[i], c.dead[i])
+	}
+	e.flags(c.late, c.given, c.knows)
+}
+
+func (e *encoder) coordinator(m *machine) {
+	e.number(int(m.phase))
+	if m.chair.votes != nil {
+		e.chair(&m.chair)
+	}
+	e.flags(m.asked, m.moot, m.doubt, m.settled, m.err != nil, m.rec.Outcome != nil)
+	e.number(m.epoch)
+	e.number(m.stood)
+	e.outcome(&m.outcome)
+}
+
+func (e *encoder) site(m *sitemachine) {
+	e.flags(m.began, m.attends, m.over)
+	for _, i := range e.order {
+		e.flags(slices.Contains(m.there, siteNames[i]))
+	}
+	for i := range m.parts {
+		p := &m.parts[i]
+		e.flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.presides, p.patrols, p.beaten, p.finish, p.done, p.clear)
+		e.number(int(p.task))
+		e.number(int(p.ballot.vote))
+		e.number(p.alone)
+		e.number(len(p.finishers))
+		e.outcome(p.outcome)
+		if p.rec != nil {
+			e.chair(&p.chair)
+		}
+	}
+}
+
+// --- the walk
+
+// A walk goes through all worlds that follow from one, depth first.
+type walk struct {
+	*register
+	seen  map[uint64]bool // by key: whether the walk is on the way that leads on from it
+	way   []move
+	ends  int // worlds in which nothing happens by itself
+	limit int
+}
+
+// from goes through what follows.
+func (k *walk) from(w *world) {
+	key := k.key(w)
+	if on, seen := k.seen[key]; seen {
+		if on {
+			violate("it goes round")
+		}
+		return
+	}
+	if len(k.seen) >= k.limit {
+		violate("more than %d states", k.limit)
+	}
+	k.seen[key] = true
+	var some [32]move
+	moves := w.calm(some[:0])
+	if len(moves) == 0 {
+		k.ends++
+		end := *w
+		end.finish()
+	}
+	for _, m := range w.more(moves) {
+		k.way = append(k.way, m)
+		next := *w
+		next.apply(m)
+		k.from(&next)
+		k.way = k.way[:len(k.way)-1]
+	}
+	k.seen[key] = false
+}
+
+// explore goes through all worlds of a setting.
+func (s *setting) explore(t *testing.T, limit int) {
+	began := time.Now()
+	k := &walk{register: newRegister(s), seen: map[uint64]bool{}, limit: limit}
+	defer func() {
+		if r := recover(); r != nil {
+			t.Fatalf("%v, after %v", r, k.way)
+		}
+	}()
+	k.from(newWorld(s))
+	t.Logf("%d states, %d at rest, %v", len(k.seen), k.ends, time.Since(began).Round(time.Millisecond))
+}
+
+func TestExhaustive(t *testing.T) {
+	for _, mode := range []Mode{Coordinated, Peer} {
+		for _, plan := range [][]Vote{{Yes}, {Yes, Yes}, {Yes, No}, {Yes, 0}, {Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}} {
+			for _, s := range []setting{
+				{},
+				{slow: true},
+				{ticks: 1, slow: true},
+				{crash: true, faults: 1},
+				{cut: true, faults: 1},
+			} {
+				s.mode, s.plan = mode, plan
+				t.Run(s.String(), func(t *testing.T) { s.explore(t, *modelStates) })
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package election_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestSuccession: a leader resigns, the next candidate leads, and the former leader stands again.
+// However many candidates ignore the leader, that takes the same requests and events.
+func TestSuccession(t *testing.T) {
+	for _, row := range []struct {
+		candidates int
+		ignore     bool
+		requests   zktest.Counts
+		events     int
+	}{
+		{10, true, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 4, zktest.OpGetChildren2: 5}, 4},
+		{100, true, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 4, zktest.OpGetChildren2: 5}, 4},
+		{10, false, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 13, zktest.OpExists: 10, zktest.OpGetChildren2: 5}, 0},
+		{100, false, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 103, zktest.OpExists: 100, zktest.OpGetChildren2: 5}, 0},
+	} {
+		t.Run(fmt.Sprintf("%d, ignore %v", row.candidates, row.ignore), func(t *testing.T) {
+			inBubble(t, zktest.Config{Latency: 10 * time.Millisecond}, func(w *world) {
+				for i := range row.candidates {
+					w.stand(w.open(i), &election.Options{IgnoreLeader: row.ignore})
+					synctest.Wait()
+				}
+				leader, term := w.leader(0)
+				for range 3 {
+					<-time.After(time.Second)
+					synctest.Wait()
+					w.srv.ResetRequests()
+					if err := leader.Resign(w.soon()); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(time.Second)
+					synctest.Wait()
+					requests, events := w.srv.Requests(), w.srv.Events()
+					maps.DeleteFunc(requests, func(op zktest.Op, _ int) bool { return op == zktest.OpSync || op == zktest.OpCheck }) // heartbeats
+					if !row.ignore {
+						events = 0 // the leader's node is there again before some watch it
+					}
+					if !maps.Equal(requests, row.requests) || events != row.events {
+						t.Errorf("%v and %d events, want %v and %d", requests, events, row.requests, row.events)
+					}
+					leader, term = w.leader(term)
+				}
+			})
+		})
+	}
+}

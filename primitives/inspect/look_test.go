@@ -1,0 +1,328 @@
+package inspect_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// inBubble runs a test with so many sessions.
+func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.InProcess())
+		var all []*session.Session
+		for range n {
+			s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			all = append(all, s)
+		}
+		f(t, srv, all)
+	})
+}
+
+func look(t *testing.T, s *session.Session, path string) *inspect.Survey {
+	t.Helper()
+	survey, err := inspect.Look(t.Context(), s, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return survey
+}
+
+// the returns the only thing of a survey.
+func the(t *testing.T, survey *inspect.Survey) inspect.Thing {
+	t.Helper()
+	if len(survey.Things) != 1 || survey.Truncated {
+		text, _ := json.MarshalIndent(survey, "", " ")
+		t.Fatalf("%s", text)
+	}
+	return survey.Things[0]
+}
+
+// brief returns a thing's contenders as lines.
+func brief(thing inspect.Thing) string {
+	var all []string
+	for _, c := range thing.Contenders {
+		text := c.Identity + " " + c.Wants
+		if c.Holds {
+			text += " holds"
+		}
+		if c.Revoked {
+			text += " revoked"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func opts(name string, layout lock.Layout) *lock.Options {
+	return &lock.Options{Data: []byte(name), Layout: layout}
+}
+
+// Locks of every layout: who holds, who waits, and who was asked to release.
+func TestLocks(t *testing.T) {
+	layouts := map[lock.Layout]string{lock.Standard: "standard", lock.Curator: "curator", lock.Kazoo: "kazoo", lock.Prioritized: "prioritized"}
+	for layout, name := range layouts {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 4, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				made := must[*lock.Lock](t)
+				first := made(lock.AcquireRead(t.Context(), all[0], "/locks/l", opts("a", layout)))
+				defer first.Close()
+				second := made(lock.AcquireRead(t.Context(), all[1], "/locks/l", opts("b", layout)))
+				defer second.Close()
+				<-time.After(time.Minute)
+				third := made(lock.NewWrite(all[2], "/locks/l", opts("c", layout)))
+				defer third.Close()
+				synctest.Wait()
+				if err := lock.RevokeNode(t.Context(), all[3], "/locks/l/"+first.Node()[len("/locks/l/"):], &lock.RevokeOptions{Layout: layout}); err != nil {
+					t.Fatal(err)
+				}
+				thing := the(t, look(t, all[3], "/"))
+				wants := "write"
+				if layout == lock.Kazoo {
+					wants = "exclusive" // they are the same there
+				}
+				marked := "a"
+				if layout == lock.Curator {
+					marked = "" // its mark replaces the data
+				}
+				want := marked + " read holds revoked; b read holds; c " + wants
+				if got := brief(thing); got != want || thing.Layout != name || thing.Kind != inspect.Lock || thing.Path != "/locks/l" {
+					t.Errorf("%+v: %s, want %s", thing, got, want)
+				}
+				if c := thing.Contenders[2]; !c.Since.After(thing.Contenders[0].Since) || len(thing.Holders()) != 2 || len(thing.Waiters()) != 1 {
+					t.Errorf("%+v", thing)
+				}
+				if token := thing.Contenders[0].Czxid; layout != lock.Prioritized && token != first.Token() {
+					t.Errorf("token %d, want %d", token, first.Token())
+				}
+			})
+		})
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		if s := look(t, all[0], "/nothing"); s.Exists || len(s.Things) > 0 {
+			t.Errorf("%+v", s)
+		}
+		if s := look(t, all[0], "/"); !s.Exists || len(s.Things) > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestSemaphore(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		s := all[0]
+		join := func(name string, weight int) *semaphore.Lease {
+			l := must[*semaphore.Lease](t)(semaphore.New(s, "/sem", 4, &semaphore.Options{Data: []byte(name), Weight: weight}))
+			synctest.Wait()
+			return l
+		}
+		if err := semaphore.SetLimit(t.Context(), s, "/sem", 4); err != nil {
+			t.Fatal(err)
+		}
+		if thing := the(t, look(t, s, "/sem")); thing.Kind != inspect.Semaphore || thing.Limit != 4 || thing.Room != 4 {
+			t.Errorf("%+v", thing)
+		}
+		for i, name := range []string{"a", "b", "c"} {
+			defer join(name, i+1).Close()
+		}
+		defer join("d", 1).Close()
+		thing := the(t, look(t, s, "/"))
+		if want := "a lease holds; b lease holds; c lease; d lease"; brief(thing) != want || thing.Held != 3 || thing.Room != 1 || thing.Limit != 4 {
+			t.Errorf("%+v: %s", thing, brief(thing))
+		}
+		if err := semaphore.SetLimit(t.Context(), s, "/sem", 3); err != nil {
+			t.Fatal(err)
+		}
+		if err := semaphore.SetLimit(t.Context(), s, "/sem", 1); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		thing = the(t, look(t, s, "/sem"))
+		if thing.Held != 3 || thing.Room != -2 {
+			t.Errorf("%+v: %s", thing, brief(thing))
+		}
+	})
+}
+
+func TestElections(t *testing.T) {
+	for _, layout := range []election.Layout{election.Standard, election.Curator} {
+		t.Run(layout.String(), func(t *testing.T) {
+			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+
+				for i, name := range []string{"a", "b"} {
+					c := must[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name), Layout: layout}))
+					defer c.Close()
+
+					synctest.Wait()
+				}
+				thing := the(t, look(t, all[0], "/"))
+				if brief(thing) != "a lead holds; b lead" || thing.Layout != layout.String() || thing.Leader == nil || thing.Leader.Identity != "a" ||
+					thing.Leader.Node != thing.Contenders[0].Node || thing.Leader.Term == 0 {
+					t.Errorf("%+v %+v", thing, thing.Leader)
+				}
+				if layout == election.Standard && thing.Contenders[0].Claim != "/e/leader" {
+					t.Errorf("%+v", thing.Contenders[0])
+				}
+			})
+		})
+	}
+}
+
+func TestQueue(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		q := must[*queue.Queue](t)(queue.New(all[0], "/q", nil))
+		for range 5 {
+			if _, err := q.Put(t.Context(), []byte("item")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := q.PutAfter(t.Context(), []byte("item"), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		c := must[*queue.Consumer](t)(q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "worker"}))
+		defer c.Close()
+		synctest.Wait()
+		thing := the(t, look(t, all[1], "/q"))
+		state := thing.Queue
+		if thing.Kind != inspect.Queue || state.Items != 6 || state.Delayed != 1 || state.Claimed != 2 || len(state.Claims) != 2 || state.Buckets != 2 {
+			t.Fatalf("%+v %+v", thing, state)
+		}
+		if claim := state.Claims[0]; claim.Consumer != "worker" || claim.Session == "" {
+			t.Errorf("%+v", claim)
+		}
+		flat := must[*queue.Queue](t)(queue.New(all[0], "/flat/q", &queue.Options{Layout: queue.Kazoo}))
+		if _, err := flat.Put(t.Context(), []byte{}); err != nil {
+			t.Fatal(err)
+		}
+		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 {
+			t.Errorf("%+v", thing)
+		}
+		for _, q := range []*queue.Queue{q, flat} {
+			if err := q.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestBarriers(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		b := must[*barrier.Barrier](t)(barrier.New(all[0], "/b/raised", nil))
+		defer b.Close()
+		if err := b.Raise(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		other := must[*barrier.Barrier](t)(barrier.New(all[0], "/b/gate", nil))
+		defer other.Close()
+		gate := must[*barrier.Gate](t)(other.TryRaise(t.Context()))
+		things := look(t, all[1], "/b").Things
+		if len(things) != 2 || things[0].Path != "/b/gate" || things[0].Barrier.Session == "" || things[1].Kind != inspect.Barrier || things[1].Barrier.Session != "" {
+			t.Errorf("%+v", things)
+		}
+		if err := gate.Lift(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if thing := the(t, look(t, all[1], "/b/raised")); thing.Kind != inspect.Barrier {
+			t.Errorf("%+v", thing)
+		}
+		var doubles []*barrier.Double
+		for _, name := range []string{"x", "y", "z"} {
+			d := must[*barrier.Double](t)(barrier.NewDouble(all[0], "/d", 2, &barrier.DoubleOptions{Name: name}))
+			defer d.Close()
+			doubles = append(doubles, d)
+		}
+		done := make(chan error, 3)
+		for _, d := range doubles {
+			go func() { done <- d.Enter(t.Context()) }()
+			synctest.Wait()
+		}
+		thing := the(t, look(t, all[1], "/d"))
+		d := thing.Double
+		if d == nil || d.Round != 1 || d.Parties != 2 || len(d.Inside) != 2 || d.Inside[0].Name != "x" || len(d.Waiting) != 1 || d.Waiting[0].Name != "z" {
+			t.Errorf("%+v %+v", thing, d)
+		}
+		for _, d := range doubles {
+			d.Close()
+			<-done
+		}
+	})
+}
+
+func TestTransactions(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		a := must[*commit.Participant](t)(commit.Join(all[0], "/tx", "a", nil))
+		defer a.Close()
+		tx := must[*commit.Transaction](t)(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))
+		defer tx.Close()
+		synctest.Wait() // until the site knows it
+		if err := a.Vote(t.Context(), "t1", commit.Yes); err != nil {
+			t.Fatal(err)
+		}
+		thing := the(t, look(t, all[1], "/"))
+		if thing.Kind != inspect.Transactions || len(thing.Transactions) != 1 {
+			t.Fatalf("%+v", thing)
+		}
+		got := thing.Transactions[0]
+		want := []inspect.Site{{Site: "a", Vote: "yes", Present: true}, {Site: "b"}}
+		if got.ID != "t1" || !got.InDoubt || !got.Coordinated || got.Mode != "coordinated" || len(got.Sites) != 2 || got.Sites[0] != want[0] || got.Sites[1] != want[1] {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestGroupsAndValues(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		m := must[*group.Membership](t)(group.Enroll(t.Context(), all[0], "/g", "m1", []byte("payload"), nil))
+		defer m.Close()
+		if thing := the(t, look(t, all[1], "/")); thing.Kind != inspect.Group || thing.Members[0].Name != "m1" || thing.Members[0].Data != "payload" || thing.Members[0].Session == "" {
+			t.Errorf("%+v", thing)
+		}
+		if err := naming.Register(t.Context(), all[0], "/n/names", "db", []byte("db:5432"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if thing := the(t, look(t, all[1], "/n")); thing.Kind != inspect.Values || thing.Values[0].Name != "db" || thing.Values[0].Data != "db:5432" {
+			t.Errorf("%+v", thing)
+		}
+		v := must[*config.Value[string]](t)(config.Open(all[0], "/c/limit", config.Text, nil))
+		defer v.Close()
+		if err := v.Set(t.Context(), "ten"); err != nil {
+			t.Fatal(err)
+		}
+		if thing := the(t, look(t, all[1], "/c")); thing.Path != "/c" || len(thing.Values) != 1 || thing.Values[0].Data != "ten" {
+			t.Errorf("%+v", thing)
+		}
+	})
+}

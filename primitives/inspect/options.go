@@ -1,0 +1,66 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// Options are optional parameters for [Look] and [Watch]. A nil *Options is equivalent to a zero
+// Options.
+type Options struct {
+	// MaxNodes bounds how many nodes a survey reads. The default is 50,000.
+	MaxNodes int
+
+	// MaxWaiters bounds how many waiters of a line are read: the first. [Thing.Line] counts all.
+	// The default is 0: no bound.
+	MaxWaiters int
+
+	// MaxWatched bounds how many watches [Watch] keeps. What is beyond is read again every five seconds,
+	// and after each change. The default is 5,000.
+	MaxWatched int
+
+	// Window bounds how many reads are under way at once. The default is 128.
+	Window int
+
+	// Pause is how long [Watch] gathers changes before it reads what has changed, and it is longer by
+	// 50 µs for each node of the last survey. The default is 250 ms.
+	Pause time.Duration
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	v.MaxNodes = cmp.Or(v.MaxNodes, 50_000)
+	v.MaxWatched = cmp.Or(v.MaxWatched, 5_000)
+	v.Window = cmp.Or(v.Window, 128)
+	v.Pause = cmp.Or(v.Pause, 250*time.Millisecond)
+	return v
+}
+
+// validate names what is wrong, before any I/O.
+func validate(s *session.Session, path string, o Options) error {
+	if s == nil {
+		return fmt.Errorf("inspect: %w: session is nil", session.ErrInvalidArgument)
+	}
+	var errs []error
+	if err := session.ValidatePath(path); err != nil {
+		errs = append(errs, fmt.Errorf("inspect: path: %w", err))
+	}
+	for name, n := range map[string]int{
+		"MaxNodes": o.MaxNodes, "MaxWaiters": o.MaxWaiters, "MaxWatched": o.MaxWatched, "Window": o.Window, "Pause": int(min(o.Pause, 0)),
+	} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("inspect: %w: Options.%s is negative", session.ErrInvalidArgument, name))
+		}
+	}
+	if _, closed := s.State().(session.Closed); closed {
+		errs = append(errs, fmt.Errorf("inspect: %w", session.ErrClosed))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,673 @@
+package inspect
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file recognises what stands in nodes that have been read, as a pure function: it
+// returns the things, or what has to be read before there can be an answer.
+
+// A key names something that is read.
+type key struct {
+	path   string
+	aspect session.Aspect
+}
+
+// A care says how long what was read is good for.
+type care int8
+
+const (
+	forever care = iota // a contender's node: it has a name of its own
+	polled              // it is read again for the next survey
+	watched
+)
+
+// A found is what was read. It is not modified.
+type found struct {
+	data  []byte
+	names []string // sorted
+	stat  *session.Stat
+	err   error // why it could not be read; the Stat may be there all the same
+}
+
+func (f *found) gone() bool      { return errors.Is(f.err, session.ErrNoNode) }
+func (f *found) forbidden() bool { return errors.Is(f.err, session.ErrNoAuth) }
+
+// A recogniser makes a survey of what was read.
+type recogniser struct {
+	limit int                    // of nodes
+	waits int                    // how many waiters of a line; 0 for all
+	read  func(key, care) *found // nil if it was not read yet
+	live  bool                   // the nodes are watched: one without children may have some later
+
+	asked     map[key]care // all that was read, or is to be
+	wants     map[key]care // all that is to be read
+	truncated bool
+	things    []Thing
+}
+
+func newRecogniser(o Options, live bool, read func(key, care) *found) *recogniser {
+	return &recogniser{limit: o.MaxNodes, waits: o.MaxWaiters, read: read, live: live, asked: make(map[key]care), wants: make(map[key]care)}
+}
+
+// ephemeralLeast is the owner of containers; those of nodes with a TTL are below ephemeralSpecial.
+const (
+	containerOwner   = -1 << 63
+	ephemeralSpecial = 0xff
+)
+
+// sessionOf returns the session with which a node goes, 0 if it stays.
+func sessionOf(stat *session.Stat) int64 {
+	if stat.EphemeralOwner == containerOwner || uint64(stat.EphemeralOwner)>>56 == ephemeralSpecial {
+		return 0
+	}
+	return stat.EphemeralOwner
+}
+
+func sessionText(id int64) string {
+	if id == 0 {
+		return ""
+	}
+	return "0x" + strconv.FormatUint(uint64(id), 16)
+}
+
+func since(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// get returns what was read, and nil if it is to be read.
+func (r *recogniser) get(path string, aspect session.Aspect, c care) *found {
+	k := key{path, aspect}
+	if _, again := r.asked[k]; !again && len(r.asked) == r.limit {
+		r.truncated = true
+		return &found{err: errTooMany}
+	}
+	r.asked[k] = max(r.asked[k], c)
+	f := r.read(k, c)
+	if f == nil {
+		r.wants[k] = max(r.wants[k], c)
+	}
+	return f
+}
+
+var errTooMany = errors.New("not read: too many nodes")
+
+func (r *recogniser) node(path string, c care) *found { return r.get(path, session.AspectData, c) }
+func (r *recogniser) list(path string) *found {
+	return r.get(path, session.AspectChildren, watched)
+}
+
+// survey recognises all below the path. It is complete if there are no wants.
+func (r *recogniser) survey(path string) *Survey {
+	n, leaf := r.describe(path)
+	if leaf {
+		r.leaves(path, []leafNode{{path, n}})
+	}
+	slices.SortStableFunc(r.things, func(a, b Thing) int { return strings.Compare(a.Path, b.Path) })
+	exists := n != nil && !n.gone()
+	return &Survey{Path: path, Exists: exists, Things: r.things, Truncated: r.truncated}
+}
+
+func (r *recogniser) add(t Thing) { r.things = append(r.things, t) }
+
+// unreadable adds a directory that cannot be read, and reports whether it is one.
+func (r *recogniser) unreadable(path string, f *found) bool {
+	switch {
+	case f.err == nil, errors.Is(f.err, errTooMany):
+		return f.err != nil
+	case !f.gone():
+		r.add(Thing{Path: path, Kind: Unreadable, Forbidden: f.forbidden(), Problem: f.err.Error()})
+	}
+	return true
+}
+
+// describe adds the things at the path and below it. A leaf is for the caller to describe.
+func (r *recogniser) describe(path string) (n *found, leaf bool) {
+	n = r.node(path, watched)
+	if n == nil {
+		return nil, false
+	}
+	if r.unreadable(path, n) {
+		return n, false
+	}
+	if sessionOf(n.stat) != 0 || !r.live && n.stat.NumChildren == 0 {
+		return n, !r.empty(path, n)
+	}
+	l := r.list(path)
+	switch {
+	case l == nil:
+		return n, false
+	case r.unreadable(path, l):
+		return n, false
+	case len(l.names) == 0:
+		return n, !r.empty(path, n)
+	}
+	if !r.recipe(path, n, l.names) {
+		r.directory(path, l.names)
+	}
+	return n, false
+}
+
+// empty adds a recipe that is recognised without children.
+func (r *recogniser) empty(path string, n *found) bool {
+	limit, unit := parseLimit(n.data)
+	round, parties, double := parseRounds(n.data)
+	switch {
+	case unit:
+		r.add(Thing{Path: path, Kind: Semaphore, Layout: standard, Limit: limit, Room: limit})
+	case double:
+		r.add(Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{Round: round, Parties: parties}})
+	case isPrioritized(n.data, nil):
+		r.add(Thing{Path: path, Kind: Lock, Layout: prioritized})
+	default:
+		return false
+	}
+	return true
+}
+
+// recipe adds the recipe whose path it is, and reports whether there is one.
+func (r *recogniser) recipe(path string, n *found, names []string) bool {
+	has := func(name string) bool { return slices.Contains(names, name) }
+	_, _, double := parseRounds(n.data)
+	switch {
+	case isPrioritized(n.data, names):
+		r.prioritized(path, names)
+	case double:
+		r.double(path, n)
+	case has("leases"):
+		r.semaphore(path, n, names)
+	case has("candidates"):
+		r.election(path, names)
+	case r.queue(path, names), r.flat(path, names):
+	case slices.ContainsFunc(names, isKazooLease):
+		r.kazooSemaphore(path, n, names)
+	case len(standings(names)) > 0:
+		r.line(path, names)
+	default:
+		return false
+	}
+	return true
+}
+
+// contenders reads the nodes of contenders, and adds them to the line of the thing. So many are known to hold, and stand first.
+func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) []Contender {
+	t.Line += len(all)
+	if r.waits > 0 {
+		all = all[:min(len(all), hold+r.waits)]
+	}
+	var read []Contender
+	for i, s := range all {
+		c := forever
+		if i < min(hold, most) { // their data changes
+			c = watched
+		}
+		node := session.Join(dir, s.Name)
+		n := r.node(node, c)
+		if n == nil || n.gone() || n.stat == nil {
+			continue
+		}
+		one := Contender{
+			Node: node, Wants: s.wants, Session: sessionText(n.stat.EphemeralOwner), Since: since(n.stat.Ctime),
+			Priority: s.priority, Weight: s.weight, Czxid: n.stat.Czxid, Forbidden: n.err != nil,
+		}
+		one.Identity, one.Revoked = identity(n.data)
+		read = append(read, one)
+	}
+	return read
+}
+
+// most is how many holders are watched.
+const most = 16
+
+// line adds the contenders of a lock or an election that stand under the path itself.
+func (r *recogniser) line(path string, names []string) {
+	all := standings(names)
+	kind, layout := layoutOf(all)
+	t := Thing{Path: path, Kind: kind, Layout: layout}
+	shared := 0 // how many readers are first
+	for shared < len(all) && all[shared].wants == wantsRead {
+		shared++
+	}
+	t.Contenders = r.contenders(&t, path, all, max(shared, 1))
+	readers := true
+	for i := range t.Contenders {
+		c := &t.Contenders[i]
+		readers = readers && c.Wants == wantsRead
+		c.Holds = i == 0 || readers
+	}
+	switch {
+	case kind == Semaphore: // the limit stands elsewhere
+		for i := range t.Contenders {
+			t.Contenders[i].Holds = true
+			t.Held += t.Contenders[i].Weight
+		}
+	case kind == Election && len(t.Contenders) > 0:
+		c := t.Contenders[0]
+		t.Leader = &Leader{Node: c.Node, Identity: c.Identity, Term: c.Czxid, Since: c.Since}
+	}
+	r.add(t)
+}
+
+// prioritized adds a lock with priorities, whose holders have a node beside their own.
+func (r *recogniser) prioritized(path string, names []string) {
+	const holder, readers = "holder", "readers"
+	claims := make(map[string]string)
+	if slices.Contains(names, holder) {
+		node := session.Join(path, holder)
+		if n := r.node(node, watched); n != nil && n.err == nil {
+			claims[string(n.data)] = node
+		}
+	}
+	if slices.Contains(names, readers) {
+		dir := session.Join(path, readers)
+		if l := r.list(dir); l != nil && l.err == nil {
+			for _, name := range l.names {
+				claims[name] = session.Join(dir, name)
+			}
+		}
+	}
+	line := ranks(names)
+	slices.SortStableFunc(line, func(a, b standing) int { return first(claims[a.Name] != "", claims[b.Name] != "") })
+	t := Thing{Path: path, Kind: Lock, Layout: prioritized}
+	t.Contenders = r.contenders(&t, path, line, len(claims))
+	for i := range t.Contenders {
+		c := &t.Contenders[i]
+		_, name := session.Split(c.Node)
+		if c.Claim = claims[name]; c.Claim != "" {
+			c.Holds = true
+		}
+	}
+	r.add(t)
+}
+
+// first compares two of which those with the property are first.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// semaphore adds a semaphore of this library, or of Curator.
+func (r *recogniser) semaphore(path string, n *found, names []string) {
+	dir := session.Join(path, "leases")
+	t := Thing{Path: path, Kind: Semaphore, Layout: standard}
+	limit, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(string(n.data)), " unit"))
+	t.Limit = max(limit, 0)
+	l := r.list(dir)
+	if l == nil {
+		return
+	}
+	t.Forbidden = l.forbidden()
+	all := standings(l.names)
+	if slices.Contains(names, "locks") {
+		t.Layout, t.Limit = curator, 0
+		r.curatorSemaphore(session.Join(path, "locks"), dir, all, &t)
+		r.add(t)
+		return
+	}
+	front, sum := 0, 0
+	for ; front < len(all) && sum < t.Limit; front++ {
+		sum += all[front].weight
+	}
+	t.Contenders = r.contenders(&t, dir, all, front)
+	sum = 0
+	for i := range t.Contenders {
+		c := &t.Contenders[i]
+		sum += c.Weight
+		n := r.node(c.Node, forever)
+		announced := n != nil && n.stat != nil && n.stat.Version > 0
+		if c.Holds = announced || sum <= t.Limit; c.Holds {
+			t.Held += c.Weight
+		}
+	}
+	t.Room = t.Limit - t.Held
+	r.add(t)
+}
+
+// curatorSemaphore adds the leases of Curator's semaphore. Its contenders queue for a mutex, and the one that has it
+// waits among the leases.
+func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *Thing) {
+	l := r.list(locks)
+	if l == nil {
+		return
+	}
+	t.Contenders = r.contenders(t, leases, all, len(all))
+	queue := r.contenders(t, locks, standings(l.names), 0)
+	waits := -1
+	for i := range t.Contenders {
+		t.Contenders[i].Holds = true
+		if len(queue) > 0 && t.Contenders[i].Session == queue[0].Session {
+			waits = i
+		}
+	}
+	if waits >= 0 {
+		t.Contenders[waits].Holds = false
+		queue = queue[1:] // it stands twice
+		t.Line--
+	}
+	for i := range t.Contenders {
+		if t.Contenders[i].Holds {
+			t.Held++
+		}
+	}
+	for _, c := range queue {
+		c.Wants = wantsLease
+		t.Contenders = append(t.Contenders, c)
+	}
+}
+
+// kazooSemaphore adds a semaphore of kazoo: leases under the path, and the contenders for a lock below __lock__.
+func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
+	t := Thing{Path: path, Kind: Semaphore, Layout: kazoo}
+	t.Limit, _ = parsePositive(strings.TrimSpace(string(n.data)))
+	lease := species{wants: wantsLease}
+	var leases []standing
+	for _, name := range names {
+		if isKazooLease(name) {
+			leases = append(leases, standing{species: &lease, weight: 1})
+			leases[len(leases)-1].Name = name
+		}
+	}
+	t.Contenders = r.contenders(&t, path, leases, len(leases))
+	for i := range t.Contenders {
+		t.Contenders[i].Holds = true
+	}
+	t.Held = len(t.Contenders)
+	t.Room = t.Limit - t.Held
+	if slices.Contains(names, "__lock__") {
+		dir := session.Join(path, "__lock__")
+		if l := r.list(dir); l != nil && l.err == nil {
+			for _, c := range r.contenders(&t, dir, standings(l.names), 0) {
+				c.Wants = wantsLease
+				t.Contenders = append(t.Contenders, c)
+			}
+		}
+	}
+	slices.SortStableFunc(t.Contenders, func(a, b Contender) int { return a.Since.Compare(b.Since) })
+	r.add(t)
+}
+
+// election adds an election of this library.
+func (r *recogniser) election(path string, names []string) {
+	dir := session.Join(path, "candidates")
+	t := Thing{Path: path, Kind: Election, Layout: standard}
+	l := r.list(dir)
+	if l == nil {
+		return
+	}
+	t.Forbidden = l.forbidden()
+	t.Contenders = r.contenders(&t, dir, standings(l.names), 1)
+	if slices.Contains(names, "leader") {
+		node := session.Join(path, "leader")
+		n := r.node(node, watched)
+		if n == nil {
+			return
+		}
+		t.Forbidden = t.Forbidden || n.forbidden()
+		if record, ok := parseLeader(n.data); ok && n.stat != nil {
+			t.Leader = &Leader{
+				Node: session.Join(dir, record.node), Identity: text([]byte(record.data)), Term: n.stat.Czxid,
+				Since: since(n.stat.Ctime), Acknowledged: record.acknowledged,
+			}
+			if record.successor != "" {
+				t.Leader.Successor = session.Join(dir, record.successor)
+			}
+			for i := range t.Contenders {
+				if c := &t.Contenders[i]; c.Node == t.Leader.Node && record.successor == "" {
+					c.Holds, c.Claim = true, node
+				}
+			}
+		}
+	}
+	r.add(t)
+}
+
+// double adds a double barrier of this library.
+func (r *recogniser) double(path string, n *found) {
+	t := Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{}}
+	t.Double.Round, t.Double.Parties, _ = parseRounds(n.data)
+	parties := func(round int) (all []Entry) {
+		dir := session.Join(session.Join(path, strconv.Itoa(round)), "in")
+		l := r.list(dir)
+		if l == nil || l.err != nil {
+			return nil
+		}
+		for _, name := range l.names {
+			node := session.Join(dir, name)
+			if n := r.node(node, forever); n != nil && n.stat != nil {
+				all = append(all, entry(partyName(name), node, n))
+			}
+		}
+		slices.SortStableFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		return all
+	}
+	if t.Double.Round > 0 {
+		t.Double.Inside = parties(t.Double.Round)
+	}
+	t.Double.Waiting = parties(t.Double.Round + 1)
+	r.add(t)
+}
+
+// manyClaims is how many claims of a queue are read, and manyBuckets how many of its buckets are watched.
+const (
+	manyClaims  = 1000
+	manyBuckets = 16
+)
+
+// queue adds a queue of this library, and reports whether there is one.
+func (r *recogniser) queue(path string, names []string) bool {
+	ours := []string{"items", "claims", "receipts", "waiters", "producers"}
+	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(ours, name) }) {
+		return false
+	}
+	lists := make(map[string][]string)
+	for _, name := range names {
+		l := r.list(session.Join(path, name))
+		if l != nil && l.err == nil {
+			lists[name] = l.names
+		}
+	}
+	q := &QueueState{
+		Buckets: len(lists["items"]), Claimed: len(lists["claims"]), Waiting: len(lists["waiters"]), Producers: len(lists["producers"]),
+	}
+	items := session.Join(path, "items")
+	for i, name := range lists["items"] {
+		delayed, ok := parseBucket(name)
+		if !ok {
+			return false
+		}
+		n := r.count(session.Join(items, name), i < manyBuckets || i >= q.Buckets-manyBuckets)
+		if q.Items += n; delayed {
+			q.Delayed += n
+		}
+	}
+	claims := session.Join(path, "claims")
+	for _, id := range lists["claims"][:min(len(lists["claims"]), manyClaims)] {
+		if n := r.node(session.Join(claims, id), polled); n != nil && n.stat != nil {
+			q.Claims = append(q.Claims, Claim{id, text(n.data), sessionText(n.stat.EphemeralOwner), since(n.stat.Ctime)})
+		}
+	}
+	slices.SortStableFunc(q.Claims, func(a, b Claim) int { return a.Since.Compare(b.Since) })
+	r.add(Thing{Path: path, Kind: Queue, Layout: standard, Queue: q})
+	return true
+}
+
+// count returns how many children a node has. It lists them only if it is watched.
+func (r *recogniser) count(path string, watch bool) int {
+	if r.live && watch {
+		if l := r.list(path); l != nil && l.err == nil {
+			return len(l.names)
+		}
+		return 0
+	}
+	if n := r.node(path, polled); n != nil && n.stat != nil {
+		return int(n.stat.NumChildren)
+	}
+	return 0
+}
+
+// flat adds a queue whose items stand under the path itself, and reports whether there is one.
+func (r *recogniser) flat(path string, names []string) bool {
+	if slices.Contains(names, "entries") && slices.Contains(names, "taken") { // kazoo's LockingQueue
+		q := &QueueState{Items: r.count(session.Join(path, "entries"), true), Claimed: r.count(session.Join(path, "taken"), true)}
+		r.add(Thing{Path: path, Kind: Queue, Layout: kazoo, Queue: q})
+		return true
+	}
+	layout := flatItem(names[0])
+	if layout == "" || slices.ContainsFunc(names, func(name string) bool { return flatItem(name) != layout }) {
+		return false
+	}
+	r.add(Thing{Path: path, Kind: Queue, Layout: layout, Queue: &QueueState{Items: len(names)}})
+	return true
+}
+
+// A leafNode has no children, and no recipe has it.
+type leafNode struct {
+	path string
+	*found
+}
+
+// The names of what recipes have beside them.
+const (
+	presences   = "_sites"
+	txRecords   = "_records"
+	markers     = "_config-markers"
+	receipts    = "_queue-receipts"
+	systemNodes = "/zookeeper"
+)
+
+// directory adds what stands below a path that is no recipe's.
+func (r *recogniser) directory(path string, names []string) {
+	var leaves []leafNode
+	var txs []string
+	for _, name := range names {
+		node := session.Join(path, name)
+		if node == systemNodes || name == markers || name == receipts || name == presences || name == txRecords {
+			continue
+		}
+		if n := r.node(node, watched); n != nil && n.err == nil {
+			if _, ok := parseTransaction(n.data); ok {
+				txs = append(txs, name)
+				continue
+			}
+		}
+		if n, leaf := r.describe(node); leaf {
+			leaves = append(leaves, leafNode{node, n})
+		}
+	}
+	if len(txs) > 0 || slices.Contains(names, presences) {
+		r.transactions(path, names, txs)
+	}
+	r.leaves(path, leaves)
+}
+
+// transactions adds those below a path.
+func (r *recogniser) transactions(path string, names, ids []string) {
+	t := Thing{Path: path, Kind: Transactions}
+	var present []string
+	if slices.Contains(names, presences) {
+		if l := r.list(session.Join(path, presences)); l != nil {
+			present, t.Forbidden = l.names, l.forbidden()
+		}
+	}
+	for _, id := range ids {
+		node := session.Join(path, id)
+		n := r.node(node, watched)
+		if n == nil || n.err != nil {
+			continue
+		}
+		record, _ := parseTransaction(n.data)
+		l := r.list(session.Join(node, record.GUID))
+		if l == nil || l.gone() {
+			continue
+		}
+		t.Transactions = append(t.Transactions, transaction(id, record, n.stat, l.names, present))
+	}
+	r.add(t)
+}
+
+func transaction(id string, record txRecord, stat *session.Stat, ballots, present []string) Transaction {
+	tx := Transaction{ID: id, Mode: record.Mode.String(), Since: since(stat.Ctime), InDoubt: record.Outcome == nil}
+	if o := record.Outcome; o != nil {
+		tx.Committed, tx.Reason, tx.By = o.Committed, string(o.Reason), o.By
+	}
+	votes := make(map[string]string)
+	for _, name := range ballots {
+		kind, site, _ := strings.Cut(name, "-")
+		switch kind {
+		case "s":
+			votes[site] = ""
+		case "y", "Y":
+			votes[site] = commit.Yes.String()
+		case "n", "N":
+			votes[site] = commit.No.String()
+		case "c":
+			tx.Coordinated = true
+		}
+	}
+	for _, site := range record.Sites {
+		vote, there := votes[site]
+		tx.Sites = append(tx.Sites, Site{Site: site, Vote: vote, Finished: !there, Present: slices.Contains(present, site)})
+	}
+	return tx
+}
+
+func entry(name, path string, n *found) Entry {
+	return Entry{
+		Name: name, Node: path, Data: text(n.data), Session: sessionText(sessionOf(n.stat)), Since: since(n.stat.Ctime),
+		Changed: since(n.stat.Mtime), Version: n.stat.Version, Forbidden: n.err != nil,
+	}
+}
+
+// leaves adds nodes without children: barriers, the members of a group, or values.
+func (r *recogniser) leaves(path string, all []leafNode) {
+	group := Thing{Path: path, Kind: Group}
+	values := Thing{Path: path, Kind: Values}
+	ready := slices.ContainsFunc(all, func(n leafNode) bool { _, name := session.Split(n.path); return name == "ready" })
+	for _, n := range all {
+		_, name := session.Split(n.path)
+		owner := sessionOf(n.stat)
+		switch {
+		case isBarrier(n):
+			b := &Raised{Token: n.stat.Czxid, Since: since(n.stat.Ctime), Session: sessionText(owner)}
+			r.add(Thing{Path: n.path, Kind: Barrier, Barrier: b})
+		case owner != 0:
+			group.Members = append(group.Members, entry(name, n.path, n.found))
+		case len(n.data) > 0:
+			values.Values = append(values.Values, entry(name, n.path, n.found))
+		}
+	}
+	switch {
+	case len(values.Values) > 0: // names may live with sessions, too
+		values.Values = append(values.Values, group.Members...)
+		slices.SortFunc(values.Values, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		r.add(values)
+	case len(group.Members) > 0 && ready: // of the published recipe, with a node beside them when all are in
+		t := Thing{Path: path, Kind: DoubleBarrier, Layout: published, Double: &Rounds{}}
+		for _, m := range group.Members {
+			if m.Name != "ready" {
+				t.Double.Inside = append(t.Double.Inside, m)
+			}
+		}
+		r.add(t)
+	case len(group.Members) > 0:
+		r.add(group)
+	}
+}
+
+// isBarrier recognises a barrier, and the gate of a session: that carries an id, and was written once.
+func isBarrier(n leafNode) bool {
+	if sessionOf(n.stat) != 0 {
+		return strings.HasPrefix(string(n.data), "gate-") && n.stat.Version == 1
+	}
+	return len(n.data) == 0 && n.stat.EphemeralOwner == 0 && n.stat.Cversion == 0 // else it had children
+}

@@ -1,0 +1,191 @@
+package inspect
+
+import "time"
+
+// A Kind says of which recipe a [Thing] is.
+type Kind string
+
+// The kinds.
+const (
+	Lock          Kind = "lock"
+	Semaphore     Kind = "semaphore"
+	Election      Kind = "election"
+	Queue         Kind = "queue"
+	Barrier       Kind = "barrier"
+	DoubleBarrier Kind = "double barrier"
+	Transactions  Kind = "transactions"
+	Group         Kind = "group"
+	Values        Kind = "values" // of a configuration, or of names: their nodes are alike
+	Unreadable    Kind = "unreadable"
+)
+
+// A Survey is what stands at a path and below it.
+type Survey struct {
+	Path   string    `json:"path"`
+	Taken  time.Time `json:"taken"`  // when it was complete, by the clock of this process
+	Exists bool      `json:"exists"` // there is a node at the path
+
+	// Things are in the order of their paths.
+	Things []Thing `json:"things"`
+
+	// Truncated says that there were more nodes than [Options.MaxNodes].
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// A Thing is one recipe at one path.
+type Thing struct {
+	Path string `json:"path"`
+	Kind Kind   `json:"kind"`
+
+	// Layout is "standard", "curator", "kazoo", "prioritized", "published", or "mixed" where contenders of several
+	// layouts stand that do not respect each other. It is "" where there is only one.
+	Layout string `json:"layout,omitempty"`
+
+	// Contenders stand in line for a lock, a semaphore or an election, the first in line first.
+	Contenders []Contender `json:"contenders,omitempty"`
+
+	// Line is how many stand in line, by their names. [Options.MaxWaiters] bounds how many of them Contenders has.
+	Line int `json:"line,omitempty"`
+
+	// Limit is that of a semaphore, 0 if it is unknown. Held is the weight that is held in sum. Room is the rest
+	// of the limit, and negative if the limit was lowered below what is held.
+	Limit int `json:"limit,omitempty"`
+	Held  int `json:"held,omitempty"`
+	Room  int `json:"room,omitempty"`
+
+	Leader  *Leader     `json:"leader,omitempty"`  // of an election, nil if there is none
+	Queue   *QueueState `json:"queue,omitempty"`   // of a queue
+	Barrier *Raised     `json:"barrier,omitempty"` // of a barrier that stands
+	Double  *Rounds     `json:"double,omitempty"`  // of a double barrier
+
+	Transactions []Transaction `json:"transactions,omitempty"`
+	Members      []Entry       `json:"members,omitempty"` // of a group
+	Values       []Entry       `json:"values,omitempty"`
+
+	// Forbidden says that the session may not read all of it. Problem says what, or why else it
+	// could not be read.
+	Forbidden bool   `json:"forbidden,omitempty"`
+	Problem   string `json:"problem,omitempty"`
+}
+
+// A Contender stands in line.
+type Contender struct {
+	Node     string    `json:"node"`               // the path of its node
+	Wants    string    `json:"wants"`              // "exclusive", "read", "write", "lease" or "lead"
+	Identity string    `json:"identity,omitempty"` // the data of its node, without a mark of revocation
+	Session  string    `json:"session,omitempty"`  // the id of its session, as the server's log prints it
+	Since    time.Time `json:"since"`              // when its node was created, by the server's clock
+	Holds    bool      `json:"holds,omitempty"`
+	Revoked  bool      `json:"revoked,omitempty"` // it was asked to release
+
+	Priority int `json:"priority,omitempty"`
+	Weight   int `json:"weight,omitempty"` // of a lease
+
+	// Czxid tells its node apart from all others. It is the fencing token of a lock in line order.
+	Czxid int64 `json:"czxid"`
+
+	// Claim is the path of the node that says that it holds, if there is one beside its own.
+	Claim string `json:"claim,omitempty"`
+
+	// Forbidden says that its data could not be read.
+	Forbidden bool `json:"forbidden,omitempty"`
+}
+
+// A Leader leads an election.
+type Leader struct {
+	Node         string    `json:"node"`
+	Identity     string    `json:"identity,omitempty"`
+	Term         int64     `json:"term"`
+	Since        time.Time `json:"since"`
+	Acknowledged bool      `json:"acknowledged,omitempty"`
+	Successor    string    `json:"successor,omitempty"` // the candidate to which it hands over
+}
+
+// A QueueState is that of a queue.
+type QueueState struct {
+	Items   int `json:"items"`             // all of them
+	Delayed int `json:"delayed,omitempty"` // of these are not due, or have been delayed
+	Buckets int `json:"buckets,omitempty"` // in which they stand
+
+	// Claimed is how many items consumers have claimed, and Claims has the first of these claims.
+	Claimed int     `json:"claimed"`
+	Claims  []Claim `json:"claims,omitempty"`
+
+	Waiting   int `json:"waiting,omitempty"`   // consumers that wait for items
+	Producers int `json:"producers,omitempty"` // that wait for room
+}
+
+// A Claim is that of a consumer to an item.
+type Claim struct {
+	Item     string    `json:"item"` // its id
+	Consumer string    `json:"consumer,omitempty"`
+	Session  string    `json:"session,omitempty"`
+	Since    time.Time `json:"since"`
+}
+
+// A Raised barrier stands.
+type Raised struct {
+	Token     int64     `json:"token"`
+	Since     time.Time `json:"since"`
+	Session   string    `json:"session,omitempty"` // with which it goes, if it is a gate
+	Forbidden bool      `json:"forbidden,omitempty"`
+}
+
+// Rounds are those of a double barrier.
+type Rounds struct {
+	Round   int     `json:"round"` // the newest that has begun
+	Parties int     `json:"parties"`
+	Inside  []Entry `json:"inside,omitempty"`  // members that have not left
+	Waiting []Entry `json:"waiting,omitempty"` // for the next round
+}
+
+// A Transaction is one of a two-phase commit.
+type Transaction struct {
+	ID          string    `json:"id"`
+	Mode        string    `json:"mode"`
+	Since       time.Time `json:"since"`
+	Sites       []Site    `json:"sites"`
+	Coordinated bool      `json:"coordinated,omitempty"` // a coordinator is connected
+
+	// InDoubt says that no outcome is recorded. The others say what was recorded.
+	InDoubt   bool   `json:"inDoubt,omitempty"`
+	Committed bool   `json:"committed,omitempty"`
+	Reason    string `json:"reason,omitempty"` // of an abort
+	By        string `json:"by,omitempty"`     // the party that recorded it
+}
+
+// A Site takes part in a transaction.
+type Site struct {
+	Site     string `json:"site"`
+	Vote     string `json:"vote,omitempty"` // "yes", "no", or "" before it has voted
+	Finished bool   `json:"finished,omitempty"`
+	Present  bool   `json:"present,omitempty"` // a process acts for it
+}
+
+// An Entry is a member, a party, or a value.
+type Entry struct {
+	Name      string    `json:"name"`
+	Node      string    `json:"node"`
+	Data      string    `json:"data,omitempty"`
+	Session   string    `json:"session,omitempty"` // with which it goes
+	Since     time.Time `json:"since"`             // when it was created
+	Changed   time.Time `json:"changed"`
+	Version   int32     `json:"version,omitempty"`
+	Forbidden bool      `json:"forbidden,omitempty"`
+}
+
+// Holders returns the contenders that hold.
+func (t *Thing) Holders() []Contender { return t.contenders(true) }
+
+// Waiters returns the contenders that wait, the first in line first.
+func (t *Thing) Waiters() []Contender { return t.contenders(false) }
+
+func (t *Thing) contenders(hold bool) []Contender {
+	var all []Contender
+	for _, c := range t.Contenders {
+		if c.Holds == hold {
+			all = append(all, c)
+		}
+	}
+	return all
+}

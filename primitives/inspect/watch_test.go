@@ -1,0 +1,249 @@
+package inspect_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// newest waits until nothing happens any more, and returns the newest survey: the one before if there is no other.
+func newest(t *testing.T, w *inspect.Watcher, before *inspect.Survey) *inspect.Survey {
+	t.Helper()
+	<-time.After(10 * time.Second)
+	synctest.Wait()
+	select {
+	case survey, ok := <-w.Surveys():
+		if !ok {
+			t.Fatal(w.Err())
+		}
+		return survey
+	default:
+		return before
+	}
+}
+
+// asText returns what two surveys of the same nodes have in common.
+func asText(survey *inspect.Survey) string {
+	if survey == nil {
+		return "none"
+	}
+	same := *survey
+	same.Taken = time.Time{}
+	text, _ := json.MarshalIndent(same, "", " ")
+	return string(text)
+}
+
+func watchAll(t *testing.T, s *session.Session, path string, opts *inspect.Options) *inspect.Watcher {
+	t.Helper()
+	w, err := inspect.Watch(s, path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	_ = w.Surveys()
+	return w
+}
+
+// After whatever happens, what is watched is what a look finds.
+func TestWatchConverges(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, opts := range []*inspect.Options{nil, {MaxWatched: 5, Window: 2}} {
+			t.Run(fmt.Sprint(seed, " ", opts != nil), func(t *testing.T) {
+				inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+					random := rand.New(rand.NewPCG(seed, 1))
+					w := watchAll(t, all[0], "/a", opts)
+					var last *inspect.Survey
+					for range 12 {
+						for range 1 + random.IntN(8) {
+							change(t, random, srv, all)
+						}
+						last = newest(t, w, last)
+						seen, err := inspect.Look(t.Context(), all[1], "/a", nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if got, want := asText(last), asText(seen); got != want {
+							t.Fatalf("watched %s\nlooked %s", got, want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// change changes something below /a.
+func change(t *testing.T, random *rand.Rand, srv *zktest.Server, all []*session.Session) {
+	s := all[1]
+	pick := func(names ...string) string { return names[random.IntN(len(names))] }
+	dir := "/a/" + pick("x", "y", "y/z")
+	number := fmt.Sprintf("%010d", random.IntN(5))
+	node := dir + "/" + pick("_c_1-lock-"+number, "_c_2-read-"+number, "_c_3-__WRIT__"+number, "_c_4-latch-"+number, "queue-"+number, "plain", "leases", "candidates", "leader", "claims")
+	switch random.IntN(12) {
+	case 0:
+		srv.Disconnect(all[0].ID())
+	case 1:
+		srv.Expire(all[0].ID())
+		synctest.Wait()
+	case 2, 3, 4:
+		_ = s.Delete(t.Context(), node, session.AnyVersion)
+	case 5:
+		_, _ = s.Set(t.Context(), dir, []byte(pick("", "3 unit", "priority 1", "double-barrier-1 1 2\n", "x")), session.AnyVersion)
+	case 6:
+		_ = s.Delete(t.Context(), dir, session.AnyVersion)
+	case 7, 8:
+		_, _ = s.Create(t.Context(), node, []byte("data"), session.Ephemeral)
+	default:
+		if err := s.EnsurePath(t.Context(), dir); err == nil {
+			_, _ = s.Create(t.Context(), node, []byte(pick("data", "")), session.Persistent)
+		}
+	}
+}
+
+// A hand-over is seen after the pause.
+func TestHandover(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		w := watchAll(t, all[0], "/l", nil)
+		first := must[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/l", opts("a", lock.Standard)))
+		second := must[*lock.Lock](t)(lock.New(all[2], "/l", opts("b", lock.Standard)))
+		defer second.Close()
+		if got := brief(the(t, newest(t, w, nil))); got != "a exclusive holds; b exclusive" {
+			t.Error(got)
+		}
+		begun := time.Now()
+		first.Close()
+		if got := brief(the(t, <-w.Surveys())); got != "b exclusive holds" || time.Since(begun) > time.Second {
+			t.Error(got, time.Since(begun))
+		}
+		if err := lock.Revoke(t.Context(), all[2], "/l", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := brief(the(t, <-w.Surveys())); got != "b exclusive holds revoked" {
+			t.Error(got)
+		}
+	})
+}
+
+// A long line that moves costs two lists in a pause, and a read of each contender that is new.
+func TestLongLineIsNoStorm(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		const waiters, changes = 10_000, 500
+		names := make([]string, waiters)
+		for i := range names {
+			names[i] = fmt.Sprintf("/l/_c_%d-lock-%010d", i, i)
+		}
+		create := func(name string, answer func()) {
+			all[1].Async(0).Create(name, []byte("host:1"), session.Persistent, func(_ string, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				answer()
+			})
+		}
+		if err := all[1].EnsurePath(t.Context(), "/l"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			create(name, func() {})
+		}
+		synctest.Wait()
+		w := watchAll(t, all[0], "/l", nil)
+		last := newest(t, w, nil)
+		if n := len(the(t, last).Contenders); n != waiters {
+			t.Fatal(n, "contenders")
+		}
+		before := srv.RequestsOf(all[0].ID())
+		begun := time.Now()
+		for i := range changes { // the first leaves, and another comes, each 10 ms
+			if err := all[1].Delete(t.Context(), names[i], session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			create(fmt.Sprintf("/l/_c_%d-lock-%010d", waiters+i, waiters+i), func() {})
+			<-time.After(10 * time.Millisecond)
+		}
+		last = newest(t, w, last)
+		contenders := the(t, last).Contenders
+		if len(contenders) != waiters || contenders[0].Node != names[changes] || !contenders[0].Holds {
+			t.Errorf("%d contenders, %+v", len(contenders), contenders[0])
+		}
+		after := srv.RequestsOf(all[0].ID())
+		lists := int(after[zktest.OpGetChildren2] - before[zktest.OpGetChildren2])
+		reads := int(after[zktest.OpGetData] - before[zktest.OpGetData])
+		pauses := int(time.Since(begun)/(750*time.Millisecond)) + 1
+		if lists > 2*pauses || reads > changes+4*pauses {
+			t.Errorf("%d lists and %d reads for %d changes in %d pauses", lists, reads, changes, pauses)
+		}
+	})
+}
+
+// What may not be read is in the survey as such.
+func TestForbidden(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		first := must[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/p/open", opts("a", lock.Standard)))
+		defer first.Close()
+		nobody := []session.ACL{{Perms: session.PermRead, Scheme: "digest", ID: "nobody:xxxxxxxxxxxxxxxxxxxxxxxxxxx="}}
+		if err := all[1].EnsurePath(t.Context(), "/p/closed"); err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range []string{"/p/closed", first.Guard().Path()} {
+			if _, err := all[1].SetACL(t.Context(), node, nobody, session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		survey := look(t, all[0], "/p")
+		if len(survey.Things) != 2 || !survey.Things[0].Forbidden || survey.Things[0].Path != "/p/closed" {
+			t.Fatalf("%+v", survey)
+		}
+		if c := survey.Things[1].Contenders[0]; !c.Forbidden || !c.Holds || c.Session == "" || c.Since.IsZero() || c.Identity != "" {
+			t.Errorf("%+v", c)
+		}
+		w := watchAll(t, all[0], "/p", nil)
+		if got := asText(newest(t, w, nil)); got != asText(survey) {
+			t.Errorf("watched %s\nlooked %s", got, asText(survey))
+		}
+	})
+}
+
+func TestWatchEnds(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		w := watchAll(t, all[0], "/l", nil)
+		if s := <-w.Surveys(); s.Exists {
+			t.Errorf("%+v", s)
+		}
+		all[0].Close()
+		<-w.Done()
+		if err := w.Err(); !errors.Is(err, session.ErrClosed) {
+			t.Error(err)
+		}
+		if _, err := inspect.Watch(all[0], "/l", nil); !errors.Is(err, session.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTruncated(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		for i := range 10 {
+			if err := all[0].EnsurePath(t.Context(), fmt.Sprint("/a/", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		survey, err := inspect.Look(t.Context(), all[0], "/a", &inspect.Options{MaxNodes: 5})
+		if err != nil || !survey.Truncated {
+			t.Errorf("%+v, %v", survey, err)
+		}
+		w := watchAll(t, all[0], "/a", &inspect.Options{MaxNodes: 5})
+		if s := <-w.Surveys(); !s.Truncated {
+			t.Errorf("%+v", s)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Failure is the end of a connection to a server, or of an attempt to make one.
+type Failure struct {
+	Server string // host:port; "Options.Resolve" if there was no list of servers
+	Err    error
+	At     time.Time
+}
+
+// An UnhealthyError says why, and since when, a session is not connected to a quorum. It wraps Err and
+// the error of the last failure.
+type UnhealthyError struct {
+	// Err is [ErrDisconnected] while the session is suspended, [ErrExpired] while the next session
+	// is being established, [ErrReadOnly], [ErrAuthFailed], or [ErrClosed]. Before the first
+	// connection it says so.
+	Err error
+
+	// Since is when the connection was lost, or the session was started.
+	Since time.Time
+
+	// Last is the newest failure of the session. It is zero if there was none.
+	Last Failure
+}
+
+// Error implements error.
+func (e *UnhealthyError) Error() string {
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "session unhealthy since %s: %v", e.Since.Format(time.RFC3339), e.Err)
+	if e.Last.Err != nil {
+		_, _ = fmt.Fprintf(&b, " (%s at %s: %v)", e.Last.Server, e.Last.At.Format(time.RFC3339), e.Last.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns Err and the error of the last failure.
+func (e *UnhealthyError) Unwrap() []error {
+	if e.Last.Err == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.Last.Err}
+}
+
+// Healthy returns nil while the session is connected to a server with a quorum, and otherwise an
+// [*UnhealthyError]. It is for readiness probes: it sends nothing and returns at once. A server
+// that stops to answer is noticed within two thirds of the session timeout.
+//
+// With [Options.ReadOnly], a session that can only read is unhealthy, and the error wraps
+// [ErrReadOnly]: a service that writes nothing may count that as ready. A liveness probe must not
+// depend on Healthy, because a restart of the process does not bring ZooKeeper back.
+func (s *Session) Healthy() error {
+	now := s.present.Load()
+	if now.lost.IsZero() {
+		return nil
+	}
+	return &UnhealthyError{Err: s.unhealthy(now.event), Since: now.lost, Last: s.servers.newestFailure()}
+}
+
+// unhealthy returns why the session is not connected to a quorum.
+func (s *Session) unhealthy(newest Event) error {
+	s.mu.Lock()
+	e := s.newest
+	s.mu.Unlock()
+	if _, over := newest.(Closed); over || e == nil {
+		return ErrClosed
+	}
+	e.mu.Lock()
+	refused, reading := e.refused, e.reading
+	e.mu.Unlock()
+	switch {
+	case refused != nil:
+		return refused
+	case reading != nil:
+		return ErrReadOnly
+	}
+	switch newest.(type) {
+	case Expired:
+		return ErrExpired
+	case Suspended:
+		return ErrDisconnected
+	}
+	return errNeverConnected
+}
+
+var errNeverConnected = errors.New("not connected yet")
+
+// A present is what a session tells of itself without waiting.
+type present struct {
+	event Event     // the newest; nil before the first
+	lost  time.Time // set when the connection was lost or the session started; zero while it is connected
+}
+
+// announced notes that an event is the newest.
+func (s *Session) announced(ev Event) {
+	next := &present{event: ev}
+	switch ev.(type) {
+	case Connected, Resumed:
+	case Suspended, Expired, Closed:
+		if next.lost = s.present.Load().lost; next.lost.IsZero() {
+			next.lost = time.Now()
+		}
+	}
+	s.present.Store(next)
+}

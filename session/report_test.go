@@ -1,0 +1,194 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A journal is a handler that keeps its records, as text without the time.
+type journal struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func newJournal(level slog.Level) *journal {
+	j := &journal{}
+	j.Handler = slog.NewTextHandler(j, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	return j
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func (j *journal) kept() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.lines)
+}
+
+// TestLog: what becomes of a session is logged once, with its name and its id. What is lost is a
+// warning.
+func TestLog(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		j := newJournal(slog.LevelInfo)
+		opts.Logger, opts.Name = slog.New(j), "billing"
+		s := mustOpen(t, srv.Addrs(), opts)
+		first := s.ID()
+		srv.Disconnect(0)
+		pass(time.Minute)
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		pass(time.Minute)
+		srv.Refuse(false)
+		pass(time.Minute)
+		second := s.ID()
+		s.Close()
+
+		server := srv.Addrs()[0]
+		of := func(id int64) string { return fmt.Sprintf("session=billing id=%#x", id) }
+		want := []string{
+			"level=INFO msg=\"session connected\" epoch=1 timeout=12s server=" + server + " " + of(first),
+			"level=INFO msg=\"session suspended\" deadline=… " + of(first),
+			"level=INFO msg=\"connection lost\" server=" + server + " epoch=1 reason=… " + of(first),
+			"level=INFO msg=\"session resumed\" server=" + server + " " + of(first),
+			"level=INFO msg=\"session suspended\" deadline=… " + of(first),
+			"level=INFO msg=\"connection lost\" server=" + server + " epoch=1 reason=… " + of(first),
+			"level=WARN msg=\"server cannot be used\" server=" + server + " reason=… " + of(first),
+			"level=WARN msg=\"session expired\" epoch=1 " + of(first),
+			"level=INFO msg=\"session connected\" epoch=2 timeout=12s server=" + server + " " + of(second),
+			"level=INFO msg=\"session closed\" " + of(second),
+			"level=INFO msg=\"connection lost\" server=" + server + " epoch=2 reason=… " + of(second),
+		}
+		var got []string
+		for _, line := range j.kept() {
+			for _, key := range []string{"deadline=", "reason="} {
+				if before, after, ok := strings.Cut(line, key); ok {
+					_, rest, _ := strings.Cut(after, " session=")
+					line = before + key + "… session=" + rest
+				}
+			}
+			if !slices.Contains(got, line) || !strings.Contains(line, "cannot be used") {
+				got = append(got, line) // a failure is repeated after a while
+			}
+		}
+		slices.Sort(got) // two goroutines report a connection that is lost
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// A clerk is an observer that notes the reports of recipes.
+type clerk struct {
+	session.NopObserver
+	said []string
+}
+
+func (c *clerk) note(text ...any) { c.said = append(c.said, fmt.Sprintln(text...)) }
+
+func (c *clerk) Waiting(recipe, path string)                     { c.note(recipe, path) }
+func (c *clerk) Waited(recipe, path string, took time.Duration)  { c.note(recipe, path, took) }
+func (c *clerk) GaveUp(recipe, path string, took time.Duration)  { c.note(recipe, path, took) }
+func (c *clerk) Held(recipe, path string, took time.Duration)    { c.note(recipe, path, took) }
+func (c *clerk) Lost(recipe, path string, err error)             { c.note(recipe, path, err) }
+func (c *clerk) Revoked(recipe, path string)                     { c.note(recipe, path) }
+func (c *clerk) Leader(path, node string, data []byte, at int64) { c.note(path, node, string(data), at) }
+func (c *clerk) Members(path string, n int)                      { c.note(path, n) }
+
+// TestRecipesAreLogged: each report of a recipe reaches the observer and the log. A record has a level
+// that fits, and no data.
+func TestRecipesAreLogged(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		j, c := newJournal(slog.LevelDebug), &clerk{}
+		opts.Logger, opts.Name, opts.Observer = slog.New(j), "billing", c
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		id := fmt.Sprintf(" session=billing id=%#x", s.ID())
+		o := s.Observer()
+		for _, row := range []struct {
+			report     func()
+			said, line string
+		}{
+			{func() { o.Waiting("lock", "/l") }, "lock /l", "level=DEBUG msg=waiting recipe=lock path=/l"},
+			{func() { o.Waited("lock", "/l", time.Second) }, "lock /l 1s", "level=DEBUG msg=granted recipe=lock path=/l waited=1s"},
+			{func() { o.Waited("election", "/e", time.Second) }, "election /e 1s", "level=INFO msg=granted recipe=election path=/e waited=1s"},
+			{func() { o.GaveUp("lock", "/l", time.Second) }, "lock /l 1s", "level=DEBUG msg=\"gave up\" recipe=lock path=/l waited=1s"},
+			{func() { o.Held("semaphore", "/s", time.Second) }, "semaphore /s 1s", "level=DEBUG msg=\"not held any more\" recipe=semaphore path=/s held=1s"},
+			{func() { o.Held("group", "/g", time.Second) }, "group /g 1s", "level=INFO msg=\"not held any more\" recipe=group path=/g held=1s"},
+			{func() { o.Lost("lock", "/l", session.ErrExpired) }, "lock /l session expired", "level=WARN msg=lost recipe=lock path=/l reason=\"session expired\""},
+			{func() { o.Lost("lock", "/l", session.ErrClosed) }, "lock /l session closed", "level=INFO msg=lost recipe=lock path=/l reason=\"session closed\""},
+			{func() { o.Revoked("lock", "/l") }, "lock /l", "level=INFO msg=\"revocation requested\" recipe=lock path=/l"},
+			{func() { o.Leader("/e", "/e/n-1", []byte("secret"), 7) }, "/e /e/n-1 secret 7", "level=INFO msg=\"leader changed\" recipe=election path=/e leader=/e/n-1 term=7"},
+			{func() { o.Members("/g", 3) }, "/g 3", "level=DEBUG msg=\"members changed\" recipe=group path=/g members=3"},
+		} {
+			before := len(j.kept())
+			row.report()
+			if all := j.kept(); len(all) != before+1 || all[before] != row.line+id {
+				t.Errorf("logged %q, want %q", all[before:], row.line+id)
+			}
+			if last := c.said[len(c.said)-1]; last != row.said+"\n" {
+				t.Errorf("observed %q, want %q", last, row.said)
+			}
+		}
+	})
+}
+
+// TestLogOfSibling: the records of a sibling carry its own id, and the name once. Attributes and
+// groups of the owner's logger are kept.
+func TestLogOfSibling(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		j := newJournal(slog.LevelInfo)
+		opts.Logger, opts.Name = slog.New(j).With("app", "x"), "billing"
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		sibling, err := s.Sibling()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sibling.Close()
+		if err := sibling.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		sibling.Logger().With("a", 1).WithGroup("g").Warn("text", "b", 2)
+		all := j.kept()
+		want := fmt.Sprintf("level=WARN msg=text app=x a=1 g.b=2 g.session=billing g.id=%#x", sibling.ID())
+		if last := all[len(all)-1]; last != want || s.ID() == sibling.ID() {
+			t.Errorf("logged %q, want %q", last, want)
+		}
+	})
+}
+
+// TestNoLogger: a session without a logger discards every record.
+func TestNoLogger(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if s.Logger().Enabled(context.Background(), slog.LevelError) {
+			t.Error("the logger is enabled")
+		}
+		s.Observer().Lost("lock", "/l", errors.New("x"))
+	})
+}
