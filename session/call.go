@@ -41,6 +41,7 @@ type call struct {
 	shared  *shared // the transaction that it is, of several calls; or nil
 	joins   bool    // it may share a transaction; set until it is known that it goes alone
 	counted bool    // it is in flight as a transaction of its own that others might have shared
+	company int32   // how many callers share the transaction that has done it, when the reply has come
 	spoilt  int8    // how many transactions have failed that it was a part of
 
 	// own is set for the session's own requests: the reader calls it at once.

@@ -250,7 +250,7 @@ func (t *shared) settle(h wire.Header, rest []byte, reply *wire.Reply) (culprit 
 	}
 	at = 0
 	for _, c := range t.members {
-		c.zxid = h.Zxid
+		c.zxid, c.company = h.Zxid, int32(len(t.members))
 		reply.Results = results[at : at+c.width()]
 		at += len(reply.Results)
 		c.err = c.typed.take(reply)

@@ -26,12 +26,12 @@ type bench struct {
 	next    int      // the first of pending that the server has not executed
 	replies [][]byte // of those that it has
 	zxid    int64
-	done    []string // the requests that were done, as they name themselves
-	most    int      // shared transactions in flight
-	shared  int      // transactions with several members
+	done    []string       // the requests that were done, as they name themselves
+	most    int            // shared transactions in flight
+	shared  int            // transactions with several members
 	wasted  map[string]int // shared transactions that failed, by the names of their members
 	blamed  map[string]int // by the one at which they failed
-	calm    bool // no connection is cut, no server is busy
+	calm    bool           // no connection is cut, no server is busy
 }
 
 // A caller has a lane, and numbers what it asks for.

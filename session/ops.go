@@ -226,6 +226,8 @@ type OpResult struct {
 	Path string // of a created node
 	Stat *Stat  // after a create or a set
 	Err  error  // why it failed; nil for those that another's failure undid
+
+	company int32 // how many callers have shared the transaction
 }
 
 // resultsIn converts the results of a transaction. The error is that of the operation that
@@ -249,7 +251,7 @@ func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
 			}
 			continue
 		case r.Path != "":
-			results[i].Path = s.relative(r.Path)
+			results[i].Path, results[i].company = s.relative(r.Path), c.company
 		}
 		if r.HasStat {
 			results[i].Stat = statOf(&r.Stat)

@@ -49,6 +49,7 @@ type Async interface {
 	Remove(r session.Removal, answer func(error)) (cancel func())
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
+	FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription
 
 	// After is [actors.After].
 	After(d time.Duration, f func()) (stop func())
@@ -84,6 +85,10 @@ type requests struct{ session.Async }
 
 func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription {
 	return r.Async.Follow(path, aspect, lasting, tell)
+}
+
+func (r requests) FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription {
+	return r.Async.FollowCreated(path, data, created, parent, tell)
 }
 
 func (r requests) Remove(what session.Removal, answer func(error)) (cancel func()) {

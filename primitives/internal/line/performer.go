@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -89,6 +90,9 @@ type Performer struct {
 
 	path string // the newest result of nodePath
 	guid string // of the newest create; "" at first
+
+	// Of the newest transaction that has created a node: its results, until the node is watched.
+	created atomic.Pointer[[2]session.OpResult]
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
@@ -328,6 +332,7 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 	if err == nil {
 		_, in.node = session.Split(results[0].Path)
 		in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
+		p.created.Store((*[2]session.OpResult)(results))
 	}
 	p.session.SetWarm(p.warmth(), err == nil)
 	return in
@@ -383,11 +388,17 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	case Claim:
 		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
+		path := p.nodePath(e.target.Node)
+		if r := p.created.Load(); r != nil && r[0].Path == path && e.target.Until == Gone {
+			p.created.Store(nil)
+			sub = requests.FollowCreated(path, p.Data, r[0], r[1], p.follower(e, tell))
+			break
+		}
 		aspect := session.AspectData
 		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
 			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
 		}
-		sub = requests.Follow(p.nodePath(e.target.Node), aspect, false, p.follower(e, tell))
+		sub = requests.Follow(path, aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
