@@ -11,7 +11,7 @@ import (
 // transaction has created, and has the server tell what was changed since.
 
 // maxPlanting is how many requests plant watches on what was created, before others wait to go out together.
-const maxPlanting = 2
+const maxPlanting = 1
 
 // A planter decides which watches are planted together. The lock of the table guards it.
 type planter struct {

@@ -179,6 +179,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
+		p.owned.Cancel(Target{Node: e.node}) // a watch that does not stand yet is not needed any more
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
 		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
