@@ -1,51 +1,38 @@
 package session
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// GetACL returns the ACL of a node, and its Stat, in which Aversion is the version of the ACL.
-// A missing node is [ErrNoNode].
-func (s *Session) GetACL(ctx context.Context, path string) ([]ACL, *Stat, error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	r, err := again(ctx, s.anyEpoch(), func() (aclResult, error) {
-		return await(ctx, s, "get ACL", path, func(answer func(aclResult, error)) *call {
-			return onNode(s.anyEpoch(), "get ACL", path, &wire.Request{Op: wire.OpGetACL}, aclIn, answer)
-		})
-	})
-	return r.acl, r.stat, err
+// Perms are what an [ACL] allows.
+type Perms int32
+
+// The permissions.
+const (
+	PermRead Perms = 1 << iota
+	PermWrite
+	PermCreate
+	PermDelete
+	PermAdmin
+
+	PermAll = PermRead | PermWrite | PermCreate | PermDelete | PermAdmin
+)
+
+// An ACL allows somebody something on a node.
+type ACL struct {
+	Perms  Perms
+	Scheme string
+	ID     string
 }
 
-// SetACL sets the ACL of a node whose ACL has the version, or any with [AnyVersion], and returns
-// its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
-func (s *Session) SetACL(ctx context.Context, path string, acl []ACL, version int32) (*Stat, error) {
-	if err := validateACL(acl, true); err != nil {
-		return nil, &OpError{Op: "set ACL", Path: path, Err: err}
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	w := &wire.Request{Op: wire.OpSetACL, ACL: wireACL(acl), Version: version}
-	return await(ctx, s, "set ACL", path, func(answer func(*Stat, error)) *call {
-		return onNode(s.anyEpoch(), "set ACL", path, w, statIn, answer)
-	})
-}
+// WorldAll allows everybody everything.
+func WorldAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}} }
 
-type aclResult struct {
-	acl  []ACL
-	stat *Stat
-}
-
-func aclIn(_ *call, r *wire.Reply) (aclResult, error) {
-	acl := make([]ACL, len(r.ACL))
-	for i, a := range r.ACL {
-		acl[i] = ACL{Perms: Perms(a.Perms), Scheme: a.Scheme, ID: a.ID}
-	}
-	return aclResult{acl, statOf(&r.Stat)}, nil
-}
+// CreatorAll allows everything to sessions that present the same [Auth] as the creator, and
+// nothing to others.
+func CreatorAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "auth", ID: ""}} }
 
 // validateACL refuses an ACL that no server accepts.
 func validateACL(acl []ACL, required bool) error {
@@ -58,14 +45,6 @@ func validateACL(acl []ACL, required bool) error {
 		}
 	}
 	return nil
-}
-
-// aclOf returns the ACL of a node as it goes out: that of the session if acl is nil.
-func (s *Session) aclOf(acl []ACL) []wire.ACL {
-	if acl == nil {
-		return s.acl
-	}
-	return wireACL(acl)
 }
 
 func wireACL(acl []ACL) []wire.ACL {

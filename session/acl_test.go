@@ -105,7 +105,7 @@ func TestACL(t *testing.T) {
 
 func TestRealACL(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	other := open(t, ens.Addrs(), nil)
 	mine := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: credentials})
 	aclStory(t, mine, other)

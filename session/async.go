@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,16 +33,6 @@ type Async struct {
 // is present.
 func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch} }
 
-// Subscribe has every event of the session told, beginning with the present state,
-// until the subscription is cancelled. If tell returns a channel, the session waits
-// before it ends itself on the server until that is closed, at most for
-// [Options.CloseTimeout].
-func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
-	sub := &subscriber{session: s, tell: tell}
-	s.order.putStep((*subscribing)(sub))
-	return sub.cancel
-}
-
 // Age returns how long ago this Session was started, by a clock that never goes back: for
 // recipes that report to the [Observer] how long something took.
 func (s *Session) Age() time.Duration { return s.clock.now() }
@@ -52,6 +43,46 @@ func (s *Session) Warm(path string) bool { return s.warmth.has(path) }
 
 // SetWarm keeps, or takes back, such a hint.
 func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
+
+// Logger returns that of the session's options. Its records carry the name and the id of the
+// session.
+func (s *Session) Logger() *slog.Logger { return s.opts.Logger }
+
+// Local returns what a recipe keeps for the whole session under the key: what create
+// returned when it was first asked for. The key is of a type that nobody else has.
+func (s *Session) Local(key any, create func() any) any {
+	s.localMu.Lock()
+	defer s.localMu.Unlock()
+	v, ok := s.locals[key]
+	if !ok {
+		v = create()
+		if s.locals == nil {
+			s.locals = make(map[any]any)
+		}
+		s.locals[key] = v
+	}
+	return v
+}
+
+// longestRecipePath leaves room for names, data and ACLs in every request of a recipe.
+const longestRecipePath = 32 << 10
+
+// CheckPath reports why path cannot be the path of a recipe, wrapping [ErrInvalidPath]. It
+// refuses more than [ValidatePath]: paths of more than 32 KiB, and ZooKeeper's own nodes,
+// which are /zookeeper and all below it on the server. It does no I/O.
+func (s *Session) CheckPath(path string) error {
+	if err := ValidatePath(path); err != nil {
+		return err
+	}
+	full := s.absolute(path)
+	switch {
+	case len(full) > longestRecipePath:
+		return fmt.Errorf("%w %q: it has %d bytes, the limit is %d", ErrInvalidPath, abbreviated(path), len(full), longestRecipePath)
+	case full == "/zookeeper" || strings.HasPrefix(full, "/zookeeper/"):
+		return fmt.Errorf("%w %q: /zookeeper belongs to the servers", ErrInvalidPath, path)
+	}
+	return nil
+}
 
 // Fits reports why a transaction of these operations cannot be sent.
 func (s *Session) Fits(ops ...Op) error {

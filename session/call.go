@@ -10,10 +10,6 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// maxInFlight bounds the unanswered requests of one session, well below the
-// thousand at which a server stops reading.
-const maxInFlight = 512
-
 // A call is one request, from its submission until its answer. It is encoded by its
 // caller, written by the goroutine that writes to the connection, decoded by the one that
 // reads from it, and answered in the session's order.
@@ -107,6 +103,14 @@ func (c *call) run() {
 	s := e.session
 	s.opts.Observer.Request(c.op, s.clock.now()-c.began, c.failure(err))
 	c.typed.answer(err)
+}
+
+// failure returns what an observer is told of the error of a request.
+func (c *call) failure(err error) error {
+	if !c.write && isNoNode(err) {
+		return nil
+	}
+	return err
 }
 
 // settle records the outcome that the header of a reply tells, and takes its body.

@@ -24,7 +24,7 @@ import (
 // when the epoch is over, its only goroutine ends in the dialer.
 
 // startClient has the client begin to dial.
-func (e *epoch) startClient(ctx context.Context) error {
+func (e *epoch) startClient(ctx context.Context) {
 	s := e.session
 	s.workers.Add(1)
 	_, _, err := zk.Connect([]string{"see-dial:0"}, s.opts.Timeout, options(
@@ -41,17 +41,12 @@ func (e *epoch) startClient(ctx context.Context) error {
 		zk.WithMaxConnBufferSize(clientBuffer), zk.WithMaxBufferSize(clientBuffer),
 	)...)
 	if err != nil {
-		s.workers.Done()
-		return fmt.Errorf("starting the client: %w", err)
+		panic(err) // the client refuses only arguments that are constants here
 	}
-	return nil
 }
 
 // clientBuffer is enough for pings.
 const clientBuffer = 64
-
-// longestPassword is well below what the client can present. Those of ZooKeeper have 16 bytes.
-const longestPassword = 128
 
 // options makes a list of the client's options, whose type has no name outside.
 func options[T any](all ...T) []T { return all }
@@ -79,7 +74,7 @@ func (l *connection) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	frame := append([]byte(nil), p...)
-	if l.phase == greeting {
+	if l.phase == phaseGreeting {
 		l.greeted = e.session.clock.now()
 		if r, err := wire.ParseConnectRequest(frame[4:]); err == nil {
 			r.LastZxid = e.newest // the client has seen none
@@ -92,7 +87,7 @@ func (l *connection) Write(p []byte) (int, error) {
 			frame = wire.AppendConnectRequest(nil, &r)
 		}
 	}
-	if l.phase != failed {
+	if l.phase != phaseFailed {
 		l.write(frame)
 	}
 	return len(p), nil

@@ -59,7 +59,7 @@ func TestDeadlineInSleep(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		s := start([]string{"none:1"}, opts.withDefaults())
+		s := newSession([]string{"none:1"}, opts.withDefaults())
 		var slept atomic.Int64
 		s.clock.start, s.clock.sleep = 0, func() time.Duration { return time.Duration(slept.Load()) }
 		e := s.epoch

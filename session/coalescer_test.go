@@ -69,7 +69,7 @@ func newBench(t *testing.T, seed uint64) *bench {
 }
 
 func (b *bench) connect() {
-	b.l = &connection{epoch: b.e, phase: open, synced: true, wake: make(chan struct{}, 1)}
+	b.l = &connection{epoch: b.e, phase: phaseOpen, synced: true, wake: make(chan struct{}, 1)}
 	b.next, b.replies = 0, nil
 	b.e.mu.Lock()
 	b.e.open = b.l

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -13,8 +12,7 @@ import (
 
 // A connection is one connection to a server. Calls go out on it, encoded, in the order in
 // which the epoch submits them; a goroutine of its own writes all that wait at a moment at
-// once. A call that finds nothing written or pending is written by its caller, who does not wait.
-// The goroutine of the client below that reads (see client.go) decodes the replies, matches them
+// once. The goroutine of the client below that reads (see client.go) decodes the replies, matches them
 // with the calls in order, and brings them into the session's order.
 //
 // The session adds requests of its own: heartbeats, credentials, watches that are set
@@ -24,7 +22,6 @@ type connection struct {
 	server string
 	socket net.Conn
 	made   time.Duration
-	direct *directWriter // nil if callers cannot write
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
 	told   chan struct{} // closed when the session has been told of the failure
@@ -39,7 +36,6 @@ type connection struct {
 	pending   fifo[*call]   // sent, and not answered
 	unwritten int           // how many of pending, the newest, the writer has not taken yet
 	out       [][]byte      // frames that the writer has not taken yet
-	writing   bool          // set while the writer, or the caller of a request, writes; it looks at out when it has written
 	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
 	missing   int           // watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
@@ -61,16 +57,16 @@ type connection struct {
 type phase int
 
 const (
-	greeting  phase = iota // waiting for the server to accept the session
-	restoring              // watches and credentials are being set again
-	open
-	failed
+	phaseGreeting  phase = iota // waiting for the server to accept the session
+	phaseRestoring              // watches and credentials are being set again
+	phaseOpen
+	phaseFailed
 )
 
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
 	return &connection{
 		epoch: e, server: server, socket: socket, made: e.session.clock.now(), greeted: -1,
-		direct: newDirectWriter(socket), wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
+		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
 		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
 	}
 }
@@ -80,55 +76,9 @@ func newConnection(e *epoch, server string, socket net.Conn) *connection {
 // write puts a frame behind those that wait to be written. Locked.
 func (l *connection) write(frame []byte) {
 	l.out = append(l.out, frame)
-	l.wakeWriter()
-}
-
-// wakeWriter has the writer write what waits. Locked.
-func (l *connection) wakeWriter() {
-	if l.writing || len(l.out) == 0 {
-		return
-	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
-	}
-}
-
-// reserve reports whether the caller is to write what it is about to send: if nothing is under
-// way, which could be written together with it. Then it calls [connection.takeOwn]. Locked.
-func (l *connection) reserve() bool {
-	if l.direct == nil || l.writing || len(l.out) > 0 || l.pending.len() > 0 {
-		return false
-	}
-	l.writing = true
-	return true
-}
-
-// takeOwn returns the frame that the caller is to write with [connection.writeOwn]; nil if none
-// was sent. Locked.
-func (l *connection) takeOwn() (frame []byte) {
-	if len(l.out) == 0 {
-		l.writing = false
-		return nil
-	}
-	frame = l.out[0]
-	l.out = slices.Delete(l.out, 0, 1)
-	l.unwritten--
-	return frame
-}
-
-// writeOwn writes a frame. It never waits: what the socket does not take now, and what came
-// meanwhile, is left to the writer. The epoch must not be locked.
-func (l *connection) writeOwn(frame []byte) {
-	rest, err := l.direct.try(frame)
-	l.epoch.mu.Lock()
-	if l.writing = false; len(rest) > 0 && l.phase != failed {
-		l.out = slices.Insert(l.out, 0, rest)
-	}
-	l.wakeWriter()
-	l.epoch.mu.Unlock()
-	if err != nil {
-		l.fail(err)
 	}
 }
 
@@ -155,17 +105,14 @@ func (l *connection) ask(r *wire.Request, answered func(wire.Code) error) {
 func (l *connection) writeAll() {
 	var buffer []byte
 	var spare [][]byte // empty: memory for the next frames
-	for mine := false; ; {
+	for {
 		l.epoch.mu.Lock()
-		if mine {
-			l.writing = false
-		}
 		frames := l.out
-		if mine = len(frames) > 0 && !l.writing; mine {
-			l.out, l.unwritten, l.writing = spare, 0, true
+		if len(frames) > 0 {
+			l.out, l.unwritten = spare, 0
 		}
 		l.epoch.mu.Unlock()
-		if !mine {
+		if len(frames) == 0 {
 			select {
 			case <-l.wake:
 				continue
@@ -208,32 +155,10 @@ func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error)
 	return buffer, nil
 }
 
-// greet handles the server's answer to the connect request.
-func (l *connection) greet() error {
-	frame, err := l.reader.next()
-	if err != nil {
-		return err
-	}
-	h, err := wire.ParseConnectResponse(frame)
-	if err != nil {
-		return refusedReadOnly(frame, err)
-	}
-	if err := l.epoch.accept(l, &h); err != nil {
-		return err
-	}
-	if err := l.authenticate(); err != nil {
-		return err
-	}
-	l.epoch.restore(l)
-	h.Old = true // the client knows no other
-	l.hello = wire.AppendConnectResponse(nil, &h)
-	return nil
-}
-
 // restore asks for what every connection begins with. Locked.
 func (l *connection) restore(watches []watchKey) {
 	opts := &l.epoch.session.opts
-	l.phase, l.restored = restoring, l.epoch.session.clock.now()
+	l.phase, l.restored = phaseRestoring, l.epoch.session.clock.now()
 	l.asked = l.restored
 	for _, a := range opts.Auth {
 		l.missing++
@@ -287,13 +212,9 @@ func (l *connection) answeredMissing() error {
 // openIfRestored lets calls out as soon as the watches stand again and the credentials
 // are accepted. Locked.
 func (l *connection) openIfRestored() {
-	if l.phase == restoring && l.missing == 0 {
-		l.phase = open
-		if l.readOnly {
-			l.epoch.openedReadOnly(l)
-		} else {
-			l.epoch.opened(l)
-		}
+	if l.phase == phaseRestoring && l.missing == 0 {
+		l.phase = phaseOpen
+		l.epoch.opened(l)
 	}
 }
 
@@ -317,7 +238,7 @@ func (l *connection) heartbeat() {
 
 // part tells the server that the session ends. Locked.
 func (l *connection) part() {
-	if l.phase == greeting || l.phase == failed || l.parting || l.readOnly {
+	if l.phase == phaseGreeting || l.phase == phaseFailed || l.parting || l.readOnly {
 		return
 	}
 	l.parting = true
@@ -331,7 +252,7 @@ func (l *connection) part() {
 // lost. It reports whether it can fail at once. Locked.
 func (l *connection) leave() (now bool) {
 	l.leaving = true
-	return l.phase != open || l.pending.len() == 0
+	return l.phase != phaseOpen || l.pending.len() == 0
 }
 
 // serve reads and handles frames until the connection fails.
@@ -411,7 +332,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	now := e.session.clock.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l.phase == failed {
+	if l.phase == phaseFailed {
 		return nil, net.ErrClosed
 	}
 	if l.pending.len() == l.unwritten || l.pending.all()[0].xid != h.Xid {
@@ -425,7 +346,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 		return c, nil // it proves nothing
 	}
 	e.newest = max(e.newest, h.Zxid)
-	if l.phase == open {
+	if l.phase == phaseOpen {
 		e.told = e.newest
 	}
 	if c.counted {
@@ -442,7 +363,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 		l.asked = max(l.asked, c.sent)
 	}
 	l.lease.answered(c.sent, now, by)
-	if l.phase == open {
+	if l.phase == phaseOpen {
 		e.prove(l)
 	}
 	e.advance()
@@ -452,7 +373,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 // check fails the connection when the server is silent for too long, sends a heartbeat
 // when one is due, and returns when to check again. Locked.
 func (l *connection) check(now time.Duration) (next time.Duration, silent error) {
-	if l.phase == greeting {
+	if l.phase == phaseGreeting {
 		left := l.made + l.epoch.session.servers.patience() - now
 		if left <= 0 {
 			return 0, errUnanswered
@@ -464,10 +385,10 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 	if l.pending.len() > 0 {
 		next = l.pending.all()[0].sent + terms.silence - now
 	}
-	if next <= 0 || l.phase == restoring && now-l.restored > 2*terms.silence {
+	if next <= 0 || l.phase == phaseRestoring && now-l.restored > 2*terms.silence {
 		return 0, errSilent
 	}
-	if !l.proven && l.phase == open && now-l.made > terms.heartbeat/2 {
+	if !l.proven && l.phase == phaseOpen && now-l.made > terms.heartbeat/2 {
 		l.proven = true
 		l.epoch.coalescer.broken = 0
 		l.epoch.session.servers.succeeded(l.server)
@@ -498,11 +419,11 @@ var (
 // the session, behind everything that it has read.
 func (l *connection) fail(why error) {
 	l.epoch.mu.Lock()
-	if l.phase == failed {
+	if l.phase == phaseFailed {
 		l.epoch.mu.Unlock()
 		return
 	}
-	l.phase, l.why = failed, why
+	l.phase, l.why = phaseFailed, why
 	l.epoch.mu.Unlock()
 	close(l.failed)
 	socket := l.socket

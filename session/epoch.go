@@ -78,16 +78,16 @@ func termsOf(timeout, tick time.Duration) terms {
 	return t
 }
 
-// newEpoch returns an epoch, and what starts the client below, which begins to dial.
-func newEpoch(s *Session, number int) (e *epoch, dial func() error) {
+// newEpoch returns an epoch, and a context that ends when it is retired.
+func newEpoch(s *Session, number int) (*epoch, context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	parted := make(chan struct{})
-	e = &epoch{
+	e := &epoch{
 		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
 		coalescer: coalescer{limits: shareLimitsOf(&s.opts)},
 		parted:    parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
-	return e, func() error { return e.startClient(ctx) }
+	return e, ctx
 }
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then
@@ -127,7 +127,7 @@ func (e *epoch) dial(ctx context.Context) *connection {
 func (e *epoch) setServers(addresses []string) {
 	e.mu.Lock()
 	l, current := e.current, ""
-	if l != nil && l.phase != failed && !l.leaving {
+	if l != nil && l.phase != phaseFailed && !l.leaving {
 		current = l.server
 	}
 	now := false
@@ -142,37 +142,23 @@ func (e *epoch) setServers(addresses []string) {
 
 // submit queues a call. It returns why it cannot.
 func (e *epoch) submit(c *call) error {
-	l, frame, err := e.enqueue(c)
-	if frame != nil {
-		l.writeOwn(frame)
-	}
-	return err
-}
-
-// enqueue is submit, but for a frame that the caller is to write on the connection.
-func (e *epoch) enqueue(c *call) (l *connection, frame []byte, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.over != nil:
-		return nil, nil, ErrExpired
+		return ErrExpired
 	case e.refused != nil:
-		return nil, nil, e.refused
+		return e.refused
 	case c.fleeting && (e.open == nil || e.open.leaving):
-		return nil, nil, ErrDisconnected
+		return ErrDisconnected
 	}
 	c.epoch.Store(e)
 	if e.reading != nil && c.blocking {
-		return nil, nil, e.submitReadOnly(c)
+		return e.submitReadOnly(c)
 	}
 	e.queue.push(c)
-	l = e.open
-	own := l != nil && l.reserve()
 	e.advance()
-	if own {
-		frame = l.takeOwn()
-	}
-	return l, frame, nil
+	return nil
 }
 
 // advance sends the next calls, if that can be done now. A write waits until it is known
@@ -209,6 +195,9 @@ func (e *epoch) sweep() {
 	}))
 }
 
+// longestPassword is well below what the client can present. Those of ZooKeeper have 16 bytes.
+const longestPassword = 128
+
 var errReplaced = errors.New("the server replaced the session by another")
 
 // accept takes the server's answer to the connect request.
@@ -218,7 +207,7 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	const shortest = 60 * time.Millisecond // less leaves no time to act
 	timeout := time.Duration(h.Timeout) * time.Millisecond
 	switch {
-	case l.phase != greeting:
+	case l.phase != phaseGreeting:
 		return l.why
 	case l.greeted < 0:
 		return wire.ErrMalformed // nobody has asked
@@ -264,7 +253,7 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 func (e *epoch) restore(l *connection) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l.phase == greeting {
+	if l.phase == phaseGreeting {
 		l.restore(slices.Collect(maps.Keys(e.watches)))
 	}
 }
@@ -276,6 +265,10 @@ func (e *epoch) terms() terms { return termsOf(e.timeout, e.session.opts.ServerT
 // opened is called when a connection takes calls. What its handshake has proved counts
 // only now: a session that can be reached, but not restored, comes to an end.
 func (e *epoch) opened(l *connection) {
+	if l.readOnly {
+		e.openedReadOnly(l)
+		return
+	}
 	e.open, e.refused = l, nil
 	e.told = e.newest // not before: the next connection must ask again
 	e.prove(l)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // What callers can act on. Every error of a request wraps one of these, and an
@@ -138,3 +141,52 @@ func isAny(err error, targets ...error) bool {
 }
 
 func isNoNode(err error) bool { return errors.Is(err, ErrNoNode) }
+
+// abbreviated returns a path as errors show it.
+func abbreviated(path string) string {
+	const shown = 256
+	if len(path) <= shown {
+		return path
+	}
+	return strings.ToValidUTF8(path[:shown/2], "") + "…" + strings.ToValidUTF8(path[len(path)-shown/2:], "")
+}
+
+// codeTooLarge is not ZooKeeper's: the reply is over the limit.
+const codeTooLarge wire.Code = -9002
+
+// errOf returns the sentinel for an error code.
+func errOf(code wire.Code) error {
+	switch code { //nolint:exhaustive // the others have no sentinel
+	case wire.CodeOK:
+		return nil
+	case wire.CodeUnimplemented:
+		return ErrUnimplemented
+	case wire.CodeBadArguments:
+		return ErrInvalidArgument
+	case wire.CodeNoNode:
+		return ErrNoNode
+	case wire.CodeNoAuth:
+		return ErrNoAuth
+	case wire.CodeBadVersion:
+		return ErrBadVersion
+	case wire.CodeNoChildrenForEphemerals:
+		return ErrNoChildrenForEphemerals
+	case wire.CodeNodeExists:
+		return ErrNodeExists
+	case wire.CodeNotEmpty:
+		return ErrNotEmpty
+	case wire.CodeSessionExpired:
+		return ErrExpired
+	case wire.CodeInvalidACL:
+		return ErrInvalidACL
+	case wire.CodeAuthFailed, wire.CodeSessionClosedRequireSASLAuth:
+		return ErrAuthFailed
+	case wire.CodeNotReadOnly:
+		return ErrReadOnly
+	case wire.CodeSessionMoved:
+		return ErrDisconnected
+	case codeTooLarge:
+		return ErrTooLarge
+	}
+	return &ServerError{Code: int32(code)}
+}

@@ -1,5 +1,9 @@
 package session
 
+// maxInFlight bounds the unanswered requests of one session, well below the
+// thousand at which a server stops reading.
+const maxInFlight = 512
+
 // A fifo is a queue that reuses its memory.
 type fifo[T any] struct {
 	items []T

@@ -67,22 +67,23 @@ func (s *Session) unhealthy(newest Event) error {
 	s.mu.Lock()
 	e := s.newest
 	s.mu.Unlock()
-	if _, over := newest.(Closed); over || e == nil {
-		return ErrClosed
-	}
-	e.mu.Lock()
-	refused, reading := e.refused, e.reading
-	e.mu.Unlock()
-	switch {
-	case refused != nil:
-		return refused
-	case reading != nil:
-		return ErrReadOnly
+	if _, over := newest.(Closed); !over && e != nil {
+		e.mu.Lock()
+		refused, reading := e.refused, e.reading
+		e.mu.Unlock()
+		switch {
+		case refused != nil:
+			return refused
+		case reading != nil:
+			return ErrReadOnly
+		}
 	}
 	switch newest.(type) {
+	case Closed:
+		return ErrClosed
 	case Expired:
 		return ErrExpired
-	case Suspended:
+	case Suspended, Connected, Resumed: // the last two have been followed by another event since
 		return ErrDisconnected
 	}
 	return errNeverConnected

@@ -95,7 +95,7 @@ func TestHealthy(t *testing.T) {
 			opts.Dialer = func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				go func() {
-					defer theirs.Close()
+					defer func() { _ = theirs.Close() }()
 					_, _ = theirs.Read(make([]byte, 1<<10))
 					_, _ = io.WriteString(theirs, "HTTP/1.1 400 Bad Request\r\n\r\n")
 				}()

@@ -120,7 +120,7 @@ func chat(t *testing.T, s *session.Session) (stop func()) {
 // that changes nothing is, and so are half the heartbeats of a session that is relied on.
 func TestRealLeaseWhatIsProposed(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
 	zxid := func() int64 {

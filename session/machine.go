@@ -13,11 +13,11 @@ import (
 type state int
 
 const (
-	connecting state = iota // no session: the next epoch is being established
-	connected
-	suspended // a session without a connection
-	closing   // the owner has closed it; the server is being told
-	closed    // terminal
+	stateConnecting state = iota // no session: the next epoch is being established
+	stateConnected
+	stateSuspended // a session without a connection
+	stateClosing   // the owner has closed it; the server is being told
+	stateClosed    // terminal
 )
 
 func (s state) String() string {
@@ -90,7 +90,7 @@ type machine struct {
 func (m machine) String() string { return fmt.Sprintf("%v(epoch=%d)", m.state, m.epoch) }
 
 // Ended implements [actors.Machine].
-func (m machine) Ended() bool { return m.state == closed }
+func (m machine) Ended() bool { return m.state == stateClosed }
 
 // Step implements [actors.Machine]. News of another epoch than the present one
 // is old news.
@@ -116,58 +116,58 @@ func (m *turn) take(in input) {
 			m.establish(in)
 		}
 	case severed:
-		if in.epoch == m.epoch && m.state == connected {
-			m.state = suspended
+		if in.epoch == m.epoch && m.state == stateConnected {
+			m.state = stateSuspended
 			m.emit(Suspended{Deadline: in.deadline})
 		}
 	case rejected:
 		m.lose(in.epoch)
 	case overdue:
-		if in.epoch == m.epoch && m.state == closing {
+		if in.epoch == m.epoch && m.state == stateClosing {
 			m.finish() // there is nothing left to end on the server
 			return
 		}
 		m.lose(in.epoch)
 	case shut:
-		if m.state == connecting || m.state == connected || m.state == suspended {
-			m.state = closing
+		if m.state == stateConnecting || m.state == stateConnected || m.state == stateSuspended {
+			m.state = stateClosing
 			m.emit(Closed{})
 			m.do(part{m.epoch})
 		}
 	case parted:
-		if m.state == closing {
+		if m.state == stateClosing {
 			m.finish()
 		}
 	}
 }
 
 func (m *turn) finish() {
-	m.state = closed
+	m.state = stateClosed
 	m.do(retire{m.epoch})
 }
 
 func (m *turn) establish(in established) {
 	switch m.state {
-	case connecting:
-		m.state, m.id = connected, in.id
+	case stateConnecting:
+		m.state, m.id = stateConnected, in.id
 		m.emit(Connected{ID: in.id, Epoch: in.epoch, Timeout: in.timeout, Server: in.server})
-	case suspended:
-		m.state = connected
+	case stateSuspended:
+		m.state = stateConnected
 		m.emit(Resumed{Server: in.server})
-	case connected, closing, closed:
+	case stateConnected, stateClosing, stateClosed:
 	}
 }
 
 // lose ends the epoch and begins the next. What was never announced is not
 // mourned.
 func (m *turn) lose(epoch int) {
-	if epoch != m.epoch || m.state == closing || m.state == closed {
+	if epoch != m.epoch || m.state == stateClosing || m.state == stateClosed {
 		return
 	}
 	m.do(retire{m.epoch})
 	m.do(dial{m.epoch + 1})
-	if m.state != connecting {
+	if m.state != stateConnecting {
 		m.emit(Expired{ID: m.id, Epoch: m.epoch})
 	}
-	m.state, m.epoch, m.id = connecting, m.epoch+1, 0
+	m.state, m.epoch, m.id = stateConnecting, m.epoch+1, 0
 }

@@ -97,9 +97,9 @@ func checkEffects(before, after machine, do []effect) error {
 	switch {
 	case after.epoch > before.epoch:
 		want = []effect{retire{before.epoch}, dial{after.epoch}}
-	case before.state != closing && after.state == closing:
+	case before.state != stateClosing && after.state == stateClosing:
 		want = []effect{part{before.epoch}}
-	case before.state != closed && after.state == closed:
+	case before.state != stateClosed && after.state == stateClosed:
 		want = []effect{retire{before.epoch}}
 	}
 	if !slices.Equal(do, want) {

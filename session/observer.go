@@ -87,11 +87,3 @@ type requestObserver struct{ Observer }
 
 // State implements [Observer].
 func (requestObserver) State(Event) {}
-
-// failure returns what an observer is told of the error of a request.
-func (c *call) failure(err error) error {
-	if !c.write && isNoNode(err) {
-		return nil
-	}
-	return err
-}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,6 +134,15 @@ func DeleteOp(path string, version int32) Op {
 	return Op{kind: opKindDelete, path: path, version: version}
 }
 
+// GuardOp fails a transaction unless there is a node at the path. The error of the transaction
+// then wraps why, beside [ErrNoNode]: so a guard that refuses differs from a node that is
+// missing.
+func GuardOp(path string, why error) Op {
+	o := CheckOp(path, AnyVersion)
+	o.guards = why
+	return o
+}
+
 // Path returns the path of the operation.
 func (o Op) Path() string { return o.path }
 
@@ -152,6 +162,14 @@ func (o Op) validate() error {
 		return nil
 	}
 	return fmt.Errorf("%w: the zero Op", ErrInvalidArgument)
+}
+
+// firstPath stands for a transaction in its errors.
+func firstPath(ops []Op) string {
+	if len(ops) == 0 {
+		return "/"
+	}
+	return ops[0].path
 }
 
 // validateCreated allows the name of a sequential node to be only its number.
@@ -188,6 +206,23 @@ func createOpcode(mode CreateMode) wire.Op {
 	return wire.OpCreate2
 }
 
+// aclOf returns the ACL of a node as it goes out: that of the session if acl is nil.
+func (s *Session) aclOf(acl []ACL) []wire.ACL {
+	if acl == nil {
+		return s.acl
+	}
+	return wireACL(acl)
+}
+
+// absoluteNew returns the path on the server of a node that is to be created. The name
+// of a sequential one may be nothing but the number.
+func (s *Session) absoluteNew(path string, mode CreateMode) string {
+	if path == "/" && mode.IsSequential() {
+		return string(s.chroot) + path
+	}
+	return s.absolute(path)
+}
+
 // setCreate sets the fields of a request that creates a node. The path and the mode are valid.
 func (s *Session) setCreate(w *wire.Request, path string, data []byte, mode CreateMode, acl []ACL) {
 	w.Op, w.Path, w.Data, w.ACL, w.Flags = createOpcode(mode), s.absoluteNew(path, mode), data, s.aclOf(acl), int32(mode.kind())
@@ -216,9 +251,17 @@ func (s *Session) appendMulti(b []byte, ops []Op) []byte {
 func (s *Session) multiSize(ops []Op) int {
 	n := recordSize(0, nil)
 	for i := range ops {
-		n += recordSize(len(s.opts.Chroot)+len(ops[i].path)+len(ops[i].data), s.aclOf(ops[i].acl))
+		n += recordSize(len(s.chroot)+len(ops[i].path)+len(ops[i].data), s.aclOf(ops[i].acl))
 	}
 	return n
+}
+
+// refused returns the error of an operation that failed its transaction.
+func (o Op) refused(err error) error {
+	if o.guards == nil || !errors.Is(err, ErrNoNode) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", o.guards, err)
 }
 
 // An OpResult is what became of one operation.

@@ -42,11 +42,11 @@ func TestChroot(t *testing.T) {
 		{"/apps", "/", "/apps"},
 		{"/apps", "/a/b", "/apps/a/b"},
 	} {
-		s := &Session{opts: Options{Chroot: row.chroot}}
-		if got := s.absolute(row.relative); got != row.absolute {
+		c := chroot(row.chroot)
+		if got := c.absolute(row.relative); got != row.absolute {
 			t.Errorf("below %q, %q is %q", row.chroot, row.relative, got)
 		}
-		if got := s.relative(row.absolute); got != row.relative {
+		if got := c.relative(row.absolute); got != row.relative {
 			t.Errorf("below %q, %q is shown as %q", row.chroot, row.absolute, got)
 		}
 	}

@@ -1,12 +1,8 @@
 package session
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -18,20 +14,6 @@ import (
 // see no connection.
 
 var errNoQuorum = errors.New("the server has no quorum")
-
-// ReadOnly reports whether the blocking reads of the session are answered by a read-only server:
-// see [Options.ReadOnly].
-func (s *Session) ReadOnly() bool {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
-	if e == nil {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.reading != nil
-}
 
 // acceptReadOnly takes the answer of a server without a quorum. An answer that does not know the
 // session says nothing about it. A session that such a server has created is one of the
@@ -48,17 +30,6 @@ func (e *epoch) acceptReadOnly(l *connection, h *wire.ConnectResponse) error {
 	}
 	l.readOnly, l.timeout = true, timeout
 	return nil
-}
-
-// refusedReadOnly returns why a server has answered a connect request with this frame, which does
-// not parse: a read-only server answers a client without a session with the header of an error, unless its
-// configuration has localSessionsEnabled.
-func refusedReadOnly(frame []byte, err error) error {
-	h, rest, headerErr := wire.ParseHeader(frame)
-	if headerErr == nil && len(rest) == 0 && h.Code == wire.CodeNotReadOnly {
-		return errors.New("the server has no quorum, and creates no sessions (localSessionsEnabled)")
-	}
-	return err
 }
 
 // openedReadOnly is called when a connection to a read-only server takes reads. The epoch is
@@ -79,7 +50,7 @@ func (e *epoch) openedReadOnly(l *connection) {
 	}
 	s.opts.Logger.Info("reads are answered by a read-only server", "server", l.server, "epoch", e.number)
 	s.workers.Go(func() { e.seekQuorum(l) })
-	s.readable.raise()
+	s.order.put(s.announceReadable)
 }
 
 func filter[T any](all []T, keep func(T) bool) func(yield func(T) bool) {
@@ -113,15 +84,8 @@ func (e *epoch) submitReadOnly(c *call) error {
 // the connection is left for that.
 func (e *epoch) seekQuorum(l *connection) {
 	s := e.session
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := s.until(l.failed)
 	defer cancel()
-	s.workers.Go(func() {
-		select {
-		case <-l.failed:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
 	const first, longest = 100 * time.Millisecond, 10 * time.Second
 	for pause := first; ; pause = min(2*pause, longest) {
 		timer := time.NewTimer(pause)
@@ -144,50 +108,5 @@ func (e *epoch) seekQuorum(l *connection) {
 			}
 			return
 		}
-	}
-}
-
-// leads asks a server, with a word that servers in read-only mode understand, whether it has a
-// quorum.
-func (s *servers) leads(ctx context.Context, server string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.patience())
-	defer cancel()
-	socket, err := s.connect(ctx, server)
-	if err != nil {
-		return false
-	}
-	stop := context.AfterFunc(ctx, func() { _ = socket.Close() }) // which ends what blocks
-	defer stop()
-	defer func(c net.Conn) { _ = c.Close() }(socket) // it is of no use any more
-	if _, err := io.WriteString(socket, "isro"); err != nil {
-		return false
-	}
-	answer := make([]byte, 2)
-	_, err = io.ReadFull(socket, answer)
-	return err == nil && string(answer) == "rw"
-}
-
-// A signal wakes all that wait for it. Its zero value is ready.
-type signal struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-// wait returns a channel that is closed when the signal is raised next.
-func (s *signal) wait() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
-	}
-	return s.ch
-}
-
-func (s *signal) raise() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch != nil {
-		close(s.ch)
-		s.ch = nil
 	}
 }

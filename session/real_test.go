@@ -56,7 +56,7 @@ func id(t *testing.T, s *session.Session) int64 {
 
 func TestRealRequests(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
 	root := open(t, ens.Addrs(), nil)
@@ -140,7 +140,7 @@ func TestRealRequests(t *testing.T) {
 // TestRealBadInput shows that what cannot be sent harms nobody.
 func TestRealBadInput(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), nil)
 	events := s.Events(ctx)
@@ -197,7 +197,7 @@ func TestRealBadInput(t *testing.T) {
 // TestRealLargeReply: a list over the limit fails alone.
 func TestRealLargeReply(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
 	events := s.Events(ctx)
@@ -235,7 +235,7 @@ func TestRealLargeReply(t *testing.T) {
 
 func TestRealAuthAndACL(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	secret := []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
@@ -280,7 +280,7 @@ func TestOpenNamesServersAndTroubles(t *testing.T) {
 // session counts itself as lost before the server gives away what it held.
 func TestRealLossIsToldInTime(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	for name, dir := range map[string]zktest.Direction{
 		"both": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient, "but events": zktest.ToClientButEvents,
 	} {
@@ -350,7 +350,7 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 // not the session.
 func TestRealFrozenServer(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	ctx := patient(t)
 	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond}
 	follower := ens.Followers()[0]
@@ -383,7 +383,7 @@ func TestRealFrozenServer(t *testing.T) {
 // TestRealWatchesAreShared counts what 100 who wait for one node cost.
 func TestRealWatchesAreShared(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
@@ -458,7 +458,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 // the next.
 func TestRealNothingCrossesEpochs(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
@@ -496,7 +496,7 @@ func TestRealNothingCrossesEpochs(t *testing.T) {
 // TestRealLostReplies loses the reply to every kind of request.
 func TestRealLostReplies(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
@@ -543,7 +543,7 @@ func TestRealLostReplies(t *testing.T) {
 // TestRealCancelledCreateLeavesNothing cancels while the reply is under way.
 func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
@@ -586,7 +586,7 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 // TestRealSessionFull: a session refuses more ephemerals than servers can bear.
 func TestRealSessionFull(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), nil)
 	name := strings.Repeat("x", 64<<10)
@@ -608,7 +608,7 @@ func TestRealSessionFull(t *testing.T) {
 
 // TestRealMemory: what an open session costs.
 func TestRealMemory(t *testing.T) {
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	heap := func() uint64 {
 		runtime.GC()
 		runtime.GC()

@@ -108,14 +108,16 @@ type clerk struct {
 
 func (c *clerk) note(text ...any) { c.said = append(c.said, fmt.Sprintln(text...)) }
 
-func (c *clerk) Waiting(recipe, path string)                     { c.note(recipe, path) }
-func (c *clerk) Waited(recipe, path string, took time.Duration)  { c.note(recipe, path, took) }
-func (c *clerk) GaveUp(recipe, path string, took time.Duration)  { c.note(recipe, path, took) }
-func (c *clerk) Held(recipe, path string, took time.Duration)    { c.note(recipe, path, took) }
-func (c *clerk) Lost(recipe, path string, err error)             { c.note(recipe, path, err) }
-func (c *clerk) Revoked(recipe, path string)                     { c.note(recipe, path) }
-func (c *clerk) Leader(path, node string, data []byte, at int64) { c.note(path, node, string(data), at) }
-func (c *clerk) Members(path string, n int)                      { c.note(path, n) }
+func (c *clerk) Waiting(recipe, path string)                    { c.note(recipe, path) }
+func (c *clerk) Waited(recipe, path string, took time.Duration) { c.note(recipe, path, took) }
+func (c *clerk) GaveUp(recipe, path string, took time.Duration) { c.note(recipe, path, took) }
+func (c *clerk) Held(recipe, path string, took time.Duration)   { c.note(recipe, path, took) }
+func (c *clerk) Lost(recipe, path string, err error)            { c.note(recipe, path, err) }
+func (c *clerk) Revoked(recipe, path string)                    { c.note(recipe, path) }
+func (c *clerk) Leader(path, node string, data []byte, at int64) {
+	c.note(path, node, string(data), at)
+}
+func (c *clerk) Members(path string, n int) { c.note(path, n) }
 
 // TestRecipesAreLogged: each report of a recipe reaches the observer and the log. A record has a level
 // that fits, and no data.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // NewGUID returns a random GUID for [GUIDName].
@@ -27,8 +28,8 @@ func NewGUID() string {
 	return string(text)
 }
 
-// await makes a request and waits for its answer, or the end of ctx.
-func await[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
+// awaitAnswer makes a request and waits for its answer, or the end of ctx.
+func awaitAnswer[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
 	var none T
 	if ctx == nil {
 		return none, &OpError{Op: op, Path: path, Err: errNilContext}
@@ -81,16 +82,16 @@ var errRequestTimeout = fmt.Errorf("%w (Options.RequestTimeout)", context.Deadli
 // it is.
 func (s *Session) blameChroot(ctx context.Context, err error) error {
 	var of *OpError
-	if s.opts.Chroot == "" || s.rooted.Load() || !isNoNode(err) || !errors.As(err, &of) {
+	if s.chroot == "" || s.rooted.Load() || !isNoNode(err) || !errors.As(err, &of) {
 		return err
 	}
-	stat, missing := await(ctx, s, "exists", "/", func(answer func(*Stat, error)) *call { return s.anyEpoch().exists("/", answer) })
+	stat, missing := requestOnce(ctx, s, "exists", "/", Async.exists)
 	switch {
 	case missing != nil:
 	case stat != nil:
 		s.rooted.Store(true)
 	default:
-		why := fmt.Errorf("%w: the chroot %s is missing; EnsurePath(\"/\") creates it", of.Err, s.opts.Chroot)
+		why := fmt.Errorf("%w: the chroot %s is missing; EnsurePath(\"/\") creates it", of.Err, s.chroot)
 		return &OpError{Op: of.Op, Path: of.Path, Err: why}
 	}
 	return err
@@ -114,9 +115,9 @@ func (s *Session) waitedInVain(why error) error {
 	return fmt.Errorf("%w (not connected: %s)", why, s.servers.troubles())
 }
 
-// again repeats what does no harm when repeated, until it succeeds, fails for a
+// repeatPassing repeats what does no harm when repeated, until it succeeds, fails for a
 // reason that does not pass, or ctx ends.
-func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
+func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
 	var pause *backoff.ExponentialBackOff
 	for blamed := 0; ; {
 		result, err := try()
@@ -149,15 +150,26 @@ func again[T any](ctx context.Context, of Async, try func() (T, error)) (T, erro
 	}
 }
 
-func (s *Session) anyEpoch() Async { return Async{session: s, blocking: true} }
+// A starter makes a request on the node at a path.
+type starter[T any] func(requests Async, path string, answer func(T, error)) *call
 
-// firstPath stands for a transaction in its errors.
-func firstPath(ops []Op) string {
-	if len(ops) == 0 {
-		return "/"
-	}
-	return ops[0].path
+// requestOnce makes a blocking request.
+func requestOnce[T any](ctx context.Context, s *Session, op, path string, start starter[T]) (T, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	return awaitAnswer(ctx, s, op, path, func(answer func(T, error)) *call { return start(s.anyEpoch(), path, answer) })
 }
+
+// requestRepeatedly makes a blocking request that does no harm when it is repeated.
+func requestRepeatedly[T any](ctx context.Context, of Async, op, path string, start starter[T]) (T, error) {
+	ctx, cancel := of.session.bounded(ctx)
+	defer cancel()
+	return repeatPassing(ctx, of, func() (T, error) {
+		return awaitAnswer(ctx, of.session, op, path, func(answer func(T, error)) *call { return start(of, path, answer) })
+	})
+}
+
+func (s *Session) anyEpoch() Async { return Async{session: s, blocking: true} }
 
 // Create creates a node with the ACL of the session, and returns its path. The name
 // of a sequential node is preceded by a GUID, and followed by a number:
@@ -192,7 +204,7 @@ func (s *Session) createWith(ctx context.Context, path string, data []byte, mode
 		return s.createSequential(ctx, path, data, mode, acl)
 	}
 	var c *call
-	node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
+	node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
 		c = s.anyEpoch().create(path, data, mode, acl, answer)
 		return c
 	})
@@ -208,7 +220,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 	guid := NewGUID()
 	for {
 		var c *call
-		node, err := await(ctx, s, "create", path, func(answer func(string, error)) *call {
+		node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
 			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
@@ -243,9 +255,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 // find looks for the node with the GUID. The sync that every new connection begins
 // with makes it see what an earlier one has done.
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
-	children, err := again(ctx, of, func() (childrenResult, error) {
-		return await(ctx, s, "children", dir, func(answer func(childrenResult, error)) *call { return of.children(dir, answer) })
-	})
+	children, err := requestRepeatedly(ctx, of, "children", dir, Async.children)
 	for _, name := range children.names {
 		if hasGUID(name, guid) {
 			return Join(dir, name), nil
@@ -264,9 +274,7 @@ func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (st
 		of.removeMade(c)
 		return "", doubt
 	}
-	stat, err := again(ctx, of, func() (*Stat, error) {
-		return await(ctx, s, "exists", c.path, func(answer func(*Stat, error)) *call { return of.exists(c.path, answer) })
-	})
+	stat, err := requestRepeatedly(ctx, of, "exists", c.path, Async.exists)
 	switch {
 	case of.over(err):
 		return "", err
@@ -307,58 +315,63 @@ func (a Async) removeMade(c *call) {
 
 // Get returns the data of a node. A missing node is [ErrNoNode].
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	r, err := again(ctx, s.anyEpoch(), func() (dataResult, error) {
-		return await(ctx, s, "get", path, func(answer func(dataResult, error)) *call { return s.anyEpoch().get(path, answer) })
-	})
+	r, err := requestRepeatedly(ctx, s.anyEpoch(), "get", path, Async.get)
 	return r.data, r.stat, err
 }
 
 // Set sets the data of a node that has the version, or any with [AnyVersion], and
 // returns its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*Stat, error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	return await(ctx, s, "set", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().set(path, data, version, answer) })
+	return requestOnce(ctx, s, "set", path, func(a Async, path string, answer func(*Stat, error)) *call {
+		return a.set(path, data, version, answer)
+	})
 }
 
 // Children returns the names of a node's children, in no order.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	r, err := again(ctx, s.anyEpoch(), func() (childrenResult, error) {
-		return await(ctx, s, "children", path, func(answer func(childrenResult, error)) *call { return s.anyEpoch().children(path, answer) })
-	})
+	r, err := requestRepeatedly(ctx, s.anyEpoch(), "children", path, Async.children)
 	return r.names, r.stat, err
 }
 
 // Exists returns the Stat of a node, nil if there is none.
 func (s *Session) Exists(ctx context.Context, path string) (*Stat, error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	return again(ctx, s.anyEpoch(), func() (*Stat, error) {
-		return await(ctx, s, "exists", path, func(answer func(*Stat, error)) *call { return s.anyEpoch().exists(path, answer) })
+	return requestRepeatedly(ctx, s.anyEpoch(), "exists", path, Async.exists)
+}
+
+// GetACL returns the ACL of a node, and its Stat, in which Aversion is the version of the ACL.
+// A missing node is [ErrNoNode].
+func (s *Session) GetACL(ctx context.Context, path string) ([]ACL, *Stat, error) {
+	r, err := requestRepeatedly(ctx, s.anyEpoch(), "get ACL", path, func(a Async, path string, answer func(aclResult, error)) *call {
+		return onNode(a, "get ACL", path, &wire.Request{Op: wire.OpGetACL}, aclIn, answer)
+	})
+	return r.acl, r.stat, err
+}
+
+// SetACL sets the ACL of a node whose ACL has the version, or any with [AnyVersion], and returns
+// its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
+func (s *Session) SetACL(ctx context.Context, path string, acl []ACL, version int32) (*Stat, error) {
+	if err := validateACL(acl, true); err != nil {
+		return nil, &OpError{Op: "set ACL", Path: path, Err: err}
+	}
+	w := &wire.Request{Op: wire.OpSetACL, ACL: wireACL(acl), Version: version}
+	return requestOnce(ctx, s, "set ACL", path, func(a Async, path string, answer func(*Stat, error)) *call {
+		return onNode(a, "set ACL", path, w, statIn, answer)
 	})
 }
 
 // Delete deletes a node that has the version, or any with [AnyVersion]. It fails with
 // [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	_, err := await(ctx, s, "delete", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().delete(path, version, answer) })
+	_, err := requestOnce(ctx, s, "delete", path, func(a Async, path string, answer func(struct{}, error)) *call {
+		return a.delete(path, version, answer)
+	})
 	return err
 }
 
 // Sync brings the server that the session is connected to up to what the leader has
 // committed: a read that follows sees what others had written when Sync was called.
 func (s *Session) Sync(ctx context.Context, path string) error {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	_, err := again(ctx, s.anyEpoch(), func() (struct{}, error) {
-		return await(ctx, s, "sync", path, func(answer func(struct{}, error)) *call { return s.anyEpoch().sync(path, answer) })
-	})
+	_, err := requestRepeatedly(ctx, s.anyEpoch(), "sync", path, Async.sync)
 	return err
 }
 
@@ -366,9 +379,9 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 // operations; if one fails the error is its error, and wraps [ErrUnknownOutcome] if
 // the reply was lost. Names of sequential nodes get no GUID here.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	return await(ctx, s, "multi", firstPath(ops), func(answer func([]OpResult, error)) *call { return s.anyEpoch().multi(ops, false, answer) })
+	return requestOnce(ctx, s, "multi", firstPath(ops), func(a Async, _ string, answer func([]OpResult, error)) *call {
+		return a.multi(ops, false, answer)
+	})
 }
 
 // EnsurePath makes sure that there is a node at path, with what is missing above it,
@@ -377,10 +390,23 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	_, err := again(ctx, s.anyEpoch(), func() (bool, error) {
+	_, err := repeatPassing(ctx, s.anyEpoch(), func() (bool, error) {
 		e := &ensuring{requests: s.anyEpoch()}
 		defer e.over.Store(true)
-		return await(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
+		return awaitAnswer(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
 	})
 	return err
+}
+
+type aclResult struct {
+	acl  []ACL
+	stat *Stat
+}
+
+func aclIn(_ *call, r *wire.Reply) (aclResult, error) {
+	acl := make([]ACL, len(r.ACL))
+	for i, a := range r.ACL {
+		acl[i] = ACL{Perms: Perms(a.Perms), Scheme: a.Scheme, ID: a.ID}
+	}
+	return aclResult{acl, statOf(&r.Stat)}, nil
 }

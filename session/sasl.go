@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // SASL authenticates the connections of a session: see [Options.SASL]. [DigestMD5] is one. For
@@ -34,65 +32,6 @@ type SASLExchange interface {
 	// exchange is complete. After an error the session tries the next server. If the error wraps
 	// [ErrAuthFailed], requests fail until a connection succeeds.
 	Step(challenge []byte) (response []byte, done bool, err error)
-}
-
-// authenticate does the exchange of Options.SASL, before anything else is sent: a server that
-// requires it closes the session after any other request. It runs on the goroutine that reads.
-func (l *connection) authenticate() error {
-	s := l.epoch.session
-	if s.opts.SASL == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*s.servers.patience())
-	defer cancel()
-	s.workers.Go(func() {
-		select {
-		case <-l.failed:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	exchange, token, err := s.opts.SASL.Start(ctx, l.server)
-	for done := false; err == nil && !done; {
-		var challenge []byte
-		if challenge, err = l.present(token); err == nil {
-			token, done, err = exchange.Step(challenge)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("SASL: %w", err)
-	}
-	return nil
-}
-
-// present sends a token and returns that of the reply.
-func (l *connection) present(token []byte) ([]byte, error) {
-	if token == nil {
-		token = []byte{} // a null buffer is no token
-	}
-	l.epoch.mu.Lock()
-	l.xid++
-	xid := l.xid
-	l.write(wire.AppendRequest(nil, xid, &wire.Request{Op: wire.OpSASL, Data: token}))
-	l.epoch.mu.Unlock()
-	frame, err := l.reader.next()
-	if err != nil {
-		return nil, err
-	}
-	h, rest, err := wire.ParseHeader(frame)
-	switch {
-	case err != nil:
-		return nil, err
-	case h.Xid != xid:
-		return nil, wire.ErrMalformed
-	case h.Code != wire.CodeOK:
-		return nil, errOf(h.Code)
-	}
-	var reply wire.Reply
-	if err := wire.ParseReply(wire.OpSASL, nil, rest, &reply); err != nil {
-		return nil, err
-	}
-	return append([]byte(nil), reply.Data...), nil
 }
 
 // DigestMD5 is the mechanism DIGEST-MD5 of RFC 2831, which servers offer that have users and

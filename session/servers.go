@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -283,4 +284,24 @@ func (s *servers) troubles() string {
 		all = append(all, server+": "+why)
 	}
 	return strings.Join(all, "; ")
+}
+
+// leads asks a server, with a word that servers in read-only mode understand, whether it has a
+// quorum.
+func (s *servers) leads(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.patience())
+	defer cancel()
+	socket, err := s.connect(ctx, server)
+	if err != nil {
+		return false
+	}
+	stop := context.AfterFunc(ctx, func() { _ = socket.Close() }) // which ends what blocks
+	defer stop()
+	defer func(c net.Conn) { _ = c.Close() }(socket) // it is of no use any more
+	if _, err := io.WriteString(socket, "isro"); err != nil {
+		return false
+	}
+	answer := make([]byte, 2)
+	_, err = io.ReadFull(socket, answer)
+	return err == nil && string(answer) == "rw"
 }

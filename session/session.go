@@ -18,6 +18,7 @@ import (
 // must be closed.
 type Session struct {
 	opts    Options
+	chroot  // converts paths
 	servers *servers
 	acl     []wire.ACL // of the nodes that it creates
 	clock   *clock
@@ -46,8 +47,6 @@ type Session struct {
 	since       Event // connected
 	subscribers map[*subscriber]struct{}
 
-	readable signal // raised when a connection to a read-only server takes reads
-
 	watches watchTable
 	warmth  warmth
 
@@ -61,12 +60,15 @@ type subscriber struct {
 	// tell returns a channel that is closed when the subscriber has acted on
 	// the event, or nil.
 	tell func(Event) (settled <-chan struct{})
+	// readable, if not nil, is called when a read-only server answers reads, or if it does already.
+	readable func()
 	// end, if not nil, is called when the session has ended.
 	end func()
 	// over means that it was cancelled, perhaps before it began.
 	over bool
 }
 
+func (sub *subscriber) begin()  { sub.session.order.putStep((*subscribing)(sub)) }
 func (sub *subscriber) cancel() { sub.session.order.putStep((*unsubscribing)(sub)) }
 
 // The steps with which a subscriber begins and ends.
@@ -119,7 +121,7 @@ func Start(addresses []string, opts *Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	s := start(addresses, o)
+	s := newSession(addresses, o)
 	if o.Resolve != nil {
 		s.workers.Go(s.resolve)
 	}
@@ -140,48 +142,37 @@ func (s *Session) Await(ctx context.Context) error {
 	return nil
 }
 
+// reach waits for a connection that answers reads.
 func (s *Session) reach(ctx context.Context) error {
-	for changed := s.readable.wait(); ; changed = s.readable.wait() {
-		if s.ReadOnly() {
-			return nil
-		}
-		again, err := s.reachConnected(ctx, changed)
-		if !again {
-			return err
-		}
-	}
-}
-
-// reachConnected waits for a connection, or until the channel is closed: then it is to be
-// called again.
-func (s *Session) reachConnected(ctx context.Context, changed <-chan struct{}) (again bool, err error) {
 	reached := make(chan error, 1)
-	defer s.Subscribe(func(Event) <-chan struct{} {
-		var err error
-		switch s.machine.state {
-		case connecting, suspended:
-			return nil
-		case closing, closed:
-			err = ErrClosed
-		case connected:
-		}
+	report := func(err error) {
 		select {
 		case reached <- err:
 		default: // it is known
 		}
+	}
+	sub := &subscriber{session: s, readable: func() { report(nil) }, tell: func(Event) <-chan struct{} {
+		switch s.machine.state {
+		case stateConnecting, stateSuspended:
+		case stateConnected:
+			report(nil)
+		case stateClosing, stateClosed:
+			report(ErrClosed)
+		}
 		return nil
-	})()
+	}}
+	sub.begin()
+	defer sub.cancel()
+	err := error(nil)
 	select {
 	case err = <-reached:
-		return false, err
-	case <-changed:
-		return true, nil
+		return err
 	case <-s.refused:
 		err = ErrAuthFailed
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	return false, fmt.Errorf("%w (%s)", err, s.servers.troubles())
+	return fmt.Errorf("%w (%s)", err, s.servers.troubles())
 }
 
 // SetServers replaces the list of servers of the session and its siblings, each host:port. The
@@ -216,17 +207,8 @@ func (s *Session) setServers(addresses []string) error {
 
 // resolve keeps the list of servers up to date until the session is closed.
 func (s *Session) resolve() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := s.until(s.closing)
 	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
-	s.workers.Go(func() {
-		select {
-		case <-s.closing:
-			cancel()
-		case <-stop:
-		}
-	})
 	for ctx.Err() == nil {
 		wait := s.opts.ResolveEvery
 		if err := s.resolveOnce(ctx); err != nil && ctx.Err() == nil {
@@ -243,6 +225,19 @@ func (s *Session) resolve() {
 	}
 }
 
+// until returns a context that ends when the channel is closed, or cancel is called.
+func (s *Session) until(ended <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.workers.Go(func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
 func (s *Session) resolveOnce(ctx context.Context) error {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -257,10 +252,10 @@ func (s *Session) resolveOnce(ctx context.Context) error {
 	return s.setServers(addresses)
 }
 
-// start begins to dial. The loop is not started.
-func start(addresses []string, o Options) *Session {
+// newSession begins to dial. The loop is not started.
+func newSession(addresses []string, o Options) *Session {
 	s := &Session{
-		opts: o, clock: newClock(),
+		opts: o, chroot: chroot(o.Chroot), clock: newClock(),
 		closing: make(chan struct{}), gone: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
 		watches:     watchTable{entries: make(map[watchKey]*watchEntry)},
 		subscribers: make(map[*subscriber]struct{}),
@@ -293,7 +288,7 @@ func (s *Session) Sibling() (*Session, error) {
 	o := s.opts
 	o.Observer = requestObserver{Observer: o.Observer}
 	o.Resolve = nil // this session tells its siblings
-	sibling := start(s.servers.list(), o)
+	sibling := newSession(s.servers.list(), o)
 	sibling.parent = s
 	if s.beside == nil {
 		s.beside = make(map[*Session]struct{})
@@ -334,6 +329,20 @@ func (s *Session) State() Event {
 	return s.present.Load().event
 }
 
+// ReadOnly reports whether the blocking reads of the session are answered by a read-only server:
+// see [Options.ReadOnly].
+func (s *Session) ReadOnly() bool {
+	s.mu.Lock()
+	e := s.newest
+	s.mu.Unlock()
+	if e == nil {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reading != nil
+}
+
 // ID returns the id of the newest session that was established, which servers and
 // other clients know it by.
 func (s *Session) ID() int64 { return s.id.Load() }
@@ -354,7 +363,7 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 		panic("session: Events: the context is nil") // before anything runs
 	}
 	stream := actors.NewStream[Event]("session events", nil)
-	sub := &subscriber{tell: func(ev Event) <-chan struct{} {
+	sub := &subscriber{session: s, tell: func(ev Event) <-chan struct{} {
 		if _, last := ev.(Closed); last {
 			stream.End(ev)
 		} else {
@@ -363,15 +372,25 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 		return nil
 	}}
 	stop := context.AfterFunc(ctx, func() {
-		s.order.put(func() { s.unsubscribe(sub) })
+		sub.cancel()
 		stream.Close()
 	})
 	sub.end = func() {
 		stop()
 		stream.Close()
 	}
-	s.order.put(func() { s.subscribe(sub) })
+	sub.begin()
 	return stream.Events()
+}
+
+// Subscribe has every event of the session told, beginning with the present state,
+// until the subscription is cancelled. If tell returns a channel, the session waits
+// before it ends itself on the server until that is closed, at most for
+// [Options.CloseTimeout].
+func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
+	sub := &subscriber{session: s, tell: tell}
+	sub.begin()
+	return sub.cancel
 }
 
 // String describes the session in one short line: its id and its newest event.
@@ -436,7 +455,7 @@ func (s *Session) tend() time.Duration {
 	if e.id != 0 {
 		next = min(next, e.terms().heartbeat) // timers stand still while the machine sleeps
 	}
-	if l != nil && l.phase != failed {
+	if l != nil && l.phase != phaseFailed {
 		var left time.Duration
 		left, silent = l.check(now)
 		next = min(next, left)
@@ -519,15 +538,12 @@ func (s *Session) step(in input) {
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e, dial := newEpoch(s, number)
+	e, ctx := newEpoch(s, number)
 	s.epoch = e
 	s.mu.Lock()
 	s.newest = e
 	s.mu.Unlock()
-	if err := dial(); err != nil {
-		// The client below fails only for arguments that are constants here.
-		panic(err)
-	}
+	e.startClient(ctx)
 }
 
 // retire ends the present epoch, and returns what notifies the subscribers to its nodes.
@@ -614,20 +630,35 @@ func (s *Session) subscribe(sub *subscriber) {
 	if !s.stopped.Load() {
 		s.subscribers[sub] = struct{}{}
 	}
+	if sub.readable != nil && s.ReadOnly() {
+		sub.readable()
+	}
 	switch s.machine.state {
-	case connected:
+	case stateConnected:
 		sub.tell(s.since)
-	case suspended:
+	case stateSuspended:
 		sub.tell(s.since)
 		if ev := s.State(); ev != nil {
 			sub.tell(ev)
 		}
-	case closing, closed:
+	case stateClosing, stateClosed:
 		sub.tell(Closed{})
-	case connecting:
+	case stateConnecting:
 	}
 	if s.stopped.Load() && sub.end != nil {
 		sub.end()
+	}
+}
+
+// announceReadable is called when a read-only server begins to answer reads.
+func (s *Session) announceReadable() {
+	if !s.ReadOnly() {
+		return // no longer
+	}
+	for sub := range s.subscribers {
+		if sub.readable != nil {
+			sub.readable()
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // servers have it, and no node goes back.
 func TestRealTree(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
@@ -85,7 +85,7 @@ func TestRealTree(t *testing.T) {
 // TestRealWatchCount: what is parked is bounded, on the server too.
 func TestRealWatchCount(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	s := have(session.Open(t.Context(), ens.Addrs(), nil))(t)
 	defer s.Close()
 	for i := range 1100 {

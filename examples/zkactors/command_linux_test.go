@@ -7,7 +7,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// The command does not outlive lockrun, whose session another has to wait for.
+// The command does not outlive zkactors, whose session another has to wait for.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)

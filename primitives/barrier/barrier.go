@@ -58,39 +58,6 @@ func (b *Barrier) observe(v view, _ []Event) {
 	}
 }
 
-// Raise raises the barrier, or returns nil if it stands. What is missing above it is made.
-// The error wraps [ErrLayout] if the node at the path has children: it is that of another recipe.
-//
-// If the error wraps [session.ErrUnknownOutcome], it may have been raised. While a reply is lost
-// and ctx goes on, Raise raises it again. So a barrier whose reply was lost, and that another
-// client has lifted meanwhile, stands when Raise returns.
-func (b *Barrier) Raise(ctx context.Context) error {
-	if err := b.refusal(ctx); err != nil {
-		return b.explain("raise", err)
-	}
-	var pauses owned.Set
-	defer pauses.End()
-	// It begins anew after every request, and keeps nothing.
-	for {
-		_, err := b.session.Create(ctx, b.path, nil, session.Persistent)
-		switch {
-		case errors.Is(err, session.ErrNodeExists):
-			var stat *session.Stat
-			if stat, err = b.session.Exists(ctx, b.path); err == nil && stat != nil && stat.NumChildren > 0 {
-				err = errBelow
-			}
-		case errors.Is(err, session.ErrNoNode):
-			dir, _ := session.Split(b.path)
-			if err = b.session.EnsurePath(ctx, dir); err == nil {
-				continue
-			}
-		}
-		if err == nil || ctx.Err() != nil || !session.Passing(err) || pauses.Wait(ctx, err) != nil {
-			return b.explain("raise", err)
-		}
-	}
-}
-
 // Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised after
 // this one is lifted stays, whatever reply is lost. If the reply is lost, and a barrier of which the
 // session had not heard stands, Lift cannot know which of them it is: the error wraps

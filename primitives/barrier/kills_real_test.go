@@ -141,7 +141,7 @@ func TestKilledProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	told := make(chan deed, 1000)
 	var all []*partyProcess
 	for range processes {

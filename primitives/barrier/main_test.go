@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkactors/zkactors/internal/hasten"
 )
 
 func TestMain(m *testing.M) {
@@ -16,5 +18,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	hasten.Tests()
 	goleak.VerifyTestMain(m)
 }

@@ -217,6 +217,18 @@ func gateMutants() map[string]gateMutant {
 			}
 			return e
 		}},
+		"Raise takes a lost reply for a barrier": {after: func(s raiseStep, err error, below bool) (raiseStep, error) {
+			if session.Passing(err) {
+				return raiseDone, nil
+			}
+			return s.after(err, below)
+		}},
+		"Raise makes the parent only": {after: func(s raiseStep, err error, below bool) (raiseStep, error) {
+			if s == raiseParent {
+				return raiseDone, err
+			}
+			return s.after(err, below)
+		}},
 		"a late reply revives what was given up": {twist: func(before gate, in gateInput, m *gate) {
 			if r, is := in.(replied); is && before.stage == falling && r.err == nil {
 				m.stage, m.token = standing, r.token
@@ -235,7 +247,7 @@ func TestGateMutants(t *testing.T) {
 		t.Errorf("no mutant: %v, in walk %d", err, n)
 	}
 	for name, x := range gateMutants() {
-		s.mutant = x
+		s.mutant, s.bare = x, x.after != nil
 		n, err := seek(500)
 		if err == nil {
 			t.Errorf("%s: nothing is wrong", name)

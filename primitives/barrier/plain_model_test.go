@@ -37,7 +37,7 @@ type plainScenario struct {
 	gates   int // one in each session
 	waits   int // of each watcher, of which there is one in each session
 	cancels int
-	raises  int // of a persistent barrier by a stranger
+	raises  int // of a persistent barrier
 	bare    bool
 	faults  zkmodel.Faults
 	effort  int
@@ -49,6 +49,7 @@ type gateMutant struct {
 	effect func(gateEffect) gateEffect // nil for one that is not performed
 	input  func(gateInput) gateInput   // nil for one that is not told
 	twist  func(before gate, in gateInput, m *gate)
+	after  func(s raiseStep, err error, below bool) (raiseStep, error)
 }
 
 // around performs what the mutant performs, and has the machine told what the mutant is told.
@@ -78,9 +79,48 @@ type plainWorld struct {
 	gates    []*raiser
 	watchers []*watcher
 	cancels  int
-	raises   int     // by strangers
+	raises   int // left
+	raised   []*rising
 	lifting  bool    // set while a stranger lifts
 	lifted   []int64 // what strangers have lifted
+}
+
+// A rising is a call of Raise.
+type rising struct {
+	at    *zkmodel.Session
+	step  raiseStep
+	stood bool // a barrier has stood since the call
+}
+
+// raise goes on with a call of Raise.
+func (w *plainWorld) raise(r *rising) {
+	a := r.at.Async(0)
+	answer := func(err error, below bool) {
+		after := w.mutant.after
+		if after == nil {
+			after = raiseStep.after
+		}
+		next, outcome := after(r.step, err, below)
+		r.stood = r.stood || w.stands() != nil
+		switch {
+		case outcome != nil && next == raiseDone && !session.Over(outcome):
+			zkmodel.Violate("Raise fails: %v", outcome)
+		case outcome == nil && next == raiseDone && !r.stood:
+			zkmodel.Violate("a barrier is raised, and none has stood")
+		}
+		if r.step = next; next != raiseDone {
+			w.raise(r)
+		}
+	}
+	switch r.step {
+	case raiseNode:
+		a.Create(plainPath, nil, session.Persistent, func(_ string, err error) { answer(err, false) })
+	case raiseCheck:
+		a.Exists(plainPath, func(stat *session.Stat, err error) { answer(err, stat != nil && stat.NumChildren > 0) })
+	case raiseParent:
+		a.EnsurePath(plainRoot, func(_ bool, err error) { answer(err, false) })
+	case raiseDone:
+	}
 }
 
 func newPlainWorld(s *plainScenario, keyed bool) *plainWorld {
@@ -147,7 +187,11 @@ func (w *plainWorld) Actions() (normal, wishes, faulty []zkmodel.Action) {
 	switch {
 	case stranger < 0:
 	case w.raises > 0 && n == nil:
-		faulty = append(faulty, zkmodel.Action{Kind: "raise", I: stranger})
+		for i, s := range w.Sessions {
+			if s.Epoch() != 0 {
+				faulty = append(faulty, zkmodel.Action{Kind: "raise", I: i})
+			}
+		}
 	case !w.lifting && n != nil && n.Owner == 0:
 		wishes = append(wishes, zkmodel.Action{Kind: "unraise", I: stranger})
 	case !w.lifting && n != nil && w.raises > 0:
@@ -178,7 +222,9 @@ func (w *plainWorld) Apply(a zkmodel.Action) {
 		c.Tell(pass{})
 	case "raise":
 		w.raises--
-		w.Sessions[a.I].Async(w.Sessions[a.I].Epoch()).Create(plainPath, nil, session.Persistent, func(string, error) {})
+		r := &rising{at: w.Sessions[a.I]}
+		w.raised = append(w.raised, r)
+		w.raise(r)
 	case "unraise": // as Lift does
 		w.raises = max(0, w.raises-1)
 		w.lifting = true
@@ -187,6 +233,9 @@ func (w *plainWorld) Apply(a zkmodel.Action) {
 		w.World.Apply(a)
 	}
 	n := w.stands()
+	for _, r := range w.raised {
+		r.stood = r.stood || n != nil
+	}
 	for _, c := range w.gates {
 		c.rivals = c.begun && (c.rivals || n != nil && n.Data != c.M.id)
 	}
@@ -252,6 +301,11 @@ func (w *plainWorld) Check() {
 	}
 	if !w.Quiet() {
 		return
+	}
+	for _, r := range w.raised {
+		if r.step != raiseDone && !r.at.Crashed() {
+			zkmodel.Violate("Raise is stuck: %v", r.step)
+		}
 	}
 	held := false
 	for _, c := range w.gates {

@@ -18,7 +18,7 @@ var realRounds = flag.Int("barrier.rounds", 200, "rounds on real servers; 1,000 
 // every 50 ms.
 func TestRealRounds(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	all := make([]*session.Session, 10)
 	for i := range all {
@@ -47,7 +47,7 @@ func TestRealRounds(t *testing.T) {
 // TestRealBarrier raises and lifts on one server what is waited for on another.
 func TestRealBarrier(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	one, two := openReal(t, []string{ens.Addr(0)}), openReal(t, []string{ens.Addr(1)})
 	raiser, waiter := single(t, one, nil), single(t, two, &barrier.Options{Sync: true})
 	for range 20 {

@@ -260,7 +260,7 @@ type death struct {
 // is left.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -174,7 +174,7 @@ func newWorld(s *setting) *world {
 	w := &world{setting: s, record: r, ballots: [mostSites]int8{absent, absent, absent}}
 	for i := range w.parties {
 		w.parties[i] = process{session: 1, epoch: 1}
-		w.parties[i].idle()
+		w.parties[i].rest()
 	}
 	w.parties[0].coordinator = newMachine(r)
 	begin := func() {
@@ -204,8 +204,8 @@ func (w *world) join(party int) {
 	w.performAsSite(party, followParent{})
 }
 
-// idle ends what a process follows and waits for.
-func (p *process) idle() {
+// rest ends what a process follows and waits for.
+func (p *process) rest() {
 	p.timers = [patrol + 1]bool{}
 	for kind := range p.follows {
 		p.follows[kind] = inactive
@@ -213,6 +213,9 @@ func (p *process) idle() {
 }
 
 func (p *process) ask(request any) { p.queue = append(slices.Clip(p.queue), request) }
+
+// deaf reports whether a site knows the outcome, and looks no more at the votes, the presence of others, or its deadline.
+func (p *process) deaf() bool { return len(p.site.parts) > 0 && p.site.parts[0].outcome != nil }
 
 // online reports whether the process has a session and a connection.
 func (p *process) online() bool { return !p.crashed && p.epoch != 0 && !p.cut }
@@ -239,7 +242,7 @@ func (w *world) take(party int, in any) {
 		p.over, events = p.site.Ended(), out.Emit
 	}
 	if p.over {
-		p.idle()
+		p.rest()
 	}
 	for _, ev := range events {
 		w.receives(party, ev)
@@ -254,7 +257,7 @@ func (w *world) performAsCoordinator(e effect) {
 	case followSites:
 		p.follows[ofSites] = fresh
 	case unfollow:
-		p.idle()
+		p.rest()
 	case awaitDeadline:
 		p.timers[deadline] = true
 	case respond:
@@ -725,11 +728,14 @@ func (w *world) calm(to []move) []move {
 			if to = append(to, move{reconnects, n, 0}); slices.ContainsFunc(p.queue, begins) {
 				to = append(to, move{reconnects, n, 1})
 			}
-			to = append(w.choices(to, expiresHere, n), move{expiresThere, n, 0})
+			to = w.vanishes(w.choices(to, expiresHere, n), expiresThere, n, n, p.session)
 			continue
 		}
 		for kind, last := range p.follows {
-			if last == fresh || last != inactive && last != w.shown(kind) {
+			if kind >= ofBallots && p.deaf() {
+				break
+			}
+			if w.news(p, kind, last) && !(kind == ofSites && w.full()) && !(kind == ofBallots && w.idle(i)) {
 				to = append(to, move{delivers, n, int8(kind)})
 			}
 		}
@@ -739,12 +745,90 @@ func (w *world) calm(to []move) []move {
 	}
 	for i, g := range w.ghosts {
 		if g.session != 0 {
-			if to = append(to, move{buries, int8(i), 0}); len(g.queue) > 0 {
+			if to = w.vanishes(to, buries, int8(i), g.party, g.session); len(g.queue) > 0 {
 				to = append(to, move{straggles, int8(i), 0})
 			}
 		}
 	}
 	return to
+}
+
+// news reports whether a follow has something to deliver.
+func (w *world) news(p *process, kind int, last int32) bool {
+	return last == fresh || last != inactive && last != w.shown(kind)
+}
+
+// full reports whether all sites are present. To deliver that changes nothing until one of them vanishes: it is done
+// immediately before that, or never.
+func (w *world) full() bool { return !slices.Contains(w.present[:len(w.plan)], 0) }
+
+// vanishes returns the moves by which the server expires a session: before it takes the presence of a site away, any of
+// the parties may be told once more that all sites are present.
+func (w *world) vanishes(to []move, kind moveKind, n, party, session int8) []move {
+	told := 0
+	if party > 0 && w.present[party-1] == session && w.full() {
+		for i := range w.parties[:1+len(w.plan)] {
+			if p := &w.parties[i]; p.online() && !p.deaf() && w.news(p, ofSites, p.follows[ofSites]) {
+				told |= 1 << i
+			}
+		}
+	}
+	for some := told; ; some = (some - 1) & told { // all subsets
+		if to = append(to, move{kind, n, int8(some)}); some == 0 {
+			return to
+		}
+	}
+}
+
+// tellAll delivers the presence to the parties, which are bits.
+func (w *world) tellAll(parties int8) {
+	for i := range w.parties {
+		if parties>>i&1 != 0 {
+			w.deliver(i, ofSites)
+		}
+	}
+}
+
+// steady reports whether nothing but votes and the outcome can change any more.
+func (w *world) steady() bool {
+	return w.budget+w.time == 0 && w.ghosts[0].session == 0 && w.full() &&
+		!slices.ContainsFunc(w.parties[:1+len(w.plan)], func(p process) bool { return !p.online() })
+}
+
+// idle reports whether a list of the ballots leads a party to nothing: the world is steady, and the votes
+// decide nothing yet. A later list shows them too.
+func (w *world) idle(party int) bool {
+	if w.node != there || !w.steady() {
+		return false
+	}
+	b := parse(w.names(false))
+	c, ok := w.parties[party].chair()
+	if !ok || party == 0 && b.finished(w.record) {
+		return false
+	}
+	_, decides := c.count(w.record, b).verdict(w.record, "")
+	return !decides
+}
+
+// chair returns what a party knows that decides, unless it is known to decide something.
+func (p *process) chair() (c chair, undecided bool) {
+	switch {
+	case p.coordinator.phase == open && p.coordinator.rec != nil:
+		c = p.coordinator.chair
+	case len(p.site.parts) > 0 && p.site.parts[0].rec != nil && p.site.parts[0].presides:
+		c = p.site.parts[0].chair
+	default:
+		return c, false
+	}
+	_, decides := c.verdict(p.record(), "")
+	return c, !decides
+}
+
+func (p *process) record() *record {
+	if len(p.site.parts) > 0 {
+		return p.site.parts[0].rec
+	}
+	return p.coordinator.rec
 }
 
 func begins(r any) bool { _, is := r.(begin); return is }
@@ -769,7 +853,7 @@ func (w *world) more(to []move) []move {
 			to = append(to, move{votes, n, 0})
 		}
 		for t, set := range p.timers {
-			if set && w.time > 0 {
+			if set && w.time > 0 && (!p.deaf() || p.site.parts[0].done) {
 				to = append(to, move{fires, n, int8(t)})
 			}
 		}
@@ -793,6 +877,7 @@ func (w *world) apply(m move) {
 			w.execute(r, g.party, g.base, g.session)
 			return
 		}
+		w.tellAll(m.variant)
 		gone := *g
 		copy(w.ghosts[n:], w.ghosts[n+1:])
 		w.ghosts[mostGhosts-1] = ghost{}
@@ -808,6 +893,7 @@ func (w *world) apply(m move) {
 	case reconnects:
 		w.reconnect(n, m.variant == 1)
 	case expiresThere:
+		w.tellAll(m.variant)
 		p.expired = true
 		w.bury(m.party, p.session)
 	case expiresHere, notices:
@@ -867,7 +953,7 @@ func (w *world) restart(party int) {
 	p := &w.parties[party]
 	p.crashed, p.base, p.epoch = false, p.session, 1
 	p.session++
-	p.idle()
+	p.rest()
 	if party > 0 {
 		w.join(party)
 		return
@@ -968,8 +1054,13 @@ func newRegister(s *setting) *register {
 // key returns a hash of a world, which is the same for worlds that differ in the order of sites that are alike.
 func (g *register) key(w *world) uint64 {
 	least := uint64(math.MaxUint64)
+	as := encoder{steady: w.steady()}
+	for i := range w.parties[:1+len(w.plan)] {
+		as.idle[i] = as.steady && w.idle(i)
+	}
 	for _, order := range g.orders {
-		e := encoder{to: g.buffer[:0], order: order}
+		e := as
+		e.to, e.order = g.buffer[:0], order
 		e.world(w)
 		g.buffer = e.to
 		least = min(least, maphash.Bytes(g.seed, e.to))
@@ -980,8 +1071,10 @@ func (g *register) key(w *world) uint64 {
 // An encoder writes a world, in which the sites have another order. Every field of a machine is in it, or is the same in all
 // worlds of a setting.
 type encoder struct {
-	to    []byte
-	order []int // the site that stands at each place
+	to     []byte
+	order  []int               // the site that stands at each place
+	steady bool                // the world is
+	idle   [1 + mostSites]bool // as the world's idle, by party
 }
 
 func (e *encoder) number(n int) { e.to = binary.AppendVarint(e.to, int64(n)) }
@@ -1002,11 +1095,11 @@ func (e *encoder) world(w *world) {
 	e.number(int(w.chairs))
 	e.number(int(w.budget))
 	e.number(int(w.time))
-	e.process(w, &w.parties[0], func(p *process) { e.coordinator(&p.coordinator) })
+	e.process(w, 0, func(p *process) { e.coordinator(&p.coordinator) })
 	for _, i := range e.order {
 		e.number(int(w.ballots[i]))
 		e.number(int(w.present[i]))
-		e.process(w, &w.parties[1+i], func(p *process) { e.site(&p.site) })
+		e.process(w, 1+i, func(p *process) { e.site(&p.site, e.idle[1+i]) })
 	}
 	for _, g := range w.ghosts {
 		if g.session == 0 {
@@ -1030,8 +1123,9 @@ func (r *record) decision() *Outcome {
 // place returns the number that a party has in the other order.
 func (e *encoder) place(party int) int { return 1 + slices.Index(e.order, party-1) }
 
-func (e *encoder) process(w *world, p *process, machine func(*process)) {
-	e.flags(p.crashed, p.over, p.cut, p.expired, p.surveys, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
+func (e *encoder) process(w *world, party int, machine func(*process)) {
+	p := &w.parties[party]
+	e.flags(e.idle[party], p.crashed, p.over, p.cut, p.expired, p.surveys, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
 	e.number(int(p.session))
 	if p.crashed {
 		return
@@ -1041,7 +1135,13 @@ func (e *encoder) process(w *world, p *process, machine func(*process)) {
 	e.requests(p.queue)
 	e.requests(p.lost)
 	for kind, last := range p.follows {
-		e.follow(w, kind, last)
+		switch {
+		case kind >= ofBallots && p.deaf():
+		case kind == ofSites && e.steady, kind == ofBallots && e.idle[party]:
+			e.flags(last == inactive)
+		default:
+			e.follow(w, kind, last)
+		}
 	}
 	machine(p)
 }
@@ -1109,40 +1209,52 @@ func (e *encoder) outcome(o *Outcome) {
 	e.number(e.place(1 + slices.Index(siteNames, o.By)))
 }
 
-func (e *encoder) chair(c *chair) {
+// chair writes what a deciding party knows. It looks at the presence only of sites whose vote it does not know.
+func (e *encoder) chair(c *chair, idle bool) {
+	dies := false
 	for _, i := range e.order {
-		e.number(int(c.votes[i]))
-		e.flags(c.seen[i], c.dead[i])
+		if !idle {
+			e.number(int(c.votes[i]))
+		}
+		if c.votes[i] == 0 {
+			dies = dies || c.dead[i]
+			e.flags(c.seen[i] && !e.steady, c.dead[i])
+		}
 	}
-	e.flags(c.late, c.given, c.knows)
+	e.flags(c.late, c.given, c.knows && (dies || !idle))
 }
 
+// coordinator leaves out what is not looked at any more when the outcome is known.
 func (e *encoder) coordinator(m *machine) {
 	e.number(int(m.phase))
-	if m.chair.votes != nil {
-		e.chair(&m.chair)
-	}
-	e.flags(m.asked, m.moot, m.doubt, m.settled, m.err != nil, m.rec.Outcome != nil)
+	e.flags(m.settled, m.err != nil)
 	e.number(m.epoch)
 	e.number(m.stood)
 	e.outcome(&m.outcome)
+	if m.phase <= open {
+		e.chair(&m.chair, e.idle[0])
+		e.flags(m.asked, m.moot, m.doubt, m.rec.Outcome != nil)
+	}
 }
 
-func (e *encoder) site(m *sitemachine) {
-	e.flags(m.began, m.attends, m.over)
-	for _, i := range e.order {
-		e.flags(slices.Contains(m.there, siteNames[i]))
-	}
+// site leaves out what is not looked at any more when the outcome is known.
+func (e *encoder) site(m *sitemachine, idle bool) {
+	e.flags(m.began, m.over)
 	for i := range m.parts {
 		p := &m.parts[i]
-		e.flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.presides, p.patrols, p.beaten, p.finish, p.done, p.clear)
+		e.flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.finish, p.done, p.clear)
 		e.number(int(p.task))
 		e.number(int(p.ballot.vote))
-		e.number(p.alone)
 		e.number(len(p.finishers))
 		e.outcome(p.outcome)
-		if p.rec != nil {
-			e.chair(&p.chair)
+		if p.rec == nil || p.outcome != nil {
+			continue
+		}
+		e.chair(&p.chair, idle)
+		e.flags(m.attends, p.presides, p.patrols, p.beaten)
+		e.number(p.alone)
+		for _, i := range e.order {
+			e.flags(!e.steady && slices.Contains(m.there, siteNames[i]))
 		}
 	}
 }
@@ -1178,7 +1290,10 @@ func (k *walk) from(w *world) {
 		end := *w
 		end.finish()
 	}
-	for _, m := range w.more(moves) {
+	if moves = w.more(moves); w.node == removedAgain && w.budget+w.time == 0 && len(moves) > 0 {
+		moves = moves[:1] // no party sees what another does any more: one order stands for all
+	}
+	for _, m := range moves {
 		k.way = append(k.way, m)
 		next := *w
 		next.apply(m)

@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkactors/zkactors/internal/hasten"
 )
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(asParty); role != "" {
 		os.Exit(live(role))
 	}
+	hasten.Tests()
 	goleak.VerifyTestMain(m)
 }

@@ -35,7 +35,7 @@ func (a *tally) act(tx, what string) {
 func TestReal(t *testing.T) {
 	t.Parallel()
 	transactions, sites := 500, named(5)
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

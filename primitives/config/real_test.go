@@ -15,7 +15,7 @@ import (
 // whose leader is killed.
 func TestRealCounter(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	var sessions []*session.Session
 	for range 5 {

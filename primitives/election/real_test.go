@@ -17,7 +17,7 @@ const realTick = 100 * time.Millisecond
 
 // TestRealElection plays on three servers what the bubbles play in memory.
 func TestRealElection(t *testing.T) {
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	t.Run("commands", func(t *testing.T) {
 		for _, layout := range layouts {
 			t.Run(layout.String(), func(t *testing.T) { realCommands(t, ens, layout) })

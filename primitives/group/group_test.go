@@ -161,6 +161,37 @@ func TestJoinUpdateLeave(t *testing.T) {
 }
 
 // A crashed member is there until its session ends, and its successor joins then.
+// TestParentIsMadeOnce: many members of one session who join a group that nobody has joined yet make its node
+// once, and later ones do not ask for it.
+func TestParentIsMadeOnce(t *testing.T) {
+	const many = 50
+	bubble(t, zktest.Config{Latency: 10 * time.Millisecond}, func(w world) {
+		s, end := w.open()
+		defer end()
+		var all []*group.Membership
+		join := func(from int) (made int) {
+			w.ResetRequests()
+			for i := range many {
+				all = append(all, w.join(s, fmt.Sprint(from+i), "", nil))
+			}
+			for _, m := range all[from:] {
+				await[group.Joined](w, m)
+			}
+			requests := w.Requests()
+			return requests[zktest.OpCreateContainer] + requests[zktest.OpCreate]
+		}
+		if made := join(0); made > 3 { // the node, one above it, and the node again
+			t.Errorf("%d requests for the parent: %v", made, w.Requests())
+		}
+		if made := join(many); made != 0 {
+			t.Errorf("%d requests for a parent that is there", made)
+		}
+		for _, m := range all {
+			m.Close()
+		}
+	})
+}
+
 func TestRestartMeetsItsGhost(t *testing.T) {
 	bubble(t, zktest.Config{}, func(w world) {
 		var dead atomic.Bool // the process of the first one, with its connections

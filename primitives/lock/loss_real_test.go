@@ -15,7 +15,7 @@ import (
 // TestRealFailover kills the leader of the servers, again and again.
 func TestRealFailover(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	ctx := patient(t)
 	var sessions []*session.Session
 	for range 3 {
@@ -89,7 +89,7 @@ func TestRealFailover(t *testing.T) {
 // TestRealFrozenHolder: whatever the network does to a holder, it is told before another
 // gets the lock.
 func TestRealFrozenHolder(t *testing.T) {
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	for _, test := range []struct {
 		name string
 		dir  zktest.Direction

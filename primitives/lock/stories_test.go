@@ -47,7 +47,7 @@ func TestStoriesInMemory(t *testing.T) {
 }
 
 func TestRealStories(t *testing.T) {
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ import (
 // TestRealNames plays on three servers what the bubbles play in memory.
 func TestRealNames(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()

@@ -187,6 +187,78 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
+// TestDeadLettersRefused has dead letters that cannot be moved: the path is another recipe's. The consumer ends, and the
+// item goes back.
+func TestDeadLettersRefused(t *testing.T) {
+	for what, how := range map[string]func(t *testing.T, c *queue.Consumer){
+		"rejected": func(t *testing.T, c *queue.Consumer) {
+			if err := next(t, c).Reject(t.Context()); !errors.Is(err, queue.ErrLayout) {
+				t.Errorf("Reject: %v", err)
+			}
+		},
+		"found": func(t *testing.T, c *queue.Consumer) { pass(time.Minute) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				ok(t, s[0].EnsurePath(t.Context(), "/queues/dead/locks"))
+				plain := open(t, s[0], nil)
+				put(t, plain, "bad")
+				if what == "found" { // a delivery counts already
+					c := consume(t, plain, 1)
+					ok(t, next(t, c).Reject(t.Context()))
+					c.Close()
+				}
+				c := consume(t, open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"}), 1)
+				how(t, c)
+				<-c.Done()
+				if err := c.Err(); !errors.Is(err, queue.ErrLayout) {
+					t.Errorf("the consumer ends with %v", err)
+				}
+				if n := left(srv, "claims"); len(n) > 0 {
+					t.Errorf("left behind: %q", n)
+				}
+				equal(t, "left", drain(t, plain), []string{"bad"})
+			})
+		})
+	}
+}
+
+// TestDeadLettersFull moves dead letters to a queue that is full, where Put is refused.
+func TestDeadLettersFull(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		dead, err := queue.New(s[0], "/queues/dead", &queue.Options{MaxItems: 1, RefuseWhenFull: true})
+		ok(t, err)
+		put(t, dead, "old")
+		q := open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"})
+		put(t, q, "bad")
+		c := consume(t, q, 1)
+		ok(t, next(t, c).Reject(t.Context()))
+		c.Close()
+		if _, err := dead.Put(t.Context(), []byte("new")); !errors.Is(err, queue.ErrFull) {
+			t.Errorf("Put: %v", err)
+		}
+		equal(t, "dead", drain(t, dead), []string{"old", "bad"})
+	})
+}
+
+// TestDeadLetterCost moves an item that has been delivered too often once, and does not read it again meanwhile.
+func TestDeadLetterCost(t *testing.T) {
+	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		plain := open(t, s[0], nil)
+		put(t, plain, "bad")
+		c := consume(t, plain, 1)
+		ok(t, next(t, c).Reject(t.Context()))
+		c.Close()
+		srv.ResetRequests()
+		c = consume(t, open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"}), 1)
+		defer c.Close()
+		pass(time.Minute)
+		if got := srv.Requests(); got[zktest.OpGetData] != 1 || got[zktest.OpMulti] > 3 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // TestPriorities delivers by priority, the smallest and the largest included.
 func TestPriorities(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {

@@ -470,7 +470,9 @@ func (s *step) looked(in looked) {
 	if s.failed(in.err) {
 		return
 	}
-	s.listed = in.view.places
+	s.listed = slices.DeleteFunc(slices.Clone(in.view.places), func(p place) bool {
+		return slices.ContainsFunc(s.graves, func(q settling) bool { return q.place == p })
+	})
 	if s.rivals {
 		s.scatter()
 	}
@@ -614,7 +616,7 @@ func (s *step) forget(c claimed) {
 
 func (s *step) buried(in buried) {
 	s.graves = slices.DeleteFunc(slices.Clone(s.graves), func(q settling) bool { return q.place == in.place && q.version == in.version })
-	s.forget(in.claimed)
+	fails := false // and the consumer ends
 	var no *refusal
 	err := in.err
 	switch {
@@ -628,8 +630,22 @@ func (s *step) buried(in buried) {
 	case session.InDoubt(err):
 	case session.Over(err):
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
-	case !session.Passing(err):
-		s.leave(err)
+	default:
+		fails = true
+	}
+	if i := s.find(in.claimed); i >= 0 && fails {
+		s.held[i].leaving = false // it goes back
+	} else {
+		s.forget(in.claimed)
+	}
+	if err != nil {
+		s.follow = turn{} // it may be there yet
 	}
 	s.do(answer{in.reply, err})
+	switch {
+	case fails && s.leaving:
+		s.giveBack()
+	case fails:
+		s.leave(err)
+	}
 }

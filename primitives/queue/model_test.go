@@ -37,7 +37,10 @@ type scene struct {
 	attempts  int  // before an item is dead
 	items     int  // that are there at the start
 	leaves    int  // callers that leave
+	callers   int  // of one handle, in one session; 0 for 1
+	all       bool // every second producer puts two items at once
 	empty     bool // not even the directories exist
+	undead    bool // there is no queue for dead letters
 	layout    Layout
 	urgent    bool // each item is more urgent than the one before
 	effort    int  // how much more than others it takes; 0 for 1
@@ -70,6 +73,16 @@ var scenes = []scene{
 	{name: "dead letters", consumers: 2, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "a consumer and a taker", consumers: 1, prefetch: 1, takers: 1, takes: 2, items: 2, faults: zkmodel.Faults{Cuts: 2, Kills: 1, Lates: 1}},
 	{name: "followers that lag", producers: 1, puts: 2, consumers: 1, prefetch: 1, takers: 1, takes: 1, waits: true, faults: zkmodel.Faults{Lags: 2, Cuts: 1}},
+	{name: "dead letters, crashes", producers: 1, puts: 1, consumers: 2, prefetch: 1, items: 1, attempts: 2, undead: true, faults: zkmodel.Faults{Cuts: 1, Crashes: 1, Lates: 1}},
+	{name: "dead letters, expiries", consumers: 2, prefetch: 2, items: 2, attempts: 1, undead: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 2, Busy: 1}},
+	{name: "dead letters, and a taker", takers: 1, takes: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Crashes: 1}},
+	{name: "calls of Put", callers: 3, producers: 3, puts: 2, all: true, empty: true, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
+	{name: "calls of Put, bounded", callers: 4, producers: 3, puts: 1, all: true, most: 2, items: 1, takers: 1, takes: 3, waits: true, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
+	{name: "calls of Take", callers: 3, takers: 3, takes: 2, items: 4, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
+	{name: "calls of Take wait", callers: 3, producers: 1, puts: 3, takers: 2, takes: 2, waits: true, leaves: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	{name: "calls of Take, other layouts", callers: 2, takers: 4, takes: 1, items: 3, layout: Curator, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
+	{name: "Take and Consume", callers: 3, takers: 2, takes: 2, consumers: 1, prefetch: 1, items: 3, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Expires: 1}},
+	{name: "all calls of two handles", callers: 3, producers: 2, puts: 1, all: true, takers: 2, takes: 1, waits: true, consumers: 2, prefetch: 1, leaves: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Lates: 1}},
 	{name: "a busy server", producers: 1, puts: 1, consumers: 1, prefetch: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Busy: 2}},
 	{name: "other layouts", producers: 1, puts: 1, takers: 2, takes: 1, items: 1, layout: Curator, waits: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
 }
@@ -163,7 +176,9 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 			for _, dir := range []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, itemsDir + "/" + bucket{}.name()} {
 				add(modelQueue+"/"+dir, "")
 			}
-			add(modelDead, "")
+			if !s.undead {
+				add(modelDead, "")
+			}
 		} else {
 			add("/_queue-receipts", "")
 		}
@@ -177,12 +192,16 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 		add(node, x)
 		w.put[x] = confirmed
 	}
-	w.World = zkmodel.New(s.faults, s.producers+s.takers+s.consumers, there...)
+	n, callers := s.producers+s.takers+s.consumers, max(s.callers, 1)
+	w.World = zkmodel.New(s.faults, (n+callers-1)/callers, there...)
 	if w.Root = modelQueue; keyed {
 		w.Keyed()
 	}
-	for i := range w.Sessions {
-		p := w.newPeer(i)
+	var p *peer
+	for i := range n {
+		if p = w.newPeer(i, w.Sessions[i/callers], p); i%callers == 0 {
+			p.base = w.handle(p)
+		}
 		switch {
 		case i < s.producers:
 			w.producers = append(w.producers, p)
@@ -199,20 +218,29 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	return w
 }
 
-func (w *model) newPeer(i int) *peer {
-	p := &peer{n: i, at: w.Sessions[i]}
+// newPeer returns a client, which uses the handle of the one before.
+func (w *model) newPeer(i int, at *zkmodel.Session, before *peer) *peer {
+	p := &peer{n: i, at: at}
+	if before != nil {
+		p.base = before.base
+	}
+	w.Share(p)
+	return p
+}
+
+// handle returns a handle of a client.
+func (w *model) handle(p *peer) *base {
 	o := Options{Layout: w.s.layout, MaxItems: w.s.most, MaxAttempts: w.s.attempts}
 	if w.s.attempts > 0 {
 		o.DeadLetter = modelDead
 	}
-	p.base = newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
-	p.base.any = w.s.urgent
-	p.base.receipts.newID = func() string {
+	b := newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
+	b.any = w.s.urgent
+	b.receipts.newID = func() string {
 		p.ids++
 		return fmt.Sprintf("%036d", 1000*(p.n+1)+p.ids)
 	}
-	w.Share(p)
-	return p
+	return b
 }
 
 func (w *model) calls(p *peer, do func(p *peer, n int)) {
@@ -222,28 +250,35 @@ func (w *model) calls(p *peer, do func(p *peer, n int)) {
 }
 
 func (w *model) putOne(p *peer, n int) {
-	x := fmt.Sprintf("%d.%d", p.n, n)
-	w.put[x] = open
+	items := []string{fmt.Sprintf("%d.%d", p.n, n)}
+	if w.s.all && p.n%2 == 0 {
+		items = append(items, items[0]+"+")
+	}
+	call := &putCall{}
+	for _, x := range items {
+		w.put[x] = open
+		call.items = append(call.items, newItem{p.base.receipts.newID(), []byte(x)})
+	}
 	priority := int32(0)
 	if w.s.urgent {
 		priority = int32(-n)
 	}
-	filing := p.base.producing(priority, 0)
-	filing.items = []newItem{{p.base.receipts.newID(), []byte(x)}}
-	p.busy = true
-	abandon := filing.begin(func(_ []session.OpResult, err error) {
+	p.busy, call.priority = true, priority
+	call.answer = func(_ []session.OpResult, err error) {
 		p.busy = false
+		told := confirmed
 		switch {
-		case err == nil:
-			w.put[x] = confirmed
 		case session.InDoubt(err):
-			w.put[x] = unknown
-		default:
-			w.put[x] = denied
+			told = unknown
+		case err != nil:
+			told = denied
 			w.fair(err)
 		}
-	})
-	p.abandon = abandon
+		for _, x := range items {
+			w.put[x] = told
+		}
+	}
+	p.abandon = p.base.lane(priority).begin(call)
 }
 
 func (w *model) takeOne(p *peer, _ int) {
@@ -460,7 +495,9 @@ func (w *model) Check() {
 			ever--
 		}
 		out := w.taken[x] + w.acked[x]
-		switch {
+		switch with, all := w.nodes[x+"+"]; {
+		case all && (ever == 0) != (len(with) == 0):
+			zkmodel.Violate("items %s and %s+ were put by one call, %d times and %d times", x, x, ever, len(with))
 		case ever > 1 || here[x] > 1:
 			zkmodel.Violate("item %s was put %d times, and is there %d times", x, ever, here[x])
 		case told == confirmed && ever == 0, told == denied && ever > 0:
@@ -507,8 +544,12 @@ func (w *model) rest() {
 			zkmodel.Violate("%d never ends: %v, %d asked", p.n, m, len(p.asked))
 		}
 	}
+	widest := 1 // call, of which others may be behind
+	if w.s.all {
+		widest = 2
+	}
 	for _, p := range w.producers {
-		if p.busy && !p.at.Crashed() && (w.s.most == 0 || live < w.s.most) {
+		if p.busy && !p.at.Crashed() && (w.s.most == 0 || live+widest <= w.s.most) {
 			zkmodel.Violate("%d puts for ever", p.n)
 		}
 	}

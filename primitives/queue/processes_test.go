@@ -173,7 +173,7 @@ func TestRealProcesses(t *testing.T) {
 		t.Skip("ten seconds")
 	}
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	b := &books{put: map[string]bool{}, trying: map[string]int{}, acked: map[string]int{}, attempts: map[string]int{}, ackedAt: map[string]int{}}
 	var all []*child
 	for i := range 6 {

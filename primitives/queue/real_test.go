@@ -18,7 +18,7 @@ var campaign = flag.Bool("queue.campaign", false, "queues of the size that was p
 // TestRealSoak works on three servers, whose replies are lost and connections cut, and one of which is restarted.
 func TestRealSoak(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	each := 100
 	if *campaign {
@@ -54,7 +54,7 @@ func TestRealSoak(t *testing.T) {
 // TestRealBacklog drains a backlog that cannot be listed in one reply of ZooKeeper's own client.
 func TestRealBacklog(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1)
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	backlog(t, ens.Addrs(), func() {})
 }
 

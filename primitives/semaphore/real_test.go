@@ -19,7 +19,7 @@ import (
 // TestRealSemaphore plays on three servers what the bubbles play in memory.
 func TestRealSemaphore(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3)
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -9,9 +9,9 @@ import (
 // Why a place in line was lost, beside the errors of package session. Recipes wrap them
 // in their own.
 var (
-	// ErrNodeDeleted means that the node that stood for it was deleted: by somebody else, or
-	// by the server with the session, whose end is not known yet then.
-	ErrNodeDeleted = errors.New("node deleted by another client, or with the session")
+	// ErrNodeDeleted means that the node that stood for it was deleted by somebody else. Where the server
+	// cannot be asked, for a quarter of a second, whether the session lives, it may have been deleted with that.
+	ErrNodeDeleted = errors.New("node deleted by another client")
 
 	// ErrRevoked means that it was deleted by force after it was asked for.
 	ErrRevoked = errors.New("revoked by force")

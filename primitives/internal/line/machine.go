@@ -117,7 +117,8 @@ type (
 		node    string
 		overdue bool // it has had the time that it was given
 	}
-	withdrawn struct { // answers withdrawNode, and withdrawAll with an empty node
+	ascertained struct{ attempt } // answers ascertain: it does, or nobody knows
+	withdrawn   struct {          // answers withdrawNode, and withdrawAll with an empty node
 		attempt
 		node string
 	}
@@ -129,25 +130,26 @@ type (
 
 func (f failed) of() attempt { return f.what.of() }
 
-func (Leave) input()     {}
-func (Downgrade) input() {}
-func (Look) input()      {}
-func (Take) input()      {}
-func (heard) input()     {}
-func (inspected) input() {}
-func (made) input()      {}
-func (joined) input()    {}
-func (listed) input()    {}
-func (watched) input()   {}
-func (gone) input()      {}
-func (marked) input()    {}
-func (claimed) input()   {}
-func (occupied) input()  {}
-func (changed) input()   {}
-func (announced) input() {}
-func (asked) input()     {}
-func (withdrawn) input() {}
-func (failed) input()    {}
+func (Leave) input()       {}
+func (Downgrade) input()   {}
+func (Look) input()        {}
+func (Take) input()        {}
+func (heard) input()       {}
+func (inspected) input()   {}
+func (made) input()        {}
+func (joined) input()      {}
+func (listed) input()      {}
+func (watched) input()     {}
+func (gone) input()        {}
+func (marked) input()      {}
+func (claimed) input()     {}
+func (occupied) input()    {}
+func (changed) input()     {}
+func (announced) input()   {}
+func (asked) input()       {}
+func (ascertained) input() {}
+func (withdrawn) input()   {}
+func (failed) input()      {}
 
 // An Effect is something to do about it. It belongs to the epoch of its attempt,
 // must not be done in another, and is answered by exactly one input; unwatchTarget, complain and
@@ -196,7 +198,8 @@ type (
 		attempt
 		node string
 	}
-	complain struct { // to people
+	ascertain struct{ attempt } // whether the session lives, whose nodes are deleted when it ends
+	complain  struct {          // to people
 		attempt
 		reason string
 	}
@@ -225,6 +228,7 @@ func (claim) effect()         {}
 func (changeNode) effect()    {}
 func (announce) effect()      {}
 func (ask) effect()           {}
+func (ascertain) effect()     {}
 func (complain) effect()      {}
 func (withdrawNode) effect()  {}
 func (withdrawAll) effect()   {}
@@ -238,7 +242,7 @@ func Withdraws(e Effect) bool {
 	switch e.(type) {
 	case withdrawNode, withdrawAll:
 		return true
-	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, complain, answer:
+	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, ascertain, complain, answer:
 	}
 	return false
 }
@@ -280,6 +284,7 @@ type place struct {
 	heir     bool   // target is all that is ahead, so that its deletion is the grant
 	kin      bool   // target is of our own session, whose end would delete it and our node at once
 	marked   bool   // we are asked to leave
+	bereft   bool   // our node, or our claim, is gone while we hold; it is being ascertained why
 	until    time.Time
 	lessened bool // what is claimed has been exchanged for less, which only we can have
 	change
@@ -341,6 +346,7 @@ func (m Machine) String() string {
 		{m.marked, "marked"},
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
+		{m.bereft, "bereft"},
 		{m.lessened, "lessened"},
 		{m.unclear, "unclear"},
 		{m.suspended, "suspended"},
@@ -472,6 +478,10 @@ func (m *turn) take(in Input) {
 	case asked:
 		if in.overdue && m.state == waiting {
 			m.look()
+		}
+	case ascertained:
+		if m.bereft {
+			m.fail(m.deleted())
 		}
 	case withdrawn:
 		m.withdrawn(in.node)
@@ -800,14 +810,14 @@ func (m *turn) gone(target Target) {
 	case !m.standing():
 	case m.to != "" && (target == Target{Node: m.node} || target == m.target):
 		m.without = true // by ourselves, or not: the answer will tell
+	case m.Holding() && (target == Target{Node: m.node} || target == m.target): // our node or our claim: nothing else is watched
+		m.bereave(target.Until == Gone)
 	case target == Target{Node: m.node}:
 		m.vanish()
 	case m.accompanied(target):
 		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.String()+"/", "/", 1), "/")
 		m.look()
 	case target != m.target:
-	case m.Holding(): // our claim, and nothing else is watched
-		m.fail(m.deleted())
 	default:
 		granted := m.heir && m.owned && !m.kin
 		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
@@ -816,6 +826,16 @@ func (m *turn) gone(target Target) {
 			return
 		}
 		m.look()
+	}
+}
+
+// bereave follows the deletion of our node, or only of our claim, while we hold. The server deletes
+// both with the session, and says so before it says that the session has ended.
+func (m *turn) bereave(node bool) {
+	m.without = m.without || node
+	if !m.bereft {
+		m.bereft = true
+		m.do(ascertain{m.attempt})
 	}
 }
 
@@ -875,6 +895,8 @@ func (m *turn) suspend(deadline time.Time) {
 
 func (m *turn) resume() {
 	switch {
+	case m.bereft:
+		m.fail(m.deleted())
 	case m.state == waiting:
 		m.look()
 	case m.Holding() && m.suspended:
@@ -897,7 +919,7 @@ func (m *turn) expire() {
 func (m *turn) downgrade(reply actors.Reply[error]) {
 	_, to, ok := m.rule.Downgrade(m.node, m.guid())
 	switch {
-	case !m.Holding():
+	case !m.Holding(), m.bereft:
 		m.do(answer{m.attempt, reply, ErrNotHeld})
 		return
 	case !ok:
@@ -993,7 +1015,7 @@ func (m *turn) failed(e Effect, err error) {
 		if session.Passing(err) && m.Holding() && e.node == m.node {
 			m.do(e)
 		}
-	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
+	case ask, ascertain, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 }
 
@@ -1086,7 +1108,11 @@ func (m *turn) notClaimed(e claim, err error) {
 
 // leave gives up what is held, or the place in line.
 func (m *turn) leave() {
-	if m.state == leaving {
+	switch {
+	case m.state == leaving:
+		return
+	case m.bereft:
+		m.fail(m.deleted())
 		return
 	}
 	m.depart()
@@ -1104,6 +1130,10 @@ func (m *turn) fail(err error) {
 
 // depart withdraws whatever may stand for us.
 func (m *turn) depart() {
+	if m.bereft && m.without {
+		m.node = ""
+	}
+	m.bereft, m.without = false, false
 	m.unwatch()
 	claims := m.rule.Claims() && (m.state == claiming || m.Holding())
 	switch {

@@ -37,6 +37,16 @@ type registry struct {
 	mu     sync.Mutex
 	ids    map[int64]struct{} // of the sessions on the server that it has had
 	claims map[string]*Node   // by path
+
+	// Who waits until a parent is made, each from the request for it to the answer: many who join at once
+	// find that there is none, and one of them makes it.
+	making map[parent][]func(error)
+}
+
+// A parent is made in one epoch.
+type parent struct {
+	dir   string
+	epoch int
 }
 
 type registryKey struct{}
@@ -46,7 +56,7 @@ func registryOf(s client.Session) *registry {
 	fresh := false
 	v := s.Local(registryKey{}, func() any {
 		fresh = true
-		return &registry{ids: make(map[int64]struct{}), claims: make(map[string]*Node)}
+		return &registry{ids: make(map[int64]struct{}), claims: make(map[string]*Node), making: make(map[parent][]func(error))}
 	})
 	r := v.(*registry)
 	if fresh {
@@ -111,7 +121,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		n.create(e.turn, e.data, nil, func(in created, err error) { reply(e.turn, in, err) })
 	case makeParent:
 		dir, _ := session.Split(n.path)
-		n.in(e.turn).EnsurePath(dir, func(_ bool, err error) { reply(e.turn, done{turn: e.turn}, err) })
+		n.registry.makeParent(n.in(e.turn), parent{dir, e.epoch}, func(err error) { reply(e.turn, done{turn: e.turn}, err) })
 	case look:
 		n.look(e, func(s Sight, err error) { reply(e.turn, looked{e.turn, s}, err) })
 	case takeOver:
@@ -135,6 +145,26 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 			r.Give(e.err)
 		}
 	}
+}
+
+// makeParent makes the parent, unless that is under way.
+func (r *registry) makeParent(requests client.Async, p parent, answer func(error)) {
+	r.mu.Lock()
+	waiting := append(r.making[p], answer)
+	r.making[p] = waiting
+	r.mu.Unlock()
+	if len(waiting) > 1 {
+		return
+	}
+	requests.EnsurePath(p.dir, func(_ bool, err error) {
+		r.mu.Lock()
+		waiting := r.making[p]
+		delete(r.making, p)
+		r.mu.Unlock()
+		for _, answer := range waiting {
+			answer(err)
+		}
+	})
 }
 
 func (n *Node) in(t turn) client.Async { return n.session.Async(t.epoch) }

@@ -197,16 +197,19 @@ func (w *World) Quiet() bool {
 
 // Actions implements [exploration.World].
 func (w *World) Actions() (normal, faulty []Action) {
+	const few = 8
+	normal = make([]Action, 0, few)
 	add := func(kind string, i, variants int) {
 		for v := range variants {
 			normal = append(normal, Action{Kind: kind, I: i, Variant: v})
 		}
 	}
 	fault := func(left int8, ok bool, kind string, i, variants int) {
+		if left <= 0 || !ok {
+			return
+		}
 		for v := range variants {
-			if left > 0 && ok {
-				faulty = append(faulty, Action{Kind: kind, I: i, Variant: v})
-			}
+			faulty = append(faulty, Action{Kind: kind, I: i, Variant: v})
 		}
 	}
 	for i, a := range w.Actors {
@@ -254,6 +257,9 @@ func (w *World) Actions() (normal, faulty []Action) {
 		add("timer", i, 1)
 	}
 	for _, n := range w.tree {
+		if w.Left.Strikes <= 0 && w.Left.Reaps <= 0 {
+			break
+		}
 		switch below := strings.HasPrefix(n.Path, w.Root+"/"); {
 		case w.Left.Strikes > 0 && below && (w.Strikes == nil || w.Strikes(n.Path)):
 			faulty = append(faulty, Action{Kind: "strike", Node: n.Path})

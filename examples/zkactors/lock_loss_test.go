@@ -22,7 +22,7 @@ const (
 	childish = `sh -c 'trap "" TERM; echo ready; sleep 600' & wait`
 )
 
-// startScript starts a lockrun with a script, and returns when that is ready.
+// startScript starts a zkactors with a script, and returns when that is ready.
 func startScript(t *testing.T, srv *zktest.Server, script string, flags ...string) *process {
 	t.Helper()
 	p := start(t, srv, append(flags, "sh", "-c", script)...)
@@ -107,9 +107,9 @@ func TestLost(t *testing.T) {
 	}{
 		{"obedient", "", obedient, 128 + 9, false},
 		{"stubborn", "", stubborn, 128 + 9, false},
-		{"obedient, overlap", "-overlap", obedient, 5, true},
-		{"polite, overlap", "-overlap", polite, 125, true},
-		{"stubborn, overlap", "-overlap -grace 100ms", stubborn, 128 + 9, false},
+		{"obedient, overlap", "--overlap", obedient, 5, true},
+		{"polite, overlap", "--overlap", polite, 125, true},
+		{"stubborn, overlap", "--overlap --grace 100ms", stubborn, 128 + 9, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestFrozenOverlap(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 	s := open(t, srv)
-	p := startScript(t, srv, obedient, "-overlap")
+	p := startScript(t, srv, obedient, "--overlap")
 	srv.Freeze(line(t, s, 1)[0].Session, zktest.Both)
 	p.exits(5, "lock lost")
 }

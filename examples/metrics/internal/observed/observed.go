@@ -1,0 +1,219 @@
+// Package observed is what the observers of Prometheus and of OpenTelemetry have in common.
+package observed
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+)
+
+// reasons are the values of labels that say why something failed. The first that an error wraps counts.
+var reasons = []struct { //nolint:gochecknoglobals // they are constant
+	err  error
+	name string
+}{
+	{lock.ErrRevoked, "revoked"},
+	{lock.ErrNodeDeleted, "node_deleted"},
+	{lock.ErrLayout, "layout"},
+	{semaphore.ErrLimit, "limit"},
+	{session.ErrUnknownOutcome, "unknown_outcome"},
+	{session.ErrExpired, "session_expired"},
+	{session.ErrClosed, "session_closed"},
+	{session.ErrDisconnected, "disconnected"},
+	{session.ErrReadOnly, "read_only"},
+	{session.ErrBusy, "busy"},
+	{session.ErrAuthFailed, "auth_failed"},
+	{session.ErrNoAuth, "no_auth"},
+	{session.ErrSessionFull, "session_full"},
+	{session.ErrTooLarge, "too_large"},
+	{session.ErrNoNode, "no_node"},
+	{session.ErrNodeExists, "node_exists"},
+	{session.ErrBadVersion, "bad_version"},
+	{session.ErrNotEmpty, "not_empty"},
+	{session.ErrInvalidArgument, "invalid"},
+	{session.ErrInvalidPath, "invalid"},
+	{context.DeadlineExceeded, "timeout"},
+	{context.Canceled, "canceled"},
+}
+
+// Reason returns the value of a label for an error: "ok" for none, and one of a few others. So a metric
+// has few series, whatever the text of errors is.
+func Reason(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return r.name
+		}
+	}
+	return "other"
+}
+
+// States are the values of a label for the state of a session.
+var States = []string{"connecting", "connected", "suspended", "expired", "closed"} //nolint:gochecknoglobals // they are constant
+
+// State returns the state that an event begins, and the name of the event.
+func State(ev session.Event) (state, event string) {
+	switch ev.(type) {
+	case session.Connected:
+		return "connected", "connected"
+	case session.Resumed:
+		return "connected", "resumed"
+	case session.Suspended:
+		return "suspended", "suspended"
+	case session.Expired:
+		return "expired", "expired"
+	case session.Closed:
+		return "closed", "closed"
+	}
+	return "connecting", "none"
+}
+
+// A Key is a recipe at a path.
+type Key struct{ Recipe, Path string }
+
+// Waits are the waits that go on. The zero value is ready for use, also concurrently.
+type Waits struct {
+	mu    sync.Mutex
+	begun map[Key][]time.Time // ascending; no list is empty
+}
+
+// Begin notes that a wait begins now.
+func (w *Waits) Begin(k Key, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun == nil {
+		w.begun = make(map[Key][]time.Time)
+	}
+	w.begun[k] = append(w.begun[k], now)
+}
+
+// End notes that a wait has ended now, after that time. Of the waits that go on, it is the one that has
+// begun next to then: an observer does not learn which of them ends.
+func (w *Waits) End(k Key, now time.Time, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all, then := w.begun[k], now.Add(-took)
+	if len(all) == 0 {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(all, then, time.Time.Compare)
+	if i == len(all) || i > 0 && then.Sub(all[i-1]) <= all[i].Sub(then) {
+		i--
+	}
+	if all = slices.Delete(all, i, i+1); len(all) == 0 {
+		delete(w.begun, k)
+		return
+	}
+	w.begun[k] = all
+}
+
+// Oldest returns since when the longest wait of each key goes on.
+func (w *Waits) Oldest() map[Key]time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	oldest := make(map[Key]time.Time, len(w.begun))
+	for k, all := range w.begun {
+		oldest[k] = all[0]
+	}
+	return oldest
+}
+
+// Leaders are the newest leaders by the paths of elections. The zero value is ready for use, also
+// concurrently.
+type Leaders struct {
+	mu     sync.Mutex
+	newest map[string]Leader
+}
+
+// A Leader leads an election in a term.
+type Leader struct {
+	Name string // "" while there is none
+	Term int64
+}
+
+// See notes a report of a leader, unless it is older than one before. Then changed is called with the
+// leader before and the present one, in the order of the changes.
+func (l *Leaders) See(path string, now Leader, changed func(before, now Leader)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.newest[path]
+	if now.Term < before.Term || now == before {
+		return
+	}
+	if l.newest == nil {
+		l.newest = make(map[string]Leader)
+	}
+	l.newest[path] = now
+	if changed != nil {
+		changed(before, now)
+	}
+}
+
+// Newest returns the newest leader of each path.
+func (l *Leaders) Newest() map[string]Leader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.newest)
+}
+
+// LeaderName returns the data of a leader as the value of a label: at most 64 bytes, printable.
+func LeaderName(node string, data []byte) string {
+	if node == "" {
+		return ""
+	}
+	const longest = 64
+	name := []rune(string(data[:min(len(data), longest)]))
+	for i, r := range name {
+		if r < ' ' || r > '~' {
+			name[i] = '?'
+		}
+	}
+	return string(name)
+}
+
+// A Queue is a queue.Queue or a queue.Priority.
+type Queue interface {
+	Len(ctx context.Context) (int, error)
+}
+
+// Queues are the queues whose lengths are exported, by their names. The zero value is ready for use, also
+// concurrently.
+type Queues struct {
+	mu  sync.Mutex
+	all map[string]Queue
+}
+
+// Add adds a queue.
+func (q *Queues) Add(name string, queue Queue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.all == nil {
+		q.all = make(map[string]Queue)
+	}
+	q.all[name] = queue
+}
+
+// Lengths asks for the lengths. A queue that does not answer in time is missing.
+func (q *Queues) Lengths(ctx context.Context) map[string]int {
+	q.mu.Lock()
+	all := maps.Clone(q.all)
+	q.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	lengths := make(map[string]int, len(all))
+	for name, queue := range all {
+		if n, err := queue.Len(ctx); err == nil {
+			lengths[name] = n
+		}
+	}
+	return lengths
+}

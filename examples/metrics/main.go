@@ -1,0 +1,182 @@
+// Metrics is a service whose session and recipes can be watched: Prometheus reads /metrics, a load
+// balancer /readyz, and dashboard.json is a dashboard for Grafana. Package otel exports the same by
+// OpenTelemetry.
+//
+// The service elects a leader, has workers who pass a lock on, and fills and empties a queue. It starts
+// a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/zkactors/zkactors/examples/metrics/prom"
+	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Where the service keeps what its instances share.
+const (
+	root      = "/zkactors-metrics"
+	leaderAt  = root + "/leader"
+	instances = root + "/instances"
+	turn      = root + "/turn"
+	jobs      = root + "/jobs"
+)
+
+func main() {
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	listen := flag.String("listen", "127.0.0.1:8080", "serve /metrics, /healthz and /readyz at this address")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	err := demo.On(ctx, *servers, func(ctx context.Context, addrs []string) error {
+		return serve(ctx, addrs, *listen, logger, func(at string) { logger.Info("listening", "address", at) })
+	})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "metrics:", err)
+		os.Exit(1)
+	}
+}
+
+// serve runs an instance until ctx ends. Ready is called with the address that it listens at.
+func serve(ctx context.Context, servers []string, listen string, logger *slog.Logger, ready func(address string)) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	v, err := open(servers, listener.Addr().String(), logger)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer v.session.Close()
+	server := &http.Server{Handler: v, ReadHeaderTimeout: 5 * time.Second}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { cancel(server.Serve(listener)) })
+	running.Go(func() { cancel(v.work(ctx)) })
+	ready(listener.Addr().String())
+	<-ctx.Done()
+	err = errors.Join(context.Cause(ctx), server.Close())
+	running.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// A service is one instance.
+type service struct {
+	*http.ServeMux
+
+	name     string
+	session  *session.Session
+	observer *prom.Observer
+}
+
+// open starts an instance. Servers that are down are no error: it is not ready until they are up.
+func open(servers []string, name string, logger *slog.Logger) (*service, error) {
+	registry := prometheus.NewRegistry()
+	observer, err := prom.New(registry, &prom.Options{Session: "main"})
+	if err != nil {
+		return nil, err
+	}
+	s, err := session.Start(servers, &session.Options{Name: "main", Timeout: 4 * time.Second, Logger: logger, Observer: observer})
+	if err != nil {
+		return nil, err
+	}
+	v := &service{http.NewServeMux(), name, s, observer}
+	v.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	// The process is alive when it answers: to start it anew does not bring ZooKeeper back.
+	v.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	v.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.Healthy(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ready")
+	})
+	return v, nil
+}
+
+// work does what the service is for, until ctx ends.
+func (v *service) work(ctx context.Context) error {
+	candidate, err := election.New(v.session, leaderAt, &election.Options{Data: []byte(v.name)})
+	if err != nil {
+		return err
+	}
+	defer candidate.Close()
+	member, err := group.Join(v.session, instances, v.name, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer member.Close()
+	watcher, err := group.Watch(v.session, instances, nil)
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	q, err := queue.New(v.session, jobs, nil)
+	if err != nil {
+		return err
+	}
+	v.observer.AddQueue(jobs, q)
+
+	var running sync.WaitGroup
+	defer running.Wait()
+	for range 3 {
+		running.Go(func() { v.takeTurns(ctx) })
+	}
+	running.Go(func() { v.produce(ctx, q) })
+	err = q.Run(ctx, 2, func(ctx context.Context, _ queue.Item) error { return pause(ctx, 200*time.Millisecond) })
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// takeTurns holds the lock for a moment, again and again. What fails is counted by the observer.
+func (v *service) takeTurns(ctx context.Context) {
+	for pause(ctx, 50*time.Millisecond) == nil {
+		_ = lock.Do(ctx, v.session, turn, nil, func(ctx context.Context, _ int64) error { return pause(ctx, 100*time.Millisecond) })
+	}
+}
+
+// produce puts a job now and then, while there are not too many.
+func (v *service) produce(ctx context.Context, q *queue.Queue) {
+	for pause(ctx, 100*time.Millisecond) == nil {
+		if n, err := q.Len(ctx); err == nil && n < 100 {
+			_, _ = q.Put(ctx, []byte(v.name)) // likewise
+		}
+	}
+}
+
+// pause waits, and fails when ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

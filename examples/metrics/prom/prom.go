@@ -1,0 +1,201 @@
+// Package prom exports what a session and the recipes on it do as metrics of Prometheus. It is an example:
+// copy it, and change it.
+package prom
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/zkactors/zkactors/examples/metrics/internal/observed"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Options are optional parameters for [New]. A nil *Options is equivalent to a zero Options.
+type Options struct {
+	// Session is the value of the label session of each metric. Sessions that share a registry need
+	// different ones.
+	Session string
+
+	// Path returns the value of the label path. It must return few values: a service with a lock for
+	// each order returns their parent. The default returns the path.
+	Path func(recipe, path string) string
+}
+
+// An Observer is a [session.Observer] that counts. Create it with [New].
+type Observer struct {
+	path func(recipe, path string) string
+
+	requests   *prometheus.HistogramVec
+	state      *prometheus.GaugeVec
+	events     *prometheus.CounterVec
+	waiting    *prometheus.GaugeVec
+	waited     *prometheus.HistogramVec
+	holding    *prometheus.GaugeVec
+	held       *prometheus.HistogramVec
+	lost       *prometheus.CounterVec
+	revoked    *prometheus.CounterVec
+	term       *prometheus.GaugeVec
+	leader     *prometheus.GaugeVec
+	members    *prometheus.GaugeVec
+	oldestWait *prometheus.Desc
+	length     *prometheus.Desc
+
+	waits   observed.Waits
+	leaders observed.Leaders
+	queues  observed.Queues
+}
+
+// New returns an observer for the options of one session, and registers its metrics.
+func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Path == nil {
+		o.Path = func(_, path string) string { return path }
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "zkactors_" + name, Help: help}, labels)
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "zkactors_" + name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "zkactors_" + name, Help: help, Buckets: buckets}, labels)
+	}
+	const ms = 0.001
+	long := prometheus.ExponentialBuckets(ms, 4, 12) // 1 ms to 70 min
+	v := &Observer{
+		path:     o.Path,
+		requests: histogram("request_seconds", "How long requests took, by their outcome.", prometheus.ExponentialBuckets(ms/4, 2, 16), "op", "outcome"),
+		state:    gauge("session_state", "1 for the state of the session, 0 for the others.", "state"),
+		events:   counter("session_events_total", "Changes of the session.", "event"),
+		waiting:  gauge("waiting", "Handles that wait for a grant now.", "recipe", "path"),
+		waited:   histogram("wait_seconds", "How long handles waited, granted or in vain.", long, "recipe", "path", "granted"),
+		holding:  gauge("holding", "Handles that hold what they were granted now.", "recipe", "path"),
+		held:     histogram("hold_seconds", "How long it was held.", long, "recipe", "path"),
+		lost:     counter("lost_total", "Losses of what was held or waited for, by reason.", "recipe", "path", "reason"),
+		revoked:  counter("revocations_total", "Requests to a holder to give up.", "recipe", "path"),
+		term:     gauge("election_term", "The newest term that is known.", "path"),
+		leader:   gauge("election_leader", "1 for the present leader.", "path", "leader"),
+		members:  gauge("group_members", "Members of a group that is watched.", "path"),
+		oldestWait: prometheus.NewDesc("zkactors_oldest_wait_seconds",
+			"How long the oldest of the present waits has lasted.", []string{"recipe", "path"}, nil),
+		length: prometheus.NewDesc("zkactors_queue_length", "Items of a queue, read for each scrape.", []string{"path"}, nil),
+	}
+	if o.Session != "" {
+		reg = prometheus.WrapRegistererWith(prometheus.Labels{"session": o.Session}, reg)
+	}
+	for _, c := range []prometheus.Collector{
+		v.requests, v.state, v.events, v.waiting, v.waited, v.holding, v.held, v.lost, v.revoked, v.term, v.leader, v.members, v,
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	v.enter("connecting")
+	return v, nil
+}
+
+// AddQueue exports the length of a queue, with a request for each scrape.
+func (v *Observer) AddQueue(path string, queue observed.Queue) {
+	v.queues.Add(v.path("queue", path), queue)
+}
+
+// Describe implements [prometheus.Collector].
+func (v *Observer) Describe(out chan<- *prometheus.Desc) { out <- v.oldestWait; out <- v.length }
+
+// Collect implements [prometheus.Collector], for what is not known before a scrape.
+func (v *Observer) Collect(out chan<- prometheus.Metric) {
+	now := time.Now()
+	for k, since := range v.waits.Oldest() {
+		out <- prometheus.MustNewConstMetric(v.oldestWait, prometheus.GaugeValue, now.Sub(since).Seconds(), k.Recipe, k.Path)
+	}
+	for path, n := range v.queues.Lengths(context.Background()) {
+		out <- prometheus.MustNewConstMetric(v.length, prometheus.GaugeValue, float64(n), path)
+	}
+}
+
+// Request implements [session.Observer].
+func (v *Observer) Request(op string, took time.Duration, err error) {
+	v.requests.WithLabelValues(op, observed.Reason(err)).Observe(took.Seconds())
+}
+
+// State implements [session.Observer].
+func (v *Observer) State(ev session.Event) {
+	state, event := observed.State(ev)
+	v.events.WithLabelValues(event).Inc()
+	v.enter(state)
+}
+
+func (v *Observer) enter(state string) {
+	for _, s := range observed.States {
+		is := 0.0
+		if s == state {
+			is = 1
+		}
+		v.state.WithLabelValues(s).Set(is)
+	}
+}
+
+// Waiting implements [session.Observer].
+func (v *Observer) Waiting(recipe, path string) {
+	path = v.path(recipe, path)
+	v.waiting.WithLabelValues(recipe, path).Inc()
+	v.waits.Begin(observed.Key{Recipe: recipe, Path: path}, time.Now())
+}
+
+// Waited implements [session.Observer].
+func (v *Observer) Waited(recipe, path string, took time.Duration) {
+	v.holding.WithLabelValues(recipe, v.path(recipe, path)).Inc()
+	v.stop(recipe, path, took, "yes")
+}
+
+// GaveUp implements [session.Observer].
+func (v *Observer) GaveUp(recipe, path string, took time.Duration) { v.stop(recipe, path, took, "no") }
+
+func (v *Observer) stop(recipe, path string, took time.Duration, granted string) {
+	path = v.path(recipe, path)
+	v.waiting.WithLabelValues(recipe, path).Dec()
+	v.waited.WithLabelValues(recipe, path, granted).Observe(took.Seconds())
+	v.waits.End(observed.Key{Recipe: recipe, Path: path}, time.Now(), took)
+}
+
+// Held implements [session.Observer].
+func (v *Observer) Held(recipe, path string, took time.Duration) {
+	path = v.path(recipe, path)
+	v.holding.WithLabelValues(recipe, path).Dec()
+	v.held.WithLabelValues(recipe, path).Observe(took.Seconds())
+}
+
+// Lost implements [session.Observer].
+func (v *Observer) Lost(recipe, path string, err error) {
+	v.lost.WithLabelValues(recipe, v.path(recipe, path), observed.Reason(err)).Inc()
+}
+
+// Revoked implements [session.Observer].
+func (v *Observer) Revoked(recipe, path string) {
+	v.revoked.WithLabelValues(recipe, v.path(recipe, path)).Inc()
+}
+
+// Leader implements [session.Observer].
+func (v *Observer) Leader(path, node string, data []byte, term int64) {
+	path = v.path("election", path)
+	now := observed.Leader{Name: observed.LeaderName(node, data), Term: term}
+	v.leaders.See(path, now, func(before, now observed.Leader) {
+		v.term.WithLabelValues(path).Set(float64(now.Term))
+		if before.Name != "" {
+			v.leader.DeleteLabelValues(path, before.Name)
+		}
+		if now.Name != "" {
+			v.leader.WithLabelValues(path, now.Name).Set(1)
+		}
+	})
+}
+
+// Members implements [session.Observer].
+func (v *Observer) Members(path string, n int) {
+	v.members.WithLabelValues(v.path("group", path)).Set(float64(n))
+}

@@ -1,0 +1,135 @@
+package prom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/zkactors/zkactors/examples/metrics/prom"
+	"github.com/zkactors/zkactors/session"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type queue struct {
+	n   int
+	err error
+}
+
+func (q queue) Len(context.Context) (int, error) { return q.n, q.err }
+
+// TestObserver: each report changes the metrics that it should.
+func TestObserver(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	v, err := prom.New(reg, &prom.Options{Session: "main", Path: func(recipe, at string) string {
+		if recipe == "lock" {
+			return path.Dir(at)
+		}
+		return at
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.AddQueue("/q", queue{n: 7})
+	v.AddQueue("/broken", queue{err: errors.New("x")})
+	v.Request("get", time.Second, nil)
+	v.Request("set", time.Second, session.ErrBadVersion)
+	v.State(session.Connected{})
+	v.State(session.Suspended{})
+	for _, order := range []string{"/orders/1", "/orders/2", "/orders/3", "/orders/4"} {
+		v.Waiting("lock", order)
+	}
+	v.Waited("lock", "/orders/1", time.Second)
+	v.Waited("lock", "/orders/2", time.Second)
+	v.GaveUp("lock", "/orders/3", time.Second)
+	v.Held("lock", "/orders/1", time.Second)
+	v.Lost("lock", "/orders/1", session.ErrExpired)
+	v.Revoked("lock", "/orders/2")
+	v.Leader("/e", "/e/n-1", []byte("a"), 1)
+	v.Leader("/e", "", nil, 1)
+	v.Leader("/e", "/e/n-2", []byte("b"), 2)
+	v.Leader("/e", "/e/n-1", []byte("a"), 1) // late
+	v.Members("/g", 3)
+
+	want := `
+zkactors_election_leader{leader="b",path="/e",session="main"} 1
+zkactors_election_term{path="/e",session="main"} 2
+zkactors_group_members{path="/g",session="main"} 3
+zkactors_holding{path="/orders",recipe="lock",session="main"} 1
+zkactors_lost_total{path="/orders",reason="session_expired",recipe="lock",session="main"} 1
+zkactors_queue_length{path="/q",session="main"} 7
+zkactors_revocations_total{path="/orders",recipe="lock",session="main"} 1
+zkactors_session_events_total{event="connected",session="main"} 1
+zkactors_session_events_total{event="suspended",session="main"} 1
+zkactors_session_state{session="main",state="closed"} 0
+zkactors_session_state{session="main",state="connected"} 0
+zkactors_session_state{session="main",state="connecting"} 0
+zkactors_session_state{session="main",state="expired"} 0
+zkactors_session_state{session="main",state="suspended"} 1
+zkactors_waiting{path="/orders",recipe="lock",session="main"} 1
+`
+	if got := exported(t, reg, want); got != strings.TrimSpace(want) {
+		t.Errorf("exported\n%s", got)
+	}
+	for name, series := range map[string]int{
+		"zkactors_request_seconds":     2, // get ok, set bad_version
+		"zkactors_wait_seconds":        2, // granted and not
+		"zkactors_hold_seconds":        1,
+		"zkactors_oldest_wait_seconds": 1,
+	} {
+		if n, err := testutil.GatherAndCount(reg, name); n != series || err != nil {
+			t.Errorf("%s has %d series, %v, want %d", name, n, err, series)
+		}
+	}
+}
+
+// exported returns the samples of the metrics that a text names.
+func exported(t *testing.T, reg prometheus.Gatherer, text string) string {
+	t.Helper()
+	var names []string
+	for line := range strings.Lines(text) {
+		if name, _, ok := strings.Cut(line, "{"); ok {
+			names = append(names, name)
+		}
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var samples []string
+	for _, f := range families {
+		if !strings.Contains(strings.Join(names, " ")+" ", f.GetName()+" ") {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+`="`+l.GetValue()+`"`)
+			}
+			value := m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			samples = append(samples, f.GetName()+"{"+strings.Join(labels, ",")+"} "+fmt.Sprint(value))
+		}
+	}
+	return strings.Join(samples, "\n")
+}
+
+// TestTwoSessions: observers of sessions with different names share a registry, those with the same do not.
+func TestTwoSessions(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	for _, name := range []string{"a", "b"} {
+		if _, err := prom.New(reg, &prom.Options{Session: name}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := prom.New(reg, &prom.Options{Session: "b"}); err == nil {
+		t.Error("the same session is registered twice")
+	}
+}

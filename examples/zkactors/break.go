@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A taker asks for what is held, or takes it away.
+type taker struct {
+	*program
+	yes   bool
+	node  string
+	force time.Duration
+}
+
+func (t *taker) flags(c *cobra.Command) {
+	c.Flags().BoolVarP(&t.yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&t.node, "node", "", "only the contender with this `name`, or path, of a node, also if it waits")
+}
+
+func (p *program) revokeCommand() *cobra.Command {
+	t := &taker{program: p}
+	c := p.command(&cobra.Command{
+		Use:   "revoke PATH [flags]",
+		Short: "Ask the holders of a lock to release it",
+		Long: `Ask those who hold the lock at PATH now to release it: zkactors lock ends its command with SIGTERM, and a program that
+uses the library receives an event. Clients that do not listen for it go on.
+
+With --force-after, those who have not released it by then lose it, as by "zkactors break".
+
+` + statusHelp,
+		Example: "  zkactors revoke /locks/backup\n  zkactors revoke --yes --force-after 1m /locks/backup",
+	}, t.revoke)
+	t.flags(c)
+	c.Flags().DurationVar(&t.force, "force-after", 0, "take the lock away from those who have not released it after this `duration`")
+	return c
+}
+
+func (p *program) breakCommand() *cobra.Command {
+	t := &taker{program: p}
+	c := p.command(&cobra.Command{
+		Use:   "break PATH [flags]",
+		Short: "Take a lock, a lease or leadership away, by deleting the holder's node",
+		Long: `Delete the node of each holder of the lock, the semaphore or the election at PATH. The next in line has it at once.
+
+A holder that is alive is told, and one that is cut off learns of it only when its session's deadline has passed: until
+then two may believe that they hold it. Only fencing tokens protect what they work on. Ask first: "zkactors revoke".
+
+The node is deleted only if it is still the one that was shown.
+
+` + statusHelp,
+		Example: "  zkactors break /locks/backup\n  zkactors break --yes --node _c_6b3d…-lock-0000000041 /locks/backup",
+	}, t.break_)
+	t.flags(c)
+	return c
+}
+
+// chosen returns the contenders that are meant.
+func (t *taker) chosen(thing inspect.Thing) ([]inspect.Contender, error) {
+	if t.node == "" {
+		holders := thing.Holders()
+		if len(holders) == 0 {
+			return nil, fail(exitNothing, "%s: nobody holds it", thing.Path)
+		}
+		return holders, nil
+	}
+	for _, c := range thing.Contenders {
+		if _, name := session.Split(c.Node); name == t.node || c.Node == t.node {
+			return []inspect.Contender{c}, nil
+		}
+	}
+	return nil, fail(exitNothing, "--node %s: no contender for %s has it", t.node, thing.Path)
+}
+
+// confirm shows whom it is about, and asks.
+func (t *taker) confirm(question string, chosen []inspect.Contender) error {
+	now := time.Now()
+	for _, c := range chosen {
+		state := "waits"
+		if c.Holds {
+			state = "holds"
+		}
+		_, _ = fmt.Fprintf(t.stderr, "%s %s it since %s (%s), session %s\n", text(c.Identity), state, when(c.Since, now), age(c.Since, now), c.Session)
+	}
+	if t.yes {
+		return nil
+	}
+	_, _ = fmt.Fprintf(t.stderr, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(t.stdin).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
+		return nil
+	}
+	return fail(exitNothing, "nothing was done")
+}
+
+// askable returns an error if nobody can be asked.
+func (t *taker) askable() error {
+	if !t.yes && !t.terminal(t.stdin) {
+		return usage("--yes is missing: there is no terminal on which to ask")
+	}
+	return nil
+}
+
+func (t *taker) revoke(ctx context.Context, path string, _ []string) error {
+	if t.force < 0 {
+		return usage("--force-after %v is negative", t.force)
+	}
+	if err := t.askable(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(ctx context.Context, s *session.Session) error {
+		thing, err := thingAt(ctx, s, path, inspect.Lock)
+		if err != nil {
+			return err
+		}
+		layout, err := layoutOf(thing)
+		if err != nil {
+			return err
+		}
+		chosen, err := t.chosen(thing)
+		if err != nil {
+			return err
+		}
+		if err := t.confirm("Ask to release "+path+"?", chosen); err != nil {
+			return err
+		}
+		opts := &lock.RevokeOptions{ForceAfter: t.force, Layout: layout}
+		for _, c := range chosen {
+			if err := lock.RevokeNode(ctx, s, c.Node, opts); err != nil {
+				return err
+			}
+		}
+		return t.done("asked", chosen)
+	})
+}
+
+// layoutOf returns the layout of a lock, as package lock calls it.
+func layoutOf(thing inspect.Thing) (lock.Layout, error) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
+		if layout.String() == thing.Layout {
+			return layout, nil
+		}
+	}
+	return 0, fail(exitNothing, "%s: contenders of this layout (%s) cannot be asked: see zkactors break", thing.Path, thing.Layout)
+}
+
+func (t *taker) break_(ctx context.Context, path string, _ []string) error {
+	if err := t.askable(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(ctx context.Context, s *session.Session) error {
+		thing, err := thingAt(ctx, s, path, inspect.Lock, inspect.Semaphore, inspect.Election)
+		if err != nil {
+			return err
+		}
+		chosen, err := t.chosen(thing)
+		if err != nil {
+			return err
+		}
+		if err := t.confirm(fmt.Sprintf("Break the %s %s?", thing.Kind, path), chosen); err != nil {
+			return err
+		}
+		for _, c := range chosen {
+			if err := inspect.Break(ctx, s, c); err != nil {
+				return err
+			}
+		}
+		return t.done("broken", chosen)
+	})
+}
+
+// done says what was done.
+func (t *taker) done(what string, chosen []inspect.Contender) error {
+	if t.json {
+		return t.printJSON(map[string][]inspect.Contender{what: chosen})
+	}
+	for _, c := range chosen {
+		if err := t.printf("%s %s\n", what, c.Node); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+// Package console shows what stands in ZooKeeper as a web page that follows the changes.
+//
+// The page is served by a [Console], an [http.Handler]. It reads a stream of server-sent events: first
+// all that stands, then the differences. A browser that is slow misses what is between two states, and
+// never delays the console or other browsers.
+//
+// # Who may do what
+//
+// The page shows what the session may read, to everybody who can connect. Requests whose Host is a name
+// other than localhost are refused, so that no web site reads the page through a name of its own. With
+// [Options.AllowWrites] the page can break locks: for that it needs the token of [Console.Token], which the
+// page is given behind the # of its address, and the console never sends. A request to write must
+// also come from the page itself, by its Origin.
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Options are optional parameters for [New]. A nil *Options is equivalent to a zero Options.
+type Options struct {
+	// AllowWrites lets the page break locks.
+	AllowWrites bool
+
+	// MaxWaiters bounds how many waiters of a line are read and sent: the first. All are counted. The
+	// default is 20,000.
+	MaxWaiters int
+
+	// Patience is how long a browser may take to receive something before its stream is ended. It
+	// connects again when it can. The default is 20 s.
+	Patience time.Duration
+}
+
+// A Console shows what stands at a path and below it. Create it with [New]. It is safe for concurrent use,
+// and must be closed.
+type Console struct {
+	mux      *http.ServeMux
+	session  *session.Session
+	watcher  *inspect.Watcher
+	writes   bool
+	patience time.Duration
+	token    string
+	stop     context.CancelFunc
+	running  sync.WaitGroup // the loop, and the streams
+
+	mu      sync.Mutex
+	closed  bool          // set by Close
+	streams int           // that are open
+	now     *snapshot     // the newest; it is not modified
+	changed chan struct{} // closed when there is another
+}
+
+// New begins to watch the path. The error names what is wrong with the arguments.
+func New(s *session.Session, path string, opts *Options) (*Console, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxWaiters == 0 {
+		o.MaxWaiters = 20_000
+	}
+	if o.Patience == 0 {
+		o.Patience = 20 * time.Second
+	}
+	if o.Patience < 0 {
+		return nil, fmt.Errorf("console: %w: Options.Patience: %v is negative", session.ErrInvalidArgument, o.Patience)
+	}
+	watcher, err := inspect.Watch(s, path, &inspect.Options{MaxWaiters: o.MaxWaiters})
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Console{
+		mux: http.NewServeMux(), session: s, watcher: watcher, writes: o.AllowWrites, patience: o.Patience,
+		token: rand.Text(), stop: stop, now: &snapshot{state: connecting(), path: path}, changed: make(chan struct{}),
+	}
+	c.mux.HandleFunc("GET /{$}", c.page)
+	c.mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) { c.stream(ctx, w, r) })
+	c.mux.HandleFunc("POST /break", c.breakOne)
+	events := s.Events(ctx)
+	c.running.Go(func() { c.follow(ctx, events) })
+	return c, nil
+}
+
+// Token returns what allows to write: the address of a page that may is that of the console, "#" and the
+// token. It is "" without [Options.AllowWrites].
+func (c *Console) Token() string {
+	if !c.writes {
+		return ""
+	}
+	return c.token
+}
+
+// Close ends the streams, and waits until nothing of the console runs. It may be called any number of times.
+func (c *Console) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	c.watcher.Close()
+	c.running.Wait()
+}
+
+// follow keeps the newest snapshot until ctx ends.
+func (c *Console) follow(ctx context.Context, events <-chan session.Event) {
+	surveys := c.watcher.Surveys()
+	for {
+		next := *c.now // nobody else sets it
+		select {
+		case ev, ok := <-events:
+			if !ok {
+				events = nil
+				continue
+			}
+			next.state = stateOf(ev, next.state)
+		case survey, ok := <-surveys:
+			if !ok {
+				surveys = nil
+				continue
+			}
+			next.take(survey)
+		case <-ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		c.now = &next
+		close(c.changed)
+		c.changed = make(chan struct{})
+		c.mu.Unlock()
+	}
+}
+
+// newest returns the newest snapshot, and a channel that is closed when there is another.
+func (c *Console) newest() (*snapshot, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now, c.changed
+}

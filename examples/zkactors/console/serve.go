@@ -1,0 +1,213 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	_ "embed" // of the page
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/session"
+)
+
+//go:embed page.html
+var pageText string
+
+// ServeHTTP implements [http.Handler].
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !localHost(r.Host) {
+		http.Error(w, "the Host of the request is neither localhost nor an address", http.StatusForbidden)
+		return
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	c.mux.ServeHTTP(w, r)
+}
+
+// localHost reports whether no web site can have given the name to the console.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || host == "localhost"
+}
+
+// page sends the page. Its policy lets it load nothing, and speak with the console only.
+func (c *Console) page(w http.ResponseWriter, _ *http.Request) {
+	nonce := rand.Text()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; script-src 'nonce-%s'; connect-src 'self'; "+
+		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce, nonce))
+	_, _ = w.Write([]byte(strings.ReplaceAll(pageText, "NONCE", nonce))) // a browser that has gone needs no answer
+}
+
+// maxStreams bounds how many pages are open.
+const maxStreams = 64
+
+// join counts a stream, unless there are too many.
+func (c *Console) join() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.streams == maxStreams {
+		return false
+	}
+	c.streams++
+	c.running.Add(1)
+	return true
+}
+
+func (c *Console) leave() {
+	c.mu.Lock()
+	c.streams--
+	c.mu.Unlock()
+	c.running.Done()
+}
+
+// stream sends a page the newest state, and then the differences, until it is gone or ctx ends. While it is being
+// sent something, changes gather.
+func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	if !sameSite(r) {
+		http.Error(w, "the request comes from another site", http.StatusForbidden)
+		return
+	}
+	if !c.join() {
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	defer c.leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	const alive = 10 * time.Second
+	ticker := time.NewTicker(alive)
+	defer ticker.Stop()
+	var sent *snapshot
+	text := []byte("retry: 1000\n\n")
+	for {
+		now, changed := c.newest()
+		if sent != now {
+			text = c.append(text, sent, now)
+			sent = now
+		}
+		err := out.SetWriteDeadline(time.Now().Add(c.patience))
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		if err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			return // it connects again, and then gets all
+		}
+		text = nil // it may have been large
+		select {
+		case <-changed:
+		case <-ticker.C:
+			text = []byte(":\n\n") // so that a connection that is dead is noticed
+		case <-r.Context().Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// append appends an event with what has changed.
+func (c *Console) append(text []byte, from, to *snapshot) []byte {
+	m := difference(from, to)
+	m.Writes = c.writes
+	data, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // it has nothing that cannot be marshalled
+	}
+	return append(append(append(text, "data: "...), data...), "\n\n"...)
+}
+
+// sameSite reports whether a browser has made the request for the console's own page, or no browser has made it.
+func sameSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "same-origin" || site == "none"
+}
+
+var (
+	errReadOnly = errors.New("the console is read-only: start it with --allow-writes")
+	errToken    = errors.New("the token is missing or wrong: open the address that the console has printed")
+	errOrigin   = errors.New("the request comes from another site")
+	errGone     = errors.New("it is gone, or another stands there now")
+)
+
+// breakOne breaks what the request names: {"node": "/locks/a/…", "czxid": "123"}.
+func (c *Console) breakOne(w http.ResponseWriter, r *http.Request) {
+	err := c.mayWrite(r)
+	status := http.StatusForbidden
+	if err == nil {
+		status, err = c.tryBreak(w, r)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// mayWrite returns why a request must not write.
+func (c *Console) mayWrite(r *http.Request) error {
+	token := r.Header.Get("X-Zkactors-Token")
+	switch {
+	case !c.writes:
+		return errReadOnly
+	case !sameSite(r), r.Header.Get("Origin") != "http://"+r.Host:
+		return errOrigin
+	case subtle.ConstantTimeCompare([]byte(token), []byte(c.token)) == 0:
+		return errToken
+	case r.Header.Get("Content-Type") != "application/json": // which a form cannot send
+		return errors.New("the request is not JSON")
+	}
+	return nil
+}
+
+func (c *Console) tryBreak(w http.ResponseWriter, r *http.Request) (status int, err error) {
+	var what struct{ Node, Czxid string }
+	const longest = 4 << 10
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, longest)); err != nil {
+		return http.StatusBadRequest, err
+	}
+	if err := json.Unmarshal(body.Bytes(), &what); err != nil {
+		return http.StatusBadRequest, err
+	}
+	czxid, err := strconv.ParseInt(what.Czxid, 10, 64)
+	if err != nil {
+		return http.StatusBadRequest, fmt.Errorf("czxid: %w", err)
+	}
+	now, _ := c.newest()
+	victim, ok := now.contender(what.Node, czxid) // nothing else can be broken
+	if !ok {
+		return http.StatusConflict, errGone
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), c.patience)
+	defer cancel()
+	switch err := inspect.Break(ctx, c.session, victim); {
+	case err == nil:
+		return http.StatusNoContent, nil
+	case errors.Is(err, inspect.ErrGone):
+		return http.StatusConflict, errGone
+	case errors.Is(err, session.ErrNoAuth):
+		return http.StatusForbidden, err
+	default:
+		return http.StatusBadGateway, err
+	}
+}

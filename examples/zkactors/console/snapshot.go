@@ -1,0 +1,253 @@
+package console
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is what the page is sent, as pure functions.
+
+// A state is that of the console's session.
+type state struct {
+	Name     string `json:"name"`               // "connecting", "connected", "suspended", "expired" or "closed"
+	Since    int64  `json:"since"`              // in milliseconds
+	Server   string `json:"server,omitempty"`   // of the newest connection
+	Deadline int64  `json:"deadline,omitempty"` // of a suspended session
+}
+
+func connecting() state { return state{Name: "connecting", Since: time.Now().UnixMilli()} }
+
+func stateOf(ev session.Event, before state) state {
+	next := state{Since: time.Now().UnixMilli(), Server: before.Server}
+	switch ev := ev.(type) {
+	case session.Connected:
+		next.Name, next.Server = "connected", ev.Server
+	case session.Resumed:
+		next.Name, next.Server = "connected", ev.Server
+	case session.Suspended:
+		next.Name, next.Deadline = "suspended", ev.Deadline.UnixMilli()
+	case session.Expired:
+		next.Name = "expired"
+	case session.Closed:
+		next.Name = "closed"
+	}
+	return next
+}
+
+// A snapshot is what is known at a moment. It is not modified after it was published.
+type snapshot struct {
+	state     state
+	path      string
+	taken     int64 // when the survey was complete; 0 before the first
+	exists    bool
+	truncated bool
+	things    []*thing // in the order of their paths
+}
+
+// A thing is one recipe at one path. Those of two snapshots are the same pointer if nothing has changed.
+type thing struct {
+	key  string
+	head []byte // JSON of all but the line
+	line []inspect.Contender
+}
+
+// most bounds the lists of a thing beside its line. The page says how many there are.
+const most = 200
+
+// counts are the lengths of the lists, which are sent in part.
+type counts struct {
+	Members int `json:"members,omitempty"`
+	Values  int `json:"values,omitempty"`
+	Inside  int `json:"inside,omitempty"`
+	Waiting int `json:"waiting,omitempty"`
+	Tx      int `json:"tx,omitempty"`
+}
+
+func newThing(t inspect.Thing) *thing {
+	made := &thing{key: string(t.Kind) + " " + t.Path, line: t.Contenders}
+	if byHolding := func(a, b inspect.Contender) int { return rank(a) - rank(b) }; !slices.IsSortedFunc(made.line, byHolding) {
+		made.line = slices.Clone(made.line)
+		slices.SortStableFunc(made.line, byHolding)
+	}
+	t.Contenders = nil
+	var n counts
+	if t.Double != nil {
+		d := *t.Double
+		n.Inside, n.Waiting = len(d.Inside), len(d.Waiting)
+		d.Inside, d.Waiting = first(d.Inside), first(d.Waiting)
+		t.Double = &d
+	}
+	if t.Queue != nil {
+		q := *t.Queue
+		q.Claims = first(q.Claims)
+		t.Queue = &q
+	}
+	n.Members, n.Values, n.Tx = len(t.Members), len(t.Values), len(t.Transactions)
+	t.Members, t.Values, t.Transactions = first(t.Members), first(t.Values), first(t.Transactions)
+	head, err := json.Marshal(struct {
+		inspect.Thing
+
+		Counts counts `json:"counts"`
+	}{t, n})
+	if err != nil {
+		panic(err) // it has nothing that cannot be marshalled
+	}
+	made.head = head
+	return made
+}
+
+// rank has holders stand in front.
+func rank(c inspect.Contender) int {
+	if c.Holds {
+		return 0
+	}
+	return 1
+}
+
+func first[T any](all []T) []T { return all[:min(len(all), most)] }
+
+// take makes the survey part of the snapshot.
+func (s *snapshot) take(survey *inspect.Survey) {
+	before := make(map[string]*thing, len(s.things))
+	for _, t := range s.things {
+		before[t.key] = t
+	}
+	s.path, s.taken, s.exists, s.truncated = survey.Path, survey.Taken.UnixMilli(), survey.Exists, survey.Truncated
+	s.things = make([]*thing, 0, len(survey.Things))
+	for _, t := range survey.Things {
+		next := newThing(t)
+		if was := before[next.key]; was != nil && string(was.head) == string(next.head) && slices.Equal(was.line, next.line) {
+			next = was
+		}
+		s.things = append(s.things, next)
+	}
+}
+
+// contender returns the contender with that node, and whether there is one.
+func (s *snapshot) contender(node string, czxid int64) (inspect.Contender, bool) {
+	for _, t := range s.things {
+		for _, c := range t.line {
+			if c.Node == node && c.Czxid == czxid {
+				return c, true
+			}
+		}
+	}
+	return inspect.Contender{}, false
+}
+
+// A message changes what the page has.
+type message struct {
+	Full      bool     `json:"full,omitempty"` // the page is to forget what it has
+	Now       int64    `json:"now"`
+	State     state    `json:"state"`
+	Writes    bool     `json:"writes"`
+	Path      string   `json:"path"`
+	Taken     int64    `json:"taken,omitempty"`
+	Exists    bool     `json:"exists"`
+	Truncated bool     `json:"truncated,omitempty"`
+	Drop      []string `json:"drop,omitempty"` // keys of things
+	Things    []change `json:"things,omitempty"`
+}
+
+// A change makes a thing, or changes it. To change the line, the page deletes, inserts in the order given,
+// and then sets.
+type change struct {
+	Key    string          `json:"key"`
+	Head   json.RawMessage `json:"head,omitempty"`
+	Delete []string        `json:"del,omitempty"` // nodes
+	Insert []placed        `json:"ins,omitempty"`
+	Set    []placed        `json:"set,omitempty"`
+}
+
+// A placed contender stands at an index of the line.
+type placed struct {
+	At        int       `json:"at"`
+	Contender contender `json:"c"`
+}
+
+// A contender has short names, because there may be thousands.
+type contender struct {
+	Node     string `json:"n"`
+	Wants    string `json:"w"`
+	Identity string `json:"i,omitempty"`
+	Session  string `json:"s,omitempty"`
+	Since    int64  `json:"t"`
+	Holds    bool   `json:"h,omitempty"`
+	Revoked  bool   `json:"r,omitempty"`
+	Priority int    `json:"p,omitempty"`
+	Weight   int    `json:"g,omitempty"`
+	Czxid    string `json:"z"` // as text: JavaScript has 53 bits
+}
+
+func short(c inspect.Contender) contender {
+	return contender{
+		Node: c.Node, Wants: c.Wants, Identity: strings.ToValidUTF8(c.Identity, "�"), Session: c.Session, Since: c.Since.UnixMilli(),
+		Holds: c.Holds, Revoked: c.Revoked, Priority: c.Priority, Weight: c.Weight, Czxid: strconv.FormatInt(c.Czxid, 10),
+	}
+}
+
+// difference returns what makes of one snapshot another. The first is nil if the page has none.
+func difference(from, to *snapshot) message {
+	m := message{
+		Full: from == nil, Now: time.Now().UnixMilli(), State: to.state,
+		Path: to.path, Taken: to.taken, Exists: to.exists, Truncated: to.truncated,
+	}
+	before := make(map[string]*thing)
+	if from != nil {
+		for _, t := range from.things {
+			before[t.key] = t
+		}
+	}
+	for _, t := range to.things {
+		was := before[t.key]
+		delete(before, t.key)
+		if was != t {
+			m.Things = append(m.Things, t.since(was))
+		}
+	}
+	for key := range before {
+		m.Drop = append(m.Drop, key)
+	}
+	slices.Sort(m.Drop)
+	return m
+}
+
+// since returns what makes of a thing its successor. It is nil if there was none.
+func (t *thing) since(was *thing) change {
+	c := change{Key: t.key}
+	if was == nil {
+		was = &thing{}
+	}
+	if string(was.head) != string(t.head) {
+		c.Head = t.head
+	}
+	index := make(map[string]int, len(was.line))
+	for i, old := range was.line {
+		index[old.Node] = i
+	}
+	last := -1
+	for at, now := range t.line {
+		i, stood := index[now.Node]
+		switch {
+		case stood && i > last: // it stands where it did, beside others that do
+			last = i
+			if was.line[i] != now {
+				c.Set = append(c.Set, placed{at, short(now)})
+			}
+			delete(index, now.Node)
+		default: // new, or moved: then it is deleted as well
+			c.Insert = append(c.Insert, placed{at, short(now)})
+		}
+	}
+	for node := range index {
+		c.Delete = append(c.Delete, node)
+	}
+	slices.Sort(c.Delete)
+	return c
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file gives locks, leases and leadership one face.
+
+// A what says what has become of a tenancy.
+type what int
+
+const (
+	waits what = iota // or something else has changed before the grant
+	granted
+	suspended
+	resumed
+	revoked
+	lost
+)
+
+// A news is an event of any of them.
+type news struct {
+	what
+	deadline time.Time // of suspended, and of revoked if it is set
+	err      error     // of lost
+	token    int64     // of granted
+}
+
+// A tenancy is held, or waited for.
+type tenancy struct {
+	news  <-chan news
+	env   func() []string // for the command, when it is granted
+	close func()
+}
+
+// begin stands in line.
+func (r *runner) begin(s *session.Session) (*tenancy, error) {
+	switch {
+	case r.elect:
+		return r.beginElection(s)
+	case r.limit > 0:
+		return r.beginLease(s)
+	}
+	join := lock.New
+	if r.shared {
+		join = lock.NewRead
+	}
+	l, err := join(s, r.path, &lock.Options{Data: r.identity(), ReleaseInBackground: true})
+	if err != nil {
+		return nil, err
+	}
+	return adapt(l.Events(), newsOfLock, l.Close, func(news) []string {
+		return []string{"ZK_LOCK_PATH=" + r.path, "ZK_LOCK_NODE=" + l.Node(), fmt.Sprint("ZK_LOCK_TOKEN=", l.Token())}
+	}), nil
+}
+
+func (r *runner) beginLease(s *session.Session) (*tenancy, error) {
+	opts := &semaphore.Options{Data: r.identity(), Weight: r.weight, ReleaseInBackground: true}
+	l, err := semaphore.New(s, r.path, r.limit, opts)
+	if err != nil {
+		return nil, err
+	}
+	return adapt(l.Events(), newsOfLease, l.Close, func(news) []string {
+		return []string{"ZK_LOCK_PATH=" + r.path, "ZK_LOCK_NODE=" + l.Node()}
+	}), nil
+}
+
+func (r *runner) beginElection(s *session.Session) (*tenancy, error) {
+	c, err := election.New(s, r.path, &election.Options{Data: r.identity()})
+	if err != nil {
+		return nil, err
+	}
+	return adapt(c.Events(), newsOfElection, c.Close, func(g news) []string {
+		return []string{"ZK_ELECTION_PATH=" + r.path, "ZK_ELECTION_NODE=" + c.Node(), fmt.Sprint("ZK_ELECTION_TERM=", g.token)}
+	}), nil
+}
+
+// identity is what operators read: host:pid and the command.
+func (r *runner) identity() []byte {
+	host, _ := os.Hostname()
+	return fmt.Appendf(nil, "%s:%d %s", host, os.Getpid(), r.command[0])
+}
+
+// adapt translates events.
+func adapt[Ev any](events <-chan Ev, translate func(Ev) news, end func(), env func(granted news) []string) *tenancy {
+	out := make(chan news)
+	over := make(chan struct{})
+	var grant news
+	go func() {
+		defer close(out)
+		for ev := range events {
+			n := translate(ev)
+			if n.what == granted {
+				grant = n
+			}
+			select {
+			case out <- n:
+			case <-over:
+				return
+			}
+		}
+	}()
+	closed := false
+	return &tenancy{
+		news: out,
+		env:  func() []string { return env(grant) },
+		close: func() {
+			if !closed {
+				closed = true
+				close(over)
+				end()
+			}
+		},
+	}
+}
+
+func newsOfLock(ev lock.Event) news {
+	switch ev := ev.(type) {
+	case lock.Acquired:
+		return news{what: granted, token: ev.Token}
+	case lock.Suspended:
+		return news{what: suspended, deadline: ev.Deadline}
+	case lock.Resumed:
+		return news{what: resumed}
+	case lock.Revoked:
+		return news{what: revoked, deadline: ev.Deadline}
+	case lock.Lost:
+		return news{what: lost, err: ev.Err}
+	case lock.Waiting, lock.Released:
+	}
+	return news{}
+}
+
+func newsOfLease(ev semaphore.Event) news {
+	switch ev := ev.(type) {
+	case semaphore.Acquired:
+		return news{what: granted}
+	case semaphore.Suspended:
+		return news{what: suspended, deadline: ev.Deadline}
+	case semaphore.Resumed:
+		return news{what: resumed}
+	case semaphore.Lost:
+		return news{what: lost, err: ev.Err}
+	case semaphore.Waiting, semaphore.Released:
+	}
+	return news{}
+}
+
+func newsOfElection(ev election.Event) news {
+	switch ev := ev.(type) {
+	case election.Elected:
+		return news{what: granted, token: ev.Term}
+	case election.Suspended:
+		return news{what: suspended, deadline: ev.Deadline}
+	case election.Resumed:
+		return news{what: resumed}
+	case election.Deposed:
+		return news{what: lost, err: ev.Err}
+	case election.Left:
+		return news{what: lost, err: ev.Err}
+	case election.Standing, election.LeaderChanged, election.Overrun:
+	}
+	return news{}
+}
+
+// holdersOf returns who holds what is at the path, and since when.
+func holdersOf(ctx context.Context, s *session.Session, path string) (string, error) {
+	survey, err := inspect.Look(ctx, s, path, &inspect.Options{MaxWaiters: 1})
+	if err != nil || len(survey.Things) == 0 {
+		return "", err
+	}
+	var all []string
+	for _, c := range survey.Things[0].Holders() {
+		now := time.Now()
+		all = append(all, fmt.Sprintf("%s since %s", text(c.Identity), when(c.Since, now)))
+	}
+	const few = 3
+	if rest := len(all) - few; rest > 0 {
+		all = append(all[:few], fmt.Sprintf("%d more", rest))
+	}
+	return strings.Join(all, ", "), nil
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A program is one run of zkactors.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	terminal       func(stream any) bool // reports whether somebody is there
+
+	// The flags of all commands.
+	connect  string
+	auth     []string
+	tls      bool
+	caFile   string
+	certFile string
+	keyFile  string
+	tlsName  string
+	timeout  time.Duration
+	json     bool
+
+	servers []string        // of connect
+	options session.Options // to connect with
+}
+
+// run runs a command line, and returns what to exit with.
+func (p *program) run(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.stdin)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	err := root.ExecuteContext(ctx)
+	var ran *ranError
+	switch {
+	case errors.As(err, &ran):
+		err = ran.err
+	case err != nil: // cobra has refused the command line
+		err = &failure{exitUsage, err}
+	}
+	return complain(p.stderr, err)
+}
+
+// A ranError is that of a command. All others are about the command line.
+type ranError struct{ err error }
+
+func (e *ranError) Error() string { return e.err.Error() }
+func (e *ranError) Unwrap() error { return e.err }
+
+const rootHelp = `zkactors shows what stands in ZooKeeper, and acts on it: locks, semaphores, elections, queues, barriers and
+transactions, of the Go library zkactors, of Curator and of kazoo.
+
+The servers are those of --servers, or of the environment variable ZOOKEEPER: zk1:2181,zk2:2181/chroot.
+Credentials are those of --auth, or of ZOOKEEPER_AUTH, which other users of the machine cannot see: digest:user:password.
+
+` + statusHelp + `
+
+The commands lock and elect exit with the status of the command that they run: see "zkactors lock -h".`
+
+// root returns the command of commands.
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "zkactors",
+		Short:         "Locks, elections and queues in ZooKeeper, for those who operate them",
+		Long:          rootHelp,
+		Example:       "  zkactors ls /\n  zkactors lock /locks/backup -- backup --full\n  source <(zkactors completion bash)",
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("there is no command")
+			}
+			return fmt.Errorf("there is no command %q", args[0])
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.connect, "servers", os.Getenv("ZOOKEEPER"), "the servers, `host:port,…/chroot`; the default is $ZOOKEEPER")
+	flags.Lookup("servers").DefValue = ""
+	flags.StringArrayVar(&p.auth, "auth", nil, "credentials, `scheme:secret`, such as digest:user:password (default $ZOOKEEPER_AUTH)")
+	flags.BoolVar(&p.tls, "tls", false, "encrypt the connection")
+	flags.StringVar(&p.caFile, "tls-ca", "", "`file` with the certificates of trusted authorities, in PEM; implies --tls")
+	flags.StringVar(&p.certFile, "tls-cert", "", "`file` with the certificate of the client, in PEM; implies --tls")
+	flags.StringVar(&p.keyFile, "tls-key", "", "`file` with its key, in PEM")
+	flags.StringVar(&p.tlsName, "tls-server-name", "", "`name` that the certificate of the servers must have (default the host)")
+	flags.DurationVar(&p.timeout, "timeout", 10*time.Second, "session timeout, and how long to try to connect")
+	flags.BoolVar(&p.json, "json", false, "print JSON instead of text")
+	root.AddCommand(p.commands()...)
+	return root
+}
+
+// commands returns the commands. The console adds its own here.
+func (p *program) commands() []*cobra.Command {
+	return []*cobra.Command{
+		p.lsCommand(), p.watchCommand(),
+		p.lockCommand(), p.electCommand(),
+		p.revokeCommand(), p.breakCommand(),
+		p.putCommand(), p.takeCommand(), p.lenCommand(),
+		p.barrierCommand(),
+	}
+}
+
+// command completes a command: usage is its first line, with PATH as the first argument, or [PATH]. Do is called
+// when the flags of all commands are in order; what it returns before it connects is about the command line.
+func (p *program) command(c *cobra.Command, do func(ctx context.Context, path string, rest []string) error) *cobra.Command {
+	_, arguments, _ := strings.Cut(c.Use, " ")
+	optional, more := strings.HasPrefix(arguments, "[PATH]"), strings.Contains(arguments, "…")
+	c.DisableFlagsInUseLine = true
+	c.ValidArgsFunction = p.completePaths
+	c.RunE = func(c *cobra.Command, args []string) error {
+		path := "/"
+		switch {
+		case len(args) > 0:
+			path = args[0]
+			args = args[1:]
+		case !optional:
+			return fmt.Errorf("%s: PATH is missing", c.Name())
+		}
+		if err := session.ValidatePath(path); err != nil {
+			return fmt.Errorf("%s: PATH %q: %w", c.Name(), path, err)
+		}
+		if len(args) > 0 && !more {
+			return fmt.Errorf("%s: there is no argument %q after PATH", c.Name(), args[0])
+		}
+		if err := p.validate(); err != nil {
+			return err
+		}
+		if err := do(c.Context(), path, args); err != nil {
+			return &ranError{err}
+		}
+		return nil
+	}
+	return c
+}
+
+// validate checks the flags of all commands, and makes of them what it takes to connect.
+func (p *program) validate() error {
+	var err error
+	switch {
+	case p.connect == "":
+		return errors.New("--servers is missing, and there is no $ZOOKEEPER")
+	case p.timeout <= 0:
+		return fmt.Errorf("--timeout %v is not positive", p.timeout)
+	case (p.certFile == "") != (p.keyFile == ""):
+		return errors.New("--tls-cert and --tls-key belong together")
+	}
+	p.options = session.Options{Timeout: p.timeout}
+	if p.servers, p.options.Chroot, err = session.ParseConnectString(p.connect); err != nil {
+		return fmt.Errorf("--servers %q: %w", p.connect, err)
+	}
+	auth, name := p.auth, "--auth"
+	if env := os.Getenv("ZOOKEEPER_AUTH"); len(auth) == 0 && env != "" {
+		auth, name = []string{env}, "$ZOOKEEPER_AUTH"
+	}
+	for _, text := range auth {
+		scheme, secret, ok := strings.Cut(text, ":")
+		if !ok || scheme == "" || secret == "" || scheme == "digest" && !strings.Contains(secret, ":") {
+			return fmt.Errorf("%s is not scheme:secret, such as digest:user:password", name) // the secret is not shown
+		}
+		p.options.Auth = append(p.options.Auth, session.Auth{Scheme: scheme, Secret: []byte(secret)})
+	}
+	return p.validateTLS()
+}
+
+func (p *program) validateTLS() error {
+	if !p.tls && p.caFile == "" && p.certFile == "" {
+		if p.tlsName != "" {
+			return errors.New("--tls-server-name needs --tls")
+		}
+		return nil
+	}
+	config := &tls.Config{ServerName: p.tlsName, MinVersion: tls.VersionTLS12}
+	if p.caFile != "" {
+		pem, err := os.ReadFile(p.caFile)
+		if err != nil {
+			return fmt.Errorf("--tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("--tls-ca %s: there is no certificate in it", p.caFile)
+		}
+	}
+	if p.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
+		if err != nil {
+			return fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	p.options.TLS = config
+	return nil
+}
+
+// open connects.
+func (p *program) open(ctx context.Context) (*session.Session, error) {
+	opening, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	s, err := session.Open(opening, p.servers, &p.options)
+	switch {
+	case err == nil:
+		return s, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, session.ErrAuthFailed):
+		return nil, err
+	}
+	return nil, fail(exitUnavailable, "%w", err)
+}
+
+// with connects, and runs f until it is done or the program is interrupted.
+func (p *program) with(ctx context.Context, f func(ctx context.Context, s *session.Session) error) error {
+	ctx, cancel := interruptible(ctx)
+	defer cancel()
+	s, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	err = f(ctx, s)
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+		return &failure{exitSignal + int(syscall.SIGINT), nil}
+	}
+	return err
+}
+
+// interruptible returns a context that ends with SIGINT or SIGTERM, with the cause errInterrupted.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	stop := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+			cancel(errInterrupted)
+		case <-stop:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(stop)
+		cancel(nil)
+	}
+}
+
+// waiting returns a context that ends after the time to wait, with the cause errWaited; 0 is for ever.
+func waiting(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, wait, errWaited)
+}
+
+// printJSON prints a value, indented.
+func (p *program) printJSON(v any) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func (p *program) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(p.stdout, format, args...)
+	return err
+}
+
+// completePaths completes paths with what the servers have. It says nothing if they are not reached at once.
+func (p *program) completePaths(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 || p.validate() != nil {
+		return nil, none
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	s, err := p.open(ctx)
+	if err != nil {
+		return nil, none
+	}
+	defer s.Close()
+	dir := "/"
+	if i := strings.LastIndexByte(begun, '/'); i > 0 {
+		dir = begun[:i]
+	}
+	names, _, err := s.Children(ctx, dir)
+	if err != nil {
+		return nil, none
+	}
+	var paths []string
+	for _, name := range names {
+		if path := session.Join(dir, name); strings.HasPrefix(path, begun) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, none | cobra.ShellCompDirectiveNoSpace
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+)
+
+// layouts are those of queues, by the names that a survey has for them.
+func layouts() map[string]queue.Layout {
+	return map[string]queue.Layout{
+		"standard": queue.Standard, "published": queue.Published, "curator": queue.Curator, "kazoo": queue.Kazoo,
+	}
+}
+
+// A queuer works on a queue.
+type queuer struct {
+	*program
+	layout   string
+	delay    time.Duration
+	priority int
+	lines    bool
+	try      bool
+	wait     time.Duration
+	count    int
+}
+
+func (q *queuer) flags(c *cobra.Command) {
+	c.Flags().StringVar(&q.layout, "layout", "standard", "`layout` of the queue: standard, published, curator or kazoo")
+	c.Flags().IntVar(&q.priority, "priority", 0, "the `priority` of the items: lower numbers come first")
+	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions([]string{"standard", "published", "curator", "kazoo"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (p *program) putCommand() *cobra.Command {
+	q := &queuer{program: p}
+	c := p.command(&cobra.Command{
+		Use:   "put PATH [item…]",
+		Short: "Put items into a queue",
+		Long: `Put items into the queue at PATH, and print their ids. Without items the data is standard input: one item, or with
+--lines one for each line.
+
+An item is put once, whatever reply is lost. All items of a call are put in their order.
+
+` + statusHelp,
+		Example: "  zkactors put /queues/mail 'to: ann'\n  zkactors put --lines /queues/mail < addresses\n  zkactors put --delay 10m /queues/mail later",
+	}, q.put)
+	q.flags(c)
+	c.Flags().DurationVar(&q.delay, "delay", 0, "deliver the items only after this `duration`")
+	c.Flags().BoolVar(&q.lines, "lines", false, "each line of standard input is an item")
+	return c
+}
+
+func (p *program) takeCommand() *cobra.Command {
+	q := &queuer{program: p}
+	c := p.command(&cobra.Command{
+		Use:   "take PATH [flags]",
+		Short: "Take items out of a queue",
+		Long: `Take the first item out of the queue at PATH, print it, and a newline. It waits until there is one. The item is gone then:
+if the output is lost, so is the item.
+
+` + statusHelp,
+		Example: "  zkactors take /queues/mail\n  zkactors take -n /queues/mail || echo empty\n  zkactors take --count 100 -w 5s /queues/mail",
+	}, q.take)
+	q.flags(c)
+	c.Flags().BoolVarP(&q.try, "try", "n", false, "do not wait if the queue is empty")
+	c.Flags().DurationVarP(&q.wait, "wait", "w", 0, "wait no longer than that `duration` for an item; 0 is for ever")
+	c.Flags().IntVar(&q.count, "count", 1, "take `N` items")
+	return c
+}
+
+func (p *program) lenCommand() *cobra.Command {
+	return p.command(&cobra.Command{
+		Use:   "len PATH",
+		Short: "Print how many items a queue has",
+		Long: `Print how many items the queue at PATH has, those that are claimed or delayed included. Where there is no node there are none.
+
+` + statusHelp,
+		Example: "  zkactors len /queues/mail",
+	}, func(ctx context.Context, path string, _ []string) error {
+		return p.with(ctx, func(ctx context.Context, s *session.Session) error {
+			thing, err := thingAt(ctx, s, path, inspect.Queue)
+			if thing.Path == "" && statusOf(err) == exitNothing { // an empty queue leaves nothing, or an empty node
+				thing.Queue, err = &inspect.QueueState{}, nil
+			}
+			switch {
+			case err != nil:
+				return err
+			case p.json:
+				return p.printJSON(thing.Queue)
+			}
+			return p.printf("%d\n", thing.Queue.Items)
+		})
+	})
+}
+
+// validate checks what the flags say.
+func (q *queuer) validate() error {
+	_, ok := layouts()[q.layout]
+	switch {
+	case !ok:
+		return usage("--layout %q is none of standard, published, curator and kazoo", q.layout)
+	case q.priority < math.MinInt32 || q.priority > math.MaxInt32:
+		return usage("--priority %d is not a number of 32 bits", q.priority)
+	case q.layout != "standard" && q.priority != 0:
+		return usage("--priority needs --layout standard")
+	case q.layout != "standard" && q.delay != 0:
+		return usage("--delay needs --layout standard")
+	case q.delay < 0:
+		return usage("--delay %v is negative", q.delay)
+	case q.wait < 0:
+		return usage("--wait %v is negative", q.wait)
+	case q.try && q.wait > 0:
+		return usage("--try (-n) does not wait: leave it out, or --wait (-w)")
+	}
+	return nil
+}
+
+// use opens the queue. Items of all priorities are in order there.
+func (q *queuer) use(ctx context.Context, path string, f func(ctx context.Context, pq *queue.Priority, flat *queue.Queue) error) error {
+	return q.with(ctx, func(ctx context.Context, s *session.Session) error {
+		layout := layouts()[q.layout]
+		if layout != queue.Standard {
+			flat, err := queue.New(s, path, &queue.Options{Layout: layout})
+			if err != nil {
+				return err
+			}
+			return errors.Join(f(ctx, nil, flat), flat.Close(context.WithoutCancel(ctx)))
+		}
+		pq, err := queue.NewPriority(s, path, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(ctx, pq, nil), pq.Close(context.WithoutCancel(ctx)))
+	})
+}
+
+func (q *queuer) put(ctx context.Context, path string, args []string) error {
+	if err := q.validate(); err != nil {
+		return err
+	}
+	if q.lines && len(args) > 0 {
+		return usage("--lines reads standard input: there must be no argument %q", args[0])
+	}
+	items, err := q.items(args)
+	if err != nil {
+		return err
+	}
+	return q.use(ctx, path, func(ctx context.Context, pq *queue.Priority, flat *queue.Queue) error {
+		var ids []string
+		var err error
+		switch {
+		case flat != nil:
+			ids, err = flat.PutAll(ctx, items)
+		case q.delay > 0:
+			for _, item := range items {
+				id, failed := pq.PutAfter(ctx, item, int32(q.priority), q.delay)
+				if failed != nil {
+					err = failed
+					break
+				}
+				ids = append(ids, id)
+			}
+		default:
+			ids, err = pq.PutAll(ctx, items, int32(q.priority))
+		}
+		if q.json {
+			return errors.Join(err, q.printJSON(map[string][]string{"ids": ids}))
+		}
+		for _, id := range ids {
+			err = errors.Join(err, q.printf("%s\n", id))
+		}
+		return err
+	})
+}
+
+// items returns the items of the command line, or of standard input.
+func (q *queuer) items(args []string) (items [][]byte, err error) {
+	for _, arg := range args {
+		items = append(items, []byte(arg))
+	}
+	if len(items) > 0 {
+		return items, nil
+	}
+	all, err := io.ReadAll(q.stdin)
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	if !q.lines {
+		return [][]byte{all}, nil
+	}
+	for line := range bytes.Lines(all) {
+		items = append(items, bytes.TrimSuffix(line, []byte("\n")))
+	}
+	if len(items) == 0 {
+		return nil, fail(exitNothing, "standard input is empty: there is nothing to put")
+	}
+	return items, nil
+}
+
+func (q *queuer) take(ctx context.Context, path string, _ []string) error {
+	if err := q.validate(); err != nil {
+		return err
+	}
+	if q.count < 1 {
+		return usage("--count %d is not positive", q.count)
+	}
+	return q.use(ctx, path, func(ctx context.Context, pq *queue.Priority, flat *queue.Queue) error {
+		for range q.count {
+			item, err := q.takeOne(ctx, pq, flat)
+			if err == nil || item != nil {
+				err = errors.Join(q.printItem(item), err)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (q *queuer) takeOne(ctx context.Context, pq *queue.Priority, flat *queue.Queue) ([]byte, error) {
+	ctx, cancel := waiting(ctx, q.wait)
+	defer cancel()
+	switch {
+	case flat != nil && q.try:
+		return flat.TryTake(ctx)
+	case flat != nil:
+		return flat.Take(ctx)
+	case q.try:
+		return pq.TryTake(ctx)
+	}
+	return pq.Take(ctx)
+}
+
+func (q *queuer) printItem(item []byte) error {
+	switch {
+	case !q.json:
+		return q.printf("%s\n", item)
+	case utf8.Valid(item):
+		return q.printJSON(map[string]string{"data": string(item)})
+	}
+	return q.printJSON(map[string][]byte{"base64": item})
+}

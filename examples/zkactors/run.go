@@ -1,0 +1,200 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+)
+
+// run does it all.
+func (r *runner) run(ctx context.Context) error {
+	c, err := find(r.command)
+	switch {
+	case missing(err):
+		return &failure{exitNotFound, err}
+	case err != nil:
+		return &failure{exitNoExec, err}
+	}
+
+	// Nobody reads these. Otherwise the one would stop zkactors, and the other end it when
+	// nobody hears its last words.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE)
+	deadly := slices.DeleteFunc([]os.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	}, signal.Ignored)
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, append(deadly, syscall.SIGWINCH)...)
+	acquiring, stop := signal.NotifyContext(ctx, deadly...)
+	defer stop()
+
+	s, held, err := r.acquire(acquiring)
+	if s != nil {
+		defer s.Close()
+	}
+	if held != nil {
+		defer held.close()
+	}
+	switch {
+	case acquiring.Err() != nil:
+		for sig := range signals {
+			if slices.Contains(deadly, sig) { // which has come, or is about to
+				return &failure{exitSignal + int(sig.(syscall.Signal)), cmp.Or(err, context.Cause(acquiring))}
+			}
+		}
+	case err != nil && s != nil && conflicts(err):
+		return &failure{r.conflict, err}
+	case err != nil && statusOf(err) == exitSoftware:
+		return &failure{exitFailure, err}
+	case err != nil:
+		return err
+	}
+
+	if err := c.start(held.env()...); err != nil {
+		return &failure{exitNoExec, err}
+	}
+	status, err := r.guard(c, held.news, signals)
+	if status == 0 && err == nil {
+		return nil
+	}
+	return &failure{status, err}
+}
+
+// acquire returns the session, if there is one, and what is held.
+func (r *runner) acquire(ctx context.Context) (*session.Session, *tenancy, error) {
+	ctx, cancel := waiting(ctx, r.wait)
+	defer cancel()
+	s, err := r.open(ctx)
+	if errors.Is(err, errWaited) {
+		err = fail(exitUnavailable, "%s: no server could be reached: %w", r.connect, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	held, err := r.begin(s)
+	if err != nil {
+		return s, nil, err
+	}
+	if r.try {
+		ctx, cancel = context.WithTimeout(ctx, r.timeout)
+		defer cancel()
+	}
+	if err := r.await(ctx, s, held); err != nil {
+		held.close()
+		return s, nil, r.explain(s, err)
+	}
+	return s, held, nil
+}
+
+// explain adds to an error that another has it which one.
+func (r *runner) explain(s *session.Session, err error) error {
+	if !conflicts(err) {
+		return err
+	}
+	asking, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if holders, _ := holdersOf(asking, s, r.path); holders != "" {
+		return fmt.Errorf("%s: %w: %s", r.path, err, holders)
+	}
+	return fmt.Errorf("%s: %w", r.path, err)
+}
+
+// await waits for the grant, and says who is in the way.
+func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) error {
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	reports := make(chan string, 1)
+	reports <- ""
+	for {
+		select {
+		case n, ok := <-held.news:
+			switch {
+			case !ok:
+				return session.ErrClosed
+			case n.what == granted:
+				return nil
+			case n.what == lost:
+				return n.err
+			case r.try && n.what == waits:
+				return lock.ErrHeld
+			case r.quiet:
+				continue
+			}
+			select {
+			case said := <-reports: // else one is under way
+				go func() { reports <- r.report(asking, s, said) }()
+			default:
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var (
+	errDisconnected = errors.New("the connection is lost, and the lock will be: the command had to end")
+	errRevoked      = errors.New("another client asks for the lock: the command had to end")
+)
+
+// guard waits until the command has ended, and sees to it that it does not outlive the lock.
+func (r *runner) guard(c *command, events <-chan news, signals <-chan os.Signal) (status int, err error) {
+	var terminate, kill, force <-chan time.Time
+	var ended error          // why it was not for the command to say when
+	margin := r.timeout / 20 // a signal takes effect a little later than it is sent
+	end := func(sig syscall.Signal, why error) {
+		c.signal(sig)
+		ended = cmp.Or(ended, why)
+	}
+	for {
+		select {
+		case <-c.exited:
+			c.signal(syscall.SIGKILL) // what it has left behind
+			if status = c.status(); status == 0 && ended != nil {
+				status = exitFailure
+			}
+			return status, ended
+		case sig := <-signals:
+			c.signal(sig.(syscall.Signal))
+		case n := <-events:
+			switch n.what {
+			case suspended:
+				if !r.overlap {
+					left := time.Until(n.deadline) - margin
+					terminate, kill = time.After(left-r.grace), time.After(left)
+				}
+			case resumed:
+				terminate, kill = nil, nil
+			case revoked:
+				end(syscall.SIGTERM, errRevoked)
+				if !n.deadline.IsZero() && !r.overlap {
+					force = time.After(time.Until(n.deadline) - margin)
+				}
+			case lost:
+				events, terminate = nil, nil // nothing that follows matters
+				if r.overlap {
+					end(syscall.SIGTERM, n.err)
+					kill = time.After(r.grace)
+				} else {
+					end(syscall.SIGKILL, n.err)
+				}
+			case waits, granted: // are no news
+			}
+		case <-terminate:
+			end(syscall.SIGTERM, errDisconnected)
+		case <-kill:
+			end(syscall.SIGKILL, errDisconnected)
+		case <-force:
+			end(syscall.SIGKILL, errRevoked)
+		}
+	}
+}

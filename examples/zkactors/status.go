@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+)
+
+// The exit statuses: those of sysexits.h, and for commands that are run those of env(1) and of shells.
+const (
+	exitNothing     = 1   // there is nothing to act on, or the answer was no
+	exitUsage       = 64  // EX_USAGE
+	exitUnavailable = 69  // EX_UNAVAILABLE: no server
+	exitSoftware    = 70  // EX_SOFTWARE: anything else
+	exitConflict    = 75  // EX_TEMPFAIL: try again later
+	exitForbidden   = 77  // EX_NOPERM
+	exitFailure     = 125 // of lock and elect
+	exitNoExec      = 126
+	exitNotFound    = 127
+	exitSignal      = 128 // to which the number of the signal is added
+)
+
+const statusHelp = `Exit status:
+    0  done
+    1  there is nothing to act on, or the question was answered with no
+   64  the command line is wrong; nothing was done
+   69  no server could be reached
+   70  another error
+   75  held by another, empty, or the time to wait is over: try again later
+   77  the servers forbid it
+  130  interrupted`
+
+// A failure is an error with the status to exit with.
+type failure struct {
+	status int
+	err    error // nil if nothing is to be said
+}
+
+// Error implements the error interface.
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprint("exit status ", f.status)
+	}
+	return f.err.Error()
+}
+
+// Unwrap returns the error.
+func (f *failure) Unwrap() error { return f.err }
+
+func fail(status int, format string, args ...any) error {
+	return &failure{status, fmt.Errorf(format, args...)}
+}
+
+func usage(format string, args ...any) error { return fail(exitUsage, format, args...) }
+
+var (
+	errWaited      = errors.New("the time to wait is over")
+	errInterrupted = errors.New("interrupted")
+)
+
+// statusOf returns what to exit with after an error, which came from a command or, if it is no failure, from the
+// library.
+func statusOf(err error) int {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.status
+	}
+	is := func(targets ...error) bool {
+		for _, target := range targets {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case err == nil:
+		return 0
+	case is(session.ErrNoAuth, session.ErrAuthFailed):
+		return exitForbidden
+	case is(errInterrupted, context.Canceled):
+		return exitSignal + 2
+	case is(errWaited, queue.ErrEmpty, queue.ErrFull, lock.ErrHeld):
+		return exitConflict
+	case is(inspect.ErrGone, lock.ErrNotHeld, session.ErrNoNode):
+		return exitNothing
+	case is(session.ErrDisconnected, context.DeadlineExceeded):
+		return exitUnavailable
+	}
+	return exitSoftware
+}
+
+// complain prints why the program fails, and returns its exit status.
+func complain(to io.Writer, err error) int {
+	status := statusOf(err)
+	f, ok := errors.AsType[*failure](err)
+	if err == nil || ok && f.err == nil {
+		return status
+	}
+	text := err.Error()
+	switch status {
+	case exitForbidden:
+		text += " (the servers forbid it: see --auth)"
+	case exitUsage:
+		text += " (zkactors -h explains)"
+	}
+	_, _ = fmt.Fprintln(to, "zkactors:", text)
+	return status
+}

@@ -1,0 +1,85 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is the protocol of Raise, as a pure function, and its performer.
+//
+// The state is the request that is next. It follows from the answer to the one before alone: nothing that was
+// read is used twice, and no request has a version. So a lost reply needs no memory: Raise begins anew with the
+// creation, which the server refuses if the barrier stands, whoever has raised it. The answer is nil only after the
+// server has made the node or refused to, and in both cases it stood at that moment.
+
+// A raiseStep is the request that is next.
+type raiseStep int
+
+const (
+	raiseNode   raiseStep = iota // create the node
+	raiseCheck                   // read the one that stands
+	raiseParent                  // make what is missing above it
+	raiseDone
+)
+
+func (s raiseStep) String() string { return [...]string{"node", "check", "parent", "done"}[s] }
+
+// after returns what follows the answer to a request, and what Raise returns if nothing does. Below tells that the node
+// has children.
+func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) {
+	switch {
+	case s == raiseNode && errors.Is(err, session.ErrNodeExists):
+		return raiseCheck, nil
+	case s == raiseNode && errors.Is(err, session.ErrNoNode):
+		return raiseParent, nil
+	case session.Passing(err):
+		return raiseNode, err
+	case s == raiseParent && err == nil:
+		return raiseNode, nil
+	case below:
+		return raiseDone, errBelow
+	}
+	return raiseDone, err
+}
+
+// Raise raises the barrier, or returns nil if it stands. What is missing above it is made.
+// The error wraps [ErrLayout] if the node at the path has children: it is that of another recipe.
+//
+// If the error wraps [session.ErrUnknownOutcome], it may have been raised. While a reply is lost
+// and ctx goes on, Raise raises it again. So a barrier whose reply was lost, and that another
+// client has lifted meanwhile, stands when Raise returns.
+func (b *Barrier) Raise(ctx context.Context) error {
+	if err := b.refusal(ctx); err != nil {
+		return b.explain("raise", err)
+	}
+	var pauses owned.Set
+	defer pauses.End()
+	for step := raiseNode; ; {
+		below, err := b.raise(ctx, step)
+		next, outcome := step.after(err, below)
+		if next == raiseDone || outcome != nil && (ctx.Err() != nil || pauses.Wait(ctx, outcome) != nil) {
+			return b.explain("raise", outcome)
+		}
+		step = next
+	}
+}
+
+// raise makes one request.
+func (b *Barrier) raise(ctx context.Context, step raiseStep) (below bool, err error) {
+	switch step {
+	case raiseNode:
+		_, err = b.session.Create(ctx, b.path, nil, session.Persistent)
+	case raiseCheck:
+		var stat *session.Stat
+		stat, err = b.session.Exists(ctx, b.path)
+		below = stat != nil && stat.NumChildren > 0
+	case raiseParent:
+		dir, _ := session.Split(b.path)
+		err = b.session.EnsurePath(ctx, dir)
+	case raiseDone:
+	}
+	return below, err
+}
