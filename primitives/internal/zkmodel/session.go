@@ -257,7 +257,9 @@ func (a requests) Multi(ops []session.Op, answer func([]session.OpResult, error)
 }
 
 // Share implements [client.Async].
-func (a requests) Share(ops []session.Op, answer func([]session.OpResult, error)) { a.Multi(ops, answer) }
+func (a requests) Share(ops []session.Op, answer func([]session.OpResult, error)) {
+	a.Multi(ops, answer)
+}
 
 // Get implements [client.Async].
 func (a requests) Get(path string, answer func(data []byte, stat *session.Stat, err error)) {
