@@ -12,7 +12,7 @@ import (
 // ParseConnectString splits a ZooKeeper connect string such as
 // "zk1:2181,zk2:2181/apps/billing" into its servers and its chroot, "" if it has
 // none. A server without a port gets 2181.
-func ParseConnectString(connect string) (servers []string, chroot string, err error) {
+func ParseConnectString(connect string) (addresses []string, chroot string, err error) {
 	list := connect
 	if i := strings.IndexByte(connect, '/'); i >= 0 {
 		list, chroot = connect[:i], connect[i:]
@@ -24,13 +24,13 @@ func ParseConnectString(connect string) (servers []string, chroot string, err er
 		}
 	}
 	for server := range strings.SplitSeq(list, ",") {
-		servers = append(servers, strings.TrimSpace(server))
+		addresses = append(addresses, strings.TrimSpace(server))
 	}
-	servers, err = checkServers(servers)
+	addresses, err = checkServers(addresses)
 	if err != nil {
 		return nil, "", fmt.Errorf("connect string: %w", err)
 	}
-	return servers, chroot, nil
+	return addresses, chroot, nil
 }
 
 // SRV returns a function for [Options.Resolve] that looks up the DNS SRV records of a service, as
@@ -46,22 +46,22 @@ func SRV(service, proto, name string) func(ctx context.Context) ([]string, error
 
 // serversIn returns the servers that records of the smallest priority name. The records are sorted by
 // priority.
-func serversIn(records []*net.SRV) (servers []string) {
+func serversIn(records []*net.SRV) (addresses []string) {
 	for _, r := range records {
 		if r.Priority == records[0].Priority {
-			servers = append(servers, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))))
+			addresses = append(addresses, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))))
 		}
 	}
-	return servers
+	return addresses
 }
 
 // checkServers returns the servers as host:port.
-func checkServers(servers []string) ([]string, error) {
-	if len(servers) == 0 {
+func checkServers(addresses []string) ([]string, error) {
+	if len(addresses) == 0 {
 		return nil, fmt.Errorf("%w: servers: the list is empty", ErrInvalidArgument)
 	}
-	checked := make([]string, 0, len(servers))
-	for _, server := range servers {
+	checked := make([]string, 0, len(addresses))
+	for _, server := range addresses {
 		host, port, err := net.SplitHostPort(server)
 		var missing *net.AddrError
 		if errors.As(err, &missing) && missing.Err == "missing port in address" {

@@ -84,44 +84,6 @@ func (s *Session) CheckPath(path string) error {
 	return nil
 }
 
-// Fits reports why a transaction of these operations cannot be sent.
-func (s *Session) Fits(ops ...Op) error {
-	if s.multiSize(ops) <= s.opts.MaxRequest {
-		return nil
-	}
-	return s.fits(len(s.appendMulti(nil, ops)) - 4)
-}
-
-// fits reports why a request of so many bytes cannot be sent.
-func (s *Session) fits(bytes int) error {
-	if limit := s.opts.MaxRequest; bytes > limit {
-		return fmt.Errorf("%w: the request has %d bytes with data, paths and ACLs, the limit is %d (Options.MaxRequest)", ErrTooLarge, bytes, limit)
-	}
-	return nil
-}
-
-// target returns the path on the server of a node, or why there cannot be such a node.
-func (s *Session) target(path string) (string, error) {
-	if err := ValidatePath(path); err != nil {
-		return "", err
-	}
-	return s.absolute(path), nil
-}
-
-// onNode starts a request on one node.
-func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call, *wire.Reply) (T, error), answer func(T, error)) *call {
-	return newRequest(op, path, convert, answer).onNode(a, w)
-}
-
-func (r *request[T]) onNode(a Async, w *wire.Request) *call {
-	full, err := a.session.target(r.path)
-	if err != nil {
-		return refuse(a, &r.call, err)
-	}
-	w.Path = full
-	return issue(a, &r.call, w)
-}
-
 // Create creates a node with the ACL of the session, and answers with its path,
 // to which the server has appended a number if it is sequential.
 func (a Async) Create(path string, data []byte, mode CreateMode, answer func(node string, err error)) {
@@ -136,7 +98,7 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 		err = mode.validate()
 	}
 	if err != nil {
-		return refuse(a, &r.call, err)
+		return r.refuse(a.session, err)
 	}
 	var w wire.Request
 	s.setCreate(&w, path, data, mode, acl)
@@ -163,11 +125,6 @@ func (a Async) Get(path string, answer func(data []byte, stat *Stat, err error))
 	a.get(path, func(r dataResult, err error) { answer(r.data, r.stat, err) })
 }
 
-type dataResult struct {
-	data []byte
-	stat *Stat
-}
-
 func (a Async) get(path string, answer func(dataResult, error)) *call {
 	return onNode(a, "get", path, &wire.Request{Op: wire.OpGetData}, dataIn, answer)
 }
@@ -191,11 +148,6 @@ func (a Async) exists(path string, answer func(*Stat, error)) *call {
 // Children reads the names of a node's children, in no order.
 func (a Async) Children(path string, answer func(names []string, stat *Stat, err error)) {
 	a.children(path, func(r childrenResult, err error) { answer(r.names, r.stat, err) })
-}
-
-type childrenResult struct {
-	names []string
-	stat  *Stat
 }
 
 func (a Async) children(path string, answer func(childrenResult, error)) *call {
@@ -233,7 +185,7 @@ func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call
 		}
 	}
 	if err != nil {
-		return refuse(a, &r.call, err)
+		return r.refuse(a.session, err)
 	}
 	r.opcode, r.frame, r.ops = wire.OpMulti, a.session.appendMulti(make([]byte, 0, a.session.multiSize(ops)), ops), r.fewOps[:0]
 	for i := range ops {
@@ -261,7 +213,7 @@ type ensuring struct {
 func (e *ensuring) begin(path string, answer func(bool, error)) *call {
 	full, err := e.requests.session.target(path)
 	if err != nil {
-		return refuse(e.requests, &newRequest("ensure", path, nil, answer).call, err)
+		return newRequest("ensure", path, nil, answer).refuse(e.requests.session, err)
 	}
 	return e.ensure(full, Container, answer)
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -90,6 +89,20 @@ func (c *call) abandon() bool {
 func (c *call) run() {
 	e := c.epoch.Load()
 	e.ephemerals.release(c.ephemeral)
+	c.give(e.session)
+}
+
+// refuse answers, in its turn, a call that cannot be made.
+func (c *call) refuse(s *Session, why error) *call {
+	if c.err = why; c.began == 0 {
+		c.began = s.clock.now()
+	}
+	s.order.put(func() { c.give(s) })
+	return c
+}
+
+// give gives the answer, in the session's order, unless the caller has left.
+func (c *call) give(s *Session) {
 	if c.state.Load() == callAbandoned {
 		return
 	}
@@ -100,7 +113,6 @@ func (c *call) run() {
 			err = &OpError{Op: c.op, Path: c.path, Err: err}
 		}
 	}
-	s := e.session
 	s.opts.Observer.Request(c.op, s.clock.now()-c.began, c.failure(err))
 	c.typed.answer(err)
 }
@@ -201,79 +213,4 @@ func newRequest[T any](op, path string, convert func(*call, *wire.Reply) (T, err
 	r := &request[T]{convert: convert, tell: tell}
 	r.typed, r.op, r.path = r, op, path
 	return r
-}
-
-// issue encodes a request and submits it, or refuses it in its turn.
-func issue(a Async, c *call, w *wire.Request) *call {
-	c.opcode, c.target, c.plants = w.Op, w.Path, w.Watch
-	c.absent = w.Op == wire.OpExists && !w.Watch
-	c.frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
-	return c.begin(a)
-}
-
-// begin submits a call that is encoded, or refuses it in its turn.
-func (c *call) begin(a Async) *call {
-	s := a.session
-	c.number, c.began, c.write, c.blocking, c.lane = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking, a.lane
-	if err := s.fits(len(c.frame) - 4); err != nil {
-		return refuse(a, c, err)
-	}
-	s.submit(c)
-	return c
-}
-
-// frameSize is at least the size of the frame of a request on one node.
-func frameSize(w *wire.Request) int {
-	return recordSize(len(w.Path)+len(w.Data), w.ACL)
-}
-
-// recordSize is at least the size of a request, or of an operation of a transaction, with so
-// many bytes of path and data.
-func recordSize(bytes int, acl []wire.ACL) int {
-	const fixed = 48 // a create with a TTL has 33 bytes beside these
-	n := fixed + bytes
-	for _, a := range acl {
-		n += 12 + len(a.Scheme) + len(a.ID)
-	}
-	return n
-}
-
-// refuse answers, in its turn, a request that cannot be made.
-func refuse(a Async, c *call, why error) *call {
-	a.session.order.put(func() {
-		if c.state.Load() != callAbandoned {
-			c.state.Store(callAnswered)
-			err := &OpError{Op: c.op, Path: c.path, Err: why}
-			a.session.opts.Observer.Request(c.op, 0, err)
-			c.typed.answer(err)
-		}
-	})
-	return c
-}
-
-// Conversions of replies.
-
-func nothing(*call, *wire.Reply) (struct{}, error) { return struct{}{}, nil }
-
-func statIn(_ *call, r *wire.Reply) (*Stat, error) { return statOf(&r.Stat), nil }
-
-func dataIn(_ *call, r *wire.Reply) (dataResult, error) {
-	return dataResult{bytes.Clone(r.Data), statOf(&r.Stat)}, nil
-}
-
-func childrenIn(_ *call, r *wire.Reply) (childrenResult, error) {
-	return childrenResult{r.Names, statOf(&r.Stat)}, nil
-}
-
-func createdIn(c *call, r *wire.Reply) (string, error) {
-	e := c.epoch.Load()
-	if c.ephemeral > 0 {
-		c.owns(r.Path)
-	}
-	return e.session.relative(r.Path), nil
-}
-
-func deletedIn(c *call, _ *wire.Reply) (struct{}, error) {
-	c.epoch.Load().ephemerals.disown(c.target)
-	return struct{}{}, nil
 }

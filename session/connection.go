@@ -293,8 +293,11 @@ func (l *connection) receive(frame []byte) error {
 	case wire.XidPing:
 		return nil
 	case wire.XidAuth:
-		if h.Code != wire.CodeOK {
+		switch {
+		case h.Code != wire.CodeOK:
 			return ErrAuthFailed
+		case len(rest) > 0:
+			return wire.ErrMalformed
 		}
 		return l.answeredMissing()
 	}
@@ -305,7 +308,12 @@ func (l *connection) receive(frame []byte) error {
 	l.reply.Results = l.results
 	switch {
 	case c.own != nil:
-		err = c.own(h.Code)
+		if h.Code == wire.CodeOK {
+			err = wire.ParseReply(c.opcode, nil, rest, &l.reply)
+		}
+		if err == nil {
+			err = c.own(h.Code)
+		}
 	case c.shared != nil:
 		err = l.epoch.shared(c.shared, h, rest, &l.reply)
 	default:

@@ -19,11 +19,11 @@ type ephemerals struct {
 // An ephemeral is a node that the session owns.
 type ephemeral struct {
 	czxid int64
-	by    *call // whose caller has been told, or will be, that it made the node; nil if that is not known
+	by    any // the call whose caller has been told, or will be, that it made the node; nil if that is not known
 }
 
 // confirmed stands for a call that was answered, which need not be kept.
-var confirmed = new(call) //nolint:gochecknoglobals // it is compared by its address
+const confirmed = "confirmed"
 
 // reserve makes room for creates of so many bytes, or reports that there is none.
 func (e *ephemerals) reserve(n int) bool {
@@ -51,7 +51,7 @@ func (e *ephemerals) release(n int) {
 
 // own notes a node that the session owns, and that the call has created if it is not nil. It
 // reports false if another call has.
-func (e *ephemerals) own(path string, czxid int64, by *call) bool {
+func (e *ephemerals) own(path string, czxid int64, by any) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	known, ok := e.owned[path]
@@ -97,41 +97,4 @@ func (e *ephemerals) settled() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.auditing, e.audited = false, e.bytes
-}
-
-// audit looks for the nodes that are counted, when they are many: other clients may have
-// deleted them, and nobody is told of a node that is not watched. A read that finds no node
-// corrects the count.
-func (e *epoch) audit() {
-	if paths := e.ephemerals.due(); len(paths) > 0 {
-		e.look(paths)
-	}
-}
-
-// look reads the nodes at the paths, some at a time.
-func (e *epoch) look(paths []string) {
-	const window = 64
-	under := min(window, len(paths))
-	var next func()
-	next = func() {
-		if len(paths) == 0 {
-			if under--; under == 0 {
-				e.ephemerals.settled()
-			}
-			return
-		}
-		path := paths[0]
-		paths = paths[1:]
-		e.session.Async(e.number).Exists(e.session.relative(path), func(*Stat, error) { next() })
-	}
-	for range under {
-		next()
-	}
-}
-
-// owns notes what the call has created.
-func (c *call) owns(path string) {
-	e := c.epoch.Load()
-	e.ephemerals.own(path, c.zxid, confirmed)
-	e.audit()
 }

@@ -318,25 +318,6 @@ func (e *epoch) until() time.Time {
 	return e.session.clock.time(time.Duration(d))
 }
 
-// unwatch ends a watch on the server, in the order of requests. The epoch must not be
-// locked.
-func (e *epoch) unwatch(key watchKey) {
-	const children, data = 1, 2
-	kind := int32(data)
-	e.mu.Lock()
-	delete(e.watches, key)
-	if key.kind == watchChildren {
-		kind = children
-	} else {
-		delete(e.watches, watchKey{key.path, watchAbsent})
-	}
-	e.mu.Unlock()
-	s := e.session
-	// A watch that is gone, or a server that cannot: there is nothing to be done.
-	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
-	issue(s.Async(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
-}
-
 // notified passes on what a watch has to tell. The epoch must not be locked.
 func (e *epoch) notified(ev wire.Event) {
 	e.mu.Lock()

@@ -32,6 +32,13 @@ withdraw    |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |ok 2     |            
 withdraw all|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |ok 2     |             |           |           |ok 0           |ok 1         |ok 0          |ok 1
 `
 
+// readOnlyOutcomes says the same of a session that is connected to a read-only server.
+const readOnlyOutcomes = `
+     |none       |queued     |unwritten  |cut        |late       |malformed  |refused    |ended, queued|ended, sent|ended, late|expired, sent|closed, queued|closed, sent
+read |ok 1       |ok 1       |ok 1       |ok 2       |ok 1       |ok 2       |refused 1  |ended 0      |ended 1    |ended 1    |ok 2         |closed 0      |closed 1
+write|read-only 0|read-only 0|read-only 0|read-only 0|read-only 0|read-only 0|read-only 0|ended 0      |read-only 0|read-only 0|read-only 0  |closed 0      |read-only 0
+`
+
 // A faultCase is a request that meets a fault.
 type faultCase struct {
 	srv *zktest.Server
@@ -91,23 +98,37 @@ var faults = map[string][]fault{
 	"closed, sent":   {{strike: held, after: faultCase.close}},
 }
 
-func TestFaults(t *testing.T) {
-	lines := strings.Split(strings.TrimSpace(outcomes), "\n")
-	columns, rows := cells(lines[0]), make(map[string][]string)
-	for _, line := range lines[1:] {
-		row := cells(line)
-		rows[row[0]] = row
-	}
+func TestFaults(t *testing.T) { verbsMeetFaults(t, outcomes, false) }
+
+func TestFaultsOfReadOnlyServers(t *testing.T) { verbsMeetFaults(t, readOnlyOutcomes, true) }
+
+func verbsMeetFaults(t *testing.T, outcomes string, readOnly bool) {
+	columns, rows := table(outcomes)
 	for _, v := range verbs() {
-		for i, want := range rows[v.class] {
+		class := v.class
+		if readOnly && v.name == "Sync" {
+			class = "write" // it needs a leader
+		}
+		for i, want := range rows[class] {
 			if i == 0 || want == "" {
 				continue
 			}
 			for n, f := range faults[columns[i]] {
-				t.Run(fmt.Sprintf("%s/%s/%d", v.name, columns[i], n), func(t *testing.T) { v.meets(t, f, columns[i], want) })
+				t.Run(fmt.Sprintf("%s/%s/%d", v.name, columns[i], n), func(t *testing.T) { v.meets(t, f, columns[i], want, readOnly) })
 			}
 		}
 	}
+}
+
+// table returns the columns of a table, and its rows by their first cells.
+func table(text string) (columns []string, rows map[string][]string) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	rows = make(map[string][]string)
+	for _, line := range lines[1:] {
+		row := cells(line)
+		rows[row[0]] = row
+	}
+	return cells(lines[0]), rows
 }
 
 func cells(line string) []string {
@@ -119,11 +140,20 @@ func cells(line string) []string {
 }
 
 // meets makes the request in a session that is otherwise sound.
-func (v verb) meets(t *testing.T, f fault, column, want string) {
+func (v verb) meets(t *testing.T, f fault, column, want string, ofReadOnly bool) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		plant(t, srv)
+		opts.ReadOnly = ofReadOnly
 		s := mustOpen(t, srv.Addrs(), opts)
 		defer s.Close()
+		if ofReadOnly {
+			f.strike.greeting = readOnly
+			tp.strikeWith(strike{greeting: readOnly})
+			srv.Disconnect(0)
+			if err := exists(t, s); err != nil || !s.ReadOnly() {
+				t.Fatalf("not read-only: %v", err)
+			}
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := faultCase{srv, s, cancel}
@@ -163,6 +193,100 @@ func (v verb) meets(t *testing.T, f fault, column, want string) {
 			t.Errorf("and the next request: %v", err)
 		}
 	})
+}
+
+// ownOutcomes says what becomes of a session one of whose own requests meets a fault: how many
+// connections it makes from then on.
+const ownOutcomes = `
+               |none|unwritten|cut|late|malformed|refused
+first sync     |1   |2        |2  |1   |2        |2
+credentials    |1   |2        |2  |1   |2        |2
+watches        |1   |2        |2  |1   |2        |2
+heartbeat      |0   |1        |1  |0   |1        |0
+transaction    |0   |1        |1  |0   |1        |0
+end of a watch |0   |1        |1  |0   |1        |0
+`
+
+// TestFaultsOfOwnRequests: whatever becomes of a request of the session's own, the session lives on, with its
+// watches and ephemeral nodes.
+func TestFaultsOfOwnRequests(t *testing.T) {
+	columns, rows := table(ownOutcomes)
+	for _, own := range []struct {
+		name string
+		op   int32
+		make func(srv *zktest.Server, s *session.Session, large *session.Subscription)
+	}{
+		{"first sync", opSync, reconnect},
+		{"credentials", opAuth, reconnect},
+		{"watches", opSetWatches, reconnect},
+		{"heartbeat", opSync, nil},
+		{"transaction", opMulti, func(_ *zktest.Server, s *session.Session, _ *session.Subscription) { s.Rely() }},
+		{"end of a watch", opRemoveWatches, func(_ *zktest.Server, _ *session.Session, large *session.Subscription) { large.Cancel() }},
+	} {
+		for i, want := range rows[own.name] {
+			if i == 0 {
+				continue
+			}
+			for n, f := range faults[columns[i]] {
+				t.Run(fmt.Sprintf("%s/%s/%d", own.name, columns[i], n), func(t *testing.T) {
+					tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+						plant(t, srv)
+						other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+						defer other.Close()
+						ctx := t.Context()
+						if _, err := other.Create(ctx, "/large", make([]byte, 8<<10), session.Persistent); err != nil {
+							t.Fatal(err)
+						}
+						opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+						s := mustOpen(t, srv.Addrs(), opts)
+						defer s.Close()
+						if _, err := s.Create(ctx, "/me", nil, session.Ephemeral); err != nil {
+							t.Fatal(err)
+						}
+						var told []string
+						s.Async(1).Follow(target, session.AspectData, true, func(r session.Reading, err error) {
+							if n := len(told); err != nil || n == 0 || told[n-1] != string(r.Data) { // a reconnect reads again
+								told = append(told, string(r.Data)+errorOf(err))
+							}
+						})
+						large := s.Async(1).Follow("/large", session.AspectData, true, func(session.Reading, error) {})
+						synctest.Wait()
+						id := s.ID()
+						strike := f.strike
+						strike.own = own.op
+						tp.strikeWith(strike)
+						before := tp.connections()
+						if own.make != nil {
+							own.make(srv, s, large)
+						}
+						pass(time.Minute)
+						if got := fmt.Sprint(tp.connections() - before); got != want {
+							t.Errorf("%s connections, want %s", got, want)
+						}
+						if _, err := other.Set(ctx, target, []byte("new"), session.AnyVersion); err != nil {
+							t.Fatal(err)
+						}
+						if stat, err := s.Exists(ctx, "/me"); err != nil || stat == nil || s.ID() != id {
+							t.Errorf("the session has not lived on: %v, %v, %#x was %#x", stat, err, s.ID(), id)
+						}
+						synctest.Wait()
+						if got := fmt.Sprintf("%q", told); got != `["" "new"]` {
+							t.Errorf("the watch has told %s", got)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func reconnect(srv *zktest.Server, _ *session.Session, _ *session.Subscription) { srv.Disconnect(0) }
+
+func errorOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // leaves returns how many nodes there are beside the child, if that is determined.

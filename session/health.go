@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// A Failure is the end of a connection to a server, or of an attempt to make one.
-type Failure struct {
-	Server string // host:port; "Options.Resolve" if there was no list of servers
-	Err    error
-	At     time.Time
-}
-
 // An UnhealthyError says why, and since when, a session is not connected to a quorum. It wraps Err and
 // the error of the last failure.
 type UnhealthyError struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/leasemodel"
 )
 
-var leaseSchedules = flag.Int("lease.schedules", 20_000, "random schedules of the model of leases; 100,000 are a campaign")
+var leaseSchedules = flag.Int("session.schedules", 20_000, "random schedules of the model of leases; 100,000 are a campaign")
 
 // modelLease is the lease of the session in the model.
 type modelLease struct{ lease }

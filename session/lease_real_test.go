@@ -16,7 +16,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var leaseRuns = flag.Int("lease.runs", 2, "runs of each story of a lost lease on real servers")
+var leaseRuns = flag.Int("session.losses", 2, "runs of each story of a lost lease on real servers; 20 are a campaign")
 
 // A ward is a session that a recipe relies on, and its ephemeral node.
 type ward struct {

@@ -206,56 +206,6 @@ func createOpcode(mode CreateMode) wire.Op {
 	return wire.OpCreate2
 }
 
-// aclOf returns the ACL of a node as it goes out: that of the session if acl is nil.
-func (s *Session) aclOf(acl []ACL) []wire.ACL {
-	if acl == nil {
-		return s.acl
-	}
-	return wireACL(acl)
-}
-
-// absoluteNew returns the path on the server of a node that is to be created. The name
-// of a sequential one may be nothing but the number.
-func (s *Session) absoluteNew(path string, mode CreateMode) string {
-	if path == "/" && mode.IsSequential() {
-		return string(s.chroot) + path
-	}
-	return s.absolute(path)
-}
-
-// setCreate sets the fields of a request that creates a node. The path and the mode are valid.
-func (s *Session) setCreate(w *wire.Request, path string, data []byte, mode CreateMode, acl []ACL) {
-	w.Op, w.Path, w.Data, w.ACL, w.Flags = createOpcode(mode), s.absoluteNew(path, mode), data, s.aclOf(acl), int32(mode.kind())
-	if w.Op == wire.OpCreateTTL {
-		w.TTL = mode.ttl().Milliseconds()
-	}
-}
-
-// appendMulti appends the frame of a transaction to nothing.
-func (s *Session) appendMulti(b []byte, ops []Op) []byte {
-	var w wire.Request
-	b = wire.BeginMulti(b, 0)
-	for i := range ops {
-		o := &ops[i]
-		if o.kind == opKindCreate {
-			s.setCreate(&w, o.path, o.data, o.mode, o.acl)
-		} else {
-			w.Op, w.Path, w.Data, w.Version = o.opcode(), s.absolute(o.path), o.data, o.version
-		}
-		b = wire.AppendPart(b, &w)
-	}
-	return wire.EndMulti(b)
-}
-
-// multiSize is at least the size of the frame of a transaction.
-func (s *Session) multiSize(ops []Op) int {
-	n := recordSize(0, nil)
-	for i := range ops {
-		n += recordSize(len(s.chroot)+len(ops[i].path)+len(ops[i].data), s.aclOf(ops[i].acl))
-	}
-	return n
-}
-
 // refused returns the error of an operation that failed its transaction.
 func (o Op) refused(err error) error {
 	if o.guards == nil || !errors.Is(err, ErrNoNode) {
@@ -271,40 +221,4 @@ type OpResult struct {
 	Err  error  // why it failed; nil for those that another's failure undid
 
 	company int32 // how many callers have shared the transaction
-}
-
-// resultsIn converts the results of a transaction. The error is that of the operation that
-// failed it.
-func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
-	ops, replies := c.asked, reply.Results
-	e := c.epoch.Load()
-	s := e.session
-	results := make([]OpResult, len(ops))
-	var failed error
-	for i := range replies {
-		r := &replies[i]
-		switch {
-		case r.Op == wire.OpError:
-			// What another's failure undid, or kept from being tried, has not failed.
-			if r.Code != wire.CodeOK && r.Code != wire.CodeRuntimeInconsistency {
-				results[i].Err = ops[i].refused(errOf(r.Code))
-				if failed == nil {
-					failed = &OpError{Op: "multi", Path: ops[i].path, Err: results[i].Err}
-				}
-			}
-			continue
-		case r.Path != "":
-			results[i].Path, results[i].company = s.relative(r.Path), c.company
-		}
-		if r.HasStat {
-			results[i].Stat = statOf(&r.Stat)
-		}
-		switch {
-		case ops[i].kind == opKindCreate && ops[i].mode.IsEphemeral():
-			c.owns(r.Path)
-		case ops[i].kind == opKindDelete:
-			e.ephemerals.disown(s.absolute(ops[i].path))
-		}
-	}
-	return results, failed
 }

@@ -54,9 +54,23 @@ func id(t *testing.T, s *session.Session) int64 {
 	return await[session.Connected](t, s.Events(patient(t))).ID
 }
 
-func TestRealRequests(t *testing.T) {
+// TestRealServer has one server for all that does no harm to it.
+func TestRealServer(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	for name, play := range map[string]func(*testing.T, *zktest.Ensemble){
+		"requests": realRequests, "bad input": realBadInput, "large reply": realLargeReply,
+		"authentication": realAuthAndACL, "lost replies": realLostReplies, "session full": realSessionFull,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, ens)
+		})
+	}
+}
+
+func realRequests(t *testing.T, ens *zktest.Ensemble) {
+	t.Helper()
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
 	root := open(t, ens.Addrs(), nil)
@@ -137,10 +151,9 @@ func TestRealRequests(t *testing.T) {
 	}
 }
 
-// TestRealBadInput shows that what cannot be sent harms nobody.
-func TestRealBadInput(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+// realBadInput shows that what cannot be sent harms nobody.
+func realBadInput(t *testing.T, ens *zktest.Ensemble) {
+	t.Helper()
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), nil)
 	events := s.Events(ctx)
@@ -194,10 +207,9 @@ func TestRealBadInput(t *testing.T) {
 	}
 }
 
-// TestRealLargeReply: a list over the limit fails alone.
-func TestRealLargeReply(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+// realLargeReply: a list over the limit fails alone.
+func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
+	t.Helper()
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
 	events := s.Events(ctx)
@@ -233,9 +245,8 @@ func TestRealLargeReply(t *testing.T) {
 	}
 }
 
-func TestRealAuthAndACL(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
+	t.Helper()
 	ctx := patient(t)
 	secret := []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
@@ -493,10 +504,9 @@ func TestRealNothingCrossesEpochs(t *testing.T) {
 	}
 }
 
-// TestRealLostReplies loses the reply to every kind of request.
-func TestRealLostReplies(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+// realLostReplies loses the reply to every kind of request.
+func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
+	t.Helper()
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
@@ -583,10 +593,9 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestRealSessionFull: a session refuses more ephemerals than servers can bear.
-func TestRealSessionFull(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+// realSessionFull: a session refuses more ephemerals than servers can bear.
+func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
+	t.Helper()
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), nil)
 	name := strings.Repeat("x", 64<<10)

@@ -59,7 +59,7 @@ func TestLossIsToldBeforeTheReconnect(t *testing.T) {
 	})
 }
 
-var reconnects = flag.Int("reconnects", 1000, "reconnects to go through; 20000 are a campaign")
+var reconnects = flag.Int("session.reconnects", 1000, "reconnects to go through; 20000 are a campaign")
 
 // TestReconnectsUnderLoad freezes the connections of many sessions at once, until each has
 // noticed. Each is connected again, and says so.

@@ -397,16 +397,3 @@ func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	})
 	return err
 }
-
-type aclResult struct {
-	acl  []ACL
-	stat *Stat
-}
-
-func aclIn(_ *call, r *wire.Reply) (aclResult, error) {
-	acl := make([]ACL, len(r.ACL))
-	for i, a := range r.ACL {
-		acl[i] = ACL{Perms: Perms(a.Perms), Scheme: a.Scheme, ID: a.ID}
-	}
-	return aclResult{acl, statOf(&r.Stat)}, nil
-}

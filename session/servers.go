@@ -35,6 +35,13 @@ type servers struct {
 	warned   map[string]time.Time // when a failure of each was logged last
 }
 
+// A Failure is the end of a connection to a server, or of an attempt to make one.
+type Failure struct {
+	Server string // host:port; "Options.Resolve" if there was no list of servers
+	Err    error
+	At     time.Time
+}
+
 func newServers(addresses []string, opts *Options) *servers {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond),

@@ -670,14 +670,7 @@ func (s *Session) unsubscribe(sub *subscriber) {
 // submit gives a call to the newest epoch, or refuses it in its turn.
 func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
-		s.order.put(func() {
-			if c.state.Load() != callAbandoned {
-				c.state.Store(callAnswered)
-				err := &OpError{Op: c.op, Path: c.path, Err: why}
-				s.opts.Observer.Request(c.op, s.clock.now()-c.began, err)
-				c.typed.answer(err)
-			}
-		})
+		c.refuse(s, why)
 	}
 }
 

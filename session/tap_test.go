@@ -24,6 +24,7 @@ type tap struct {
 
 	mu      sync.Mutex
 	newest  *tapped
+	dialled int
 	strike  strike
 	op      int32 // of the requests that are struck at; 0 until there was one
 	reached int   // how many of them have reached the server
@@ -35,6 +36,7 @@ type strike struct {
 	reply    func(c *tapped, frame []byte) ([]byte, error)
 	greeting func(frame []byte) []byte // instead of the server's handshake
 	auth     int32                     // the error with which credentials are answered
+	own      int32                     // the operation of the session's own requests that are struck at, not those about the target
 	always   bool                      // not only once
 }
 
@@ -73,6 +75,7 @@ func (tp *tap) dialContext(ctx context.Context, network, addr string) (net.Conn,
 	}
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
+	tp.dialled++
 	tp.newest = &tapped{Conn: conn, tap: tp, struck: make(map[int32]bool), closed: make(chan struct{})}
 	return tp.newest, nil
 }
@@ -89,6 +92,13 @@ func (tp *tap) arrived() int {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	return tp.reached
+}
+
+// connections returns how many connections there were.
+func (tp *tap) connections() int {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	return tp.dialled
 }
 
 // inject has the client receive bytes that it did not ask for, before whatever comes next.
@@ -160,14 +170,10 @@ func (c *tapped) request(frame []byte) ([]byte, error) {
 		return frame, nil
 	}
 	xid, op := int32At(frame, 0), int32At(frame, 4)
-	switch op {
-	case opPing, opAuth, opSetWatches, opRemoveWatches, opClose:
-		return frame, nil
-	}
 	tp := c.tap
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
-	if !bytes.Contains(frame, []byte(target)) || tp.op != 0 && tp.op != op {
+	if !tp.aims(frame, op) {
 		return frame, nil
 	}
 	if first := tp.op == 0; first || tp.strike.always {
@@ -182,6 +188,17 @@ func (c *tapped) request(frame []byte) ([]byte, error) {
 	}
 	tp.reached++
 	return frame, nil
+}
+
+// aims reports whether a request is one to strike at. The tap is locked.
+func (tp *tap) aims(frame []byte, op int32) bool {
+	switch op {
+	case tp.strike.own:
+		return true
+	case opPing, opAuth, opSetWatches, opRemoveWatches, opClose:
+		return false
+	}
+	return tp.strike.own == 0 && bytes.Contains(frame, []byte(target)) && (tp.op == 0 || tp.op == op)
 }
 
 func (c *tapped) Read(p []byte) (int, error) {
@@ -216,13 +233,13 @@ func (c *tapped) reply(frame []byte) error {
 		if strike.greeting != nil {
 			frame = strike.greeting(frame)
 		}
-	} else if len(frame) >= replyHeader && int32At(frame, 0) == xidAuth {
-		frame = withInt32(frame, 12, strike.auth)
 	} else if struck && strike.reply != nil {
 		var err error
 		if frame, err = strike.reply(c, frame); err != nil {
 			return err
 		}
+	} else if len(frame) >= replyHeader && int32At(frame, 0) == xidAuth {
+		frame = withInt32(frame, 12, strike.auth)
 	}
 	c.ready = append(c.ready, framed(frame)...)
 	return nil
@@ -284,6 +301,15 @@ func async(do func(a session.Async, answer func(error))) func(context.Context, *
 func verbs() []verb {
 	const node, fresh = target + "/child", target + "/new"
 	ops := []session.Op{session.SetOp(node, nil, session.AnyVersion), session.CreateOp(fresh, nil, session.Persistent), session.CheckOp("/", session.AnyVersion)}
+	modes := []session.Op{
+		session.GuardOp(target, session.ErrClosed),
+		session.CreateOp(fresh, nil, session.Ephemeral).WithACL(session.WorldAll()),
+		session.CreateOp(fresh+"-", nil, session.PersistentSequential),
+		session.CreateOp(fresh+"-", nil, session.EphemeralSequential),
+		session.CreateOp(fresh+"-container", nil, session.Container),
+		session.CreateOp(fresh+"-ttl", nil, session.TTL(time.Hour)),
+		session.DeleteOp(node, session.AnyVersion),
+	}
 	all := []verb{
 		{"Delete", "write", blocking(func(ctx context.Context, s *session.Session) error {
 			return s.Delete(ctx, node, session.AnyVersion)
@@ -308,6 +334,22 @@ func verbs() []verb {
 		{"Multi", "write", blocking(func(ctx context.Context, s *session.Session) error {
 			results, err := s.Multi(ctx, ops...)
 			return consistent(err, len(results) == len(ops))
+		})},
+		{"Multi/modes", "write", blocking(func(ctx context.Context, s *session.Session) error {
+			results, err := s.Multi(ctx, modes...)
+			return consistent(err, len(results) == len(modes))
+		})},
+		{"GetACL", "read", blocking(func(ctx context.Context, s *session.Session) error {
+			acl, stat, err := s.GetACL(ctx, node)
+			return consistent(err, stat != nil && len(acl) == 1)
+		})},
+		{"SetACL", "write", blocking(func(ctx context.Context, s *session.Session) error {
+			stat, err := s.SetACL(ctx, node, session.WorldAll(), session.AnyVersion)
+			return consistent(err, stat != nil)
+		})},
+		{"CreateWithACL", "write", blocking(func(ctx context.Context, s *session.Session) error {
+			made, err := s.CreateWithACL(ctx, fresh, nil, session.Persistent, session.WorldAll())
+			return consistent(err, made != "")
 		})},
 		{"EnsurePath", "ensure", blocking(func(ctx context.Context, s *session.Session) error { return s.EnsurePath(ctx, fresh) })},
 
@@ -334,6 +376,9 @@ func verbs() []verb {
 		})},
 		{"Async.EnsurePath", "ensure,async", async(func(a session.Async, answer func(error)) {
 			a.EnsurePath(fresh, func(_ bool, err error) { answer(err) })
+		})},
+		{"Async.Multi/modes", "write, async", async(func(a session.Async, answer func(error)) {
+			a.Multi(modes, func(results []session.OpResult, err error) { answer(consistent(err, len(results) == len(modes))) })
 		})},
 		{"Async.Withdraw", "withdraw", async(func(a session.Async, answer func(error)) { a.Withdraw(node, func() { answer(nil) }) })},
 		{"Async.WithdrawAll", "withdraw all", async(func(a session.Async, answer func(error)) { a.WithdrawAll(target, "none", func() { answer(nil) }) })},
@@ -419,6 +464,7 @@ func outcome(err error) string {
 		{session.ErrExpired, "expired"},
 		{session.ErrClosed, "closed"},
 		{session.ErrNoAuth, "refused"},
+		{session.ErrReadOnly, "read-only"},
 		{session.ErrDisconnected, "lost"},
 	} {
 		if errors.Is(err, row.is) {

@@ -290,6 +290,25 @@ func (s *Session) unwatch(e *watchEntry) {
 	}
 }
 
+// unwatch ends a watch on the server, in the order of requests. The epoch must not be
+// locked.
+func (e *epoch) unwatch(key watchKey) {
+	const children, data = 1, 2
+	kind := int32(data)
+	e.mu.Lock()
+	delete(e.watches, key)
+	if key.kind == watchChildren {
+		kind = children
+	} else {
+		delete(e.watches, watchKey{key.path, watchAbsent})
+	}
+	e.mu.Unlock()
+	s := e.session
+	// A watch that is gone, or a server that cannot: there is nothing to be done.
+	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
+	issue(s.Async(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
+}
+
 // drop forgets an entry, and returns the subscriptions to end.
 func (s *Session) drop(e *watchEntry) []*Subscription {
 	e.armed, e.dead = false, true

@@ -85,11 +85,11 @@ func (t *taker) chosen(thing inspect.Thing) ([]inspect.Contender, error) {
 func (t *taker) confirm(question string, chosen []inspect.Contender) error {
 	now := time.Now()
 	for _, c := range chosen {
-		state := "waits"
+		state := "waits for it"
 		if c.Holds {
-			state = "holds"
+			state = "holds it"
 		}
-		_, _ = fmt.Fprintf(t.stderr, "%s %s it since %s (%s), session %s\n", text(c.Identity), state, when(c.Since, now), age(c.Since, now), c.Session)
+		_, _ = fmt.Fprintf(t.stderr, "%s %s, in line since %s (%s), session %s\n", text(c.Identity), state, when(c.Since, now), age(c.Since, now), c.Session)
 	}
 	if t.yes {
 		return nil

@@ -45,13 +45,12 @@ func runWith(t *testing.T, srv *zktest.Server, line string, more ...string) resu
 }
 
 // want checks a result: both outputs contain these words, or are empty.
-func (r result) want(t *testing.T, status int, stdout, stderr string) result {
+func (r result) want(t *testing.T, status int, stdout, stderr string) {
 	t.Helper()
 	holds := func(got, want string) bool { return strings.Contains(got, want) && (want != "" || got == "") }
 	if r.status != status || !holds(r.stdout, stdout) || !holds(r.stderr, stderr) {
 		t.Errorf("status %d, want %d; it says %q, want %q; it complains %q, want %q", r.status, status, r.stdout, stdout, r.stderr, stderr)
 	}
-	return r
 }
 
 // Every bad command line is refused at once, without a server, with status 64 and an error that names the argument.
@@ -169,7 +168,8 @@ func TestBadCommandLines(t *testing.T) {
 // A secret is in no error.
 func TestSecretsAreNotShown(t *testing.T) {
 	r := runIn(t, "", false, "--servers", "127.0.0.1:1", "--auth", "digest:hunter2", "ls")
-	if r.want(t, 64, "", "--auth"); strings.Contains(r.stderr, "hunter2") {
+	r.want(t, 64, "", "--auth")
+	if strings.Contains(r.stderr, "hunter2") {
 		t.Error(r.stderr)
 	}
 }
@@ -244,8 +244,8 @@ func TestBarrierCommands(t *testing.T) {
 	runWith(t, srv, "barrier wait /b").want(t, 0, "", "")
 }
 
-// acquired is a lock that is held by another, with that identity.
-func acquired(t *testing.T, s *session.Session, path, identity string) *lock.Lock {
+// acquired is the lock, held by another with that identity.
+func acquired(t *testing.T, s *session.Session, identity string) *lock.Lock {
 	t.Helper()
 	l, err := lock.Acquire(t.Context(), s, path, &lock.Options{Data: []byte(identity)})
 	if err != nil {
@@ -260,7 +260,7 @@ func TestLsCommand(t *testing.T) {
 	srv := zktest.Start(t)
 	runWith(t, srv, "ls /none").want(t, 1, "", "/none")
 	runWith(t, srv, "ls").want(t, 0, "Nothing stands below /", "")
-	acquired(t, open(t, srv), path, "host-1:42")
+	acquired(t, open(t, srv), "host-1:42")
 	for i := range 12 {
 		waiter, err := lock.New(open(t, srv), path, &lock.Options{Data: fmt.Appendf(nil, "host-2:%d\x1b[2J", i)})
 		if err != nil {
@@ -289,10 +289,10 @@ func TestRevokeCommand(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	runWith(t, srv, "revoke -y /locks/backup").want(t, 1, "", "no node")
-	held := acquired(t, open(t, srv), path, "host-1:42")
+	held := acquired(t, open(t, srv), "host-1:42")
 	at := []string{"--servers", strings.Join(srv.Addrs(), ",")}
 	for _, no := range []string{"", "n\n", "no\n", "yess\n"} {
-		runIn(t, no, true, append(at, "revoke", path)...).want(t, 1, "", "host-1:42 holds it since")
+		runIn(t, no, true, append(at, "revoke", path)...).want(t, 1, "", "host-1:42 holds it, in line since")
 	}
 	select {
 	case <-held.Revoked():
@@ -315,7 +315,7 @@ func TestBreakCommand(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	s := open(t, srv)
-	held := acquired(t, s, path, "host-1:42")
+	held := acquired(t, s, "host-1:42")
 	next, err := lock.New(s, path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestBreakCommand(t *testing.T) {
 			break
 		}
 	}
-	runWith(t, srv, "break -y --json --node "+nodes[1].Node+" "+path).want(t, 0, `"broken"`, "it since")
+	runWith(t, srv, "break -y --json --node "+nodes[1].Node+" "+path).want(t, 0, `"broken"`, "in line since")
 	c, err := election.New(s, "/e", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +355,7 @@ func TestReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	acquired(t, s, path, "host-1:42")
+	acquired(t, s, "host-1:42")
 	for _, line := range []string{"put /q item", "barrier raise /b"} {
 		if r := runWith(t, srv, "--auth digest:owner:secret "+line); r.status != 0 {
 			t.Fatal(r)

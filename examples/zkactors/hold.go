@@ -173,7 +173,8 @@ func newsOfElection(ev election.Event) news {
 	return news{}
 }
 
-// holdersOf returns who holds what is at the path, and since when.
+// holdersOf returns the holders of what is at the path, and since when they are in line: the nodes do not tell since
+// when they hold it.
 func holdersOf(ctx context.Context, s *session.Session, path string) (string, error) {
 	survey, err := inspect.Look(ctx, s, path, &inspect.Options{MaxWaiters: 1})
 	if err != nil || len(survey.Things) == 0 {
@@ -182,11 +183,11 @@ func holdersOf(ctx context.Context, s *session.Session, path string) (string, er
 	var all []string
 	for _, c := range survey.Things[0].Holders() {
 		now := time.Now()
-		all = append(all, fmt.Sprintf("%s since %s", text(c.Identity), when(c.Since, now)))
+		all = append(all, fmt.Sprintf("%s, in line since %s", text(c.Identity), when(c.Since, now)))
 	}
 	const few = 3
 	if rest := len(all) - few; rest > 0 {
 		all = append(all[:few], fmt.Sprintf("%d more", rest))
 	}
-	return strings.Join(all, ", "), nil
+	return strings.Join(all, "; "), nil
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,13 +17,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/lock"
-	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
-)
-
-const (
-	path     = "/locks/backup"
-	patience = 20 * time.Second
 )
 
 // A process is a zkactors lock.
@@ -152,34 +145,6 @@ func (p *process) exits(status int, reason string) (rest string) {
 		p.t.Errorf("it says %q, want %q", said, reason)
 	}
 	return rest
-}
-
-// open returns a session of somebody else.
-func open(t *testing.T, srv *zktest.Server) *session.Session {
-	t.Helper()
-	s, err := session.Open(t.Context(), srv.Addrs(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
-// line waits until that many stand in line.
-func line(t *testing.T, s *session.Session, n int) []lock.Contender {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		all, err := lock.Contenders(ctx, s, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(all) == n {
-			return all
-		}
-		<-time.After(5 * time.Millisecond)
-	}
 }
 
 func TestStatus(t *testing.T) {

@@ -21,7 +21,8 @@ func (p *program) lsCommand() *cobra.Command {
 		Use:   "ls [PATH]",
 		Short: "List what stands below a path: locks with holders and waiters, elections, queues …",
 		Long: `List what stands at PATH and below it: locks, semaphores, elections, queues, barriers, transactions, groups and
-values. Of a line it shows who holds and since when, and the first ten who wait.
+values. Of a line it shows the holders, and the first ten who wait, with their data (host:pid by default), the age of
+their place in line, and their sessions.
 
 Nodes that the servers do not let you read are listed as forbidden. A path whose last contender has left is an empty
 node, and not listed. PATH is / unless it is given.

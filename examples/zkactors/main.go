@@ -3,6 +3,7 @@
 //
 //	zkactors ls /                                  what there is
 //	zkactors watch /locks                          the same, live
+//	zkactors console /locks                        the same, as a web page
 //	zkactors lock /locks/backup -- backup --full   run a command while it holds a lock
 //	zkactors elect /leader -- serve                run a command while it leads
 //	zkactors revoke /locks/backup                  ask the holder to release

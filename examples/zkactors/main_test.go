@@ -1,10 +1,20 @@
 package main
 
 import (
+	"context"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 	"go.uber.org/goleak"
+)
+
+const (
+	path     = "/locks/backup"
+	patience = 20 * time.Second
 )
 
 // asProgram makes the test's own program be zkactors.
@@ -16,4 +26,32 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// open returns a session of somebody else.
+func open(t *testing.T, srv *zktest.Server) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), srv.Addrs(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// line waits until that many stand in line.
+func line(t *testing.T, s *session.Session, n int) []lock.Contender {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		all, err := lock.Contenders(ctx, s, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) == n {
+			return all
+		}
+		<-time.After(5 * time.Millisecond)
+	}
 }

@@ -41,7 +41,7 @@ type program struct {
 
 // run runs a command line, and returns what to exit with.
 func (p *program) run(ctx context.Context, args []string) int {
-	root := p.root()
+	root := p.root() //nolint:contextcheck // cobra hands it to the commands
 	root.SetArgs(args)
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
@@ -104,10 +104,10 @@ func (p *program) root() *cobra.Command {
 	return root
 }
 
-// commands returns the commands. The console adds its own here.
+// commands returns the commands.
 func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{
-		p.lsCommand(), p.watchCommand(),
+		p.lsCommand(), p.watchCommand(), p.consoleCommand(),
 		p.lockCommand(), p.electCommand(),
 		p.revokeCommand(), p.breakCommand(),
 		p.putCommand(), p.takeCommand(), p.lenCommand(),
@@ -285,7 +285,7 @@ func (p *program) completePaths(c *cobra.Command, args []string, begun string) (
 	if len(args) > 0 || p.validate() != nil {
 		return nil, none
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
 	defer cancel()
 	s, err := p.open(ctx)
 	if err != nil {

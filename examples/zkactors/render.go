@@ -66,6 +66,9 @@ type sheet struct {
 
 // row adds a line to the table.
 func (w *sheet) row(cells ...string) {
+	for len(cells) > 0 && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
 	_, _ = fmt.Fprintln(w.tab, "  "+strings.Join(cells, "\t")) // to memory
 }
 
@@ -146,16 +149,16 @@ func (w *sheet) state(t *inspect.Thing) string {
 		return state
 	case inspect.Queue:
 		q := t.Queue
-		state := fmt.Sprintf("%s, %d claimed", count(q.Items, "item"), q.Claimed)
+		state := []string{count(q.Items, "item"), fmt.Sprintf("%d claimed", q.Claimed)}
 		for _, more := range []struct {
 			n    int
 			what string
 		}{{q.Delayed, "delayed"}, {q.Waiting, "waiting for items"}, {q.Producers, "waiting for room"}} {
 			if more.n > 0 {
-				state += fmt.Sprintf(", %d %s", more.n, more.what)
+				state = append(state, fmt.Sprintf("%d %s", more.n, more.what))
 			}
 		}
-		return state
+		return strings.Join(state, ", ")
 	case inspect.Barrier:
 		state := fmt.Sprintf("raised %s ago", age(t.Barrier.Since, w.now))
 		if t.Barrier.Session != "" {

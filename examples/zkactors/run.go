@@ -91,17 +91,17 @@ func (r *runner) acquire(ctx context.Context) (*session.Session, *tenancy, error
 	}
 	if err := r.await(ctx, s, held); err != nil {
 		held.close()
-		return s, nil, r.explain(s, err)
+		return s, nil, r.explain(ctx, s, err)
 	}
 	return s, held, nil
 }
 
 // explain adds to an error that another has it which one.
-func (r *runner) explain(s *session.Session, err error) error {
+func (r *runner) explain(ctx context.Context, s *session.Session, err error) error {
 	if !conflicts(err) {
 		return err
 	}
-	asking, cancel := context.WithTimeout(context.Background(), time.Second)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if holders, _ := holdersOf(asking, s, r.path); holders != "" {
 		return fmt.Errorf("%s: %w: %s", r.path, err, holders)

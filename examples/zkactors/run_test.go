@@ -131,7 +131,7 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	s := open(t, srv)
-	one := acquired(t, s, path, "host-1:42")
+	one := acquired(t, s, "host-1:42")
 	two, err := lock.New(s, path, &lock.Options{Data: []byte("host-2:43")})
 	if err != nil {
 		t.Fatal(err)
@@ -139,14 +139,14 @@ func TestWaiting(t *testing.T) {
 	defer two.Close()
 	line(t, s, 2)
 	p := startLine(t, srv, "lock "+path, "echo held")
-	p.says("zkactors: waiting for /locks/backup, held by host-1:42 since ")
+	p.says("zkactors: waiting for /locks/backup, held by host-1:42, in line since ")
 	one.Close()
-	p.says("held by host-2:43 since ")
+	p.says("held by host-2:43, in line since ")
 	two.Close()
 	p.expect("held")
 	p.exits(0, "waiting")
-	three := acquired(t, s, path, "host-3:44")
-	startLine(t, srv, "lock -n "+path, "true").exits(75, "held by another: host-3:44 since ")
+	three := acquired(t, s, "host-3:44")
+	startLine(t, srv, "lock -n "+path, "true").exits(75, "held by another: host-3:44, in line since ")
 	three.Close()
 }
 
@@ -155,7 +155,7 @@ func TestWatchCommand(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	s := open(t, srv)
-	held := acquired(t, s, path, "host-1:42")
+	held := acquired(t, s, "host-1:42")
 	p := startCommand(t, srv, []string{os.Args[0]}, "watch", "--json", "/locks")
 	next := func() (survey inspect.Survey) {
 		t.Helper()
@@ -173,10 +173,7 @@ func TestWatchCommand(t *testing.T) {
 	acquiredAfter(t, s, held)
 	for things := next().Things; len(things) != 1 || things[0].Contenders[0].Identity != "host-2:43"; things = next().Things {
 	}
-	for {
-		if strings.Contains(human.line(), "host-2:43") {
-			break
-		}
+	for !strings.Contains(human.line(), "host-2:43") {
 	}
 	for _, p := range []*process{p, human} {
 		p.signal(syscall.SIGINT)
@@ -188,7 +185,7 @@ func TestWatchCommand(t *testing.T) {
 func acquiredAfter(t *testing.T, s *session.Session, held *lock.Lock) {
 	t.Helper()
 	held.Close()
-	acquired(t, s, path, "host-2:43")
+	acquired(t, s, "host-2:43")
 }
 
 // An interrupted command ends.
@@ -217,7 +214,7 @@ func TestScreen(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	s := open(t, srv)
-	acquired(t, s, path, "host-1:42")
+	acquired(t, s, "host-1:42")
 	screen, writer := io.Pipe()
 	p := &program{stdout: writer, stderr: io.Discard, terminal: func(any) bool { return true }}
 	ended := make(chan error, 1)

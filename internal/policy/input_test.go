@@ -150,6 +150,155 @@ func functions() []function {
 	}
 }
 
+// methods returns calls of every method of a handle that takes a context, without one.
+func methods(t *testing.T, s *session.Session) (all []attempt) {
+	t.Helper()
+	var none context.Context
+	add := func(call string, do func() error) { all = append(all, attempt{call, "ctx", do}) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+
+	l, err := lock.AcquireWrite(ctx, s, "/lock", nil)
+	must(err)
+	t.Cleanup(l.Close)
+	m, err := lock.NewMutex(s, "/mutex", nil)
+	must(err)
+	add("Lock.Release", func() error { return l.Release(none) })
+	add("Lock.Downgrade", func() error { return l.Downgrade(none) })
+	add("Mutex.Lock", func() error { return m.Lock(none) })
+	add("Mutex.TryLock", func() error { return m.TryLock(none) })
+	add("Mutex.Unlock", func() error { return m.Unlock(none) })
+
+	lease, err := semaphore.Acquire(ctx, s, "/semaphore", 1, nil)
+	must(err)
+	t.Cleanup(lease.Close)
+	add("Lease.Release", func() error { return lease.Release(none) })
+
+	c, err := election.Stand(ctx, s, "/election", nil)
+	must(err)
+	t.Cleanup(c.Close)
+	add("Candidate.Acknowledge", func() error { return c.Acknowledge(none) })
+	add("Candidate.Resign", func() error { return c.Resign(none) })
+	add("Candidate.Transfer", func() error {
+		return c.Transfer(none, session.Join("/election/candidates", "_c_00000000-0000-4000-8000-000000000000-n_0000000000"))
+	})
+	add("Candidate.Lead", func() error { return c.Lead(none, nothing) })
+
+	b, err := barrier.New(s, "/barrier", nil)
+	must(err)
+	t.Cleanup(b.Close)
+	g, err := b.TryRaise(ctx)
+	must(err)
+	d, err := barrier.NewDouble(s, "/double", 1, nil)
+	must(err)
+	t.Cleanup(d.Close)
+	add("Barrier.Raise", func() error { return b.Raise(none) })
+	add("Barrier.TryRaise", func() error { return with(b.TryRaise(none)) })
+	add("Barrier.Lift", func() error { return b.Lift(none) })
+	add("Barrier.Wait", func() error { return b.Wait(none) })
+	add("Gate.Lift", func() error { return g.Lift(none) })
+	add("Double.Enter", func() error { return d.Enter(none) })
+	add("Double.Leave", func() error { return d.Leave(none) })
+
+	v, err := config.Open(s, "/config", config.Text, &config.Options{Sync: true})
+	must(err)
+	t.Cleanup(v.Close)
+	add("Value.Get", func() error { _, _, err := v.Get(none); return err })
+	add("Value.Set", func() error { return v.Set(none, "a") })
+	add("Value.Update", func() error { return v.Update(none, func(old string) (string, error) { return old, nil }) })
+
+	member, err := group.Enroll(ctx, s, "/group", "a", nil, nil)
+	must(err)
+	t.Cleanup(member.Close)
+	add("Membership.Update", func() error { return member.Update(none, nil) })
+	add("Membership.Leave", func() error { return member.Leave(none) })
+	name, err := naming.Keep(s, "/naming", "a", nil, nil)
+	must(err)
+	t.Cleanup(name.Close)
+	add("Registration.Update", func() error { return name.Update(none, nil) })
+
+	p, err := commit.Join(s, "/commit", "a", nil)
+	must(err)
+	t.Cleanup(p.Close)
+	tx, err := commit.Begin(ctx, s, "/commit/a", &commit.Options{Sites: []string{"a"}})
+	must(err)
+	t.Cleanup(tx.Close)
+	add("Participant.Vote", func() error { return p.Vote(none, "a", commit.Yes) })
+	add("Participant.Finish", func() error { return p.Finish(none, "a") })
+	add("Transaction.Wait", func() error { return with(tx.Wait(none)) })
+
+	q, err := queue.New(s, "/queue", nil)
+	must(err)
+	t.Cleanup(func() { _ = q.Close(context.Background()) })
+	pq, err := queue.NewPriority(s, "/priorities", nil)
+	must(err)
+	t.Cleanup(func() { _ = pq.Close(context.Background()) })
+	must(with(q.Put(ctx, []byte("a"))))
+	consumer, err := q.Consume(nil)
+	must(err)
+	t.Cleanup(consumer.Close)
+	item := <-consumer.Items()
+	add("Queue.Put", func() error { return with(q.Put(none, nil)) })
+	add("Queue.PutAfter", func() error { return with(q.PutAfter(none, nil, time.Second)) })
+	add("Queue.PutAll", func() error { return with(q.PutAll(none, [][]byte{nil})) })
+	add("Priority.Put", func() error { return with(pq.Put(none, nil, 1)) })
+	add("Priority.PutAfter", func() error { return with(pq.PutAfter(none, nil, 1, time.Second)) })
+	add("Priority.PutAll", func() error { return with(pq.PutAll(none, [][]byte{nil}, 1)) })
+	add("Queue.Take", func() error { return with(q.Take(none)) })
+	add("Queue.TryTake", func() error { return with(q.TryTake(none)) })
+	add("Queue.Peek", func() error { return with(q.Peek(none)) })
+	add("Queue.Len", func() error { return with(q.Len(none)) })
+	add("Queue.Run", func() error { return q.Run(none, 1, func(context.Context, queue.Item) error { return nil }) })
+	add("Queue.Close", func() error { return q.Close(none) })
+	add("Item.Ack", func() error { return item.Ack(none) })
+	add("Item.Reject", func() error { return item.Reject(none) })
+
+	add("Session.Await", func() error { return s.Await(none) })
+	add("Session.Get", func() error { _, _, err := s.Get(none, "/a"); return err })
+	add("Session.Set", func() error { return with(s.Set(none, "/a", nil, 0)) })
+	add("Session.Create", func() error { return with(s.Create(none, "/a", nil, session.Persistent)) })
+	add("Session.CreateWithACL", func() error { return with(s.CreateWithACL(none, "/a", nil, session.Persistent, session.WorldAll())) })
+	add("Session.Delete", func() error { return s.Delete(none, "/a", 0) })
+	add("Session.Exists", func() error { return with(s.Exists(none, "/a")) })
+	add("Session.Children", func() error { _, _, err := s.Children(none, "/a"); return err })
+	add("Session.Sync", func() error { return s.Sync(none, "/a") })
+	add("Session.EnsurePath", func() error { return s.EnsurePath(none, "/a") })
+	add("Session.Multi", func() error { return with(s.Multi(none, session.CheckOp("/a", 0))) })
+	add("Session.GetACL", func() error { _, _, err := s.GetACL(none, "/a"); return err })
+	add("Session.SetACL", func() error { return with(s.SetACL(none, "/a", session.WorldAll(), 0)) })
+	return all
+}
+
+// TestNilContext: no method panics without a context: each returns an error that names it, at once, and asks the server
+// for nothing. Session.Events and the methods called Context have no error to return, and panic as those of package context do.
+func TestNilContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.InProcess())
+		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		all := methods(t, s)
+		synctest.Wait()
+		srv.ResetRequests()
+		for _, a := range all {
+			if err := refused(a.do); err == nil || errors.Is(err, errPanicked) || !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), a.word) {
+				t.Errorf("%s: %v", a.call, err)
+			}
+		}
+		synctest.Wait()
+		if n := srv.Requests().Total(); n > 0 {
+			t.Error("requests:", srv.Requests())
+		}
+	})
+}
+
 // options are attempts with arguments that only one function has.
 func options(ctx context.Context, s *session.Session) []attempt {
 	open := func(o session.Options) func() error {

@@ -105,8 +105,16 @@ func (b *Barrier) refusal(ctx context.Context) error {
 	case <-b.Done():
 		return closedBy(b.Err())
 	default:
-		return context.Cause(ctx)
+		return usable(ctx)
 	}
+}
+
+// usable returns why nothing can be done with a context; nil if there is no reason.
+func usable(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 // Events returns the channel of events, which is always the same one:

@@ -75,8 +75,8 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 // removed. Of a foreign node only the party is told with which the round would begin. It withdraws, and
 // the others wait for another party.
 func (d *Double) Enter(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return d.explain("enter", context.Cause(ctx))
+	if err := usable(ctx); err != nil {
+		return d.explain("enter", err)
 	}
 	var asked actors.Reply[error]
 	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input {
@@ -105,6 +105,9 @@ func (d *Double) Enter(ctx context.Context) error {
 // Leave does not wait for a member whose session has expired on the server. If the handle itself is
 // in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the reason.
 func (d *Double) Leave(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return d.explain("leave", err)
+	}
 	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
 	switch {
 	case err == nil:

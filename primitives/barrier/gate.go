@@ -117,6 +117,9 @@ func (g *Gate) Err() error {
 // lost. A barrier of others that stands at the path by now stays. If ctx ends first, the error is
 // its cause, and the gate is lifted in the background.
 func (g *Gate) Lift(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return g.barrier.explain("lift", err)
+	}
 	err := g.ask(ctx, func(reply actors.Reply[error]) gateInput { return lift{reply} })
 	if errors.Is(err, actors.ErrEnded) {
 		return nil

@@ -28,7 +28,7 @@ import (
 // requests, starts again, and is killed again. What a process has to keep, it appends to
 // a file, as a database would.
 
-var crashTransactions = flag.Int("commit.crashes", 12, "transactions whose coordinator and sites are killed again and again")
+var crashTransactions = flag.Int("commit.crashes", 12, "transactions whose coordinator and sites are killed again and again; 300 are a campaign")
 
 // The environment of a process that the test starts.
 const (

@@ -112,6 +112,7 @@ type (
 
 		coordinator machine
 		surveys     bool // a coordinator that restarted has not read the record
+		unheard     bool // and then, that it has not heard of its session
 		site        sitemachine
 		follows     [followKinds]int32
 		timers      [patrol + 1]bool
@@ -131,8 +132,9 @@ type (
 
 // A move is what happens next.
 type move struct {
-	kind           moveKind
-	party, variant int8
+	kind    moveKind
+	party   int8
+	variant int16
 }
 
 type moveKind int8
@@ -145,6 +147,7 @@ const (
 	expiresThere                 // by the server's clock
 	notices                      // the client learns of that; variant 1 as above
 	connects                     // anew
+	hears                        // the coordinator, of the session that it resumes in
 	straggles                    // a request of a client that has left is executed
 	buries                       // the server expires the session of a client that has left
 	appears                      // the presence of a site
@@ -157,7 +160,7 @@ const (
 
 func (m move) String() string {
 	return fmt.Sprintf("%s %d.%d", [...]string{
-		"serves", "delivers", "reconnects", "expires here", "expires there", "notices", "connects", "straggles", "buries", "appears",
+		"serves", "delivers", "reconnects", "expires here", "expires there", "notices", "connects", "hears", "straggles", "buries", "appears",
 		"restarts", "votes", "fires", "crashes", "cuts",
 	}[m.kind], m.party, m.variant)
 }
@@ -593,15 +596,10 @@ func (w *world) deliver(party, kind int) {
 			w.take(party, siteCounted{thisName, names, gone})
 		}
 	case ofSites:
-		for i := range w.plan {
-			if w.present[i] != 0 {
-				names = append(names, siteNames[i])
-			}
-		}
 		if party == 0 {
-			w.take(0, attended{names, nil})
+			w.take(0, attended{w.sites(), nil})
 		} else {
-			w.take(party, siteAttended{names, nil})
+			w.take(party, siteAttended{w.sites(), nil})
 		}
 	}
 }
@@ -640,7 +638,8 @@ func (w *world) lose(party int, answersFirst bool) {
 	}
 	expired := heard{session.Expired{Epoch: int(p.epoch)}}
 	p.cut, p.expired, p.epoch, p.queue, p.lost = false, false, 0, nil, nil
-	if party == 0 && !answersFirst {
+	unheard := p.unheard // it hears of the next session only
+	if party == 0 && !answersFirst && !unheard {
 		w.take(0, expired)
 	}
 	for kind, last := range old {
@@ -656,7 +655,7 @@ func (w *world) lose(party int, answersFirst bool) {
 			w.take(party, failed(r, errExpired))
 		}
 	}
-	if party == 0 && answersFirst {
+	if party == 0 && answersFirst && !unheard {
 		w.take(0, expired)
 	}
 	for again := true; again; { // what is asked for in the session that is gone is refused
@@ -724,6 +723,9 @@ func (w *world) calm(to []move) []move {
 		case len(p.queue) > 0 || p.surveys && !p.cut:
 			to = append(to, move{serves, n, 0})
 		}
+		if p.unheard {
+			to = append(to, move{hears, n, 0})
+		}
 		if p.cut {
 			if to = append(to, move{reconnects, n, 0}); slices.ContainsFunc(p.queue, begins) {
 				to = append(to, move{reconnects, n, 1})
@@ -735,8 +737,8 @@ func (w *world) calm(to []move) []move {
 			if kind >= ofBallots && p.deaf() {
 				break
 			}
-			if w.news(p, kind, last) && !(kind == ofSites && w.full()) && !(kind == ofBallots && w.idle(i)) {
-				to = append(to, move{delivers, n, int8(kind)})
+			if w.news(p, kind, last) && w.matters(i, kind) {
+				to = append(to, move{delivers, n, int16(kind)})
 			}
 		}
 		if i > 0 && w.present[i-1] == 0 && !p.over {
@@ -758,77 +760,93 @@ func (w *world) news(p *process, kind int, last int32) bool {
 	return last == fresh || last != inactive && last != w.shown(kind)
 }
 
-// full reports whether all sites are present. To deliver that changes nothing until one of them vanishes: it is done
-// immediately before that, or never.
-func (w *world) full() bool { return !slices.Contains(w.present[:len(w.plan)], 0) }
-
-// vanishes returns the moves by which the server expires a session: before it takes the presence of a site away, any of
-// the parties may be told once more that all sites are present.
-func (w *world) vanishes(to []move, kind moveKind, n, party, session int8) []move {
-	told := 0
-	if party > 0 && w.present[party-1] == session && w.full() {
-		for i := range w.parties[:1+len(w.plan)] {
-			if p := &w.parties[i]; p.online() && !p.deaf() && w.news(p, ofSites, p.follows[ofSites]) {
-				told |= 1 << i
-			}
-		}
-	}
-	for some := told; ; some = (some - 1) & told { // all subsets
-		if to = append(to, move{kind, n, int8(some)}); some == 0 {
-			return to
-		}
-	}
-}
-
-// tellAll delivers the presence to the parties, which are bits.
-func (w *world) tellAll(parties int8) {
-	for i := range w.parties {
-		if parties>>i&1 != 0 {
-			w.deliver(i, ofSites)
-		}
-	}
-}
-
-// steady reports whether nothing but votes and the outcome can change any more.
-func (w *world) steady() bool {
-	return w.budget+w.time == 0 && w.ghosts[0].session == 0 && w.full() &&
-		!slices.ContainsFunc(w.parties[:1+len(w.plan)], func(p process) bool { return !p.online() })
-}
-
-// idle reports whether a list of the ballots leads a party to nothing: the world is steady, and the votes
-// decide nothing yet. A later list shows them too.
-func (w *world) idle(party int) bool {
-	if w.node != there || !w.steady() {
+// matters reports whether to deliver that changes more than what a party knows of votes and presence. To deliver the rest is as
+// good as to deliver it together with what comes later; or immediately before a site vanishes, or before a timer fires: see
+// vanishes, and the condition on the time.
+func (w *world) matters(party, kind int) bool {
+	c := w.parties[party].chair()
+	switch {
+	case kind < ofBallots:
+		return true
+	case c == nil:
 		return false
+	case kind == ofSites:
+		_, died := c.attend(w.record, w.sites())
+		return died
+	case w.node != there:
+		return true
 	}
 	b := parse(w.names(false))
-	c, ok := w.parties[party].chair()
-	if !ok || party == 0 && b.finished(w.record) {
-		return false
-	}
 	_, decides := c.count(w.record, b).verdict(w.record, "")
-	return !decides
+	return decides || w.time > 0 || party == 0 && b.finished(w.record)
 }
 
-// chair returns what a party knows that decides, unless it is known to decide something.
-func (p *process) chair() (c chair, undecided bool) {
+// chair returns what a party knows that decides; nil if it does not.
+func (p *process) chair() *chair {
 	switch {
-	case p.coordinator.phase == open && p.coordinator.rec != nil:
-		c = p.coordinator.chair
+	case p.coordinator.phase == open:
+		return &p.coordinator.chair
 	case len(p.site.parts) > 0 && p.site.parts[0].rec != nil && p.site.parts[0].presides:
-		c = p.site.parts[0].chair
-	default:
-		return c, false
+		return &p.site.parts[0].chair
 	}
-	_, decides := c.verdict(p.record(), "")
-	return c, !decides
+	return nil
 }
 
-func (p *process) record() *record {
-	if len(p.site.parts) > 0 {
-		return p.site.parts[0].rec
+// sites returns the names of those that are present.
+func (w *world) sites() (names []string) {
+	for i := range w.plan {
+		if w.present[i] != 0 {
+			names = append(names, siteNames[i])
+		}
 	}
-	return p.coordinator.rec
+	return names
+}
+
+// A notice is what a party is told immediately before the presence of a site vanishes.
+const (
+	ofNothing = iota
+	ofPresence
+	ofVotes // which include that of the site
+	noticeKinds
+)
+
+// vanishes returns the moves by which the server expires a session, with all notices that make a difference.
+func (w *world) vanishes(to []move, kind moveKind, n, party, session int8) []move {
+	all := []int16{0}
+	if party > 0 && w.present[party-1] == session {
+		weight := int16(1)
+		for i := range w.parties[:1+len(w.plan)] {
+			p := &w.parties[i]
+			if c := p.chair(); c != nil && p.online() && !p.deaf() && c.votes[party-1] == 0 {
+				for _, before := range slices.Clone(all) {
+					if w.news(p, ofSites, p.follows[ofSites]) {
+						all = append(all, before+ofPresence*weight)
+					}
+					if w.ballots[party-1] > pending && w.news(p, ofBallots, p.follows[ofBallots]) {
+						all = append(all, before+ofVotes*weight)
+					}
+				}
+			}
+			weight *= noticeKinds
+		}
+	}
+	for _, told := range all {
+		to = append(to, move{kind, n, told})
+	}
+	return to
+}
+
+// tell gives the notices, of which there is one for each party.
+func (w *world) tell(all int16) {
+	for i := range w.parties {
+		switch all % noticeKinds {
+		case ofPresence:
+			w.deliver(i, ofSites)
+		case ofVotes:
+			w.deliver(i, ofBallots)
+		}
+		all /= noticeKinds
+	}
 }
 
 func begins(r any) bool { _, is := r.(begin); return is }
@@ -854,7 +872,7 @@ func (w *world) more(to []move) []move {
 		}
 		for t, set := range p.timers {
 			if set && w.time > 0 && (!p.deaf() || p.site.parts[0].done) {
-				to = append(to, move{fires, n, int8(t)})
+				to = append(to, move{fires, n, int16(t)})
 			}
 		}
 		if w.crash && w.budget > 0 {
@@ -877,7 +895,7 @@ func (w *world) apply(m move) {
 			w.execute(r, g.party, g.base, g.session)
 			return
 		}
-		w.tellAll(m.variant)
+		w.tell(m.variant)
 		gone := *g
 		copy(w.ghosts[n:], w.ghosts[n+1:])
 		w.ghosts[mostGhosts-1] = ghost{}
@@ -893,16 +911,19 @@ func (w *world) apply(m move) {
 	case reconnects:
 		w.reconnect(n, m.variant == 1)
 	case expiresThere:
-		w.tellAll(m.variant)
+		w.tell(m.variant)
 		p.expired = true
 		w.bury(m.party, p.session)
 	case expiresHere, notices:
 		w.lose(n, m.variant == 1)
 	case connects:
 		p.session++
-		if p.epoch = p.session - p.base; n == 0 && !p.surveys {
+		if p.epoch = p.session - p.base; n == 0 && !p.surveys && !p.unheard {
 			w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
 		}
+	case hears:
+		p.unheard = false
+		w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
 	case appears:
 		w.present[n-1] = p.session
 	case restarts:
@@ -931,10 +952,10 @@ func (w *world) serve(party int) {
 		p.surveys = false
 		if r := w.found(); r != nil {
 			p.coordinator, p.over = resumed(r), false
+			p.unheard = true
 			for _, e := range resumption() {
 				w.performAsCoordinator(e)
 			}
-			w.take(0, heard{session.Connected{Epoch: int(p.epoch)}})
 		}
 		return
 	}
@@ -1054,13 +1075,8 @@ func newRegister(s *setting) *register {
 // key returns a hash of a world, which is the same for worlds that differ in the order of sites that are alike.
 func (g *register) key(w *world) uint64 {
 	least := uint64(math.MaxUint64)
-	as := encoder{steady: w.steady()}
-	for i := range w.parties[:1+len(w.plan)] {
-		as.idle[i] = as.steady && w.idle(i)
-	}
 	for _, order := range g.orders {
-		e := as
-		e.to, e.order = g.buffer[:0], order
+		e := encoder{to: g.buffer[:0], order: order}
 		e.world(w)
 		g.buffer = e.to
 		least = min(least, maphash.Bytes(g.seed, e.to))
@@ -1071,10 +1087,8 @@ func (g *register) key(w *world) uint64 {
 // An encoder writes a world, in which the sites have another order. Every field of a machine is in it, or is the same in all
 // worlds of a setting.
 type encoder struct {
-	to     []byte
-	order  []int               // the site that stands at each place
-	steady bool                // the world is
-	idle   [1 + mostSites]bool // as the world's idle, by party
+	to    []byte
+	order []int // the site that stands at each place
 }
 
 func (e *encoder) number(n int) { e.to = binary.AppendVarint(e.to, int64(n)) }
@@ -1099,7 +1113,7 @@ func (e *encoder) world(w *world) {
 	for _, i := range e.order {
 		e.number(int(w.ballots[i]))
 		e.number(int(w.present[i]))
-		e.process(w, 1+i, func(p *process) { e.site(&p.site, e.idle[1+i]) })
+		e.process(w, 1+i, func(p *process) { e.site(&p.site) })
 	}
 	for _, g := range w.ghosts {
 		if g.session == 0 {
@@ -1125,7 +1139,7 @@ func (e *encoder) place(party int) int { return 1 + slices.Index(e.order, party-
 
 func (e *encoder) process(w *world, party int, machine func(*process)) {
 	p := &w.parties[party]
-	e.flags(e.idle[party], p.crashed, p.over, p.cut, p.expired, p.surveys, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
+	e.flags(p.crashed, p.over, p.cut, p.expired, p.surveys, p.unheard, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
 	e.number(int(p.session))
 	if p.crashed {
 		return
@@ -1137,8 +1151,8 @@ func (e *encoder) process(w *world, party int, machine func(*process)) {
 	for kind, last := range p.follows {
 		switch {
 		case kind >= ofBallots && p.deaf():
-		case kind == ofSites && e.steady, kind == ofBallots && e.idle[party]:
-			e.flags(last == inactive)
+		case kind == ofSites:
+			e.flags(last == inactive) // the rest is in the machine
 		default:
 			e.follow(w, kind, last)
 		}
@@ -1210,18 +1224,13 @@ func (e *encoder) outcome(o *Outcome) {
 }
 
 // chair writes what a deciding party knows. It looks at the presence only of sites whose vote it does not know.
-func (e *encoder) chair(c *chair, idle bool) {
-	dies := false
+func (e *encoder) chair(c *chair) {
 	for _, i := range e.order {
-		if !idle {
-			e.number(int(c.votes[i]))
-		}
-		if c.votes[i] == 0 {
-			dies = dies || c.dead[i]
-			e.flags(c.seen[i] && !e.steady, c.dead[i])
+		if e.number(int(c.votes[i])); c.votes[i] == 0 {
+			e.flags(c.seen[i], c.dead[i])
 		}
 	}
-	e.flags(c.late, c.given, c.knows && (dies || !idle))
+	e.flags(c.late, c.given, c.knows)
 }
 
 // coordinator leaves out what is not looked at any more when the outcome is known.
@@ -1232,13 +1241,13 @@ func (e *encoder) coordinator(m *machine) {
 	e.number(m.stood)
 	e.outcome(&m.outcome)
 	if m.phase <= open {
-		e.chair(&m.chair, e.idle[0])
+		e.chair(&m.chair)
 		e.flags(m.asked, m.moot, m.doubt, m.rec.Outcome != nil)
 	}
 }
 
 // site leaves out what is not looked at any more when the outcome is known.
-func (e *encoder) site(m *sitemachine, idle bool) {
+func (e *encoder) site(m *sitemachine) {
 	e.flags(m.began, m.over)
 	for i := range m.parts {
 		p := &m.parts[i]
@@ -1250,11 +1259,11 @@ func (e *encoder) site(m *sitemachine, idle bool) {
 		if p.rec == nil || p.outcome != nil {
 			continue
 		}
-		e.chair(&p.chair, idle)
+		e.chair(&p.chair)
 		e.flags(m.attends, p.presides, p.patrols, p.beaten)
 		e.number(p.alone)
 		for _, i := range e.order {
-			e.flags(!e.steady && slices.Contains(m.there, siteNames[i]))
+			e.flags(!p.presides && slices.Contains(m.there, siteNames[i]))
 		}
 	}
 }

@@ -478,9 +478,10 @@ func (m *turn) attended(in attended) {
 
 // --- the outcome
 
-// advance asks for the outcome, or records it.
+// advance asks for the outcome, or records it. A coordinator that resumes has asked for its ballot before: the ballot keeps
+// the record in place, and what is left can be counted.
 func (m *turn) advance() {
-	if !m.in(open) || m.asked {
+	if !m.in(open) || m.asked || m.stood == 0 {
 		return
 	}
 	m.chair.given = m.chair.given || m.gave
@@ -522,12 +523,14 @@ func (m *turn) last(ev Event) {
 	}
 }
 
+// retire deletes our ballot. Without a session there is none, or the server deletes it.
 func (m *turn) retire() {
 	m.phase = retiring
-	m.do(unfollow{}, retire{m.stood})
-	if m.epoch == 0 {
+	if m.do(unfollow{}); m.epoch == 0 {
 		m.end()
+		return
 	}
+	m.do(retire{m.stood})
 }
 
 func (m *turn) retired(in retired) {

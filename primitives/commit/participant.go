@@ -128,6 +128,9 @@ func (p *Participant) Finish(ctx context.Context, tx string) error {
 }
 
 func (p *Participant) ask(ctx context.Context, op, tx string, command func(actors.Reply[error]) siteInput) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return p.explain(op, tx, err)
+	}
 	if ctx.Err() != nil {
 		return p.explain(op, tx, context.Cause(ctx))
 	}

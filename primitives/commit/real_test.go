@@ -3,6 +3,7 @@ package commit_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
+
+var realTransactions = flag.Int("commit.transactions", 100, "transactions of TestReal; 500 are a campaign")
 
 // A tally is what five sites have acted on.
 type tally struct {
@@ -34,7 +37,7 @@ func (a *tally) act(tx, what string) {
 // and the coordinator is, again and again, between the phases.
 func TestReal(t *testing.T) {
 	t.Parallel()
-	transactions, sites := 500, named(5)
+	transactions, sites := *realTransactions, named(5)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

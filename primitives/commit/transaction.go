@@ -130,6 +130,9 @@ func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
 // transaction was removed before its outcome was read, [ErrForgotten] too. If ctx ends first, it
 // returns the cause.
 func (t *Transaction) Wait(ctx context.Context) (Outcome, error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return Outcome{}, t.explain("wait for", err)
+	}
 	select {
 	case <-t.settled:
 	case <-ctx.Done():

@@ -160,6 +160,9 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	if err := v.session.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
 		return v.explain(err)
 	}
+	if err := session.CheckContext(ctx); err != nil {
+		return v.explain(err)
+	}
 	if ctx.Err() != nil {
 		return v.explain(context.Cause(ctx))
 	}

@@ -228,9 +228,12 @@ func (c *Candidate) refuse(op string, why error) error {
 
 // ask gives a command, and returns what it is answered with.
 func (c *Candidate) ask(ctx context.Context, op string, command func(actors.Reply[error]) input) error {
-	err, failed := actors.Ask(ctx, c.actor, command)
-	if failed != nil {
-		err = c.failure(failed)
+	err := session.CheckContext(ctx)
+	if err == nil {
+		var failed error
+		if err, failed = actors.Ask(ctx, c.actor, command); failed != nil {
+			err = c.failure(failed)
+		}
 	}
 	if err != nil {
 		return c.refuse(op, err)

@@ -23,8 +23,8 @@ var (
 	ErrTransferred = errors.New("leadership transferred")
 
 	// ErrNodeDeleted means that the node that stood for the leadership, or the candidate, was
-	// deleted: by another client, or by the server with the session, whose end is not known
-	// yet then.
+	// deleted by another client; or, where its text says so, by the server with the session, of
+	// which nothing was known for a quarter of a second.
 	ErrNodeDeleted = line.ErrNodeDeleted
 )
 

@@ -26,10 +26,21 @@ var neighbours = []struct {
 	{"kazoo's election", election.Kazoo, []peers.Kind{peers.KazooElection, peers.KazooLock}},
 }
 
-func TestRealNeighbours(t *testing.T) {
+// TestRealPeers has one server and the other libraries for all that meets them.
+func TestRealPeers(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	company := peers.NewCompany(t, ens.Addrs())
+	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			meet(t, ens, company)
+		})
+	}
+}
+
+func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
 	operator := realOpen(t, ens.Addrs(), 20*time.Second)
 	sessions := []*session.Session{realOpen(t, ens.Addrs(), 20*time.Second), realOpen(t, ens.Addrs(), 20*time.Second)}
 	for i, n := range neighbours {
@@ -372,12 +383,10 @@ var (
 	}
 )
 
-// TestRealStrangers measures which elections exclude which. No candidate of ours is elected while a
+// meetStrangers measures which elections exclude which. No candidate of ours is elected while a
 // contender of another layout leads.
-func TestRealStrangers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
+func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
 	for layout, row := range strangers {
 		for i, want := range strings.Fields(row) {

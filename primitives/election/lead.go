@@ -31,6 +31,9 @@ import (
 // context only: in another one it would wait for itself, as [Candidate.Close] would, for
 // [Options.LeadGrace].
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return c.refuse("lead", err)
+	}
 	if f == nil {
 		return c.refuse("lead", fmt.Errorf("%w: there is no function", session.ErrInvalidArgument))
 	}

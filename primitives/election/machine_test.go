@@ -94,7 +94,7 @@ func (s stage) next(ev Event) (stage, bool) {
 	return s, ok
 }
 
-var modelStates = flag.Int("model.states", 25_000, "states to go through, in each exploration")
+var modelStates = flag.Int("election.states", 25_000, "states to go through, in each exploration")
 
 // TestExhaustion goes through the states that a candidate can reach, in two terms and two
 // places in line, and checks every step.

@@ -66,8 +66,3 @@ func tryBreak(ctx context.Context, s *session.Session, c Contender) error {
 	_, err = s.Multi(ctx, ops...)
 	return err
 }
-
-func nameOf(node string) string {
-	_, name := session.Split(node)
-	return name
-}

@@ -13,7 +13,8 @@
 //   - Curator's LeaderSelector is a lock, and kazoo's Election is a lock of kazoo.
 //   - A path whose last contender has left is an empty node. It is not in the survey.
 //   - Ephemeral nodes without a mark are members of a group. A node without data is a barrier,
-//     and a node with data a value: of a configuration, or of a name.
+//     and a node with data a value: of a configuration, or of a name, or Curator's barrier, which carries the
+//     address of its client.
 //   - The dead letters of a queue are a queue at another path.
 //
 // # Costs

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -33,7 +33,7 @@ func Look(ctx context.Context, s *session.Session, path string, opts *Options) (
 		r := newRecogniser(o, false, func(k key, _ care) *found { return known[k] })
 		survey := r.survey(path)
 		if len(r.wants) == 0 {
-			survey.Taken = time.Now()
+			survey.Taken = actors.Deadline(0) // which is now
 			return survey, nil
 		}
 		if err := readAll(ctx, s, sortedKeys(r.wants), o.Window, known); err != nil {

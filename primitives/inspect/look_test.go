@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,7 +182,6 @@ func TestElections(t *testing.T) {
 	for _, layout := range []election.Layout{election.Standard, election.Curator} {
 		t.Run(layout.String(), func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-
 				for i, name := range []string{"a", "b"} {
 					c := must[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name), Layout: layout}))
 					defer c.Close()
@@ -276,7 +276,9 @@ func TestBarriers(t *testing.T) {
 		}
 		for _, d := range doubles {
 			d.Close()
-			<-done
+			if err := <-done; err != nil && !errors.Is(err, barrier.ErrClosed) {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
+	"github.com/zkactors/zkactors/session"
 )
 
 // This file reads names and data of nodes.
@@ -267,6 +268,11 @@ func flatItem(name string) string {
 // isKazooLease recognises the leases of kazoo's semaphore.
 func isKazooLease(name string) bool {
 	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+func nameOf(node string) string {
+	_, name := session.Split(node)
+	return name
 }
 
 // longestData is how much of a node's data is shown.

@@ -184,7 +184,7 @@ func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	case has("candidates"):
 		r.election(path, names)
 	case r.queue(path, names), r.flat(path, names):
-	case slices.ContainsFunc(names, isKazooLease):
+	case slices.ContainsFunc(names, isKazooLease) && !has(readyNode):
 		r.kazooSemaphore(path, n, names)
 	case len(standings(names)) > 0:
 		r.line(path, names)
@@ -277,8 +277,7 @@ func (r *recogniser) prioritized(path string, names []string) {
 	t.Contenders = r.contenders(&t, path, line, len(claims))
 	for i := range t.Contenders {
 		c := &t.Contenders[i]
-		_, name := session.Split(c.Node)
-		if c.Claim = claims[name]; c.Claim != "" {
+		if c.Claim = claims[nameOf(c.Node)]; c.Claim != "" {
 			c.Holds = true
 		}
 	}
@@ -365,7 +364,7 @@ func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *T
 	}
 }
 
-// kazooSemaphore adds a semaphore of kazoo: leases under the path, and the contenders for a lock below __lock__.
+// kazooSemaphore adds a semaphore of kazoo: leases under the path, and beside it a lock for those who want one.
 func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 	t := Thing{Path: path, Kind: Semaphore, Layout: kazoo}
 	t.Limit, _ = parsePositive(strings.TrimSpace(string(n.data)))
@@ -383,13 +382,11 @@ func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 	}
 	t.Held = len(t.Contenders)
 	t.Room = t.Limit - t.Held
-	if slices.Contains(names, "__lock__") {
-		dir := session.Join(path, "__lock__")
-		if l := r.list(dir); l != nil && l.err == nil {
-			for _, c := range r.contenders(&t, dir, standings(l.names), 0) {
-				c.Wants = wantsLease
-				t.Contenders = append(t.Contenders, c)
-			}
+	dir := path + semaphoreLock
+	if l := r.list(dir); l != nil && l.err == nil {
+		for _, c := range r.contenders(&t, dir, standings(l.names), 0) {
+			c.Wants = wantsLease
+			t.Contenders = append(t.Contenders, c)
 		}
 	}
 	slices.SortStableFunc(t.Contenders, func(a, b Contender) int { return a.Since.Compare(b.Since) })
@@ -543,6 +540,10 @@ const (
 	markers     = "_config-markers"
 	receipts    = "_queue-receipts"
 	systemNodes = "/zookeeper"
+
+	semaphoreLock = "-__lock__" // ends the name of the lock beside a semaphore of kazoo
+
+	readyNode = "ready" // beside the members of a double barrier of the published recipe, when all are in
 )
 
 // directory adds what stands below a path that is no recipe's.
@@ -551,7 +552,8 @@ func (r *recogniser) directory(path string, names []string) {
 	var txs []string
 	for _, name := range names {
 		node := session.Join(path, name)
-		if node == systemNodes || name == markers || name == receipts || name == presences || name == txRecords {
+		base, beside := strings.CutSuffix(name, semaphoreLock)
+		if beside && slices.Contains(names, base) || node == systemNodes || name == markers || name == receipts || name == presences || name == txRecords {
 			continue
 		}
 		if n := r.node(node, watched); n != nil && n.err == nil {
@@ -632,11 +634,11 @@ func entry(name, path string, n *found) Entry {
 func (r *recogniser) leaves(path string, all []leafNode) {
 	group := Thing{Path: path, Kind: Group}
 	values := Thing{Path: path, Kind: Values}
-	ready := slices.ContainsFunc(all, func(n leafNode) bool { _, name := session.Split(n.path); return name == "ready" })
+	ready := slices.ContainsFunc(all, func(n leafNode) bool { return nameOf(n.path) == readyNode })
 	for _, n := range all {
-		_, name := session.Split(n.path)
-		owner := sessionOf(n.stat)
+		name, owner := nameOf(n.path), sessionOf(n.stat)
 		switch {
+		case name == readyNode && len(all) > 1:
 		case isBarrier(n):
 			b := &Raised{Token: n.stat.Czxid, Since: since(n.stat.Ctime), Session: sessionText(owner)}
 			r.add(Thing{Path: n.path, Kind: Barrier, Barrier: b})
@@ -651,13 +653,9 @@ func (r *recogniser) leaves(path string, all []leafNode) {
 		values.Values = append(values.Values, group.Members...)
 		slices.SortFunc(values.Values, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 		r.add(values)
-	case len(group.Members) > 0 && ready: // of the published recipe, with a node beside them when all are in
+	case len(group.Members) > 0 && ready:
 		t := Thing{Path: path, Kind: DoubleBarrier, Layout: published, Double: &Rounds{}}
-		for _, m := range group.Members {
-			if m.Name != "ready" {
-				t.Double.Inside = append(t.Double.Inside, m)
-			}
-		}
+		t.Double.Inside = group.Members
 		r.add(t)
 	case len(group.Members) > 0:
 		r.add(group)

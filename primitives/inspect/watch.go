@@ -310,7 +310,7 @@ func (m *surveyor) survey(out *effects) {
 	}
 	if m.last == nil || !sameSurvey(m.last, survey) {
 		m.last = survey
-		survey.Taken = time.Now()
+		survey.Taken = actors.Deadline(0) // which is now
 		out.Emit = append(out.Emit, survey)
 	}
 	switch {

@@ -176,8 +176,8 @@ func TestLongLineIsNoStorm(t *testing.T) {
 			t.Errorf("%d contenders, %+v", len(contenders), contenders[0])
 		}
 		after := srv.RequestsOf(all[0].ID())
-		lists := int(after[zktest.OpGetChildren2] - before[zktest.OpGetChildren2])
-		reads := int(after[zktest.OpGetData] - before[zktest.OpGetData])
+		lists := after[zktest.OpGetChildren2] - before[zktest.OpGetChildren2]
+		reads := after[zktest.OpGetData] - before[zktest.OpGetData]
 		pauses := int(time.Since(begun)/(750*time.Millisecond)) + 1
 		if lists > 2*pauses || reads > changes+4*pauses {
 			t.Errorf("%d lists and %d reads for %d changes in %d pauses", lists, reads, changes, pauses)

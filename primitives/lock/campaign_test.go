@@ -23,7 +23,16 @@ import (
 var (
 	campaignSeeds = flag.Uint64("lock.seeds", 6, "seeds of the campaign of random contenders")
 	campaignFirst = flag.Uint64("lock.seed", 0, "the first of these seeds")
+	realCampaign  = flag.Bool("lock.campaign", false, "real servers are used as often as was promised: 500 grants to twenty contenders, 1,000 cycles, 600 rounds, 300 grants with each neighbour")
 )
+
+// often returns how often something is done on real servers.
+func often(usual, campaign int) int {
+	if *realCampaign {
+		return campaign
+	}
+	return usual
+}
 
 // An arena is a path where contenders of layouts that exclude each other meet.
 type arena struct {

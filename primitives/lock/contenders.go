@@ -25,18 +25,6 @@ type Contender struct {
 	Priority int
 }
 
-// A Kind says how a contender wants the lock.
-type Kind int
-
-// The kinds.
-const (
-	Exclusive = Kind(line.Exclusive)
-	Read      = Kind(line.Read)
-	Write     = Kind(line.Write)
-)
-
-func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}[k] }
-
 // Contenders returns who stands in line for the lock at path, in line order, as the
 // server that the session is connected to knows it. There are none if there is no
 // such path. Who leaves while they are read is left out. Where others contend in another

@@ -19,13 +19,27 @@ var (
 	// path carries data where that of a lock with priorities has to stand.
 	ErrLayout = line.ErrLayout
 
-	// ErrNodeDeleted means that the node that stood for the lock was deleted: by another
-	// client, or by the server with the session, whose end is not known yet then.
+	// ErrNodeDeleted means that the node that stood for the lock was deleted by another client; or, where
+	// its text says so, by the server with the session, of which nothing was known for a quarter of a second.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrRevoked means that the node was deleted by force, after the holder had been
 	// asked to release the lock.
 	ErrRevoked = line.ErrRevoked
+
+	// ErrHeld means that the lock was not free when it was tried.
+	ErrHeld = errors.New("lock held by another")
+
+	// ErrReentered means that the lock was asked for within the context of a grant that excludes
+	// it, or for which a contender ahead of it waits: it would wait for itself.
+	ErrReentered = errors.New("held in the same context: it would wait for itself")
+
+	// ErrReleased is the cause with which the contexts of a lock end when it is released.
+	ErrReleased = errors.New("lock released")
+
+	// ErrNotHeld means that there is nothing to downgrade, or to revoke, or that a [Lock.Guard] has
+	// refused a transaction.
+	ErrNotHeld = line.ErrNotHeld
 )
 
 // An Event reports a change in the state of a lock. It is one of [Waiting],

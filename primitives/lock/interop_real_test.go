@@ -60,10 +60,21 @@ var neighbours = []struct {
 	{"kazoo's read-write lock", &lock.Options{Layout: lock.Kazoo}, []acquirer{reader, writer, exclusive}, []peers.Kind{peers.KazooLaterRead, peers.KazooWrite}, false},
 }
 
-func TestRealNeighbours(t *testing.T) {
+// TestRealPeers has one server and the other libraries for all that meets them.
+func TestRealPeers(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	company := peers.NewCompany(t, ens.Addrs())
+	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			meet(t, ens, company)
+		})
+	}
+}
+
+func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
 	operator := open(t, ens.Addrs(), nil)
 	sessions := []*session.Session{open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)}
 	for i, n := range neighbours {
@@ -75,7 +86,7 @@ func TestRealNeighbours(t *testing.T) {
 					row.Ours = append(row.Ours, a.contender(s, n.opts))
 				}
 			}
-			company.Contend(t, operator, fmt.Sprintf("/neighbours-%d", i), 300, row)
+			company.Contend(t, operator, fmt.Sprintf("/neighbours-%d", i), often(150, 300), row)
 		})
 	}
 	t.Run("Curator, and who downgrades", func(t *testing.T) {
@@ -86,7 +97,7 @@ func TestRealNeighbours(t *testing.T) {
 		for _, s := range sessions {
 			all = append(all, downgrader.contender(s, opts))
 		}
-		room := peers.Mix(t, operator, "/downgraders", 300/len(all), all...)
+		room := peers.Mix(t, operator, "/downgraders", often(150, 300)/len(all), all...)
 		t.Logf("at once, at most: %d", room.Most())
 	})
 	for name, play := range map[string]func(*testing.T, *peers.Peer, *session.Session){
@@ -351,12 +362,10 @@ var (
 	}
 )
 
-// TestRealStrangers measures who excludes whom. Nobody of ours is granted what one of theirs holds
+// meetStrangers measures who excludes whom. Nobody of ours is granted what one of theirs holds
 // that excludes it, unless ours came before (gha).
-func TestRealStrangers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
+func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
 	s := open(t, ens.Addrs(), nil)
 	for layout, rows := range strangers {
 		for kind := range opens {

@@ -29,9 +29,10 @@ type grant struct {
 	node  string
 }
 
-// twentyContenders pass a lock around, five hundred times.
+// twentyContenders pass a lock around, five hundred times with -lock.campaign.
 func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
-	const sessions, contenders, rounds = 5, 20, 25
+	const sessions, contenders = 5, 20
+	rounds := often(5, 25)
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	operator := open(t, ens.Addrs(), nil)
@@ -178,7 +179,8 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 
 // watches: none is left that nobody needs.
 func watches(t *testing.T, ens *zktest.Ensemble) {
-	const cycles, contenders = 1000, 4
+	const contenders = 4
+	cycles := often(200, 1000)
 	ctx := patient(t)
 	var all []*session.Session
 	for i := range ens.Size() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
@@ -11,16 +12,6 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
-
-// ErrHeld means that the lock was not free when it was tried.
-var ErrHeld = errors.New("lock held by another")
-
-// ErrReentered means that the lock was asked for within the context of a grant that excludes
-// it, or for which a contender ahead of it waits: it would wait for itself.
-var ErrReentered = errors.New("held in the same context: it would wait for itself")
-
-// ErrReleased is the cause with which the contexts of a lock end when it is released.
-var ErrReleased = errors.New("lock released")
 
 // A Lock is one attempt to hold a lock: it is acquired at most once, and over once
 // it is released or lost. Create one with [New] or [Acquire].
@@ -209,3 +200,40 @@ func (l *Lock) Release(ctx context.Context) error { return l.handle.Release(ctx)
 // deadline has passed. Undelivered events are discarded, but for the last one. It may
 // be called any number of times.
 func (l *Lock) Close() { l.handle.Close() }
+
+// A site is a lock of a session.
+type site struct {
+	session *session.Session
+	path    string
+}
+
+// shares reports whether the lock is, or is to be, a reader's.
+func (l *Lock) shares() bool {
+	if l.kind == Read {
+		return true
+	}
+	_, node := session.Split(l.Node()) // after a downgrade that of a reader
+	c, ok := grammars[l.layout].Parse(node)
+	return ok && Kind(c.Kind) == Read
+}
+
+// reenters refuses to wait for a lock that the caller has already. Only readers share: then it
+// reports that the caller has a read lock.
+func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (shares bool, err error) {
+	for _, l := range line.Holders[*Lock](ctx, s, path) {
+		switch shares = l.shares(); {
+		case shares && kind == Read:
+		case shares:
+			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
+		default:
+			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrReentered)
+		}
+	}
+	return shares, nil
+}
+
+// String describes the lock in one short line.
+func (l *Lock) String() string { return "lock " + l.site.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (l *Lock) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, l.String()) }

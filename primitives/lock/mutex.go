@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -202,3 +203,9 @@ func (m *Mutex) Node() string {
 // Guard returns the [Lock.Guard] of the lock that is held. While the mutex is unlocked it refuses
 // every transaction.
 func (m *Mutex) Guard() session.Op { return line.GuardOf(m.path, m.Node(), ErrLost) }
+
+// String describes the mutex in one short line.
+func (m *Mutex) String() string { return "mutex " + m.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (m *Mutex) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }

@@ -3,6 +3,8 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
@@ -117,4 +119,160 @@ func validatePriority(o Options) (errs []error) {
 		refuse("PreemptAfter", "%v without Options.Preempt", o.PreemptAfter)
 	}
 	return errs
+}
+
+// A Kind says how a contender wants the lock.
+type Kind int
+
+// The kinds.
+const (
+	Exclusive = Kind(line.Exclusive)
+	Read      = Kind(line.Read)
+	Write     = Kind(line.Write)
+)
+
+func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}[k] }
+
+// A Layout is how nodes are named and marked. All who contend for a lock have to use
+// the same one.
+//
+// Contenders of every known layout are recognised: those of ZooKeeper's recipes, of Curator, of
+// kazoo, and of the other recipes of this library. One of ours that finds another's which its
+// own layout does not know is refused with [ErrLayout], when it comes and while it waits; a holder
+// logs it when its connection is back. But others do not look for ours. This was measured with
+// Curator 5.4 and kazoo 2.8:
+//
+//	                   Curator's                    kazoo's
+//	                   mutex    read     write      Lock     ReadLock  WriteLock
+//	Standard
+//	    exclusive      both     refused  refused    refused  refused   refused
+//	    read, write    ours     refused  refused    refused  refused   refused
+//	Curator
+//	    exclusive      both     ours     ours       refused  refused   refused
+//	    read           ours     share    both       refused  refused   refused
+//	    write          ours     both     both       refused  refused   refused
+//	Kazoo
+//	    exclusive      refused  refused  refused    both     both      both
+//	    read           refused  refused  refused    ours     share     both
+//	    write          refused  refused  refused    both     both      both
+//	Prioritized
+//	    all kinds      refused  refused  refused    refused  refused   refused
+//
+// Where it says both, each waits for the other. Where it says ours, only ours waits: theirs is
+// granted the lock while ours holds it, and does not keep it from a contender of ours that came
+// before theirs, so these must not share a path. Where it says refused, theirs is granted it too, if
+// it comes when ours holds the lock already.
+//
+// A line is listed in one reply. If that is over [session.Options] MaxReply, which is so for about
+// ten thousand contenders, a contender that has to list it is told [session.ErrTooLarge], and
+// leaves. A holder need not, nor a contender while the one that it watches is there.
+type Layout int
+
+const (
+	// Standard is that of the published recipes: _c_<uuid>-lock-<number> for exclusive
+	// locks, which Curator and go-zookeeper stand in line with as equals, and -read- and
+	// -write- likewise. A mark of revocation is a first line before the data.
+	Standard Layout = iota
+
+	// Curator is that of Apache Curator, whose read-write locks name their nodes
+	// -__READ__ and -__WRIT__, and whose mark of revocation replaces the data.
+	Curator
+
+	// Kazoo is that of kazoo: <32 hex digits>__lock__<number> for exclusive locks and
+	// writers, which are the same here, and __rlock__ for readers. Curator does not
+	// respect such nodes, kazoo's own Lock does not respect readers, and the ReadLock of
+	// kazoo 2.8 waits for writers behind it, too, which is a deadlock.
+	Kazoo
+
+	// Prioritized is that of locks with priorities, which nobody else has: see
+	// [Options.Priority]. Its path carries data that says so, and has to be ours to write.
+	// Other layouts refuse such a path with [ErrLayout], and this layout refuses theirs, and
+	// a path that carries other data. Other clients do not know of it, and must not use the
+	// path.
+	//
+	// Of those who do not hold the lock yet the one of the highest priority goes first; of
+	// those with the same, who came first. Readers share; exclusive contenders are writers.
+	// Contenders of a low priority may wait for ever, if others keep coming.
+	//
+	// To hold is a fact on the server: a grant is a transaction of its own, which fails while
+	// others hold, so that two who both believe to be next are not both granted it. That is
+	// one write more than in other layouts, and the token is its zxid. For a writer that node
+	// is holder, for readers it is below readers. Whoever breaks a lock by hand deletes the
+	// contender's node, [Lock.Node], and leaves these alone: the lock is lost with the
+	// former, and granted again only when its holder has heard of that, or its session ended.
+	// So is a writer's lock whose "holder" was deleted alone.
+	Prioritized
+)
+
+func (l Layout) String() string {
+	if l < Standard || l > Prioritized {
+		return "unknown"
+	}
+	return [...]string{"standard", "curator", "kazoo", "prioritized"}[l]
+}
+
+func (l Layout) validate() error {
+	if l < Standard || l > Prioritized {
+		return fmt.Errorf("%w: there is no layout %d", session.ErrInvalidArgument, int(l))
+	}
+	return nil
+}
+
+// The grammars of the layouts, by their numbers.
+//
+//nolint:gochecknoglobals // they are constant
+var grammars = [...]*line.Grammar{
+	Standard: {
+		Prefix: session.GUIDName, Separated: true,
+		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
+	},
+	Curator: {
+		Prefix: session.GUIDName, Separated: true,
+		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "__READ__", Kind: line.Read}, {Text: "__WRIT__", Kind: line.Write}},
+	},
+	Kazoo: {
+		Prefix: func(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest },
+		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}, {Text: "__lock__", Kind: line.Write}, {Text: "__rlock__", Kind: line.Read}},
+	},
+	Prioritized: { // but for the priority
+		Prefix: session.GUIDName, Separated: true,
+		Marks: []line.Mark{{Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
+	},
+}
+
+// rule returns the rule by which a contender stands in line. In other layouts than ours
+// others may leave in other ways than by one deletion.
+func (l Layout) rule(kind Kind) line.Rule { return rules[l][kind] }
+
+// rules are made once.
+var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals // they are constant
+	for l := range all {
+		for kind := range all[l] {
+			all[l][kind] = line.First{Grammar: grammars[l], Kind: line.Kind(kind), EventGrants: Layout(l) == Standard}
+		}
+	}
+	return all
+}()
+
+// mark returns the data of a node with the mark of revocation.
+func (l Layout) mark(own []byte, force time.Duration) []byte {
+	if l == Curator {
+		return mark.Curator()
+	}
+	return mark.Published(own, force)
+}
+
+// weaker returns the name of the reader that a writer becomes by a downgrade.
+func (l Layout) weaker(name string) (reader string, ok bool) {
+	marks := grammars[l].Marks
+	text := func(kind line.Kind) string {
+		return marks[slices.IndexFunc(marks, func(m line.Mark) bool { return m.Kind == kind })].Text
+	}
+	i := strings.LastIndex(name, text(line.Write))
+	if i < 0 {
+		return "", false
+	}
+	reader = name[:i] + text(line.Read) + name[i+len(text(line.Write)):]
+	c, ok := grammars[l].Parse(reader)
+	return reader, ok && c.Kind == line.Read
 }

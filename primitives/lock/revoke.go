@@ -7,17 +7,12 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
-	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
-
-// ErrNotHeld means that there is nothing to downgrade, or to revoke, or that a [Lock.Guard] has
-// refused a transaction.
-var ErrNotHeld = line.ErrNotHeld
 
 // errNotReleased is why a revocation turns to force.
 var errNotReleased = errors.New("not released in time")

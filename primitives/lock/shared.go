@@ -67,34 +67,3 @@ func (l *Lock) Downgrade(ctx context.Context) error { return l.handle.Downgrade(
 func (l *Lock) Upgrade(context.Context) error {
 	return fmt.Errorf("upgrade lock %s: %w", l.site.path, ErrUpgrade)
 }
-
-// A site is a lock of a session.
-type site struct {
-	session *session.Session
-	path    string
-}
-
-// shares reports whether the lock is, or is to be, a reader's.
-func (l *Lock) shares() bool {
-	if l.kind == Read {
-		return true
-	}
-	_, node := session.Split(l.Node()) // after a downgrade that of a reader
-	c, ok := grammars[l.layout].Parse(node)
-	return ok && Kind(c.Kind) == Read
-}
-
-// reenters refuses to wait for a lock that the caller has already. Only readers share: then it
-// reports that the caller has a read lock.
-func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (shares bool, err error) {
-	for _, l := range line.Holders[*Lock](ctx, s, path) {
-		switch shares = l.shares(); {
-		case shares && kind == Read:
-		case shares:
-			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
-		default:
-			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrReentered)
-		}
-	}
-	return shares, nil
-}

@@ -23,7 +23,8 @@ func TestRealReadersAndWriters(t *testing.T) {
 
 // realRounds has readers and writers at all servers, which are cut off now and then.
 func realRounds(t *testing.T, ens *zktest.Ensemble) {
-	const rounds, contenders = 600, 12
+	const contenders = 12
+	rounds := often(200, 600)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	operator := open(t, ens.Addrs(), nil)
 	ensure(t, operator, "/rounds", nil)

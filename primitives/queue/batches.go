@@ -107,7 +107,8 @@ func (b *batches) done(t *batch, results []session.OpResult, err error) {
 	}
 	var answers []func()
 	var again []*removal
-	first := 0 // of the operations of the part
+	unclaimable := isRefusal && errors.Is(err, session.ErrNoNode) && t.claims(no.index) // there is no directory for it
+	first := 0                                                                          // of the operations of the part
 	for _, p := range t.parts {
 		own := []session.OpResult(nil)
 		begins, ends := first, first+len(p.ops)
@@ -116,13 +117,11 @@ func (b *batches) done(t *batch, results []session.OpResult, err error) {
 			own = results[begins:ends]
 		}
 		of := isRefusal && no.index >= begins && no.index < ends
-		// Without the directory of the claims all are refused.
-		all := isRefusal && (no.index-begins)%len(p.ops) == 0 && len(p.ops) > 1 && errors.Is(err, session.ErrNoNode)
 		switch {
 		case p.left:
 		case isRefusal && !of && p.leaves:
 			answers = append(answers, func() { p.answer(nil, abandoned(false)) })
-		case all && !of:
+		case unclaimable && !of && len(p.ops) > 1:
 			own = make([]session.OpResult, len(p.ops))
 			own[0].Err = err
 			answers = append(answers, func() { p.answer(own, err) })
@@ -161,6 +160,18 @@ func (b *batches) abandon(p *removal) {
 	}
 	b.mu.Unlock()
 	leave()
+}
+
+// claims reports whether the operation creates a claim: the first of several of a part.
+func (t *batch) claims(index int) bool {
+	first := 0
+	for _, p := range t.parts {
+		if first == index && len(p.ops) > 1 {
+			return true
+		}
+		first += len(p.ops)
+	}
+	return false
 }
 
 // isLeft reports whether all callers have left.

@@ -205,6 +205,52 @@ func TestCrowdTakes(t *testing.T) {
 	}
 }
 
+// TestCrowdTakesAgain has many takers drain items of which every second one was claimed before, while there is no directory
+// of claims: takers of the others do not wait for it.
+func TestCrowdTakesAgain(t *testing.T) {
+	const n = 60
+	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
+		ok(t, err)
+		c := consume(t, q, n)
+		for i := range n {
+			if item := next(t, c); i%2 == 0 {
+				ok(t, item.Reject(t.Context()))
+			} else {
+				ok(t, item.Ack(t.Context()))
+			}
+		}
+		c.Close()
+		_, err = q.PutAll(t.Context(), bytesOf(numbers(n)))
+		ok(t, err)
+		ok(t, s[0].Delete(t.Context(), at+"/claims", session.AnyVersion))
+		srv.ResetRequests()
+		var mu sync.Mutex
+		seen := map[string]int{}
+		crowd(t, n, func(i int) error {
+			for range 1 + (i+1)%2 {
+				data, err := q.TryTake(t.Context())
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				seen[string(data)]++
+				mu.Unlock()
+			}
+			return nil
+		})
+		for i, x := range numbers(n) {
+			if want := 1 + (i+1)%2; seen[x] != want {
+				t.Errorf("%s was taken %d times, want %d", x, seen[x], want)
+			}
+		}
+		if got := srv.Requests(); got[zktest.OpGetData] > n*2 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // TestRivals has four consumers work on one backlog. They read few items that another one claims.
 func TestRivals(t *testing.T) {
 	const n, consumers, workers = 3000, 4, 16

@@ -103,6 +103,9 @@ func (i Item) settle(ctx context.Context, how settlement) error {
 	if i.consumer == nil {
 		return fmt.Errorf("queue: %w: the zero Item", session.ErrInvalidArgument)
 	}
+	if err := session.CheckContext(ctx); err != nil {
+		return i.consumer.explain(err)
+	}
 	if ctx.Err() != nil {
 		return i.consumer.explain(context.Cause(ctx))
 	}

@@ -166,7 +166,7 @@ type machine struct {
 	took   bool // set when items were claimed, cleared with follow. While set, others in line are next
 
 	listed []place    // seen, and not tried yet
-	rivals bool       // set when another consumer had an item first, cleared when what was listed is used up
+	rivals bool       // set when another consumer had an item first, cleared when what was listed is used up, or nothing was
 	chance uint64     // where to begin among rivals; grows with each use
 	held   []held     // in the order in which they were claimed; emptied when the session expires
 	queue  []settling // to be concluded after those that are on their way
@@ -385,13 +385,13 @@ func (s *step) fetch() {
 	case room > 0 && len(s.listed) == 0, s.urgent:
 		want := max(room, 1)
 		if s.rivals {
-			want = spread * s.prefetch
+			want = max(want, min(spread*s.prefetch, bucketSize))
 		}
 		s.do(look{s.ask(looking_), want})
 	}
 }
 
-// spread is for how many prefetches there are items where consumers are rivals, if there are so many.
+// spread is how many times as many items as they prefetch rivals list, and a bucket at most.
 const spread = 16
 
 // lost notes that another consumer has items that were listed. What else was listed may be old too.
@@ -473,7 +473,7 @@ func (s *step) looked(in looked) {
 	s.listed = slices.DeleteFunc(slices.Clone(in.view.places), func(p place) bool {
 		return slices.ContainsFunc(s.graves, func(q settling) bool { return q.place == p })
 	})
-	if s.rivals {
+	if s.rivals = s.rivals && len(s.listed) > 0; s.rivals {
 		s.scatter()
 	}
 	if len(s.listed) == 0 || s.urgent {

@@ -20,6 +20,14 @@ func withoutTakersClaim(ops []session.Op) []session.Op {
 	return ops
 }
 
+// atAnyVersion has takers delete an item that was never claimed whatever its version is.
+func atAnyVersion(ops []session.Op) []session.Op {
+	if len(ops) == 2 && strings.HasPrefix(ops[1].Path(), modelQueue+"/"+itemsDir+"/") {
+		return []session.Op{ops[0], session.DeleteOp(ops[1].Path(), session.AnyVersion)}
+	}
+	return ops
+}
+
 // TestMutants: each part of the protocols is needed. Without it the model finds a violation soon.
 func TestMutants(t *testing.T) {
 	cut := zkmodel.Faults{Cuts: 1}
@@ -43,6 +51,10 @@ func TestMutants(t *testing.T) {
 		{
 			name: "takers do not look at claims", takers: 1, takes: 1, consumers: 1, prefetch: 1, items: 1,
 			mutant: mutant{bend: withoutTakersClaim},
+		},
+		{
+			name: "takers do not look at versions", takers: 1, takes: 1, consumers: 1, prefetch: 1, items: 1,
+			mutant: mutant{bend: atAnyVersion},
 		},
 		{
 			name: "acknowledgements check no claim", consumers: 2, prefetch: 1, items: 1, faults: zkmodel.Faults{Kills: 1},

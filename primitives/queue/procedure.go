@@ -67,6 +67,9 @@ func abandoned(doubt bool) error {
 
 // await waits for what begin begins, whose answer is given by done. When ctx ends it abandons the command.
 func await(ctx context.Context, begin func(done func(error)) (abandon func())) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -69,6 +69,9 @@ func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay ti
 }
 
 func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
+	if err := session.CheckContext(ctx); err != nil {
+		return nil, b.explain(err)
+	}
 	switch {
 	case len(data) == 0:
 		return nil, b.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))

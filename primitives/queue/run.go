@@ -16,6 +16,9 @@ import (
 // An item that f has worked on is delivered again if the session ends before the item is acknowledged. The end of ctx
 // does not keep an item from being acknowledged. [Item.Guard] keeps work that does not count out of ZooKeeper.
 func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context, item Item) error) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return b.explain(err)
+	}
 	switch {
 	case workers < 1:
 		return b.explain(fmt.Errorf("%w: workers: %d", session.ErrInvalidArgument, workers))

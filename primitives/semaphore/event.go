@@ -36,8 +36,8 @@ var (
 	// been released.
 	ErrLost = errors.New("lease lost")
 
-	// ErrNodeDeleted means that the node that stood for the lease was deleted: by another
-	// client, or by the server with the session, whose end is not known yet then.
+	// ErrNodeDeleted means that the node that stood for the lease was deleted by another client; or, where
+	// its text says so, by the server with the session, of which nothing was known for a quarter of a second.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrNotHeld means that a [Lease.Guard] has refused a transaction.
@@ -45,7 +45,7 @@ var (
 
 	// ErrReentered means that a lease was asked for within the context of leases with which
 	// there cannot be room for it: it would wait for itself.
-	ErrReentered = errors.New("held in the same context: it would wait for itself")
+	ErrReentered error = line.PlaceError("held in the same context: it would wait for itself")
 
 	// ErrReleased is the cause with which the contexts of a lease end when it is released.
 	ErrReleased = errors.New("lease released")

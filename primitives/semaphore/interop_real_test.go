@@ -32,13 +32,24 @@ func openReal(t *testing.T, addrs []string) *session.Session {
 	return s
 }
 
-// TestRealNeighbours: leases that come where Curator's are passed around are granted within the limit or
-// refused, and nobody waits for ever. A waiter of ours behind one of Curator's once did, and Curator's
-// for it.
-func TestRealNeighbours(t *testing.T) {
+// TestRealPeers has one server and the other libraries for all that meets them.
+func TestRealPeers(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	company := peers.NewCompany(t, ens.Addrs())
+	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			meet(t, ens, company)
+		})
+	}
+}
+
+// meetNeighbours: leases that come where Curator's are passed around are granted within the limit or
+// refused, and nobody waits for ever. A waiter of ours behind one of Curator's once did, and Curator's
+// for it.
+func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
 	operator := openReal(t, ens.Addrs())
 	sessions := []*session.Session{openReal(t, ens.Addrs()), openReal(t, ens.Addrs())}
 	for limit := 1; limit <= 3; limit++ {
@@ -94,7 +105,7 @@ func (h realTenancy) Release(ctx context.Context) error {
 // trial is how long a contender that cannot succeed is given.
 const trial = 500 * time.Millisecond
 
-// places is how many leases the semaphores of TestRealStrangers have.
+// places is how many leases the semaphores of meetStrangers have.
 const places = 2
 
 // strangers says for each weight, in the order of theirs, what a contender of theirs does while we
@@ -121,12 +132,10 @@ var (
 	}
 )
 
-// TestRealStrangers measures which semaphores and locks exclude which. No lease of ours is granted
+// meetStrangers measures which semaphores and locks exclude which. No lease of ours is granted
 // while others hold all places, or hold a lock where the leases stand.
-func TestRealStrangers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
+func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
 	s := openReal(t, ens.Addrs())
 	for weight, row := range strangers {
 		for i, want := range strings.Fields(row) {

@@ -43,7 +43,12 @@ var (
 	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
-func ruleOf(r *line.Recipe) admission { return r.Rule.(admission) }
+func ruleOf(r *line.Recipe) admission {
+	if n, ok := r.Rule.(nested); ok {
+		return n.admission
+	}
+	return r.Rule.(admission)
+}
 
 // beside reads the record, and looks who else is there if there is more than the line.
 func beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {

@@ -27,14 +27,32 @@ type Lease struct {
 // arguments; otherwise nothing fails here. Disagreement about the limit is told by
 // [Lost].
 func New(s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
+	return open(s, path, limit, opts, nil)
+}
+
+// open joins the line for a lease that does not wait for the leases within.
+func open(s *session.Session, path string, limit int, opts *Options, within []*Lease) (*Lease, error) {
 	o := opts.withDefaults()
 	if err := validate(s, path, limit, o); err != nil {
 		return nil, err
 	}
 	h := line.Open(s, &line.Recipe{
-		Name: "semaphore", Path: path, Dir: leasesOf(path), Data: o.Data, Rule: rule(limit, o), Ways: &ways,
+		Name: "semaphore", Path: path, Dir: leasesOf(path), Data: o.Data, Rule: inside(rule(limit, o), within), Ways: &ways,
 	}, &manner, o.ReleaseInBackground)
 	return &Lease{h, s, path, o.Weight}, nil
+}
+
+// inside returns the rule of a lease that is asked for within others.
+func inside(r admission, within []*Lease) line.Rule {
+	if len(within) == 0 {
+		return r
+	}
+	n := nested{admission: r}
+	for _, l := range within {
+		_, name := session.Split(l.Node())
+		n.within += name + "/"
+	}
+	return n
 }
 
 // Acquire joins the line for a lease of the semaphore at path, and returns when it is
@@ -47,9 +65,10 @@ func New(s *session.Session, path string, limit int, opts *Options) (*Lease, err
 // recorded, and leaves nothing behind. If the place is lost for another reason, the
 // error wraps [ErrLost] and the reason.
 //
-// If ctx comes from [Lease.Context] of leases of the same session and path with which there
-// cannot be room, it would wait for itself: the error is [ErrReentered], at once. With
-// [Options.AnyLimit] that is not known.
+// If ctx comes from [Lease.Context] of leases of the same session and path, it must not wait for
+// these: the error is [ErrReentered] if there cannot be room with them, or if a waiter ahead cannot
+// have room before they are released. A lease that was granted under a greater limit than the present one
+// is taken for such a waiter, while it is held.
 func Acquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
 	l, err := enter(ctx, s, path, limit, opts)
 	if err != nil {
@@ -102,14 +121,14 @@ func enter(ctx context.Context, s *session.Session, path string, limit int, opts
 		return nil, fmt.Errorf("semaphore: %w", err)
 	}
 	o := opts.withDefaults()
-	sum := o.Weight
-	for _, l := range line.Holders[*Lease](ctx, s, path) {
+	sum, within := o.Weight, line.Holders[*Lease](ctx, s, path)
+	for _, l := range within {
 		sum += l.weight
 	}
 	if sum > max(limit, o.Weight) && !o.AnyLimit {
 		return nil, fmt.Errorf("acquire semaphore %s: %w: %d of %d", path, ErrReentered, sum, limit)
 	}
-	return New(s, path, limit, opts)
+	return open(s, path, limit, opts, within)
 }
 
 // Events returns the channel of events, which is always the same one:

@@ -938,6 +938,53 @@ func TestReentered(t *testing.T) {
 	})
 }
 
+// TestReenteredBehindAWaiter: there is room for the lease that is asked for within another, but not before
+// that is released, because a waiter ahead of it has to have room first.
+func TestReenteredBehindAWaiter(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		ctx, s := t.Context(), all[0]
+		first := acquire(t, s, 3, nil)
+		work, cancel := first.Context(ctx)
+		defer cancel()
+		other := acquire(t, all[1], 3, nil)
+		waits := join(t, all[2], 3, weight(3))
+		synctest.Wait()
+		for name, opts := range map[string]*semaphore.Options{"known": nil, "any limit": {AnyLimit: true}} {
+			if l, err := semaphore.Acquire(work, s, path, 3, opts); !errors.Is(err, semaphore.ErrReentered) || l != nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		expect(t, []*semaphore.Lease{first, other, waits}, 0, 1) // nothing has changed
+		release(t, waits)
+
+		// A waiter that has room beside the lease keeps nobody waiting for ever.
+		waits = join(t, all[2], 3, weight(2))
+		synctest.Wait()
+		got := make(chan error, 1)
+		go func() {
+			l, err := semaphore.Acquire(work, s, path, 3, nil)
+			if err == nil {
+				l.Close()
+			}
+			got <- err
+		}()
+		synctest.Wait()
+		release(t, other)
+		synctest.Wait()
+		expect(t, []*semaphore.Lease{first, waits}, 0, 1)
+		release(t, waits)
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+
+		// With any limit, it is known when the record is.
+		if _, err := semaphore.Acquire(work, s, path, 1000, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrReentered) {
+			t.Errorf("three beside one of three: %v", err)
+		}
+		release(t, first)
+	})
+}
+
 // TestDoReturnsWithItsContext: the release goes on in the background.
 func TestDoReturnsWithItsContext(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -1114,7 +1161,7 @@ func TestEvents(t *testing.T) {
 }
 
 // TestOtherLayouts: leases of others at the path, or contenders in the line, that are not
-// excluded. TestRealNeighbours and TestRealStrangers have Curator and kazoo there themselves.
+// excluded. TestRealPeers has Curator and kazoo there themselves.
 func TestOtherLayouts(t *testing.T) {
 	for node, weights := range map[string][]int{
 		"/0123456789abcdef0123456789abcdef":                          {1, 2}, // kazoo's lease

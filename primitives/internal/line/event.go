@@ -9,13 +9,16 @@ import (
 // Why a place in line was lost, beside the errors of package session. Recipes wrap them
 // in their own.
 var (
-	// ErrNodeDeleted means that the node that stood for it was deleted by somebody else. Where the server
-	// cannot be asked, for a quarter of a second, whether the session lives, it may have been deleted with that.
+	// ErrNodeDeleted means that the node that stood for it was deleted by somebody else; or, where its text
+	// says so, by the server with the session, of which nothing was known for a while.
 	ErrNodeDeleted = errors.New("node deleted by another client")
 
 	// ErrRevoked means that it was deleted by force after it was asked for.
 	ErrRevoked = errors.New("revoked by force")
 )
+
+// errDeleted is [ErrNodeDeleted] where it is not known whether the session lives.
+var errDeleted = fmt.Errorf("%w, or with the session", ErrNodeDeleted)
 
 // A PlaceError is a reason why a contender must not stand in line. Recipes declare their own as
 // sentinels.

@@ -266,6 +266,9 @@ func GuardOf(dir, node string, lost error) session.Op {
 // Release gives it up, or the place in line, and returns when that is confirmed; the
 // cause if ctx ends first.
 func (h *Handle[Ev]) Release(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("release %s %s: %w", h.performer.Name, h.performer.Path, err)
+	}
 	h.Tell(Leave{})
 	select {
 	case <-h.actor.Ended():
@@ -277,6 +280,9 @@ func (h *Handle[Ev]) Release(ctx context.Context) error {
 
 // Downgrade has the holder exclude others that share no more.
 func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return fmt.Errorf("downgrade %s %s: %w", h.performer.Name, h.performer.Path, err)
+	}
 	err, failed := actors.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })
 	switch {
 	case errors.Is(failed, actors.ErrEnded):

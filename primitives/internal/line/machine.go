@@ -117,8 +117,11 @@ type (
 		node    string
 		overdue bool // it has had the time that it was given
 	}
-	ascertained struct{ attempt } // answers ascertain: it does, or nobody knows
-	withdrawn   struct {          // answers withdrawNode, and withdrawAll with an empty node
+	ascertained struct { // answers ascertain
+		attempt
+		lives bool // false if that cannot be known in time
+	}
+	withdrawn struct { // answers withdrawNode, and withdrawAll with an empty node
 		attempt
 		node string
 	}
@@ -481,7 +484,7 @@ func (m *turn) take(in Input) {
 		}
 	case ascertained:
 		if m.bereft {
-			m.fail(m.deleted())
+			m.fail(m.deleted(in.lives))
 		}
 	case withdrawn:
 		m.withdrawn(in.node)
@@ -839,19 +842,22 @@ func (m *turn) bereave(node bool) {
 	}
 }
 
-// deleted is why somebody else deleted our node.
-func (m Machine) deleted() error {
-	if m.marked {
+// deleted is why our node was deleted; lives says that it was not with the session.
+func (m Machine) deleted(lives bool) error {
+	switch {
+	case m.marked:
 		return ErrRevoked
+	case lives:
+		return ErrNodeDeleted
 	}
-	return ErrNodeDeleted
+	return errDeleted
 }
 
 // vanish follows the deletion of our node by somebody else.
 func (m *turn) vanish() {
 	m.node = ""
-	if m.Holding() {
-		m.fail(m.deleted())
+	if m.Holding() { // by an answer to a request
+		m.fail(m.deleted(true))
 		return
 	}
 	if m.suspect || m.rule.Claims() {
@@ -896,7 +902,7 @@ func (m *turn) suspend(deadline time.Time) {
 func (m *turn) resume() {
 	switch {
 	case m.bereft:
-		m.fail(m.deleted())
+		m.fail(m.deleted(true))
 	case m.state == waiting:
 		m.look()
 	case m.Holding() && m.suspended:
@@ -1112,7 +1118,7 @@ func (m *turn) leave() {
 	case m.state == leaving:
 		return
 	case m.bereft:
-		m.fail(m.deleted())
+		m.fail(m.deleted(false))
 		return
 	}
 	m.depart()

@@ -169,7 +169,7 @@ func alphabet(m Machine) []Input {
 	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
 		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
 			watched{at, deletion(own), 7, 1, false, obstacle{}}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
-			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, ascertained{at}, withdrawn{at, own}, withdrawn{at, ""},
+			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, ascertained{at, true}, withdrawn{at, own}, withdrawn{at, ""},
 			failed{createNode{at, m.guid(), false}, session.ErrDisconnected}, failed{listParent{at}, session.ErrNoNode},
 			failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, failed{changeNode{at, own, weaker}, session.ErrDisconnected},
 			failed{claim{at, own, false}, session.ErrDisconnected})
@@ -216,7 +216,7 @@ func alphabet(m Machine) []Input {
 		ins = append(ins, watched{at, node, 7, 1, false, obstacle{}}, watched{at, node, 9, 1, false, obstacle{}}, watched{at, node, 7, 2, false, obstacle{}}, gone{at, node})
 		effects = append(effects, watchTarget{at, node})
 	}
-	ins = append(ins, ascertained{at}, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
+	ins = append(ins, ascertained{at, true}, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
 	for _, node := range []string{"", own, twin} {
 		ins = append(ins, withdrawn{at, node})
 	}
@@ -664,15 +664,15 @@ func TestDangers(t *testing.T) {
 		{danger: "an event from the last attempt", before: append(slices.Clone(heir), gone{at, deletion(own)}), in: gone{at, deletion(a)}, state: joining},
 		{danger: "a second Connected", before: heir, in: heard{session.Connected{Epoch: 2, ID: 10}}, state: waiting},
 
-		{danger: "the holder's node is deleted", before: append(slices.Clone(holder), gone{at, deletion(own)}), in: ascertained{at}, state: ended, emit: "lost"},
-		{danger: "the holder's node is gone before it is watched", before: append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}), in: ascertained{at}, state: ended, emit: "lost"},
-		{danger: "the holder's node is somebody else's", before: append(slices.Clone(holder), watched{at, deletion(own), 7, 8, false, obstacle{}}), in: ascertained{at}, state: ended, emit: "lost"},
-		{danger: "the holder's node is another one of that name", before: append(slices.Clone(holder), watched{at, deletion(own), 8, 9, false, obstacle{}}), in: ascertained{at}, state: ended, emit: "lost"},
+		{danger: "the holder's node is deleted", before: append(slices.Clone(holder), gone{at, deletion(own)}), in: ascertained{at, true}, state: ended, emit: "lost"},
+		{danger: "the holder's node is gone before it is watched", before: append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}), in: ascertained{at, true}, state: ended, emit: "lost"},
+		{danger: "the holder's node is somebody else's", before: append(slices.Clone(holder), watched{at, deletion(own), 7, 8, false, obstacle{}}), in: ascertained{at, true}, state: ended, emit: "lost"},
+		{danger: "the holder's node is another one of that name", before: append(slices.Clone(holder), watched{at, deletion(own), 8, 9, false, obstacle{}}), in: ascertained{at, true}, state: ended, emit: "lost"},
 		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
 		{danger: "one last event", before: failing, in: withdrawn{at, own}, state: ended},
 		{danger: "one last event at the end of the session", before: failing, in: heard{session.Closed{}}, state: ended},
 		{danger: "a watch that ended with its session is no loss of its own", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrClosed}, state: held},
-		{danger: "the holder's node is deleted, and there may be another", before: append(slices.Clone(sole), gone{at, deletion(own)}), in: ascertained{at}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the holder's node is deleted, and there may be another", before: append(slices.Clone(sole), gone{at, deletion(own)}), in: ascertained{at, true}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
 		{danger: "the holder's session expires", before: holder, in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
 		{danger: "the holder's session is closed", before: holder, in: heard{session.Closed{}}, state: ended, emit: "lost"},
 		{danger: "the holder is cut off", before: holder, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
@@ -807,8 +807,8 @@ func TestDangersOfDowngrades(t *testing.T) {
 		{danger: "done, and the event comes later", before: under, in: changed{at}, state: held, do: done},
 		{danger: "it means nothing then", before: then(under, changed{at}), in: gone{at, deletion(own)}, state: held},
 		{danger: "the reader's node is watched", before: lower, in: watched{at, deletion(to), 8, 9, false, obstacle{}}, state: held},
-		{danger: "the reader's node is somebody else's", before: append(slices.Clone(lower), watched{at, deletion(to), 8, 10, false, obstacle{}}), in: ascertained{at}, state: ended, emit: "lost"},
-		{danger: "the reader's node is deleted before it is watched", before: append(slices.Clone(lower), failed{watchTarget{at, deletion(to)}, session.ErrNoNode}), in: ascertained{at}, state: ended, emit: "lost"},
+		{danger: "the reader's node is somebody else's", before: append(slices.Clone(lower), watched{at, deletion(to), 8, 10, false, obstacle{}}), in: ascertained{at, true}, state: ended, emit: "lost"},
+		{danger: "the reader's node is deleted before it is watched", before: append(slices.Clone(lower), failed{watchTarget{at, deletion(to)}, session.ErrNoNode}), in: ascertained{at, true}, state: ended, emit: "lost"},
 		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, to}}},
 		{danger: "it was never sent", before: under, in: failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
 		{danger: "the reply is lost: a list tells", before: under, in: failed{change, unknown}, state: held, do: []Effect{list}},
@@ -883,14 +883,14 @@ func TestDangersOfRevocation(t *testing.T) {
 		in     Input
 		want   error
 	}{
-		{"forced", exclusive, then(holder, mine, mark, gone{at, deletion(own)}), ascertained{at}, ErrRevoked},
-		{"forced before it is watched", exclusive, then(holder, mark, failed{watchTarget{at, deletion(own)}, session.ErrNoNode}), ascertained{at}, ErrRevoked},
-		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}, gone{at, deletion(own)}), ascertained{at}, ErrRevoked},
-		{"deleted, and nobody has asked", exclusive, then(holder, mine, gone{at, deletion(own)}), ascertained{at}, ErrNodeDeleted},
+		{"forced", exclusive, then(holder, mine, mark, gone{at, deletion(own)}), ascertained{at, true}, ErrRevoked},
+		{"forced before it is watched", exclusive, then(holder, mark, failed{watchTarget{at, deletion(own)}, session.ErrNoNode}), ascertained{at, true}, ErrRevoked},
+		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}, gone{at, deletion(own)}), ascertained{at, true}, ErrRevoked},
+		{"deleted, and nobody has asked", exclusive, then(holder, mine, gone{at, deletion(own)}), ascertained{at, true}, ErrNodeDeleted},
 		{"expired after it was asked for", exclusive, then(holder, mine, mark), heard{session.Expired{Epoch: 1}}, session.ErrExpired},
 		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}), failed{changeNode{at, number, reads}, session.ErrNoNode}, ErrRevoked},
-		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}, gone{at, deletion(reads)}), ascertained{at}, ErrNodeDeleted},
-		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}, gone{at, deletion(reads)}), ascertained{at}, ErrRevoked},
+		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}, gone{at, deletion(reads)}), ascertained{at, true}, ErrNodeDeleted},
+		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}, gone{at, deletion(reads)}), ascertained{at, true}, ErrRevoked},
 	} {
 		m, _ := script(New(id, row.rule, true, false), row.before...)
 		_, out := m.after(row.in)
@@ -935,9 +935,9 @@ func TestDangersOfClaims(t *testing.T) {
 		{danger: "our node is deleted while the claim is on its way", before: claims, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
 		{danger: "and it is cleared", before: then(claims, gone{at, deletion(own)}), in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
 		{danger: "a claim that was done is not a grant then", before: then(claims, gone{at, deletion(own)}), in: claimed{at, 20}, state: clearing},
-		{danger: "the claim is deleted while it is held", before: append(slices.Clone(holds), gone{at, theirs}), in: ascertained{at}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim is another's while it is held", before: append(slices.Clone(then(claims, claimed{at, 20})), watched{at, theirs, 21, 8, false, obstacle{}}), in: ascertained{at}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "our node is deleted while it is held: the claim is left", before: append(slices.Clone(holds), gone{at, deletion(own)}), in: ascertained{at}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the claim is deleted while it is held", before: append(slices.Clone(holds), gone{at, theirs}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim is another's while it is held", before: append(slices.Clone(then(claims, claimed{at, 20})), watched{at, theirs, 21, 8, false, obstacle{}}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "our node is deleted while it is held: the claim is left", before: append(slices.Clone(holds), gone{at, deletion(own)}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
 		{danger: "the claim is gone, and nobody knows why", before: holds, in: gone{at, theirs}, state: held, do: []Effect{ascertain{at}}},
 		{danger: "our node is gone, and nobody knows why", before: holds, in: gone{at, deletion(own)}, state: held, do: []Effect{ascertain{at}}},
 		{danger: "both are: it is asked once", before: then(holds, gone{at, deletion(own)}), in: gone{at, theirs}, state: held},
@@ -946,9 +946,10 @@ func TestDangersOfClaims(t *testing.T) {
 		{danger: "with the session, which was suspended", before: then(holds, gone{at, deletion(own)}), in: heard{session.Suspended{}}, state: held, emit: "suspended"},
 		{danger: "not with the session, which is back", before: then(holds, gone{at, deletion(own)}, heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
 		{danger: "left while that is not known", before: then(holds, gone{at, deletion(own)}), in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "and known after that", before: then(holds, gone{at, deletion(own)}, Leave{}), in: ascertained{at}, state: leaving},
+		{danger: "and known after that", before: then(holds, gone{at, deletion(own)}, Leave{}), in: ascertained{at, true}, state: leaving},
 		{danger: "no downgrade of what is gone", before: then(holds, gone{at, deletion(own)}), in: Downgrade{}, state: held, do: []Effect{answer{attempt: at, err: ErrNotHeld}}},
-		{danger: "nothing is gone", before: holds, in: ascertained{at}, state: held},
+		{danger: "nothing is gone", before: holds, in: ascertained{at, true}, state: held},
+		{danger: "nobody knows in time", before: then(holds, gone{at, deletion(own)}), in: ascertained{at, false}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
 		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
 		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}},
 		{danger: "a mark while claiming", before: then(claims, marked{attempt: at, target: deletion(own)}), in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquiredrevoked"},
@@ -967,15 +968,17 @@ func TestReasons(t *testing.T) {
 	}{
 		{[]Input{heard{session.Expired{Epoch: 1}}}, session.ErrExpired},
 		{[]Input{heard{session.Closed{}}}, session.ErrClosed},
-		{[]Input{gone{at, deletion(own)}, ascertained{at}}, ErrNodeDeleted},
+		{[]Input{gone{at, deletion(own)}, ascertained{at, true}}, ErrNodeDeleted},
 		{[]Input{gone{at, deletion(own)}, heard{session.Resumed{}}}, ErrNodeDeleted},
-		{[]Input{gone{at, deletion(own)}, Leave{}}, ErrNodeDeleted},
+		{[]Input{gone{at, deletion(own)}, Leave{}}, errDeleted},
+		{[]Input{gone{at, deletion(own)}, ascertained{at, false}}, errDeleted},
+		{[]Input{marked{at, deletion(own), time.Time{}}, gone{at, deletion(own)}, ascertained{at, false}}, ErrRevoked},
 		{[]Input{gone{at, deletion(own)}, heard{session.Expired{Epoch: 1}}}, session.ErrExpired},
 		{[]Input{gone{at, deletion(own)}, heard{session.Closed{}}}, session.ErrClosed},
 		{[]Input{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}}, session.ErrNoAuth},
 	} {
 		_, out := script(New(actorID(1), exclusive, true, false), append([]Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}, row.in...)...)
-		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) {
+		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) || errors.Is(lost.Err, errDeleted) != (row.want == errDeleted) {
 			t.Errorf("%v: %v", row.in, out.Emit)
 		}
 	}
@@ -1136,7 +1139,7 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 	case "watched":
 		return watched{at, target, int64(val["czxid"]), int64(val["owner"]), false, obstacle{}}, nil
 	case "ascertained":
-		return ascertained{at}, nil
+		return ascertained{at, true}, nil
 	case "gone":
 		return gone{at, target}, nil
 	case "marked":

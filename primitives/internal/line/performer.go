@@ -199,11 +199,11 @@ const patience = 250 * time.Millisecond
 // ascertain asks the server for anything: only a session that lives is answered. If the connection is lost
 // meanwhile, the machine hears what became of the session.
 func (p *Performer) ascertain(requests client.Async, e ascertain, tell func(Input)) {
-	p.owned.After(ascertain{}, patience, func() { tell(ascertained(e)) })
+	p.owned.After(ascertain{}, patience, func() { tell(ascertained{e.attempt, false}) })
 	requests.Exists(p.Dir, func(_ *session.Stat, err error) {
 		if !session.Over(err) && !errors.Is(err, session.ErrDisconnected) {
 			p.owned.Cancel(ascertain{})
-			tell(ascertained(e))
+			tell(ascertained{e.attempt, true})
 		}
 	})
 }
@@ -450,12 +450,7 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 // follower returns what tells the machine of a node.
 func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	var czxid int64 // 0 until it was told
-	own := e.target.Until == Gone && ours(e.target.Node, p.guid)
-	touched := func(r session.Reading) {
-		if own && p.Touched != nil && r.Stat.Version > 0 {
-			p.Touched(e.epoch)
-		}
-	}
+	mine := e.target.Until == Claim || ours(e.target.Node, p.guid)
 	return func(r session.Reading, err error) {
 		switch {
 		case czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
@@ -468,19 +463,25 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 				attempt: e.attempt, target: e.target, czxid: czxid,
 				owner: r.Stat.EphemeralOwner, announced: e.target.Until == Changed && r.Stat.Version > 0,
 			}
-			if !own && e.target.Until != Claim {
+			if !mine {
 				in.obstacle = p.obstacle(r)
 			}
 			tell(in)
-			p.mark(e, r.Data, tell)
-			touched(r)
+			p.wrote(e, mine, r, tell)
 		case e.target.Until == Changed, r.Stat.Czxid != czxid:
 			tell(gone(e))
 			p.owned.Cancel(e.target)
 		default:
-			p.mark(e, r.Data, tell)
-			touched(r)
+			p.wrote(e, mine, r, tell)
 		}
+	}
+}
+
+// wrote tells the machine of what a node says that was read, and the recipe if it is our own.
+func (p *Performer) wrote(e watchTarget, mine bool, r session.Reading, tell func(Input)) {
+	p.mark(e, r.Data, tell)
+	if mine && e.target.Until == Gone && p.Touched != nil && r.Stat.Version > 0 {
+		p.Touched(e.epoch)
 	}
 }
 

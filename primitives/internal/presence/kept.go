@@ -144,6 +144,9 @@ func (k *Kept[In, Ev]) Err() error { return k.Last().Err() }
 // Update stores other data. It returns nil when the server has it, or newer data; if ctx
 // ends first, the cause, and goes on; and if the node is given up first, the reason.
 func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return err
+	}
 	result, err := actors.Ask(ctx, k.actor, func(reply actors.Reply[error]) In {
 		return k.input(Update{Data: string(data), Reply: reply})
 	})
@@ -156,6 +159,9 @@ func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 // Leave gives the node up, and returns nil when that is done, and [Machine.Undeleted] when
 // it could not be. If ctx ends first, it returns the cause, and goes on.
 func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
+	if err := session.CheckContext(ctx); err != nil {
+		return err
+	}
 	_ = k.Tell(k.input(Leave{})) // an ended one has left
 	select {
 	case <-k.Done():

@@ -1,0 +1,403 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+
+	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+var (
+	load     = flag.Duration("console.load", 0, "how long a page stays open under load; 0 is for some hundred changes")
+	pictures = flag.String("console.pictures", "", "directory for pictures of the page")
+)
+
+// browser starts a browser, and returns the context of a tab. The test is skipped where there is none, unless
+// ZKACTORS_REQUIRE_BROWSER is set.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("ZKACTORS_REQUIRE_BROWSER") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("there is no chromium")
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(),
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 800),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true),
+	)
+	t.Cleanup(stop)
+	tab, end := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(tab) // waits for the browser
+		end()
+	})
+	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil { // the browser lives as long as this context
+		t.Fatal(err)
+	}
+	tab, cancel := context.WithTimeout(tab, *load+3*time.Minute)
+	t.Cleanup(cancel)
+	return tab
+}
+
+// A step is something that a user or a test does.
+type step = chromedp.Action[chromedp.Void]
+
+// do does steps in the tab.
+func do(t *testing.T, tab context.Context, steps ...step) {
+	t.Helper()
+	if err := chromedp.Do(tab, steps...); err != nil {
+		page, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.innerText.slice(0, 2000)`))
+		t.Fatalf("%v; the page says\n%s", err, page)
+	}
+}
+
+// value returns the value of an expression of the page.
+func value[T any](t *testing.T, tab context.Context, expression string) T {
+	t.Helper()
+	v, err := chromedp.Run(tab, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatal(expression, err)
+	}
+	return v
+}
+
+// script runs statements in the page.
+func script(text string) step { return chromedp.Evaluate[chromedp.Void]("{" + text + "\n}; undefined") }
+
+// until waits until an expression of the page is true, looking at each frame. The policy of the page forbids what
+// chromedp.Poll does.
+func until(expression string) step {
+	wait := fmt.Sprintf(`new Promise((yes, no) => {
+		const end = Date.now() + 60000;
+		const look = () => { if (%s) yes(true); else if (Date.now() > end) no(new Error('never: ' + %q)); else requestAnimationFrame(look); };
+		look();
+	})`, expression, expression)
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise)(ctx, target)
+		return chromedp.Void{}, err
+	}
+}
+
+// key presses a key, only down: a driver's key also sends what it writes, to what has the focus then.
+func key(name string) step {
+	return script(fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true}))`, name))
+}
+
+// shows is an expression: a card has the text.
+func shows(key, text string) string {
+	return fmt.Sprintf(`(document.querySelector('.card[data-key=%q]')||{innerText:''}).innerText.includes(%q)`, key, text)
+}
+
+// TestOpensAndFollows: the page opens, and sees a hand-over arrive. It says when it is not up to date, and when it is
+// again. It is not loaded anew.
+func TestOpensAndFollows(t *testing.T) {
+	tab := browser(t)
+	srv := zktest.Start(t)
+	s, other := open(t, srv), open(t, srv)
+	c, address := serve(t, srv, nil)
+	first := acquire(t, s, "/locks/backup", "host-a:1")
+	defer first.Close()
+	second := join(t, other, "/locks/backup", "host-b:2")
+	defer second.Close()
+	do(t, tab, chromedp.Navigate(address), until(shows("lock /locks/backup", "held by host-a:1")),
+		until(shows("lock /locks/backup", "1 waiting")), script(`window.mark = 1`))
+	first.Close()
+	do(t, tab, until(shows("lock /locks/backup", "held by host-b:2")), until(`!`+shows("lock /locks/backup", "waiting")),
+		until(`!!document.querySelector('.chip.holds')`))
+	age := value[string](t, tab, `document.querySelector('.chip.holds span').textContent`)
+	do(t, tab, until(fmt.Sprintf(`document.querySelector('.chip.holds span').textContent !== %q`, age)))
+
+	srv.Refuse(true)
+	srv.Disconnect(c.session.ID())
+	do(t, tab, until(`document.getElementById('state').dataset.state === 'suspended' && !document.getElementById('banner').hidden && document.body.classList.contains('stale')`))
+	srv.Refuse(false)
+	do(t, tab, until(`document.getElementById('state').dataset.state === 'connected' && document.getElementById('banner').hidden && !document.body.classList.contains('stale')`))
+	second.Close()
+	do(t, tab, until(`document.getElementById('note').textContent.startsWith('Nothing stands')`))
+	if value[int](t, tab, `window.mark || 0`) != 1 {
+		t.Error("the page was loaded anew")
+	}
+	c.Close()
+	do(t, tab, until(`document.getElementById('state').dataset.state === 'unreachable'`))
+}
+
+// TestBreaksByKeys: a lock is broken by keys, after a question, and not without the flag or the token.
+func TestBreaksByKeys(t *testing.T) {
+	tab := browser(t)
+	srv := zktest.Start(t)
+	s, other := open(t, srv), open(t, srv)
+	c, address := serve(t, srv, &Options{AllowWrites: true})
+	_, readOnly := serve(t, srv, nil)
+	first := acquire(t, s, "/l", "host-a:1")
+	defer first.Close()
+	second := join(t, other, "/l", "host-b:2")
+	defer second.Close()
+	said := func(text string) string {
+		return fmt.Sprintf(`!document.getElementById('toast').hidden && document.getElementById('toast').textContent.includes(%q)`, text)
+	}
+	opened := func(id string) string { return fmt.Sprintf(`document.getElementById(%q).open`, id) }
+	for address, why := range map[string]string{readOnly: "--allow-writes", address: "may not write"} {
+		do(t, tab, chromedp.Navigate(address), until(shows("lock /l", "host-a:1")), chromedp.KeyEvent("j"), chromedp.KeyEvent("b"),
+			until(said(why)), until(`!`+opened("confirm")), key("Enter"), until(opened("details")), until(`document.getElementById('details-break').disabled`))
+	}
+	do(t, tab, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /l", "1 waiting")), until(`!location.hash`),
+		chromedp.KeyEvent("j"), chromedp.KeyEvent("b"), until(opened("confirm")))
+	if question := value[string](t, tab, `document.getElementById('confirm').innerText`); !strings.Contains(question, "host-a:1") || !strings.Contains(question, "/l") {
+		t.Errorf("asked %q", question)
+	}
+	do(t, tab, chromedp.KeyEvent("\r"), until(`!`+opened("confirm"))) // Cancel has the focus
+	if first.Err() != nil {
+		t.Fatal("broken without an answer")
+	}
+	do(t, tab, chromedp.KeyEvent("b"), until(opened("confirm")), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"), until(said("Broken")),
+		until(shows("lock /l", "held by host-b:2")))
+	<-first.Done()
+	if first.Err() == nil || second.Err() != nil {
+		t.Errorf("%v, %v", first.Err(), second.Err())
+	}
+}
+
+// TestKeyboard: everything can be reached by keys.
+func TestKeyboard(t *testing.T) {
+	tab := browser(t)
+	srv := zktest.Start(t)
+	s := open(t, srv)
+	_, address := serve(t, srv, nil)
+	fill(t, s, "/a", "a-", 40)
+	fill(t, s, "/b", "b-", 3)
+	chosen := func(text string) string {
+		return fmt.Sprintf(`document.activeElement.classList.contains('card') && (document.activeElement.querySelector('.chosen')||{innerText:''}).innerText.startsWith(%q)`, text)
+	}
+	do(t, tab, chromedp.Navigate(address), until(shows("lock /b", "2 waiting")), until(`document.querySelectorAll('.chip').length > 5`),
+		key("ArrowDown"), until(chosen("a-0")), key("ArrowRight"), until(chosen("a-1")), key("End"), until(chosen("a-39")),
+		key("ArrowLeft"), until(chosen("a-38")), key("Home"), until(chosen("a-0")), key("ArrowDown"), until(chosen("b-0")), key("ArrowUp"), until(chosen("a-0")),
+		key("/"), until(`document.activeElement.id === 'filter'`), chromedp.KeyEvent("/b"), until(`document.querySelectorAll('.card').length === 1`),
+		key("Escape"), until(`document.querySelectorAll('.card').length === 2 && document.activeElement.classList.contains('card')`),
+		chromedp.KeyEvent("?"), until(`document.getElementById('keys').open`), chromedp.KeyEvent("\r"), until(`!document.getElementById('keys').open`),
+		chromedp.KeyEvent("t"), until(`document.documentElement.dataset.theme === 'light'`),
+		chromedp.KeyEvent("t"), until(`document.documentElement.dataset.theme === 'dark'`),
+	)
+	color := func(scheme string) (text string) {
+		do(t, tab, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			return err
+		}))
+		return value[string](t, tab, `getComputedStyle(document.body).backgroundColor`)
+	}
+	if color("light") != color("dark") {
+		t.Error("the chosen theme depends on the system")
+	}
+	do(t, tab, chromedp.KeyEvent("t"), until(`document.documentElement.dataset.theme === 'auto'`))
+	if color("light") == color("dark") {
+		t.Error("the page does not follow the system")
+	}
+}
+
+// TestManyWaiters: of ten thousand waiters, only those in sight have elements, and a hand-over is drawn.
+func TestManyWaiters(t *testing.T) {
+	tab := browser(t)
+	srv := zktest.Start(t)
+	s, other := open(t, srv), open(t, srv)
+	_, address := serve(t, srv, nil)
+	first := acquire(t, s, "/l", "first:1")
+	defer first.Close()
+	fill(t, other, "/l", "waiter-", 10_000)
+	do(t, tab, chromedp.Navigate(address), script(`window.longest = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) window.longest = Math.max(window.longest, e.duration); }).observe({type: 'longtask', buffered: true})`),
+		until(shows("lock /l", "10,000 waiting")), until(`document.querySelectorAll('.chip').length > 5`))
+	if n := value[int](t, tab, `document.querySelectorAll('*').length`); n > 400 {
+		t.Errorf("%d elements", n)
+	}
+	do(t, tab, script(`document.querySelector('.strip.queue').scrollLeft = 1e9`), until(shows("lock /l", "waiter-9999")), until(shows("lock /l", "#10000")))
+	first.Close()
+	do(t, tab, until(shows("lock /l", "held by waiter-0")), until(shows("lock /l", "9,999 waiting")))
+	t.Logf("the longest task of the page took %.0f ms", value[float64](t, tab, `window.longest`))
+}
+
+// memory returns how much the page and this process keep, and how many elements the page has.
+func memory(t *testing.T, tab context.Context) (page, elements, process float64) {
+	t.Helper()
+	do(t, tab, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, target, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+			return err
+		}
+		all, err := cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
+		for _, m := range all.Metrics {
+			switch m.Name {
+			case "JSHeapUsedSize":
+				page = m.Value
+			case "Nodes":
+				elements = m.Value
+			}
+		}
+		return err
+	}))
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return page, elements, float64(stats.HeapAlloc)
+}
+
+// TestMemoryOfOpenPage: a page that stays open under load does not grow, nor does the console.
+func TestMemoryOfOpenPage(t *testing.T) {
+	tab := browser(t)
+	srv := zktest.Start(t)
+	_, address := serve(t, srv, nil)
+	const lines, each = 5, 8
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{}, lines*each)
+	for i := range lines * each {
+		s := open(t, srv)
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for ctx.Err() == nil {
+				_ = lock.Do(ctx, s, fmt.Sprintf("/locks/%d", i%lines), &lock.Options{Data: fmt.Appendf(nil, "worker-%d", i)}, func(ctx context.Context, _ int64) error {
+					select {
+					case <-time.After(20 * time.Millisecond):
+					case <-ctx.Done():
+					}
+					return nil
+				})
+			}
+		}()
+	}
+	defer func() {
+		stop()
+		for range lines * each {
+			<-ended
+		}
+	}()
+	do(t, tab, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{})
+		return err
+	}), chromedp.Navigate(address), until(fmt.Sprintf(`document.querySelectorAll('.card').length === %d`, lines)),
+		script(`window.seen = 0; new MutationObserver(() => { window.seen++; }).observe(document.body, {attributes: true, attributeFilter: ['data-drawn']})`))
+	seen := func(n int) step { return until(fmt.Sprintf(`window.seen >= %d`, n)) }
+	do(t, tab, seen(20))
+	page, elements, process := memory(t, tab)
+	n := 80
+	do(t, tab, seen(n))
+	for begun := time.Now(); time.Since(begun) < *load; {
+		n += 100
+		do(t, tab, seen(n))
+		now, nodes, ours := memory(t, tab)
+		t.Logf("after %v and %d changes: page %.2f MiB, %.0f nodes, process %.2f MiB", time.Since(begun).Round(time.Second), n, now/(1<<20), nodes, ours/(1<<20))
+	}
+	page2, elements2, process2 := memory(t, tab)
+	t.Logf("page %.2f then %.2f MiB, %.0f then %.0f nodes, process %.2f then %.2f MiB", page/(1<<20), page2/(1<<20), elements, elements2, process/(1<<20), process2/(1<<20))
+	const slack = 1 << 20
+	if page2 > page*1.2+slack || elements2 > elements*1.2+500 || process2 > process*1.5+4*slack {
+		t.Error("it grows")
+	}
+}
+
+// TestPictures takes pictures of the page, light and dark, with something of everything.
+func TestPictures(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("-console.pictures is not given")
+	}
+	tab := browser(t)
+	srv := zktest.Start(t)
+	ctx := t.Context()
+	var all []*session.Session
+	for range 12 {
+		all = append(all, open(t, srv))
+	}
+	c, address := serve(t, srv, &Options{AllowWrites: true})
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer acquire(t, all[0], "/locks/backup", "db-1:4711").Close()
+	for i := 1; i < 8; i++ {
+		defer join(t, all[i], "/locks/backup", fmt.Sprintf("db-%d:%d", i+1, 4711+i*13)).Close()
+	}
+	for i := range 4 {
+		l, err := lock.NewRead(all[i], "/locks/catalog", &lock.Options{Data: fmt.Appendf(nil, "shop-%d:80", i+1)})
+		check(err)
+		defer l.Close()
+	}
+	write, err := lock.NewWrite(all[5], "/locks/catalog", &lock.Options{Data: []byte("import:9000")})
+	check(err)
+	defer write.Close()
+	check(lock.Revoke(ctx, all[9], "/locks/backup", nil))
+	for i := range 5 {
+		l, err := semaphore.New(all[i], "/limits/exports", 3, &semaphore.Options{Data: fmt.Appendf(nil, "export-%d", i+1)})
+		check(err)
+		defer l.Close()
+		candidate, err := election.New(all[i+3], "/leaders/scheduler", &election.Options{Data: fmt.Appendf(nil, "scheduler-%d:7000", i+1)})
+		check(err)
+		defer candidate.Close()
+	}
+	q, err := queue.New(all[9], "/queues/mail", nil)
+	check(err)
+	for i := range 40 {
+		_, err = q.Put(ctx, fmt.Appendf(nil, "mail %d", i))
+		check(err)
+	}
+	consumer, err := q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "mailer-1:25"})
+	check(err)
+	defer consumer.Close()
+	<-consumer.Items()
+	b, err := barrier.New(all[9], "/maintenance", nil)
+	check(err)
+	defer b.Close()
+	check(b.Raise(ctx))
+	for i := range 3 {
+		m, err := group.Enroll(ctx, all[i], "/members", fmt.Sprintf("web-%d", i+1), fmt.Appendf(nil, "10.0.0.%d:443", i+1), nil)
+		check(err)
+		defer m.Close()
+	}
+	check(naming.Register(ctx, all[10], "/config", "pool-size", []byte("24"), nil))
+	site, err := commit.Join(all[10], "/payments", "ledger", nil)
+	check(err)
+	defer site.Close()
+	tx, err := commit.Begin(ctx, all[11], "/payments/order-1842", &commit.Options{Sites: []string{"ledger", "stock"}, Deadline: time.Hour})
+	check(err)
+	defer tx.Close()
+
+	do(t, tab, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "in doubt")),
+		until(shows("queue /queues/mail", "claimed")), chromedp.KeyEvent("jjj"))
+	keep := func(name string) {
+		t.Helper()
+		picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+		check(err)
+		check(os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o600))
+	}
+	for _, theme := range []string{"light", "dark"} {
+		name, _ := json.Marshal(theme)
+		do(t, tab, chromedp.EmulateViewport(1180, 900), script(`setTheme(`+string(name)+`); window.begun = Date.now()`), until(`Date.now() > window.begun + 2500`))
+		keep("console-" + theme)
+	}
+	do(t, tab, chromedp.KeyEvent("b"), until(`document.getElementById('confirm').open`))
+	keep("console-confirm")
+}

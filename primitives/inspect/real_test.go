@@ -1,0 +1,289 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/internal/peers"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+var storm = flag.Int("storm", 6, "how many clients storm the servers in TestRealStorm")
+
+func openReal(t *testing.T, addrs []string) *session.Session {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := session.Open(ctx, addrs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shape returns what is known of a thing that others have made.
+func shape(t inspect.Thing) string {
+	var all []string
+	for _, c := range t.Contenders {
+		word := c.Wants
+		if c.Holds {
+			word += "!"
+		}
+		all = append(all, word)
+	}
+	state := fmt.Sprintf("%s %s: %s", t.Layout, t.Kind, strings.Join(all, " "))
+	if t.Queue != nil {
+		state += fmt.Sprint(t.Queue.Items)
+	}
+	if t.Double != nil {
+		state += fmt.Sprint(len(t.Double.Inside))
+	}
+	return strings.TrimSpace(state)
+}
+
+// Recipes of Curator and kazoo, and ours beside them, on a real server.
+func TestRealCrowd(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := peers.NewCompany(t, ens.Addrs())
+	s, operator := openReal(t, ens.Addrs()), openReal(t, ens.Addrs())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	curator, kazoo := company.Peer(t, peers.Curator), company.Peer(t, peers.Kazoo)
+	peer := map[peers.Library]*peers.Peer{peers.Curator: curator, peers.Kazoo: kazoo}
+	hold := func(kind peers.Kind, path string) *peers.Claim {
+		claim, err := peer[kind.Library()].Acquire(ctx, kind, path)
+		ok(t, err)
+		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
+		return claim
+	}
+	wait := func(kind peers.Kind, path string) {
+		claim, err := peer[kind.Library()].Join(kind, path, 0)
+		ok(t, err)
+		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
+	}
+	ours := func(path string, layout lock.Layout) {
+		l, err := lock.NewWrite(s, path, &lock.Options{Layout: layout})
+		ok(t, err)
+		t.Cleanup(l.Close)
+	}
+	crowd := map[string]string{
+		"/crowd/curator-mutex": "standard lock: exclusive! write", "/crowd/curator-rw": "curator lock: read! write",
+		"/crowd/curator-latch": "curator election: lead! lead", "/crowd/curator-semaphore": "curator semaphore: lease! lease! lease",
+		"/crowd/curator-queue": "curator queue: 2", "/crowd/kazoo-lock": "kazoo lock: exclusive! exclusive",
+		"/crowd/kazoo-semaphore": "kazoo semaphore: lease! lease! lease", "/crowd/kazoo-queue": "kazoo queue: 2",
+		"/crowd/kazoo-locking-queue": "kazoo queue: 2", "/crowd/kazoo-barrier": "barrier:",
+		"/crowd/curator-double": "published double barrier: 1", "/crowd/kazoo-double": "published double barrier: 1",
+	}
+	hold(peers.CuratorMutex, "/crowd/curator-mutex")
+	ours("/crowd/curator-mutex", lock.Standard)
+	hold(peers.CuratorRead, "/crowd/curator-rw")
+	ours("/crowd/curator-rw", lock.Curator)
+	hold(peers.KazooLock, "/crowd/kazoo-lock")
+	ours("/crowd/kazoo-lock", lock.Kazoo)
+	hold(peers.CuratorLatch, "/crowd/curator-latch")
+	c, err := election.New(s, "/crowd/curator-latch", &election.Options{Layout: election.Curator})
+	ok(t, err)
+	defer c.Close()
+	for kind, path := range map[peers.Kind]string{peers.CuratorSemaphore.Of(2): "/crowd/curator-semaphore", peers.KazooSemaphore.Of(2): "/crowd/kazoo-semaphore"} {
+		hold(kind, path)
+		hold(kind, path)
+		wait(kind, path)
+	}
+	for kind, path := range map[peers.Kind]string{
+		peers.CuratorQueue: "/crowd/curator-queue", peers.KazooQueue: "/crowd/kazoo-queue", peers.KazooLockingQueue: "/crowd/kazoo-locking-queue",
+	} {
+		claim := hold(kind, path)
+		ok(t, claim.Put(ctx, "a", 100))
+		ok(t, claim.Put(ctx, "b", 100))
+	}
+	ok(t, kazoo.Raise(ctx, peers.KazooBarrier, "/crowd/kazoo-barrier"))
+	hold(peers.CuratorDouble.Of(1), "/crowd/curator-double")
+	hold(peers.KazooDouble.Of(1), "/crowd/kazoo-double")
+
+	w, err := inspect.Watch(operator, "/crowd", nil)
+	ok(t, err)
+	defer w.Close()
+	var seen map[string]string
+	matches := func(survey *inspect.Survey) bool {
+		seen = make(map[string]string)
+		for _, thing := range survey.Things {
+			seen[thing.Path] = shape(thing)
+		}
+		for path, want := range crowd {
+			if seen[path] != want {
+				return false
+			}
+		}
+		return len(seen) == len(crowd)
+	}
+	for {
+		var survey *inspect.Survey
+		select {
+		case survey = <-w.Surveys():
+		case <-ctx.Done():
+			for path, want := range crowd {
+				if seen[path] != want {
+					t.Errorf("%s: %q, want %q", path, seen[path], want)
+				}
+			}
+			t.Fatal(len(seen), "things")
+		}
+		if survey != nil && matches(survey) {
+			break
+		}
+	}
+	survey, err := inspect.Look(ctx, operator, "/crowd", nil)
+	ok(t, err)
+	if !matches(survey) {
+		t.Error(seen)
+	}
+	for _, thing := range survey.Things {
+		for _, c := range thing.Contenders {
+			if c.Session == "" || c.Since.IsZero() || c.Czxid == 0 {
+				t.Errorf("%s: %+v", thing.Path, c)
+			}
+		}
+	}
+}
+
+// What a look says is what the servers say, while clients of three libraries pass locks around, and while a server is
+// killed. It is checked wherever nothing has changed while it was taken.
+func TestRealStorm(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	company := peers.NewCompany(t, ens.Addrs())
+	operator := openReal(t, ens.Addrs())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	kinds := []peers.Kind{peers.CuratorMutex, peers.KazooStandard}
+	paths := []string{"/storm/a", "/storm/b"}
+	over := make(chan struct{})
+	var clients sync.WaitGroup
+	for i := range *storm {
+		path := paths[i/3%len(paths)] // with all three libraries
+		if i%3 == 0 {
+			s := openReal(t, ens.Addrs())
+			clients.Go(func() { contend(ctx, s, path, over) })
+			continue
+		}
+		kind := kinds[i%3-1]
+		peer := company.Peer(t, kind.Library())
+		clients.Go(func() {
+			for !isOver(over) {
+				claim, err := peer.Acquire(ctx, kind, path)
+				if err != nil {
+					continue // its session may have been lost
+				}
+				_ = claim.Release(ctx)
+			}
+		})
+	}
+	w, err := inspect.Watch(operator, "/storm", nil)
+	ok(t, err)
+	defer w.Close()
+	victim := ens.Followers()[0]
+	looks, quiet, watched := 0, 0, 0
+	killed := false
+	for quiet < 30 || watched < 5 {
+		if quiet == 10 && !killed {
+			ens.Kill(victim)
+			killed = true
+		}
+		select {
+		case survey := <-w.Surveys():
+			if survey == nil {
+				t.Fatal(w.Err())
+			}
+			watched++
+			for i := range survey.Things {
+				if holders := survey.Things[i].Holders(); len(holders) > 1 {
+					t.Errorf("%s has %d holders", survey.Things[i].Path, len(holders))
+				}
+			}
+		case <-ctx.Done():
+			t.Fatal("after", quiet, "checks and", watched, "surveys")
+		default:
+		}
+		looks++
+		if compare(ctx, t, operator, paths[looks%len(paths)]) {
+			quiet++
+		}
+	}
+	close(over)
+	clients.Wait()
+	t.Log(quiet, "of", looks, "looks were checked;", watched, "surveys")
+}
+
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
+
+// contend passes a lock around.
+func contend(ctx context.Context, s *session.Session, path string, over <-chan struct{}) {
+	for !isOver(over) && ctx.Err() == nil {
+		l, err := lock.Acquire(ctx, s, path, nil)
+		if err != nil {
+			continue
+		}
+		l.Close()
+	}
+}
+
+// compare compares a look with the names of the children before and after it, and reports whether they were the same.
+func compare(ctx context.Context, t *testing.T, s *session.Session, path string) bool {
+	t.Helper()
+	ok(t, s.Sync(ctx, path))
+	before, stat, err := s.Children(ctx, path)
+	if session.Passing(err) || errors.Is(err, session.ErrNoNode) || errors.Is(err, session.ErrExpired) {
+		return false
+	}
+	ok(t, err)
+	survey, err := inspect.Look(ctx, s, path, nil)
+	ok(t, err)
+	ok(t, s.Sync(ctx, path))
+	_, after, err := s.Children(ctx, path)
+	if err != nil || stat.Pzxid != after.Pzxid || stat.Cversion != after.Cversion || len(before) == 0 {
+		return false
+	}
+	if len(survey.Things) != 1 {
+		t.Fatalf("%+v, and there are %v", survey, before)
+	}
+	slices.SortFunc(before, func(a, b string) int {
+		return strings.Compare(a[strings.LastIndexByte(a, '-'):], b[strings.LastIndexByte(b, '-'):])
+	})
+	thing := survey.Things[0]
+	for i, c := range thing.Contenders {
+		if _, name := session.Split(c.Node); len(thing.Contenders) != len(before) || name != before[i] || c.Holds != (i == 0) {
+			t.Fatalf("%+v, and there are %v", thing, before)
+		}
+	}
+	return true
+}

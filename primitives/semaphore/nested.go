@@ -1,0 +1,51 @@
+package semaphore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/line"
+)
+
+// nested is the rule of a contender within whose context leases of the same semaphore are held already, until
+// it is done: it must not wait for them.
+type nested struct {
+	admission
+	within string // the names of their nodes, each with a slash behind it
+}
+
+// Locate implements [line.Rule]. What others hold is released some day, and makes room for the waiters ahead,
+// one after the other, and then for this one: unless the leases within leave too little room for one of these.
+func (n nested) Locate(s line.Sight, own, guid string) line.Position {
+	p := n.admission.Locate(s, own, guid)
+	if p.Err != nil || !p.Present || p.Invalid || p.Ahead == 0 {
+		return p
+	}
+	r, err := parseRecord(s.Data)
+	if err != nil {
+		return p
+	}
+	kept, sum := 0, 0
+	all := sortLeases(s.Names)
+	for _, c := range all[:slices.IndexFunc(all, func(c line.Contender) bool { return c.Name == own })+1] {
+		if _, weight, _ := parseLease(c.Name); strings.Contains("/"+n.within, "/"+c.Name+"/") {
+			kept += weight
+		}
+	}
+	for _, c := range all {
+		_, weight, _ := parseLease(c.Name)
+		// It has to wait, as far as the names tell, and with these leases it does for ever.
+		if sum += weight; sum > r.Limit && kept+weight > r.Limit {
+			p.Err = fmt.Errorf("%w: %s is ahead, with a weight of %d beside %d of %d", ErrReentered, c.Name, weight, kept, r.Limit)
+			if c.Name == own {
+				p.Err = fmt.Errorf("%w: %d beside %d of %d", ErrReentered, weight, kept, r.Limit)
+			}
+			return p
+		}
+		if c.Name == own {
+			return p
+		}
+	}
+	return p
+}
