@@ -93,6 +93,7 @@ type Performer struct {
 
 	// Of the newest transaction that has created a node: its results, until the node is watched.
 	created atomic.Pointer[[2]session.OpResult]
+	own     client.Subscription // to that node; or nil
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
@@ -181,7 +182,10 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
-		p.owned.Cancel(Target{Node: e.node}) // a watch that does not stand yet is not needed any more
+		if p.own != nil && p.own.Unsettled() {
+			p.owned.Cancel(Target{Node: e.node}) // a watch that does not stand yet is not needed any more
+		}
+		p.own = nil
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
 		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
@@ -411,6 +415,7 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 		if r := p.created.Load(); r != nil && r[0].Path == path && e.target.Until == Gone {
 			p.created.Store(nil)
 			sub = requests.FollowCreated(path, p.Data, r[0], r[1], p.follower(e, tell))
+			p.own = sub
 			break
 		}
 		aspect := session.AspectData
