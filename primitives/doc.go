@@ -111,4 +111,9 @@
 //
 // An item is put once, taken once and acknowledged once, whatever reply is lost. An item that is not acknowledged is
 // delivered again, to any consumer.
+//
+// # Inspect
+//
+// Import github.com/zkactors/zkactors/primitives/inspect for what all of these leave in ZooKeeper: it recognises recipes by
+// their nodes, for operators.
 package primitives

@@ -20,7 +20,7 @@ const (
 	PermAll = PermRead | PermWrite | PermCreate | PermDelete | PermAdmin
 )
 
-// An ACL allows somebody something on a node.
+// An ACL grants permissions on a node to the clients that Scheme and ID name.
 type ACL struct {
 	Perms  Perms
 	Scheme string

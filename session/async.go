@@ -49,7 +49,7 @@ func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
 func (s *Session) Logger() *slog.Logger { return s.opts.Logger }
 
 // Local returns what a recipe keeps for the whole session under the key: what create
-// returned when it was first asked for. The key is of a type that nobody else has.
+// returned when it was first asked for. The type of the key belongs to the recipe alone.
 func (s *Session) Local(key any, create func() any) any {
 	s.localMu.Lock()
 	defer s.localMu.Unlock()
@@ -103,7 +103,7 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 	var w wire.Request
 	s.setCreate(&w, path, data, mode, acl)
 	if w.Op == wire.OpCreate2 {
-		w.Op = wire.OpCreate // there is nobody to be told the Stat
+		w.Op = wire.OpCreate // the Stat is of no use
 	}
 	if mode.IsEphemeral() {
 		r.ephemeral = len(w.Path) + sequenceLength
@@ -205,7 +205,7 @@ func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
 // no reason to fail.
 type ensuring struct {
 	requests Async
-	over     atomic.Bool // set when nobody waits for the answer: nothing is repeated any more
+	over     atomic.Bool // set when the caller has left: nothing is repeated any more
 	doubt    error       // of the newest create whose reply was lost
 	blamed   int         // how many connections in a row its creates have broken
 }

@@ -23,7 +23,13 @@ import (
 // There is one client for each epoch. It cannot be closed without waiting, and need not be:
 // when the epoch is over, its only goroutine ends in the dialer.
 
-// startClient has the client begin to dial.
+// newClient returns what has the client begin to dial.
+func (e *epoch) newClient() (start func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.retire = cancel
+	return func() { e.startClient(ctx) }
+}
+
 func (e *epoch) startClient(ctx context.Context) {
 	s := e.session
 	s.workers.Add(1)

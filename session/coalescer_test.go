@@ -58,7 +58,7 @@ func newBench(t *testing.T, seed uint64) *bench {
 		opts: Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second, Observer: NopObserver{}},
 	}
 	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: s, wasted: map[string]int{}, blamed: map[string]int{}}
-	b.e, _ = newEpoch(s, 1)
+	b.e = newEpoch(s, 1)
 	b.e.coalescer.limits = shareLimits{ops: 7, bytes: 500}
 	s.newest = b.e
 	b.connect()

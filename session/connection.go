@@ -24,7 +24,7 @@ type connection struct {
 	made   time.Duration
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
-	told   chan struct{} // closed when the session has been told of the failure
+	told   chan struct{} // closed when the failure has been reported to the session
 
 	// Guarded by the lock of the epoch.
 	phase     phase
@@ -202,7 +202,7 @@ func (l *connection) answeredMissing() error {
 	l.epoch.mu.Lock()
 	defer l.epoch.mu.Unlock()
 	if l.missing--; l.missing < 0 {
-		return wire.ErrMalformed // nobody has asked
+		return wire.ErrMalformed // the session has no such request
 	}
 	l.restored = l.epoch.session.clock.now()
 	l.openIfRestored()
@@ -218,7 +218,7 @@ func (l *connection) openIfRestored() {
 	}
 }
 
-// heartbeat has the leader hear from the session. While somebody relies on the session, every
+// heartbeat has the leader hear from the session. While a recipe relies on the session, every
 // second heartbeat is a transaction that changes nothing: only that proves that a
 // quorum follows the leader. Locked.
 func (l *connection) heartbeat() {

@@ -23,7 +23,7 @@ import (
 type epoch struct {
 	session *Session
 	number  int
-	retire  context.CancelFunc // has the client below end
+	retire  context.CancelFunc // has the client below end; set by newClient
 
 	deadline   atomic.Int64 // age of the session; 0 while there is no ZooKeeper session
 	announced  atomic.Bool  // as Connected
@@ -78,16 +78,14 @@ func termsOf(timeout, tick time.Duration) terms {
 	return t
 }
 
-// newEpoch returns an epoch, and a context that ends when it is retired.
-func newEpoch(s *Session, number int) (*epoch, context.Context) {
-	ctx, cancel := context.WithCancel(context.Background())
+// newEpoch returns an epoch, which begins to dial with [epoch.newClient].
+func newEpoch(s *Session, number int) *epoch {
 	parted := make(chan struct{})
-	e := &epoch{
-		session: s, number: number, retire: cancel, watches: make(map[watchKey]struct{}),
+	return &epoch{
+		session: s, number: number, watches: make(map[watchKey]struct{}),
 		coalescer: coalescer{limits: shareLimitsOf(&s.opts)},
 		parted:    parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
-	return e, ctx
 }
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then
@@ -210,7 +208,7 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	case l.phase != phaseGreeting:
 		return l.why
 	case l.greeted < 0:
-		return wire.ErrMalformed // nobody has asked
+		return wire.ErrMalformed // there was no connect request
 	case h.ReadOnly:
 		return e.acceptReadOnly(l, h)
 	case h.Session == 0 && e.id == 0:
@@ -454,10 +452,8 @@ func (e *epoch) part(patience time.Duration) {
 	if id == 0 {
 		return
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-e.parted:
-	case <-timer.C:
+	case <-time.After(patience):
 	}
 }

@@ -26,7 +26,7 @@ type (
 	}
 
 	// Suspended means that the connection is lost and the session may live on:
-	// it is not to be trusted, and not yet to be mourned.
+	// it may still be alive. Do not rely on it.
 	Suspended struct {
 		// Deadline is when the session must be counted as lost, with or
 		// without a word from the server.

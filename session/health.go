@@ -57,9 +57,7 @@ func (s *Session) Healthy() error {
 
 // unhealthy returns why the session is not connected to a quorum.
 func (s *Session) unhealthy(newest Event) error {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	if _, over := newest.(Closed); !over && e != nil {
 		e.mu.Lock()
 		refused, reading := e.refused, e.reading

@@ -219,7 +219,7 @@ func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
 }
 
 // audit looks for the nodes that are counted, when they are many: other clients may have
-// deleted them, and nobody is told of a node that is not watched. A read that finds no node
+// deleted them, and no event reports the deletion of a node that is not watched. A read that finds no node
 // corrects the count.
 func (e *epoch) audit() {
 	if paths := e.ephemerals.due(); len(paths) > 0 {

@@ -316,8 +316,8 @@ func (a Async) WithdrawAll(dir, prefix string, answer func()) {
 	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)
 }
 
-// over reports whether an error means that there is nothing left to do, or nobody left
-// to do it.
+// over reports whether an error means that nothing is left to do: the session is closed, or the
+// epoch has ended.
 func (a Async) over(err error) bool {
 	return isAny(err, ErrClosed) || a.epoch != 0 && isAny(err, ErrExpired) && !isAny(err, ErrDisconnected)
 }
@@ -455,10 +455,8 @@ func (e *errand) Later(path string, why error, do func()) {
 	}
 	pause := e.pause.NextBackOff()
 	s.workers.Go(func() {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 			s.order.put(do)
 		case <-s.closing:
 		}

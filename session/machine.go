@@ -158,8 +158,8 @@ func (m *turn) establish(in established) {
 	}
 }
 
-// lose ends the epoch and begins the next. What was never announced is not
-// mourned.
+// lose ends the epoch and begins the next. Expired is emitted only for an epoch that was
+// Connected.
 func (m *turn) lose(epoch int) {
 	if epoch != m.epoch || m.state == stateClosing || m.state == stateClosed {
 		return

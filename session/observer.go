@@ -15,7 +15,7 @@ type Observer interface {
 	// finds no node has none.
 	Request(op string, took time.Duration, err error)
 
-	// State is told of every event of the session.
+	// State receives every event of the session.
 	State(ev Event)
 
 	// Waiting is told that a recipe begins to wait for a grant: a contender in line, a candidate

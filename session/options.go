@@ -111,7 +111,7 @@ type Options struct {
 	// not block: the session may handle nothing else meanwhile. The default discards.
 	Logger *slog.Logger
 
-	// Observer is told of requests and changes of state. The default is none.
+	// Observer receives reports of requests and changes of state. The default is none.
 	Observer Observer
 }
 

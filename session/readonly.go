@@ -88,11 +88,9 @@ func (e *epoch) seekQuorum(l *connection) {
 	defer cancel()
 	const first, longest = 100 * time.Millisecond, 10 * time.Second
 	for pause := first; ; pause = min(2*pause, longest) {
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		for _, server := range s.servers.list() {

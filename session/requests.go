@@ -100,9 +100,7 @@ func (s *Session) blameChroot(ctx context.Context, err error) error {
 // waitedInVain returns the error of a request that was not sent: with the last failure of
 // each server if there is no connection.
 func (s *Session) waitedInVain(why error) error {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	if e == nil {
 		return why
 	}
@@ -140,11 +138,9 @@ func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) 
 		if !Passing(err) || of.over(err) || ctx.Err() != nil {
 			return result, err
 		}
-		timer := time.NewTimer(pause.NextBackOff())
 		select {
-		case <-timer.C:
+		case <-time.After(pause.NextBackOff()):
 		case <-ctx.Done():
-			timer.Stop()
 			return result, fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 		}
 	}

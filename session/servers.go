@@ -176,11 +176,9 @@ func (s *servers) dial(ctx context.Context, lost bool) (string, net.Conn) {
 	for ; ctx.Err() == nil; jitter = 0 {
 		server, pause := s.choose()
 		if pause += jitter; pause > 0 {
-			timer := time.NewTimer(pause)
 			select {
-			case <-timer.C:
+			case <-time.After(pause):
 			case <-ctx.Done():
-				timer.Stop()
 				return "", nil
 			}
 		}

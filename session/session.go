@@ -54,7 +54,7 @@ type Session struct {
 	locals  map[any]any // what recipes keep, see Local
 }
 
-// A subscriber is told of every event, in the loop.
+// A subscriber receives every event, in the session's order.
 type subscriber struct {
 	session *Session
 	// tell returns a channel that is closed when the subscriber has acted on
@@ -215,13 +215,11 @@ func (s *Session) resolve() {
 			s.servers.unresolved(err)
 			wait = min(wait, time.Second)
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-s.servers.exhaust:
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
@@ -324,6 +322,13 @@ func (s *Session) Close() {
 	}
 }
 
+// newestEpoch returns the epoch that takes requests; nil once the session is closed.
+func (s *Session) newestEpoch() *epoch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
 // State returns the newest event, which may be [Resumed]; nil before the first [Connected], see [Start].
 func (s *Session) State() Event {
 	return s.present.Load().event
@@ -332,9 +337,7 @@ func (s *Session) State() Event {
 // ReadOnly reports whether the blocking reads of the session are answered by a read-only server:
 // see [Options.ReadOnly].
 func (s *Session) ReadOnly() bool {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	if e == nil {
 		return false
 	}
@@ -405,7 +408,7 @@ func (s *Session) String() string {
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (s *Session) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// loop runs what nobody else does in passing, watches the deadline and the connection, until
+// loop runs the steps that callers have put, and watches the deadline and the connection, until
 // no goroutine of the session is left. Everything that touches the session's state is
 // done in its order, here or by the goroutine that reads, one after the other.
 func (s *Session) loop() {
@@ -435,9 +438,7 @@ func (s *Session) poke() {
 // tend looks after the deadline and the connection, and returns for how long they can
 // be left alone.
 func (s *Session) tend() time.Duration {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	next := time.Hour // there will be something to do before
 	if e == nil {
 		return next
@@ -538,12 +539,13 @@ func (s *Session) step(in input) {
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e, ctx := newEpoch(s, number)
+	e := newEpoch(s, number)
+	start := e.newClient()
 	s.epoch = e
 	s.mu.Lock()
 	s.newest = e
 	s.mu.Unlock()
-	e.startClient(ctx)
+	start()
 }
 
 // retire ends the present epoch, and returns what notifies the subscribers to its nodes.
@@ -676,9 +678,7 @@ func (s *Session) submit(c *call) {
 
 // enqueue returns why the call cannot be made.
 func (s *Session) enqueue(c *call) error {
-	s.mu.Lock()
-	e := s.newest
-	s.mu.Unlock()
+	e := s.newestEpoch()
 	switch {
 	case e == nil:
 		return ErrClosed
@@ -695,7 +695,7 @@ func (s *Session) enqueue(c *call) error {
 }
 
 // unsent answers a call that its epoch did not send: the next one may, if the call
-// belongs to none, and nobody can have taken it for a part of this one.
+// belongs to none, and this epoch was never announced or the call is a read.
 func (s *Session) unsent(c *call, why error) {
 	s.order.put(func() {
 		e := c.epoch.Load()

@@ -10,7 +10,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// How many watches are kept that nobody wants at the moment, unless there is much to
+// How many watches without subscribers are kept, unless there is much to
 // keep with them.
 const (
 	maxParked      = 1024
@@ -73,7 +73,7 @@ type Subscription struct {
 	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
 	lasting bool        // goes on while there is no node
-	told    int64       // Czxid of the node that it was told of last; -1 if there was none, 0 at first. This belongs to the order.
+	told    int64       // Czxid of the node in the newest reading that it received; -1 if there was none, 0 at first. This belongs to the order.
 	over    atomic.Bool // told for the last time, or cancelled
 }
 
@@ -119,7 +119,7 @@ func (sub *Subscription) end(r Reading, err error) {
 	}
 }
 
-// Watch reads the node at path and is told of what becomes of it: changed is called
+// Watch reads the node at path and follows its changes: changed is called
 // with its newest data after each change, and one last time with an error when the watch
 // is over: [ErrNoNode] when the node is gone, also when that happened while the session was
 // suspended; [ErrExpired] when the epoch has ended; or why the node can be read no more. If
@@ -252,7 +252,7 @@ func butOne(subs []*Subscription, i int) []*Subscription {
 	return append(slices.Clone(subs[:i]), subs[i+1:]...)
 }
 
-// park keeps a watch that nobody wants any more, instead of the one that has been
+// park keeps a watch without subscribers, instead of the one that has been
 // kept for longest.
 func (s *Session) park(e *watchEntry) {
 	switch {
@@ -367,7 +367,7 @@ func (s *Session) answered(e *watchEntry, r Reading, probing bool, err error) {
 	var n news
 	lasting := isAny(err, ErrNoAuth, ErrTooLarge, ErrExpired, ErrClosed)
 	switch {
-	case e.dead: // nobody waits for it
+	case e.dead: // no subscriber is left
 	case isNoNode(err):
 		n = s.missing(e, r.Zxid, probing)
 	case err == nil && probing: // it is there again
@@ -556,7 +556,7 @@ func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (n news) {
 		return n
 	}
 	if e == nil || e.epoch != epoch || !e.armed || e.origin != nil {
-		return n // for nobody, or older than the read under way
+		return n // no subscriber is left, or the event is older than the read under way
 	}
 	if gone && e.reading.Stat != nil {
 		n = s.abandon(e, Reading{}, anySubscription)
@@ -586,7 +586,7 @@ func (s *Session) forgetWatches(epoch *epoch, why error) (tell func()) {
 			continue
 		}
 		delete(t.entries, key)
-		e.armed, e.dead, e.origin = false, true, nil // its origin is told as well, and nobody listens
+		e.armed, e.dead, e.origin = false, true, nil // its origin ends as well, without effect
 		if len(e.subs) > 0 {
 			all = append(all, news{ended: e.subs, why: &OpError{Op: "watch", Path: s.relative(key.path), Err: why}})
 			e.subs = nil

@@ -41,7 +41,7 @@ keep that to yourself. There is no TLS: put a proxy in front of what others are 
 
 // serve serves the page until ctx ends.
 func (p *program) serve(ctx context.Context, s *session.Session, path, listen string, opts console.Options) error {
-	page, err := console.New(s, path, &opts)
+	page, err := console.New(s, path, &opts) //nolint:contextcheck // it ends when it is closed
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,8 @@ func (p *program) serve(ctx context.Context, s *session.Session, path, listen st
 		}
 	}
 	err = errors.Join(err, server.Close())
-	<-served
+	if why := <-served; !errors.Is(why, http.ErrServerClosed) {
+		err = errors.Join(err, why)
+	}
 	return err
 }

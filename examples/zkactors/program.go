@@ -90,7 +90,7 @@ func (p *program) root() *cobra.Command {
 		},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.connect, "servers", os.Getenv("ZOOKEEPER"), "the servers, `host:port,…/chroot`; the default is $ZOOKEEPER")
+	flags.StringVar(&p.connect, "servers", os.Getenv("ZOOKEEPER"), "the servers, `host:port,.../chroot`; the default is $ZOOKEEPER")
 	flags.Lookup("servers").DefValue = ""
 	flags.StringArrayVar(&p.auth, "auth", nil, "credentials, `scheme:secret`, such as digest:user:password (default $ZOOKEEPER_AUTH)")
 	flags.BoolVar(&p.tls, "tls", false, "encrypt the connection")

@@ -53,7 +53,7 @@ func (w swift) settle() {
 		if i < 0 {
 			return
 		}
-		w.world.Check()
+		w.Check()
 		w.world.Apply(normal[i])
 	}
 }

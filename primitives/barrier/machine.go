@@ -1154,13 +1154,18 @@ func (m *turning) finish() {
 // labelIn returns what the name of a node says to people: the name of the handle, or its ID. It returns "" if no party
 // has such a node.
 func labelIn(node string) string {
-	const before, id = 1, 5 // fields
-	fields := strings.SplitN(node, "-", before+id+1+1)
-	switch len(fields) {
-	case before + id + 1 + 1:
-		return fields[before+id+1]
-	case before + id + 1:
-		return strings.Join(fields[before:before+id], "-")
+	const fields = 5 // of an ID
+	_, id, _ := strings.Cut(node, "-")
+	end := 0
+	for range fields {
+		i := strings.IndexByte(id[end:], '-')
+		if i < 0 {
+			return ""
+		}
+		end += i + 1
 	}
-	return ""
+	if _, label, named := strings.Cut(id[end:], "-"); named {
+		return label
+	}
+	return id[:end-1]
 }

@@ -445,3 +445,16 @@ func TestRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestLabels: what the names of nodes say to people.
+func TestLabels(t *testing.T) {
+	const id = "01234567-0000-4000-8000-000000000000"
+	for node, want := range map[string]string{
+		"0000000001-" + id + "-1": id, "0000000001-" + id + "-12-a-b": "a-b", "0000000001-" + id: "", "0000000001-" + id + "-1-": "",
+		"": "", "x": "", "a-b-c-d-e-f": "", "used": "",
+	} {
+		if got := labelIn(node); got != want {
+			t.Errorf("%q: %q, want %q", node, got, want)
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 // to a zero DoubleOptions.
 type DoubleOptions struct {
 	// Name names the handle in [Entered]. It must be a valid name of a node. Names need
-	// not differ. The default is a random one.
+	// not differ. The default is the ID of the handle, which is random.
 	Name string
 }
 

@@ -6,6 +6,12 @@ import (
 )
 
 // This file is the rule by which a transaction is decided. It is the same for every party.
+//
+//	Commit  if a list of the ballots showed a Yes of every site
+//	Abort   if a site voted No, or one has not voted and the deadline has passed, or one has not voted and is gone
+//
+// The first is final: votes do not change. The others are final only when they are recorded, so no party acts on a verdict. Parties
+// may come to different verdicts; the record takes the first.
 
 // A chair is what a deciding party knows of a transaction. It is a value: its slices are replaced,
 // not modified.

@@ -28,7 +28,7 @@ import (
 // requests, starts again, and is killed again. What a process has to keep, it appends to
 // a file, as a database would.
 
-var crashTransactions = flag.Int("commit.crashes", 12, "transactions whose coordinator and sites are killed again and again; 300 are a campaign")
+var crashTransactions = flag.Int("commit.crashes", 10, "transactions whose coordinator and sites are killed again and again; 300 are a campaign")
 
 // The environment of a process that the test starts.
 const (
@@ -260,7 +260,7 @@ type death struct {
 // is left.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	ens := zktest.StartEnsemble(t, 3)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package commit
 import (
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -44,7 +45,7 @@ type setting struct {
 	slow   bool   // users vote at any moment after Prepare
 }
 
-func (s setting) String() string {
+func (s *setting) String() string {
 	return fmt.Sprintf("%v %v faults=%d ticks=%d", s.mode, s.plan, s.faults, s.ticks) +
 		flagged(" crash", s.crash) + flagged(" cut", s.cut) + flagged(" late", s.late) + flagged(" slow", s.slow)
 }
@@ -267,7 +268,7 @@ func (w *world) performAsCoordinator(e effect) {
 		if e.err != nil && !errors.Is(e.err, session.ErrUnknownOutcome) {
 			violate("Begin fails: %v", e.err)
 		}
-	default:
+	case begin, ensure, look, readVote, decide, appear, retire, remove:
 		p.ask(e)
 	}
 }
@@ -299,7 +300,7 @@ func (w *world) performAsSite(party int, e siteEffect) {
 		default:
 			violate("site %d is refused: %v", party, e.err)
 		}
-	default:
+	case check, cast, propose, conclude, clearUp:
 		p.ask(e)
 	}
 }
@@ -737,7 +738,7 @@ func (w *world) calm(to []move) []move {
 			if kind >= ofBallots && p.deaf() {
 				break
 			}
-			if w.news(p, kind, last) && w.matters(i, kind) {
+			if w.news(kind, last) && w.matters(i, kind) {
 				to = append(to, move{delivers, n, int16(kind)})
 			}
 		}
@@ -756,7 +757,7 @@ func (w *world) calm(to []move) []move {
 }
 
 // news reports whether a follow has something to deliver.
-func (w *world) news(p *process, kind int, last int32) bool {
+func (w *world) news(kind int, last int32) bool {
 	return last == fresh || last != inactive && last != w.shown(kind)
 }
 
@@ -819,10 +820,10 @@ func (w *world) vanishes(to []move, kind moveKind, n, party, session int8) []mov
 			p := &w.parties[i]
 			if c := p.chair(); c != nil && p.online() && !p.deaf() && c.votes[party-1] == 0 {
 				for _, before := range slices.Clone(all) {
-					if w.news(p, ofSites, p.follows[ofSites]) {
+					if w.news(ofSites, p.follows[ofSites]) {
 						all = append(all, before+ofPresence*weight)
 					}
-					if w.ballots[party-1] > pending && w.news(p, ofBallots, p.follows[ofBallots]) {
+					if w.ballots[party-1] > pending && w.news(ofBallots, p.follows[ofBallots]) {
 						all = append(all, before+ofVotes*weight)
 					}
 				}
@@ -1325,19 +1326,49 @@ func (s *setting) explore(t *testing.T, limit int) {
 	t.Logf("%d states, %d at rest, %v", len(k.seen), k.ends, time.Since(began).Round(time.Millisecond))
 }
 
+var (
+	modelFull   = flag.Bool("commit.full", false, "go through the larger scenes of the models too")
+	modelStates = flag.Int("commit.states", 50_000_000, "states of each of these that are gone through at most")
+)
+
+// TestExhaustive goes through all states of all settings, and with -commit.full of larger ones. With three sites and one crash
+// these are so many states, in the order of the plans in settings:
+//
+//	coordinated   10,890    76,132    10,606
+//	peer         789,371             444,979
 func TestExhaustive(t *testing.T) {
-	for _, mode := range []Mode{Coordinated, Peer} {
-		for _, plan := range [][]Vote{{Yes}, {Yes, Yes}, {Yes, No}, {Yes, 0}, {Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}} {
-			for _, s := range []setting{
-				{},
-				{slow: true},
-				{ticks: 1, slow: true},
-				{crash: true, faults: 1},
-				{cut: true, faults: 1},
-			} {
-				s.mode, s.plan = mode, plan
-				t.Run(s.String(), func(t *testing.T) { s.explore(t, *modelStates) })
+	for _, s := range settings(*modelFull) {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			s.explore(t, *modelStates)
+		})
+	}
+}
+
+// settings returns those that are gone through.
+func settings(full bool) (all []setting) {
+	for _, plan := range [][]Vote{{Yes}, {Yes, Yes}, {Yes, No}, {Yes, 0}, {Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}} {
+		for _, mode := range []Mode{Coordinated, Peer} {
+			// add adds a setting, if it is small or all are wanted.
+			add := func(small bool, s setting) {
+				if s.mode, s.plan = mode, plan; small || full {
+					all = append(all, s)
+				}
+			}
+			parties := len(plan) // that decide or vote
+			if mode == Peer {
+				parties++
+			}
+			add(true, setting{slow: true})
+			add(parties < 4, setting{slow: true, late: true})
+			add(parties < 3, setting{ticks: 1, slow: true})
+			add(parties < 3, setting{faults: 1, crash: true})
+			add(parties < 3, setting{faults: 1, cut: true})
+			if parties < 3 {
+				add(parties < 2, setting{faults: 1, crash: true, ticks: 1, late: true})
+				add(parties < 2, setting{faults: 2, crash: true, cut: true})
 			}
 		}
 	}
+	return all
 }

@@ -12,8 +12,33 @@ import (
 )
 
 // This file is the coordinator's side of one transaction, as a pure function. The performer of its
-// effects is in transaction.go; the states are in docs/two-phase-commit.md.
+// effects is in transaction.go; the nodes are in docs/two-phase-commit.md.
+//
+//	          start               begun, or a look finds the record with our GUID
+//	waiting ────────▶ beginning ───────────────────────────────────────────────┐
+//	                   │  ▲  │ a reply is lost, or the id exists               │
+//	                   │  │  └─▶ look ─┐                                       ▼
+//	                   │  └────────────┘ no record: begin again    resumed ─▶ open ◀─┐ a death: the ballots are
+//	                   │                                                       │  └──┘ followed anew
+//	                   │                   it has recorded or read the outcome │
+//	                   │                                                       ▼
+//	                   │                                  no session       retiring
+//	                   │                                ┌──────────────────────┤ its ballot is deleted
+//	                   │                                │  a ballot is left    │
+//	                   │                                ├──────────────────────┤ no ballot is left
+//	                   │                                │                      ▼
+//	                   │                                │                  removing
+//	                   │ refused                        ▼                      │ the record is gone
+//	                   └─────────────────────────────▶ ended ◀─────────────────┘
+//
+// To leave without an outcome leads from open through retiring to ended, and the transaction stays. The end of the session
+// leads from retiring and removing to ended: the server deletes our ballot, and the sites remove the rest.
+//
+// In the phase open, at most one of two requests is under way: to record an outcome, or to look at the record. An outcome is
+// emitted only when a reply to the first or the second has confirmed it.
 
+// A phase says how far the coordinator is. The phases follow each other in this order, but for resumed machines, which
+// begin with open.
 type phase int
 
 const (
@@ -136,20 +161,46 @@ type effects = actors.Effects[effect, Event]
 
 // A machine is the coordinator of one transaction.
 type machine struct {
-	rec     *record
-	phase   phase
-	chair   chair
-	reading []bool              // by site: its vote is counted, and its data is being read. While any is set, nothing is decided.
-	asked   bool                // set by decide and look, cleared by their answers. While set, neither is asked again.
-	moot    bool                // set when a request showed that another party decided. While set, the next question is look.
-	doubt   bool                // set by begin, cleared by an answer that says whether the transaction is there
-	gave    bool                // set when the caller of Begin left before the transaction was known to be there
-	caller  actors.Reply[error] // of start, which waits for an answer in the phase beginning
+	// rec is the record as it was begun or found. It is not modified. It has an outcome only if it was resumed with one.
+	rec   *record
+	phase phase
 
-	epoch   int     // of the present session; 0 if there is none
-	stood   int     // the epoch for which our ballot was created last; 0 before the first
-	outcome Outcome // set when it is asked to be recorded, and when it is known
-	settled bool    // set when the last event was emitted
+	// chair is what the rule needs. It is looked at in the phase open only.
+	chair chair
+
+	// reading is set by site when its vote is counted and has data, and cleared when the data was read. While any is set, nothing
+	// is decided, so that all Voted precede the outcome. The slice is replaced, not modified.
+	reading []bool
+
+	// asked is set with a decide or a look in the phase open, and cleared by its answer. While it is set, neither is asked again.
+	asked bool
+
+	// moot is set when an answer shows that another party decided, or that the record is gone. It is cleared by the look that
+	// follows. While it is set, nothing is decided.
+	moot bool
+
+	// doubt is set with begin, and cleared by an answer that says whether the transaction is there. While it is set, a caller
+	// that is refused is told that the outcome is unknown.
+	doubt bool
+
+	// gave is set when the caller of Begin left. Nobody has the handle then: the transaction is withdrawn.
+	gave bool
+
+	// caller is set by start. It is answered once, when the phase beginning ends.
+	caller actors.Reply[error]
+
+	// epoch is that of the present session; 0 while there is none, and before the machine has heard of any.
+	epoch int
+
+	// stood is the epoch for which our ballot was created last; 0 before the first. In the phase open it equals epoch while
+	// there is a session.
+	stood int
+
+	// outcome is set when it is asked to be recorded, and again when it is known. It is cleared by leave.
+	outcome Outcome
+
+	// settled is set when the last event was emitted. err says why it was Left, if it was.
+	settled bool
 	err     error
 }
 
@@ -158,7 +209,8 @@ func newMachine(r *record) machine {
 	return machine{rec: r, chair: newChair(r), reading: make([]bool, len(r.Sites))}
 }
 
-// resumed returns a coordinator of a transaction that is there.
+// resumed returns a coordinator of a transaction that is there. It has no ballot yet: that is created when it hears of its
+// session. If the record has an outcome, it looks first whether it is there still.
 func resumed(r *record) machine {
 	m := newMachine(r)
 	m.phase = open
@@ -203,6 +255,7 @@ type turn struct {
 	out *effects
 }
 
+// do asks for effects, emit emits an event, and in compares the phase.
 func (m *turn) do(e ...effect)  { m.out.Do = append(m.out.Do, e...) }
 func (m *turn) emit(ev Event)   { m.out.Emit = append(m.out.Emit, ev) }
 func (m *turn) in(p phase) bool { return m.phase == p }
@@ -219,6 +272,7 @@ func (m machine) Step(in input, out *effects) machine {
 	return t.machine
 }
 
+// take takes an input. An answer that belongs to another phase is ignored.
 func (m *turn) take(in input) {
 	switch in := in.(type) {
 	case leave:
@@ -277,6 +331,7 @@ func (m *turn) take(in input) {
 
 // --- the session
 
+// heard takes what became of the session. Requests of an earlier session are refused, and repeated in the next one.
 func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
@@ -284,7 +339,7 @@ func (m *turn) heard(ev session.Event) {
 		m.first()
 		m.appear()
 	case session.Expired:
-		m.epoch = 0
+		m.epoch = 0 // answers to what was asked for in it may yet come
 		if m.in(retiring) || m.in(removing) {
 			m.end() // our ballot is gone with its session, the rest is left to the sites
 		}
@@ -305,6 +360,7 @@ func (m *turn) appear() {
 	}
 }
 
+// appeared takes the answer to the creation of a ballot. One of an earlier session is not repeated.
 func (m *turn) appeared(in appeared) {
 	switch {
 	case !m.in(open) || in.epoch != m.stood || in.err == nil:
@@ -317,14 +373,15 @@ func (m *turn) appeared(in appeared) {
 
 // --- the beginning
 
-// first begins, once, when there is a session.
+// first begins, once, when there is a session. The command to begin and the session come in either order.
 func (m *turn) first() {
 	if m.in(beginning) && m.stood == 0 && m.epoch != 0 {
 		m.begin()
 	}
 }
 
-// begin creates the transaction in the present epoch, or in the next one.
+// begin creates the transaction in the present epoch, or in the next one. The creation is bound to the epoch, since it has our
+// ephemeral ballot: it cannot be executed in a later session.
 func (m *turn) begin() {
 	m.stood = m.epoch
 	switch {
@@ -336,6 +393,8 @@ func (m *turn) begin() {
 	}
 }
 
+// begun takes the answer to the creation of the transaction. An error that leaves it in doubt is resolved by a look, as is an
+// id that exists: it may be ours, created by a request whose reply was lost.
 func (m *turn) begun(err error) {
 	m.doubt = session.InDoubt(err)
 	switch {
@@ -352,6 +411,7 @@ func (m *turn) begun(err error) {
 	}
 }
 
+// ensured takes the answer to the creation of the parent.
 func (m *turn) ensured(err error) {
 	switch {
 	case err == nil:
@@ -370,7 +430,8 @@ func (m *turn) there() {
 	m.appear()
 }
 
-// looked takes what is at the path of the record.
+// looked takes what is at the path of the record. While our session lives and has a ballot, a record of ours cannot vanish:
+// if it is not there, it never was.
 func (m *turn) looked(in looked) {
 	m.asked = false
 	switch {
@@ -411,6 +472,8 @@ func (m *turn) looked(in looked) {
 
 // --- the votes
 
+// counted takes a list of the ballots, and emits the votes that are new. A site that has no ballot has finished, so there is an
+// outcome to be read.
 func (m *turn) counted(in counted) {
 	if in.err != nil {
 		switch {
@@ -424,9 +487,11 @@ func (m *turn) counted(in counted) {
 		return
 	}
 	b := parse(in.names)
-	if b.finished(m.rec) {
+	if b.finished(m.rec) { // a site finishes after an outcome only
 		m.moot = true
 	}
+
+	// Each vote is emitted once: chair has those that were counted before.
 	m.reading = append([]bool(nil), m.reading...)
 	for i, site := range m.rec.Sites {
 		at := b.of[site]
@@ -442,6 +507,7 @@ func (m *turn) counted(in counted) {
 	m.chair = m.chair.count(m.rec, b)
 }
 
+// voteRead takes the data of a vote.
 func (m *turn) voteRead(in voteRead) {
 	for i, site := range m.rec.Sites {
 		if site != in.site || !m.reading[i] {
@@ -462,6 +528,7 @@ func (m *turn) voteRead(in voteRead) {
 	}
 }
 
+// attended takes the presence of the sites. After a death the ballots are followed anew.
 func (m *turn) attended(in attended) {
 	switch {
 	case in.err == nil:
@@ -495,6 +562,7 @@ func (m *turn) advance() {
 	}
 }
 
+// recorded takes the answer to an outcome. In doubt, and if another party was first, the record is read.
 func (m *turn) recorded(err error) {
 	m.asked = false
 	switch {
@@ -507,7 +575,8 @@ func (m *turn) recorded(err error) {
 	}
 }
 
-// settle reports the outcome, which is recorded, and takes our ballot away.
+// settle reports the outcome, which is recorded, and takes our ballot away. The ballot has kept the record in place until now, so
+// that the outcome could be read; the sites may remove it from now on.
 func (m *turn) settle(o Outcome) {
 	m.outcome = o
 	m.last(eventOf(m.rec, o, ""))
@@ -516,6 +585,7 @@ func (m *turn) settle(o Outcome) {
 
 // --- the end
 
+// last emits the last event, once.
 func (m *turn) last(ev Event) {
 	if !m.settled {
 		m.settled = true
@@ -533,6 +603,7 @@ func (m *turn) retire() {
 	m.do(retire{m.stood})
 }
 
+// retired takes the answer to the deletion of our ballot. The party that leaves no ballot removes the rest.
 func (m *turn) retired(in retired) {
 	switch {
 	case session.Passing(in.err):
@@ -545,7 +616,8 @@ func (m *turn) retired(in retired) {
 	}
 }
 
-// leave ends without an outcome. A transaction that is there stays.
+// leave ends without an outcome. A transaction that is there stays: another coordinator resumes it, or the sites take over. In the
+// phase beginning the caller is refused; what it is told of the transaction depends on what is known.
 func (m *turn) leave(why error) {
 	if m.settled {
 		return
@@ -569,6 +641,7 @@ func (m *turn) leave(why error) {
 	}
 }
 
+// fail ends because of an error that does not pass.
 func (m *turn) fail(err error) { m.leave(err) }
 
 // retryOr asks again after an error that passes, and goes on after any other answer.
@@ -580,4 +653,5 @@ func (m *turn) retryOr(err error, again effect, then func()) {
 	then()
 }
 
+// end ends the machine. What it still follows ends with the handle.
 func (m *turn) end() { m.phase = ended }

@@ -149,10 +149,13 @@ func TestCoordinatorRows(t *testing.T) {
 
 // grammarSeeds returns how many random histories the grammars are held against.
 func grammarSeeds() uint64 {
-	if testing.Short() {
+	switch {
+	case *modelFull:
+		return 100_000
+	case testing.Short():
 		return 2_000
 	}
-	return 20_000
+	return 6_000
 }
 
 // Whatever happens, in whatever order, the events follow the grammar.

@@ -2,7 +2,6 @@ package commit
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -51,7 +50,6 @@ type scene struct {
 	away    bool // a coordinator that crashed does not come back
 	keep    bool // the record is kept
 	unasked bool // users vote when the explorer likes
-	large   bool // short tests leave it out
 }
 
 func (s scene) String() string {
@@ -610,28 +608,12 @@ func show(v any) string {
 
 // --- scenes
 
-var (
-	modelFull   = flag.Bool("commit.full", false, "go through the larger scenes of the model too")
-	modelStates = flag.Int("commit.states", 1_000_000, "states of each of these that are gone through at most")
-)
-
-// TestModel goes through all states of small scenes, and with -commit.full through those of larger ones, as far as
-// -commit.states allows. Coordinated, these were gone through to their ends; the votes are in
-// the order of the plans:
-//
-//	one site, one crash                         1,423
-//	one site, one cut or expiry                 1,002
-//	two sites, a timer at any moment            6,985   19,207    2,660
-//	two sites, one crash                        5,319   20,341    2,444
-//	two sites, one cut or expiry                5,153   15,996    4,040
-//	three sites                                   115      835      120
-//	three sites, one crash                     21,983 >120,000   19,772
+// TestModel goes through all states of small scenes, and with -commit.full through those of larger ones: up to two sites, with
+// their performers. exhaustive_test.go goes through more faults, and three sites, without performers.
 func TestModel(t *testing.T) {
 	for _, s := range scenes(*modelFull) {
-		if s.large && testing.Short() {
-			continue
-		}
 		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
 			states, all, trace, err := exploration.Explore(func() exploration.World[zkmodel.Action] { return newStage(&s) }, *modelStates)
 			if err != nil {
 				exploration.Tell[zkmodel.Action](newStage(&s), trace, func(line string) { t.Log(line) })
@@ -647,9 +629,13 @@ func TestModel(t *testing.T) {
 
 // TestModelWalks goes at random through all faults, beyond what can be gone through state by state.
 func TestModelWalks(t *testing.T) {
+	walks := 0
 	for _, mode := range []Mode{Coordinated, Peer} {
 		for _, plan := range [][]Vote{{Yes, Yes, Yes}, {Yes, No}, {Yes, Yes, 0}} {
 			for _, lazy := range []bool{false, true} {
+				if walks++; walks%2 == 0 && !*modelFull {
+					continue
+				}
 				s := scene{
 					mode: mode, plan: plan, budget: 6, ticks: 4, unasked: true, keep: lazy, lazy: lazy,
 					faults: zkmodel.Faults{Crashes: 3, Cuts: 3, Lates: 1, Expires: 1, Kills: 1, Busy: 1, Lags: 2},
@@ -665,7 +651,7 @@ func TestModelWalks(t *testing.T) {
 
 // scenes returns those that are gone through. Sites are alike but for their votes, so plans are ordered.
 func scenes(full bool) []scene {
-	one, two, three := [][]Vote{{Yes}}, [][]Vote{{Yes, Yes}, {Yes, No}, {Yes, 0}}, [][]Vote{{Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}}
+	one, two := [][]Vote{{Yes}}, [][]Vote{{Yes, Yes}, {Yes, No}, {Yes, 0}}
 	var all []scene
 	for _, mode := range []Mode{Coordinated, Peer} {
 		// add adds a scene for each plan.
@@ -676,29 +662,19 @@ func scenes(full bool) []scene {
 			}
 		}
 		crash, lost := zkmodel.Faults{Crashes: 1}, zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}
-		add(one, scene{ticks: 1, unasked: true, keep: true})
-		add(one, scene{faults: crash, budget: 1, large: mode == Peer})
-		add(one, scene{faults: crash, budget: 1, away: true, late: true})
-		add(one, scene{faults: lost, budget: 1, large: mode == Peer})
 		add(one, scene{faults: zkmodel.Faults{Busy: 1, Lags: 1}, budget: 1, late: true})
-		add(two, scene{large: mode == Peer})
-		if mode == Coordinated {
-			add(three, scene{large: true})
+		if mode == Coordinated || full {
+			add(one, scene{faults: crash, budget: 1, away: true, late: true})
+			add(one, scene{ticks: 1, unasked: true, keep: true})
+			add(one, scene{faults: crash, budget: 1})
+			add(one, scene{faults: lost, budget: 1})
+			add(two, scene{})
 		}
-		if !full {
-			continue
+		if full && mode == Coordinated {
+			add(two, scene{faults: crash, budget: 1})
+			add(two, scene{faults: lost, budget: 1})
+			add(two, scene{ticks: 1, unasked: true})
 		}
-		add(one, scene{faults: lost, budget: 2, lazy: true})
-		add(one, scene{faults: zkmodel.Faults{Cuts: 1, Lates: 1, Crashes: 1}, budget: 2, unasked: true, lazy: true})
-		add(two, scene{faults: crash, budget: 1})
-		add(two, scene{faults: lost, budget: 1})
-		add(two, scene{ticks: 1, unasked: true})
-		add(three, scene{faults: crash, budget: 1})
-		add(three, scene{faults: lost, budget: 1})
-		add(three, scene{ticks: 1})
-		add(one, scene{faults: zkmodel.Faults{Crashes: 2}, budget: 2, ticks: 2})
-		add(two, scene{faults: crash, budget: 1, ticks: 1})
-		add(two, scene{faults: zkmodel.Faults{Crashes: 2}, budget: 2})
 	}
 	return all
 }

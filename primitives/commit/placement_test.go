@@ -2,9 +2,7 @@ package commit
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -89,7 +87,6 @@ func violation(f func()) (err error) {
 // A placement has faults strike at steps of one run.
 type placement struct {
 	s    *scene
-	from int // the first of these steps
 	next func() schedule
 	runs int
 }
@@ -110,7 +107,7 @@ func (p *placement) strike(trace []zkmodel.Action, strokes, stride int) error {
 	if err != nil {
 		return fmt.Errorf("%w, after %v", err, trace)
 	}
-	for at := p.from % stride; at <= len(run); at += stride {
+	for at := 0; at <= len(run); at += stride {
 		before := slices.Concat(trace, run[:at])
 		all, _ := p.play(before).strokes()
 		for _, stroke := range all {
@@ -133,40 +130,36 @@ func (p *placement) strike(trace []zkmodel.Action, strokes, stride int) error {
 	return nil
 }
 
-var modelStride = flag.Int("commit.stride", 3, "how many steps of a schedule lie between two faults; 1 is a campaign")
-
-// TestModelFaults places one fault, or the end of one timer, at steps of transactions of three sites: at each step under
-// some of the schedules, and with -commit.stride=1 under all; short tests at every eleventh. With -commit.full it places
-// a second one at some later steps too.
+// TestModelFaults places one fault, or the end of one timer, at some steps of transactions of three sites. With -commit.full it
+// places it at each step, and then two at some.
 func TestModelFaults(t *testing.T) {
-	strokes, random, stride := 1, 2, *modelStride
+	passes := []struct{ strokes, random, stride int }{{1, 1, 7}}
 	switch {
 	case *modelFull:
-		strokes, random, stride = 2, 1, 7
+		passes = []struct{ strokes, random, stride int }{{1, 2, 1}, {2, 1, 23}}
 	case testing.Short():
-		random, stride = 1, 11
+		passes[0].stride = 11
 	}
 	for _, mode := range []Mode{Coordinated, Peer} {
 		for _, plan := range [][]Vote{{Yes, Yes, Yes}, {Yes, No, Yes}, {Yes, 0, Yes}} {
-			s := scene{
-				mode: mode, plan: plan, budget: strokes, ticks: strokes, lazy: true,
-				faults: zkmodel.Faults{Crashes: 2, Cuts: 2, Lates: 2, Expires: 2, Kills: 2, Busy: 1, Lags: 1},
-			}
-			t.Run(fmt.Sprint(mode, plan), func(t *testing.T) {
-				runs := 0
-				all := schedules(random)
-				for i, name := range slices.Sorted(maps.Keys(all)) {
-					p := placement{s: &s, next: all[name]}
-					if strokes == 1 {
-						p.from = i
-					}
-					if err := p.strike(nil, strokes, stride); err != nil {
-						t.Fatalf("%s: %v", name, err)
-					}
-					runs += p.runs
+			for _, pass := range passes {
+				s := scene{
+					mode: mode, plan: plan, budget: pass.strokes, ticks: pass.strokes, lazy: true,
+					faults: zkmodel.Faults{Crashes: 2, Cuts: 2, Lates: 2, Expires: 2, Kills: 2, Busy: 1, Lags: 1},
 				}
-				t.Logf("%d runs", runs)
-			})
+				t.Run(fmt.Sprint(mode, plan, " faults ", pass.strokes), func(t *testing.T) {
+					t.Parallel()
+					runs := 0
+					for name, next := range schedules(pass.random) {
+						p := placement{s: &s, next: next}
+						if err := p.strike(nil, pass.strokes, pass.stride); err != nil {
+							t.Fatalf("%s: %v", name, err)
+						}
+						runs += p.runs
+					}
+					t.Logf("%d runs", runs)
+				})
+			}
 		}
 	}
 }

@@ -565,6 +565,9 @@ func requests(t *testing.T, srv *zktest.Server, s []*session.Session, mode commi
 		defer tx.Close()
 		synctest.Wait()
 		for i := range votes {
+			if i == n-1 && id == "t" && srv.Proposals() != n { // and then the last vote and the outcome: n+2
+				t.Errorf("%d proposals before the last vote, want %d", srv.Proposals(), n)
+			}
 			votes[i] <- commit.Yes
 			synctest.Wait()
 		}

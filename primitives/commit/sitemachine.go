@@ -14,19 +14,47 @@ import (
 )
 
 // This file is the site's side of all transactions below a parent, as a pure function. The performer
-// of its effects is in participant.go; the states are in docs/two-phase-commit.md.
+// of its effects is in participant.go; the nodes are in docs/two-phase-commit.md.
+//
+// A site has one part for each transaction below the parent. What a part does next is a function of its fields; it
+// comes through these states:
+//
+//	       listed                     record read
+//	(none) ───────▶ reading ───────────────────────▶ asked            rec, asked; the site emits Prepare
+//	                   │                               │ Vote
+//	                   │                               ▼
+//	                   │ after a restart: check      voting           vote, and pledge if it is Yes
+//	                   │                               │ cast done, or a check shows the vote
+//	                   │  a vote is there              ▼
+//	                   ├────────────────────────────▶ pledged         ballot.vote
+//	                   │                               │ the record has an outcome, by any party
+//	                   │  a vote and an outcome        ▼
+//	                   ├────────────────────────────▶ told            told; the site emits the outcome
+//	                   │                               │ Finish
+//	                   │                               ▼
+//	                   │                            finishing         finish
+//	                   │  no ballot of this site       │ concluded
+//	                   └────────────────────────────▶ finished        done; the last site removes the record
+//	                                                   │ the record is gone
+//	                                                   ▼
+//	                                                 (none)
+//
+// An outcome may come in every state: a site that is asked or voting is told it, too. A record may vanish in every state. Before
+// the site has finished, the part is gone then: it is dropped as soon as the user needs no more answers.
+//
+// At any time at most one request of a part is under way: its task. advance starts the next one when the last is answered.
 
 // A task is the request of a part that is under way. There is at most one, so a vote is confirmed
 // before the site finishes.
 type task int
 
 const (
-	idle     task = iota
-	checking      // the ballots, for our own and for coordinators
-	voting
-	deciding
-	finishing
-	clearing // removing what is left of the transaction
+	idle      task = iota
+	checking       // lists the ballots once, for our own and for those of coordinators
+	voting         // replaces our ballot by the vote
+	deciding       // records an outcome
+	finishing      // deletes our ballot
+	clearing       // removes what is left of the transaction
 )
 
 func (t task) String() string {
@@ -36,6 +64,7 @@ func (t task) String() string {
 // A timer is what a part waits for.
 type timer int
 
+// The timers of a part. Each is set again by the machine; forget ends both.
 const (
 	deadline timer = iota // the votes are late
 	patrol                // TakeoverAfter passed once more
@@ -180,39 +209,91 @@ type siteEffects = actors.Effects[siteEffect, Event]
 // enoughLooks is how many looks without a coordinator, one after the other, let a site preside.
 const enoughLooks = 2
 
-// A part is what a site knows of one transaction.
+// A part is what a site knows of one transaction. A field that is set once stays set until the part is dropped.
 type part struct {
-	id   string
-	rec  *record // nil until it was read
+	id string // of the transaction
+
+	// rec is set by the first read of the record, without regard to its outcome. Until then nothing is asked, and commands are
+	// refused.
+	rec *record
+
+	// task is set with the request that it names, and cleared by the answer. While it is not idle, no other request of the part
+	// is under way.
 	task task
-	gone bool // set when the record is gone and the site has not finished, until it does
-	next bool // set when a later list had the id, so that another transaction may have it. It is followed when this part is dropped.
 
-	look   bool   // set when the ballots are to be listed, for what became of ours
-	ballot ballot // ours, as it was confirmed; or as it is to be, while vote is set
-	data   string // of our vote, while vote is set
-	vote   bool   // set by the command to vote, cleared when the vote is confirmed or refused
-	voter  actors.Reply[error]
-	asked  bool // Prepare was emitted
-	told   bool // the outcome was emitted
-	sure   bool // set by a Commit without a known Yes of ours, which an earlier process has voted: the ballots are listed once more
-	pledge bool // set when our Yes may have been sent. While set, a gone transaction is not presumed to be aborted.
+	// gone is set when the record is known to be gone and the site has not finished. While it is set, nothing is asked of
+	// ZooKeeper for this part.
+	gone bool
 
-	chair    chair
-	presides bool // set when this site decides. While set, it watches the ballots.
-	patrols  bool // set when TakeoverAfter has passed, cleared by the look that follows
-	alone    int  // how many of these looks in a row have found no coordinator
-	beaten   bool // set when the record is known to have an outcome, or is gone; cleared by the next reading
-	outcome  *Outcome
+	// next is set when a later list had the id, so that another transaction may have it. It is cleared when the deletion of the
+	// record is told, since a later list is told after that. While it is set, the id is followed when this part is dropped.
+	next bool
 
-	finish    bool                  // set by the command to finish, cleared when it is confirmed or refused
-	finishers []actors.Reply[error] // of all these commands, while finish is set; replaced, not modified
-	done      bool                  // our ballot is gone
-	clear     bool                  // set when what is left may be removed
+	// look is set when the ballots are to be listed: after a start, when a reply was lost, and by patrols. It is cleared by a
+	// list that succeeds.
+	look bool
+
+	// ballot is our vote as a reply or a list confirmed it. While vote is set, it is the vote to be cast.
+	ballot ballot
+
+	// data belongs to the vote to be cast. It is cleared with vote, or when the vote is confirmed.
+	data string
+
+	// vote is set by the command to vote, and cleared when the vote is confirmed or refused. Then voter is answered.
+	vote  bool
+	voter actors.Reply[error]
+
+	// asked is set when the site begins its part in an undecided transaction. Prepare was emitted, unless a vote was there.
+	asked bool
+
+	// told is set when the outcome, or that there is none to be known, was emitted. Nothing more is emitted then.
+	told bool
+
+	// sure is set by a Commit without a known Yes of ours, which an earlier process must have voted. The ballots are listed
+	// once more then, so that Guard and Once name our vote.
+	sure bool
+
+	// pledge is set when our Yes may have been sent, and set anew by each list that shows our vote. While it is set, a
+	// transaction that is gone is not presumed to be aborted.
+	pledge bool
+
+	// chair is what the rule needs. It is not looked at any more when there is an outcome.
+	chair chair
+
+	// presides is set when this site decides: in Peer mode with asked, else by preside. While it is set, the ballots are
+	// followed until the outcome is emitted.
+	presides bool
+
+	// patrols is set when TakeoverAfter has passed, and cleared by the list that follows.
+	patrols bool
+
+	// alone is how many of these lists in a row showed no coordinator. A list that shows one clears it.
+	alone int
+
+	// beaten is set when recording an outcome failed because there is one, or the record is gone. It is cleared by the next
+	// read of the record. While it is set, no outcome is recorded.
+	beaten bool
+
+	// outcome is set by a read of the record. It is never a guess.
+	outcome *Outcome
+
+	// finish is set by the command to finish, and cleared when that is confirmed or refused. Then all finishers are answered:
+	// the replies of all these commands. The slice is replaced, not modified.
+	finish    bool
+	finishers []actors.Reply[error]
+
+	// done is set when our ballot is gone: confirmed by a reply, or shown by a list. The record has an outcome then.
+	done bool
+
+	// clear is set when what is left may be removed: no ballot was left, or TakeoverAfter has passed since. It is cleared by an
+	// attempt, unless that is to be repeated.
+	clear bool
 }
 
+// name is that of the incarnation which the record has shown.
 func (p part) name() name { return name{p.id, p.guid()} }
 
+// guid is empty before the record was read.
 func (p part) guid() string {
 	if p.rec == nil {
 		return ""
@@ -223,11 +304,21 @@ func (p part) guid() string {
 // A sitemachine is a site.
 type sitemachine struct {
 	parent, site string
-	began        bool   // the first list has come: what it names may have our votes, what comes later has not
-	parts        []part // in the order of their ids
-	attends      bool   // set when the presence of the sites is watched
-	there        []string
-	over         bool
+
+	// began is set by the first list. What that names may have votes of an earlier process. What comes later has not.
+	began bool
+
+	// parts are in the order of their ids. Each Step replaces the slice.
+	parts []part
+
+	// attends is set with the first part that presides. While it is set, the presence of the sites is followed.
+	attends bool
+
+	// there are the sites that are present, as they were told last. It is empty before attends is set.
+	there []string
+
+	// over is set when Left was emitted.
+	over bool
 }
 
 // String is canonical: machines with equal strings do the same.
@@ -243,6 +334,7 @@ func (m sitemachine) String() string {
 	return s.String() + ")"
 }
 
+// describe is canonical.
 func (p part) describe(site string) string {
 	s := p.id
 	if p.rec != nil {
@@ -266,9 +358,11 @@ type siteTurn struct {
 	out *siteEffects
 }
 
+// do asks for effects, and emit emits an event.
 func (m *siteTurn) do(e ...siteEffect) { m.out.Do = append(m.out.Do, e...) }
 func (m *siteTurn) emit(ev Event)      { m.out.Emit = append(m.out.Emit, ev) }
 
+// respond answers a command.
 func (m *siteTurn) respond(to actors.Reply[error], err error) { m.do(respond{to, err}) }
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current state are ignored:
@@ -283,6 +377,7 @@ func (m sitemachine) Step(in siteInput, out *siteEffects) sitemachine {
 	return t.sitemachine
 }
 
+// take has the machine or one of its parts take an input. An answer whose name is not that of a part is ignored.
 func (m *siteTurn) take(in siteInput) {
 	switch in := in.(type) {
 	case siteLeave:
@@ -320,17 +415,19 @@ func (m *siteTurn) take(in siteInput) {
 	}
 }
 
+// find returns where the part with the id is, or is to be.
 func (m *siteTurn) find(id string) (at int, found bool) {
 	return slices.BinarySearchFunc(m.parts, id, func(p part, id string) int { return cmp.Compare(p.id, id) })
 }
 
-// on changes a part, if there is one with the id, and the GUID if that is not nil, and has it go on.
+// on is the way of all inputs to a part. It changes a part, if there is one with the id, and the GUID if that is not nil, and has it go on.
 func (m *siteTurn) on(id string, guid *string, change func(*part)) {
 	at, found := m.find(id)
 	if !found || guid != nil && m.parts[at].guid() != *guid {
 		return
 	}
 	change(&m.parts[at])
+	// The change may have dropped the part, or replaced it by one of a later transaction.
 	if at, found := m.find(id); found && !m.over {
 		m.advance(&m.parts[at])
 	}
@@ -374,6 +471,8 @@ func (m *siteTurn) join(at int, p part) {
 	m.do(followRecord{p.id})
 }
 
+// read takes the record, or that there is none. The first record with another GUID ends the part: a later transaction has
+// the id, and the removal between the two was not seen.
 func (m *siteTurn) read(p *part, in siteRead) {
 	switch {
 	case errors.Is(in.err, session.ErrNoNode):
@@ -407,8 +506,10 @@ func (m *siteTurn) vanished(p *part) {
 	m.do(forget{p.name()})
 }
 
+// named reports whether the transaction names this site. Others are followed, since a later one may have the id.
 func (m *siteTurn) named(p *part) bool { return slices.Contains(p.rec.Sites, m.site) }
 
+// drop ends a part, answers its commands, and begins with the next transaction of the same id.
 func (m *siteTurn) drop(p *part) {
 	if p.vote {
 		m.respond(p.voter, ErrNoTransaction)
@@ -424,7 +525,8 @@ func (m *siteTurn) drop(p *part) {
 
 // --- what a part does next
 
-// advance starts what can be started for a part.
+// advance starts what can be started for a part: at most one task, which the order of the questions below selects. It is called
+// after each change of the part, so what waits for the end of a task goes on here.
 func (m *siteTurn) advance(p *part) {
 	if p.rec == nil || !m.named(p) || p.task != idle {
 		return
@@ -433,14 +535,20 @@ func (m *siteTurn) advance(p *part) {
 		m.lament(p)
 		return
 	}
+
+	// A Commit that an earlier process has voted for: which of the names is our vote?
 	if p.outcome != nil && p.outcome.Committed && !p.told && !p.done && !p.sure && (p.vote || p.ballot.vote != Yes) {
 		p.sure, p.look = true, true
 	}
+
+	// What became of an earlier request, or process, comes first: everything else depends on our ballot.
 	if p.look {
 		p.task = checking
 		m.do(check{p.name()})
 		return
 	}
+
+	// The end of the transaction precedes its middle: after a restart, parts begin anywhere.
 	if p.done {
 		m.sweep(p)
 		return
@@ -452,6 +560,8 @@ func (m *siteTurn) advance(p *part) {
 	if !p.asked {
 		m.ask(p)
 	}
+
+	// From here on the transaction is undecided, as far as is known here. Our own vote precedes the outcome that we propose.
 	if p.vote {
 		p.task, p.pledge = voting, p.pledge || p.ballot.vote == Yes
 		m.do(cast{p.name(), p.ballot, p.data})
@@ -463,7 +573,8 @@ func (m *siteTurn) advance(p *part) {
 	}
 }
 
-// ask begins the part of a site in an undecided transaction.
+// ask begins the part of a site in an undecided transaction. In Peer mode it decides from now on. In Coordinated mode it
+// watches for the coordinator's absence only, and for a deadline that passed without an outcome.
 func (m *siteTurn) ask(p *part) {
 	p.asked = true
 	if p.rec.Mode == Peer {
@@ -481,7 +592,7 @@ func (m *siteTurn) ask(p *part) {
 // patrol waits for another look at what became of the transaction.
 func (m *siteTurn) patrol(p *part) { m.do(await{p.name(), patrol, p.rec.TakeoverAfter}) }
 
-// tell reports the outcome, and finishes when that is commanded.
+// tell reports the outcome, and finishes when that is commanded. A vote that was not sent is refused: it would come too late.
 func (m *siteTurn) tell(p *part) {
 	if p.vote {
 		p.vote, p.ballot, p.data = false, ballot{}, ""
@@ -504,14 +615,15 @@ func (m *siteTurn) node(p *part) string {
 	return place{m.parent, p.id, p.guid()}.ballot(p.ballot.name(m.site))
 }
 
-// lament reports that a transaction is gone before this site has finished.
+// lament reports that a transaction is gone before this site has finished. Package commit does not remove it then: an operator has,
+// or a second process that acts for the site has finished. The part stays while its user may yet call Finish.
 func (m *siteTurn) lament(p *part) {
 	if p.vote {
 		p.vote = false
 		m.respond(p.voter, ErrNoTransaction)
 	}
 	switch {
-	case p.told || !p.asked && !p.pledge:
+	case p.told || !p.asked && !p.pledge: // the user has heard the end, or of nothing
 	case p.outcome != nil:
 		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	case p.pledge:
@@ -530,28 +642,31 @@ func (m *siteTurn) lament(p *part) {
 func (m *siteTurn) sweep(p *part) {
 	if p.clear && p.outcome != nil {
 		p.task = clearing
-		m.do(clearUp{p.recWithOutcome()})
+		m.do(clearUp{p.rec.with(*p.outcome)})
 	}
-}
-
-func (p part) recWithOutcome() *record {
-	r := *p.rec
-	r.Outcome = p.outcome
-	return &r
 }
 
 // --- votes
 
-func (m *siteTurn) castVote(in castVote) {
-	at, found := m.find(in.id)
-	if !found || m.parts[at].rec == nil {
-		m.respond(in.reply, ErrNoTransaction)
-		return
-	}
-	p := &m.parts[at]
+// commanded returns the part that a command names. If there is none, it refuses the command and returns nil.
+func (m *siteTurn) commanded(id string, reply actors.Reply[error]) *part {
+	at, found := m.find(id)
 	switch {
-	case !m.named(p):
-		m.respond(in.reply, ErrNotNamed)
+	case !found || m.parts[at].rec == nil:
+		m.respond(reply, ErrNoTransaction)
+		return nil
+	case !m.named(&m.parts[at]):
+		m.respond(reply, ErrNotNamed)
+		return nil
+	}
+	return &m.parts[at]
+}
+
+// castVote takes the command to vote. A vote that is known, or that may be on its way, is not replaced.
+func (m *siteTurn) castVote(in castVote) {
+	p := m.commanded(in.id, in.reply)
+	switch {
+	case p == nil:
 	case p.gone:
 		m.respond(in.reply, ErrNoTransaction)
 	case p.vote || p.ballot.vote != 0:
@@ -565,6 +680,8 @@ func (m *siteTurn) castVote(in castVote) {
 	}
 }
 
+// castDone takes the answer to the vote. Any doubt is resolved by a list of the ballots, which shows our vote or that it may
+// be cast again.
 func (m *siteTurn) castDone(p *part, err error) {
 	switch {
 	case !p.vote: // refused when the transaction was gone
@@ -592,6 +709,8 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 		m.end(fmt.Errorf("transaction %s: %w", p.id, in.err))
 		return
 	}
+
+	// Only the looks of patrols say that a coordinator is away for long: others may follow each other at once.
 	b := parse(in.names)
 	ours, there := b.of[m.site]
 	p.look = false
@@ -603,6 +722,8 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 	}
 	p.patrols = false
 	p.chair = p.chair.count(p.rec, b)
+
+	// Our own ballot: there is none after we have finished, and it has no vote until ours is executed.
 	switch {
 	case !there:
 		m.settleVote(p, ErrDecided)
@@ -624,6 +745,7 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 	}
 }
 
+// settleVote answers the command to vote, if there is one.
 func (m *siteTurn) settleVote(p *part, err error) {
 	if p.vote {
 		p.vote, p.data = false, ""
@@ -633,7 +755,8 @@ func (m *siteTurn) settleVote(p *part, err error) {
 
 // --- deciding
 
-// preside has this site apply the rule.
+// preside has this site apply the rule. Any number of parties may preside: the first to record an outcome wins. The presence of
+// the sites is followed once for all parts.
 func (m *siteTurn) preside(p *part) {
 	if p.presides || p.outcome != nil {
 		return
@@ -647,6 +770,7 @@ func (m *siteTurn) preside(p *part) {
 	p.chair, _ = p.chair.attend(p.rec, m.there)
 }
 
+// counted takes the votes. If the ballots are gone, the record tells.
 func (m *siteTurn) counted(p *part, in siteCounted) {
 	switch {
 	case p.outcome != nil || p.gone: // nothing is to be decided
@@ -657,6 +781,8 @@ func (m *siteTurn) counted(p *part, in siteCounted) {
 	}
 }
 
+// attended takes the presence of the sites. After a death the ballots are followed anew in each part that presides: the list
+// that is told first includes all votes before the death.
 func (m *siteTurn) attended(in siteAttended) {
 	switch {
 	case session.Passing(in.err):
@@ -678,6 +804,8 @@ func (m *siteTurn) attended(in siteAttended) {
 	}
 }
 
+// passed takes the end of a timer. A patrol looks for a coordinator before the outcome, and for what is left after the site
+// has finished. A deadline lets the site preside, whatever the mode.
 func (m *siteTurn) passed(p *part, t timer) {
 	switch {
 	case p.gone:
@@ -695,6 +823,7 @@ func (m *siteTurn) passed(p *part, t timer) {
 	m.preside(p)
 }
 
+// recorded takes the answer to an outcome. The outcome that counts is read from the record.
 func (m *siteTurn) recorded(p *part, err error) {
 	if !session.Passing(err) {
 		p.beaten = true // there is an outcome: the record is followed
@@ -703,16 +832,11 @@ func (m *siteTurn) recorded(p *part, err error) {
 
 // --- the end of a part
 
+// finish takes the command to finish, which may come again while the first is under way.
 func (m *siteTurn) finish(in finish) {
-	at, found := m.find(in.id)
-	if !found || m.parts[at].rec == nil {
-		m.respond(in.reply, ErrNoTransaction)
-		return
-	}
-	p := &m.parts[at]
+	p := m.commanded(in.id, in.reply)
 	switch {
-	case !m.named(p):
-		m.respond(in.reply, ErrNotNamed)
+	case p == nil:
 	case p.done:
 		m.respond(in.reply, nil)
 	case !p.told:
@@ -731,6 +855,7 @@ func (m *siteTurn) settleFinish(p *part, err error) {
 	p.finish, p.finishers = false, nil
 }
 
+// finished takes the answer to the deletion of our ballot. If there was none, a list shows whether we have finished.
 func (m *siteTurn) finished(p *part, in finished) {
 	switch {
 	case in.err == nil:
@@ -746,6 +871,7 @@ func (m *siteTurn) finished(p *part, in finished) {
 
 // --- the end
 
+// end answers all commands, and leaves. The outcome of a command whose request may be under way is unknown.
 func (m *siteTurn) end(why error) {
 	for i := range m.parts {
 		p := &m.parts[i]
@@ -762,6 +888,7 @@ func (m *siteTurn) end(why error) {
 	m.emit(Left{why})
 }
 
+// refusal returns the error of commands after the end.
 func refusal(why error) error {
 	if why == nil {
 		return ErrClosed

@@ -140,6 +140,7 @@ type surveyTurn struct {
 	out *surveyEffects
 }
 
+// ask starts a request. The survey goes on until each has its answer.
 func (t *surveyTurn) ask(e surveyEffect) {
 	t.open++
 	t.out.Do = append(t.out.Do, e)
@@ -160,6 +161,8 @@ func (t *surveyTurn) failed(err error, again surveyEffect) bool {
 	return true
 }
 
+// answered takes an answer, and asks what follows from it: after the sync the list of the transactions, and that of the sites;
+// after that the records; after each of these its ballots; and the data of each vote that has any.
 func (t *surveyTurn) answered(in surveyInput) {
 	switch in := in.(type) {
 	case surveySynced:
@@ -211,6 +214,7 @@ func (t *surveyTurn) show(in surveyCounted) {
 	t.shown = append(slices.Clip(t.shown), s)
 }
 
+// voteRead takes the data of a vote. A vote that is gone has been finished meanwhile.
 func (t *surveyTurn) voteRead(in surveyVoteRead) {
 	if !errors.Is(in.err, session.ErrNoNode) && t.failed(in.err, in.of) {
 		return

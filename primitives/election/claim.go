@@ -8,8 +8,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how leadership is claimed and given up in the standard layout, as the pure rules of
-// package claim. What keeps two candidates from leading at once:
+// This file is how leadership is claimed and given up in the standard layout, as the
+// pure rules of package claim. What keeps two candidates from leading at once:
 //
 //   - The leader's node is created only where there is none, in one transaction with a check
 //     that the candidate's own node exists. There it is set as well, which returns the zxid.
@@ -39,7 +39,8 @@ const (
 	ownerless           // a node that no session owns
 )
 
-// Take implements [claim.Spec].
+// Take implements [claim.Spec]. The check is first: without our node there is no
+// claim. The set is last: its Stat has the zxid, which is the term.
 func (b bid) Take() []session.Op {
 	ops := []session.Op{session.CheckOp(session.Join(b.dir, b.record.node), session.AnyVersion)}
 	if b.stands == yielded {
@@ -52,7 +53,9 @@ func (b bid) Take() []session.Op {
 	return append(ops, session.CreateOp(b.leader, data, session.Ephemeral), session.SetOp(b.leader, data, 0))
 }
 
-// Refused implements [claim.Spec].
+// Refused implements [claim.Spec]. A leader's node that stands in the way is looked
+// at, because the reply to an earlier claim of ours may have been lost. A node with
+// children is somebody's.
 func (b bid) Refused(op int, err error) (bid, claim.Verdict) {
 	switch {
 	case errors.Is(err, session.ErrNotEmpty):
@@ -69,10 +72,12 @@ func (b bid) Refused(op int, err error) (bid, claim.Verdict) {
 	return b, claim.Verdict{Next: claim.Look}
 }
 
-// Evidence implements [claim.Spec].
+// Evidence implements [claim.Spec]: the leader's node says whose it is.
 func (b bid) Evidence() []string { return []string{b.leader} }
 
-// Judge implements [claim.Spec].
+// Judge implements [claim.Spec]. A record that names us is ours. One that names us as
+// the successor is replaced, and so is a node that no session owns. Any other belongs
+// to a leader.
 func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	f := found[0]
 	b.stands, b.from, b.version = nothing, "", 0
@@ -98,7 +103,9 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	return b, claim.Verdict{Taken: true}
 }
 
-// Resign implements [claim.Spec].
+// Resign implements [claim.Spec]. The version of the record is that of our last write:
+// no other node at the path is deleted by it, unless it was written to as often, and
+// the first deletion fails then.
 func (b bid) Resign(c claim.Claim) []session.Op {
 	return []session.Op{session.DeleteOp(session.Join(b.dir, c.Node), session.AnyVersion), session.DeleteOp(b.leader, c.Version)}
 }
@@ -119,8 +126,8 @@ func (b bid) Remove(node, prefix string, c claim.Claim, claimed bool) session.Re
 	return nodes
 }
 
-// The leader's node is that of the claim that is given up by its czxid where that is known,
-// whatever the node says; otherwise by what it says.
+// The leader's node is that of the claim that is given up by its czxid where that is
+// known, whatever the node says; otherwise by what it says.
 func isClaim(c claim.Claim, stat *session.Stat) bool {
 	return stat.EphemeralOwner != 0 && (c.Zxid == 0 || stat.Czxid == c.Zxid)
 }

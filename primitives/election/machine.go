@@ -10,249 +10,76 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is a candidate as a pure function. Its place in line is a machine of its own:
-// one after the other, because who is deposed or resigns stands again. This one adds who
-// leads, what a leader is asked to do, and the function that works while it does.
-
-// An input is something that happened.
+// This file is a candidate as a pure function. Its place in line is a machine of its
+// own: one after the other, because a candidate that is deposed or resigns stands
+// again. This machine adds who leads, what a leader is asked to do, and the function
+// that works while it does.
 //
-//sumtype:decl
-type input interface{ input() }
-
-type (
-	// placed is for the place in line.
-	placed struct{ line.Input }
-	// sighted tells what was read of the leader, in the epoch.
-	sighted struct {
-		epoch int
-		sighting
-	}
-	// blinded tells that it cannot be read any more.
-	blinded struct {
-		epoch int
-		err   error
-	}
-
-	// touched tells that our node was written to: who hands over to us does so.
-	touched struct{ epoch int }
-	// overlooked answers glance, if there was nothing to see.
-	overlooked struct {
-		of  glance
-		err error
-	}
-
-	// heard tells an observer what became of the session.
-	heard struct{ session.Event }
-
-	// leave is the command to end.
-	leave struct{}
-	// resign is the command to give up the leadership of the term; 0 for any.
-	resign struct {
-		term   int64
-		prompt bool // the reply does not wait until the place is given up
-		reply  actors.Reply[error]
-	}
-	// acknowledge is the command to write down that the leader has done its procedure.
-	acknowledge struct{ reply actors.Reply[error] }
-	// transfer is the command to hand over to another candidate.
-	transfer struct {
-		node  string
-		reply actors.Reply[error]
-	}
-	// lead is the command to say when there is a term to lead in.
-	lead struct{ reply actors.Reply[termOrError] }
-	// returned tells that the function that led has returned, or does not want to any more,
-	// on whose behalf lead was told.
-	returned struct{ of actors.Reply[termOrError] }
-
-	noted struct { // answers note
-		of   note
-		zxid int64
-		err  error
-	}
-	restored struct { // answers restore
-		of  restore
-		err error
-	}
-	sought struct { // answers seek
-		of     seek
-		exists bool
-		data   string // of its node
-		err    error
-	}
-	handed struct { // answers hand
-		of     hand
-		err    error
-		nobody bool // there is no such candidate
-		gone   bool // our own node is gone: whatever happened to it is told otherwise
-	}
-	refused struct{ of expect } // answers expect: the successor's node is gone, or cannot be watched
-	overdue struct{ term int64 }
-)
-
-func (placed) input()      {}
-func (sighted) input()     {}
-func (blinded) input()     {}
-func (touched) input()     {}
-func (overlooked) input()  {}
-func (heard) input()       {}
-func (leave) input()       {}
-func (resign) input()      {}
-func (acknowledge) input() {}
-func (transfer) input()    {}
-func (lead) input()        {}
-func (returned) input()    {}
-func (noted) input()       {}
-func (restored) input()    {}
-func (sought) input()      {}
-func (handed) input()      {}
-func (refused) input()     {}
-func (overdue) input()     {}
-
-type termOrError struct {
-	term int64
-	err  error
-}
-
-// An effect is something to do about it. Those that name an epoch must not be done in
-// another.
-//
-//sumtype:decl
-type effect interface{ effect() }
-
-type (
-	// inPlace is what the place in line asks for.
-	inPlace struct{ line.Effect }
-	// follow has us told of the leader.
-	follow struct{ epoch int }
-	// unfollow ends that.
-	unfollow struct{}
-	// glance reads the leader's node once.
-	glance struct{ epoch int }
-	// note writes down that the leader has acknowledged.
-	note struct {
-		tenure
-		reply actors.Reply[error]
-	}
-	// restore writes down who leads, where somebody else has written that he does.
-	restore struct {
-		tenure
-		acknowledged bool
-	}
-	// seek asks whether there is a candidate.
-	seek struct {
-		tenure
-		to string
-	}
-	// hand writes down who is to lead next, if there is such a candidate.
-	hand struct {
-		tenure
-		to           string
-		toData       string // what the node of that carries
-		acknowledged bool
-	}
-	// expect has us told when the successor's node is gone.
-	expect struct {
-		tenure
-		to string
-	}
-	// bear lets the function of a term go on for a while.
-	bear struct{ term int64 }
-	// answer replies to a command.
-	answer struct {
-		reply actors.Reply[error]
-		err   error
-	}
-	// engage tells the function of Lead the term.
-	engage struct {
-		reply actors.Reply[termOrError]
-		termOrError
-	}
-)
-
-func (inPlace) effect()  {}
-func (follow) effect()   {}
-func (unfollow) effect() {}
-func (glance) effect()   {}
-func (note) effect()     {}
-func (restore) effect()  {}
-func (seek) effect()     {}
-func (hand) effect()     {}
-func (expect) effect()   {}
-func (bear) effect()     {}
-func (answer) effect()   {}
-func (engage) effect()   {}
-
-type effects = actors.Effects[effect, Event]
-
-// A tenure is one term of our own.
-type tenure struct {
-	epoch int
-	term  int64
-	node  string // of the candidate
-}
+//	            stands in line ◄───────────────────────────────────┐
+//	                  │ the place is held: Elected                 │
+//	                  ▼                                            │ the place has ended:
+//	               leads ── lost, resigned, transferred ►          │ it stands again
+//	                  │                Deposed                     │
+//	                  │                   ▼                        │
+//	                  │        its function may still work ────────┤
+//	                  │                   │ returned, or none      │
+//	                  │                   ▼                        │
+//	                  │        the place is given up ──────────────┘
+//	                  │          or handed over (transfer.go)
+//	                  ▼ closed, in any state
+//	               closing ── the place has ended, and the function: Left ► ended
 
 // A machine is a candidate. It is comparable.
 type machine struct {
-	place  line.Machine
-	view   view
-	data   string // of our node
-	follow int    // the epoch whose sightings count: the last in which we stood; 0 at first
+	// Its place in line, which holds while we lead, and for as long afterwards as our function works.
+	place line.Machine
+	stood string // the node as which Standing was told last; "" before
 
-	observes  observation // is constant
-	following bool        // set when the leader's node is followed in that epoch, cleared with the epoch or by unfollow
+	// What it knows of the leader.
+	view      view
+	data      string      // of our node; constant
+	observes  observation // when the leader is followed; constant
+	follow    int         // the epoch whose sightings count: the last in which we stood; 0 at first
+	following bool        // set when the leader's node is followed in that epoch; cleared with the epoch or by unfollow
+	heard     int64       // set to the sighting of a leader that hands over to us, upon which we have acted; it named our node
 
-	stood string // the node as which Standing was told last
-	heard int64  // the sighting of a leader that hands over to us, upon which we have acted; it named our node
+	// Our own term.
+	tenure            // set by elect, cleared by depose; zero while we do not lead
+	acknowledged bool // set when that is written down in this term; cleared by the next
+	suspended    bool // set by Suspended, cleared by Resumed and with the term
 
-	tenure       // zero while we do not lead
-	acknowledged bool
-	suspended    bool
+	// What is asked of a leader.
+	handing handing             // zero while no transfer is under way
+	resigns actors.Reply[error] // set by a resignation that waits until the place is given up; answered then
 
-	handing handing
-	resigns actors.Reply[error] // who waits until the place is given up
+	// The function of Lead.
+	wanted bool                      // set when a call waits for a term to lead in; cleared when it has one
+	lead   actors.Reply[termOrError] // of the call that waits, or whose function works
+	work   work                      // zero while no function works
 
-	wanted bool                      // somebody waits for a term to lead in
-	lead   actors.Reply[termOrError] // whose, or whose function works
-	work   work
-
-	closing bool  // the place is given up for good
-	err     error // why
-	ended   bool
+	// The end.
+	closing bool  // set when the place is given up for good; never cleared
+	err     error // why; set with closing, nil if that was asked for
+	ended   bool  // set when Left is told; then nothing happens any more
 }
 
-// An observation says when a candidate follows who leads.
+// An observation says when a candidate follows who leads. Every candidate follows, unless
+// its options say otherwise; a leader has to, because its record may be overwritten, and so
+// has a candidate that hands over, to hear that it is done.
 type observation int8
 
 const (
 	always  observation = iota
 	leading             // only while it leads, or hands over
-	never
+	never               // in layouts without a leader's node, where nothing is handed over
 )
 
-// A handing is a transfer under way.
-type handing struct {
-	tenure
-	to    string // "" if there is none
-	data  string // of the node of that; set when it was found
-	phase phase
-	reply actors.Reply[error]
-}
-
-type phase int8
-
-const (
-	seeking phase = iota // is there such a candidate
-	ceasing              // we lead no more; our function may still be running
-	offered              // the successor is to take over
-	settled              // it, or another, does
-)
-
-// A work is the function that leads.
+// A work is the function that leads. It goes on until it returns, whatever becomes of
+// the term.
 type work struct {
-	term    int64       // 0 if there is none
-	overdue bool        // it has been told that it takes too long
-	then    line.Effect // what has to wait until it has returned; nil if nothing
+	term    int64       // set when it begins, cleared when it has returned; 0 if there is none
+	overdue bool        // set when it has been told that it takes too long, which is told once
+	then    line.Effect // set to what has to wait until it has returned; nil if nothing
 }
 
 func (m machine) String() string {
@@ -280,15 +107,18 @@ func (m machine) String() string {
 	return b.String()
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. A machine that has ended has told Left, and has no
+// function that works, but for one that takes too long.
 func (m machine) Ended() bool { return m.ended }
 
-// leading returns our term, while there may be work that needs leadership.
+// leading returns our term, while there may be work that needs leadership: not while
+// the connection is lost, though nobody else leads then.
 func (m machine) leading() (term int64, yes bool) {
 	return m.term, m.term != 0 && !m.suspended
 }
 
-// A turn is a step under way.
+// A turn is a step under way. Its effects are performed, and its events told, in the
+// order in which they were asked for.
 type turn struct {
 	machine
 	out *effects
@@ -298,6 +128,8 @@ func (t *turn) do(e ...effect)   { t.out.Do = append(t.out.Do, e...) }
 func (t *turn) emit(ev ...Event) { t.out.Emit = append(t.out.Emit, ev...) }
 
 // Step implements [actors.Machine]. Inputs that mean nothing any more are ignored.
+// What follows from the state that an input has led to is done once, at the end, by
+// settle.
 func (m machine) Step(in input, out *effects) machine {
 	if m.ended {
 		return m
@@ -306,31 +138,31 @@ func (m machine) Step(in input, out *effects) machine {
 	switch in := in.(type) {
 	case placed:
 		t.advance(in.Input)
-	case sighted:
+	case sighted: // of another epoch it may be older than what we know
 		if in.epoch == t.follow {
 			t.see(in.sighting)
 		}
-	case blinded:
+	case blinded: // a candidate that cannot see the leader could not be handed over to
 		if in.epoch == t.follow && !session.Over(in.err) {
 			t.end(in.err)
 		}
-	case touched:
+	case touched: // if the leader is followed, its record is on its way
 		if in.epoch == t.follow && !t.following {
 			t.do(glance(in))
 		}
-	case overlooked:
+	case overlooked: // if there is no record, nobody hands over to us
 		if in.of.epoch == t.follow && session.Passing(in.err) {
 			t.do(in.of)
 		}
-	case leave:
+	case leave: // to leave twice is to leave once
 		t.end(nil)
 	case resign:
 		t.resign(in)
 	case acknowledge:
 		t.acknowledge(in.reply)
-	case noted:
+	case noted: // in whatever term it was written
 		t.noted(in)
-	case restored:
+	case restored: // a write that was lost is repeated, and so is one that an acknowledgement came after
 		if ours := t.term != 0 && t.tenure == in.of.tenure; ours && !session.Over(in.err) && (session.Passing(in.err) || t.acknowledged && !in.of.acknowledged) {
 			t.do(restore{t.tenure, t.acknowledged})
 		}
@@ -340,17 +172,17 @@ func (m machine) Step(in input, out *effects) machine {
 		t.sought(in)
 	case handed:
 		t.handed(in)
-	case refused:
+	case refused: // the successor has left, or crashed
 		if t.hands(in.of.tenure, offered) {
 			t.fallBack(ErrNoCandidate)
 		}
-	case lead:
+	case lead: // a call of Lead
 		t.wait(in.reply)
-	case returned:
+	case returned: // or it was given up before it began
 		if in.of == t.lead {
 			t.returned()
 		}
-	case overdue:
+	case overdue: // of this function, and once
 		if in.term == t.work.term && !t.work.overdue {
 			t.work.overdue = true
 			t.emit(Overrun{in.term})
@@ -361,11 +193,15 @@ func (m machine) Step(in input, out *effects) machine {
 	return t.machine
 }
 
-// advance hands an input to the place in line.
+// advance hands an input to the place in line, and follows what that tells. The loss
+// of the place before it was held means that there is no place for us: then the
+// candidate leaves. While our function works, the place is not given up: then keeps
+// the effect.
 func (t *turn) advance(in line.Input) {
 	held := t.place.Holding()
 	var did line.Effects
 	t.place = t.place.Step(in, &did)
+	// It stands by another node each time, and is told so once, before it is elected.
 	if node := t.place.Node(); t.place.Standing() && node != t.stood {
 		t.stood = node
 		t.emit(Standing{session.Join(t.view.dir, node)})
@@ -391,6 +227,7 @@ func (t *turn) advance(in line.Input) {
 		case line.Waiting, line.Revoked, line.Released:
 		}
 	}
+	// The node of a leader is what keeps others from being elected while its function works.
 	for _, e := range did.Do {
 		if t.work.term != 0 && line.Withdraws(e) && t.place.Leaving() {
 			t.work.then = e
@@ -403,34 +240,43 @@ func (t *turn) advance(in line.Input) {
 	}
 }
 
-// settle does what follows from the state that a step has led to.
+// settle does what follows from the state that a step has led to, in this order: the
+// place is given up that a function has kept for too long; the end of the place is
+// followed; a transfer goes on when the function has returned; a leadership is taken
+// that is handed over to us; the leader is followed, or no more; and a function begins
+// to work.
 func (t *turn) settle() {
 	if t.work.then != nil && t.closing && t.work.overdue {
 		t.do(inPlace{t.work.then}) // who closes does not wait for longer
 		t.work.then = nil
 	}
+	// The end of the place may begin another, which may lead at once.
 	if t.place.Ended() {
 		t.givenUp()
 	}
 	if t.ended {
 		return
 	}
+	// Our node stands, and says that nobody else leads: so the successor's name may be written into the record.
 	if t.work.term == 0 && t.handing.to != "" && t.handing.phase == ceasing && t.place.Holding() {
 		t.handing.phase = offered
 		t.do(hand{t.handing.tenure, t.handing.to, t.handing.data, t.acknowledged})
 	}
+	// It is handed over to us. One sighting is acted upon once: if another was faster, a newer one says so.
 	if t.view.successor != "" && t.view.successor == t.place.Node() && t.place.Waiting() && t.heard != t.view.at {
 		t.heard = t.view.at
 		t.advance(line.Take{})
 	}
 	t.observe()
+	// A function begins only while the connection is there, and works on when it is lost.
 	if _, yes := t.leading(); yes && t.wanted {
 		t.wanted, t.work = false, work{term: t.term}
 		t.do(engage{t.lead, termOrError{term: t.term}})
 	}
 }
 
-// observe has the leader followed when it is to be.
+// observe has the leader followed when it is to be. A new epoch begins without: what
+// was followed in the last has ended with it.
 func (t *turn) observe() {
 	epoch := t.place.Epoch()
 	if epoch != 0 && epoch != t.follow {
@@ -447,9 +293,11 @@ func (t *turn) observe() {
 	}
 }
 
-// givenUp follows the end of the place in line.
+// givenUp follows the end of the place in line. Unless the candidate is closing, it
+// stands again at the end of the line, at once. A closing candidate leaves when its
+// function has returned, or takes too long.
 func (t *turn) givenUp() {
-	t.work.then = nil // its session has ended
+	t.work.then = nil // its session has ended, or it is done
 	if t.resigns != (actors.Reply[error]{}) {
 		t.do(answer{reply: t.resigns})
 		t.resigns = actors.Reply[error]{}
@@ -470,7 +318,8 @@ func (t *turn) givenUp() {
 	}
 }
 
-// elect begins a term.
+// elect begins a term. Its number is the zxid of our claim. We know who leads before
+// the leader's node tells.
 func (t *turn) elect(ev line.Acquired) {
 	t.tenure = tenure{t.place.Epoch(), ev.Token, ev.Node}
 	t.acknowledged = false
@@ -478,13 +327,17 @@ func (t *turn) elect(ev line.Acquired) {
 	t.emit(Elected{ev.Token})
 }
 
-// depose ends our term, if there is one.
+// depose ends our term, if there is one. The event comes first: nobody else is elected
+// before it, because what gives up the place is asked for later. The function has its
+// time from now on. A transfer for which a candidate is still sought fails; one that
+// has gone further goes on.
 func (t *turn) depose(why error) {
 	if t.term == 0 {
 		return
 	}
 	t.emit(Deposed{fmt.Errorf("%w: %w", ErrDeposed, why)})
 	t.viewed(t.view.depose(t.term))
+	// Its context ends with the term. It is reported if it goes on for too long.
 	if t.work.term == t.term {
 		t.do(bear{t.term})
 	}
@@ -495,7 +348,10 @@ func (t *turn) depose(why error) {
 	t.tenure, t.suspended = tenure{}, false
 }
 
-// see takes note of who leads.
+// see takes note of who leads. A newer term than ours says that ours is over: somebody
+// has deleted our nodes. A record of our own term that names another candidate was
+// overwritten, and is written again. A term behind the one that we hand over is the
+// end of the transfer.
 func (t *turn) see(s sighting) {
 	if s.term != 0 && s.term == t.term && s.node != "" && s.node != t.node {
 		// An operator has deleted the node of a former leader, which has acknowledged into ours.
@@ -506,6 +362,7 @@ func (t *turn) see(s sighting) {
 		t.depose(ErrNodeDeleted)
 	}
 	t.viewed(t.view.see(s))
+	// The transfer has come to an end: the successor leads, or another candidate was elected.
 	if h := t.handing; h.to != "" && h.phase >= ceasing && t.view.newest > h.term {
 		var err error
 		if t.view.node != h.to || t.view.term == 0 {
@@ -521,6 +378,7 @@ func (t *turn) see(s sighting) {
 	}
 }
 
+// viewed keeps the view, and tells it if it is news.
 func (t *turn) viewed(v view, news bool) {
 	t.view = v
 	if news {
@@ -528,7 +386,8 @@ func (t *turn) viewed(v view, news bool) {
 	}
 }
 
-// end gives everything up. The first reason counts.
+// end gives everything up. The first reason counts. The place is given up like that of
+// a leader that resigns; Left is told when that is confirmed.
 func (t *turn) end(why error) {
 	if t.closing {
 		return
@@ -538,6 +397,7 @@ func (t *turn) end(why error) {
 		why = ErrResigned
 	}
 	t.depose(why)
+	// A call of Lead that waits for a term learns that there will be none.
 	if t.wanted {
 		t.wanted = false
 		t.do(engage{t.lead, termOrError{err: ErrLeft}})
@@ -547,12 +407,14 @@ func (t *turn) end(why error) {
 	}
 }
 
-// resign gives up the leadership.
+// resign gives up the leadership. The reply comes when the place is given up, unless
+// it is to be prompt. An old term is not resigned: the caller means one that is over.
 func (t *turn) resign(in resign) {
 	if t.term == 0 || in.term != 0 && in.term != t.term {
 		t.do(answer{in.reply, ErrNotLeading})
 		return
 	}
+	// A function that was called off waits for nothing: its caller is not to wait for the place.
 	if in.prompt {
 		t.do(answer{reply: in.reply})
 	} else {
@@ -562,7 +424,8 @@ func (t *turn) resign(in resign) {
 	t.advance(line.Leave{})
 }
 
-// acknowledge has it written down that the leader has done its procedure.
+// acknowledge has it written down that the leader has done its procedure. To
+// acknowledge twice is to acknowledge once.
 func (t *turn) acknowledge(reply actors.Reply[error]) {
 	switch {
 	case t.term == 0:
@@ -574,6 +437,8 @@ func (t *turn) acknowledge(reply actors.Reply[error]) {
 	}
 }
 
+// noted follows the write. In doubt it is done again, which does no harm, while we
+// lead in the same term. When our node or the record is gone we lead no more.
 func (t *turn) noted(in noted) {
 	err, ours := in.err, t.term != 0 && t.tenure == in.of.tenure
 	switch {
@@ -591,69 +456,8 @@ func (t *turn) noted(in noted) {
 	t.do(answer{in.of.reply, err})
 }
 
-// transfer hands over to another candidate.
-func (t *turn) transfer(in transfer) {
-	switch {
-	case t.term == 0:
-		t.do(answer{in.reply, ErrNotLeading})
-	case t.handing.to != "" && t.handing.phase != settled:
-		t.do(answer{in.reply, ErrBusy})
-	case in.node == t.node:
-		t.do(answer{in.reply, fmt.Errorf("%w: it leads already", session.ErrInvalidArgument)})
-	default:
-		t.handing = handing{tenure: t.tenure, to: in.node, reply: in.reply}
-		t.do(seek{t.tenure, in.node})
-	}
-}
-
-// hands reports whether the transfer of that term is in that phase.
-func (t *turn) hands(of tenure, p phase) bool {
-	return t.handing.to != "" && t.handing.tenure == of && t.handing.phase == p
-}
-
-func (t *turn) sought(in sought) {
-	switch {
-	case !t.hands(in.of.tenure, seeking):
-	case session.Over(in.err): // we shall be deposed
-	case session.Passing(in.err):
-		t.do(in.of)
-	case in.err != nil || !in.exists:
-		err := in.err
-		if err == nil {
-			err = ErrNoCandidate
-		}
-		t.do(answer{t.handing.reply, err})
-		t.handing = handing{}
-	default:
-		t.handing.phase, t.handing.data = ceasing, in.data
-		t.depose(ErrTransferred)
-	}
-}
-
-func (t *turn) handed(in handed) {
-	switch {
-	case !t.hands(in.of.tenure, offered), !t.place.Holding(), session.Over(in.err), in.gone: // the place is told of its end
-	case in.err == nil:
-		t.do(expect{in.of.tenure, in.of.to})
-	case in.nobody:
-		t.fallBack(ErrNoCandidate)
-	case session.Passing(in.err): // to do it twice does no harm
-		t.do(in.of)
-	default:
-		t.fallBack(in.err)
-	}
-}
-
-// fallBack resigns instead of handing over.
-func (t *turn) fallBack(why error) {
-	t.do(answer{t.handing.reply, fmt.Errorf("%w, so the leader has resigned", why)})
-	t.handing = handing{}
-	if t.place.Holding() {
-		t.advance(line.Leave{})
-	}
-}
-
-// wait notes that somebody wants to lead.
+// wait notes that somebody wants to lead. Only one function works at a time, or waits
+// for that.
 func (t *turn) wait(reply actors.Reply[termOrError]) {
 	switch {
 	case t.closing:
@@ -665,7 +469,8 @@ func (t *turn) wait(reply actors.Reply[termOrError]) {
 	}
 }
 
-// returned does what had to wait for the function that led.
+// returned does what had to wait for the function that led. One that was waiting does
+// not want to any more.
 func (t *turn) returned() {
 	if t.work.then != nil {
 		t.do(inPlace{t.work.then})

@@ -35,6 +35,7 @@ func alphabet(m machine) []input {
 		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
 		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other, successor: m.place.Node()}}},
 		sighted{m.follow + 1, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
+		touched{m.follow}, touched{m.follow + 1}, overlooked{glance{m.follow}, errUnknown}, overlooked{glance{m.follow}, session.ErrNoNode},
 		blinded{m.follow, session.ErrNoAuth}, blinded{m.follow, session.ErrExpired},
 		leave{}, resign{}, resign{term: m.term}, acknowledge{}, transfer{node: other}, transfer{node: m.node},
 		lead{}, returned{}, overdue{m.work.term}, overdue{9}, refused{expect{h.tenure, h.to}}, heard{session.Connected{Epoch: 1}},
@@ -180,7 +181,19 @@ func inspect(before machine, in input, m machine, out effects) string {
 			if m.term == 0 {
 				return "seeks a successor and does not lead"
 			}
-		case follow, expect, bear, answer:
+		case follow:
+			if !m.following || e.epoch != m.follow {
+				return "does not know that it follows"
+			}
+		case unfollow:
+			if m.following || m.observes == always || m.term != 0 {
+				return "follows no more, and has to"
+			}
+		case glance:
+			if m.following || e.epoch != m.follow {
+				return "looks at what it follows"
+			}
+		case expect, bear, answer:
 		}
 	}
 	if m.term != 0 && (!m.place.Holding() || m.node != m.place.Node()) {
@@ -239,6 +252,8 @@ func TestRows(t *testing.T) {
 	leader := newMachine().tell(connects, joinsAlone, claims_)
 	worker, _ := leader.after(lead{})
 	own := leader.tenure
+	blind := newMachine()
+	blind.observes = leading
 	heir := newMachine().tell(connects, joinsBehind)
 	successor := sighting{at: 50, term: 50, record: record{node: other, successor: heir.place.Node()}}
 	handing, _ := script(leader, transfer{node: other}, sought{of: seek{own, other}, exists: true})
@@ -257,6 +272,13 @@ func TestRows(t *testing.T) {
 		{"a candidate is sought before anything is given up", leader, transfer{node: other}, "election.seek ", "", func(m machine) bool { return m.term != 0 }},
 		{"a leader stops before it hands over", first(leader.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.hand ", "election.Deposed election.LeaderChanged ", nil},
 		{"a leader hands over when its function has returned", first(worker.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.bear ", "election.Deposed election.LeaderChanged ", nil},
+		{"one that ignores the leader reads once what was written for it", blind.tell(connects, joinsBehind), touched{1}, "election.glance ", "", nil},
+		{"not for another epoch", blind.tell(connects, joinsBehind), touched{2}, "", "", nil},
+		{"and once more if that was lost", blind.tell(connects, joinsBehind), overlooked{glance{1}, errUnknown}, "election.glance ", "", nil},
+		{"not if there is no leader", blind.tell(connects, joinsBehind), overlooked{glance{1}, session.ErrNoNode}, "", "", nil},
+		{"one that follows the leader does not", heir, touched{1}, "", "", nil},
+		{"one that ignores the leader follows its own record", blind.tell(connects, joinsAlone), placed{line.Alphabet(blind.tell(connects, joinsAlone).place, 10)[claims_]}, "election.inPlace election.follow ", "election.LeaderChanged election.Elected ", nil},
+		{"and no longer than it leads", blind.tell(connects, joinsAlone, claims_), resign{}, "election.inPlace election.inPlace election.unfollow ", "election.Deposed election.LeaderChanged ", nil},
 		{"nobody to hand over to", first(leader.after(transfer{node: other})), sought{of: seek{own, other}}, "election.answer ", "", func(m machine) bool { return m.term != 0 && m.handing.to == "" }},
 		{"a search of another term", first(leader.after(transfer{node: other})), sought{of: seek{tenure{1, 3, ""}, other}, exists: true}, "", "", nil},
 		{"a transfer beside another", first(leader.after(transfer{node: other})), transfer{node: other}, "election.answer ", "", nil},

@@ -259,7 +259,7 @@ func TestBarriers(t *testing.T) {
 			t.Errorf("%+v", thing)
 		}
 		var doubles []*barrier.Double
-		for _, name := range []string{"x", "y", "z"} {
+		for _, name := range []string{"x", "y", ""} {
 			d := must[*barrier.Double](t)(barrier.NewDouble(all[0], "/d", 2, &barrier.DoubleOptions{Name: name}))
 			defer d.Close()
 			doubles = append(doubles, d)
@@ -271,7 +271,8 @@ func TestBarriers(t *testing.T) {
 		}
 		thing := the(t, look(t, all[1], "/d"))
 		d := thing.Double
-		if d == nil || d.Round != 1 || d.Parties != 2 || len(d.Inside) != 2 || d.Inside[0].Name != "x" || len(d.Waiting) != 1 || d.Waiting[0].Name != "z" {
+		if d == nil || d.Round != 1 || d.Parties != 2 || len(d.Inside) != 2 || d.Inside[0].Name != "x" || len(d.Waiting) != 1 ||
+			!strings.Contains(d.Waiting[0].Node, "-"+d.Waiting[0].Name+"-") || strings.Count(d.Waiting[0].Name, "-") != 4 {
 			t.Errorf("%+v %+v", thing, d)
 		}
 		for _, d := range doubles {

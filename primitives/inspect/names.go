@@ -210,14 +210,18 @@ func parseRounds(data []byte) (round, parties int, ok bool) {
 	return round, parties, n == 3 && is == "double-barrier-1"
 }
 
-// partyName returns the name that a party of a double barrier was given: the rest of the name of its node.
+// partyName returns the name that a party of a double barrier was given, the rest of the name of its node, or its ID if it
+// was given none.
 func partyName(node string) string {
-	const before = len("0000000000-00000000-0000-0000-0000-000000000000-")
+	const id = len("0000000000-")
+	const before = id + len("00000000-0000-0000-0000-000000000000-")
 	if len(node) < before {
 		return node
 	}
-	_, name, _ := strings.Cut(node[before:], "-") // after the number of the attempt
-	return name
+	if _, name, named := strings.Cut(node[before:], "-"); named { // after the number of the attempt
+		return name
+	}
+	return node[id : before-1]
 }
 
 // A txRecord is what the node of a transaction says.

@@ -219,7 +219,7 @@ func (m *surveyor) told(in told, out *effects) {
 	answered := k.reading
 	k.reading = false
 	if in.over {
-		m.unwatch(k)
+		m.forget(in.key, out)
 	}
 	if session.Passing(in.err) || session.Over(in.err) {
 		k.stale = true

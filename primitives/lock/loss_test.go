@@ -60,7 +60,7 @@ func TestReasonOfLoss(t *testing.T) {
 								t.Errorf("it is told after %v", took)
 							}
 							for _, err := range []error{session.ErrExpired, lock.ErrNodeDeleted} {
-								if got, want := errors.Is(holder.Err(), err), err == row.want; got != want {
+								if got, want := errors.Is(holder.Err(), err), errors.Is(row.want, err); got != want {
 									t.Errorf("it is told %v, want %v", holder.Err(), row.want)
 								}
 							}

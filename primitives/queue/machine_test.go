@@ -293,3 +293,45 @@ func TestLostRead(t *testing.T) {
 		t.Errorf("%v does %v", m, out.Do)
 	}
 }
+
+// TestScatter: a consumer with a rival begins anywhere among the most urgent items, and nowhere else. Without a backlog it
+// begins at the first again.
+func TestScatter(t *testing.T) {
+	at := func(priority int32, name string) place { return place{bucket{priority: priority}, name} }
+	there := view{places: []place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
+	reads := func(out effects) (name string) {
+		for _, e := range out.Do {
+			if r, is := e.(read); is {
+				name = r.places[0].name
+			}
+		}
+		return name
+	}
+	begun := map[string]int{}
+	for chance := range uint64(100) {
+		m, _ := machine{prefetch: 1, chance: chance}.after(heard{session.Connected{Epoch: 1}})
+		m, out := m.after(looked{turn: m.turn, view: there})
+		if first := reads(out); first != "a" {
+			t.Fatalf("it begins at %q", first)
+		}
+		m, _ = m.after(got{turn: m.turn, gone: true})
+		again, out := m.after(looked{turn: m.turn, view: there})
+		begun[reads(out)]++
+		all := []string{reads(out)}
+		for range 3 {
+			again, out = again.after(got{turn: again.turn})
+			all = append(all, reads(out))
+		}
+		if slices.Sort(all); !slices.Equal(all, []string{"a", "b", "c", "d"}) {
+			t.Errorf("it goes on with %q", all)
+		}
+		m, _ = m.after(looked{turn: m.turn})
+		m, _ = m.after(changed{m.follow})
+		if _, out = m.after(looked{turn: m.turn, view: there}); reads(out) != "a" {
+			t.Errorf("after there was nothing, it begins at %q", reads(out))
+		}
+	}
+	if len(begun) != 3 || begun["d"] > 0 || min(begun["a"], begun["b"], begun["c"]) < 20 {
+		t.Errorf("it begins at %v", begun)
+	}
+}

@@ -44,6 +44,7 @@ func (w *waiter) stand(v view, rotate bool, wake func()) {
 
 // leave leaves the line.
 func (w *waiter) leave() {
+	w.receipts.hold() // until it is dealt with, perhaps by another goroutine
 	w.machine.tell(depart{})
 	w.owned.Cancel(watchQueue{})
 	w.owned.Cancel(watchAhead{})
@@ -60,11 +61,14 @@ func (w *waiter) seen() (view, func()) {
 func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 	switch e := e.(type) {
 	case join:
+		w.receipts.hold() // until the node is there, or known not to be
 		id := w.receipts.newID()
 		w.requests.Create(session.Join(w.line, session.GUIDName(id, waiterName)), nil, session.EphemeralSequential, func(node string, err error) {
 			_, name := session.Split(node)
 			w.owned.Answer(err, func() { tell(joined{id, name, err}) })
 		})
+	case landed:
+		w.receipts.put(receipt{})
 	case found:
 		w.requests.EnsurePath(w.line, func(_ bool, err error) {
 			w.owned.Answer(err, func() { tell(founded{err}) })

@@ -69,6 +69,7 @@ type waitEffect interface{ waitEffect() }
 
 type (
 	join       struct{}              // create a node with a new ID
+	landed     struct{}              // the answer to join, or depart, is dealt with
 	found      struct{}              // make the directory of the line
 	rankAgain  struct{}              // list the line
 	watchAhead struct{ name string } // answer when the node is gone
@@ -80,6 +81,7 @@ type (
 )
 
 func (join) waitEffect()       {}
+func (landed) waitEffect()     {}
 func (found) waitEffect()      {}
 func (rankAgain) waitEffect()  {}
 func (watchAhead) waitEffect() {}
@@ -121,10 +123,12 @@ func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiti
 		if s.rank != joining && s.rank != founding {
 			s.quit()
 		}
+		s.do(landed{})
 	case joined:
 		if s.rank == joining {
 			s.joined(in)
 		}
+		s.do(landed{})
 	case founded:
 		switch {
 		case s.rank != founding:

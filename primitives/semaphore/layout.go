@@ -140,7 +140,7 @@ func make_(r *line.Recipe, requests client.Async, answer func(made bool, err err
 
 // makeRecord makes the node at path, and what is missing above it, unless there is one.
 func makeRecord(requests client.Async, path string, record recordedLimit, answer func(made bool, err error)) {
-	line.MakeContainer(requests, path, record.String(), func(err error) {
+	client.MakeContainer(requests, path, record.String(), func(err error) {
 		switch {
 		case err == nil:
 			answer(true, nil)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
 )
 
 // admission is the rule of semaphores: whose weight, with the weights of all who stand
@@ -28,16 +29,21 @@ const leaseMark = "lease-"
 // Name implements [line.Rule].
 func (l admission) Name(guid string) string {
 	if l.Weight == 1 {
-		return line.Published(guid) + leaseMark
+		return session.GUIDName(guid, leaseMark)
 	}
-	return line.Published(guid) + leaseMark + strconv.Itoa(l.Weight) + "-"
+	return session.GUIDName(guid, leaseMark) + strconv.Itoa(l.Weight) + "-"
 }
 
 // Prefix implements [line.Rule].
-func (l admission) Prefix(guid string) string { return line.Published(guid) }
+func (l admission) Prefix(guid string) string { return session.GUIDName(guid, "") }
 
 // Line implements [line.Rule].
-func (l admission) Line(names []string) []string { return line.Names(sortLeases(names)) }
+func (l admission) Line(names []string) (sorted []string) {
+	for _, c := range sortLeases(names) {
+		sorted = append(sorted, c.Name)
+	}
+	return sorted
+}
 
 // sortLeases returns the contenders among the children, in the order in which they stand
 // in line.

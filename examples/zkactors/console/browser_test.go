@@ -71,7 +71,7 @@ func browser(t *testing.T) context.Context {
 type step = chromedp.Action[chromedp.Void]
 
 // do does steps in the tab.
-func do(t *testing.T, tab context.Context, steps ...step) {
+func do(tab context.Context, t *testing.T, steps ...step) {
 	t.Helper()
 	if err := chromedp.Do(tab, steps...); err != nil {
 		page, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.innerText.slice(0, 2000)`))
@@ -80,7 +80,7 @@ func do(t *testing.T, tab context.Context, steps ...step) {
 }
 
 // value returns the value of an expression of the page.
-func value[T any](t *testing.T, tab context.Context, expression string) T {
+func value[T any](tab context.Context, t *testing.T, expression string) T {
 	t.Helper()
 	v, err := chromedp.Run(tab, chromedp.Evaluate[T](expression))
 	if err != nil {
@@ -127,26 +127,26 @@ func TestOpensAndFollows(t *testing.T) {
 	defer first.Close()
 	second := join(t, other, "/locks/backup", "host-b:2")
 	defer second.Close()
-	do(t, tab, chromedp.Navigate(address), until(shows("lock /locks/backup", "held by host-a:1")),
+	do(tab, t, chromedp.Navigate(address), until(shows("lock /locks/backup", "held by host-a:1")),
 		until(shows("lock /locks/backup", "1 waiting")), script(`window.mark = 1`))
 	first.Close()
-	do(t, tab, until(shows("lock /locks/backup", "held by host-b:2")), until(`!`+shows("lock /locks/backup", "waiting")),
+	do(tab, t, until(shows("lock /locks/backup", "held by host-b:2")), until(`!`+shows("lock /locks/backup", "waiting")),
 		until(`!!document.querySelector('.chip.holds')`))
-	age := value[string](t, tab, `document.querySelector('.chip.holds span').textContent`)
-	do(t, tab, until(fmt.Sprintf(`document.querySelector('.chip.holds span').textContent !== %q`, age)))
+	age := value[string](tab, t, `document.querySelector('.chip.holds span').textContent`)
+	do(tab, t, until(fmt.Sprintf(`document.querySelector('.chip.holds span').textContent !== %q`, age)))
 
 	srv.Refuse(true)
 	srv.Disconnect(c.session.ID())
-	do(t, tab, until(`document.getElementById('state').dataset.state === 'suspended' && !document.getElementById('banner').hidden && document.body.classList.contains('stale')`))
+	do(tab, t, until(`document.getElementById('state').dataset.state === 'suspended' && !document.getElementById('banner').hidden && document.body.classList.contains('stale')`))
 	srv.Refuse(false)
-	do(t, tab, until(`document.getElementById('state').dataset.state === 'connected' && document.getElementById('banner').hidden && !document.body.classList.contains('stale')`))
+	do(tab, t, until(`document.getElementById('state').dataset.state === 'connected' && document.getElementById('banner').hidden && !document.body.classList.contains('stale')`))
 	second.Close()
-	do(t, tab, until(`document.getElementById('note').textContent.startsWith('Nothing stands')`))
-	if value[int](t, tab, `window.mark || 0`) != 1 {
+	do(tab, t, until(`document.getElementById('note').textContent.startsWith('Nothing stands')`))
+	if value[int](tab, t, `window.mark || 0`) != 1 {
 		t.Error("the page was loaded anew")
 	}
 	c.Close()
-	do(t, tab, until(`document.getElementById('state').dataset.state === 'unreachable'`))
+	do(tab, t, until(`document.getElementById('state').dataset.state === 'unreachable'`))
 }
 
 // TestBreaksByKeys: a lock is broken by keys, after a question, and not without the flag or the token.
@@ -165,19 +165,19 @@ func TestBreaksByKeys(t *testing.T) {
 	}
 	opened := func(id string) string { return fmt.Sprintf(`document.getElementById(%q).open`, id) }
 	for address, why := range map[string]string{readOnly: "--allow-writes", address: "may not write"} {
-		do(t, tab, chromedp.Navigate(address), until(shows("lock /l", "host-a:1")), chromedp.KeyEvent("j"), chromedp.KeyEvent("b"),
+		do(tab, t, chromedp.Navigate(address), until(shows("lock /l", "host-a:1")), chromedp.KeyEvent("j"), chromedp.KeyEvent("b"),
 			until(said(why)), until(`!`+opened("confirm")), key("Enter"), until(opened("details")), until(`document.getElementById('details-break').disabled`))
 	}
-	do(t, tab, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /l", "1 waiting")), until(`!location.hash`),
+	do(tab, t, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /l", "1 waiting")), until(`!location.hash`),
 		chromedp.KeyEvent("j"), chromedp.KeyEvent("b"), until(opened("confirm")))
-	if question := value[string](t, tab, `document.getElementById('confirm').innerText`); !strings.Contains(question, "host-a:1") || !strings.Contains(question, "/l") {
+	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "host-a:1") || !strings.Contains(question, "/l") {
 		t.Errorf("asked %q", question)
 	}
-	do(t, tab, chromedp.KeyEvent("\r"), until(`!`+opened("confirm"))) // Cancel has the focus
+	do(tab, t, chromedp.KeyEvent("\r"), until(`!`+opened("confirm"))) // Cancel has the focus
 	if first.Err() != nil {
 		t.Fatal("broken without an answer")
 	}
-	do(t, tab, chromedp.KeyEvent("b"), until(opened("confirm")), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"), until(said("Broken")),
+	do(tab, t, chromedp.KeyEvent("b"), until(opened("confirm")), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"), until(said("Broken")),
 		until(shows("lock /l", "held by host-b:2")))
 	<-first.Done()
 	if first.Err() == nil || second.Err() != nil {
@@ -196,7 +196,7 @@ func TestKeyboard(t *testing.T) {
 	chosen := func(text string) string {
 		return fmt.Sprintf(`document.activeElement.classList.contains('card') && (document.activeElement.querySelector('.chosen')||{innerText:''}).innerText.startsWith(%q)`, text)
 	}
-	do(t, tab, chromedp.Navigate(address), until(shows("lock /b", "2 waiting")), until(`document.querySelectorAll('.chip').length > 5`),
+	do(tab, t, chromedp.Navigate(address), until(shows("lock /b", "2 waiting")), until(`document.querySelectorAll('.chip').length > 5`),
 		key("ArrowDown"), until(chosen("a-0")), key("ArrowRight"), until(chosen("a-1")), key("End"), until(chosen("a-39")),
 		key("ArrowLeft"), until(chosen("a-38")), key("Home"), until(chosen("a-0")), key("ArrowDown"), until(chosen("b-0")), key("ArrowUp"), until(chosen("a-0")),
 		key("/"), until(`document.activeElement.id === 'filter'`), chromedp.KeyEvent("/b"), until(`document.querySelectorAll('.card').length === 1`),
@@ -206,16 +206,16 @@ func TestKeyboard(t *testing.T) {
 		chromedp.KeyEvent("t"), until(`document.documentElement.dataset.theme === 'dark'`),
 	)
 	color := func(scheme string) (text string) {
-		do(t, tab, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		do(tab, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 			return err
 		}))
-		return value[string](t, tab, `getComputedStyle(document.body).backgroundColor`)
+		return value[string](tab, t, `getComputedStyle(document.body).backgroundColor`)
 	}
 	if color("light") != color("dark") {
 		t.Error("the chosen theme depends on the system")
 	}
-	do(t, tab, chromedp.KeyEvent("t"), until(`document.documentElement.dataset.theme === 'auto'`))
+	do(tab, t, chromedp.KeyEvent("t"), until(`document.documentElement.dataset.theme === 'auto'`))
 	if color("light") == color("dark") {
 		t.Error("the page does not follow the system")
 	}
@@ -230,21 +230,21 @@ func TestManyWaiters(t *testing.T) {
 	first := acquire(t, s, "/l", "first:1")
 	defer first.Close()
 	fill(t, other, "/l", "waiter-", 10_000)
-	do(t, tab, chromedp.Navigate(address), script(`window.longest = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) window.longest = Math.max(window.longest, e.duration); }).observe({type: 'longtask', buffered: true})`),
+	do(tab, t, chromedp.Navigate(address), script(`window.longest = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) window.longest = Math.max(window.longest, e.duration); }).observe({type: 'longtask', buffered: true})`),
 		until(shows("lock /l", "10,000 waiting")), until(`document.querySelectorAll('.chip').length > 5`))
-	if n := value[int](t, tab, `document.querySelectorAll('*').length`); n > 400 {
+	if n := value[int](tab, t, `document.querySelectorAll('*').length`); n > 400 {
 		t.Errorf("%d elements", n)
 	}
-	do(t, tab, script(`document.querySelector('.strip.queue').scrollLeft = 1e9`), until(shows("lock /l", "waiter-9999")), until(shows("lock /l", "#10000")))
+	do(tab, t, script(`document.querySelector('.strip.queue').scrollLeft = 1e9`), until(shows("lock /l", "waiter-9999")), until(shows("lock /l", "#10000")))
 	first.Close()
-	do(t, tab, until(shows("lock /l", "held by waiter-0")), until(shows("lock /l", "9,999 waiting")))
-	t.Logf("the longest task of the page took %.0f ms", value[float64](t, tab, `window.longest`))
+	do(tab, t, until(shows("lock /l", "held by waiter-0")), until(shows("lock /l", "9,999 waiting")))
+	t.Logf("the longest task of the page took %.0f ms", value[float64](tab, t, `window.longest`))
 }
 
 // memory returns how much the page and this process keep, and how many elements the page has.
-func memory(t *testing.T, tab context.Context) (page, elements, process float64) {
+func memory(tab context.Context, t *testing.T) (page, elements, process float64) {
 	t.Helper()
-	do(t, tab, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	do(tab, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		if _, err := cdp.Call(ctx, target, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
 			return err
 		}
@@ -294,23 +294,23 @@ func TestMemoryOfOpenPage(t *testing.T) {
 			<-ended
 		}
 	}()
-	do(t, tab, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	do(tab, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{})
 		return err
 	}), chromedp.Navigate(address), until(fmt.Sprintf(`document.querySelectorAll('.card').length === %d`, lines)),
 		script(`window.seen = 0; new MutationObserver(() => { window.seen++; }).observe(document.body, {attributes: true, attributeFilter: ['data-drawn']})`))
 	seen := func(n int) step { return until(fmt.Sprintf(`window.seen >= %d`, n)) }
-	do(t, tab, seen(20))
-	page, elements, process := memory(t, tab)
+	do(tab, t, seen(20))
+	page, elements, process := memory(tab, t)
 	n := 80
-	do(t, tab, seen(n))
+	do(tab, t, seen(n))
 	for begun := time.Now(); time.Since(begun) < *load; {
 		n += 100
-		do(t, tab, seen(n))
-		now, nodes, ours := memory(t, tab)
+		do(tab, t, seen(n))
+		now, nodes, ours := memory(tab, t)
 		t.Logf("after %v and %d changes: page %.2f MiB, %.0f nodes, process %.2f MiB", time.Since(begun).Round(time.Second), n, now/(1<<20), nodes, ours/(1<<20))
 	}
-	page2, elements2, process2 := memory(t, tab)
+	page2, elements2, process2 := memory(tab, t)
 	t.Logf("page %.2f then %.2f MiB, %.0f then %.0f nodes, process %.2f then %.2f MiB", page/(1<<20), page2/(1<<20), elements, elements2, process/(1<<20), process2/(1<<20))
 	const slack = 1 << 20
 	if page2 > page*1.2+slack || elements2 > elements*1.2+500 || process2 > process*1.5+4*slack {
@@ -385,7 +385,7 @@ func TestPictures(t *testing.T) {
 	check(err)
 	defer tx.Close()
 
-	do(t, tab, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "in doubt")),
+	do(tab, t, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "in doubt")),
 		until(shows("queue /queues/mail", "claimed")), chromedp.KeyEvent("jjj"))
 	keep := func(name string) {
 		t.Helper()
@@ -395,9 +395,9 @@ func TestPictures(t *testing.T) {
 	}
 	for _, theme := range []string{"light", "dark"} {
 		name, _ := json.Marshal(theme)
-		do(t, tab, chromedp.EmulateViewport(1180, 900), script(`setTheme(`+string(name)+`); window.begun = Date.now()`), until(`Date.now() > window.begun + 2500`))
+		do(tab, t, chromedp.EmulateViewport(1180, 900), script(`setTheme(`+string(name)+`); window.begun = Date.now()`), until(`Date.now() > window.begun + 2500`))
 		keep("console-" + theme)
 	}
-	do(t, tab, chromedp.KeyEvent("b"), until(`document.getElementById('confirm').open`))
+	do(tab, t, chromedp.KeyEvent("b"), until(`document.getElementById('confirm').open`))
 	keep("console-confirm")
 }

@@ -101,10 +101,10 @@ func (r *reader) await(wanted func(*reader) bool) {
 	r.t.Fatalf("the stream has ended (%v) with %+v", r.lines.Err(), r.mirror)
 }
 
-// held is a wish: the lock is held by that one, and so many wait.
-func held(path, holder string, waiting int) func(*reader) bool {
+// held is a wish: the lock /l is held by that contender, and so many wait.
+func held(holder string, waiting int) func(*reader) bool {
 	return func(r *reader) bool {
-		line := r.mirror.lines["lock "+path]
+		line := r.mirror.lines["lock /l"]
 		return len(line) == waiting+1 && line[0].Holds && line[0].Identity == holder
 	}
 }
@@ -135,18 +135,18 @@ func TestStream(t *testing.T) {
 	page := read(t, address)
 	page.await(func(r *reader) bool { return r.newest.State.Name == "connected" && r.newest.Exists })
 	first := acquire(t, s, "/l", "a")
-	page.await(held("/l", "a", 0))
+	page.await(held("a", 0))
 	second := join(t, other, "/l", "b")
 	defer second.Close()
-	page.await(held("/l", "a", 1))
+	page.await(held("a", 1))
 	late := read(t, address)
-	late.await(held("/l", "a", 1))
+	late.await(held("a", 1))
 	if !late.newest.Full || late.newest.Writes {
 		t.Errorf("%+v", late.newest)
 	}
 	first.Close()
 	for _, r := range []*reader{page, late} {
-		r.await(held("/l", "b", 0))
+		r.await(held("b", 0))
 		if r.newest.Full {
 			t.Error("all is sent for a change")
 		}
@@ -230,7 +230,7 @@ func TestSlowBrowser(t *testing.T) {
 		begun := time.Now()
 		for i := range 5 {
 			l := acquire(t, s, "/l", fmt.Sprint(i))
-			quick.await(held("/l", fmt.Sprint(i), 0))
+			quick.await(held(fmt.Sprint(i), 0))
 			l.Close()
 		}
 		if took := time.Since(begun); took > 10*time.Second {
@@ -238,7 +238,7 @@ func TestSlowBrowser(t *testing.T) {
 		}
 		defer acquire(t, s, "/l", "last").Close()
 		messages := 0
-		slow.await(func(r *reader) bool { messages++; return held("/l", "last", 0)(r) })
+		slow.await(func(r *reader) bool { messages++; return held("last", 0)(r) })
 		if messages > 3 {
 			t.Errorf("the slow page has received %d messages, want no more than that from before and the newest", messages)
 		}
@@ -258,7 +258,9 @@ func TestSlowBrowser(t *testing.T) {
 		if err := web.Close(); err != nil {
 			t.Error(err)
 		}
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 }
 
@@ -317,7 +319,7 @@ func TestBreak(t *testing.T) {
 	second := join(t, other, "/l", "b")
 	defer second.Close()
 	page := read(t, address)
-	page.await(held("/l", "a", 1))
+	page.await(held("a", 1))
 	line := page.mirror.lines["lock /l"]
 	body := func(node, czxid string) string { return fmt.Sprintf(`{"node":%q,"czxid":%q}`, node, czxid) }
 	victim := body(line[0].Node, line[0].Czxid)
@@ -360,7 +362,7 @@ func TestBreak(t *testing.T) {
 	if err := first.Err(); !errors.Is(err, lock.ErrNodeDeleted) {
 		t.Error(err)
 	}
-	page.await(held("/l", "b", 0))
+	page.await(held("b", 0))
 	if status, text := post(t, address, victim, allowed); status != http.StatusConflict {
 		t.Error(status, text)
 	}

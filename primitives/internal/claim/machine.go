@@ -19,8 +19,8 @@ type Found struct {
 	Err  error
 }
 
-// A Spec says what the claims of a recipe are. Its methods are pure, and its values comparable: a
-// value knows the contender, and what the contender has seen.
+// A Spec says what the claims of a recipe are. Its methods are pure, and its values
+// comparable: a value knows the contender, and what the contender has seen.
 type Spec[S any] interface {
 	comparable
 
@@ -61,28 +61,35 @@ const (
 	Take      // make the claim
 )
 
+// This file is the protocol as a pure function: what to ask the server for next, and
+// what follows from the answer. Its states and transitions are drawn in the package
+// comment.
+
+// A step is what was asked for last.
 type step int8
 
 const (
-	looking step = iota
-	taking
-	resigning
-	removing
+	looking   step = iota // at the evidence: whose the claim is
+	taking                // the transaction that makes the claim is on its way
+	resigning             // the transaction that deletes a confirmed claim is on its way
+	removing              // the contender is being removed, and then what it may have claimed
 )
 
-// A machine is one claim under way, or the end of one. It asks for one thing after the other.
+// A machine is one claim under way, or the end of one. It asks for one thing after the
+// other, and nothing is on its way twice.
 type machine[S Spec[S]] struct {
 	step step
-	spec S
+	spec S // as the answers have left it: it knows what was seen
 
-	// Of the end of a claim.
-	node    string // "" if it may be several
+	// Of the end of a claim: set by givesUp, and never changed.
+	node    string // the contender that ends; "" if it may be several
 	prefix  string // of their names
-	claim   Claim
-	claimed bool // they may have claimed
+	claim   Claim  // of the contender; held if it was confirmed, and then its version is known
+	claimed bool   // set if they may have claimed: then what stands as their claim is removed too
 }
 
-// takes makes a claim. Doubted says that an earlier one may have been made.
+// takes makes a claim. Doubted says that an earlier one may have been made: then the
+// evidence tells, because a second claim would fail for the first one's sake.
 func takes[S Spec[S]](spec S, doubted bool) machine[S] {
 	m := machine[S]{step: taking, spec: spec}
 	if doubted {
@@ -91,7 +98,9 @@ func takes[S Spec[S]](spec S, doubted bool) machine[S] {
 	return m
 }
 
-// givesUp ends a claim, and what makes it.
+// givesUp ends a claim, and what makes it. A confirmed claim of one contender goes
+// with it, in one transaction. Otherwise the contender goes first: afterwards no late
+// claim succeeds for it.
 func givesUp[S Spec[S]](spec S, node, prefix string, c Claim, claimed bool) machine[S] {
 	m := machine[S]{step: removing, spec: spec, node: node, prefix: prefix, claim: c, claimed: claimed}
 	if c.Held && node != "" && node == c.Node {
@@ -107,6 +116,7 @@ type request struct {
 	remove *session.Removal
 }
 
+// ask returns what the step asks for.
 func (m machine[S]) ask() request {
 	switch m.step {
 	case looking:
@@ -131,6 +141,9 @@ type reply struct {
 	err     error
 }
 
+// next follows the answer to what the step has asked for. A resignation that was
+// refused, or may have been done, is followed by the removal: that finds out by itself
+// what is left.
 func (m machine[S]) next(r reply) (machine[S], Verdict) {
 	switch m.step {
 	case looking:
@@ -152,6 +165,7 @@ func (m machine[S]) next(r reply) (machine[S], Verdict) {
 	panic("claim: a step without an answer")
 }
 
+// follow goes on as the recipe says, with what it has seen.
 func (m machine[S]) follow(spec S, v Verdict) (machine[S], Verdict) {
 	m.spec = spec
 	switch v.Next {

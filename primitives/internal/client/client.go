@@ -3,6 +3,7 @@
 package client
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -96,3 +97,14 @@ func (r requests) Remove(what session.Removal, answer func(error)) (cancel func(
 }
 
 func (requests) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
+
+// MakeContainer makes a container, where the server has them.
+func MakeContainer(requests Async, path, data string, answer func(error)) {
+	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
+		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
+			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
+			return
+		}
+		answer(err)
+	})
+}

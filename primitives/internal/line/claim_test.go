@@ -104,7 +104,7 @@ func TestClaimExhaustion(t *testing.T) {
 		p := queue[0]
 		queue = queue[1:]
 		at, theirs := p.attempt, Target{p.node, Claim}
-		ins := append(alphabet(p.Machine), Take{}, Look{}, claimed{at, 12}, occupied{at}, watched{at, theirs, 12, 1, false, obstacle{}}, watched{at, theirs, 13, 1, false, obstacle{}}, gone{at, theirs})
+		ins := append(alphabet(p.Machine), Take{}, look{}, claimed{at, 12}, occupied{at}, watched{at, theirs, 12, 1, false, obstacle{}}, watched{at, theirs, 13, 1, false, obstacle{}}, gone{at, theirs})
 		for _, err := range []error{session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNoAuth, session.ErrExpired} {
 			ins = append(ins, failed{claim{at, p.node, false}, err}, failed{watchTarget{at, theirs}, err})
 		}

@@ -165,7 +165,7 @@ func alphabet(m Machine) []Input {
 		ahead = Changed
 	}
 	later := time.Unix(1, 0)
-	ins := []Input{Leave{}, Downgrade{}, Look{}, heard{session.Connected{Epoch: 1, ID: 1}}, heard{session.Suspended{}}, heard{session.Resumed{}}, heard{session.Closed{}}, heard{session.Expired{Epoch: m.attempt.epoch}}, heard{session.Expired{Epoch: m.attempt.epoch + 1}}}
+	ins := []Input{Leave{}, Downgrade{}, look{}, heard{session.Connected{Epoch: 1, ID: 1}}, heard{session.Suspended{}}, heard{session.Resumed{}}, heard{session.Closed{}}, heard{session.Expired{Epoch: m.attempt.epoch}}, heard{session.Expired{Epoch: m.attempt.epoch + 1}}}
 	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
 		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
 			watched{at, deletion(own), 7, 1, false, obstacle{}}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
@@ -978,7 +978,7 @@ func TestReasons(t *testing.T) {
 		{[]Input{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}}, session.ErrNoAuth},
 	} {
 		_, out := script(New(actorID(1), exclusive, true, false), append([]Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}, row.in...)...)
-		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) || errors.Is(lost.Err, errDeleted) != (row.want == errDeleted) {
+		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) || errors.Is(lost.Err, errDeleted) != errors.Is(row.want, errDeleted) {
 			t.Errorf("%v: %v", row.in, out.Emit)
 		}
 	}

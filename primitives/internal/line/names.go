@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file is the grammar of contenders' names, and their order.
@@ -52,9 +50,6 @@ type Grammar struct {
 	Separated bool
 }
 
-// Published is how the published recipes name nodes, and Curator: _c_<GUID>-<mark><number>.
-func Published(guid string) string { return session.GUIDName(guid, "") }
-
 // Name returns what the node of a contender is created as; the server appends a number.
 func (g *Grammar) Name(guid string, kind Kind) string {
 	i := slices.IndexFunc(g.Marks, func(m Mark) bool { return m.Kind == kind })
@@ -88,8 +83,8 @@ func (g *Grammar) Line(children []string) []Contender {
 	return all
 }
 
-// Names returns the names of contenders.
-func Names(all []Contender) []string {
+// namesOf returns the names of contenders.
+func namesOf(all []Contender) []string {
 	names := make([]string, len(all))
 	for i, c := range all {
 		names[i] = c.Name

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkactors/zkactors/session"
 )
 
 func parse(name string) (int32, bool) {
@@ -165,3 +167,6 @@ func BenchmarkLocate(b *testing.B) {
 		locate(names, names[5_000], "none")
 	}
 }
+
+// Published is how the published recipes name nodes, and Curator: _c_<GUID>-<mark><number>.
+func Published(guid string) string { return session.GUIDName(guid, "") }

@@ -146,10 +146,10 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	}
 	sub := p.session.Async(epoch).Follow(p.Depends(p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
 		if !session.Over(err) {
-			tell(Look{})
+			tell(look{})
 		}
 	})
-	p.owned.Keep(Target{Until: Dependence}, sub)
+	p.owned.Keep(Target{Until: dependence}, sub)
 }
 
 // warmth returns under which name the session keeps what it knows of the parent.
@@ -404,7 +404,7 @@ func both(two bool, then func()) (answered func()) {
 func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
 	var sub client.Subscription
 	switch e.target.Until {
-	case Dependence: // is followed in any case
+	case dependence: // is followed in any case
 		return
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
@@ -444,7 +444,7 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 		case err != nil:
 			tell(failed{e, err})
 		case told:
-			tell(Look{})
+			tell(look{})
 		default:
 			told = true
 			tell(watched{attempt: e.attempt, target: e.target})
@@ -539,15 +539,4 @@ func (p *Performer) withdraw(requests client.Async, node, prefix string, answer 
 	default:
 		requests.WithdrawAll(p.Dir, prefix, answer)
 	}
-}
-
-// MakeContainer makes a container, where the server has them.
-func MakeContainer(requests client.Async, path, data string, answer func(error)) {
-	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
-		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
-			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
-			return
-		}
-		answer(err)
-	})
 }

@@ -76,7 +76,7 @@ const (
 	Members              // the names of the children are others
 	Claim                // what the line is for is claimed by nobody, or another
 
-	Dependence // what the rule depends on is another: of no position, and told by [Look]
+	dependence // what the rule depends on is another: of no position, and told by [look]
 )
 
 func (t Target) String() string {
@@ -108,7 +108,7 @@ func (f First) Room(contenders int, _ string) bool { return contenders == 1 }
 func (f First) Lists() bool { return f.Kind == Read }
 
 // Line implements [Rule].
-func (f First) Line(names []string) []string { return Names(f.Grammar.Line(names)) }
+func (f First) Line(names []string) []string { return namesOf(f.Grammar.Line(names)) }
 
 // Announces implements [Rule].
 func (f First) Announces() bool { return false }

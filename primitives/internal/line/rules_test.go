@@ -74,26 +74,26 @@ func TestDependentMachine(t *testing.T) {
 		state  state
 		do     []Effect
 	}{
-		{"a list under way is made of two reads", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, []Effect{listParent{at}}},
-		{"once more, not for ever", append(slices.Clone(waits), Look{}, Look{}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
+		{"a list under way is made of two reads", append(slices.Clone(waits), look{}, look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, []Effect{listParent{at}}},
+		{"once more, not for ever", append(slices.Clone(waits), look{}, look{}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"all are watched: what has changed before is not told", waits, watched{attempt: at, target: Target{Until: Members}}, waiting, []Effect{listParent{at}}},
 		{"the one ahead has announced itself: all are watched", second, watched{attempt: at, target: Target{b, Changed}, announced: true}, waiting, []Effect{unwatchTarget{at, Target{b, Changed}}, watchTarget{at, Target{Until: Members}}}},
-		{"and it is not watched again", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, Look{}), two, waiting, nil},
-		{"but another is", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, Look{}), listed{at, Sight{Names: []string{a, c, own}, Data: "1"}}, waiting, []Effect{unwatchTarget{at, Target{Until: Members}}, watchTarget{at, Target{c, Changed}}}},
+		{"and it is not watched again", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, look{}), two, waiting, nil},
+		{"but another is", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, look{}), listed{at, Sight{Names: []string{a, c, own}, Data: "1"}}, waiting, []Effect{unwatchTarget{at, Target{Until: Members}}, watchTarget{at, Target{c, Changed}}}},
 		{"one that makes room cannot be read: who is next ahead tells enough", behindHeavy, failed{watchTarget{at, Target{Node: h}}, session.ErrNoAuth}, waiting, nil},
 		{"one that makes room leaves", behindHeavy, gone{at, Target{Node: h}}, waiting, []Effect{listParent{at}}},
-		{"and does not, any more", append(slices.Clone(behindHeavy), Look{}), two, waiting, []Effect{unwatchTarget{at, Target{Node: h}}}},
+		{"and does not, any more", append(slices.Clone(behindHeavy), look{}), two, waiting, []Effect{unwatchTarget{at, Target{Node: h}}}},
 		{"one beside is announced before it is watched", besides, watched{attempt: at, target: Target{d, Changed}, announced: true}, waiting, []Effect{listParent{at}}},
 		{"and is not watched again", append(slices.Clone(besides), watched{attempt: at, target: Target{d, Changed}, announced: true}), three, waiting, nil},
 		{"one beside announces itself", besides, gone{at, Target{d, Changed}}, waiting, []Effect{listParent{at}}},
 		{"and is watched again if it seems to wait", append(slices.Clone(besides), gone{at, Target{d, Changed}}), three, waiting, []Effect{watchTarget{at, Target{d, Changed}}}},
 		{"another of its aspects was not awaited", besides, gone{at, Target{Node: d}}, waiting, nil},
-		{"nothing happened meanwhile", append(slices.Clone(waits), Look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
-		{"granted meanwhile", append(slices.Clone(waits), Look{}, Look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
-		{"a holder tells who is behind", holds, Look{}, held, []Effect{announce{at, own}}},
-		{"and again if the server was busy", append(slices.Clone(holds), Look{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
-		{"and again if that is lost", append(slices.Clone(holds), Look{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
-		{"before there is anything to look at", []Input{hello}, Look{}, joining, nil},
+		{"nothing happened meanwhile", append(slices.Clone(waits), look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
+		{"granted meanwhile", append(slices.Clone(waits), look{}, look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
+		{"a holder tells who is behind", holds, look{}, held, []Effect{announce{at, own}}},
+		{"and again if the server was busy", append(slices.Clone(holds), look{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
+		{"and again if that is lost", append(slices.Clone(holds), look{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
+		{"before there is anything to look at", []Input{hello}, look{}, joining, nil},
 	} {
 		m, _ := script(New(id, rule, true, false), row.before...)
 		next, out := m.after(row.in)

@@ -8,15 +8,32 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A bid is one contender's claim of the lock, as the pure rules of package claim. It is comparable.
-// The version of the path grows with every claim of a writer: while it is that of a claim, no
-// later writer holds.
+// This file is how a lock with priorities is claimed, as the pure rules of package
+// claim:
+//
+//	nobody holds ──── a reader claims ───► readers hold ── the last one leaves ─┐
+//	  │     ▲                                   │  ▲                            │
+//	  │     └───────────────────────────────────┼──┼────────────────────────────┘
+//	  │ a writer claims                         └──┘ another reader claims
+//	  ▼
+//	a writer holds ── it leaves, or turns into a reader ► nobody holds, or readers hold
+//
+// The holder's node exists while a writer holds, and the readers' nodes below
+// "readers" while readers do. Each transaction that claims fails in the other two
+// states: a writer's deletes "readers", which has to be empty, and creates "holder"; a
+// reader's creates and deletes "holder" on the way.
+
+// A bid is one contender's claim of the lock, as the pure rules of package claim. It
+// is comparable. The version of the path grows with every claim of a writer: while it
+// is that of a claim, no later writer holds.
 type bid struct {
 	path string
 	node string // the name of the contender; "" for those of a prefix
 	seen
 }
 
+// isReader reports whether the contender with the name shares. The name tells, also
+// that of a writer that has turned into a reader.
 func isReader(node string) bool {
 	rank, _ := ParseRank(node)
 	return rank.Kind == line.Read
@@ -34,7 +51,9 @@ func (b bid) claimed() string {
 	return b.holder()
 }
 
-// Take implements [claim.Spec].
+// Take implements [claim.Spec]. A reader checks the version of the path, a writer
+// raises it: so a list that a writer's claim has followed lets nobody in. The node of
+// a reader is written to, because the answer to that has the zxid.
 func (b bid) Take() []session.Op {
 	own := session.CheckOp(b.own(), session.AnyVersion)
 	if isReader(b.node) {
@@ -73,7 +92,9 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	return b, claim.Verdict{Next: claim.Take}
 }
 
-// Resign implements [claim.Spec].
+// Resign implements [claim.Spec]. The holder's node has one name for all writers. The
+// version of the path says that it is ours still: it grows before another writer
+// holds.
 func (b bid) Resign(c claim.Claim) []session.Op {
 	ops := []session.Op{session.DeleteOp(b.own(), session.AnyVersion), session.DeleteOp(b.claimed(), session.AnyVersion)}
 	if isReader(b.node) {
@@ -82,7 +103,8 @@ func (b bid) Resign(c claim.Claim) []session.Op {
 	return append([]session.Op{session.CheckOp(b.path, c.Version)}, ops...)
 }
 
-// Remove implements [claim.Spec].
+// Remove implements [claim.Spec]. What contenders of a prefix may have claimed is a
+// reader's or a writer's: both are removed.
 func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Removal {
 	r := session.Removal{Path: session.Join(b.path, node)}
 	if node == "" {
@@ -98,8 +120,9 @@ func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Re
 	return r
 }
 
-// unclaim returns the removal of what is claimed by a contender whose name begins so. Another
-// contender does not become the holder unless the version of the path has grown.
+// unclaim returns the removal of what is claimed by a contender whose name begins so.
+// Another contender does not become the holder unless the version of the path has
+// grown.
 func (b bid) unclaim(node string) *session.Removal {
 	if isReader(node) {
 		return &session.Removal{Path: b.claimed()}

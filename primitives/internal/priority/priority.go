@@ -194,7 +194,7 @@ func (p *Lock) mark(requests client.Async, version int32, answer func(error)) {
 // make makes the path. It is inspected again in any case: others may write to it.
 func (p *Lock) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
-	line.MakeContainer(requests, p.path, marker, func(err error) {
+	client.MakeContainer(requests, p.path, marker, func(err error) {
 		if !errors.Is(err, session.ErrNoNode) {
 			answer(false, without(err, session.ErrNodeExists))
 			return
@@ -282,7 +282,7 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 		try()
 		return
 	}
-	line.MakeContainer(requests, b.shared(), "", func(err error) {
+	client.MakeContainer(requests, b.shared(), "", func(err error) {
 		if err != nil && !errors.Is(err, session.ErrNodeExists) && !errors.Is(err, session.ErrUnknownOutcome) {
 			answer(0, false, err)
 			return
@@ -295,7 +295,7 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
 	writer, reader := p.bid(from), p.bid(to)
 	held := p.claims.Claim()
-	line.MakeContainer(requests, reader.shared(), "", func(error) { // it will be missed if it is missing
+	client.MakeContainer(requests, reader.shared(), "", func(error) { // it will be missed if it is missing
 		r.Carry(requests, from, func(data []byte, version int32, written func()) {
 			requests.Multi([]session.Op{
 				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.Version),

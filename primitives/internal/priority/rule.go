@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
 )
 
 // This file is the rule of lines with priorities. Contenders are named
@@ -119,7 +120,7 @@ func (r rule) Name(guid string) string {
 }
 
 // Prefix implements [line.Rule].
-func (rule) Prefix(guid string) string { return line.Published(guid) }
+func (rule) Prefix(guid string) string { return session.GUIDName(guid, "") }
 
 // Line implements [line.Rule].
 func (rule) Line(names []string) []string {

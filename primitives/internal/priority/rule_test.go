@@ -51,7 +51,7 @@ func TestRankNames(t *testing.T) {
 			}
 		}
 	}
-	prefix := line.Published(guid)
+	prefix := session.GUIDName(guid, "")
 	for _, name := range []string{
 		"", "holder", "readers", prefix, prefix + "p1000-", prefix + "p1000-write-", prefix + "p1000-write-1", prefix + "p2001-write-0000000001",
 		prefix + "p-100-write-0000000001", prefix + "p+100-write-0000000001", prefix + "p1000-lock-0000000001", prefix + "write-0000000001", prefix + "p01000-write-0000000001",
@@ -152,7 +152,7 @@ func TestRankedLocate(t *testing.T) {
 // unknown outcome has left.
 func TestRankedRefuses(t *testing.T) {
 	own := ranked("me 0 w5")
-	theirs := line.Published(guidOf(3)) + "lock-0000000001"
+	theirs := session.GUIDName(guidOf(3), "") + "lock-0000000001"
 	r := rule{Kind: line.Write}
 	if p := r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")); !errors.Is(p.Err, line.ErrLayout) {
 		t.Errorf("%+v", p)

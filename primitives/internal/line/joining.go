@@ -1,0 +1,155 @@
+package line
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is how a contender comes to stand in line: from a session to a node that
+// is its own.
+//
+// At most one create is on its way. After one of unknown outcome the children are
+// listed, and a node with our GUID is adopted. Where the list shows none, the create
+// is repeated; the first may still be done, so from then on [place.suspect] holds, and
+// whatever has our GUID is removed at the end.
+
+// enter stands in line anew, by an attempt of its own: nothing of the last one holds
+// any more. A parent that was seen is taken to be there still; a create that fails
+// tells otherwise.
+func (m *turn) enter() {
+	m.place = place{}
+	m.attempt.n++
+	if m.parent == unseen {
+		m.inspect()
+		return
+	}
+	m.join()
+}
+
+// isNew reports whether nobody has been told of a place in line. Only a new contender
+// may be refused for what it asks for: another one has been promised its place.
+func (m Machine) isNew() bool { return m.ahead < 0 }
+
+// inspect asks whether there is a parent, and what it carries. A new contender asks
+// for more: whether the recipe of the line suits it.
+func (m *turn) inspect() {
+	m.state = preparing
+	m.do(inspectParent{m.attempt, m.isNew()})
+}
+
+// inspected decides how to join: an empty parent is ours to write. Data in it may be
+// somebody's, and is left alone.
+func (m *turn) inspected(exists, empty bool) {
+	switch {
+	case !exists:
+		m.make()
+		return
+	case empty:
+		m.parent = bare
+	default:
+		m.parent = foreign
+	}
+	m.join()
+}
+
+// make asks for the parent, with all that is missing above it. A parent that somebody
+// else made meanwhile is inspected, because it may carry data.
+func (m *turn) make() {
+	m.state = preparing
+	m.do(makeParent{m.attempt})
+}
+
+// join asks for our node. Where the rule needs a list in any case, it goes out with
+// the create. One that is under way was asked for with an earlier create, and shows
+// less: it is looked at, and then another is.
+func (m *turn) join() {
+	m.state = joining
+	m.do(createNode{m.attempt, m.guid(), m.parent == foreign})
+	if m.rule.Lists() && !m.listing { // one that is under way was asked for with an earlier create
+		m.listing = true
+		m.do(listParent{m.attempt})
+	}
+}
+
+// joined follows the creation of our node. A transaction says how many children there
+// were at its zxid: if the rule has room for as many, it is our turn, and no list is
+// needed.
+func (m *turn) joined(in joined) {
+	m.node, m.czxid = in.node, in.czxid
+	if in.children > 0 && m.rule.Room(in.children, in.data) { // nobody else had been there at that very zxid, or there is room for all
+		m.first()
+		m.do(watchTarget{m.attempt, Target{Node: m.node}})
+		return
+	}
+	m.queue()
+}
+
+// queue watches our node, and finds out who is ahead of it. In this order, so that a
+// node that the list shows is a node whose deletion we shall hear of.
+func (m *turn) queue() {
+	m.state = waiting
+	m.do(watchTarget{m.attempt, Target{Node: m.node}})
+	m.look()
+}
+
+// recovered adopts the node that a create of unknown outcome has left, or repeats the
+// create. The oldest of several is adopted: it stands furthest ahead.
+func (m *turn) recovered(s Sight) {
+	ours := slices.DeleteFunc(m.rule.Line(s.Names), func(name string) bool {
+		return !strings.HasPrefix(name, m.rule.Prefix(m.guid()))
+	})
+	if len(ours) == 0 {
+		m.suspect = true
+		m.join()
+		return
+	}
+	m.node = ours[0] // the others are withdrawn as zombies
+	m.queue()
+}
+
+// notInspected asks again after what passes. Any other failure ends the attempt: there
+// is nothing to withdraw yet.
+func (m *turn) notInspected(err error) {
+	if session.Passing(err) {
+		m.inspect()
+		return
+	}
+	m.fail(err)
+}
+
+// notMade follows the failure to make the parent. Somebody else may have made it, with
+// data in it: then it is inspected like any other.
+func (m *turn) notMade(err error) {
+	switch {
+	case errors.Is(err, session.ErrNodeExists): // by somebody else, who may have put data in it
+		m.inspect()
+	case session.Passing(err):
+		m.make()
+	default:
+		m.fail(err)
+	}
+}
+
+// notJoined follows the failure of a create. In doubt, a list tells whether there is a
+// node; without a parent, it is made; where it may not be written, we join without
+// that.
+func (m *turn) notJoined(plain bool, err error) {
+	switch {
+	case session.InDoubt(err):
+		m.state = recovering
+		m.look()
+	case session.Passing(err): // never sent
+		m.join()
+	case errors.Is(err, session.ErrNoNode):
+		m.make()
+	case errors.Is(err, session.ErrNoAuth) && !plain:
+		m.parent = foreign
+		m.join()
+	default:
+		m.state = preparing // there is nothing of it to withdraw
+		m.fail(err)
+	}
+}

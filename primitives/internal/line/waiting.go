@@ -1,0 +1,282 @@
+package line
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file is how a contender finds out whose turn it is.
+//
+// While it waits, at least one of these holds, so that it never waits for nothing: a
+// list is under way, a target is watched, or the czxid of its own node is yet to come.
+// A list that was asked for before an event counts as one that was asked for after it,
+// but for rules that are read in two steps.
+
+// look asks for a list, unless one is under way. That one will do: whatever made us
+// ask has reached us before its answer, so it happened before. Not so where the answer
+// is made of two reads: then stale holds, and another list follows. Nobody is an heir
+// before the list.
+func (m *turn) look() {
+	m.heir = false
+	if m.listing {
+		m.stale = m.rule.Announces()
+		return
+	}
+	m.listing = true
+	m.do(listParent{m.attempt})
+}
+
+// listed takes a list to the question for which it was asked. A holder looks only for
+// contenders of another layout, and says so to people.
+func (m *turn) listed(s Sight, stale bool) {
+	switch {
+	case m.state == recovering:
+		m.recovered(s)
+	case m.state == waiting:
+		m.rank(s)
+		if stale && m.state == waiting && !m.listing {
+			m.listing = true
+			m.do(listParent{m.attempt})
+		}
+	case m.unclear:
+		m.compared(s)
+	case m.Holding():
+		if p := m.rule.Locate(s, m.node, m.guid()); errors.Is(p.Err, ErrLayout) {
+			m.do(complain{m.attempt, p.Err.Error()})
+		}
+	}
+}
+
+// rank decides, from the names of the children, whether it is our turn. In this order:
+// there is no place for us; our node is gone; the parent was another one than we
+// thought; others are ahead; the czxid of our node, which is the token, is yet to
+// come; it is our turn.
+//
+// Other nodes with our GUID are of creates that were repeated. They are withdrawn, and
+// not counted.
+func (m *turn) rank(s Sight) {
+	s.New = m.isNew()
+	p := m.rule.Locate(s, m.node, m.guid())
+	switch {
+	case p.Err != nil:
+		m.fail(p.Err)
+		return
+	case !p.Present:
+		m.vanish()
+		return
+	case p.Invalid:
+		m.start()
+		return
+	case p.Ahead > 0:
+		m.wait(p)
+	case m.czxid == 0 && !m.rule.Claims(): // no grant without a token: it comes with the watch on our node
+		m.unwatch()
+	default:
+		m.first()
+		if p.Announce {
+			m.do(announce{m.attempt, m.node})
+		}
+	}
+	for _, node := range p.Ask {
+		m.do(ask{m.attempt, node})
+	}
+	for _, node := range p.Zombies {
+		m.do(withdrawNode{m.attempt, node})
+	}
+}
+
+// wait watches what the rule says, and tells the position if that is news. What is
+// watched already stays watched: a watch that is begun anew would cost a read. The
+// watches beside begin after the target's, so that the events that are told first are
+// those of the target.
+func (m *turn) wait(p Position) {
+	// Who was found to have announced itself says nothing more before it goes: so all
+	// are watched, until somebody else is nearest.
+	more := m.accompany(p.Beside)
+	if p.Watch != m.target && p.Watch != m.instead {
+		m.unwatchTarget()
+		m.target = p.Watch
+		m.do(watchTarget{m.attempt, m.target})
+	}
+	m.out.Do = append(m.out.Do, more...)
+	m.heir = p.Heir
+	m.behind(p.Ahead)
+}
+
+// behind tells how many are ahead, if that is news. A position that is worse than the
+// last one is told too: others may have priority.
+func (m *turn) behind(ahead int) {
+	if ahead != m.ahead {
+		m.ahead = ahead
+		m.emit(Waiting{ahead})
+	}
+}
+
+// accompany has the targets watched beside the target, and no others. It returns the
+// watches to begin. The keys of the targets are kept in one string, because a machine
+// is comparable: each of them with a slash behind it, which no name contains.
+func (m *turn) accompany(targets []Target) (begin []Effect) {
+	before := m.beside // what is watched now
+	if before == "" && len(targets) == 0 {
+		return nil
+	}
+	m.beside = ""
+	for key := range strings.SplitSeq(before, "/") {
+		if t := besideOf(key); key != "" && !slices.Contains(targets, t) {
+			m.do(unwatchTarget{m.attempt, t})
+		}
+	}
+	for _, t := range targets {
+		if m.beside += t.String() + "/"; !strings.Contains("/"+before, "/"+t.String()+"/") {
+			begin = append(begin, watchTarget{m.attempt, t})
+		}
+	}
+	return begin
+}
+
+// besideOf returns the target of a key, which is what its String returns. The name of
+// a contender ends with a digit.
+func besideOf(key string) Target {
+	if node, ok := strings.CutSuffix(key, Target{Until: Changed}.String()); ok {
+		return Target{node, Changed}
+	}
+	return Target{Node: key}
+}
+
+// accompanied reports whether the target is watched beside another.
+func (m *turn) accompanied(t Target) bool {
+	return m.beside != "" && t.Until <= Changed && strings.Contains("/"+m.beside, "/"+t.String()+"/")
+}
+
+// unwatch ends what is watched beside our node. Our own node stays watched until the
+// attempt ends.
+func (m *turn) unwatch() {
+	m.accompany(nil)
+	m.unwatchTarget()
+}
+
+// unwatchTarget ends the watch on the target, and forgets what was known of it.
+func (m *turn) unwatchTarget() {
+	if m.target != (Target{}) {
+		m.do(unwatchTarget{m.attempt, m.target})
+		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
+	}
+}
+
+// watched follows the confirmation of a watch, which comes with a reading of the node.
+// From that on its end is told.
+//
+// A node of our name that another session owns, or with another czxid, is not ours:
+// then ours is gone. The target may have announced itself before it was watched, which
+// no event tells: then all members are watched in its place. A claim with another
+// czxid is another contender's, unless it was exchanged for less.
+func (m *turn) watched(in watched) {
+	switch {
+	case in.target == Target{Node: m.node} && m.standing():
+		if in.owner != m.session || m.czxid != 0 && in.czxid != m.czxid {
+			m.gone(in.target) // a node of that name, but not ours
+			return
+		}
+		m.czxid, m.owned = in.czxid, true
+		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
+			m.look()
+		}
+	case in.announced && m.standing() && m.accompanied(in.target): // since the list that had it watched, or before
+		m.look()
+	case in.target != m.target || !m.standing():
+	case in.target.Until == Claim:
+		if m.Holding() && in.czxid != m.token && !m.lessened {
+			m.gone(in.target)
+		}
+	case in.target.Until == Members: // what has changed before is not told
+		m.look()
+	case in.announced:
+		m.watchMembers(in.target)
+	default:
+		m.kin = in.owner == m.session
+	}
+}
+
+// watchMembers has the machine told of all members, in the place of one that says no
+// more. The rule goes on to name that one: instead keeps it, so that it is not watched
+// again.
+func (m *turn) watchMembers(of Target) {
+	m.unwatchTarget()
+	m.target, m.instead = Target{Until: Members}, of
+	m.do(watchTarget{m.attempt, m.target})
+}
+
+// gone follows what was awaited of a target. The deletion of the one contender ahead
+// is the grant, if
+//
+//   - that one was all that is ahead (heir), by a list that no other event has followed,
+//   - the watch on our own node is confirmed and has not fired (owned), and
+//   - it was not of our own session, which may have ended (kin).
+//
+// In every other case a list decides.
+func (m *turn) gone(target Target) {
+	switch {
+	case !m.standing():
+	case m.to != "" && (target == Target{Node: m.node} || target == m.target):
+		m.without = true // by ourselves, or not: the answer will tell
+	case m.Holding() && (target == Target{Node: m.node} || target == m.target): // our node or our claim: nothing else is watched
+		m.bereave(target.Until == Gone)
+	case target == Target{Node: m.node}:
+		m.vanish()
+	case m.accompanied(target):
+		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.String()+"/", "/", 1), "/")
+		m.look()
+	case target != m.target:
+	default:
+		granted := m.heir && m.owned && !m.kin
+		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
+		if granted {
+			m.first()
+			return
+		}
+		m.look()
+	}
+}
+
+// notListed follows the failure of a list. A list that is too large does no harm while
+// something else is watched that will happen. Without a parent, our node is gone too.
+func (m *turn) notListed(err error) {
+	switch {
+	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
+	case session.Passing(err):
+		m.look()
+	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
+		// There is nothing to do until what is awaited has happened.
+	case !errors.Is(err, session.ErrNoNode):
+		m.fail(err)
+	case m.state == recovering:
+		m.suspect = true
+		m.make()
+	default:
+		m.vanish() // with its parent
+	}
+}
+
+// notWatched follows the failure of a watch. A node that does not exist is gone, but
+// nobody knows since when: so this is no grant. A contender that may not be read keeps
+// nobody from waiting, because the names of the members tell when it is gone.
+func (m *turn) notWatched(target Target, err error) {
+	switch {
+	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
+		return
+	case errors.Is(err, session.ErrNoNode):
+	case target == Target{Node: m.node}, target.Until == Members, target.Until == Claim:
+		m.fail(err)
+		return
+	case m.accompanied(target): // the predecessor's news will do
+		return
+	default: // another's node that may not be read, or is too large: the names of the members tell when it is gone
+		m.watchMembers(target)
+		return
+	}
+	m.heir = false // it was gone before it was watched: no event, no grant
+	m.gone(target)
+}
