@@ -396,7 +396,7 @@ func laggards(calls []*call) (all []*call) {
 // requeued returns calls that are to be sent again, each with those that wait for it in its lane.
 func requeued(calls []*call) (all []*call) {
 	for _, c := range calls {
-		c.state.Store(callQueued)
+		c.state.CompareAndSwap(callSent, callQueued) // a call that waited may have been abandoned
 		c.counted = false
 		all = append(append(all, c), c.leaveLane()...)
 	}

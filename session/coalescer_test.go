@@ -3,7 +3,9 @@ package session
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +33,8 @@ type bench struct {
 	shared  int            // transactions with several members
 	wasted  map[string]int // shared transactions that failed, by the names of their members
 	blamed  map[string]int // by the one at which they failed
-	calm    bool           // no connection is cut, no server is busy
+	calm    bool           // no connection is cut, no server is busy, nobody gives up, no epoch ends
+	healed  bool           // set when the last fault has been
 }
 
 // A caller has a lane, and numbers what it asks for.
@@ -47,6 +50,8 @@ type ask struct {
 	caller  *caller
 	bad     bool
 	read    bool
+	errand  *errand // that may be cancelled; or nil
+	left    bool    // it was cancelled, before it was sent
 	answers int
 	err     error
 }
@@ -55,10 +60,12 @@ func newBench(t *testing.T, seed uint64) *bench {
 	t.Helper()
 	s := &Session{
 		clock: newClock(), order: newOrder(func() {}), wake: make(chan struct{}, 1),
-		opts: Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second, Observer: NopObserver{}},
+		opts: Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second, Observer: NopObserver{}, Logger: slog.New(slog.DiscardHandler)},
 	}
+	s.servers = newServers([]string{"localhost:1"}, &s.opts)
 	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: s, wasted: map[string]int{}, blamed: map[string]int{}}
 	b.e = newEpoch(s, 1)
+	b.e.retire = func() {}
 	b.e.coalescer.limits = shareLimits{ops: 7, bytes: 500}
 	s.newest = b.e
 	b.connect()
@@ -69,10 +76,12 @@ func newBench(t *testing.T, seed uint64) *bench {
 }
 
 func (b *bench) connect() {
-	b.l = &connection{epoch: b.e, phase: phaseOpen, synced: true, wake: make(chan struct{}, 1)}
+	socket, _ := net.Pipe()
+	b.l = newConnection(b.e, "localhost:1", socket)
+	b.l.phase, b.l.synced = phaseOpen, true
 	b.next, b.replies = 0, nil
 	b.e.mu.Lock()
-	b.e.open = b.l
+	b.e.current, b.e.open = b.l, b.l
 	b.e.advance()
 	b.e.mu.Unlock()
 }
@@ -98,7 +107,7 @@ func (b *bench) submit() {
 			node = "/none/bad"
 		}
 		errand := requests.newErrand(nil)
-		errand.joins = requests.mayShare()
+		errand.joins, a.errand = requests.mayShare(), &errand
 		errand.Delete(node+"@"+name, AnyVersion, false, func(_ int64, err error) { answered(err) })
 	default:
 		if a.bad = b.rand.IntN(6) == 0; a.bad {
@@ -166,7 +175,7 @@ func (b *bench) execute() {
 	op := r.Op
 	b.zxid++
 	h := wire.Header{Xid: xid, Zxid: b.zxid}
-	if !b.calm && b.rand.IntN(40) == 0 {
+	if !b.calm && !b.healed && b.rand.IntN(40) == 0 {
 		h.Code = []wire.Code{wire.CodeThrottledOp, wire.CodeMarshalling}[b.rand.IntN(2)]
 		b.reply(h, op, nil)
 		return
@@ -245,24 +254,47 @@ func (b *bench) deliver() {
 
 // cut has the connection fail. Some of what was not executed was not written either.
 func (b *bench) cut() {
-	pending := b.l.pending.len()
-	b.l.unwritten = b.rand.IntN(pending - b.next + 1)
-	b.e.mu.Lock()
-	b.e.open = nil
-	lost, unsent := b.e.salvage(b.l)
-	b.e.queue.set(append(unsent, b.e.queue.all()...))
-	b.e.mu.Unlock()
-	for _, c := range lost {
-		c.err = c.lost(nil)
-		b.s.order.add(c)
-	}
-	b.s.order.run()
+	b.l.unwritten = b.rand.IntN(b.l.pending.len() - b.next + 1)
+	b.l.fail(errSilent)
+	b.e.severed(b.l)
 	b.connect()
+}
+
+// leave has the caller of a request give it up, if it was not sent.
+func (b *bench) leave() {
+	if len(b.asked) == 0 {
+		return
+	}
+	a := b.asked[b.rand.IntN(len(b.asked))]
+	if a.errand == nil || a.answers > 0 || len(a.errand.calls) == 0 {
+		return
+	}
+	c := a.errand.calls[0]
+	a.errand.cancel()
+	a.left = c.state.Load() == callAbandoned
+}
+
+// end has the epoch end. Some replies come when it has ended, and its connection has not failed yet.
+func (b *bench) end() {
+	gone := b.e.gone
+	b.e.gone = func() {
+		gone()
+		for range b.rand.IntN(5) {
+			b.execute()
+			b.deliver()
+		}
+	}
+	b.e.end(ErrExpired)
+	b.l.unwritten = b.rand.IntN(b.l.pending.len() - b.next + 1)
+	b.e.severed(b.l)
+	b.s.order.run()
 }
 
 // TestCoalescer plays schedules of callers, a server, and connections that are cut: every request
 // is answered once, is done at most once, and exactly once if the answer says so; a caller's
 // requests are done in the order in which it has asked; a refusal costs others no more than it may.
+// When the last fault has been, or the epoch has ended, no request is left behind. Who gives up a request
+// that was not sent is not answered, and it is not done.
 func TestCoalescer(t *testing.T) {
 	walks := 3000
 	if testing.Short() {
@@ -294,12 +326,19 @@ func (b *bench) play() {
 		case step < 19 || b.calm:
 			b.deliver()
 		default:
-			if b.rand.IntN(5) == 0 {
+			switch b.rand.IntN(10) {
+			case 0, 1:
 				b.cut()
+			case 2, 3, 4:
+				b.leave()
 			}
 		}
 		b.s.order.run()
 		b.check()
+	}
+	if b.healed = true; !b.calm && b.rand.IntN(4) == 0 {
+		b.end()
+		return
 	}
 	for b.l.pending.len() > 0 {
 		b.execute()
@@ -325,9 +364,12 @@ func (b *bench) verify() {
 	for _, a := range b.asked {
 		n := times[a.name]
 		switch {
+		case a.left && (a.answers != 0 || n != 0):
+			b.t.Errorf("%s was given up, and has %d answers, and was done %d times", a.name, a.answers, n)
+		case a.left:
 		case a.answers != 1:
 			b.t.Errorf("%s has %d answers", a.name, a.answers)
-		case n > 1, a.err == nil && n != 1, a.err != nil && !InDoubt(a.err) && !errors.Is(a.err, ErrDisconnected) && n != 0:
+		case n > 1, a.err == nil && n != 1, a.err != nil && !InDoubt(a.err) && !a.read && !errors.Is(a.err, ErrDisconnected) && n != 0:
 			b.t.Errorf("%s was done %d times: %v", a.name, n, a.err)
 		case a.bad && a.err == nil, b.calm && a.bad != errors.Is(a.err, ErrNoNode):
 			b.t.Errorf("%s: %v", a.name, a.err)
@@ -338,10 +380,43 @@ func (b *bench) verify() {
 	if lanes := b.lanes; slices.ContainsFunc(lanes, func(c *caller) bool { return c.lane.write != nil || c.lane.behind != nil }) {
 		b.t.Error("a lane is not empty")
 	}
-	if q := &b.e.coalescer; q.inFlight != 0 || q.waiting.len() != 0 || len(q.creating) != 0 {
-		b.t.Errorf("left: %+v", q)
+	if q := &b.e.coalescer; q.inFlight != 0 || q.waiting.len() != 0 || len(q.creating) != 0 || b.e.queue.len() != 0 {
+		b.t.Errorf("left: %+v, and %d in the queue", q, b.e.queue.len())
 	}
 	if b.most > maxShared {
 		b.t.Errorf("%d in flight", b.most)
+	}
+}
+
+// TestRivals: of two callers that create a node under one parent, who has waited goes first, and alone, and
+// what it has asked for since goes with it.
+func TestRivals(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	create := func(lane *Lane, node string) {
+		dir, _ := Split(node)
+		b.s.Async(1).In(lane).Share([]Op{CreateOp(node, nil, Ephemeral), SetOp(dir, nil, AnyVersion)}, func(_ []OpResult, err error) {
+			if err != nil {
+				t.Errorf("%s: %v", node, err)
+			}
+		})
+	}
+	for i := range maxShared {
+		create(&b.lanes[i].lane, fmt.Sprintf("/p%d/first_%d-", i, i))
+	}
+	waits, comes := new(Lane), new(Lane)
+	create(new(Lane), "/p/other_1-")
+	create(waits, "/rivals/waits_1-")
+	b.s.Async(1).In(waits).Children("/read/waits_2", func([]string, *Stat, error) {})
+	create(comes, "/rivals/comes_1-")
+	create(new(Lane), "/rivals/third_1-")
+	for b.l.pending.len() > 0 {
+		b.check()
+		b.execute()
+		b.deliver()
+	}
+	want := []string{"first/0", "first/1", "first/2", "first/3", "waits/1", "comes/1", "waits/2", "other/1", "third/1"}
+	if !slices.Equal(b.done, want) || b.shared != 1 {
+		t.Errorf("done: %v, want %v; %d transactions were shared", b.done, want, b.shared)
 	}
 }

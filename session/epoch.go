@@ -351,8 +351,9 @@ func (e *epoch) severed(l *connection) {
 		e.queue.set(nil)
 	case over == nil:
 		e.queue.set(append(unsent, e.queue.all()...))
-	default:
-		refused = unsent
+	default: // what waited for a reply that came since the end is in the queue
+		refused = append(unsent, e.queue.all()...)
+		e.queue.set(nil)
 	}
 	var dropped []*call
 	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
