@@ -420,3 +420,37 @@ func TestRivals(t *testing.T) {
 		t.Errorf("done: %v, want %v; %d transactions were shared", b.done, want, b.shared)
 	}
 }
+
+// TestGivenUp: where all that would share a transaction have given up, none goes out, and others go.
+func TestGivenUp(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	answers := 0
+	remove := func(node string) *call {
+		requests := b.s.Async(1).In(new(Lane))
+		errand := requests.newErrand(nil)
+		errand.joins = true
+		errand.Delete(node, AnyVersion, false, func(int64, error) { answers++ })
+		return errand.calls[0]
+	}
+	for i := range maxShared {
+		remove(fmt.Sprintf("/p@first_%d", i))
+	}
+	for i := range 3 {
+		if c := remove(fmt.Sprintf("/p@left_%d", i)); !c.abandon() {
+			t.Error("it was sent")
+		}
+	}
+	for range 2 {
+		for b.l.pending.len() > 0 {
+			b.execute()
+			b.deliver()
+			b.check()
+		}
+		remove("/p@last_1")
+		b.check()
+	}
+	if want := []string{"first/0", "first/1", "first/2", "first/3", "last/1"}; !slices.Equal(b.done, want) || answers != 5 {
+		t.Errorf("done: %v, want %v; %d answers", b.done, want, answers)
+	}
+}

@@ -237,7 +237,8 @@ func (w *world) audit() {
 	}
 }
 
-// grammar holds events against what the package documents.
+// grammar holds events against what the package documents. The first may be any that came before the events
+// were asked for.
 func grammar(events []election.Event) error {
 	const (
 		follows = iota
@@ -246,7 +247,7 @@ func grammar(events []election.Event) error {
 		left
 	)
 	state, newest, stands := follows, int64(0), ""
-	for _, ev := range events {
+	for i, ev := range events {
 		next := -1
 		switch ev := ev.(type) {
 		case election.Standing:
@@ -254,7 +255,7 @@ func grammar(events []election.Event) error {
 				next, stands = follows, ev.Node
 			}
 		case election.Elected:
-			if state == follows && stands != "" {
+			if state == follows && (stands != "" || i == 0) {
 				next = leads
 			}
 		case election.Suspended:
