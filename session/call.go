@@ -33,6 +33,7 @@ type call struct {
 
 	// See coalescer.go. The lock of the epoch guards all but lane.
 	lane    *Lane   // of its caller; or nil
+	behind  []*call // asked for after it in its lane; none unless it is the write of that
 	shared  *shared // the transaction that it is, of several calls; or nil
 	joins   bool    // it may share a transaction; set until it is known that it goes alone
 	counted bool    // it is in flight as a transaction of its own that others might have shared

@@ -22,9 +22,7 @@ const (
 // the caller asks for after it waits, too. The zero Lane is ready for use, with one epoch, see
 // [Async.In].
 type Lane struct {
-	// Guarded by the lock of the epoch.
-	write  *call   // waits in the coalescer, or is a part of a transaction without an answer; or nil
-	behind []*call // asked for after it
+	write *call // waits in the coalescer, or is a part of a transaction without an answer; or nil. The lock of the epoch guards it
 }
 
 // In returns the requests of one caller in the epoch. Its [Async.Share] and [Async.Withdraw]
@@ -284,7 +282,8 @@ func (t *shared) refused(h wire.Header) bool {
 // route sends a call, or lets it wait for others.
 func (e *epoch) route(c *call) {
 	if c.lane != nil && c.lane.write != nil {
-		c.lane.behind = append(c.lane.behind, c)
+		before := c.lane.write
+		before.behind = append(before.behind, c)
 		return
 	}
 	if c.joins {
@@ -380,8 +379,8 @@ func (c *call) leaveLane() (behind []*call) {
 	if c.lane == nil || c.lane.write != c {
 		return nil
 	}
-	behind = c.lane.behind
-	c.lane.write, c.lane.behind = nil, nil
+	behind = c.behind
+	c.lane.write, c.behind = nil, nil
 	return behind
 }
 

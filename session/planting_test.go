@@ -76,6 +76,7 @@ func TestFollowCreated(t *testing.T) {
 			}
 		}
 		<-time.After(time.Second)
+		synctest.Wait()
 		for path, as := range stats {
 			if stat, err := other.Exists(t.Context(), path); err != nil || *stat != as {
 				t.Errorf("told %+v, there is %+v, %v", as, stat, err)
@@ -85,6 +86,7 @@ func TestFollowCreated(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(time.Second)
+		synctest.Wait()
 		for i := range n {
 			want := "[own]"
 			switch i {
