@@ -276,7 +276,7 @@ func (j *job) delete(version int32, fleeting bool) {
 		try := j.look
 		switch {
 		case version != AnyVersion:
-		case isAny(err, ErrDisconnected) && !InDoubt(err): // it was never sent
+		case isAny(err, ErrDisconnected, ErrExpired, ErrAuthFailed) && !InDoubt(err): // it was never sent, or no server did it
 			try = func() { j.delete(version, false) }
 		default:
 			j.failed, j.known = true, known

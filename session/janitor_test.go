@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,6 +70,65 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 		<-withdrawn
 		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
 			t.Errorf("the node stands: %v", err)
+		}
+	})
+}
+
+// TestWithdrawnWhileItEnds: a deletion that a session could not send before its end is sent in the next session. The
+// second request comes between the news of the end and the next session.
+func TestWithdrawnWhileItEnds(t *testing.T) {
+	for _, at := range []session.Event{session.Suspended{}, session.Expired{}} {
+		for _, impatient := range []bool{false, true} {
+			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				s := mustOpen(t, srv.Addrs(), opts)
+				defer s.Close()
+				if _, err := s.Create(t.Context(), "/me", nil, session.Persistent); err != nil {
+					t.Fatal(err)
+				}
+				answer := make(chan error, 1)
+				begin := sync.OnceFunc(func() {
+					session.Removal{Path: "/me", Impatient: impatient}.Begin(s.Async(0), func(err error) { answer <- err })
+				})
+				defer s.Subscribe(func(ev session.Event) <-chan struct{} {
+					if reflect.TypeOf(ev) == reflect.TypeOf(at) {
+						begin()
+					}
+					return nil
+				})()
+				srv.Expire(s.ID())
+				srv.Disconnect(s.ID())
+				if err := <-answer; err != nil {
+					t.Errorf("%T, impatient %t: %v", at, impatient, err)
+				}
+				if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
+					t.Errorf("%T, impatient %t: the node stands (%v)", at, impatient, err)
+				}
+			})
+		}
+	}
+}
+
+// TestWithdrawnWhileRefused: a deletion that was refused with the credentials is sent when a server accepts them.
+func TestWithdrawnWhileRefused(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		if _, err := s.Create(t.Context(), "/me", nil, session.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		const authFailed = -115
+		tp.strikeWith(strike{auth: authFailed})
+		srv.Disconnect(0)
+		synctest.Wait()
+		withdrawn := make(chan struct{})
+		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+		pass(time.Second)
+		tp.strikeWith(strike{})
+		<-withdrawn
+		pass(time.Minute)
+		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
+			t.Errorf("the node stands (%v)", err)
 		}
 	})
 }

@@ -34,7 +34,8 @@
 // # What is not guaranteed
 //
 // A process that is paused inside can wake up when its session has expired and the others have left. All
-// parties must agree on their number: [ErrParties]. The server removes the nodes when the path has been empty
-// for a while; rounds then begin with 1 again. The layout of the double barrier is not that of Curator or
+// parties must agree on their number: [ErrParties]. The server may remove the nodes whenever it finds the path
+// empty, also between two rounds. Their numbers go on then, unless a party that has seen none comes first: they
+// begin with 1 again. The layout of the double barrier is not that of Curator or
 // kazoo, whose recipe cannot be made safe: see [ErrLayout].
 package barrier

@@ -75,6 +75,36 @@ func TestRounds(t *testing.T) {
 	})
 }
 
+// TestRecordRemoved has the server remove the record between two rounds: their numbers go on for handles that have
+// seen some.
+func TestRecordRemoved(t *testing.T) {
+	bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 3)
+		events := handles[0].Events()
+		const times = 4
+		for range times {
+			rounds(t, handles, 2, func(int) {})
+			for range 3 {
+				srv.Reap()
+			}
+			if left := srv.Paths(); len(left) > 1 {
+				t.Fatalf("%q are left", left)
+			}
+		}
+		seen := 0
+		for _, ev := range drain(events) {
+			if in, is := ev.(barrier.Entered); is {
+				if seen++; in.Round != seen {
+					t.Errorf("round %d is called %d", seen, in.Round)
+				}
+			}
+		}
+		if seen != 2*times {
+			t.Errorf("%d rounds", seen)
+		}
+	})
+}
+
 // TestRequestsPerRound counts them: they are linear in the parties, and so are notifications. A party
 // that leaves makes two requests.
 func TestRequestsPerRound(t *testing.T) {

@@ -287,6 +287,7 @@ type machine struct {
 	synced    bool // set when the server was brought up to date, cleared by Enter and with the epoch
 	sight     sight
 	stale     int // the sight that is known to be out of date; 0 if none is
+	newest    int // the newest round that was read of; it never falls
 	inspected int // the sight at which all children of the path were seen to be rounds; 0 if none was
 
 	// Our node. Round is 0 while none can stand.
@@ -558,6 +559,7 @@ func (m *turning) saw(in saw) {
 	}
 	changed := in.czxid != m.sight.czxid || in.version != m.sight.version
 	m.sight = sight{m.sight.n + 1, max(in.zxid, m.sight.zxid), in.czxid, in.version, in.fresh, in.book, in.bad, in.nodes}
+	m.newest = max(m.newest, in.book.Round)
 	if changed && m.stage != gathering { // others have begun a round
 		m.unwatch()
 	}
@@ -699,10 +701,16 @@ func (m *turning) advanceGathering() {
 }
 
 // open makes the directory for entrants, and the record if there is none.
+// open makes the directory for the next round. The server may have removed the record between two rounds: a
+// party that knows of earlier ones goes on with their numbers.
 func (m *turning) open() {
-	m.ask(opening, m.sight.book.Round+1)
-	m.asked.book = m.sight.book
-	m.asked.book.Parties = m.parties
+	last := m.sight.book
+	if m.sight.fresh {
+		last.Round = m.newest
+	}
+	last.Parties = m.parties
+	m.ask(opening, last.Round+1)
+	m.asked.book = last
 }
 
 func (m *turning) advanceLeaving() {

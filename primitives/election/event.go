@@ -22,9 +22,10 @@ var (
 	// ErrTransferred means that the leader hands over, with [Candidate.Transfer].
 	ErrTransferred = errors.New("leadership transferred")
 
-	// ErrNodeDeleted means that the node that stood for the leadership, or the candidate, was
-	// deleted by another client; or, where its text says so, by the server with the session, of
-	// which nothing was known for a quarter of a second.
+	// ErrNodeDeleted means that the node that stood for the leadership, or the candidate, is
+	// gone. Another client has deleted it, or the server, which deletes it also when it ends
+	// the session, and tells of the deletion first. The loss is told at once, and not held
+	// back to find out which.
 	ErrNodeDeleted = line.ErrNodeDeleted
 )
 

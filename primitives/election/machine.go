@@ -151,7 +151,7 @@ func (m machine) Step(in input, out *effects) machine {
 			t.do(glance(in))
 		}
 	case overlooked: // if there is no record, nobody hands over to us
-		if in.of.epoch == t.follow && session.Passing(in.err) {
+		if !t.following && in.of.epoch == t.follow && session.Passing(in.err) {
 			t.do(in.of)
 		}
 	case leave: // to leave twice is to leave once

@@ -237,7 +237,6 @@ const (
 	connects, suspends, resumes, expires, closes    = 0, 1, 2, 3, 4
 	joinsAlone, joinsBehind                         = 5, 6
 	nodeGone, claimGone, claims_, taken, withdrawn_ = 11, 12, 13, 14, 15
-	ascertained                                     = 20
 )
 
 func kinds[T any](all []T) string {
@@ -268,7 +267,7 @@ func TestRows(t *testing.T) {
 		{"a leader that resigns is deposed before its node is given up", leader, resign{}, "election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", nil},
 		{"the node of a resigned leader stays while its function runs", worker, resign{}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
 		{"a resignation in another term", leader, resign{term: 3}, "election.answer ", "", func(m machine) bool { return m.term != 0 }},
-		{"what an operator has left stays while the function runs", worker.tell(nodeGone), placed{line.Alphabet(worker.place, 0)[ascertained]}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
+		{"what an operator has left stays while the function runs", worker, placed{line.Alphabet(worker.place, 0)[nodeGone]}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
 		{"a candidate is sought before anything is given up", leader, transfer{node: other}, "election.seek ", "", func(m machine) bool { return m.term != 0 }},
 		{"a leader stops before it hands over", first(leader.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.hand ", "election.Deposed election.LeaderChanged ", nil},
 		{"a leader hands over when its function has returned", first(worker.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.bear ", "election.Deposed election.LeaderChanged ", nil},
@@ -292,7 +291,7 @@ func TestRows(t *testing.T) {
 		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
 		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.node == other }},
 		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
-		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})).tell(claimGone), placed{line.Alphabet(leader.place, 0)[ascertained]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
+		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{line.Alphabet(leader.place, 0)[claimGone]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
 		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).after(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
 		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace ", "election.LeaderChanged ", nil},
 		{"and has been taken by another: once is enough", first(heir.after(sighted{1, successor})), placed{line.Alphabet(heir.place, 0)[taken]}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},

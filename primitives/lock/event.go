@@ -19,8 +19,9 @@ var (
 	// path carries data where that of a lock with priorities has to stand.
 	ErrLayout = line.ErrLayout
 
-	// ErrNodeDeleted means that the node that stood for the lock was deleted by another client; or, where
-	// its text says so, by the server with the session, of which nothing was known for a quarter of a second.
+	// ErrNodeDeleted means that the node that stood for the lock is gone. Another client has
+	// deleted it, or the server, which deletes it also when it ends the session, and tells
+	// of the deletion first. The loss is told at once, and not held back to find out which.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrRevoked means that the node was deleted by force, after the holder had been

@@ -131,6 +131,7 @@ type peer struct {
 	shelf    []claimed
 	received []claimed
 	asked    []asked
+	made     []string // the IDs of the nodes that the consumer has asked for, beside its claims
 }
 
 type asked struct {
@@ -196,6 +197,7 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	w.World = zkmodel.New(s.faults, (n+callers-1)/callers, there...)
 	if w.Root = modelQueue; keyed {
 		w.Keyed()
+		w.Serial() // a procedure is in closures, and callers that leave, and other calls of the handle, change it too
 	}
 	var p *peer
 	for i := range n {
@@ -304,7 +306,12 @@ func (w *model) fair(err error) {
 }
 
 func (w *model) consume(p *peer) {
-	c := &Consumer{base: p.base, receipts: &receipts{session: p.base.session, dir: p.base.receipts.dir, newID: p.base.receipts.newID}}
+	c := &Consumer{base: p.base, receipts: &receipts{session: p.base.session, dir: p.base.receipts.dir}}
+	c.receipts.newID = func() string {
+		id := p.base.receipts.newID()
+		p.made = append(p.made, id)
+		return id
+	}
 	c.owned.Clock = p.at
 	p.consumer = c
 	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent, chance: uint64(p.n)}, actors.Role[machine, input, effect, Event]{
@@ -312,10 +319,24 @@ func (w *model) consume(p *peer) {
 		Observe: func(m machine, _ []Event) {
 			if m.ended {
 				c.owned.End()
+				w.clean(p, m)
 			}
 		},
 	}, nil)
 	p.machine.Begin(func() { c.owned.Follow(p.at, func(ev session.Event) { p.machine.Tell(heard{ev}) }, nil) })
+}
+
+// clean complains of nodes that a consumer leaves behind in its session.
+func (w *model) clean(p *peer, m machine) {
+	if m.turn.epoch == 0 {
+		return // they go with the session
+	}
+	for _, n := range w.Nodes() {
+		mine := func(id string) bool { return strings.Contains(n.Path, session.GUIDName(id, "")) }
+		if n.Owner != 0 && n.Owner == p.at.ID() && slices.ContainsFunc(p.made, mine) {
+			w.wrong = "a consumer has ended, and left " + n.Path
+		}
+	}
 }
 
 // perform does itself what concerns readers.

@@ -168,3 +168,25 @@ func TestFirstInLineIsGone(t *testing.T) {
 		})
 	}
 }
+
+// TestClosedWhileSuspended: the next session removes the place in line of a consumer that was closed before the last one
+// expired.
+func TestClosedWhileSuspended(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		c := consume(t, open(t, s[0], nil), 1)
+		synctest.Wait()
+		if n := left(srv, "waiters"); len(n) != 1 {
+			t.Fatalf("in line: %q", n)
+		}
+		srv.KeepEphemerals(time.Hour)
+		srv.Refuse(true)
+		srv.Disconnect(s[0].ID())
+		synctest.Wait()
+		c.Close()
+		srv.Refuse(false)
+		pass(time.Minute)
+		if n := left(srv, "waiters"); len(n) > 0 {
+			t.Errorf("left behind: %q", n)
+		}
+	})
+}

@@ -36,8 +36,9 @@ var (
 	// been released.
 	ErrLost = errors.New("lease lost")
 
-	// ErrNodeDeleted means that the node that stood for the lease was deleted by another client; or, where
-	// its text says so, by the server with the session, of which nothing was known for a quarter of a second.
+	// ErrNodeDeleted means that the node that stood for the lease is gone. Another client has
+	// deleted it, or the server, which deletes it also when it ends the session, and tells
+	// of the deletion first. The loss is told at once, and not held back to find out which.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrNotHeld means that a [Lease.Guard] has refused a transaction.

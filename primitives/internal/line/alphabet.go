@@ -32,6 +32,5 @@ func Alphabet(m Machine, zxid int64) []Input {
 		failed{claim{at, own, false}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)},
 		failed{claim{at, own, false}, session.ErrNoAuth},
 		failed{createNode{at, m.guid(), false}, session.ErrSessionFull},
-		ascertained{at, true},
 	}
 }

@@ -58,10 +58,10 @@ func TestClaims(t *testing.T) {
 		{danger: "a claim is refused", before: sole, in: failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: Lost{session.ErrNoAuth}},
 		{danger: "a claim may have been done for a node that is gone", before: sole, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, guid}}},
 		{danger: "leaving gives up what may be claimed", before: sole, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
-		{danger: "the claim of a holder is gone", before: append(slices.Clone(holder), gone{at, theirs}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
-		{danger: "the claim is another's by now", before: append(slices.Clone(holder), watched{at, theirs, 13, 9, false, obstacle{}}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
+		{danger: "the claim of a holder is gone", before: holder, in: gone{at, theirs}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
+		{danger: "the claim is another's by now", before: holder, in: watched{at, theirs, 13, 9, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
 		{danger: "the claim is ours", before: holder, in: watched{at, theirs, 12, 9, false, obstacle{}}, state: held},
-		{danger: "the node of a holder is gone, and its claim is not", before: append(slices.Clone(holder), gone{at, deletion(own)}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, guid}}, emit: Lost{ErrNodeDeleted}},
+		{danger: "the node of a holder is gone, and its claim is not", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, guid}}, emit: Lost{ErrNodeDeleted}},
 
 		{danger: "what is handed to us is claimed out of turn", before: behind, in: Take{}, state: claiming, do: []Effect{unwatchTarget{at, deletion(a)}, ask}},
 		{danger: "it is taken once", before: taker, in: Take{}, state: claiming},

@@ -27,7 +27,7 @@ import (
 type change struct {
 	to      string              // what the node is to be; set by the command, cleared when the change is done or refused
 	reply   actors.Reply[error] // of the command; answered exactly once, when to is cleared
-	without bool                // set when our node is gone: by the change, or not; or while bereft, when not only the claim is
+	without bool                // set when our node is gone: by the change, or not
 	unclear bool                // set when the change was done or not: a list is to tell, and clears it
 }
 
@@ -37,7 +37,7 @@ type change struct {
 func (m *turn) downgrade(reply actors.Reply[error]) {
 	_, to, ok := m.rule.Downgrade(m.node, m.guid())
 	switch {
-	case !m.Holding(), m.bereft:
+	case !m.Holding():
 		m.do(answer{m.attempt, reply, ErrNotHeld})
 		return
 	case !ok:

@@ -9,16 +9,14 @@ import (
 // Why a place in line was lost, beside the errors of package session. Recipes wrap them
 // in their own.
 var (
-	// ErrNodeDeleted means that the node that stood for it was deleted by somebody else; or, where its text
-	// says so, by the server with the session, of which nothing was known for a while.
-	ErrNodeDeleted = errors.New("node deleted by another client")
+	// ErrNodeDeleted means that the node that stood for it is gone. Another client has
+	// deleted it, or the server, which deletes it also when it ends the session, and tells
+	// of the deletion first. The loss is told at once, and not held back to find out which.
+	ErrNodeDeleted = errors.New("node deleted by another client, or with the session")
 
 	// ErrRevoked means that it was deleted by force after it was asked for.
 	ErrRevoked = errors.New("revoked by force")
 )
-
-// errDeleted is [ErrNodeDeleted] where it is not known whether the session lives.
-var errDeleted = fmt.Errorf("%w, or with the session", ErrNodeDeleted)
 
 // A PlaceError is a reason why a contender must not stand in line. Recipes declare their own as
 // sentinels.

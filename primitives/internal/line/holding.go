@@ -59,29 +59,15 @@ func (m *turn) yield() {
 	m.behind(1)
 }
 
-// bereave follows the deletion of our node, or only of our claim, while we hold. The
-// server deletes both with the session, and says so before it says that the session
-// has ended. So the server is asked once: an answer says that the session lives. Until
-// then we hold, for a quarter of a second at most; an expiry says that it was with the
-// session.
-func (m *turn) bereave(node bool) {
-	m.without = m.without || node
-	if !m.bereft {
-		m.bereft = true
-		m.do(ascertain{m.attempt})
-	}
-}
-
-// deleted is why our node was deleted; lives says that it was not with the session.
-// After a mark of revocation it was the client that had set it.
-func (m Machine) deleted(lives bool) error {
-	switch {
-	case m.marked:
+// deleted is why our node, or our claim, is gone while we hold. After a mark of
+// revocation that counts as the work of the client that had set it. The server deletes
+// both also when it ends the session, and tells of the deletion first. The holder has to
+// stop then, so the loss is told at once, and not held back to find out.
+func (m Machine) deleted() error {
+	if m.marked {
 		return ErrRevoked
-	case lives:
-		return ErrNodeDeleted
 	}
-	return errDeleted
+	return ErrNodeDeleted
 }
 
 // suspend follows the loss of the connection. What is held is held on, until the
@@ -95,14 +81,11 @@ func (m *turn) suspend(deadline time.Time) {
 	}
 }
 
-// resume follows the return of the connection, with the same session. A session that
-// is back was not ended: then a node that is gone was deleted by somebody. Events may
-// have been missed, so a waiter looks, and so does a holder: for contenders of another
+// resume follows the return of the connection, with the same session. Events may have
+// been missed, so a waiter looks, and so does a holder: for contenders of another
 // layout, of which only people are told.
 func (m *turn) resume() {
 	switch {
-	case m.bereft:
-		m.fail(m.deleted(true))
 	case m.state == waiting:
 		m.look()
 	case m.Holding() && m.suspended:

@@ -17,8 +17,8 @@ import (
 // or a claim on its way, may have left.
 func (m *turn) vanish() {
 	m.node = ""
-	if m.Holding() { // by an answer to a request
-		m.fail(m.deleted(true))
+	if m.Holding() {
+		m.fail(m.deleted())
 		return
 	}
 	if m.suspect || m.rule.Claims() {
@@ -72,14 +72,10 @@ func (m *turn) expire() {
 }
 
 // leave gives up what is held, or the place in line. Where nothing has to be
-// withdrawn, that is the end. What is gone already is lost rather than released. To
-// leave twice is to leave once, so that the handle may ask for it again.
+// withdrawn, that is the end. To leave twice is to leave once, so that the handle may
+// ask for it again.
 func (m *turn) leave() {
-	switch {
-	case m.state == leaving:
-		return
-	case m.bereft:
-		m.fail(m.deleted(false))
+	if m.state == leaving {
 		return
 	}
 	m.depart()
@@ -102,10 +98,6 @@ func (m *turn) fail(err error) {
 // node. Where nothing stands, the machine has ended. A machine that leaves in the
 // background has ended too: the session sees to the rest.
 func (m *turn) depart() {
-	if m.bereft && m.without {
-		m.node = ""
-	}
-	m.bereft, m.without = false, false
 	m.unwatch()
 	claims := m.rule.Claims() && (m.state == claiming || m.Holding())
 	switch {

@@ -30,7 +30,7 @@ import (
 //	holding.go     claiming (only where the rule claims)    │
 //	                   │ ours                               │
 //	                   ▼                                    │
-//	               held, held and bereft ───────────────────┘ or lost with the session
+//	                 held ──────────────────────────────────┘ or lost with the session
 //	                   │ left, or lost
 //	                   ▼
 //	leaving.go     leaving ── confirmed ► ended
@@ -113,10 +113,9 @@ type place struct {
 	heir    bool   // set when target is all that is ahead, so that its deletion is the grant; cleared by any other news
 	kin     bool   // set when target is of our own session, whose end would delete it and our node at once
 
-	// What we are asked, and what is taken from us.
+	// What we are asked, and what we have exchanged.
 	marked   bool      // set when our node carries a mark of revocation; cleared by a downgrade
 	until    time.Time // by when the mark has us leave; zero if that is up to us, or there is none
-	bereft   bool      // set when our node, or our claim, is gone while we hold; it is being ascertained why. No change is under way
 	lessened bool      // set when what is claimed has been exchanged for less, which only we can have
 	change
 }
@@ -170,7 +169,6 @@ func (m Machine) String() string {
 		{m.marked, "marked"},
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
-		{m.bereft, "bereft"},
 		{m.lessened, "lessened"},
 		{m.unclear, "unclear"},
 		{m.suspended, "suspended"},
@@ -308,10 +306,6 @@ func (m *turn) take(in Input) {
 		if in.overdue && m.state == waiting {
 			m.look()
 		}
-	case ascertained:
-		if m.bereft {
-			m.fail(m.deleted(in.lives))
-		}
 	case withdrawn:
 		m.withdrawn(in.node)
 	case failed:
@@ -390,6 +384,6 @@ func (m *turn) failed(e Effect, err error) {
 		if session.Passing(err) && m.Holding() && e.node == m.node {
 			m.do(e)
 		}
-	case ask, ascertain, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
+	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 }

@@ -169,7 +169,7 @@ func alphabet(m Machine) []Input {
 	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
 		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
 			watched{at, deletion(own), 7, 1, false, obstacle{}}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
-			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, ascertained{at, true}, withdrawn{at, own}, withdrawn{at, ""},
+			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, withdrawn{at, own}, withdrawn{at, ""},
 			failed{createNode{at, m.guid(), false}, session.ErrDisconnected}, failed{listParent{at}, session.ErrNoNode},
 			failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, failed{changeNode{at, own, weaker}, session.ErrDisconnected},
 			failed{claim{at, own, false}, session.ErrDisconnected})
@@ -216,7 +216,7 @@ func alphabet(m Machine) []Input {
 		ins = append(ins, watched{at, node, 7, 1, false, obstacle{}}, watched{at, node, 9, 1, false, obstacle{}}, watched{at, node, 7, 2, false, obstacle{}}, gone{at, node})
 		effects = append(effects, watchTarget{at, node})
 	}
-	ins = append(ins, ascertained{at, true}, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
+	ins = append(ins, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
 	for _, node := range []string{"", own, twin} {
 		ins = append(ins, withdrawn{at, node})
 	}
@@ -313,12 +313,10 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "holds without node or token"
 	case m.Holding() && next.Holding() && next.token != m.token:
 		return "changes its token"
+	case m.Holding() && m.to == "" && (in == Input(gone{m.attempt, deletion(m.node)}) || in == Input(gone{m.attempt, m.target})) && (next.standing() || !next.said):
+		return "holds on what is gone"
 	case (next.Holding() || next.state == claiming) && next.czxid == 0 && next.rule == m.rule && m.state == waiting && !m.rule.Claims(): // who claims checks its node with that
 		return "takes its turn by a node that is not known to be its own"
-	case next.bereft && (!next.Holding() || next.to != "") && !next.Ended():
-		return "is bereft of what it does not hold"
-	case m.bereft && next.standing() && !next.bereft:
-		return "holds what is gone"
 	case next.to != "" && !next.Holding() && !next.Ended():
 		return "downgrades what it does not hold"
 	case next.marked && !next.revoked && next.Holding(), next.revoked && !m.revoked && !next.Holding():
@@ -405,8 +403,6 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			ok = next.Holding() && e.from == next.node && e.to == next.to
 		case ask:
 			ok = next.standing()
-		case ascertain:
-			ok = next.Holding() && next.bereft && !m.bereft
 		case announce:
 			ok = next.Holding() && next.rule.Announces() && e.node == next.node
 		case complain:
@@ -528,7 +524,7 @@ func inspectEnd(m Machine) string {
 				return "awaits another withdrawal than it asked for"
 			}
 		case unwatchTarget, complain, answer:
-		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce, ask, ascertain:
+		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce, ask:
 			return "asks for more when it leaves"
 		}
 	}
@@ -664,15 +660,15 @@ func TestDangers(t *testing.T) {
 		{danger: "an event from the last attempt", before: append(slices.Clone(heir), gone{at, deletion(own)}), in: gone{at, deletion(a)}, state: joining},
 		{danger: "a second Connected", before: heir, in: heard{session.Connected{Epoch: 2, ID: 10}}, state: waiting},
 
-		{danger: "the holder's node is deleted", before: append(slices.Clone(holder), gone{at, deletion(own)}), in: ascertained{at, true}, state: ended, emit: "lost"},
-		{danger: "the holder's node is gone before it is watched", before: append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}), in: ascertained{at, true}, state: ended, emit: "lost"},
-		{danger: "the holder's node is somebody else's", before: append(slices.Clone(holder), watched{at, deletion(own), 7, 8, false, obstacle{}}), in: ascertained{at, true}, state: ended, emit: "lost"},
-		{danger: "the holder's node is another one of that name", before: append(slices.Clone(holder), watched{at, deletion(own), 8, 9, false, obstacle{}}), in: ascertained{at, true}, state: ended, emit: "lost"},
+		{danger: "the holder's node is deleted", before: holder, in: gone{at, deletion(own)}, state: ended, emit: "lost"},
+		{danger: "the holder's node is gone before it is watched", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: ended, emit: "lost"},
+		{danger: "the holder's node is somebody else's", before: holder, in: watched{at, deletion(own), 7, 8, false, obstacle{}}, state: ended, emit: "lost"},
+		{danger: "the holder's node is another one of that name", before: holder, in: watched{at, deletion(own), 8, 9, false, obstacle{}}, state: ended, emit: "lost"},
 		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
 		{danger: "one last event", before: failing, in: withdrawn{at, own}, state: ended},
 		{danger: "one last event at the end of the session", before: failing, in: heard{session.Closed{}}, state: ended},
 		{danger: "a watch that ended with its session is no loss of its own", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrClosed}, state: held},
-		{danger: "the holder's node is deleted, and there may be another", before: append(slices.Clone(sole), gone{at, deletion(own)}), in: ascertained{at, true}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the holder's node is deleted, and there may be another", before: sole, in: gone{at, deletion(own)}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
 		{danger: "the holder's session expires", before: holder, in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
 		{danger: "the holder's session is closed", before: holder, in: heard{session.Closed{}}, state: ended, emit: "lost"},
 		{danger: "the holder is cut off", before: holder, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
@@ -807,8 +803,8 @@ func TestDangersOfDowngrades(t *testing.T) {
 		{danger: "done, and the event comes later", before: under, in: changed{at}, state: held, do: done},
 		{danger: "it means nothing then", before: then(under, changed{at}), in: gone{at, deletion(own)}, state: held},
 		{danger: "the reader's node is watched", before: lower, in: watched{at, deletion(to), 8, 9, false, obstacle{}}, state: held},
-		{danger: "the reader's node is somebody else's", before: append(slices.Clone(lower), watched{at, deletion(to), 8, 10, false, obstacle{}}), in: ascertained{at, true}, state: ended, emit: "lost"},
-		{danger: "the reader's node is deleted before it is watched", before: append(slices.Clone(lower), failed{watchTarget{at, deletion(to)}, session.ErrNoNode}), in: ascertained{at, true}, state: ended, emit: "lost"},
+		{danger: "the reader's node is somebody else's", before: lower, in: watched{at, deletion(to), 8, 10, false, obstacle{}}, state: ended, emit: "lost"},
+		{danger: "the reader's node is deleted before it is watched", before: lower, in: failed{watchTarget{at, deletion(to)}, session.ErrNoNode}, state: ended, emit: "lost"},
 		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, to}}},
 		{danger: "it was never sent", before: under, in: failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
 		{danger: "the reply is lost: a list tells", before: under, in: failed{change, unknown}, state: held, do: []Effect{list}},
@@ -883,14 +879,14 @@ func TestDangersOfRevocation(t *testing.T) {
 		in     Input
 		want   error
 	}{
-		{"forced", exclusive, then(holder, mine, mark, gone{at, deletion(own)}), ascertained{at, true}, ErrRevoked},
-		{"forced before it is watched", exclusive, then(holder, mark, failed{watchTarget{at, deletion(own)}, session.ErrNoNode}), ascertained{at, true}, ErrRevoked},
-		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}, gone{at, deletion(own)}), ascertained{at, true}, ErrRevoked},
-		{"deleted, and nobody has asked", exclusive, then(holder, mine, gone{at, deletion(own)}), ascertained{at, true}, ErrNodeDeleted},
+		{"forced", exclusive, then(holder, mine, mark), gone{at, deletion(own)}, ErrRevoked},
+		{"forced before it is watched", exclusive, then(holder, mark), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, ErrRevoked},
+		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}), gone{at, deletion(own)}, ErrRevoked},
+		{"deleted, and nobody has asked", exclusive, then(holder, mine), gone{at, deletion(own)}, ErrNodeDeleted},
 		{"expired after it was asked for", exclusive, then(holder, mine, mark), heard{session.Expired{Epoch: 1}}, session.ErrExpired},
 		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}), failed{changeNode{at, number, reads}, session.ErrNoNode}, ErrRevoked},
-		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}, gone{at, deletion(reads)}), ascertained{at, true}, ErrNodeDeleted},
-		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}, gone{at, deletion(reads)}), ascertained{at, true}, ErrRevoked},
+		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}), gone{at, deletion(reads)}, ErrNodeDeleted},
+		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}), gone{at, deletion(reads)}, ErrRevoked},
 	} {
 		m, _ := script(New(id, row.rule, true, false), row.before...)
 		_, out := m.after(row.in)
@@ -935,21 +931,11 @@ func TestDangersOfClaims(t *testing.T) {
 		{danger: "our node is deleted while the claim is on its way", before: claims, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
 		{danger: "and it is cleared", before: then(claims, gone{at, deletion(own)}), in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
 		{danger: "a claim that was done is not a grant then", before: then(claims, gone{at, deletion(own)}), in: claimed{at, 20}, state: clearing},
-		{danger: "the claim is deleted while it is held", before: append(slices.Clone(holds), gone{at, theirs}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim is another's while it is held", before: append(slices.Clone(then(claims, claimed{at, 20})), watched{at, theirs, 21, 8, false, obstacle{}}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "our node is deleted while it is held: the claim is left", before: append(slices.Clone(holds), gone{at, deletion(own)}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "the claim is gone, and nobody knows why", before: holds, in: gone{at, theirs}, state: held, do: []Effect{ascertain{at}}},
-		{danger: "our node is gone, and nobody knows why", before: holds, in: gone{at, deletion(own)}, state: held, do: []Effect{ascertain{at}}},
-		{danger: "both are: it is asked once", before: then(holds, gone{at, deletion(own)}), in: gone{at, theirs}, state: held},
-		{danger: "the claim is gone, and our node: it is asked once", before: then(holds, gone{at, theirs}), in: gone{at, deletion(own)}, state: held},
-		{danger: "with the session", before: then(holds, gone{at, theirs}, gone{at, deletion(own)}), in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
-		{danger: "with the session, which was suspended", before: then(holds, gone{at, deletion(own)}), in: heard{session.Suspended{}}, state: held, emit: "suspended"},
-		{danger: "not with the session, which is back", before: then(holds, gone{at, deletion(own)}, heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "left while that is not known", before: then(holds, gone{at, deletion(own)}), in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "and known after that", before: then(holds, gone{at, deletion(own)}, Leave{}), in: ascertained{at, true}, state: leaving},
-		{danger: "no downgrade of what is gone", before: then(holds, gone{at, deletion(own)}), in: Downgrade{}, state: held, do: []Effect{answer{attempt: at, err: ErrNotHeld}}},
-		{danger: "nothing is gone", before: holds, in: ascertained{at, true}, state: held},
-		{danger: "nobody knows in time", before: then(holds, gone{at, deletion(own)}), in: ascertained{at, false}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the claim is deleted while it is held", before: holds, in: gone{at, theirs}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim is another's while it is held", before: then(claims, claimed{at, 20}), in: watched{at, theirs, 21, 8, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "our node is deleted while it is held: the claim is left", before: holds, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the claim is gone, and our node after it: that has been told", before: then(holds, gone{at, theirs}), in: gone{at, deletion(own)}, state: leaving},
+		{danger: "with the session, whose end is heard later", before: then(holds, gone{at, deletion(own)}), in: heard{session.Expired{Epoch: 1}}, state: ended},
 		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
 		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}},
 		{danger: "a mark while claiming", before: then(claims, marked{attempt: at, target: deletion(own)}), in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquiredrevoked"},
@@ -963,23 +949,17 @@ func TestDangersOfClaims(t *testing.T) {
 func TestReasons(t *testing.T) {
 	own, at := Published(attemptGUID(actorID(1), 1))+"lock-0000000005", attempt{1, 1}
 	for _, row := range []struct {
-		in   []Input
+		in   Input
 		want error
 	}{
-		{[]Input{heard{session.Expired{Epoch: 1}}}, session.ErrExpired},
-		{[]Input{heard{session.Closed{}}}, session.ErrClosed},
-		{[]Input{gone{at, deletion(own)}, ascertained{at, true}}, ErrNodeDeleted},
-		{[]Input{gone{at, deletion(own)}, heard{session.Resumed{}}}, ErrNodeDeleted},
-		{[]Input{gone{at, deletion(own)}, Leave{}}, errDeleted},
-		{[]Input{gone{at, deletion(own)}, ascertained{at, false}}, errDeleted},
-		{[]Input{marked{at, deletion(own), time.Time{}}, gone{at, deletion(own)}, ascertained{at, false}}, ErrRevoked},
-		{[]Input{gone{at, deletion(own)}, heard{session.Expired{Epoch: 1}}}, session.ErrExpired},
-		{[]Input{gone{at, deletion(own)}, heard{session.Closed{}}}, session.ErrClosed},
-		{[]Input{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}}, session.ErrNoAuth},
+		{heard{session.Expired{Epoch: 1}}, session.ErrExpired},
+		{heard{session.Closed{}}, session.ErrClosed},
+		{gone{at, deletion(own)}, ErrNodeDeleted},
+		{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}, session.ErrNoAuth},
 	} {
-		_, out := script(New(actorID(1), exclusive, true, false), append([]Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}, row.in...)...)
-		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) || errors.Is(lost.Err, errDeleted) != errors.Is(row.want, errDeleted) {
-			t.Errorf("%v: %v", row.in, out.Emit)
+		_, out := script(New(actorID(1), exclusive, true, false), heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, row.in)
+		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) {
+			t.Errorf("%T: %v", row.in, out.Emit)
 		}
 	}
 }
@@ -1138,8 +1118,6 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		return listed{at, Sight{Names: names}}, nil
 	case "watched":
 		return watched{at, target, int64(val["czxid"]), int64(val["owner"]), false, obstacle{}}, nil
-	case "ascertained":
-		return ascertained{at, true}, nil
 	case "gone":
 		return gone{at, target}, nil
 	case "marked":

@@ -174,8 +174,6 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		p.owned.Cancel(e.target)
 	case ask:
 		p.Ask(&p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
-	case ascertain:
-		p.ascertain(requests, e, tell)
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
@@ -190,22 +188,6 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case inspectParent, makeParent, createNode, listParent, claim, changeNode, announce:
 		p.request(requests, e, tell)
 	}
-}
-
-// patience is for how long a holder whose node is gone tries to find out whether its session lives,
-// before it gives up what it holds.
-const patience = 250 * time.Millisecond
-
-// ascertain asks the server for anything: only a session that lives is answered. If the connection is lost
-// meanwhile, the machine hears what became of the session.
-func (p *Performer) ascertain(requests client.Async, e ascertain, tell func(Input)) {
-	p.owned.After(ascertain{}, patience, func() { tell(ascertained{e.attempt, false}) })
-	requests.Exists(p.Dir, func(_ *session.Stat, err error) {
-		if !session.Over(err) && !errors.Is(err, session.ErrDisconnected) {
-			p.owned.Cancel(ascertain{})
-			tell(ascertained{e.attempt, true})
-		}
-	})
 }
 
 // request makes a request that may fail.
@@ -248,7 +230,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
-	case watchTarget, unwatchTarget, ask, ascertain, complain, withdrawNode, withdrawAll, answer: // do not fail
+	case watchTarget, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 }
 

@@ -168,9 +168,9 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "our node is gone, and what it has claimed may not be", before: first, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, guid}}},
 		{danger: "a late claim of a waiter, too", before: behind, in: gone{at, deletion(own)}, state: clearing, do: []Effect{unwatchTarget{at, deletion(theClaim)}, withdrawAll{at, guid}}},
 		{danger: "leaving while claiming", before: first, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
-		{danger: "somebody deletes the claim", before: append(slices.Clone(holder), gone{at, Target{own, Claim}}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim was deleted before it was watched, and is another's", before: append(slices.Clone(holder[:len(holder)-1]), watched{at, Target{own, Claim}, 9, 9, false, obstacle{}}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "somebody deletes the node", before: append(slices.Clone(holder), gone{at, deletion(own)}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
+		{danger: "somebody deletes the claim", before: holder, in: gone{at, Target{own, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim was deleted before it was watched, and is another's", before: holder[:len(holder)-1], in: watched{at, Target{own, Claim}, 9, 9, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "somebody deletes the node", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
 		{danger: "a downgrade exchanges node and claim", before: holder, in: Downgrade{actors.Reply[error]{}}, state: held, do: []Effect{changeIt}},
 		{danger: "the old claim goes in a downgrade", before: lessening, in: gone{at, Target{own, Claim}}, state: held},
 		{danger: "the new claim is another node", before: lessening, in: changed{at}, state: held, do: []Effect{
@@ -183,7 +183,7 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
 		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
 		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, Claim}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
-		{danger: "the claim of a reader goes", before: append(slices.Clone(sharing), gone{at, Target{less, Claim}}), in: ascertained{at, true}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
+		{danger: "the claim of a reader goes", before: sharing, in: gone{at, Target{less, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, rule, false, false), row.before...)
 		next, out := m.after(row.in)

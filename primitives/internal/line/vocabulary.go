@@ -85,10 +85,6 @@ type (
 		node    string
 		overdue bool // it has had the time that it was given
 	}
-	ascertained struct { // answers ascertain
-		attempt
-		lives bool // false if that cannot be known in time
-	}
 	withdrawn struct { // answers withdrawNode, and withdrawAll with an empty node
 		attempt
 		node string
@@ -101,26 +97,25 @@ type (
 
 func (f failed) of() attempt { return f.what.of() }
 
-func (Leave) input()       {}
-func (Downgrade) input()   {}
-func (look) input()        {}
-func (Take) input()        {}
-func (heard) input()       {}
-func (inspected) input()   {}
-func (made) input()        {}
-func (joined) input()      {}
-func (listed) input()      {}
-func (watched) input()     {}
-func (gone) input()        {}
-func (marked) input()      {}
-func (claimed) input()     {}
-func (occupied) input()    {}
-func (changed) input()     {}
-func (announced) input()   {}
-func (asked) input()       {}
-func (ascertained) input() {}
-func (withdrawn) input()   {}
-func (failed) input()      {}
+func (Leave) input()     {}
+func (Downgrade) input() {}
+func (look) input()      {}
+func (Take) input()      {}
+func (heard) input()     {}
+func (inspected) input() {}
+func (made) input()      {}
+func (joined) input()    {}
+func (listed) input()    {}
+func (watched) input()   {}
+func (gone) input()      {}
+func (marked) input()    {}
+func (claimed) input()   {}
+func (occupied) input()  {}
+func (changed) input()   {}
+func (announced) input() {}
+func (asked) input()     {}
+func (withdrawn) input() {}
+func (failed) input()    {}
 
 // An Effect is something to do about it. It belongs to the epoch of its attempt, must
 // not be done in another, and is answered by exactly one input; unwatchTarget,
@@ -169,8 +164,7 @@ type (
 		attempt
 		node string
 	}
-	ascertain struct{ attempt } // whether the session lives, whose nodes are deleted when it ends
-	complain  struct {          // to people
+	complain struct { // to people
 		attempt
 		reason string
 	}
@@ -199,7 +193,6 @@ func (claim) effect()         {}
 func (changeNode) effect()    {}
 func (announce) effect()      {}
 func (ask) effect()           {}
-func (ascertain) effect()     {}
 func (complain) effect()      {}
 func (withdrawNode) effect()  {}
 func (withdrawAll) effect()   {}
@@ -214,7 +207,7 @@ func Withdraws(e Effect) bool {
 	switch e.(type) {
 	case withdrawNode, withdrawAll:
 		return true
-	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, ascertain, complain, answer:
+	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, complain, answer:
 	}
 	return false
 }

@@ -222,14 +222,14 @@ func (m *turn) gone(target Target) {
 	case !m.standing():
 	case m.to != "" && (target == Target{Node: m.node} || target == m.target):
 		m.without = true // by ourselves, or not: the answer will tell
-	case m.Holding() && (target == Target{Node: m.node} || target == m.target): // our node or our claim: nothing else is watched
-		m.bereave(target.Until == Gone)
 	case target == Target{Node: m.node}:
 		m.vanish()
 	case m.accompanied(target):
 		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.String()+"/", "/", 1), "/")
 		m.look()
 	case target != m.target:
+	case m.Holding(): // our claim, and nothing else is watched
+		m.fail(m.deleted())
 	default:
 		granted := m.heir && m.owned && !m.kin
 		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false

@@ -37,7 +37,8 @@
 // function of what was asked and what was answered. All that follows from one effect of a
 // machine is one activity, which keeps a hash of the effect and of all answers so far,
 // and requests that wait are hashed with it. What performers keep outside of closures they
-// keep in structs: [World.Share] takes these.
+// keep in structs: [World.Share] takes these. Where several activities change what one closure has
+// captured, the order between them counts too: with [World.Serial] the key depends on it.
 //
 // # What is taken for granted
 //

@@ -24,7 +24,12 @@ func (d desk) List(path, prefix string, answer func(names []string, err error)) 
 // in the model outlives its connection.
 func (d desk) Delete(path string, version int32, _ bool, answer func(known int64, err error)) {
 	known := d.s.w.zxid
-	d.requests.Delete(path, version, func(err error) { answer(known, err) })
+	d.requests.Delete(path, version, func(err error) {
+		if is(err, session.ErrExpired, session.ErrDisconnected) && !session.InDoubt(err) {
+			known = 0 // it was never sent
+		}
+		answer(known, err)
+	})
 }
 
 // Over implements [session.Desk].

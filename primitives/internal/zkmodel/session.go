@@ -45,6 +45,7 @@ type Session struct {
 	tells   []*subscriber
 	warm    map[string]bool
 	locals  map[any]any
+	told    uint64 // hash of what its actors were told, in order; 0 without [World.Serial]
 
 	lagging bool // its server does not follow
 	stale   tree // what that shows then

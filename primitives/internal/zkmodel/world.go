@@ -85,6 +85,7 @@ type World struct {
 	now    *activity
 	soon   []func()
 	keyed  bool // somebody asks for Key
+	serial bool // set by Serial. While set, sessions keep told
 }
 
 type (
@@ -152,6 +153,10 @@ func (w *World) Stranger(id int64) { w.dying = append(w.dying, dying{id: id}) }
 
 // Keyed has the world keep what [World.Key] needs.
 func (w *World) Keyed() { w.keyed = true }
+
+// Serial has [World.Key] depend on the order of all that the actors of each session are told: for performers with
+// closures whose state several activities change.
+func (w *World) Serial() { w.serial = true }
 
 // Share has [World.Key] depend on what performers keep.
 func (w *World) Share(v any) { w.shared = append(w.shared, v) }
@@ -573,6 +578,10 @@ func (w *World) within(act *activity, news any, f func()) {
 	w.now = act
 	if w.keyed {
 		act.hash = maphash.Comparable(seed, [2]uint64{act.hash, Hash(news)})
+		if w.serial && act.actor >= 0 {
+			s := w.Actors[act.actor].Session()
+			s.told = maphash.Comparable(seed, [3]uint64{s.told, uint64(act.actor), act.hash})
+		}
 	}
 	f()
 	w.now = before

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -254,3 +255,44 @@ func TestKey(t *testing.T) {
 		t.Error("different worlds do not differ")
 	}
 }
+
+// TestKeyOfSharedClosures: worlds differ in which of two activities came first, if one has seen what the other has done.
+func TestKeyOfSharedClosures(t *testing.T) {
+	for _, serial := range []bool{false, true} {
+		key := func(order ...string) uint64 {
+			p := newPlay(zkmodel.Faults{}, 1)
+			if p.Keyed(); serial {
+				p.Serial()
+			}
+			before, seen := false, false // what the reader alone knows in the end
+			reads := zkmodel.Run(p.World, p.Sessions[0], tick{}, actors.Role[tick, int, int, string]{Perform: func(int, func(int)) {
+				seen = before
+				p.Sessions[0].Async(0).Get("/d", func([]byte, *session.Stat, error) { p.note("%t", seen) })
+			}}, nil)
+			writes := zkmodel.Run(p.World, p.Sessions[0], tick{}, actors.Role[tick, int, int, string]{Perform: func(int, func(int)) { before = true }}, nil)
+			reads.Tell(1)
+			writes.Tell(1)
+			p.do(order...)
+			return p.Key()
+		}
+		first, second := key("step 0", "step 1"), key("step 1", "step 0")
+		if (first != second) != serial {
+			t.Errorf("serial %t: %x and %x", serial, first, second)
+		}
+		if first != key("step 0", "step 1") {
+			t.Errorf("serial %t: equal worlds differ", serial)
+		}
+	}
+}
+
+// A tick is a machine that asks for its input.
+type tick struct{}
+
+// Step implements [actors.Machine].
+func (tick) Step(in int, out *actors.Effects[int, string]) tick {
+	out.Do = append(out.Do, in)
+	return tick{}
+}
+
+// Ended implements [actors.Machine].
+func (tick) Ended() bool { return false }
