@@ -259,7 +259,7 @@ func fault(t *testing.T, c *stage, s, other *session.Session, path string, holde
 // happens.
 func hold(t *testing.T, c *stage, m zktest.Match, begin, meanwhile func()) {
 	t.Helper()
-	c.Delay(m, 300*time.Millisecond)
+	c.Delay(m, time.Second)
 	begin()
 	if err := c.AwaitFault(10 * time.Second); err != nil {
 		t.Fatal(err)
