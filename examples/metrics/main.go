@@ -2,8 +2,8 @@
 // balancer /readyz, and dashboard.json is a dashboard for Grafana. Package otel exports the same by
 // OpenTelemetry.
 //
-// The service elects a leader, has workers who pass a lock on, and fills and empties a queue. It starts
-// a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// The service stands for election, passes a lock from worker to worker, and fills and empties a queue. It
+// starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
 package main
 
 import (

@@ -344,7 +344,8 @@ func TestBreakCommand(t *testing.T) {
 	zktest.Await(t, events, func(ev election.Event) bool { _, ok := ev.(election.Deposed); return ok })
 }
 
-// Who may only read can run everything that only reads; what is forbidden says so.
+// TestReadOnly: with credentials that may only read, every command that only reads works. The error of any
+// other says that it is forbidden.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)

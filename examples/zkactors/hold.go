@@ -39,8 +39,9 @@ type news struct {
 // A tenancy is held, or waited for.
 type tenancy struct {
 	news  <-chan news
-	env   func() []string // for the command, when it is granted
-	close func()
+	grant news                // set by await
+	env   func(news) []string // for the command, of the grant
+	close func()              // once
 }
 
 // begin stands in line.
@@ -92,34 +93,28 @@ func (r *runner) identity() []byte {
 }
 
 // adapt translates events.
-func adapt[Ev any](events <-chan Ev, translate func(Ev) news, end func(), env func(granted news) []string) *tenancy {
+func adapt[Ev any](events <-chan Ev, translate func(Ev) news, end func(), env func(grant news) []string) *tenancy {
 	out := make(chan news)
 	over := make(chan struct{})
-	var grant news
+	gone := make(chan struct{})
 	go func() {
+		defer close(gone)
 		defer close(out)
 		for ev := range events {
-			n := translate(ev)
-			if n.what == granted {
-				grant = n
-			}
 			select {
-			case out <- n:
+			case out <- translate(ev):
 			case <-over:
 				return
 			}
 		}
 	}()
-	closed := false
 	return &tenancy{
 		news: out,
-		env:  func() []string { return env(grant) },
+		env:  env,
 		close: func() {
-			if !closed {
-				closed = true
-				close(over)
-				end()
-			}
+			close(over)
+			end()
+			<-gone
 		},
 	}
 }

@@ -189,7 +189,7 @@ func conflicts(err error) bool {
 	return errors.Is(err, errWaited) || errors.Is(err, semaphore.ErrFull) || statusOf(err) == exitConflict
 }
 
-// report says who has it, when that has changed. It is told the last that was said.
+// report prints the holders if they have changed since the last report, and returns the newest report.
 func (r *runner) report(ctx context.Context, s *session.Session, said string) string {
 	holders, err := holdersOf(ctx, s, r.path)
 	if err != nil || holders == "" || holders == said {

@@ -60,7 +60,7 @@ func (r *runner) run(ctx context.Context) error {
 		return err
 	}
 
-	if err := c.start(held.env()...); err != nil {
+	if err := c.start(held.env(held.grant)...); err != nil {
 		return &failure{exitNoExec, err}
 	}
 	status, err := r.guard(c, held.news, signals)
@@ -112,9 +112,12 @@ func (r *runner) explain(ctx context.Context, s *session.Session, err error) err
 // await waits for the grant, and says who is in the way.
 func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) error {
 	asking, stop := context.WithCancel(ctx)
-	defer stop()
-	reports := make(chan string, 1)
+	reports := make(chan string, 1) // the newest, while none is under way
 	reports <- ""
+	defer func() {
+		stop()
+		<-reports
+	}()
 	for {
 		select {
 		case n, ok := <-held.news:
@@ -122,6 +125,7 @@ func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) e
 			case !ok:
 				return session.ErrClosed
 			case n.what == granted:
+				held.grant = n
 				return nil
 			case n.what == lost:
 				return n.err

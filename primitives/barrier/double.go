@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -200,27 +201,14 @@ func (p *performer) node(round int, name string) string {
 	return session.Join(p.in(round), name)
 }
 
-// The record is text: a first line with the layout, the round and the parties, then a name in
-// each line.
-const layout = "double-barrier-1"
+func (b book) encode() []byte { return nodes.Rounds(b).Bytes() }
 
-func (b book) encode() []byte {
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s %d %d\n", layout, b.Round, b.Parties)
-	for _, name := range b.Members {
-		s.WriteString(name + "\n")
+func decode(data []byte) (book, error) {
+	r, ok := nodes.ParseRounds(data)
+	if !ok {
+		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q, want %q", ErrLayout, data, nodes.RoundsLayout)
 	}
-	return []byte(s.String())
-}
-
-func decode(data []byte) (b book, err error) {
-	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	var is string
-	if n, _ := fmt.Sscan(lines[0], &is, &b.Round, &b.Parties); n != 3 || is != layout || b.Round < 0 || b.Parties < 1 {
-		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q, want %q", ErrLayout, data, layout)
-	}
-	b.Members = lines[1:]
-	return b, nil
+	return book(r), nil
 }
 
 // fits refuses so many parties that a round could not be begun.
@@ -377,7 +365,7 @@ func (p *performer) request(e request, tell func(input)) {
 				in.err = nil // the server has removed it
 			}
 			for _, name := range names {
-				if labelIn(name) == "" {
+				if nodes.PartyName(name) == "" {
 					in.foreign = session.Join(p.in(e.round), name)
 				} else {
 					in.names = append(in.names, name)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -1068,7 +1068,7 @@ func (m *turning) in() {
 	}
 	members := make([]string, len(m.sight.book.Members))
 	for i, name := range m.sight.book.Members {
-		members[i] = labelIn(name)
+		members[i] = nodes.PartyName(name)
 	}
 	m.emit(Entered{m.round, members})
 	m.settle(nil)
@@ -1157,23 +1157,4 @@ func (m *turning) close(err error) {
 func (m *turning) finish() {
 	m.stage = ended
 	m.emit(Closed{m.err})
-}
-
-// labelIn returns what the name of a node says to people: the name of the handle, or its ID. It returns "" if no party
-// has such a node.
-func labelIn(node string) string {
-	const fields = 5 // of an ID
-	_, id, _ := strings.Cut(node, "-")
-	end := 0
-	for range fields {
-		i := strings.IndexByte(id[end:], '-')
-		if i < 0 {
-			return ""
-		}
-		end += i + 1
-	}
-	if _, label, named := strings.Cut(id[end:], "-"); named {
-		return label
-	}
-	return id[:end-1]
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -454,7 +455,7 @@ func TestLabels(t *testing.T) {
 		"0000000001-" + id + "-1": id, "0000000001-" + id + "-12-a-b": "a-b", "0000000001-" + id: "", "0000000001-" + id + "-1-": "",
 		"": "", "x": "", "a-b-c-d-e-f": "", "used": "",
 	} {
-		if got := labelIn(node); got != want {
+		if got := nodes.PartyName(node); got != want {
 			t.Errorf("%q: %q, want %q", node, got, want)
 		}
 	}

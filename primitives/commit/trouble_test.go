@@ -337,6 +337,7 @@ func (w *scenario) end() {
 	for name, p := range w.sites {
 		select {
 		case <-p.Done():
+			p.Close() // an outcome may be unread before Left
 			w.join(name, w.healthy)
 		default:
 			if name == "a" && len(w.served) < 2 {

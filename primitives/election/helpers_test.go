@@ -86,6 +86,7 @@ type player struct {
 
 	mu     sync.Mutex
 	log    []told
+	closed bool // while it stood: what it had not received by the end was discarded, but for the last event
 	signal chan struct{}
 }
 
@@ -113,6 +114,17 @@ func (w *world) stand(s *session.Session, opts *election.Options) *player {
 		}
 	})
 	return p
+}
+
+// Close closes the candidate.
+func (p *player) Close() {
+	p.mu.Lock()
+	p.closed = p.closed || !slices.ContainsFunc(p.log, func(e told) bool {
+		_, over := e.Event.(election.Left)
+		return over
+	})
+	p.mu.Unlock()
+	p.Candidate.Close()
 }
 
 func (p *player) receive(ev election.Event) {
@@ -203,7 +215,7 @@ func (w *world) audit() {
 	}
 	var reigns []reign
 	for _, p := range w.players {
-		if err := grammar(p.events()); err != nil {
+		if err := grammar(p.events(), p.closed); err != nil {
 			w.Errorf("%v: %v", err, p.events())
 		}
 		for i, e := range p.log {
@@ -238,8 +250,8 @@ func (w *world) audit() {
 }
 
 // grammar holds events against what the package documents. The first may be any that came before the events
-// were asked for.
-func grammar(events []election.Event) error {
+// were asked for. Of a candidate that was closed, those just before the last may be missing.
+func grammar(events []election.Event, closed bool) error {
 	const (
 		follows = iota
 		leads
@@ -283,7 +295,7 @@ func grammar(events []election.Event) error {
 				next = state
 			}
 		case election.Left:
-			if state == follows {
+			if state == follows || closed && state != left {
 				next = left
 			}
 		}

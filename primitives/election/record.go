@@ -1,31 +1,11 @@
 package election
 
 import (
-	"bytes"
-	"strings"
-
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what the leader's node says, and what those who read it make of it.
-//
-//	leader 1
-//	node _c_<uuid>-n_<number>
-//	acknowledged
-//	successor _c_<uuid>-n_<number>
-//
-//	data of the leader
-//
-// The first line is the format and its version, the second names the candidate; the others
-// are there if they apply. After an empty line come the leader's data as they are. Other
-// lines are for later versions, and ignored. The term is not written down: it is the
-// czxid of the node.
-const (
-	recordFormat       = "leader 1"
-	recordNode         = "node "
-	recordAcknowledged = "acknowledged"
-	recordSuccessor    = "successor "
-)
+// This file is what the readers of the leader's node make of it: see [nodes.Leader].
 
 // A record is what the leader's node says.
 type record struct {
@@ -36,40 +16,13 @@ type record struct {
 }
 
 func (r record) bytes() []byte {
-	var b bytes.Buffer
-	b.WriteString(recordFormat + "\n" + recordNode + r.node + "\n")
-	if r.acknowledged {
-		b.WriteString(recordAcknowledged + "\n")
-	}
-	if r.successor != "" {
-		b.WriteString(recordSuccessor + r.successor + "\n")
-	}
-	b.WriteString("\n" + r.data)
-	return b.Bytes()
+	return nodes.Leader{Node: r.node, Acknowledged: r.acknowledged, Successor: r.successor, Data: r.data}.Bytes()
 }
 
 // parseRecord returns the zero record for what it cannot read.
 func parseRecord(data []byte) record {
-	var r record
-	header, rest, whole := strings.Cut(string(data), "\n\n")
-	lines := strings.Split(header, "\n")
-	if !whole || lines[0] != recordFormat {
-		return r
-	}
-	r.data = rest
-	for _, line := range lines[1:] {
-		if node, ok := strings.CutPrefix(line, recordNode); ok {
-			r.node = node
-		} else if node, ok := strings.CutPrefix(line, recordSuccessor); ok {
-			r.successor = node
-		} else if line == recordAcknowledged {
-			r.acknowledged = true
-		}
-	}
-	if r.node == "" {
-		return record{}
-	}
-	return r
+	l := nodes.ParseLeader(data)
+	return record{node: l.Node, acknowledged: l.Acknowledged, successor: l.Successor, data: l.Data}
 }
 
 // A sighting is what was read of the leader at one moment.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -58,7 +59,7 @@ func tryBreak(ctx context.Context, s *session.Session, c Contender) error {
 		if err != nil {
 			return err
 		}
-		if r, _ := parseLeader(data); r.node != nameOf(c.Node) {
+		if nodes.ParseLeader(data).Node != nameOf(c.Node) {
 			return ErrGone
 		}
 		ops = append(ops, session.DeleteOp(c.Claim, leader.Version))

@@ -2,8 +2,6 @@ package inspect
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
@@ -76,7 +75,7 @@ type standing struct {
 
 // parseStanding reads the name of a contender in line order.
 func parseStanding(name string) (standing, bool) {
-	if c, weight, ok := parseLease(name); ok {
+	if c, weight, ok := nodes.ParseLease(name); ok {
 		return standing{Contender: c, species: &allSpecies[len(allSpecies)-1], weight: weight}, true
 	}
 	for i := range allSpecies {
@@ -135,9 +134,8 @@ func ranks(names []string) []standing {
 }
 
 func isPrioritized(data []byte, names []string) bool {
-	first, _, _ := strings.Cut(string(data), "\n")
 	_, ranked := priority.ParseRank(firstOr(names, ""))
-	return first == "priority 1" || ranked
+	return ranked || priority.IsPriority(data)
 }
 
 func firstOr(all []string, or string) string {
@@ -145,83 +143,6 @@ func firstOr(all []string, or string) string {
 		return or
 	}
 	return all[0]
-}
-
-// parseLease reads the name of a contender for a semaphore.
-func parseLease(name string) (c line.Contender, weight int, ok bool) {
-	const mark = "lease-"
-	i := strings.LastIndex(name, mark)
-	if i < 0 || i > 0 && name[i-1] != '-' {
-		return c, 0, false
-	}
-	rest := name[i+len(mark):]
-	if n, ok := line.ParseNumber(rest); ok {
-		return line.Contender{Name: name, Number: n}, 1, true
-	}
-	before, after, _ := strings.Cut(rest, "-")
-	weight, ok = parsePositive(before)
-	n, numbered := line.ParseNumber(after)
-	return line.Contender{Name: name, Number: n}, weight, ok && numbered
-}
-
-func parsePositive(text string) (int, bool) {
-	n, err := strconv.Atoi(text)
-	return n, err == nil && n > 0 && text == strconv.Itoa(n)
-}
-
-// parseLimit reads the recorded limit of a semaphore. Unit says that nothing else is written like this.
-func parseLimit(data []byte) (limit int, unit bool) {
-	text, unit := strings.CutSuffix(strings.TrimSpace(string(data)), " unit")
-	limit, ok := parsePositive(text)
-	return limit, ok && unit
-}
-
-// A leaderRecord is what the leader's node of an election says.
-type leaderRecord struct {
-	node, successor, data string
-	acknowledged          bool
-}
-
-func parseLeader(data []byte) (r leaderRecord, ok bool) {
-	header, rest, _ := strings.Cut(string(data), "\n\n")
-	lines := strings.Split(header, "\n")
-	if lines[0] != "leader 1" {
-		return r, false
-	}
-	r.data = rest
-	for _, line := range lines[1:] {
-		switch word, node, _ := strings.Cut(line, " "); word {
-		case "node":
-			r.node = node
-		case "successor":
-			r.successor = node
-		case "acknowledged":
-			r.acknowledged = true
-		}
-	}
-	return r, r.node != ""
-}
-
-// parseRounds reads the record of a double barrier.
-func parseRounds(data []byte) (round, parties int, ok bool) {
-	first, _, _ := strings.Cut(string(data), "\n")
-	var is string
-	n, _ := fmt.Sscan(first, &is, &round, &parties)
-	return round, parties, n == 3 && is == "double-barrier-1"
-}
-
-// partyName returns the name that a party of a double barrier was given, the rest of the name of its node, or its ID if it
-// was given none.
-func partyName(node string) string {
-	const id = len("0000000000-")
-	const before = id + len("00000000-0000-0000-0000-000000000000-")
-	if len(node) < before {
-		return node
-	}
-	if _, name, named := strings.Cut(node[before:], "-"); named { // after the number of the attempt
-		return name
-	}
-	return node[id : before-1]
 }
 
 // A txRecord is what the node of a transaction says.
@@ -238,17 +159,6 @@ func parseTransaction(data []byte) (r txRecord, ok bool) {
 		return txRecord{}, false
 	}
 	return r, r.GUID != "" && len(r.Sites) > 0
-}
-
-// parseBucket reports whether a directory of items has the name, and whether they are delayed.
-func parseBucket(name string) (delayed, ok bool) {
-	priority, number, delayed := strings.Cut(name, "-after-")
-	if !delayed {
-		priority, number, _ = strings.Cut(name, "-")
-	}
-	p, err := strconv.ParseInt(priority, 10, 64)
-	_, err2 := strconv.ParseUint(number, 10, 63)
-	return delayed, err == nil && err2 == nil && len(priority) == 10 && p >= 0 && p <= math.MaxUint32
 }
 
 // flatItem returns the layout of the queue of which a node of the name would be an item.

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -155,13 +157,13 @@ func (r *recogniser) describe(path string) (n *found, leaf bool) {
 
 // empty adds a recipe that is recognised without children.
 func (r *recogniser) empty(path string, n *found) bool {
-	limit, unit := parseLimit(n.data)
-	round, parties, double := parseRounds(n.data)
+	limit, limited := nodes.ParseLimit(string(n.data))
+	rounds, double := nodes.ParseRounds(n.data)
 	switch {
-	case unit:
-		r.add(Thing{Path: path, Kind: Semaphore, Layout: standard, Limit: limit, Room: limit})
+	case limited && limit.Unit: // a number alone may be anything
+		r.add(Thing{Path: path, Kind: Semaphore, Layout: standard, Limit: limit.Limit, Room: limit.Limit})
 	case double:
-		r.add(Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{Round: round, Parties: parties}})
+		r.add(Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{Round: rounds.Round, Parties: rounds.Parties}})
 	case isPrioritized(n.data, nil):
 		r.add(Thing{Path: path, Kind: Lock, Layout: prioritized})
 	default:
@@ -173,7 +175,7 @@ func (r *recogniser) empty(path string, n *found) bool {
 // recipe adds the recipe whose path it is, and reports whether there is one.
 func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	has := func(name string) bool { return slices.Contains(names, name) }
-	_, _, double := parseRounds(n.data)
+	_, double := nodes.ParseRounds(n.data)
 	switch {
 	case isPrioritized(n.data, names):
 		r.prioritized(path, names)
@@ -299,8 +301,8 @@ func first(a, b bool) int {
 func (r *recogniser) semaphore(path string, n *found, names []string) {
 	dir := session.Join(path, "leases")
 	t := Thing{Path: path, Kind: Semaphore, Layout: standard}
-	limit, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(string(n.data)), " unit"))
-	t.Limit = max(limit, 0)
+	record, _ := nodes.ParseLimit(string(n.data))
+	t.Limit = record.Limit
 	l := r.list(dir)
 	if l == nil {
 		return
@@ -367,7 +369,7 @@ func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *T
 // kazooSemaphore adds a semaphore of kazoo: leases under the path, and beside it a lock for those who want one.
 func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 	t := Thing{Path: path, Kind: Semaphore, Layout: kazoo}
-	t.Limit, _ = parsePositive(strings.TrimSpace(string(n.data)))
+	t.Limit, _ = nodes.ParsePositive(strings.TrimSpace(string(n.data)))
 	lease := species{wants: wantsLease}
 	var leases []standing
 	for _, name := range names {
@@ -410,16 +412,16 @@ func (r *recogniser) election(path string, names []string) {
 			return
 		}
 		t.Forbidden = t.Forbidden || n.forbidden()
-		if record, ok := parseLeader(n.data); ok && n.stat != nil {
+		if record := nodes.ParseLeader(n.data); record.Node != "" && n.stat != nil {
 			t.Leader = &Leader{
-				Node: session.Join(dir, record.node), Identity: text([]byte(record.data)), Term: n.stat.Czxid,
-				Since: since(n.stat.Ctime), Acknowledged: record.acknowledged,
+				Node: session.Join(dir, record.Node), Identity: text([]byte(record.Data)), Term: n.stat.Czxid,
+				Since: since(n.stat.Ctime), Acknowledged: record.Acknowledged,
 			}
-			if record.successor != "" {
-				t.Leader.Successor = session.Join(dir, record.successor)
+			if record.Successor != "" {
+				t.Leader.Successor = session.Join(dir, record.Successor)
 			}
 			for i := range t.Contenders {
-				if c := &t.Contenders[i]; c.Node == t.Leader.Node && record.successor == "" {
+				if c := &t.Contenders[i]; c.Node == t.Leader.Node && record.Successor == "" {
 					c.Holds, c.Claim = true, node
 				}
 			}
@@ -430,8 +432,8 @@ func (r *recogniser) election(path string, names []string) {
 
 // double adds a double barrier of this library.
 func (r *recogniser) double(path string, n *found) {
-	t := Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{}}
-	t.Double.Round, t.Double.Parties, _ = parseRounds(n.data)
+	record, _ := nodes.ParseRounds(n.data)
+	t := Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{Round: record.Round, Parties: record.Parties}}
 	parties := func(round int) (all []Entry) {
 		dir := session.Join(session.Join(path, strconv.Itoa(round)), "in")
 		l := r.list(dir)
@@ -441,7 +443,7 @@ func (r *recogniser) double(path string, n *found) {
 		for _, name := range l.names {
 			node := session.Join(dir, name)
 			if n := r.node(node, forever); n != nil && n.stat != nil {
-				all = append(all, entry(partyName(name), node, n))
+				all = append(all, entry(cmp.Or(nodes.PartyName(name), name), node, n))
 			}
 		}
 		slices.SortStableFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -478,12 +480,12 @@ func (r *recogniser) queue(path string, names []string) bool {
 	}
 	items := session.Join(path, "items")
 	for i, name := range lists["items"] {
-		delayed, ok := parseBucket(name)
+		bucket, ok := nodes.ParseBucket(name)
 		if !ok {
 			return false
 		}
 		n := r.count(session.Join(items, name), i < manyBuckets || i >= q.Buckets-manyBuckets)
-		if q.Items += n; delayed {
+		if q.Items += n; bucket.After {
 			q.Delayed += n
 		}
 	}

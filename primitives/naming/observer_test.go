@@ -64,7 +64,8 @@ func (c *clerk) Leader(path, node string, data []byte, term int64) {
 
 func (c *clerk) Members(_ string, n int) { c.note("%d members", n) }
 
-// TestObserver: every wait of every recipe has a beginning, and one end.
+// TestObserver: every wait of every recipe has a beginning, and one end. Reports of several handles have no order, so
+// those of one are waited for before the next begins.
 func TestObserver(t *testing.T) {
 	must := func(err error) {
 		t.Helper()
@@ -81,6 +82,7 @@ func TestObserver(t *testing.T) {
 		"a lock": {func(ctx context.Context, s *session.Session) {
 			l, err := lock.Acquire(ctx, s, "/l", nil)
 			must(err)
+			synctest.Wait()
 			other, err := lock.New(s, "/l", nil)
 			must(err)
 			pause(2)
@@ -126,6 +128,7 @@ func TestObserver(t *testing.T) {
 		"a lock that is revoked": {func(ctx context.Context, s *session.Session) {
 			l, err := lock.Acquire(ctx, s, "/l", nil)
 			must(err)
+			synctest.Wait()
 			must(lock.Revoke(ctx, s, "/l", nil))
 			<-l.Revoked()
 			l.Close()
@@ -136,6 +139,7 @@ func TestObserver(t *testing.T) {
 			for _, led := c.Leading(); !led; _, led = c.Leading() {
 				<-c.Events()
 			}
+			synctest.Wait()
 			o, err := election.Observe(s, "/e", nil)
 			must(err)
 			<-o.Events()
@@ -148,6 +152,7 @@ func TestObserver(t *testing.T) {
 		"a watcher of a group": {func(ctx context.Context, s *session.Session) {
 			m, err := group.Enroll(ctx, s, "/g", "x", nil, nil)
 			must(err)
+			synctest.Wait()
 			w, err := group.Watch(s, "/g", nil)
 			must(err)
 			<-w.Events()

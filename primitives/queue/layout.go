@@ -3,11 +3,11 @@ package queue
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -55,7 +55,6 @@ const (
 	waitersDir   = "waiters"
 	producersDir = "producers"
 	itemInfix    = "-queue-"
-	afterInfix   = "-after-"
 	waiterName   = "waiter-"
 	guidLength   = 36
 	digits       = 10
@@ -77,26 +76,13 @@ type bucket struct {
 func delayed(priority int32, due int64) bucket { return bucket{priority, int(due / minute), true} }
 
 func (b bucket) name() string {
-	infix := "-"
-	if b.after {
-		infix = afterInfix
-	}
-	return fmt.Sprintf("%0*d%s%0*d", digits, int64(b.priority)-math.MinInt32, infix, digits, b.number)
+	return nodes.Bucket{Priority: b.priority, Number: b.number, After: b.after}.String()
 }
 
 // parseBucket returns the bucket with the name, and false if no bucket has it.
 func parseBucket(name string) (bucket, bool) {
-	priority, number, after := strings.Cut(name, afterInfix)
-	if !after {
-		priority, number, _ = strings.Cut(name, "-")
-	}
-	p, err := strconv.ParseInt(priority, 10, 64)
-	n, err2 := strconv.ParseInt(number, 10, 64)
-	if err != nil || err2 != nil || p < 0 || p > math.MaxUint32 || n < 0 {
-		return bucket{}, false
-	}
-	b := bucket{int32(p + math.MinInt32), int(n), after}
-	return b, b.name() == name
+	b, ok := nodes.ParseBucket(name)
+	return bucket{b.Priority, b.Number, b.After}, ok
 }
 
 // compare orders buckets as their items are delivered.
@@ -121,14 +107,14 @@ type place struct {
 // itemName returns the name of an item, without the sequence. It is due at the time, or not delayed if that is 0.
 func itemName(id string, due int64) string {
 	if due > 0 {
-		return session.GUIDName(id, fmt.Sprintf("%s%d%s", afterInfix[1:], due, itemInfix))
+		return session.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, itemInfix))
 	}
 	return session.GUIDName(id, itemInfix[1:])
 }
 
 // dueOf returns when an item is due, and 0 if it is not delayed.
 func dueOf(name string) int64 {
-	_, rest, _ := strings.Cut(name, afterInfix)
+	_, rest, _ := strings.Cut(name, nodes.AfterInfix)
 	due, _, _ := strings.Cut(rest, "-")
 	ms, _ := strconv.ParseInt(due, 10, 64)
 	return ms
@@ -146,7 +132,7 @@ func parseItem(name string) bool {
 		return false
 	}
 	rest = rest[guidLength:]
-	if after, ok := strings.CutPrefix(rest, afterInfix); ok {
+	if after, ok := strings.CutPrefix(rest, nodes.AfterInfix); ok {
 		due, _, _ := strings.Cut(after, "-")
 		if _, err := strconv.ParseUint(due, 10, 63); err != nil {
 			return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -176,8 +177,8 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		case r.err != nil:
 			return nil, fmt.Errorf("holders: %w", r.err)
 		}
-		_, weight, _ := parseLease(c.Name)
-		sum = min(sum+weight, maxLimit+1)
+		_, weight, _ := nodes.ParseLease(c.Name)
+		sum = min(sum+weight, nodes.MaxLimit+1)
 		if announced := r.stat.Version > 0; announced || sum <= limit {
 			all = append(all, Holder{Node: node, Weight: weight, Data: r.data, Session: r.stat.EphemeralOwner})
 		}

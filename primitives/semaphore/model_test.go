@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -105,7 +106,7 @@ func (p *pool) fitting(w *linemodel.World) (n int) {
 	limit := slices.Max(append(slices.Clone(p.limits), p.record.Limit))
 	sum := 0
 	for _, c := range sortLeases(w.Children(w.Dir)) {
-		_, weight, _ := parseLease(c.Name)
+		_, weight, _ := nodes.ParseLease(c.Name)
 		if sum += weight; sum <= limit && slices.ContainsFunc(w.All, func(o *linemodel.Contender) bool { return o.M.Waiting() && o.M.Node() == c.Name }) {
 			n++
 		}
@@ -163,11 +164,11 @@ func (p *pool) checkWoken(w *linemodel.World, c *linemodel.Contender, ahead []li
 	r, _ := parseRecord(w.Node(linemodel.Root).Data)
 	sum := p.rules[c.N].Weight
 	for _, o := range ahead {
-		_, weight, _ := parseLease(o.Name)
+		_, weight, _ := nodes.ParseLease(o.Name)
 		sum += weight
 	}
 	for _, o := range ahead {
-		_, weight, _ := parseLease(o.Name)
+		_, weight, _ := nodes.ParseLease(o.Name)
 		if sum-weight <= r.Limit && !c.Session().Watches(c.N, w.Dir, session.AspectChildren) && !watchesNode(c, session.Join(w.Dir, o.Name)) {
 			zkmodel.Violate("nothing would wake %v when %s leaves", c.M, o.Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 // nested is the rule of a contender within whose context leases of the same semaphore are held already, until
@@ -29,12 +30,12 @@ func (n nested) Locate(s line.Sight, own, guid string) line.Position {
 	kept, sum := 0, 0
 	all := sortLeases(s.Names)
 	for _, c := range all[:slices.IndexFunc(all, func(c line.Contender) bool { return c.Name == own })+1] {
-		if _, weight, _ := parseLease(c.Name); strings.Contains("/"+n.within, "/"+c.Name+"/") {
+		if _, weight, _ := nodes.ParseLease(c.Name); strings.Contains("/"+n.within, "/"+c.Name+"/") {
 			kept += weight
 		}
 	}
 	for _, c := range all {
-		_, weight, _ := parseLease(c.Name)
+		_, weight, _ := nodes.ParseLease(c.Name)
 		// It has to wait, as far as the names tell, and with these leases it does for ever.
 		if sum += weight; sum > r.Limit && kept+weight > r.Limit {
 			p.Err = fmt.Errorf("%w: %s is ahead, with a weight of %d beside %d of %d", ErrReentered, c.Name, weight, kept, r.Limit)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -50,8 +51,8 @@ func validate(s *session.Session, path string, limit int, opts Options) error {
 	switch {
 	case opts.Weight < 1:
 		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is not positive", session.ErrInvalidArgument, opts.Weight))
-	case opts.Weight > maxLimit:
-		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over %d", session.ErrInvalidArgument, opts.Weight, maxLimit))
+	case opts.Weight > nodes.MaxLimit:
+		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over %d", session.ErrInvalidArgument, opts.Weight, nodes.MaxLimit))
 	case opts.Weight > limit && limit > 0 && !opts.AnyLimit:
 		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over the limit, %d", session.ErrInvalidArgument, opts.Weight, limit))
 	}
@@ -67,8 +68,8 @@ func validateLimit(limit int) error {
 	switch {
 	case limit < 1:
 		return fmt.Errorf("semaphore: limit: %w: %d is not positive", session.ErrInvalidArgument, limit)
-	case limit > maxLimit:
-		return fmt.Errorf("semaphore: limit: %w: %d is over %d", session.ErrInvalidArgument, limit, maxLimit)
+	case limit > nodes.MaxLimit:
+		return fmt.Errorf("semaphore: limit: %w: %d is over %d", session.ErrInvalidArgument, limit, nodes.MaxLimit)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -24,14 +25,12 @@ type admission struct {
 	Weight int
 }
 
-const leaseMark = "lease-"
-
 // Name implements [line.Rule].
 func (l admission) Name(guid string) string {
 	if l.Weight == 1 {
-		return session.GUIDName(guid, leaseMark)
+		return session.GUIDName(guid, nodes.LeaseMark)
 	}
-	return session.GUIDName(guid, leaseMark) + strconv.Itoa(l.Weight) + "-"
+	return session.GUIDName(guid, nodes.LeaseMark) + strconv.Itoa(l.Weight) + "-"
 }
 
 // Prefix implements [line.Rule].
@@ -50,7 +49,7 @@ func (l admission) Line(names []string) (sorted []string) {
 func sortLeases(names []string) []line.Contender {
 	var all []line.Contender
 	for _, name := range names {
-		if c, _, ok := parseLease(name); ok {
+		if c, _, ok := nodes.ParseLease(name); ok {
 			all = append(all, c)
 		}
 	}
@@ -58,54 +57,16 @@ func sortLeases(names []string) []line.Contender {
 	return all
 }
 
-// parseLease reads the name of a contender.
-func parseLease(name string) (c line.Contender, weight int, ok bool) {
-	i := strings.LastIndex(name, leaseMark)
-	if i < 0 || i > 0 && name[i-1] != '-' {
-		return line.Contender{}, 0, false
-	}
-	rest := name[i+len(leaseMark):]
-	if n, ok := line.ParseNumber(rest); ok {
-		return line.Contender{Name: name, Number: n}, 1, true
-	}
-	before, after, _ := strings.Cut(rest, "-")
-	weight, ok = parsePositive(before)
-	n, numbered := line.ParseNumber(after)
-	return line.Contender{Name: name, Number: n}, weight, ok && numbered
-}
-
-// parsePositive reads a positive number as [strconv.Itoa] writes it.
-func parsePositive(text string) (n int, ok bool) {
-	n, err := strconv.Atoi(text)
-	return n, err == nil && n > 0 && n <= maxLimit && text == strconv.Itoa(n)
-}
-
-// maxLimit is the greatest limit, and weight, that there can be.
-const maxLimit = 1_000_000_000
-
 // recordedLimit is what is recorded of a line of leases.
-type recordedLimit struct {
-	Limit int
-	Unit  bool // no contender has had another weight than 1 since it was made; once taken back, for good
-}
-
-const unitMark = " unit"
-
-func (r recordedLimit) String() string {
-	if r.Unit {
-		return strconv.Itoa(r.Limit) + unitMark
-	}
-	return strconv.Itoa(r.Limit)
-}
+type recordedLimit = nodes.Limit
 
 // parseRecord reads a record.
-func parseRecord(data string) (r recordedLimit, err error) {
-	text, unit := strings.CutSuffix(strings.TrimSpace(data), unitMark)
-	limit, ok := parsePositive(text)
+func parseRecord(data string) (recordedLimit, error) {
+	r, ok := nodes.ParseLimit(data)
 	if !ok {
-		return recordedLimit{}, fmt.Errorf("%w: the record %.40q is not a number; set it with SetLimit", ErrLimit, data)
+		return r, fmt.Errorf("%w: the record %.40q is not a number; set it with SetLimit", ErrLimit, data)
 	}
-	return recordedLimit{limit, unit}, nil
+	return r, nil
 }
 
 // Check reports why a contender has no place in a line with this record. Only one that
@@ -147,7 +108,7 @@ const manyBeside = 8
 // others watch is decided by [follow] and [followWeights].
 func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 	var p line.Position
-	me, weight, _ := parseLease(own)
+	me, weight, _ := nodes.ParseLease(own)
 	prefix := l.Prefix(guid)
 	ahead := 0
 	var others []lease // those ahead
@@ -156,7 +117,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 			p.Present = true
 			continue
 		}
-		c, w, ok := parseLease(name)
+		c, w, ok := nodes.ParseLease(name)
 		switch {
 		case !ok && line.IsContender(name):
 			p.Err = line.OtherLayout(name)
@@ -167,7 +128,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 			p.Announce = true
 		default:
 			p.Ahead++
-			ahead = min(ahead+w, maxLimit+1)
+			ahead = min(ahead+w, nodes.MaxLimit+1)
 			others = append(others, lease{c, w})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 func TestLeaseNames(t *testing.T) {
@@ -22,7 +23,7 @@ func TestLeaseNames(t *testing.T) {
 		admission{Weight: 3}.Name(guid) + "-2147483648": {3, math.MinInt32},
 		admission{Weight: 1}.Name(guid) + "-000000001":  {1, -1},
 		"lease-0000000001":                                {1, 1},
-		"lease-1000000000-0000000001":                     {maxLimit, 1},
+		"lease-1000000000-0000000001":                     {nodes.MaxLimit, 1},
 		"x-lease-7-0000000001":                            {7, 1},
 		"x-lease-0000000009-lease-2-0000000001":           {2, 1},
 		admission{Weight: 1}.Prefix(guid) + "lease-x":     {},
@@ -39,7 +40,7 @@ func TestLeaseNames(t *testing.T) {
 		"leases":                                          {},
 		"":                                                {},
 	} {
-		c, weight, ok := parseLease(name)
+		c, weight, ok := nodes.ParseLease(name)
 		if ok != (want.weight > 0) || ok && (weight != want.weight || c.Number != want.number || c.Name != name) {
 			t.Errorf("%q: %+v, %d, %v", name, c, weight, ok)
 		}
@@ -53,7 +54,7 @@ func TestLeaseNames(t *testing.T) {
 
 func TestRecords(t *testing.T) {
 	for data, want := range map[string]recordedLimit{
-		"10": {10, false}, "10 unit": {10, true}, "1\n": {1, false}, " 7 unit \n": {7, true}, "1000000000": {maxLimit, false},
+		"10": {Limit: 10}, "10 unit": {Limit: 10, Unit: true}, "1\n": {Limit: 1}, " 7 unit \n": {Limit: 7, Unit: true}, "1000000000": {Limit: nodes.MaxLimit},
 		"": {}, "0": {}, "-1": {}, "+1": {}, "01": {}, "1.5": {}, "ten": {}, "10 heavy": {}, "unit": {}, " unit": {}, "1000000001": {}, "99999999999999999999": {},
 	} {
 		r, err := parseRecord(data)

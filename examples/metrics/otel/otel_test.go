@@ -1,65 +1,31 @@
 package otel_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/zkactors/zkactors/examples/metrics/internal/observedtest"
 	"github.com/zkactors/zkactors/examples/metrics/otel"
-	"github.com/zkactors/zkactors/session"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type queue struct {
-	n   int
-	err error
-}
-
-func (q queue) Len(context.Context) (int, error) { return q.n, q.err }
-
 // TestObserver: each report changes the measurements that it should.
 func TestObserver(t *testing.T) {
 	reader := sdk.NewManualReader()
 	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
-	v, err := otel.New(provider.Meter("zkactors"), &otel.Options{Session: "main", Path: func(recipe, at string) string {
-		if recipe == "lock" {
-			return path.Dir(at)
-		}
-		return at
-	}})
+	v, err := otel.New(provider.Meter("zkactors"), &otel.Options{Session: "main", Path: observedtest.Parent})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.AddQueue("/q", queue{n: 7})
-	v.AddQueue("/broken", queue{err: errors.New("x")})
-	v.Request("get", time.Second, nil)
-	v.Request("set", time.Second, session.ErrBadVersion)
-	v.State(session.Connected{})
-	v.State(session.Suspended{})
-	for _, order := range []string{"/orders/1", "/orders/2", "/orders/3", "/orders/4"} {
-		v.Waiting("lock", order)
-	}
-	v.Waited("lock", "/orders/1", time.Second)
-	v.Waited("lock", "/orders/2", time.Second)
-	v.GaveUp("lock", "/orders/3", time.Second)
-	v.Held("lock", "/orders/1", time.Second)
-	v.Lost("lock", "/orders/1", session.ErrExpired)
-	v.Revoked("lock", "/orders/2")
-	v.Leader("/e", "/e/n-1", []byte("a"), 1)
-	v.Leader("/e", "/e/n-2", []byte("b"), 2)
-	v.Leader("/e", "/e/n-1", []byte("a"), 1) // late
-	v.Members("/g", 3)
+	observedtest.Report(v)
 
 	want := []string{
 		"zkactors.election.leader leader=b path=/e session=main: 1",

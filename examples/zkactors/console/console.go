@@ -4,10 +4,10 @@
 // all that stands, then the differences. A browser that is slow misses what is between two states, and
 // never delays the console or other browsers.
 //
-// # Who may do what
+// # Access
 //
-// The page shows what the session may read, to everybody who can connect. Requests whose Host is a name
-// other than localhost are refused, so that no web site reads the page through a name of its own. With
+// Every client that can connect sees all that the session may read. A request with a host name other than
+// localhost is refused, so that no web site reads the page through a name of its own. With
 // [Options.AllowWrites] the page can break locks: for that it needs the token of [Console.Token], which the
 // page is given behind the # of its address, and the console never sends. A request to write must
 // also come from the page itself, by its Origin.

@@ -94,7 +94,7 @@ func Inspect(r *line.Recipe, requests client.Async, _ bool, answer func(exists, 
 			switch {
 			case errors.Is(err, session.ErrNoNode):
 				answer(false, false, nil)
-			case err == nil && isPriority(data):
+			case err == nil && IsPriority(data):
 				answer(false, false, fmt.Errorf("%w: that of locks with priorities", line.ErrLayout))
 			default:
 				answer(true, len(data) == 0, err)
@@ -153,8 +153,8 @@ func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err
 	})
 }
 
-// isPriority reports whether the data of a path are those of a lock with priorities.
-func isPriority(data []byte) bool {
+// IsPriority reports whether the data of a path are those of a lock with priorities.
+func IsPriority(data []byte) bool {
 	first, _, _ := strings.Cut(string(data), "\n")
 	return first == marker
 }
@@ -166,7 +166,7 @@ func mayBePriority(length int) bool {
 }
 
 func checkMark(data []byte) error {
-	if !isPriority(data) {
+	if !IsPriority(data) {
 		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", line.ErrLayout)
 	}
 	return nil

@@ -1,0 +1,57 @@
+// Package observedtest has the reports that the tests of all exporters make.
+package observedtest
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"github.com/zkactors/zkactors/examples/metrics/internal/observed"
+	"github.com/zkactors/zkactors/session"
+)
+
+// An Exporter is an observer that exports metrics.
+type Exporter interface {
+	session.Observer
+	AddQueue(path string, queue observed.Queue)
+}
+
+// Parent is a path of the options: locks are exported by their parents.
+func Parent(recipe, at string) string {
+	if recipe == "lock" {
+		return path.Dir(at)
+	}
+	return at
+}
+
+type queue struct {
+	n   int
+	err error
+}
+
+func (q queue) Len(context.Context) (int, error) { return q.n, q.err }
+
+// Report makes each report at least once.
+func Report(v Exporter) {
+	v.AddQueue("/q", queue{n: 7})
+	v.AddQueue("/broken", queue{err: errors.New("x")})
+	v.Request("get", time.Second, nil)
+	v.Request("set", time.Second, session.ErrBadVersion)
+	v.State(session.Connected{})
+	v.State(session.Suspended{})
+	for _, order := range []string{"/orders/1", "/orders/2", "/orders/3", "/orders/4"} {
+		v.Waiting("lock", order)
+	}
+	v.Waited("lock", "/orders/1", time.Second)
+	v.Waited("lock", "/orders/2", time.Second)
+	v.GaveUp("lock", "/orders/3", time.Second)
+	v.Held("lock", "/orders/1", time.Second)
+	v.Lost("lock", "/orders/1", session.ErrExpired)
+	v.Revoked("lock", "/orders/2")
+	v.Leader("/e", "/e/n-1", []byte("a"), 1)
+	v.Leader("/e", "", nil, 1)
+	v.Leader("/e", "/e/n-2", []byte("b"), 2)
+	v.Leader("/e", "/e/n-1", []byte("a"), 1) // late
+	v.Members("/g", 3)
+}
