@@ -109,8 +109,8 @@ func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	return a
 }
 
-// A loop is what the goroutine of an actor keeps. It is not on its stack, so
-// that a waiting actor needs the smallest stack there is.
+// A loop is the state of an actor's goroutine. It is not on its stack, so that a
+// waiting actor needs the smallest stack there is.
 type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	actor   Actor[In, Ev]
 	perform func(Do, func(In)) // those of the role

@@ -16,11 +16,10 @@
 //
 // # Backpressure
 //
-// An actor never waits for anybody: neither do those who give it inputs, nor
-// does it for its reader. Its inputs are bounded by what it asked for and by
-// the commands of its users; its undelivered events are bounded by
-// [Role.Merge], and by [Role.Cancel], and by one as long as nobody has called
-// [Actor.Events].
+// An actor never waits for a reader: neither do those who give it inputs, nor does it
+// for its reader. Its inputs are bounded by what it asked for and by the commands of
+// its users; its undelivered events are bounded by [Role.Merge], and by [Role.Cancel],
+// and by one as long as nobody has called [Actor.Events].
 //
 // # End
 //

@@ -31,7 +31,7 @@ func (b *mailbox[T]) put(v T) bool {
 	return true
 }
 
-// want says that somebody wants events.
+// want says that events have a reader.
 func (b *mailbox[T]) want() {
 	b.mu.Lock()
 	news := !b.wanted
@@ -42,8 +42,8 @@ func (b *mailbox[T]) want() {
 	}
 }
 
-// stop queues v, the first time only, and says that nobody wants more than the
-// last event.
+// stop queues v, the first time only, and says that no more than the last event is
+// wanted.
 func (b *mailbox[T]) stop(v T) {
 	b.mu.Lock()
 	news := !b.closing

@@ -19,7 +19,7 @@
 // A watch ends when it is closed, when its session is, or when the server refuses to
 // let the node be read: [Watch.Err] tells. Its channel is closed then.
 //
-// The watches on the server are the session's: one on each aspect of a node, and one
-// read for each change, however many watch it here. They are kept for a while when nobody
-// does any more.
+// The watches on the server are the session's: one on each aspect of a node, and one read
+// for each change, however many watch it here. They are kept for a while after the last
+// subscriber.
 package watch

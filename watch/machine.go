@@ -7,8 +7,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a view of one node does, as a pure function. watch.go feeds it;
-// node.go, children.go and value.go turn readings into states.
+// This file is the machine of a view of one node, as a pure function. watch.go feeds
+// it; node.go, children.go and value.go turn readings into states.
 //
 //	syncing ── the server has caught up ► following ── the watch has failed, or leave ► ended
 //	(only with Options.Sync)                 ▲  │ readings: each new state is emitted

@@ -8,9 +8,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a tree does: no goroutines, no channels, no clock, no I/O. tree.go
-// feeds it. Unlike other machines it is modified by its steps: a tree is too large to be
-// copied for each.
+// This file is the machine of a tree: no goroutines, no channels, no clock, no I/O.
+// tree.go feeds it. Unlike other machines it is modified by its steps: a tree is too
+// large to be copied for each.
 //
 // A node is known when it stands in the list of its parent. Each of its two aspects, data
 // and children, is in one of these states:
@@ -48,7 +48,7 @@ type treeNode struct {
 	aspects [2]treeAspect // by session.Aspect
 }
 
-// A treeAspect is what is known of the data of a node, or of its children.
+// A treeAspect is the knowledge of a node's data, or of its children.
 type treeAspect struct {
 	zxid      int64                 // of the newest answer that was used; never falls
 	turn      uint32                // numbers the requests: answers to earlier ones are ignored

@@ -17,8 +17,8 @@ var errFound = errors.New("there is a node")
 // is malformed, the node may not be read or is over [session.Options.MaxReply], or the
 // session is closed.
 //
-// A node that is deleted and made again while the session is disconnected may be
-// taken for one that has stayed.
+// A node that is deleted and made again while the session is disconnected may seem to
+// have stayed.
 func UntilGone(ctx context.Context, s *session.Session, path string) error {
 	return until(ctx, s, path, session.ErrNoNode, false)
 }

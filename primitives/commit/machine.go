@@ -173,7 +173,8 @@ type machine struct {
 	rec   *record
 	phase phase
 
-	// chair is what the rule needs. It is looked at in the phase open only.
+	// chair is the knowledge that the rule needs. It is looked at in the phase open
+	// only.
 	chair chair
 
 	// reading is set by site when its vote is counted and has data, and cleared when the data was read. While any is set, nothing
@@ -564,8 +565,8 @@ func (m *turn) attended(in attended) {
 
 // --- the outcome
 
-// advance asks for the outcome, or records it. A coordinator that resumes has asked for its ballot before: the ballot keeps
-// the record in place, and what is left can be counted.
+// advance asks for the outcome, or records it. A coordinator that resumes has asked for its ballot before: the ballot
+// keeps the record in place, and the remaining ballots can be counted.
 func (m *turn) advance() {
 	if !m.in(open) || m.asked || m.stood == 0 {
 		return

@@ -198,7 +198,7 @@ func (k keeper) Step(in presence.Input, out *presence.Effects) keeper {
 	return keeper{k.Machine.Step(in, out)}
 }
 
-// The keys of what a participant owns.
+// The keys of the things that a participant owns.
 type (
 	parentKey      struct{}
 	recordKey      struct{ id string }

@@ -266,7 +266,8 @@ type part struct {
 	// transaction that is gone is not presumed to be aborted.
 	pledge bool
 
-	// chair is what the rule needs. It is not looked at any more when there is an outcome.
+	// chair is the knowledge that the rule needs. It is not looked at any more when there
+	// is an outcome.
 	chair chair
 
 	// presides is set when this site decides: in Peer mode with asked, else by preside. While it is set, the ballots are
@@ -294,8 +295,8 @@ type part struct {
 	// done is set when our ballot is gone: confirmed by a reply, or shown by a list. The record has an outcome then.
 	done bool
 
-	// clear is set when what is left may be removed: no ballot was left, or TakeoverAfter has passed since. It is cleared by an
-	// attempt, unless that is to be repeated.
+	// clear is set when the rest of the transaction may be removed: no ballot was left, or TakeoverAfter has passed
+	// since. It is cleared by an attempt, unless that is to be repeated.
 	clear bool
 }
 

@@ -186,7 +186,7 @@ func (t *Transaction) observe(m machine, _ []Event) {
 	}
 }
 
-// The keys of what a transaction owns.
+// The keys of the things that a transaction owns.
 type (
 	ballotsKey  struct{}
 	sitesKey    struct{}

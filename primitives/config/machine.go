@@ -198,7 +198,7 @@ type view[T any] struct {
 // under way at a time, because the marker can tell of no more. After every step:
 //
 //   - A step other than idle has one open question, which asked names.
-//   - In the steps writing and looking, the first write of the queue is the one asked about.
+//   - In the steps writing and looking, the first write of the queue is the write that was asked about.
 type machine[T any] struct {
 	codec watch.Codec[T] // constant
 	phase phase

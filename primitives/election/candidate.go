@@ -144,7 +144,7 @@ func (c *Candidate) Leading() (term int64, leading bool) {
 	return term, true
 }
 
-// Leader returns who leads, as far as is known, without waiting. It is false if nobody
+// Leader returns who leads, as far as is known, without waiting. It is false if none
 // does.
 func (c *Candidate) Leader() (leader Leader, known bool) {
 	c.mu.Lock()
@@ -289,7 +289,7 @@ func (c *Candidate) observe(m machine, events []Event) {
 	}
 	c.mu.Unlock()
 
-	// What follows is somebody else's code, or takes somebody else's locks.
+	// The calls that follow run code of the caller, or take its locks.
 	if end != nil {
 		end(why)
 	}

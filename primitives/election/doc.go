@@ -10,8 +10,8 @@
 //
 // # Safety
 //
-// Nobody is elected before the last leader was told that it is [Deposed], unless somebody
-// else deletes its nodes; then it is told within a round trip. But leadership is a claim
+// No candidate is elected before the last leader has received [Deposed], unless another
+// client deletes its nodes; then it is told within a round trip. But leadership is a claim
 // about the ZooKeeper session, not about this process: a paused process may still believe
 // that it leads. Pass [Elected.Term], which grows with every leader of the path, to whatever
 // is led, and refuse smaller ones there; or put [Candidate.Guard] into transactions.

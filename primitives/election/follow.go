@@ -7,7 +7,7 @@ import (
 )
 
 // A follower has somebody told who leads. It watches the leader's node, or where there is
-// none, who stands in line and the first of them.
+// none, the list of the candidates and the first of them.
 type follower struct {
 	place *place
 	owned *owned.Set // of the handle
@@ -35,7 +35,8 @@ func (f *follower) begin(requests client.Async, tell func(sighting), fail func(e
 	}))
 }
 
-// The keys of what a follower owns: what is followed, and the watch on the first in line.
+// The keys of the things that a follower owns: what is followed, and the watch on the
+// first in line.
 type (
 	followed struct{}
 	foremost struct{}

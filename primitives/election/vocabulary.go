@@ -6,7 +6,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a candidate is told, and what it asks for.
+// This file has the inputs and the effects of a candidate.
 
 // An input is something that happened. An answer carries the effect that it answers,
 // so that one for another term or epoch is known, and means nothing.
@@ -117,7 +117,7 @@ type termOrError struct {
 type effect interface{ effect() }
 
 type (
-	// inPlace is what the place in line asks for.
+	// inPlace is an effect of the place in line.
 	inPlace struct{ line.Effect }
 	// follow has us told of the leader.
 	follow struct{ epoch int }

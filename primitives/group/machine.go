@@ -12,8 +12,8 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// This file is what a member and a watcher make of their inputs, as pure functions.
-// Package presence keeps the node of a member; group.go and watch.go feed both.
+// This file has the machines of a member and of a watcher, as pure functions. Package
+// presence keeps the node of a member; group.go and watch.go feed both.
 //
 // A member is two things side by side: a node that presence keeps, whose events are told
 // at once, and a view of the group. The changes of the view are held back while the

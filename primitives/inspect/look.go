@@ -12,7 +12,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Look takes a survey of what stands at path and below it. It brings the server up to date first, unless
+// Look surveys the node at path and the nodes below it. It brings the server up to date first, unless
 // that has no quorum. If ctx ends first, the error is its cause.
 //
 // If opts is nil, the default options are used.

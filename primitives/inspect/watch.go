@@ -132,7 +132,7 @@ type known struct {
 	stale   bool // set when found may be old, cleared by an answer; while set, the next survey reads it again
 }
 
-// A phase is what a surveyor waits for:
+// A phase is the input that a surveyor waits for:
 //
 //	resting ── a change ► pausing ── due ► gathering ── nothing is missing ► resting
 //	   │                                      ▲  │ a survey needs more nodes: they are read
@@ -195,7 +195,7 @@ func (m *surveyor) Step(in input, out *effects) *surveyor {
 	return m
 }
 
-// end stops the surveyor, and what the performer has under way.
+// end stops the surveyor, and the performer's reads and watches.
 func (m *surveyor) end(err error, out *effects) {
 	m.over, m.err = true, err
 	out.Do = append(out.Do, finish{})

@@ -18,7 +18,7 @@ type Contender struct {
 	Kind    Kind
 	Data    []byte // its [Options.Data]
 	Session int64  // the session that it stands there through
-	Holding bool   // it need not wait for anybody
+	Holding bool   // it waits for no other
 	Revoked bool   // it has been asked to release
 
 	// Priority is its [Options.Priority]; 0 in layouts that have none.
@@ -95,7 +95,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	return all, nil
 }
 
-// A contenderRead is what was read of one.
+// A contenderRead is the result of reading one contender.
 type contenderRead struct {
 	contender Contender
 	err       error

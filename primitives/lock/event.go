@@ -73,10 +73,11 @@ type (
 	// Resumed means that the connection is back and the lock is still held.
 	Resumed struct{}
 
-	// Revoked means that somebody asks for the lock, and is told once. The lock is still
-	// held. It will be taken away at about the Deadline, by the clock of this process,
-	// unless it is released before. If that is zero, whoever asked first has set none, or
-	// none that the layout can tell; others who ask later are not told, and may use force.
+	// Revoked means that another client asks for the lock. It is emitted once. The lock is
+	// still held. It will be taken away at about the Deadline, by the clock of this
+	// process, unless it is released before. If that is zero, the first request has no
+	// deadline, or none that the layout can express; others who ask later are not told,
+	// and may use force.
 	Revoked struct{ Deadline time.Time }
 
 	// Released means that the lock, or the place in line for it, was given up

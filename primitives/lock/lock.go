@@ -48,7 +48,7 @@ func Acquire(ctx context.Context, s *session.Session, path string, opts *Options
 	return acquire(ctx, s, path, Exclusive, opts)
 }
 
-// TryAcquire is [Acquire], but fails with [ErrHeld] when somebody else is ahead in
+// TryAcquire is [Acquire], but fails with [ErrHeld] when another contender is ahead in
 // line. Then it has left the line again, unless ctx has ended before that was
 // confirmed.
 func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
@@ -136,7 +136,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	o.Preempt, o.PreemptAfter = false, 0 // nobody is asked to leave for one that does not wait
+	o.Preempt, o.PreemptAfter = false, 0 // no holder is asked to leave for a contender that does not wait
 	l, err := open(s, path, kind, &o)
 	if err != nil {
 		return nil, err
@@ -160,8 +160,9 @@ func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 // be: in the very step in which it is lost, and before a release is sent.
 func (l *Lock) Done() <-chan struct{} { return l.handle.Done() }
 
-// Revoked returns a channel that is closed when the lock is held and somebody asks for
-// it, which may have been before it was acquired. The holder consents by releasing it.
+// Revoked returns a channel that is closed when the lock is held and another client
+// asks for it. The request may be older than the grant. The holder consents by
+// releasing it.
 func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }
 
 // Err returns why the lock, or the place in line, was lost: an error that wraps

@@ -30,8 +30,8 @@ type Options struct {
 	// Layout is how nodes are named. The default is [Standard].
 	Layout Layout
 
-	// Priority is what the contender is worth: one of a higher priority goes before all of
-	// a lower one that do not hold the lock yet. It is from [LowestPriority] to
+	// Priority is the rank of the contender: one of a higher priority goes before all of a
+	// lower one that do not hold the lock yet. It is from [LowestPriority] to
 	// [HighestPriority], and needs the layout [Prioritized]. The default is 0.
 	Priority int
 
@@ -190,9 +190,9 @@ const (
 	// a path that carries other data. Other clients do not know of it, and must not use the
 	// path.
 	//
-	// Of those who do not hold the lock yet the one of the highest priority goes first; of
-	// those with the same, who came first. Readers share; exclusive contenders are writers.
-	// Contenders of a low priority may wait for ever, if others keep coming.
+	// The waiter of the highest priority goes first; of several with the same, the one that
+	// came first. Readers share; exclusive contenders are writers. Contenders of a low
+	// priority may wait for ever, if others keep coming.
 	//
 	// To hold is a fact on the server: a grant is a transaction of its own, which fails while
 	// others hold, so that two who both believe to be next are not both granted it. That is

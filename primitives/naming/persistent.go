@@ -87,7 +87,7 @@ func write(ctx context.Context, s *session.Session, node string, data []byte, be
 	return err
 }
 
-// errStands means that the name stands for what was to be registered.
+// errStands means that the name has the data that was to be registered.
 var errStands = errors.New("registered")
 
 // settle says what became of a write to before, from what stands there now. It returns nil if

@@ -451,8 +451,8 @@ func (s *step) fetch() {
 // bucket at most.
 const spread = 16
 
-// lost notes that another consumer had an item first. The rest of what was listed may be
-// old too, and is looked for again.
+// lost notes that another consumer had an item first. The rest of the list may be old
+// too, and the queue is listed again.
 func (s *step) lost() {
 	s.rivals = true
 	s.listed, s.follow = nil, turn{}

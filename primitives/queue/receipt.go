@@ -168,7 +168,7 @@ func (w *writing) perform(e writeEffect, tell func(writeInput)) {
 	}
 }
 
-// A clock is what is known of the server's clock. The server's time at an age of the session is at least that age
+// A clock is an estimate of the server's clock. The server's time at an age of the session is at least that age
 // behind low, and less than that age behind high, if both clocks run at the same speed.
 type clock struct {
 	mu    sync.Mutex

@@ -140,7 +140,7 @@ func (b *base) survey(claims bool, answer func(view, error)) {
 	b.surveyNext()
 }
 
-// surveyNext begins a list for those that ask, unless one is under way.
+// surveyNext begins a list for the calls that ask, unless one is under way.
 func (b *base) surveyNext() {
 	l := &b.listed
 	l.mu.Lock()

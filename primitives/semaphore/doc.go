@@ -3,16 +3,16 @@
 // A semaphore bounds how many work at once, on however many machines: not how often, it is
 // no rate limiter. Contenders stand in line in the order in which they came, each for a
 // lease of some weight, and those at its head whose weights are within the limit in sum
-// hold theirs. A lease is held with all of its weight or not at all, so that
-// two who want two of two never wait for each other; and nobody overtakes one who wants
-// more than is free, so that nobody starves. One handle is one tenancy, as with locks.
-// What happens to it is told as [Event] values, in the order in which it happened:
+// hold theirs. A lease is held with all of its weight or not at all, so that two who want
+// two of two never wait for each other; and no contender overtakes one that wants more
+// than is free, so that none starves. One handle is one tenancy, as with locks. What
+// happens to it is told as [Event] values, in the order in which it happened:
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
 // Suspended and Resumed come in turn. A waiter whose node is deleted by another client, or
-// whose session expires, joins the line again at its end, by itself; a holder to whom that
-// happens is told [Lost].
+// whose session expires, joins the line again at its end, by itself; a holder receives
+// [Lost] in these cases.
 //
 // # The limit
 //

@@ -12,7 +12,7 @@ import (
 
 // Limit returns the limit that is recorded of the semaphore at path, as the server that
 // the session is connected to knows it. The error wraps [session.ErrNoNode] if there is
-// no such semaphore, and [ErrLimit] if what is recorded is no limit.
+// no such semaphore, and [ErrLimit] if the record is not a limit.
 func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 	if err := validatePlace(s, path); err != nil {
 		return 0, err
@@ -38,7 +38,7 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // and still asks for the old limit is refused, unless with [Options.AnyLimit].
 //
 // If ctx ends first, or the session expires, while the reply is outstanding, or the reply
-// is lost and somebody else has set another limit meanwhile, the error wraps
+// is lost and another client has set another limit meanwhile, the error wraps
 // [session.ErrUnknownOutcome].
 func SetLimit(ctx context.Context, s *session.Session, path string, limit int) error {
 	err := validatePlace(s, path)
@@ -132,9 +132,10 @@ type Holder struct {
 }
 
 // Holders returns who holds leases of the semaphore at path, in line order, as the server
-// that the session is connected to knows it: those for whom there is room, whether or not
-// they have noticed yet, and those who hold from before the limit was lowered. There are
-// none if there is no such path. Who leaves while they are read is left out.
+// that the session is connected to knows it: contenders for which there is room, whether
+// or not they have noticed yet, and those that have held since before the limit was
+// lowered. There are none if there is no such path. Who leaves while they are read is
+// left out.
 func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, error) {
 	if err := validatePlace(s, path); err != nil {
 		return nil, err

@@ -12,10 +12,10 @@ import (
 )
 
 // admission is the rule of semaphores: whose weight, with the weights of all who stand
-// ahead, is within the limit need not wait. So those who need not are always the first
-// in line, and nobody overtakes one who wants more than is free.
+// ahead, is within the limit need not wait. So the holders are always the first in
+// line, and no contender overtakes one that wants more than is free.
 //
-// The limit is what is read beside the names; it may change at any time. The names are
+// The limit is read beside the names; it may change at any time. The names are
 //
 //	_c_<GUID>-lease-<number>           of weight 1
 //	_c_<GUID>-lease-<weight>-<number>  of others
@@ -57,7 +57,7 @@ func sortLeases(names []string) []line.Contender {
 	return all
 }
 
-// recordedLimit is what is recorded of a line of leases.
+// recordedLimit is the record of a line of leases.
 type recordedLimit = nodes.Limit
 
 // parseRecord reads a record.
@@ -170,8 +170,8 @@ type lease struct {
 //   - Every other watches the two that stand next ahead, which announce that they are let in: so it
 //     learns that it is second now.
 //
-// So a release wakes the waiter that it lets in, and the one that is second now. Where another than
-// the oldest leaves, it wakes the waiter between them as well.
+// So a release wakes the waiter that it lets in, and the waiter that is second now. Where another
+// than the oldest leaves, it wakes the waiter between them as well.
 func follow(others []lease, limit int) (watch line.Target, beside []line.Target) {
 	last := len(others) - 1
 	switch len(others) - limit {
@@ -194,9 +194,9 @@ func follow(others []lease, limit int) (watch line.Target, beside []line.Target)
 //   - its predecessor, which announces that it was let in;
 //   - each contender ahead whose departure makes room for all that stand ahead of it.
 //
-// So a departure wakes the contenders that it lets in, however many, and the one behind
-// them. A waiter watches what it found when it last looked: if it moved up since, its predecessor's
-// announcement, or departure, wakes it. A first waiter that does not proceed may hold up the second, then.
+// So a departure wakes the contenders that it lets in, however many, and the next one behind them. A
+// waiter watches what it found when it last looked: if it moved up since, its predecessor's announcement,
+// or departure, wakes it. A first waiter that does not proceed may hold up the second, then.
 func followWeights(others []lease, excess int) (watch line.Target, beside []line.Target) {
 	if excess <= 0 {
 		return line.Target{Until: line.Members}, nil

@@ -30,7 +30,7 @@ import (
 // other. It is safe for concurrent use.
 type Keeper[S Spec[S]] struct {
 	mu    sync.Mutex
-	claim Claim  // of the newest contender; zero before Take, after GiveUp, and when the claim is another's
+	claim Claim  // of the newest contender; zero before Take, after GiveUp, and when another contender has it
 	tried string // the prefix of the newest contender for which Take was called; "" at first
 	doubt string // set when the outcome of a claim was unknown: its contender; never cleared, as contenders are never reused
 }

@@ -1,5 +1,5 @@
-// Package client is what the performers of recipes ask of a session, as interfaces: so that
-// they run over a model of ZooKeeper too, in tests.
+// Package client has the interfaces of a session that the performers of recipes use: so
+// that they run over a model of ZooKeeper too, in tests.
 package client
 
 import (

@@ -1,6 +1,6 @@
-// Package exploration goes through what several machines can do over a model of what they
-// share, for tests: breadth first, and at random. A world is never copied: it is made again,
-// and what has happened is repeated.
+// Package exploration goes through the possible steps of several machines over a model of
+// their shared nodes, for tests: breadth first, and at random. A world is never copied: it
+// is made again, and what has happened is repeated.
 package exploration
 
 import (
@@ -14,17 +14,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A ViolationError is what is wrong with a world. [World.Apply] and [World.Check] panic
-// with it.
+// A ViolationError says which property a world violates. [World.Apply] and
+// [World.Check] panic with it.
 type ViolationError string
 
 // Error implements the error interface.
 func (v ViolationError) Error() string { return string(v) }
 
-// A World is a state of everything. A is the type of what can happen.
+// A World is a state of everything. A is the type of possible steps.
 type World[A comparable] interface {
-	// Actions returns what can happen now: by itself, because somebody wishes it, and as
-	// a fault.
+	// Actions returns what can happen now: by itself, by a user's command, and as a
+	// fault.
 	Actions() (normal, wishes, faulty []A)
 
 	// Apply does one thing.

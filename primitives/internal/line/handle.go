@@ -31,7 +31,7 @@ type Handle[Ev any] struct {
 	told      told[Ev] // the machine; it belongs to the actor
 
 	mu       sync.Mutex
-	signals  [signals]chan struct{} // closed when raised; nil while nobody waits for that
+	signals  [signals]chan struct{} // closed when raised; nil while no caller waits for that
 	raised   [signals]bool
 	token    int64
 	node     string
@@ -67,7 +67,7 @@ type told[Ev any] struct {
 	front *front
 }
 
-// A front is a target, and what was read of it.
+// A front is a target, and the data that was read of it.
 type front struct {
 	target Target
 	obstacle
@@ -192,7 +192,7 @@ func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
 // a release is sent.
 func (h *Handle[Ev]) Done() <-chan struct{} { return h.when(done) }
 
-// Revoked returns a channel that is closed when somebody asks the holder for it.
+// Revoked returns a channel that is closed when another client asks the holder for it.
 func (h *Handle[Ev]) Revoked() <-chan struct{} { return h.when(revoked) }
 
 // Err returns why it was lost; nil while it is not, and after a release.
@@ -337,7 +337,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 	held, since, reason := h.token != 0, h.since, h.reason()
 	h.mu.Unlock()
 
-	// What follows is somebody else's code, or takes somebody else's locks.
+	// The calls that follow run code of the caller, or take its locks.
 	for _, d := range contexts {
 		d.end(reason)
 	}

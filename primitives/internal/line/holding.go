@@ -50,9 +50,9 @@ func (m *turn) revoke() {
 	}
 }
 
-// yield waits until what another has claimed is free. It counts as one that is ahead.
-// Nobody need stand ahead by name: with priorities, a contender of lower priority may
-// hold.
+// yield waits until the claim of another contender is free. It counts as one that is
+// ahead. Nobody need stand ahead by name: with priorities, a contender of lower
+// priority may hold.
 func (m *turn) yield() {
 	m.state, m.target = waiting, Target{m.node, Claim}
 	m.do(watchTarget{m.attempt, m.target})

@@ -11,7 +11,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Recipe is what the contenders of one path have in common.
+// A Recipe is the part that the contenders of one path have in common.
 type Recipe struct {
 	Name string // for the observer and for errors: "lock"
 	Path string // likewise
@@ -38,7 +38,7 @@ type Ways struct {
 	Make    func(r *Recipe, requests client.Async, answer func(made bool, err error))
 
 	// Beside reads what the rule depends on beside the names. Depends returns the path of
-	// the node that it reads, whose changes the machine is told.
+	// the node that it reads, whose changes lead to a new sight.
 	Beside  func(r *Recipe, requests client.Async, answer func(data string, err error))
 	Depends func(r *Recipe) string
 
@@ -52,8 +52,8 @@ type Ways struct {
 	Claim   func(r *Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error))
 	Claimed func(r *Recipe, node string) string
 
-	// Change makes the node to in place of the node from, and of what that has claimed
-	// what the other may.
+	// Change creates the node to in place of the node from, and replaces the claim of
+	// from by that of to.
 	Change func(r *Recipe, requests client.Async, from, to string, answer func(error))
 
 	// Ask asks the holder with the node to leave, and tells when it has had all the time
@@ -62,7 +62,7 @@ type Ways struct {
 	// line, which it may not have been told, is done again.
 	Ask func(r *Recipe, requests client.Async, attempt int, node string, answer func(overdue bool))
 
-	// Plain says that nobody writes to the parent to stand in line.
+	// Plain says that contenders do not write to the parent to stand in line.
 	Plain bool
 
 	// Withdraw removes the claim and the node, or if that is "" all nodes with the
@@ -135,8 +135,8 @@ type (
 	news     struct{}
 )
 
-// depend has the machine told of changes of what its rule depends on: before it asks for
-// anything, so that it has heard of whatever happens after what it reads.
+// depend follows the node that the rule depends on: before it asks for anything, so that
+// it has heard of whatever happens after what it reads.
 func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
@@ -285,8 +285,8 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 	requests.EnsurePath(p.Dir, answer)
 }
 
-// create stands in line: in one transaction with a write to the parent, whose Stat
-// then tells how many children it had at that very moment.
+// create stands in line: in one transaction with a write to the parent, whose Stat has
+// the number of children at that very moment.
 func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
 	path := session.Join(p.Dir, p.Rule.Name(e.guid))
 	p.guid = e.guid
@@ -378,7 +378,7 @@ func both(two bool, then func()) (answered func()) {
 	}
 }
 
-// watch has the machine told when what is awaited has happened.
+// watch answers when the target has gone, or has changed as the effect says.
 func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
 	var sub client.Subscription
 	switch e.target.Until {
@@ -437,7 +437,7 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 		switch {
 		case czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
-		case err != nil: // or it was found to be gone, and nobody knows when that was
+		case err != nil: // or it was found to be gone, at an unknown time
 			tell(failed{e, err})
 		case czxid == 0:
 			czxid = r.Stat.Czxid
@@ -459,7 +459,8 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 	}
 }
 
-// wrote tells the machine of what a node says that was read, and the recipe if it is our own.
+// wrote hands the data of a node that was read to the machine, and to the recipe if the node
+// is our own.
 func (p *Performer) wrote(e watchTarget, mine bool, r session.Reading, tell func(Input)) {
 	p.mark(e, r.Data, tell)
 	if mine && e.target.Until == Gone && p.Touched != nil && r.Stat.Version > 0 {
@@ -494,8 +495,8 @@ func unsettled(t owned.Thing) bool {
 	return ok && sub.Unsettled()
 }
 
-// mark tells the machine of a mark of revocation. That of another's node is told too, and
-// means nothing.
+// mark tells the machine of a mark of revocation. The data of another contender's node is
+// handed on too, and means nothing.
 func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 	if p.Marked == nil || e.target.Until != Gone {
 		return

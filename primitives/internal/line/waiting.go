@@ -94,7 +94,7 @@ func (m *turn) rank(s Sight) {
 // those of the target.
 func (m *turn) wait(p Position) {
 	// Who was found to have announced itself says nothing more before it goes: so all
-	// are watched, until somebody else is nearest.
+	// are watched, until another contender is nearest.
 	more := m.accompany(p.Beside)
 	if p.Watch != m.target && p.Watch != m.instead {
 		m.unwatchTarget()
@@ -137,7 +137,7 @@ func (m *turn) accompany(targets []Target) (begin []Effect) {
 	return begin
 }
 
-// besideOf returns the target of a key, which is what its String returns. The name of
+// besideOf returns the target of a key, which is the result of its String. The name of
 // a contender ends with a digit.
 func besideOf(key string) Target {
 	if node, ok := strings.CutSuffix(key, Target{Until: Changed}.String()); ok {
@@ -200,9 +200,8 @@ func (m *turn) watched(in watched) {
 	}
 }
 
-// watchMembers has the machine told of all members, in the place of one that says no
-// more. The rule goes on to name that one: instead keeps it, so that it is not watched
-// again.
+// watchMembers watches all members, in place of one that cannot be read. The rule goes
+// on to name that one: instead keeps it, so that it is not watched again.
 func (m *turn) watchMembers(of Target) {
 	m.unwatchTarget()
 	m.target, m.instead = Target{Until: Members}, of
@@ -249,7 +248,7 @@ func (m *turn) notListed(err error) {
 	case session.Passing(err):
 		m.look()
 	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
-		// There is nothing to do until what is awaited has happened.
+		// There is nothing to do until the watch has fired.
 	case !errors.Is(err, session.ErrNoNode):
 		m.fail(err)
 	case m.state == recovering:
@@ -260,9 +259,9 @@ func (m *turn) notListed(err error) {
 	}
 }
 
-// notWatched follows the failure of a watch. A node that does not exist is gone, but
-// nobody knows since when: so this is no grant. A contender that may not be read keeps
-// nobody from waiting, because the names of the members tell when it is gone.
+// notWatched follows the failure of a watch. A node that does not exist is gone, at an
+// unknown time: so this is no grant. A contender that may not be read keeps nobody from
+// waiting, because the names of the members tell when it is gone.
 func (m *turn) notWatched(target Target, err error) {
 	switch {
 	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):

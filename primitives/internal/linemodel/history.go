@@ -10,8 +10,8 @@ import (
 // Capacity is the limit of a line in which a contender may exclude all others.
 const Capacity = 100
 
-// A History is what contenders hold by what they say, in a random walk. The methods of a nil
-// History do nothing.
+// A History has the tenures of contenders in a random walk, by their own events. The methods
+// of a nil History do nothing.
 type History struct {
 	ops   []porcupine.Operation
 	now   int64         // counts steps

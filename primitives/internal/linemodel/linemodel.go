@@ -344,8 +344,8 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 	}
 }
 
-// hears is told of an input that a contender is about to hear. News of another's node that let
-// it in must not come before the news that its own is gone.
+// hears is told of an input that a contender is about to hear. News of another contender's
+// node that let it in must not come before the news that its own is gone.
 func (w *World) hears(c *Contender, in line.Input) {
 	if kind := reflect.TypeOf(in).Name(); kind != "gone" && kind != "failed" || c.M.Node() == "" || c.Session().Sees(session.Join(w.Dir, c.M.Node())) {
 		return

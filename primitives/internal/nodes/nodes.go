@@ -1,5 +1,5 @@
-// Package nodes is how recipes name nodes and what they write to them, where more than the recipe itself
-// reads that: package inspect does. What the words mean stands in the recipes.
+// Package nodes has the names and the contents of nodes that packages beside the recipe itself read:
+// package inspect does. What the words mean stands in the recipes.
 package nodes
 
 import (

@@ -37,7 +37,7 @@ type Role[M, In, Ev any] struct {
 	Cancel func(last, next Ev) bool
 }
 
-// A Kept node is what the handles of recipes have in common.
+// A Kept node is the part that the handles of recipes have in common.
 type Kept[In, Ev any] struct {
 	// Set by Keep, and constant.
 	actor  *actors.Actor[In, Ev]

@@ -43,7 +43,7 @@ func (b bid) own() string    { return session.Join(b.path, b.node) }
 func (b bid) holder() string { return session.Join(b.path, holderNode) }
 func (b bid) shared() string { return session.Join(b.path, readersNode) }
 
-// claimed returns the path of what the contender claims, or has claimed.
+// claimed returns the path of the contender's claim.
 func (b bid) claimed() string {
 	if isReader(b.node) {
 		return session.Join(b.shared(), b.node)
@@ -120,9 +120,8 @@ func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Re
 	return r
 }
 
-// unclaim returns the removal of what is claimed by a contender whose name begins so.
-// Another contender does not become the holder unless the version of the path has
-// grown.
+// unclaim returns the removal of the claim of a contender whose name begins so. Another
+// contender does not become the holder unless the version of the path has grown.
 func (b bid) unclaim(node string) *session.Removal {
 	if isReader(node) {
 		return &session.Removal{Path: b.claimed()}

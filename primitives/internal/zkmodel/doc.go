@@ -40,7 +40,7 @@
 // keep in structs: [World.Share] takes these. Where several activities change what one closure has
 // captured, the order between them counts too: with [World.Serial] the key depends on it.
 //
-// # What is taken for granted
+// # Assumptions
 //
 // A late request is done before the janitor's list that looks for what it made is answered
 // (as in package session, whose connections begin with a sync). After a reconnect the watches

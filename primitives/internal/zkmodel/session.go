@@ -471,7 +471,7 @@ func (s *Session) notice(first bool, fate int) {
 
 // What becomes of the writes on the way when a connection breaks.
 const (
-	unknownFate = iota // nothing, and nobody knows
+	unknownFate = iota // nothing, and no actor knows
 	neverSent          // nothing, and the client knows
 	doneLate
 	fates

@@ -8,7 +8,7 @@ import (
 )
 
 // This file is the table of watches that package session keeps: one on each aspect of each
-// node, whoever wants it.
+// node, for all subscribers.
 
 type watchKey struct {
 	path   string
@@ -132,7 +132,7 @@ func (s *Session) follow(key watchKey, sub *subscription) {
 	}
 }
 
-// unfollow keeps a watch that nobody wants any more, as package session does.
+// unfollow keeps a watch that has no subscriber any more, as package session does.
 func (s *Session) unfollow(sub *subscription) {
 	e := sub.entry
 	e.subs = slices.DeleteFunc(e.subs, func(o *subscription) bool { return o == sub })

@@ -42,7 +42,7 @@ func (a Action) String() string {
 	return strings.TrimRight(s+" "+a.Node, " ")
 }
 
-// ErrBusy is what a busy server says.
+// ErrBusy is the answer of a busy server.
 var ErrBusy = &session.ServerError{Code: -127}
 
 // An Actor runs in the model. See [Run].
@@ -183,7 +183,7 @@ func Violate(format string, args ...any) {
 // Timer returns the effect that waits for a timer.
 func (w *World) Timer(i int) (effect any) { return w.timers[i].act.of }
 
-// Quiet reports whether nothing will happen unless somebody makes it.
+// Quiet reports whether nothing happens without a command or a fault.
 func (w *World) Quiet() bool {
 	for _, a := range w.Actors {
 		if a.Waiting() {
