@@ -54,10 +54,9 @@ type Role[M, In, Do, Ev any] struct {
 	// reader has received yet.
 	Merge func(last, next Ev) (merged Ev, ok bool)
 
-	// Cancel, if not nil, reports whether next undoes last, the newest event
-	// that no reader has received yet. Neither of them is delivered then. It
-	// is asked only where Merge declined, and only once somebody has
-	// asked for events.
+	// Cancel, if not nil, reports whether next undoes last, the newest event that no
+	// reader has received yet. Neither of them is delivered then. It is asked only
+	// where Merge declined, and only once events have a reader.
 	Cancel func(last, next Ev) bool
 }
 
@@ -120,7 +119,7 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	m       M
 	inputs  []In            // empty: memory for the next ones
 	out     Effects[Do, Ev] // empty but during a step
-	closing bool            // nobody wants more than the last event
+	closing bool            // only the last event is wanted
 
 	// Memory for most actors.
 	room struct {
@@ -204,9 +203,9 @@ func (l *loop[M, In, Do, Ev]) step(in In) {
 	clear(l.room.emit[:])
 }
 
-// Tell hands the machine an input, or returns [ErrEnded] once the machine has
-// ended. The machine may still end before it comes to this input: who waits for
-// a consequence waits for [Actor.Ended] too.
+// Tell hands the machine an input, or returns [ErrEnded] once the machine has ended.
+// The machine may still end before it comes to this input: a caller that waits for a
+// consequence waits for [Actor.Ended] too.
 func (a *Actor[In, Ev]) Tell(in In) error {
 	if !a.inbox.put(in) {
 		return ErrEnded

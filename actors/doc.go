@@ -19,15 +19,15 @@
 // An actor never waits for a reader: neither do those who give it inputs, nor does it
 // for its reader. Its inputs are bounded by what it asked for and by the commands of
 // its users; its undelivered events are bounded by [Role.Merge], and by [Role.Cancel],
-// and by one as long as nobody has called [Actor.Events].
+// and by one until [Actor.Events] is called.
 //
 // # End
 //
-// The end is the machine's, not the reader's: [Actor.Ended] and [ErrEnded]
-// follow the machine at once, whether or not anybody reads its events. The
-// goroutine ends then too, unless a reader has more than one event to
-// fetch; it waits for that reader, or for [Actor.Close]. The last event is
-// delivered in every case, and the channel of events is closed after it.
+// The end is the machine's, not the reader's: [Actor.Ended] and [ErrEnded] follow the
+// machine at once, whether or not its events are read. The goroutine ends then too,
+// unless a reader has more than one event to fetch; it waits for that reader, or for
+// [Actor.Close]. The last event is delivered in every case, and the channel of events
+// is closed after it.
 //
 // Panics are not recovered: an actor whose state is unknown must not go on
 // holding what it holds.

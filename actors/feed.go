@@ -1,8 +1,8 @@
 package actors
 
 // Feed hands everything that comes out of ch to tell, and calls end when ch is closed.
-// Closing ch ends the feed: whoever closes the source of ch may then wait for gone.
-// Neither function may block. Its goroutine is labelled with name.
+// Closing ch ends the feed: after that, the closer of ch may wait for gone. Neither
+// function may block. Its goroutine is labelled with name.
 func Feed[T any](name string, ch <-chan T, tell func(T), end func()) (gone <-chan struct{}) {
 	f := &feed[T]{name: name, ch: ch, tell: tell, end: end, gone: make(chan struct{})}
 	go f.run()

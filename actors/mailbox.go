@@ -2,9 +2,9 @@ package actors
 
 import "sync"
 
-// A mailbox is a queue of inputs from any number of goroutines, none of which
-// ever waits, and what else the loop is told: that somebody wants events, that
-// nobody wants more than the last one.
+// A mailbox is a queue of inputs from any number of goroutines, none of which ever
+// waits. Beside the inputs it tells the loop that events have a reader, or that only
+// the last one is wanted.
 type mailbox[T any] struct {
 	ready chan struct{} // holds a value while there is news
 

@@ -40,8 +40,8 @@ func (o *outbox[T]) put(v T) {
 	}
 }
 
-// reclaim takes the newest event back from the channel, if it is still there:
-// what nobody has received may be merged.
+// reclaim takes the newest event back from the channel, if it is still there: events
+// that were not received may be merged.
 func (o *outbox[T]) reclaim() {
 	if o.len() > 0 {
 		return // the newest one is in the queue

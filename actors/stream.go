@@ -18,7 +18,7 @@ func NewStream[Ev any](name string, merge func(last, next Ev) (merged Ev, ok boo
 			Merge: merge,
 		}),
 	}
-	s.actor.Events() // whoever makes a stream wants all of it
+	s.actor.Events() // the maker of a stream wants all of it
 	return s
 }
 

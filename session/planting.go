@@ -131,7 +131,7 @@ func (r *planting) answer(err error) {
 	}
 	s.watches.mu.Unlock()
 	for _, e := range unchanged {
-		known := e.reading // nobody else writes to it before
+		known := e.reading // no other goroutine writes to it before
 		known.Zxid = r.zxid
 		s.answered(e, known, false, err)
 	}

@@ -419,7 +419,7 @@ func (s *Session) found(e *watchEntry, r Reading) news {
 	return s.settled(e, n)
 }
 
-// settled adds to the news what has been read, for everybody.
+// settled adds the newest reading to the news, for every subscriber.
 func (s *Session) settled(e *watchEntry, n news) news {
 	s.park(e)
 	n.subs, n.reading = e.subs, e.reading

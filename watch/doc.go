@@ -11,7 +11,7 @@
 //     session moves to a server that lags;
 //   - it is a level, not a log: a slow reader gets the newest state, what it is told to
 //     have been added and removed is relative to what it has received itself, and it
-//     delays nobody.
+//     delays no other.
 //
 // A [Cache], made by [Tree], is all that for a node and everything below it. It takes one
 // round trip more for each level of nodes that are new.

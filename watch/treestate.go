@@ -94,7 +94,7 @@ func takeOut(s *TreeState, at place) {
 	*listOf(s, at.list) = list[:last]
 }
 
-// mergeTrees folds next into last, which nobody has received.
+// mergeTrees folds next into last, which was not received.
 func mergeTrees(last, next TreeState) (TreeState, bool) {
 	for c := added; c <= removed; c++ {
 		for _, n := range *listOf(&next, c) {

@@ -181,7 +181,7 @@ func (t *Transaction) observe(m machine, _ []Event) {
 	if m.Ended() {
 		t.owned.End()
 		if m.gave {
-			t.actor.Stop() // nobody has the handle
+			t.actor.Stop() // no caller has the handle
 		}
 	}
 }

@@ -286,7 +286,7 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 			switch {
 			case err == nil:
 				in.exists, in.seen = true, stat.Version
-				in.n, _ = strconv.Atoi(string(data)) // what is no number was written by somebody else: 0
+				in.n, _ = strconv.Atoi(string(data)) // data that is not a number is not ours: 0
 			case errors.Is(err, session.ErrNoNode):
 				in.err = nil
 			}

@@ -30,8 +30,8 @@
 // directory `_config-markers` beside the value, or in [Options.Markers]: not below the value,
 // which could not be deleted then. The node holds the number of the handle's newest write, is
 // made before the first one, which costs that a round trip, and is gone after [Value.Close], or
-// with the session; who only reads has none. The directory is a container, which
-// the server removes when it has been empty for a while.
+// with the session; a handle that only reads has none. The directory is a container, which the
+// server removes when it has been empty for a while.
 //
 // A value can be deleted with [session.Session.Delete]. It is a persistent node; what
 // is missing above it is made with it, as containers. So do not keep a value in what stands

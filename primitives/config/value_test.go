@@ -145,7 +145,7 @@ func TestLiveReload(t *testing.T) {
 	})
 }
 
-// A slow reader gets the newest, and delays nobody.
+// A slow reader gets the newest, and delays no other.
 func TestSlowReader(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		slow, other := counter(t, s[0]), counter(t, s[1])

@@ -37,7 +37,7 @@ type Candidate struct {
 	overrun int64         // the newest term whose function has overrun
 }
 
-// Stand stands for election at path, and returns when the candidate is in line: whoever comes later
+// Stand stands for election at path, and returns when the candidate is in line: a later candidate
 // is behind it. If ctx ends before that, the error is its cause, and the candidate leaves in the
 // background. If it leaves for another reason, the error wraps [ErrLeft] and the reason.
 //
@@ -133,8 +133,8 @@ func (c *Candidate) Err() error {
 }
 
 // Leading returns the term in which this candidate leads, without waiting. It is false
-// while the connection is lost, though nobody else leads then, and in the very step in
-// which the candidate is deposed.
+// while the connection is lost, though no other candidate leads then, and in the very
+// step in which the candidate is deposed.
 func (c *Candidate) Leading() (term int64, leading bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +177,8 @@ func (c *Candidate) Guard() session.Op {
 	return session.GuardOp(session.Join(c.place.dir, node), ErrNotLeading)
 }
 
-// Acknowledge has everybody's [LeaderChanged] say that the leader has done what it had to
-// do first. It returns nil when that is written down. If ctx ends first it returns the
+// Acknowledge makes every [LeaderChanged] say that the leader has done what it had to do
+// first. It returns nil when that is written down. If ctx ends first it returns the
 // cause, and the write goes on. It fails with [ErrNotLeading] if the candidate does not
 // lead, or no more, and with [ErrLayout] in other layouts than [Standard].
 func (c *Candidate) Acknowledge(ctx context.Context) error {

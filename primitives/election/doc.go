@@ -6,7 +6,7 @@
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
 // with Standing, LeaderChanged and Overrun anywhere before Left. Suspended and Resumed come in turn.
-// Who is deposed, resigns or hands over stands again at the end of the line.
+// A candidate that is deposed, resigns or hands over stands again at the end of the line.
 //
 // # Safety
 //

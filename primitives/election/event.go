@@ -71,8 +71,8 @@ type Event interface {
 }
 
 type (
-	// Standing means that this candidate is in line: whoever comes later is behind it. It is
-	// told each time that it stands anew, before it is elected.
+	// Standing means that this candidate is in line: a later one is behind it. It is told
+	// each time that it stands anew, before it is elected.
 	Standing struct {
 		// Node is the path of the node with which it stands.
 		Node string
@@ -95,7 +95,7 @@ type (
 		Acknowledged bool
 	}
 
-	// Suspended means that the connection is lost. Nobody else leads, but
+	// Suspended means that the connection is lost. No other candidate leads, but
 	// [Candidate.Leading] is false until Resumed: start no work that needs leadership. The
 	// candidate will be deposed at the Deadline unless Resumed comes first.
 	Suspended struct{ Deadline time.Time }

@@ -71,7 +71,8 @@ const (
 	leaderNode     = "leader"
 )
 
-// A guest is the rule of locks, in a layout of others: who stands by ours has a leader's node.
+// A guest is the rule of locks, in a layout of another library: candidates of our own layout
+// have a leader's node.
 type guest struct{ line.First }
 
 // Locate implements [line.Rule].

@@ -112,7 +112,7 @@ func (m machine) String() string {
 func (m machine) Ended() bool { return m.ended }
 
 // leading returns our term, while there may be work that needs leadership: not while
-// the connection is lost, though nobody else leads then.
+// the connection is lost, though no other candidate leads then.
 func (m machine) leading() (term int64, yes bool) {
 	return m.term, m.term != 0 && !m.suspended
 }
@@ -247,7 +247,7 @@ func (t *turn) advance(in line.Input) {
 // to work.
 func (t *turn) settle() {
 	if t.work.then != nil && t.closing && t.work.overdue {
-		t.do(inPlace{t.work.then}) // who closes does not wait for longer
+		t.do(inPlace{t.work.then}) // a candidate that is closed does not wait for longer
 		t.work.then = nil
 	}
 	// The end of the place may begin another, which may lead at once.
@@ -349,9 +349,9 @@ func (t *turn) depose(why error) {
 }
 
 // see enters a sighting of the leader. A newer term than ours says that ours is over:
-// somebody has deleted our nodes. A record of our own term that names another candidate
-// was overwritten, and is written again. A term behind the one that we hand over is the
-// end of the transfer.
+// another client has deleted our nodes. A record of our own term that names another
+// candidate was overwritten, and is written again. A term behind the one that we hand
+// over is the end of the transfer.
 func (t *turn) see(s sighting) {
 	if s.term != 0 && s.term == t.term && s.node != "" && s.node != t.node {
 		// An operator has deleted the node of a former leader, which has acknowledged into ours.

@@ -68,8 +68,8 @@ func (p *place) inspects(_ *line.Recipe, requests client.Async, _ bool, answer f
 	})
 }
 
-// inspectGuests is [line.Ways] Inspect in the layouts of others: who stands there already by
-// another one is no reason to stand there for a moment.
+// inspectGuests is [line.Ways] Inspect in the layouts of other libraries: candidates that
+// stand there already by another one is no reason to stand there for a moment.
 func inspectGuests(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Children(r.Dir, func(names []string, stat *session.Stat, err error) {
 		if isNoNode(err) {

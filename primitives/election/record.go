@@ -59,8 +59,8 @@ func (v view) depose(term int64) (view, bool) {
 	return v, v.leading() != before.leading()
 }
 
-// leading returns what is to be told: who hands over leads no more, and neither do we after
-// we were told so.
+// leading returns the leader to be reported: one that hands over leads no more, and neither
+// do we after we were told so.
 func (v view) leading() sighting {
 	if v.term <= v.deposed || v.node == "" || v.successor != "" {
 		return sighting{}

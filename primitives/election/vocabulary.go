@@ -28,7 +28,8 @@ type (
 		err   error
 	}
 
-	// touched tells that our node was written to: who hands over to us does so.
+	// touched says that our node was written to: a leader that hands over to us does
+	// so.
 	touched struct{ epoch int }
 	// overlooked answers glance, if there was nothing to see; sighted does otherwise.
 	overlooked struct {
@@ -130,7 +131,8 @@ type (
 		tenure
 		reply actors.Reply[error]
 	}
-	// restore writes down who leads, where somebody else has written that he does.
+	// restore writes the record of our term again, where another candidate has
+	// overwritten it.
 	restore struct {
 		tenure
 		acknowledged bool

@@ -16,8 +16,8 @@
 // meets its own ghost under its id, and waits for it to go, for [Options.ConflictAfter]. What is
 // there after that is another member with the same id: the last event is [Left] with
 // [ErrDuplicate]; or it is replaced, with [Options.TakeOver], and leaves with that error itself.
-// Who has joined once takes nothing over any more: if its session expires, another session that
-// has taken the id by then keeps it. Only ghosts of earlier sessions of the same
+// A member that has joined once takes no name over any more: if its session expires, another
+// session that has taken the id by then keeps it. Only ghosts of earlier sessions of the same
 // [session.Session] are replaced at once. No node that is there is taken for one's own.
 //
 // # What is told
@@ -32,7 +32,7 @@
 // session has timed out, and two processes see changes at different times. And where two
 // fight for one id, one can see the other's payload under it for a moment.
 //
-// Nobody waits for a reader. Changes that it has not received become one, relative to what
-// it received last, unless another event came between; and none comes between [Suspended]
-// and [Resumed], which vanish together if they are not received. The others are never dropped.
+// A slow reader delays no other. Changes that it has not received merge into one, unless
+// another event came between; and none comes between [Suspended] and [Resumed], which vanish
+// together if they are not received. The others are never dropped.
 package group

@@ -71,10 +71,9 @@ func (w *Watcher) observe(now watcher, events []MembersChanged) {
 	}
 }
 
-// Events returns the channel of changes, which is always the same one. It begins with
-// who is there, and is closed when the watch ends.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Events returns the channel of changes, which is always the same one. It begins with the present
+// members, and is closed when the watch ends. The channel is closed after the last event: receive
+// with "ev, ok := <-events", because a select over a closed channel spins.
 func (w *Watcher) Events() <-chan MembersChanged { return w.actor.Events() }
 
 // Members returns who is known to be a member, without waiting, in the order of their

@@ -100,7 +100,8 @@ func readAll(ctx context.Context, s *session.Session, keys []key, window int, kn
 	return nil
 }
 
-// readOnce reads a node. Of a node that may not be read it answers with the Stat, which everybody may have.
+// readOnce reads a node. Of a node that may not be read it answers with the Stat, which any client may
+// read.
 func readOnce(requests session.Async, k key, answer func(*found)) {
 	got := func(f *found) {
 		if !f.forbidden() {

@@ -129,7 +129,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 	if err := session.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // who does not wait finds it held
+	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // a call that does not wait finds it held
 		return nil, err
 	}
 	o := opts.withDefaults()

@@ -36,8 +36,8 @@ type Options struct {
 	Priority int
 
 	// Preempt has those of a lower priority who hold the lock asked to release it, as by
-	// [Revoke], as soon as nobody else is to go before. It needs the layout [Prioritized].
-	// [TryAcquire] asks nobody.
+	// [Revoke], as soon as no other contender goes before it. It needs the layout
+	// [Prioritized]. [TryAcquire] asks no holder.
 	Preempt bool
 
 	// PreemptAfter is how long they have for that before the lock is taken away from
@@ -184,7 +184,7 @@ const (
 	// kazoo 2.8 waits for writers behind it, too, which is a deadlock.
 	Kazoo
 
-	// Prioritized is that of locks with priorities, which nobody else has: see
+	// Prioritized is that of locks with priorities, which no other library has: see
 	// [Options.Priority]. Its path carries data that says so, and has to be ours to write.
 	// Other layouts refuse such a path with [ErrLayout], and this layout refuses theirs, and
 	// a path that carries other data. Other clients do not know of it, and must not use the
@@ -197,7 +197,7 @@ const (
 	// To hold is a fact on the server: a grant is a transaction of its own, which fails while
 	// others hold, so that two who both believe to be next are not both granted it. That is
 	// one write more than in other layouts, and the token is its zxid. For a writer that node
-	// is holder, for readers it is below readers. Whoever breaks a lock by hand deletes the
+	// is holder, for readers it is below readers. To break a lock by hand, delete the
 	// contender's node, [Lock.Node], and leaves these alone: the lock is lost with the
 	// former, and granted again only when its holder has heard of that, or its session ended.
 	// So is a writer's lock whose "holder" was deleted alone.

@@ -23,11 +23,11 @@
 // # Conflicts
 //
 // A name belongs to the session that registers it first: others get [ErrTaken], unless
-// they ask to replace it ([Options.Replace]). Who registers an ephemeral name waits
-// before that for [Options.ConflictAfter]: what stands there may be his own ghost, of a
-// process that crashed. Ghosts of earlier sessions of the same [session.Session] are
-// replaced at once, and are all that is replaced after an expiry: who has the name then
-// keeps it.
+// they ask to replace it ([Options.Replace]). The registration of an ephemeral name
+// waits before that for [Options.ConflictAfter]: the node that stands may be a ghost of
+// the same user, of a process that crashed. Ghosts of earlier sessions of the same
+// [session.Session] are replaced at once. After an expiry only these are: another owner
+// keeps the name.
 //
 // When the reply is lost, the node is read. A persistent name that stands for the same
 // data counts as registered; if another client has changed or removed it since, the

@@ -105,12 +105,12 @@ func settle(before, now *session.Stat, same, replace bool) error {
 	case stands:
 		return errStands
 	case before == nil || now == nil || before.Czxid != now.Czxid:
-		// What was written may have been replaced, or removed, since: whoever did that would
-		// not have it written again.
+		// Another client may have replaced or removed it since: that client would not have
+		// it written again.
 	case before.EphemeralOwner != 0 || now.Version == before.Version:
 		return nil // it would be another node, or another version
 	case now.Version == before.Version+1:
-		return nil // somebody else has written that version
+		return nil // another client has written that version
 	}
 	return fmt.Errorf("%w: it was changed by somebody else meanwhile", session.ErrUnknownOutcome)
 }

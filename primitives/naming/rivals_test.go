@@ -337,7 +337,8 @@ func TestReplaceUnseen(t *testing.T) {
 	})
 }
 
-// TestMayNotUnregister: who may not delete a name has not unregistered it, and is told.
+// TestMayNotUnregister: a client that may not delete a name has not unregistered it,
+// and is told.
 func TestMayNotUnregister(t *testing.T) {
 	bubble(t, func(w world) {
 		owner, err := session.Open(w.Context(), w.Addrs(), &session.Options{

@@ -17,10 +17,10 @@
 // # The limit
 //
 // It is recorded at the path by the first who comes, and goes with the path some time after the
-// last lease, unless [SetLimit] made it. To ask for another limit is
-// [ErrLimit], unless [Options.AnyLimit] says that any will do. [SetLimit] changes it live:
-// who is in line goes on, waiters proceed at once when it rises, and holders keep what
-// they have when it sinks, so that more may be held until they have released.
+// last lease, unless [SetLimit] made it. To ask for another limit is [ErrLimit], unless
+// [Options.AnyLimit] says that any will do. [SetLimit] changes it live: contenders in line go
+// on, waiters proceed at once when it rises, and holders keep what they have when it sinks, so
+// that more may be held until they have released.
 //
 // # Safety
 //

@@ -15,8 +15,8 @@ import (
 //	<path>/leases  the line, a container
 //
 // Where all leases have the weight 1, a count tells whether there is room. So that they do
-// is recorded when the semaphore is made, and taken back for good before anybody else joins
-// the line. A limit without that word is safe, whichever client wrote it.
+// is recorded when the semaphore is made, and taken back for good before another contender
+// joins the line. A limit without that word is safe, whichever client wrote it.
 
 func leasesOf(path string) string { return session.Join(path, "leases") }
 
@@ -111,7 +111,7 @@ func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exis
 
 // suit returns what is to be recorded, given what is: the same if it will do.
 func suit(l admission, data []byte, stat *session.Stat, isNew bool) (string, error) {
-	if len(data) == 0 { // somebody made the node for something below it
+	if len(data) == 0 { // the node was made for another one below it
 		return recordedLimit{Limit: l.Limit, Unit: l.Weight == 1 && stat.NumChildren == 0}.String(), nil
 	}
 	record, err := parseRecord(string(data))

@@ -30,12 +30,12 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 
 // SetLimit records the limit of the semaphore at path, whatever it was, and whether or not
 // there is one yet. It returns when that is done: waiters that have room now proceed by
-// themselves. Holders keep what they hold, so after the limit was lowered more may be held
-// for a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit].
-// If there is no such semaphore yet, the path is made to stay; otherwise it goes with its last
-// leases, some time after them, and the limit with it.
-// All who stand in line look at it then, so it is not for every second. Who comes later
-// and still asks for the old limit is refused, unless with [Options.AnyLimit].
+// themselves. Holders keep what they hold, so after the limit was lowered more may be held for
+// a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit]. If
+// there is no such semaphore yet, the path is made to stay; otherwise it goes with its last
+// leases, some time after them, and the limit with it. All contenders in line read it then, so
+// it is not for every second. A contender that comes later and still asks for the old limit is
+// refused, unless with [Options.AnyLimit].
 //
 // If ctx ends first, or the session expires, while the reply is outstanding, or the reply
 // is lost and another client has set another limit meanwhile, the error wraps
@@ -97,9 +97,9 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	return errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode), err
 }
 
-// reconsider looks what has become of a write of unknown outcome. What somebody has set
-// since is ours, or was set after it, or instead of it; to set ours once more might undo
-// what somebody else wants.
+// reconsider resolves a write of unknown outcome. A limit that was set since is ours, or
+// was set after it, or instead of it; to set ours once more might undo the limit of
+// another client.
 func reconsider(ctx context.Context, s *session.Session, path string, limit int, err error, since func(now *session.Stat) bool) (again bool, _ error) {
 	data, now, readErr := s.Get(ctx, path)
 	switch {
@@ -134,8 +134,8 @@ type Holder struct {
 // Holders returns who holds leases of the semaphore at path, in line order, as the server
 // that the session is connected to knows it: contenders for which there is room, whether
 // or not they have noticed yet, and those that have held since before the limit was
-// lowered. There are none if there is no such path. Who leaves while they are read is
-// left out.
+// lowered. There are none if there is no such path. A contender that leaves while they
+// are read is left out.
 func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, error) {
 	if err := validatePlace(s, path); err != nil {
 		return nil, err

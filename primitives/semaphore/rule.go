@@ -91,8 +91,8 @@ func (l admission) Room(contenders int, data string) bool {
 // Lists implements [line.Rule].
 func (l admission) Lists() bool { return l.Weight > 1 }
 
-// Announces implements [line.Rule]. Who was let in under a greater limit looks to others as if
-// it waited, and they would wait for its turn.
+// Announces implements [line.Rule]. A contender that was let in under a greater limit looks to
+// others as if it waited, and they would wait for its turn.
 func (l admission) Announces() bool { return true }
 
 // Claims implements [line.Rule].

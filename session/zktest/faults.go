@@ -22,9 +22,9 @@ type Faults interface {
 	// Refuse makes new connections fail, until it is called with false.
 	Refuse(refuse bool)
 
-	// Freeze stops what flows in the direction, without cutting the
-	// connection; also for connections that the session, or with 0 anybody,
-	// makes later. What is sent meanwhile is kept.
+	// Freeze stops what flows in the direction, without cutting the connection; also
+	// for connections that the session, or with 0 any session, makes later. What is
+	// sent meanwhile is kept.
 	Freeze(session int64, dir Direction)
 
 	// Thaw ends every freeze of the session; what was kept is delivered.

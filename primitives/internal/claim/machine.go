@@ -109,7 +109,6 @@ func givesUp[S Spec[S]](spec S, node, prefix string, c Claim, claimed bool) mach
 }
 
 // A request is a transaction, some reads, or a removal.
-// a removal.
 type request struct {
 	ops    []session.Op
 	read   []string

@@ -135,7 +135,8 @@ func Explore[A comparable](start func() World[A], limit int) (states int, all bo
 }
 
 // Walk goes at random until nothing can happen any more, and returns what has happened, and
-// what is wrong. Now and then nobody meddles until the world comes to rest.
+// what is wrong. Now and then there are no commands and no faults until the world comes to
+// rest.
 func Walk[A comparable](w World[A], pick func(n int) int) (trace []A, err error) {
 	faultiness, haste := pick(26), pick(26)
 	calm := 0
@@ -213,7 +214,7 @@ func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort in
 		_ = flag.Set("rapid.seed", "1")
 	}
 	steps := 0
-	walk := rapid.Custom(func(t *rapid.T) (at outcome) { // whose draws are nobody's concern
+	walk := rapid.Custom(func(t *rapid.T) (at outcome) { // whose draws do not matter
 		w := start(false)
 		var trace []A
 		if trace, at.err = Walk(w, func(n int) int { return pick(t, n) }); at.err == nil {

@@ -41,8 +41,8 @@ func (m *turn) inspect() {
 	m.do(inspectParent{m.attempt, m.isNew()})
 }
 
-// inspected decides how to join: an empty parent is ours to write. Data in it may be
-// somebody's, and is left alone.
+// inspected decides how to join: an empty parent is ours to write. Data in it may be in
+// use by another recipe, and is left alone.
 func (m *turn) inspected(exists, empty bool) {
 	switch {
 	case !exists:
@@ -80,7 +80,7 @@ func (m *turn) join() {
 // needed.
 func (m *turn) joined(in joined) {
 	m.node, m.czxid = in.node, in.czxid
-	if in.children > 0 && m.rule.Room(in.children, in.data) { // nobody else had been there at that very zxid, or there is room for all
+	if in.children > 0 && m.rule.Room(in.children, in.data) { // no other node was there at that very zxid, or there is room for all
 		m.first()
 		m.do(watchTarget{m.attempt, Target{Node: m.node}})
 		return
@@ -121,7 +121,7 @@ func (m *turn) notInspected(err error) {
 	m.fail(err)
 }
 
-// notMade follows the failure to make the parent. Somebody else may have made it, with
+// notMade follows the failure to make the parent. Another client may have made it, with
 // data in it: then it is inspected like any other.
 func (m *turn) notMade(err error) {
 	switch {

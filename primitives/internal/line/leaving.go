@@ -12,7 +12,7 @@ import (
 // the next contender can be granted it, wherever the holder hears of the reason in
 // time.
 
-// vanish follows the deletion of our node by somebody else. A holder has lost it. A
+// vanish follows the deletion of our node by another client. A holder has lost it. A
 // waiter stands in line anew, at its end; but first it removes what a repeated create,
 // or a claim on its way, may have left.
 func (m *turn) vanish() {

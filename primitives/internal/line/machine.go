@@ -214,8 +214,8 @@ func (m Machine) Node() string {
 func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current state are
-// ignored: they answer a question nobody asks any more. The answer to a question that
-// is still asked never is.
+// ignored: their question is not open any more. The answer to an open question never
+// is.
 func (m Machine) Step(in Input, out *Effects) Machine {
 	t := turn{m, out}
 	t.step(in)

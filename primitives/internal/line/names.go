@@ -19,7 +19,7 @@ import (
 // A Kind says whether a contender shares.
 type Kind int8
 
-// The kinds. Readers share, all others exclude everybody.
+// The kinds. Readers share, all others exclude every other contender.
 const (
 	Exclusive Kind = iota
 	Read

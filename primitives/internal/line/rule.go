@@ -29,7 +29,7 @@ type Rule interface {
 	// changed.
 	Announces() bool
 
-	// Claims reports whether to come first is not enough: who does has to claim what
+	// Claims reports whether to come first is not enough: the first has to claim what
 	// the line is for.
 	Claims() bool
 
@@ -54,7 +54,7 @@ type Position struct {
 	Watch    Target   // what to watch while it is not
 	Beside   []Target // contenders beside that whose deletion, or announcement, may change that
 	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
-	Announce bool     // somebody behind waits for the news that it is our turn
+	Announce bool     // a contender behind waits for the news that it is our turn
 	Ask      []string // nodes of holders who are to leave, because we are next and may ask them
 	Zombies  []string // other nodes with the contender's own GUID; they do not count
 	Invalid  bool     // it must not stand there: the parent was another one than it takes
@@ -75,7 +75,7 @@ const (
 	Gone    Until = iota // the node is deleted
 	Changed              // the node is deleted, or its data is set
 	Members              // the names of the children are others
-	Claim                // what the line is for is claimed by nobody, or another
+	Claim                // no contender has the claim, or another has it
 
 	dependence // what the rule depends on is another: of no position, and told by [look]
 )

@@ -15,10 +15,10 @@ import (
 // A list that was asked for before an event counts as one that was asked for after it,
 // but for rules that are read in two steps.
 
-// look asks for a list, unless one is under way. That one will do: whatever made us
-// ask has reached us before its answer, so it happened before. Not so where the answer
-// is made of two reads: then stale holds, and another list follows. Nobody is an heir
-// before the list.
+// look asks for a list, unless one is under way. That one will do: whatever made us ask
+// has reached us before its answer, so it happened before. Not so where the answer is
+// made of two reads: then stale holds, and another list follows. No contender is an
+// heir before the list.
 func (m *turn) look() {
 	m.heir = false
 	if m.listing {
@@ -93,7 +93,7 @@ func (m *turn) rank(s Sight) {
 // watches beside begin after the target's, so that the events that are told first are
 // those of the target.
 func (m *turn) wait(p Position) {
-	// Who was found to have announced itself says nothing more before it goes: so all
+	// A contender that has announced itself says nothing more before it goes: so all
 	// are watched, until another contender is nearest.
 	more := m.accompany(p.Beside)
 	if p.Watch != m.target && p.Watch != m.instead {
@@ -181,7 +181,7 @@ func (m *turn) watched(in watched) {
 			return
 		}
 		m.czxid, m.owned = in.czxid, true
-		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
+		if m.state == waiting && !m.listing && m.target == (Target{}) { // no contender was ahead
 			m.look()
 		}
 	case in.announced && m.standing() && m.accompanied(in.target): // since the list that had it watched, or before
@@ -244,7 +244,7 @@ func (m *turn) gone(target Target) {
 // something else is watched that will happen. Without a parent, our node is gone too.
 func (m *turn) notListed(err error) {
 	switch {
-	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
+	case m.state != recovering && m.state != waiting && !m.unclear: // it is not wanted any more
 	case session.Passing(err):
 		m.look()
 	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
@@ -260,8 +260,8 @@ func (m *turn) notListed(err error) {
 }
 
 // notWatched follows the failure of a watch. A node that does not exist is gone, at an
-// unknown time: so this is no grant. A contender that may not be read keeps nobody from
-// waiting, because the names of the members tell when it is gone.
+// unknown time: so this is no grant. A contender that may not be read does not stop the
+// wait, because the names of the members tell when it is gone.
 func (m *turn) notWatched(target Target, err error) {
 	switch {
 	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):

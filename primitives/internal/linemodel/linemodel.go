@@ -433,8 +433,8 @@ func (w *World) Demanded(node string) bool {
 	})
 }
 
-// struck reports whether somebody else has deleted what stands for a contender's attempt, or
-// may have.
+// struck reports whether another client has deleted what stands for a contender's attempt,
+// or may have.
 func (w *World) struck(_ *Contender, node string) bool {
 	guid := GUID(node)
 	return w.Demanded(node) || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
@@ -473,8 +473,9 @@ func (w *World) Check() {
 	}
 }
 
-// checkQuiet holds when nothing will happen unless somebody makes it: everybody is where it
-// should be, nobody waits for nothing, nothing is left behind, and every watch is needed.
+// checkQuiet holds when nothing happens without a command or a fault: every contender is
+// where it should be, none waits in vain, nothing is left behind, and every watch is
+// needed.
 func (w *World) checkQuiet() {
 	sight := w.Sight(w)
 	waits, holds := 0, 0

@@ -65,8 +65,8 @@ type Room struct {
 	version int // of the node that exclusive holders write
 }
 
-// Enter is called by somebody who believes to hold. It returns an error if others are in
-// the room that should not be.
+// Enter is called by a contender that believes to hold. It returns an error if others
+// are in the room that should not be.
 func (r *Room) Enter(who string, shared bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

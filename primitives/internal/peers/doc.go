@@ -6,7 +6,7 @@
 // [Kind]), and the [Claim] tells what becomes of that. A [Company] starts each library
 // when it is first asked for.
 //
-// Whoever stands in line, a peer or the library under test, is a [Contender].
+// Every contender in line, a peer or the library under test, is a [Contender].
 // [Company.Contend] has those of a [Row] contend: in [Pairs], where each tries while another
 // holds, and in a [Mix], where all of them pass one path around. Both keep a [Room], which is
 // what the path protects.

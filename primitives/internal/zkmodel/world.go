@@ -84,7 +84,7 @@ type World struct {
 	shared []any
 	now    *activity
 	soon   []func()
-	keyed  bool // somebody asks for Key
+	keyed  bool // a caller asks for Key
 	serial bool // set by Serial. While set, sessions keep told
 }
 
@@ -427,14 +427,14 @@ func (w *World) settleLate(id int64, looks *request) {
 
 // --- the server
 
-// Operate changes the tree, as somebody who is not in the model.
+// Operate changes the tree, as a client that is not in the model.
 func (w *World) Operate(f func(t *txn)) {
 	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1}
 	f(t)
 	w.commit(t)
 }
 
-// SetData writes to a node, as somebody who is not in the model.
+// SetData writes to a node, as a client that is not in the model.
 func (w *World) SetData(path, data string) {
 	w.Operate(func(t *txn) { _, _ = t.set(path, []byte(data), session.AnyVersion) })
 	w.settle()
