@@ -41,10 +41,9 @@ type Role[M, In, Do, Ev any] struct {
 	// in the order in which the machine asked for them.
 	Perform func(do Do, answer func(In))
 
-	// Observe, if not nil, is told the machine after every step, and the
-	// events of the step, before anything that the step asked for is performed
-	// and before its events can be read. A handle closes its Done channel here.
-	// It must not keep events.
+	// Observe, if not nil, is called with the machine and the events of every step. It
+	// is called before the effects of the step are performed, and before its events can
+	// be read. A handle closes its Done channel here. It must not keep events.
 	Observe func(m M, events []Ev)
 
 	// Stop is the input that asks the machine to end.

@@ -15,11 +15,11 @@ import (
 // request returns at once and is answered by exactly one call of answer.
 //
 // All answers, all watch events, and all that [Session.Subscribe] tells come one after
-// another, in the order of the wire, on goroutines of the session and never on that of a
-// caller. They must not block: the session answers nothing else meanwhile. A panic in one
-// ends the process. Requests go out in the order in which one caller makes them. While the
-// session is suspended they wait; if it expires they are answered with [ErrExpired].
-// A read whose reply was lost is answered with [ErrDisconnected], a write with
+// another, in the order of the wire. They come on goroutines of the session, never on that
+// of a caller. They must not block: the session answers nothing else meanwhile. A panic in
+// one ends the process. Requests go out in the order in which one caller makes them. While
+// the session is suspended they wait; if it expires they are answered with [ErrExpired]. A
+// read whose reply was lost is answered with [ErrDisconnected], a write with
 // [ErrUnknownOutcome].
 type Async struct {
 	session  *Session
@@ -194,9 +194,9 @@ func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call
 	return r.begin(a)
 }
 
-// EnsurePath makes sure that there is a node at path, and makes it and what is missing
-// above it as containers, or as persistent nodes where the server has no containers.
-// The answer tells whether the node was made now, and is empty.
+// EnsurePath creates the node at path and its missing ancestors, unless they exist: as
+// containers, or as persistent nodes where the server has no containers. The answer
+// tells whether the node was made now, and is empty.
 func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
 	(&ensuring{requests: a}).begin(path, answer)
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // An epoch is one ZooKeeper session, from the dialling of its first connection until it
-// is retired. It is never used again after that. (ZooKeeper's own epochs are those of
-// leaders.)
+// is retired. It is never used again after that. (ZooKeeper calls the reign of a leader
+// an epoch; here that is a reign.)
 //
 // It queues calls while there is no open connection, and sends them, one behind the other,
 // without waiting for their answers while there is one.
@@ -330,8 +330,8 @@ func (e *epoch) notified(ev wire.Event) {
 // lost with it. The goroutine that reads calls it, once, behind everything that came on
 // the connection. The epoch must not be locked.
 //
-// A connection that fails early counts as one that could not be made, so that a server which
-// accepts and hangs up is not asked again and again without a pause.
+// A connection that fails early counts as one that could not be made. So a server that
+// accepts and hangs up is not asked again without a pause.
 func (e *epoch) severed(l *connection) {
 	s := e.session
 	e.mu.Lock()

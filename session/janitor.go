@@ -42,9 +42,9 @@ type Removal struct {
 	// replaced the one that was read.
 	Replaced func(*Stat)
 
-	// Prefix, if not "", says that the children of the path are removed whose names begin with it,
-	// which has to contain a GUID, and not the node at the path. They are listed until none is
-	// found: a node may be replaced by another with the prefix until it is deleted.
+	// Prefix, if not "", says that not the node at the path is removed, but its children whose
+	// names begin with it. It has to contain a GUID. They are listed until none is found: a node
+	// may be replaced by another with the prefix until it is deleted.
 	Prefix string
 
 	// Then, if not nil, is removed afterwards, within the same session timeout.
@@ -310,7 +310,7 @@ func (a Async) Withdraw(path string, answer func()) {
 }
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
-// contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
+// contain a GUID. Like [Async.Withdraw], it does not depend on the reply to the create.
 // It is to be asked for after the create.
 func (a Async) WithdrawAll(dir, prefix string, answer func()) {
 	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)

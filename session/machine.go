@@ -91,7 +91,7 @@ func (part) effect()   {}
 // effects accumulates what one step asks for.
 type effects = actors.Effects[effect, Event]
 
-// A machine is the life of a session. Its zero value is about to begin the first epoch.
+// A machine is the life of a session. It begins with the epoch 1, which is being dialled.
 // After every step:
 //
 //   - Exactly one epoch is dialled and not retired, until the state is closed.

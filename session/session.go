@@ -296,10 +296,10 @@ func (s *Session) Sibling() (*Session, error) {
 	return sibling, nil
 }
 
-// Close ends the session on the server, so that its ephemeral nodes go at once, and
-// waits until that is confirmed, at most for [Options.CloseTimeout] and until the session's
-// deadline. Then no goroutine of the session is left. What is held through it is lost before the
-// server is told. It may be called any number of times.
+// Close ends the session on the server, so that its ephemeral nodes go at once. It waits until
+// that is confirmed, at most for [Options.CloseTimeout] and until the session's deadline. Then
+// no goroutine of the session is left. What is held through it is lost before the server is
+// told. It may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
 	select {

@@ -9,7 +9,7 @@
 //     there is a connection again the newest state is told;
 //   - it never goes back: no state is older than one that was told before, also when the
 //     session moves to a server that lags;
-//   - it is a level, not a log: a slow reader gets the newest state, what it is told to
+//   - it is a level, not a log: a slow reader gets the newest state. What it is told to
 //     have been added and removed is relative to what it has received itself, and it
 //     delays no other.
 //

@@ -78,8 +78,8 @@ func Tree(s *session.Session, path string, opts *TreeOptions) (*Cache, error) {
 		Begin:   first,
 		Perform: c.perform,
 		Observe: c.observe,
-		Stop:    leave{},
-		Merge:   mergeTrees,
+		Stop:    leave{},    // without a reason: Err returns nil
+		Merge:   mergeTrees, // for a slow reader
 	})
 	return c, nil
 }
@@ -141,10 +141,10 @@ func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
 // sessionOf returns the session through which a node is watched, and opens the second one
 // when it is needed first.
 func (c *Cache) sessionOf(n *treeNode) (*session.Session, error) {
-	if !n.own {
+	if !n.own { // one of the first nodes
 		return c.session, nil
 	}
-	if c.own == nil {
+	if c.own == nil { // the first node that needs it
 		own, err := c.session.Sibling()
 		if err != nil {
 			return nil, err

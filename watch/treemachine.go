@@ -177,13 +177,13 @@ func (m *treeMachine) Step(in treeInput, out *actors.Effects[treeEffect, TreeSta
 	case treeSynced:
 		m.caughtUp(in)
 	case want:
-		m.begin()
+		m.begin() // until then, changes are not gathered
 	case leave:
 		m.end(nil)
 	}
 	m.pump()
 	if !m.synced && !m.ended && m.waiting == 0 {
-		m.synced, m.now.Synced = true, true
+		m.synced, m.now.Synced = true, true // emitted even if nothing has changed
 	}
 	if m.wanted && (!m.now.empty() || m.now.Synced) {
 		m.now.Synced = m.synced
@@ -292,7 +292,7 @@ func (m *treeMachine) answered(in treeRead) {
 	if n.gone || !a.following || a.turn != in.turn { // not requested any more
 		return
 	}
-	m.settle(a)
+	m.settle(a) // the answer, or the error, is the first of this turn
 	switch {
 	case in.err != nil:
 		a.following = false
@@ -403,7 +403,7 @@ func (m *treeMachine) vanish(n *treeNode) {
 			m.remove(child)
 		}
 	}
-	n.names = nil
+	n.names = nil // its children are removed above
 	// The root is followed although it is missing: it may be created.
 	if n != m.root {
 		m.unfollow(n, session.AspectData)
@@ -420,7 +420,7 @@ func (m *treeMachine) vanish(n *treeNode) {
 func (m *treeMachine) remove(n *treeNode) {
 	m.vanish(n)
 	n.gone = true
-	delete(m.nodes, n.path)
+	delete(m.nodes, n.path) // its path may come back as another node
 }
 
 // unfollow ends the request for an aspect, if there is one.
@@ -436,7 +436,7 @@ func (m *treeMachine) unfollow(n *treeNode, aspect session.Aspect) {
 // end ends the tree. The watches of the user's session are ended one by one, those of its
 // own session with that.
 func (m *treeMachine) end(why error) {
-	m.ended, m.err = true, why
+	m.ended, m.err = true, why // answers from now on are ignored
 	for _, n := range m.nodes {
 		// The user's session goes on without the tree.
 		if !n.own {

@@ -78,9 +78,9 @@ import (
 //
 // # Why no party is alone
 //
-// A member is in after the record has listed it, and the record lists as many nodes as there are
-// parties, all of which stood at that moment. The record is not written again before the
-// round's directory is gone, which cannot be while a node of a member stands.
+// A member is in after the record has listed it. The record lists as many nodes as there are
+// parties, all of which stood at that moment. The record is not written again before the round's
+// directory is gone, which cannot be while a node of a member stands.
 //
 // # Other layouts
 //
@@ -92,8 +92,9 @@ import (
 // # Requests
 //
 // With n parties that know the record: n transactions to enter, n watches of the own node, n reads
-// of the record, n transactions to leave, n-1 watches of the round, and one list, one beginning
-// and one removal: 5n+2 and, the first time, n more to read the record. Each party wakes up twice.
+// of the record, n transactions to leave, and n-1 watches of the round. With one list, one
+// beginning and one removal these are 5n+2, and the first time n more to read the record. Each
+// party wakes up twice.
 //
 // A party follows the record from Enter on, also inside and at rest, so that its watch and what it has read
 // serve the next Enter. When others begin a round without it, it reads that, and follows no more.

@@ -125,9 +125,8 @@ func (v *Value[T]) Set(ctx context.Context, value T) error {
 // written, or be a little later; with any other error nothing was, nor will be. Data
 // that does not decode is [ErrInvalid]: only Set replaces it.
 //
-// f is called on the goroutine of the caller, and must not modify its argument's parts
-// unless it owns them, which it does where the codec makes new ones each time, as all
-// codecs of this package do.
+// f is called on the goroutine of the caller. It must not modify parts of its argument,
+// unless the codec makes new ones each time, as all codecs of this package do.
 func (v *Value[T]) Update(ctx context.Context, f func(old T) (T, error)) error {
 	if f == nil {
 		return v.explain(fmt.Errorf("%w: f is nil", session.ErrInvalidArgument))

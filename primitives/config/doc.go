@@ -14,12 +14,12 @@
 //
 // [Value.Set] and [Value.Update] happen once or not at all, whatever reply is lost: a
 // counter that ten clients increment a thousand times ends at one thousand. Reading the
-// value back could not tell whose write it was, so each is one transaction with a write to a
-// marker, which says of the client's newest write that it was done. An error that wraps
-// [session.ErrUnknownOutcome] is left for three cases: the session expired before the reply
-// came, the caller's context ended while it was under way, or another client deleted the
-// marker, wrote to it, or keeps it from being read. Every other error means that nothing was
-// written.
+// value back could not tell which client wrote it. So each write is one transaction with a
+// write to a marker, which says that the client's newest write was done. An error that wraps
+// [session.ErrUnknownOutcome] is left for three cases. The session expired before the reply
+// came. The caller's context ended while the write was under way. Or another client deleted
+// the marker, wrote to it, or keeps it from being read. Every other error means that nothing
+// was written.
 //
 // The server compares versions, and a node that is deleted and made again begins with
 // version 0 again. While others update a node, set it, and do not delete it.

@@ -178,7 +178,7 @@ type effects = actors.Effects[effect, Event]
 
 // The outcomes of a write for which package session has no error.
 var (
-	errConflict = errors.New("the node is not what was expected")
+	errConflict = errors.New("the node has changed since it was read")
 	errMarker   = errors.New("our marker was deleted or changed by another client")
 )
 
@@ -517,7 +517,7 @@ func (m *turn[T]) wrote(in wrote) {
 		m.again() // the session has not sent it
 	case in.marker:
 		m.moved(in)
-	case errors.Is(err, session.ErrNoNode) && w.create:
+	case errors.Is(err, session.ErrNoNode) && w.create: // the parent is missing
 		m.step = ensuring
 		m.do(ensure{in.attempt, false})
 	case errors.Is(err, session.ErrNoNode) && w.always, errors.Is(err, session.ErrNodeExists) && w.always:

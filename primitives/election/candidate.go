@@ -190,8 +190,8 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 
 // Resign gives up the leadership, and stands again at the end of the line. The candidate is
 // deposed at once; Resign returns nil when the server has confirmed that the place is given
-// up, for which a function in [Candidate.Lead] has to have returned, or when the session is
-// over. If ctx ends first it returns the cause, and the resignation goes on. It fails with
+// up, or when the session is over. A function in [Candidate.Lead] has to return before
+// that. If ctx ends first it returns the cause, and the resignation goes on. It fails with
 // [ErrNotLeading] if the candidate does not lead.
 func (c *Candidate) Resign(ctx context.Context) error {
 	return c.ask(ctx, "resign", func(r actors.Reply[error]) input { return resign{reply: r} })

@@ -177,7 +177,8 @@ type effects = actors.Effects[effect, *Survey]
 // Ended implements [actors.Machine]. Answers mean nothing then.
 func (m *surveyor) Ended() bool { return m.over }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Reads of a survey that is under way go on, whatever
+// changes meanwhile.
 func (m *surveyor) Step(in input, out *effects) *surveyor {
 	if m.over {
 		return m
@@ -257,7 +258,7 @@ func (m *surveyor) told(in told, out *effects) {
 // unwatch enters that a node is not watched any more.
 func (m *surveyor) unwatch(k *known) {
 	if k.watched {
-		k.watched = false
+		k.watched = false // its newest state is not known from now on
 		m.watches--
 	}
 }
@@ -273,6 +274,7 @@ func (m *surveyor) forget(of key, out *effects) {
 // begin begins a survey. Nodes that are not watched are read again, unless they never
 // change.
 func (m *surveyor) begin(out *effects) {
+	// Changes from now on are for the next survey.
 	m.phase, m.again, m.failed = gathering, false, false
 	for _, k := range m.known {
 		if k.found != nil && !k.watched && (k.care != forever || k.err != nil) {
@@ -322,7 +324,7 @@ func (m *surveyor) survey(out *effects) {
 	for of, k := range m.known {
 		if _, asked := r.asked[of]; !asked {
 			m.forget(of, out)
-			delete(m.known, of)
+			delete(m.known, of) // read anew if it is asked for again
 			continue
 		}
 		poll = poll || !k.watched && (k.care != forever || k.err != nil)

@@ -29,7 +29,7 @@
 // the path of the lock, so that Curator and go-zookeeper can stand in the same line.
 // Children with other names are ignored. The path belongs to the lock: keep it empty.
 // Data that it carries when a session first uses it is left alone, and so is a path that
-// may not be written to, at the price of a round trip each. Later data is lost.
+// may not be written to. Each costs a round trip. Later data is lost.
 //
 // # Backpressure
 //

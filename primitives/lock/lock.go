@@ -36,10 +36,10 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 
 // Acquire joins the line for the lock at path, and returns when the lock is held.
 //
-// If ctx ends before that, the error is its cause, with the contender that was waited for as far
-// as it is known, and the place in line is given up in the background: whatever
-// the network does, the contender's node is deleted when the session is connected, or ends. If the place is lost for
-// another reason, the error wraps [ErrLost] and the reason.
+// If ctx ends before that, the error is its cause, with the contender that was waited for as far as it is known. The
+// place in line is then given up in the background: whatever the network does, the contender's node is deleted when
+// the session is connected, or ends. If the place is lost for another reason, the error wraps [ErrLost] and the
+// reason.
 //
 // If ctx comes from [Lock.Context] of a lock of the same session and path that is not over, it
 // would wait for itself: the error is [ErrReentered], at once; or [ErrUpgrade], if that is a

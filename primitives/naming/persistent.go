@@ -112,7 +112,7 @@ func settle(before, now *session.Stat, same, replace bool) error {
 	case now.Version == before.Version+1:
 		return nil // another client has written that version
 	}
-	return fmt.Errorf("%w: it was changed by somebody else meanwhile", session.ErrUnknownOutcome)
+	return fmt.Errorf("%w: another client has changed the name meanwhile; look it up", session.ErrUnknownOutcome)
 }
 
 // unregister removes a persistent name. A refusal of a server that may lag is only good when it

@@ -478,7 +478,7 @@ func (s *step) scatter() {
 }
 
 // room returns how many more items the consumer wants. If it holds enough, there is room
-// for one that is more urgent than all that are offered, or if none is offered while
+// for one more urgent than all that are offered. If none is offered, there is room while
 // readers work on fewer than prefetch.
 func (s *step) room() int {
 	room := s.prefetch - len(s.held)

@@ -2,8 +2,8 @@
 //
 // A semaphore bounds how many work at once, on however many machines: not how often, it is
 // no rate limiter. Contenders stand in line in the order in which they came, each for a
-// lease of some weight, and those at its head whose weights are within the limit in sum
-// hold theirs. A lease is held with all of its weight or not at all, so that two who want
+// lease of some weight. Those at the head whose weights are within the limit in sum hold
+// their leases. A lease is held with all of its weight or not at all, so that two who want
 // two of two never wait for each other; and no contender overtakes one that wants more
 // than is free, so that none starves. One handle is one tenancy, as with locks. What
 // happens to it is told as [Event] values, in the order in which it happened:
@@ -19,15 +19,15 @@
 // It is recorded at the path by the first who comes, and goes with the path some time after the
 // last lease, unless [SetLimit] made it. To ask for another limit is [ErrLimit], unless
 // [Options.AnyLimit] says that any will do. [SetLimit] changes it live: contenders in line go
-// on, waiters proceed at once when it rises, and holders keep what they have when it sinks, so
-// that more may be held until they have released.
+// on, waiters proceed at once when it rises, and holders keep their leases when it sinks. Until
+// they have released, more may be held.
 //
 // # Safety
 //
-// Whenever a lease is granted, its weight and that of all leases ahead of it are within
-// the limit that was in force at that moment on the server. But a lease is a claim about
-// the ZooKeeper session: a paused process may believe in one that the server has given
-// away. [Lease.Guard] has the server refuse its transactions. There is no fencing token:
+// At every grant, the weights of the lease and of all leases ahead of it are within the
+// limit that was in force at that moment on the server. But a lease is a claim about the
+// ZooKeeper session: a paused process may believe in one that the server has given away.
+// [Lease.Guard] has the server refuse its transactions. There is no fencing token:
 // [Lease.ID] tells leases apart, and has no order.
 //
 // # Layout

@@ -59,11 +59,11 @@ func inside(r admission, within []*Lease) line.Rule {
 // held.
 //
 // If ctx ends before that, the error is its cause, with the contender that was waited for as far as
-// it is known, and the place in line is given up in the background: whatever the network does, the
+// it is known. The place in line is then given up in the background: whatever the network does, the
 // contender's node is deleted when the session is connected, or ends. The path and its limit stay
-// for a while, see the package comment. The error wraps [ErrLimit] if another limit is
-// recorded, and leaves nothing behind. If the place is lost for another reason, the
-// error wraps [ErrLost] and the reason.
+// for a while, see the package comment. The error wraps [ErrLimit] if another limit is recorded,
+// and leaves nothing behind. If the place is lost for another reason, the error wraps [ErrLost] and
+// the reason.
 //
 // If ctx comes from [Lease.Context] of leases of the same session and path, it must not wait for
 // these: the error is [ErrReentered] if there cannot be room with them, or if a waiter ahead cannot

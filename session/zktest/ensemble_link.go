@@ -375,5 +375,5 @@ func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		tcp.SetLinger(0) //nolint:errcheck // it is closed in any case
 	}
-	c.Close() //nolint:errcheck // nobody is interested in it any more
+	c.Close() //nolint:errcheck // the connection is given up
 }

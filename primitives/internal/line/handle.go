@@ -55,55 +55,6 @@ const (
 // A derived context ends with the handle.
 type derived struct{ end context.CancelCauseFunc }
 
-// told is a machine that tells events of its recipe's own type. It is stepped in place.
-type told[Ev any] struct {
-	turn
-	manner *Manner[Ev]
-	did    Effects // gathered by the turn; its events are those of the last step
-	room   [2]Event
-
-	// What was read of the contender that is watched: set when that is confirmed, nil before. It holds
-	// while the machine waits and the target is the same.
-	front *front
-}
-
-// A front is a target, and the data that was read of it.
-type front struct {
-	target Target
-	obstacle
-}
-
-func (t *told[Ev]) begin(m Machine, manner *Manner[Ev]) {
-	t.turn, t.manner = turn{m, &t.did}, manner
-	t.did.Emit = t.room[:0]
-}
-
-// ahead returns the contender that is watched, if it was read; nil if there is none.
-func (t *told[Ev]) ahead() *front {
-	if f := t.front; t.Waiting() && f != nil && f.target == t.target {
-		return f
-	}
-	return nil
-}
-
-// Step implements [actors.Machine].
-func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
-	clear(t.did.Emit)
-	t.did.Do, t.did.Emit = out.Do, t.did.Emit[:0]
-	t.step(in)
-	switch w, ok := in.(watched); {
-	case t.Holding():
-		t.front = nil
-	case ok && t.Waiting() && w.target == t.target && w.since != 0:
-		t.front = &front{w.target, w.obstacle}
-	}
-	out.Do, t.did.Do = t.did.Do, nil
-	for _, ev := range t.did.Emit {
-		out.Emit = append(out.Emit, t.manner.Tell(ev))
-	}
-	return t
-}
-
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {

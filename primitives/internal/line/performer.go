@@ -56,10 +56,10 @@ type Ways struct {
 	// from by that of to.
 	Change func(r *Recipe, requests client.Async, from, to string, answer func(error))
 
-	// Ask asks the holder with the node to leave, and tells when it has had all the time
-	// that it has for that, or at once that there is no such time. Asked once more then, it
-	// makes it leave. It does not fail. What was done for an earlier attempt to stand in
-	// line, which it may not have been told, is done again.
+	// Ask asks the holder with the node to leave. It answers when the holder's time for
+	// that is over, or at once if there is no limit. Asked once more then, it makes it
+	// leave. It does not fail. What was done for an earlier attempt to stand in line, which
+	// it may not have been told, is done again.
 	Ask func(r *Recipe, requests client.Async, attempt int, node string, answer func(overdue bool))
 
 	// Plain says that contenders do not write to the parent to stand in line.
@@ -250,9 +250,9 @@ func exchange(r *Recipe, requests client.Async, from, to string, answer func(err
 	}, answer)
 }
 
-// Carry calls try with the data and the version that the contender's node was created with, and
-// when that says that the node was written to, with those that it has now: so a mark of
-// revocation that a node carries is carried on. It answers if the node cannot be read.
+// Carry calls try with the data and the version that the contender's node was created with. If
+// try reports that the node was written to, Carry calls it again with the present ones: so a
+// mark of revocation that a node carries is carried on. It answers if the node cannot be read.
 func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
 	var again func()
 	again = func() {

@@ -412,9 +412,9 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 		asked := slices.Contains(w.asked, before.Node()) || w.Demanded(before.Node())
 		switch {
 		case forced && !asked:
-			zkmodel.Violate("contender %d was asked by nobody to leave %s", c.N, before.Node())
+			zkmodel.Violate("contender %d was asked to leave %s by no contender", c.N, before.Node())
 		case !w.struck(c, before.Node()) && !w.Lowered(c) && !c.Session().Killed() && c.Session().Epoch() == before.Epoch():
-			zkmodel.Violate("contender %d has lost %s, and nobody has deleted it", c.N, before.Node())
+			zkmodel.Violate("contender %d has lost %s, which was not deleted", c.N, before.Node())
 		}
 	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):
 	case w.Refusal != nil && errors.Is(err, w.Refusal):
@@ -507,7 +507,7 @@ func (w *World) checkQuiet() {
 		case c.M.Waiting() && len(watched) < 2:
 			zkmodel.Violate("contender %d waits, and watches %v", c.N, watched)
 		case c.M.Waiting() && c.rule.Locate(sight, node, GUID(node)).Ahead == 0:
-			zkmodel.Violate("contender %d waits for nobody: %v", c.N, c.M)
+			zkmodel.Violate("contender %d waits for no other: %v", c.N, c.M)
 		case c.M.Waiting():
 			waits++
 		default:
@@ -515,7 +515,7 @@ func (w *World) checkQuiet() {
 		}
 	}
 	if waits > 0 && holds == 0 {
-		zkmodel.Violate("somebody waits and nobody holds")
+		zkmodel.Violate("a contender waits and none holds")
 	}
 	for _, n := range w.Nodes() {
 		if n.Owner != 0 && !slices.ContainsFunc(w.All, func(c *Contender) bool { return !c.Ended() && w.belongs(c, n) }) {

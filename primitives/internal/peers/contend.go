@@ -205,9 +205,9 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 	return &room
 }
 
-// Pairs makes dir, and has every holder hold a path of its own below it while every trier
-// tries, and then gives up, and while every trier waits, and then holds. A trier that should
-// not hold meanwhile, or one that should and does not, fails the test. The pairs are parallel
+// Pairs makes dir, and has every holder hold a path of its own below it. Meanwhile every
+// trier first tries and gives up, and then waits and holds. A trier that should not hold
+// meanwhile, or one that should and does not, fails the test. The pairs are parallel
 // subtests.
 func Pairs(t *testing.T, s *session.Session, dir string, holders, triers []Contender) {
 	t.Helper()

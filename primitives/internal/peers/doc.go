@@ -17,8 +17,8 @@
 //
 // # What is proven
 //
-// A peer says that it holds after it has acquired, and releases after it is told to, so
-// that it holds all the time that a test believes it does, and longer: two in the room
-// were two holders. While they are in the room the exclusive ones also write the same node,
-// each expecting the version that the last one left.
+// A peer says that it holds after it has acquired, and releases after it is told to. So it
+// holds for at least the time that the test believes: two in the room were two holders.
+// While they are in the room the exclusive ones also write the same node, each expecting
+// the version that the last one left.
 package peers

@@ -21,11 +21,10 @@
 // # Faults
 //
 // [Faults] says how often each may happen: cuts (with a choice of what is known of the
-// requests on the way: unknown, never sent, or done late), expiry as the client's clock sees
-// it or as the server does, a closed session, a crashed client, a busy server (one
-// request is refused), a follower that stops following until it is asked for a sync, writes
-// or reconnects, and operators: a node deleted, a whole tree deleted, an empty container
-// reaped.
+// requests on the way: unknown, never sent, or done late), expiry by the client's clock or
+// by the server, a closed session, a crashed client, a busy server (one request is refused),
+// operators, and a follower that lags until a sync, a write or a reconnect: a node deleted,
+// a whole tree deleted, an empty container reaped.
 //
 // # States
 //
