@@ -230,9 +230,8 @@ func (a *Actor[In, Ev]) Events() <-chan Ev {
 	return a.events
 }
 
-// Ended returns a channel that is closed when the machine has ended and
-// everything it asked for has been started, whether or not its events have
-// been read.
+// Ended returns a channel that is closed when the machine has ended and all its effects
+// have been started. It does not depend on a reader of events.
 func (a *Actor[In, Ev]) Ended() <-chan struct{} { return a.ended.wait() }
 
 // Stop asks the machine to end, and does not wait until it has. Events

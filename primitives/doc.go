@@ -20,9 +20,9 @@
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
-// A lease is held with all of its weight or not at all. Whenever one is granted, its weight
-// and that of all ahead of it are within the limit that is recorded at that moment, which
-// can be changed at any time.
+// A lease is held with all of its weight or not at all. At every grant, its weight and
+// those of all leases ahead of it are within the recorded limit. The limit can be changed
+// at any time.
 //
 // # Election
 //
@@ -47,7 +47,7 @@
 //	Prepare? (Committed | Aborted | Forgotten)?
 //
 // No two parties receive different outcomes of one transaction, whatever crashes and whatever reply is
-// lost, and it is committed only if every site voted Yes.
+// lost. It is committed only if every site voted Yes.
 //
 // # Config
 //
@@ -68,9 +68,9 @@
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
 // with MembersChanged anywhere before Left, until Blinded. A member that leaves is gone at
-// once, one that crashes with its session, and one whose session expires joins again by
-// itself, unless another has its id by then; what is told of the others converges to what
-// the server has, and never goes back.
+// once, and one that crashes with its session. A member whose session expires joins again
+// by itself, unless another has its id by then; what is told of the others converges to
+// what the server has, and never goes back.
 //
 // # Naming
 //

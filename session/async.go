@@ -84,8 +84,8 @@ func (s *Session) CheckPath(path string) error {
 	return nil
 }
 
-// Create creates a node with the ACL of the session, and answers with its path,
-// to which the server has appended a number if it is sequential.
+// Create creates a node with the ACL of the session, and answers with its path. The
+// server appends a number to it if the node is sequential.
 func (a Async) Create(path string, data []byte, mode CreateMode, answer func(node string, err error)) {
 	a.create(path, data, mode, nil, answer)
 }

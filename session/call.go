@@ -10,8 +10,8 @@ import (
 )
 
 // A call is one request, from its submission until its answer. It is encoded by its
-// caller, written by the goroutine that writes to the connection, decoded by the one that
-// reads from it, and answered in the session's order.
+// caller and written by the goroutine that writes to the connection. It is decoded by the
+// goroutine that reads, and answered in the session's order.
 type call struct {
 	typed     typed
 	op        string // in errors
@@ -178,9 +178,9 @@ func isWrite(op wire.Op) bool {
 	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpSetACL || op == wire.OpMulti
 }
 
-// errBlamed is what the error of a call is whose connection broke while it was the only one
-// that was sent, or whose reply was malformed. If that happens again and again, the call is
-// the reason, and repeating it keeps the session from working.
+// errBlamed is in the error of a call whose reply was malformed, or that was the only one
+// sent when its connection broke. If that happens again and again, the call is the reason,
+// and repeating it keeps the session from working.
 var errBlamed = errors.New("the request may be the reason")
 
 // A blamedError is errBlamed, without a word of it: once is no reason to suspect a request.

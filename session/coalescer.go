@@ -71,9 +71,9 @@ func shareLimitsOf(o *Options) shareLimits {
 	}
 }
 
-// join takes a call that may share. If that is to go alone, it reports so, and returns
-// the call that waits and has to go before it, or nil. If the call can go at once, because nothing
-// waits and there is room, it goes as a transaction of its own, which is in flight then.
+// join takes a call that may share. If that is to go alone, it reports so, and returns the call
+// that waits and has to go before it, or nil. If nothing waits and there is room, the call goes at
+// once as a transaction of its own, which is in flight then.
 func (q *coalescer) join(c *call) (before *call, alone bool) {
 	if q.broken >= maxBroken {
 		return nil, true
@@ -121,8 +121,8 @@ func (q *coalescer) take() *call {
 	return c
 }
 
-// failed notes that a transaction has failed, at the operation of the call with that index, or of
-// one that is not known, if that is negative. Those that may share again wait, before the others.
+// failed notes that a transaction has failed, at the operation of the call with that index. If
+// that is negative, the call is not known. Those that may share again wait, before the others.
 // The rest is returned, and goes alone, the oldest first.
 func (q *coalescer) failed(members []*call, culprit int) (alone []*call) {
 	q.inFlight--
@@ -257,8 +257,8 @@ func (t *shared) settle(h wire.Header, rest []byte, reply *wire.Reply) (culprit 
 	return -1, false, nil
 }
 
-// refused gives the error of a reply to all calls, if that has nothing to do with what they ask
-// for, and reports whether it has not.
+// refused gives the error of a reply to all calls, if it has nothing to do with their
+// operations. It reports whether it has done so.
 func (t *shared) refused(h wire.Header) bool {
 	err := errOf(h.Code)
 	if h.Code == codeTooLarge {

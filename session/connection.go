@@ -10,10 +10,10 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// A connection is one connection to a server. Calls go out on it, encoded, in the order in
-// which the epoch submits them; a goroutine of its own writes all that wait at a moment at
-// once. The goroutine of the client below that reads (see client.go) decodes the replies, matches them
-// with the calls in order, and brings them into the session's order.
+// A connection is one connection to a server. Calls go out on it, encoded, in the order in which the
+// epoch submits them; a goroutine of its own writes all that wait at a moment at once. The goroutine
+// of the client below that reads (see client.go) decodes the replies. It matches them with the calls
+// in order, and brings them into the session's order.
 //
 // The session adds requests of its own: heartbeats, credentials, watches that are set
 // again, and the end of the session.

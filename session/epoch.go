@@ -439,9 +439,8 @@ func (e *epoch) end(why error) {
 	}
 }
 
-// part tells the server that the session ends, as soon as there is a connection, and
-// waits until it has confirmed that, for at most the given time. The epoch must not be
-// locked.
+// part tells the server that the session ends, as soon as there is a connection. It
+// waits for the confirmation, at most for the given time. The epoch must not be locked.
 func (e *epoch) part(patience time.Duration) {
 	e.mu.Lock()
 	e.parting = true

@@ -19,12 +19,11 @@ import (
 type Removal struct {
 	Path string
 
-	// Is and Says, if not nil, report from its Stat and its data whether the node at the path
-	// is the one to remove; another node stays. They are asked before every attempt, and Is once
-	// more when the node has been written to. If both are nil, any node is removed that was there
-	// when the first attempt reached the server. If the outcome of that is unknown, a node that was
-	// created since the session was last told something stays, and an impatient removal
-	// answers ErrUnknownOutcome.
+	// Is and Says, if not nil, report from its Stat and its data whether the node at the path is
+	// the one to remove; another node stays. They are asked before every attempt, and Is once more
+	// when the node has been written to. If both are nil, any node is removed that was there when
+	// the first attempt reached the server. If the outcome of that is unknown, a node stays that is
+	// younger than the session's newest zxid. An impatient removal answers ErrUnknownOutcome.
 	Is   func(*Stat) bool
 	Says func(data []byte) bool
 
@@ -87,8 +86,8 @@ type Desk interface {
 }
 
 // Begin removes the node. The answer is nil when it is gone, or the epoch over. While the server
-// refuses the deletion, for want of a permission for one, the answer is its error after a session
-// timeout, and the attempts go on; an impatient removal has ended with its answer. After
+// refuses the deletion, for want of a permission for one, the attempts go on. The answer is the
+// error after a session timeout; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
 	return r.start(requests, answer, nil).cancel
@@ -303,8 +302,7 @@ func (j *job) again(err error, try func()) {
 
 // Withdraw deletes the node, and tries until that is confirmed, also across reconnects. It
 // answers when the node is gone, or the epoch over. Where the server refuses the deletion, for
-// want of a permission for one, it answers when it has tried for a session timeout, and goes on
-// trying.
+// want of a permission for one, it goes on trying. It answers after a session timeout.
 func (a Async) Withdraw(path string, answer func()) {
 	Removal{Path: path, joins: a.mayShare()}.start(a, nil, answer)
 }

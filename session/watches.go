@@ -91,9 +91,8 @@ func (sub *Subscription) Cancel() {
 // Over reports whether nothing more will be told.
 func (sub *Subscription) Over() bool { return sub.over.Load() }
 
-// Unsettled reports, where the session tells its answers, whether something may have
-// become of the node before what is told there that is yet to be told: while the
-// node is being read, first or after a change.
+// Unsettled reports, where the session gives its answers, whether an older change of the
+// node may be yet to be reported: while the node is being read, first or after a change.
 func (sub *Subscription) Unsettled() bool {
 	if sub.entry == nil || sub.Over() {
 		return false

@@ -15,8 +15,8 @@ import (
 // session or server instead.
 var vague = regexp.MustCompile(`(?i)\b(somebody|nobody|everybody|anybody|whoever)\b|(^|[.:;] )Who\b`)
 
-// longest is the number of words that a sentence of a comment may have. Most have fewer than 26.
-const longest = 28
+// longest is the number of words that a sentence of a comment may have.
+const longest = 25
 
 // TestCommentsNameTheirSubjects holds the comments and error texts of the library to the words of its field.
 func TestCommentsNameTheirSubjects(t *testing.T) {

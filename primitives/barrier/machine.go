@@ -49,7 +49,7 @@ import (
 // # A round
 //
 // While the record says N, parties gather for round N+1. An entrant creates its node in a
-// transaction that checks the version of the record, so no node appears in the directory of a
+// transaction that checks the version of the record. So no node appears in the directory of a
 // round that has begun. The same transaction writes to the directory, and its reply says how many
 // nodes stand there. An entrant that finds enough of them has a duty: it lists the directory
 // once, and begins the round. The others send nothing more.
@@ -96,7 +96,7 @@ import (
 // beginning and one removal these are 5n+2, and the first time n more to read the record. Each
 // party wakes up twice.
 //
-// A party follows the record from Enter on, also inside and at rest, so that its watch and what it has read
+// A party follows the record from Enter on, also inside and at rest. So its watch and its newest reading
 // serve the next Enter. When others begin a round without it, it reads that, and follows no more.
 
 // A stage is how far the handle has come: it says which commands and which requests are

@@ -28,8 +28,8 @@
 //
 // A handle that has written has one ephemeral node, `_c_<uuid>-<epoch>-<name>`, in the
 // directory `_config-markers` beside the value, or in [Options.Markers]: not below the value,
-// which could not be deleted then. The node holds the number of the handle's newest write, is
-// made before the first one, which costs that a round trip, and is gone after [Value.Close], or
+// which could not be deleted then. The node holds the number of the handle's newest write. It is
+// created before the first write, which costs a round trip, and is gone after [Value.Close], or
 // with the session; a handle that only reads has none. The directory is a container, which the
 // server removes when it has been empty for a while.
 //

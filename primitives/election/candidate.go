@@ -164,9 +164,9 @@ func (c *Candidate) Node() string {
 	return ""
 }
 
-// Guard returns an operation for [session.Session.Multi] that makes the server refuse the
-// transaction, with [ErrNotLeading] and [session.ErrNoNode], unless this candidate still leads, in the same
-// term. While it does not lead, all transactions are refused.
+// Guard returns an operation for [session.Session.Multi]. The server refuses the transaction, with
+// [ErrNotLeading] and [session.ErrNoNode], unless this candidate still leads in the same term. While it
+// does not lead, all transactions are refused.
 func (c *Candidate) Guard() session.Op {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,8 +206,8 @@ func (c *Candidate) Resign(ctx context.Context) error {
 // the first in line leads, and the error is [ErrNoCandidate] or [ErrNotTaken].
 //
 // If ctx ends first Transfer returns the cause, and the transfer goes on. It fails with
-// [ErrNotLeading] if the candidate does not lead, with [ErrBusy] while another transfer is
-// under way, and with [ErrLayout] in other layouts than [Standard].
+// [ErrNotLeading] if the candidate does not lead, and with [ErrBusy] while another
+// transfer is under way. In other layouts than [Standard] it fails with [ErrLayout].
 func (c *Candidate) Transfer(ctx context.Context, node string) error {
 	if c.opts.Layout != Standard {
 		return c.refuse("transfer", c.opts.Layout.without("transfer"))

@@ -110,8 +110,8 @@ func readContender(node string, c priority.Rank, data []byte, stat *session.Stat
 	return r
 }
 
-// line returns the contenders among the children in the order of the line, and which of
-// them hold the lock, if that does not follow from the order.
+// line returns the contenders among the children in the order of the line. It also
+// returns which of them hold the lock, if that does not follow from the order.
 func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]priority.Rank, map[string]bool, error) {
 	ranks := priority.Ranks(names)
 	if l == Prioritized {

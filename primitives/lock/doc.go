@@ -26,10 +26,10 @@
 // # Neighbours
 //
 // Nodes are laid out as in ZooKeeper's published recipe, `_c_<uuid>-lock-<number>` under
-// the path of the lock, so that Curator and go-zookeeper can stand in the same line.
-// Children with other names are ignored. The path belongs to the lock: keep it empty.
-// Data that it carries when a session first uses it is left alone, and so is a path that
-// may not be written to. Each costs a round trip. Later data is lost.
+// the path of the lock. So Curator and go-zookeeper can stand in the same line. Children
+// with other names are ignored. The path belongs to the lock: keep it empty. Data that
+// it carries when a session first uses it is left alone, and so is a path that may not
+// be written to. Each costs a round trip. Later data is lost.
 //
 // # Backpressure
 //

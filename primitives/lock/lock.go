@@ -169,9 +169,9 @@ func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }
 // [ErrLost] and the reason. It returns nil while it is not, and after a release.
 func (l *Lock) Err() error { return l.handle.Err() }
 
-// Context returns a context that ends when the lock is lost, with a cause that wraps
-// [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its
-// resources are freed by the cancel function, or with the lock.
+// Context returns a context that ends with parent, and with the lock. The cause wraps
+// [ErrLost] when it is lost, and is [ErrReleased] when it is released. Its resources
+// are freed by the cancel function, or with the lock.
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(line.Within(parent, l.site.session, l.site.path, l, l.Done()))
 }

@@ -1,8 +1,8 @@
 // Package naming implements a name service: names, and the data of each.
 //
 // A name is persistent, or lives with the session that registered it
-// ([Options.Ephemeral]): then it is gone when that ends, is registered again by itself in
-// the next session after an expiry, and is kept until [Unregister], or the end of the
+// ([Options.Ephemeral]): then it is gone when that ends. After an expiry it is registered
+// again by itself in the next session, until [Unregister], or the end of the
 // [session.Session]. [Register] leaves that to the session; [Keep] does the same, and
 // returns a handle that tells as [Event] values what becomes of it:
 //

@@ -14,8 +14,8 @@ import (
 // when it is not used any more, at the latest with its session.
 type Queue struct{ *base }
 
-// A Priority is a queue from which items of the lowest number come first, and those of one priority in the order
-// in which they were put. It is used like a [Queue].
+// A Priority is a queue from which items of the lowest number come first. Items of one priority come in the
+// order in which they were put. It is used like a [Queue].
 type Priority struct{ *base }
 
 // base is the part that all queues share.

@@ -37,9 +37,9 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // it is not for every second. A contender that comes later and still asks for the old limit is
 // refused, unless with [Options.AnyLimit].
 //
-// If ctx ends first, or the session expires, while the reply is outstanding, or the reply
-// is lost and another client has set another limit meanwhile, the error wraps
-// [session.ErrUnknownOutcome].
+// The error wraps [session.ErrUnknownOutcome] if ctx ends or the session expires while
+// the reply is outstanding. It does so too if the reply is lost and another client has
+// set another limit meanwhile.
 func SetLimit(ctx context.Context, s *session.Session, path string, limit int) error {
 	err := validatePlace(s, path)
 	if err == nil {

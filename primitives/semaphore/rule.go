@@ -166,7 +166,7 @@ type lease struct {
 //   - The first that waits has room when any of those ahead has left: it watches all of them.
 //   - The second has room when any two of those ahead have left, whatever the first waiter does: it watches
 //     all of them but the oldest. When the oldest leaves first, as it mostly does, it lets in the
-//     first waiter, and the second one watches all that it has to by then.
+//     first waiter. By then the second one watches all that it has to.
 //   - Every other watches the two that stand next ahead, which announce that they are let in: so it
 //     learns that it is second now.
 //

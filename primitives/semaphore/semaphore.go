@@ -148,9 +148,9 @@ func (l *Lease) Done() <-chan struct{} { return l.handle.Done() }
 // and the reason. It returns nil while it is not, and after a release.
 func (l *Lease) Err() error { return l.handle.Err() }
 
-// Context returns a context that ends when the lease is lost, with a cause that wraps
-// [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its resources
-// are freed by the cancel function, or with the lease.
+// Context returns a context that ends with parent, and with the lease. The cause wraps
+// [ErrLost] when it is lost, and is [ErrReleased] when it is released. Its resources are
+// freed by the cancel function, or with the lease.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(line.Within(parent, l.session, l.path, l, l.Done()))
 }

@@ -21,7 +21,7 @@ type port struct {
 
 // reservePort finds a port that is free and keeps it, also while no server listens on
 // it: a socket that is bound and does not listen keeps the kernel from giving the port
-// to a socket that asks for any, and lets a server that asks for this one have it.
+// away. A server that asks for this one gets it.
 func reservePort() (*port, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

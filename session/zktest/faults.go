@@ -7,9 +7,9 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// Faults is what can be done to the connections between clients and a server.
-// A [Proxy] before a real server implements it, and so does the server in
-// memory, so that a table of faults is written once and runs against both.
+// Faults is what can be done to the connections between clients and a server. A [Proxy]
+// before a real server implements it, and so does the server in memory. So a table of
+// faults is written once and runs against both.
 //
 // A session is named by its id; 0 means every session.
 type Faults interface {

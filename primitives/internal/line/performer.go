@@ -112,8 +112,8 @@ func (p *Performer) begin(s client.Session, r *Recipe) {
 	p.Recipe.owned = &p.owned
 }
 
-// Begin has the machine told what becomes of the session, which waits for the end of the
-// actor, if it is not nil, before it ends itself.
+// Begin hands the events of the session to the machine. The session waits for the end of
+// the actor, if it is not nil, before it ends itself.
 func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan struct{} }) {
 	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
 	p.owned.Keep(news{}, owned.Func(p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {

@@ -12,8 +12,8 @@ import (
 //
 // While it waits, at least one of these holds, so that it never waits for nothing: a
 // list is under way, a target is watched, or the czxid of its own node is yet to come.
-// A list that was asked for before an event counts as one that was asked for after it,
-// but for rules that are read in two steps.
+// A list that was requested before an event counts like one from after it, except for
+// rules that are read in two steps.
 
 // look asks for a list, unless one is under way. That one will do: whatever made us ask
 // has reached us before its answer, so it happened before. Not so where the answer is

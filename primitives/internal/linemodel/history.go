@@ -130,8 +130,8 @@ type state struct {
 	newest   int64
 }
 
-// ordered is a line: all that is held is within the limit when a contender is let
-// in, and its token is newer than those with which it may be compared.
+// ordered is a line: all that is held is within the limit when a contender is let in.
+// Its token is newer than those with which it may be compared.
 var ordered = porcupine.Model{ //nolint:gochecknoglobals // it is constant
 	Init: func() any { return state{} },
 	Step: func(at, input, _ any) (legal bool, after any) {

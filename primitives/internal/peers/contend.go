@@ -133,8 +133,8 @@ func (r *Room) Handovers() map[[2]string]int {
 // lead is how many rounds a contender of [Mix] may be ahead of another.
 const lead = 2
 
-// Mix has all contenders hold path in turn, rounds times each, and fails the test if any
-// two of them hold at once that may not.
+// Mix has all contenders hold path in turn, rounds times each. It fails the test if two
+// of them hold at once that may not.
 //
 // None is more than two rounds ahead of another: so all of them are in line nearly all
 // the time, however slow some are. In the end the line must be empty. It returns the room

@@ -3,11 +3,11 @@
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
-// A node that stands at the path already is a ghost of ours, which is replaced at once, or
-// belongs to another session, which is waited for. It is never adopted: our node is one that
-// the present session has created for this handle. After Joined only our own ghosts are
-// replaced. A session that has taken the name since, while ours expired, keeps it. Resumed
-// is emitted when the node was seen to stand.
+// A node that stands at the path already is a ghost of ours, or belongs to another session.
+// A ghost is replaced at once; another session is waited for. It is never adopted: our node
+// is one that the present session has created for this handle. After Joined only our own
+// ghosts are replaced. A session that has taken the name since, while ours expired, keeps
+// it. Resumed is emitted when the node was seen to stand.
 //
 // # Whose node it is
 //
