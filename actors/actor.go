@@ -26,7 +26,7 @@ type Effects[Do, Ev any] struct {
 }
 
 // A Role is everything about an actor but its machine. Its functions are
-// called on the actor's goroutine, possibly before [Start] has returned, and
+// called on a goroutine of the actor, possibly before [Start] has returned, and
 // must neither block nor close their own actor.
 type Role[M, In, Do, Ev any] struct {
 	// Name labels the goroutine in profiles, as "actor".
@@ -75,7 +75,7 @@ type Actor[In, Ev any] struct {
 	out    outbox[Ev]
 }
 
-// Start runs m in a goroutine.
+// Start runs m.
 func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *Actor[In, Ev] {
 	return start(m, role, false)
 }
@@ -160,6 +160,12 @@ func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 		case ready == nil:
 			l.receive()
 			continue
+		}
+		select {
+		case ready <- next:
+			a.out.pop()
+			continue
+		default:
 		}
 		select {
 		case ready <- next:
