@@ -19,10 +19,9 @@ import (
 )
 
 // start runs a counter with everything set.
-func start(begin ...effect) *actors.Actor[input, event] {
+func start() *actors.Actor[input, event] {
 	return actors.Start(counter{}, actors.Role[counter, input, effect, event]{
 		Name:    "counter",
-		Begin:   begin,
 		Perform: perform,
 		Stop:    stop{},
 		Merge:   merge,
