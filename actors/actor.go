@@ -109,7 +109,7 @@ func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	return a
 }
 
-// A loop is what an actor keeps from one of its goroutines to the next.
+// A loop is the state that an actor keeps from one of its goroutines to the next.
 type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	actor   Actor[In, Ev]
 	name    string

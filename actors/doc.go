@@ -29,9 +29,9 @@
 //
 // # End
 //
-// The end is the machine's, not the reader's: [Actor.Ended] and [ErrEnded]
-// follow the machine at once, whether or not anybody reads its events. If a reader
-// has more than one event to fetch, the goroutine waits for that reader, or for [Actor.Close]. The last event is
+// The end is the machine's, not the reader's: [Actor.Ended] and [ErrEnded] follow the
+// machine at once, whether or not its events are read. If a reader has more than one event
+// to fetch, the goroutine waits for that reader, or for [Actor.Close]. The last event is
 // delivered in every case, and the channel of events is closed after it.
 //
 // Panics are not recovered: an actor whose state is unknown must not go on

@@ -2,9 +2,9 @@ package actors
 
 import "sync"
 
-// A mailbox is a queue of inputs from any number of goroutines, none of which
-// ever waits, and what else the loop is told: that events are wanted, or no more than
-// the last one. It begins a goroutine for what comes, unless there is one.
+// A mailbox is a queue of inputs from any number of goroutines, none of which ever
+// waits. Beside the inputs it tells the loop that events are wanted, or only the last
+// one. It begins a goroutine for news, unless there is one.
 type mailbox[T any] struct {
 	begin func() // begins a goroutine
 
