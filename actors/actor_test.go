@@ -581,7 +581,7 @@ func TestAsk(t *testing.T) {
 	t.Run("answered by the step that ends", func(t *testing.T) {
 		for range 50 {
 			a := actors.Start(mortal{}, actors.Role[mortal, input, effect, event]{Perform: perform, Stop: stop{}})
-			// Whoever asks comes to his select when both cases are ready.
+			// The caller comes to its select when both cases are ready.
 			if n, err := ask(lateContext{t.Context(), a.Ended()}, a, getCount); n != 7 || err != nil {
 				t.Fatalf("got %v, %v", n, err)
 			}
@@ -605,7 +605,7 @@ func (m mortal) Step(in input, out *effects) mortal {
 	return mortal{ended: true}
 }
 
-// A lateContext holds up whoever selects on it.
+// A lateContext holds up a caller that selects on it.
 type lateContext struct {
 	context.Context //nolint:containedctx // it is one
 	until           <-chan struct{}

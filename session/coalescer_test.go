@@ -33,7 +33,7 @@ type bench struct {
 	shared  int            // transactions with several members
 	wasted  map[string]int // shared transactions that failed, by the names of their members
 	blamed  map[string]int // by the one at which they failed
-	calm    bool           // no connection is cut, no server is busy, nobody gives up, no epoch ends
+	calm    bool           // no connection is cut, no server is busy, no caller gives up, no epoch ends
 	healed  bool           // set when the last fault has been
 }
 
@@ -290,10 +290,10 @@ func (b *bench) end() {
 	b.s.order.run()
 }
 
-// TestCoalescer plays schedules of callers, a server, and connections that are cut: every request
-// is answered once, is done at most once, and exactly once if the answer says so; a caller's
-// requests are done in the order in which it has asked; a refusal costs others no more than it may.
-// When the last fault has been, or the epoch has ended, no request is left behind. Who gives up a request
+// TestCoalescer plays schedules of callers, a server, and connections that are cut: every request is
+// answered once, is done at most once, and exactly once if the answer says so; a caller's requests are
+// done in the order in which it has asked; a refusal costs others no more than it may. When the last
+// fault has been, or the epoch has ended, no request is left behind. A caller that gives up a request
 // that was not sent is not answered, and it is not done.
 func TestCoalescer(t *testing.T) {
 	walks := 3000

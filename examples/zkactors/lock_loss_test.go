@@ -137,7 +137,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Somebody else asks for the lock.
+// Another client asks for the lock.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
