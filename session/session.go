@@ -360,10 +360,10 @@ func (s *Session) ID() int64 { return s.id.Load() }
 // only what a reader has not taken by the time that Close returns is discarded, but
 // for Closed. The channel is closed after Closed, or when ctx ends: receive with
 // "ev, ok := <-events", and set the channel to nil when ok is false. A select over a closed
-// channel spins.
+// channel spins. If ctx is nil, the channel is closed only after Closed.
 func (s *Session) Events(ctx context.Context) <-chan Event {
 	if ctx == nil {
-		panic("session: Events: the context is nil") // before anything runs
+		ctx = context.Background()
 	}
 	stream := actors.NewStream[Event]("session events", nil)
 	sub := &subscriber{session: s, tell: func(ev Event) <-chan struct{} {

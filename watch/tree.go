@@ -203,11 +203,10 @@ func (c *Cache) Len() int {
 // the watch ends before. See [Cache.Done].
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
-// Changes returns the channel of changes, which is always the same one. It begins with
-// what is there when it is first called for, as [TreeState.Added]. A reader that is slow
-// gets fewer and larger ones. The channel is closed when the watch ends.
-// The channel is closed after the last value: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Changes returns the channel of changes, which is always the same one. It begins with what is
+// there when it is first called for, as [TreeState.Added]. A reader that is slow gets fewer and
+// larger ones. The channel is closed after the last state: receive with "state, ok := <-states",
+// because a select over a closed channel spins.
 func (c *Cache) Changes() <-chan TreeState {
 	c.want.Do(func() { _ = c.actor.Tell(want{}) }) // an ended one has no more changes
 	return c.actor.Events()

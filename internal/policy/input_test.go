@@ -173,11 +173,26 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Mutex.Lock", func() error { return m.Lock(none) })
 	add("Mutex.TryLock", func() error { return m.TryLock(none) })
 	add("Mutex.Unlock", func() error { return m.Unlock(none) })
+	derived := func(call string, derive func(context.Context) (context.Context, context.CancelFunc)) {
+		all = append(all, attempt{call, "parent", func() error {
+			ctx, cancel := derive(none)
+			defer cancel()
+			return context.Cause(ctx)
+		}})
+	}
+	locked, err := lock.NewMutex(s, "/locked", nil)
+	must(err)
+	must(locked.Lock(ctx))
+	t.Cleanup(func() { _ = locked.Unlock(context.Background()) })
+	derived("Lock.Context", l.Context)
+	derived("Mutex.Context", locked.Context)
+	derived("Mutex.Context, unlocked", m.Context)
 
 	lease, err := semaphore.Acquire(ctx, s, "/semaphore", 1, nil)
 	must(err)
 	t.Cleanup(lease.Close)
 	add("Lease.Release", func() error { return lease.Release(none) })
+	derived("Lease.Context", lease.Context)
 
 	c, err := election.Stand(ctx, s, "/election", nil)
 	must(err)
@@ -275,7 +290,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 }
 
 // TestNilContext: no method panics without a context: each returns an error that names it, at once, and asks the server
-// for nothing. Session.Events and the methods called Context have no error to return, and panic as those of package context do.
+// for nothing. The contexts of the methods called Context have ended with that error.
 func TestNilContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())

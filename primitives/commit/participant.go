@@ -86,9 +86,9 @@ func (p *Participant) Site() string { return p.site }
 //
 //	Prepare? (Committed | Aborted | Forgotten)?
 //
-// and [Left] after all others. No event is lost, however late the reader comes.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// and [Left] after all others. No event is lost, however late the reader comes. The channel is
+// closed after the last event: receive with "ev, ok := <-events", because a select over a closed
+// channel spins.
 func (p *Participant) Events() <-chan Event { return p.actor.Events() }
 
 // Vote votes in the transaction with the id tx, and returns nil when the vote is recorded. A vote is

@@ -121,9 +121,8 @@ func (t *Transaction) ID() string { return t.place.id }
 //
 //	Voted* (Committed | Aborted | Left)
 //
-// It is closed after the last event. No event is lost, however late the reader comes.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// No event is lost, however late the reader comes. The channel is closed after the last event:
+// receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
 
 // Wait waits for the outcome. If the handle ends without one, the error wraps [ErrClosed]; if the

@@ -223,8 +223,7 @@ func (v *Value[T]) gone() error {
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// It begins with what is there at present, and is closed after the last event. A
-// reader that is slow gets the newest, not every one.
+// It begins with what is there at present. A reader that is slow gets the newest, not every one.
 // The channel is closed after the last event: receive with "ev, ok := <-events", because a select
 // over a closed channel spins.
 func (v *Value[T]) Events() <-chan Event { return v.actor.Events() }

@@ -53,10 +53,9 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 	return o, nil
 }
 
-// Events returns the channel of changes, which is always the same one. It begins with who
-// leads, merges to the newest while nobody receives, and is closed when the observer ends.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Events returns the channel of changes, which is always the same one. It begins with who leads,
+// and merges to the newest while nobody receives. The channel is closed after the last event:
+// receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (o *Observer) Events() <-chan LeaderChanged { return o.actor.Events() }
 
 // Leader returns who leads, as far as is known, without waiting. It is false if nobody

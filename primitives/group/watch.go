@@ -71,8 +71,7 @@ func (w *Watcher) observe(now watcher, events []MembersChanged) {
 	}
 }
 
-// Events returns the channel of changes, which is always the same one. It begins with
-// who is there, and is closed when the watch ends.
+// Events returns the channel of changes, which is always the same one. It begins with who is there.
 // The channel is closed after the last event: receive with "ev, ok := <-events", because a select
 // over a closed channel spins.
 func (w *Watcher) Events() <-chan MembersChanged { return w.actor.Events() }

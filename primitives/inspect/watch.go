@@ -49,8 +49,8 @@ func Watch(s *session.Session, path string, opts *Options) (*Watcher, error) {
 // Surveys returns the channel of surveys, which is always the same one. A reader that is slow receives the newest,
 // not every one. No two in a row are alike but for [Survey.Taken]. Surveys must not be modified.
 //
-// The channel is closed after the last survey: receive with "survey, ok := <-surveys", because a select
-// over a closed channel spins.
+// The channel is closed after the last survey: receive with "survey, ok := <-surveys", because a
+// select over a closed channel spins.
 func (w *Watcher) Surveys() <-chan *Survey { return w.actor.Events() }
 
 // Done returns a channel that is closed when the watcher has ended.

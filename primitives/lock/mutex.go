@@ -173,12 +173,13 @@ func (m *Mutex) Err() error {
 
 // Context returns a context that ends when the lock is lost, with a cause that wraps [ErrLost], when
 // it is released, with [ErrReleased], or when parent ends. It belongs to the lock that is held now:
-// while the mutex is unlocked it has ended, with [ErrNotHeld].
+// while the mutex is unlocked it has ended, with [ErrNotHeld]. If parent is nil, it has ended, with a
+// cause that wraps [session.ErrInvalidArgument].
 func (m *Mutex) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	if l := m.current(); l != nil {
 		return l.Context(parent)
 	}
-	ctx, end := context.WithCancelCause(parent)
+	ctx, end := context.WithCancelCause(line.Parent(parent))
 	end(ErrNotHeld)
 	return ctx, func() {}
 }

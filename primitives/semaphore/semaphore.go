@@ -135,9 +135,8 @@ func enter(ctx context.Context, s *session.Session, path string, limit int, opts
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
-// It begins with the newest event before the first call, and is closed after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// It begins with the newest event before the first call. The channel is closed after the last
+// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (l *Lease) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lease is held no more, or never will be:
@@ -150,7 +149,8 @@ func (l *Lease) Err() error { return l.handle.Err() }
 
 // Context returns a context that ends when the lease is lost, with a cause that wraps
 // [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its resources
-// are freed by the cancel function, or with the lease.
+// are freed by the cancel function, or with the lease. If parent is nil, the context has ended, with
+// a cause that wraps [session.ErrInvalidArgument].
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(line.Within(parent, l.session, l.path, l, l.Done()))
 }

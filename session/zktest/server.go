@@ -354,6 +354,9 @@ func (s *Server) DialContext(ctx context.Context, network, address string) (net.
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
+	if ctx == nil {
+		return fail(errors.New("ctx is nil"))
+	}
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
