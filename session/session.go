@@ -129,9 +129,10 @@ func Start(addresses []string, opts *Options) (*Session, error) {
 	return s, nil
 }
 
-// Await waits until the session is connected: before the first connection, and while it is
-// suspended or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server has refused the credentials, the
-// error names the servers and the last failure of each. The session goes on.
+// Await waits until the session is connected: before the first connection, and while it is suspended
+// or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server
+// has refused the credentials, the error names the servers and the last failure of each. The session
+// goes on.
 func (s *Session) Await(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("await session: %w", errNilContext)

@@ -273,6 +273,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Item.Ack", func() error { return item.Ack(none) })
 	add("Item.Reject", func() error { return item.Reject(none) })
 
+	add("Session.Healthy", func() error { return s.Healthy(none) })
 	add("Session.Await", func() error { return s.Await(none) })
 	add("Session.Get", func() error { _, _, err := s.Get(none, "/a"); return err })
 	add("Session.Set", func() error { return with(s.Set(none, "/a", nil, 0)) })
