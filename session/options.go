@@ -206,6 +206,9 @@ func (o *Options) validate() error {
 			errs = append(errs, fmt.Errorf("Options.Chroot: %w", err))
 		}
 	}
+	if err := validateACL(o.ACL, false); err != nil {
+		errs = append(errs, fmt.Errorf("Options.ACL: %w", err))
+	}
 	for i, a := range o.Auth {
 		if a.Scheme == "" {
 			errs = append(errs, fmt.Errorf("%w: Options.Auth[%d]: the scheme is empty", ErrInvalidArgument, i))

@@ -43,7 +43,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	if err := validateSession(s); err != nil {
 		return nil, err
 	}
-	errs := []error{validateParent(s, parent), validateSite(site)}
+	errs := []error{validateParent(s, parent), validateSite("site", site)}
 	if o.ConflictAfter < 0 {
 		errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
 	}
@@ -109,7 +109,7 @@ func (p *Participant) VoteWith(ctx context.Context, tx string, vote Vote, data [
 	}
 	ops := place{p.parent, tx, session.NewGUID()}.voteOps(p.site, ballot{vote, data != nil}, data)
 	if err := p.session.Fits(ops...); err != nil {
-		return p.explain("vote in", tx, err)
+		return p.explain("vote in", tx, fmt.Errorf("data: %w", err))
 	}
 	return p.ask(ctx, "vote in", tx, func(reply actors.Reply[error]) siteInput {
 		return castVote{tx, vote, string(data), reply}

@@ -100,11 +100,14 @@ func (t *Transaction) run(s *session.Session, m machine, first []effect) {
 // fits reports why the transaction, or its outcome, cannot be sent.
 func (t *Transaction) fits() error {
 	if err := t.session.Fits(t.place.beginOps(t.rec, t.ballot(math.MaxInt32))...); err != nil {
-		return err
+		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
 	}
 	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
 	decided := t.rec.with(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
-	return t.session.Fits(t.place.removeOps(decided)...)
+	if err := t.session.Fits(t.place.removeOps(decided)...); err != nil {
+		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
+	}
+	return nil
 }
 
 func (t *Transaction) explain(op string, err error) error {

@@ -158,7 +158,7 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	}
 	at := attempt{epoch: maxNumber, n: maxNumber}
 	if err := v.session.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
-		return v.explain(err)
+		return v.explain(fmt.Errorf("value: %w", err))
 	}
 	if err := session.CheckContext(ctx); err != nil {
 		return v.explain(err)

@@ -277,7 +277,7 @@ func (s *Server) listen() error {
 		if i > 0 {
 			host, _, err := net.SplitHostPort(addr)
 			if err != nil {
-				return fmt.Errorf("zktest: address: %w", err)
+				return fmt.Errorf("zktest: Config.Addr: %w", err)
 			}
 			addr = net.JoinHostPort(host, "0")
 		}
@@ -286,7 +286,7 @@ func (s *Server) listen() error {
 			for _, l := range s.listeners {
 				_ = l.Close()
 			}
-			return fmt.Errorf("zktest: %w", err)
+			return fmt.Errorf("zktest: Config.Addr: %w", err)
 		}
 		s.listeners = append(s.listeners, l)
 		s.addrs = append(s.addrs, l.Addr().String())
