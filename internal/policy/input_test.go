@@ -548,6 +548,106 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
+// TestServersDown: the error of every call that waits says which server does not answer, and why, when its context ends
+// while there is no connection.
+func TestServersDown(t *testing.T) {
+	for _, f := range functions() {
+		if !f.blocks {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t, zktest.InProcess())
+				srv.Refuse(true)
+				s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				ctx, end := context.WithTimeout(t.Context(), time.Second)
+				defer end()
+				err = f.do(ctx, s, "/a/b")
+				if !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), srv.Addrs()[0]) != 1 {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestServersDownMeanwhile: so do the methods of handles.
+func TestServersDownMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.InProcess())
+		s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		all := waiting(t, s)
+		synctest.Wait()
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		synctest.Wait()
+		for call, do := range all {
+			ctx, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), srv.Addrs()[0]) != 1 {
+				t.Errorf("%s: %v", call, err)
+			}
+			end()
+		}
+		srv.Refuse(false)
+	})
+}
+
+// waiting returns calls of methods that wait.
+func waiting(t *testing.T, s *session.Session) map[string]func(context.Context) error {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := lock.NewMutex(s, "/mutex", nil)
+	must(err)
+	b, err := barrier.New(s, "/barrier", nil)
+	must(err)
+	t.Cleanup(b.Close)
+	d, err := barrier.NewDouble(s, "/double", 1, nil)
+	must(err)
+	t.Cleanup(d.Close)
+	v, err := config.Open(s, "/config", config.Text, nil)
+	must(err)
+	t.Cleanup(v.Close)
+	p, err := commit.Join(s, "/commit", "a", nil)
+	must(err)
+	t.Cleanup(p.Close)
+	tx, err := commit.Begin(t.Context(), s, "/commit/a", &commit.Options{Sites: []string{"a"}})
+	must(err)
+	t.Cleanup(tx.Close)
+	q, err := queue.New(s, "/queue", nil)
+	must(err)
+	t.Cleanup(func() { _ = q.Close(context.Background()) })
+	c, err := election.Stand(t.Context(), s, "/election", nil)
+	must(err)
+	t.Cleanup(c.Close)
+	return map[string]func(context.Context) error{
+		"Mutex.Lock":       m.Lock,
+		"Barrier.Raise":    b.Raise,
+		"Barrier.TryRaise": func(ctx context.Context) error { return with(b.TryRaise(ctx)) },
+		"Double.Enter":     d.Enter,
+		"Value.Set":        func(ctx context.Context) error { return v.Set(ctx, "a") },
+		"Participant.Vote": func(ctx context.Context) error { return p.Vote(ctx, "a", commit.Yes) },
+		"Transaction.Wait": func(ctx context.Context) error { return with(tx.Wait(ctx)) },
+		"Queue.Put":        func(ctx context.Context) error { return with(q.Put(ctx, []byte("a"))) },
+		"Queue.Take":       func(ctx context.Context) error { return with(q.Take(ctx)) },
+		"Candidate.Lead":   func(ctx context.Context) error { return c.Lead(ctx, nothing) },
+		"Session.Await":    s.Await,
+		"Session.Exists":   func(ctx context.Context) error { return with(s.Exists(ctx, "/a")) },
+	}
+}
+
 var errPanicked = errors.New("panicked")
 
 // refused returns the error of a call, or that it panicked.

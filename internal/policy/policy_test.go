@@ -416,6 +416,36 @@ func TestChannelsAreDocumented(t *testing.T) {
 	}
 }
 
+// Every handle prints as one short line: what has a Close method has Format, too.
+func TestHandlesArePrinted(t *testing.T) {
+	closes, prints := make(map[string]bool), make(map[string]bool)
+	for _, s := range sources(t) {
+		if !underAny(s.dir, []string{"session", "watch", "primitives"}) || under(s.dir, "session/zktest") || s.test || strings.Contains(s.dir, "internal") {
+			continue
+		}
+		for _, decl := range s.ast.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || !ast.IsExported(receiver(f)) && receiver(f) != "base" { // which the queues embed
+				continue
+			}
+			switch name := s.dir + "." + receiver(f); f.Name.Name {
+			case "Close", "Done":
+				closes[name] = true
+			case "Format":
+				prints[name] = true
+			}
+		}
+	}
+	for name := range closes {
+		if !prints[name] {
+			t.Errorf("%s has no method Format", name)
+		}
+	}
+	if len(closes) < 15 {
+		t.Error("there are", closes)
+	}
+}
+
 // receiver returns the name of a method's type.
 func receiver(f *ast.FuncDecl) string {
 	x := f.Recv.List[0].Type

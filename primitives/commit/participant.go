@@ -150,7 +150,7 @@ func (p *Participant) explain(op, tx string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s %s as %s: %w", op, session.Join(p.parent, tx), p.site, err)
+	return fmt.Errorf("commit: %s %s as %s: %w", op, session.Join(p.parent, tx), p.site, p.session.Explain(err))
 }
 
 // Done returns a channel that is closed when the handle has ended.

@@ -114,7 +114,7 @@ func (t *Transaction) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s %s: %w", op, t.place.record(), err)
+	return fmt.Errorf("commit: %s %s: %w", op, t.place.record(), t.session.Explain(err))
 }
 
 // ID returns the id of the transaction.

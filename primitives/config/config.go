@@ -197,7 +197,7 @@ func (v *Value[T]) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("config %s: %w", v.path, err)
+	return fmt.Errorf("config %s: %w", v.path, v.session.Explain(err))
 }
 
 // usable returns an error if the handle has ended.

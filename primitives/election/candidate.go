@@ -222,7 +222,7 @@ func (c *Candidate) Transfer(ctx context.Context, node string) error {
 }
 
 func (c *Candidate) refuse(op string, why error) error {
-	return fmt.Errorf("%s election %s: %w", op, c.place.path, why)
+	return fmt.Errorf("%s election %s: %w", op, c.place.path, c.session.Explain(why))
 }
 
 // ask gives a command, and returns what it is answered with.

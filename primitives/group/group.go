@@ -66,7 +66,7 @@ func Enroll(ctx context.Context, s *session.Session, path, id string, data []byt
 		err = m.kept.Last().Reason()
 	case <-ctx.Done():
 		_ = m.kept.Tell(kept{presence.Leave{}}) // an ended one has left
-		err = context.Cause(ctx)
+		err = s.Explain(context.Cause(ctx))
 	}
 	return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
 }

@@ -153,7 +153,7 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 		_ = h.Release(ctx) // it goes on
 		err = taken
 	case <-ctx.Done():
-		err = h.blocked(context.Cause(ctx)) // before it leaves
+		err = h.performer.session.Explain(h.blocked(context.Cause(ctx))) // before it leaves
 		h.Tell(Leave{})
 	}
 	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
