@@ -38,6 +38,7 @@ type Handle[Ev any] struct {
 	err      error         // why it was lost
 	since    time.Duration // it was opened, and from the grant on, since it was acquired; by the session's age
 	blocker  *front        // the contender that is watched; nil while there is none, or it was not read
+	barred   bool          // the blocker is known to hold
 	contexts []*derived
 }
 
@@ -78,12 +79,13 @@ func (t *told[Ev]) begin(m Machine, manner *Manner[Ev]) {
 	t.did.Emit = t.room[:0]
 }
 
-// ahead returns the contender that is watched, if it was read; nil if there is none.
-func (t *told[Ev]) ahead() *front {
-	if f := t.front; t.Waiting() && f != nil && f.target == t.target {
-		return f
+// blocker returns the contender that is watched, if it was read, and whether it is known to hold; nil if there is none.
+func (t *told[Ev]) blocker() (f *front, holds bool) {
+	if f = t.front; !t.Waiting() || f == nil || f.target != t.target {
+		return nil, false
 	}
-	return nil
+	rule, first := t.rule.(First)
+	return f, t.ahead == 1 && first && rule.Kind != Read // a writer before a reader may wait for other readers
 }
 
 // Step implements [actors.Machine].
@@ -95,7 +97,7 @@ func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
 	case t.Holding():
 		t.front = nil
 	case ok && t.Waiting() && w.target == t.target && w.since != 0:
-		t.front = &front{w.target, w.obstacle}
+		t.front = &front{target: w.target, obstacle: w.obstacle}
 	}
 	out.Do, t.did.Do = t.did.Do, nil
 	for _, ev := range t.did.Emit {
@@ -162,12 +164,12 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 // blocked adds to why the wait has ended what it waited for, as far as that is known.
 func (h *Handle[Ev]) blocked(err error) error {
 	h.mu.Lock()
-	ahead := h.blocker
+	ahead, holds := h.blocker, h.barred
 	h.mu.Unlock()
 	if ahead == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, ahead.describe(ahead.target.Node, h.performer.session.Deadline(0)))
+	return fmt.Errorf("%w: %s", err, ahead.describe(holds, ahead.target.Node, h.performer.session.Deadline(0)))
 }
 
 // Do waits until it is held, runs f with its context, and gives it up. It waits for that until
@@ -323,7 +325,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 		case Suspended, Resumed, Released:
 		}
 	}
-	h.blocker = m.ahead()
+	h.blocker, h.barred = m.blocker()
 	if m.Holding() {
 		h.node = m.node // another after a downgrade
 	}
