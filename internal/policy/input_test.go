@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -437,7 +438,7 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"lock.RevokeNode", "node", func() error { return lock.RevokeNode(soon(), s, "", nil) }},
 		{"lock.RevokeNode", "session", func() error { return lock.RevokeNode(soon(), nil, "/a/b", nil) }},
 		{"lock.NewMutex", "Layout", func() error { return with(lock.NewMutex(s, "/a", &lock.Options{Layout: -1})) }},
-		{"semaphore.New", "limit", leases(1<<31, semaphore.Options{})},
+		{"semaphore.New", "limit", leases(math.MaxInt32, semaphore.Options{})},
 		{"semaphore.SetLimit", "limit", func() error { return semaphore.SetLimit(soon(), s, "/a", -1) }},
 		{"election.Observe", "Layout", func() error { return with(election.Observe(s, "/a", &election.ObserveOptions{Layout: 9})) }},
 		{"election.Candidates", "Layout", func() error { return with(election.Candidates(soon(), s, "/a", &election.ObserveOptions{Layout: 9})) }},
