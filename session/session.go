@@ -363,9 +363,6 @@ func (s *Session) ID() int64 { return s.id.Load() }
 // "ev, ok := <-events", and set the channel to nil when ok is false. A select over a closed
 // channel spins. If ctx is nil, the channel is closed only after Closed.
 func (s *Session) Events(ctx context.Context) <-chan Event {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	stream := actors.NewStream[Event]("session events", nil)
 	sub := &subscriber{session: s, tell: func(ev Event) <-chan struct{} {
 		if _, last := ev.(Closed); last {
@@ -375,10 +372,13 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 		}
 		return nil
 	}}
-	stop := context.AfterFunc(ctx, func() {
-		sub.cancel()
-		stream.Close()
-	})
+	stop := func() bool { return true }
+	if ctx != nil {
+		stop = context.AfterFunc(ctx, func() {
+			sub.cancel()
+			stream.Close()
+		})
+	}
 	sub.end = func() {
 		stop()
 		stream.Close()
