@@ -224,11 +224,9 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 	return nil
 }
 
-// Events returns the channel of events, which is always the same one. It begins
-// with the newest event before the first call, and is closed after the last
-// event, which is always delivered.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Events returns the channel of events, which is always the same one. It begins with the newest
+// event before the first call, and the last event is always delivered. The channel is closed after
+// the last event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,6 +1,11 @@
 package actors
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+var errNilContext = errors.New("actors: Ask: ctx is nil")
 
 // A Reply is where the answer to a command goes. To a machine it is an opaque
 // token: it comes with the command, and goes out in the effect that answers it.
@@ -28,9 +33,12 @@ func (r Reply[T]) Late() (answer T, given bool) {
 
 // Ask tells the actor a command, and waits for the answer. If ctx ends
 // before it is given, Ask returns the cause, and the command goes on; if the
-// machine ends without giving one, [ErrEnded].
+// machine ends without giving one, [ErrEnded]. If ctx is nil, the actor is told nothing.
 func Ask[T, In, Ev any](ctx context.Context, a *Actor[In, Ev], command func(Reply[T]) In) (T, error) {
 	var none T
+	if ctx == nil {
+		return none, errNilContext
+	}
 	reply := Reply[T]{ch: make(chan T, 1)}
 	if err := a.Tell(command(reply)); err != nil {
 		return none, err

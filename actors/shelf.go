@@ -28,7 +28,8 @@ func NewShelf[T any](name string, before func(a, b T) bool, taken func(T)) *Shel
 	return s
 }
 
-// Values returns the channel of the values, which is always the same one. It is closed after Close.
+// Values returns the channel of the values, which is always the same one. It is closed after Close:
+// receive with "value, ok := <-values", because a select over a closed channel spins.
 func (s *Shelf[T]) Values() <-chan T { return s.out }
 
 // Put adds a value, behind those that it is not before. It never blocks.

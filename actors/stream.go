@@ -33,9 +33,8 @@ func (s *Stream[Ev]) End(last ...Ev) {
 	_ = s.actor.Tell(item[Ev]{emit: last, end: true}) // too late is not an error
 }
 
-// Events returns the channel of events. It is closed after the last one.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Events returns the channel of events. The channel is closed after the last event: receive with
+// "ev, ok := <-events", because a select over a closed channel spins.
 func (s *Stream[Ev]) Events() <-chan Ev { return s.actor.Events() }
 
 // Ended returns a channel that is closed when the stream has ended, whether or

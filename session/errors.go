@@ -78,7 +78,7 @@ var (
 	ErrSessionFull = errors.New("session full: too many bytes of ephemeral paths; use another session")
 )
 
-// CheckContext refuses a nil context, which a call would panic over, with [ErrInvalidArgument].
+// CheckContext refuses a nil context with [ErrInvalidArgument].
 func CheckContext(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,7 +9,7 @@ import (
 )
 
 // An UnhealthyError says why, and since when, a session is not connected to a quorum. It wraps Err and
-// the error of the last failure.
+// the errors of the failures.
 type UnhealthyError struct {
 	// Err is [ErrDisconnected] while the session is suspended, [ErrExpired] while the next session
 	// is being established, [ErrReadOnly], [ErrAuthFailed], or [ErrClosed]. Before the first
@@ -18,41 +19,49 @@ type UnhealthyError struct {
 	// Since is when the connection was lost, or the session was started.
 	Since time.Time
 
-	// Last is the newest failure of the session. It is zero if there was none.
-	Last Failure
+	// Failures are the newest failure of each server that has failed, the newest of all first.
+	Failures []Failure
 }
 
 // Error implements error.
 func (e *UnhealthyError) Error() string {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "session unhealthy since %s: %v", e.Since.Format(time.RFC3339), e.Err)
-	if e.Last.Err != nil {
-		_, _ = fmt.Fprintf(&b, " (%s at %s: %v)", e.Last.Server, e.Last.At.Format(time.RFC3339), e.Last.Err)
+	for _, f := range e.Failures {
+		_, _ = fmt.Fprintf(&b, "; %s at %s: %v", f.Server, f.At.Format(time.RFC3339), f.Err)
 	}
 	return b.String()
 }
 
-// Unwrap returns Err and the error of the last failure.
+// Unwrap returns Err and the errors of the failures.
 func (e *UnhealthyError) Unwrap() []error {
-	if e.Last.Err == nil {
-		return []error{e.Err}
+	all := []error{e.Err}
+	for _, f := range e.Failures {
+		all = append(all, f.Err)
 	}
-	return []error{e.Err, e.Last.Err}
+	return all
 }
 
 // Healthy returns nil while the session is connected to a server with a quorum, and otherwise an
 // [*UnhealthyError]. It is for readiness probes: it sends nothing and returns at once. A server
-// that stops to answer is noticed within two thirds of the session timeout.
+// that stops to answer is noticed within two thirds of the session timeout. If ctx has ended, the
+// error is its cause.
 //
 // With [Options.ReadOnly], a session that can only read is unhealthy, and the error wraps
 // [ErrReadOnly]: a service that writes nothing may count that as ready. A liveness probe must not
 // depend on Healthy, because a restart of the process does not bring ZooKeeper back.
-func (s *Session) Healthy() error {
+func (s *Session) Healthy(ctx context.Context) error {
+	if err := CheckContext(ctx); err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	now := s.present.Load()
 	if now.lost.IsZero() {
 		return nil
 	}
-	return &UnhealthyError{Err: s.unhealthy(now.event), Since: now.lost, Last: s.servers.newestFailure()}
+	return &UnhealthyError{Err: s.unhealthy(now.event), Since: now.lost, Failures: s.servers.newestFailures()}
 }
 
 // unhealthy returns why the session is not connected to a quorum.

@@ -3,8 +3,10 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,7 +23,7 @@ func TestHealthy(t *testing.T) {
 	open := func(t *testing.T, srv *zktest.Server, opts *session.Options) *session.Session {
 		s := mustOpen(t, srv.Addrs(), opts)
 		pass(patience)
-		if err := s.Healthy(); err != nil {
+		if err := s.Healthy(t.Context()); err != nil {
 			t.Error(err)
 		}
 		return s
@@ -116,7 +118,7 @@ func TestHealthy(t *testing.T) {
 				s := row.begin(t, srv, tp, opts)
 				defer s.Close()
 				synctest.Wait()
-				err := s.Healthy()
+				err := s.Healthy(t.Context())
 				var why *session.UnhealthyError
 				if !errors.As(err, &why) || row.why != nil && !errors.Is(why.Err, row.why) || row.why == nil && why.Err.Error() != "not connected yet" {
 					t.Fatalf("unhealthy because of %v, want %v", err, row.why)
@@ -125,13 +127,16 @@ func TestHealthy(t *testing.T) {
 					t.Errorf("unhealthy since %v, want %v", since, row.since)
 				}
 				if row.failed == "" {
-					if why.Last != (session.Failure{}) {
-						t.Errorf("the failure is %v, want none", why.Last)
+					if len(why.Failures) > 0 {
+						t.Errorf("the failures are %v, want none", why.Failures)
 					}
 					return
 				}
-				if !errors.Is(err, why.Last.Err) || why.Last.Server != srv.Addrs()[0] || why.Last.At.Before(begun) {
-					t.Errorf("the failure is %v", why.Last)
+				if len(why.Failures) != 1 {
+					t.Fatalf("the failures are %v", why.Failures)
+				}
+				if last := why.Failures[0]; !errors.Is(err, last.Err) || last.Server != srv.Addrs()[0] || last.At.Before(begun) {
+					t.Errorf("the failure is %v", last)
 				}
 				if text := err.Error(); !strings.Contains(text, row.failed) || !strings.Contains(text, srv.Addrs()[0]) {
 					t.Errorf("%q does not name the server and %q", text, row.failed)
@@ -152,15 +157,56 @@ func TestHealthyAgain(t *testing.T) {
 				srv.Refuse(true)
 				srv.Disconnect(0)
 				pass(down)
-				if s.Healthy() == nil {
+				if s.Healthy(t.Context()) == nil {
 					t.Error("the session is healthy without a server")
 				}
 				srv.Refuse(false)
 				pass(time.Minute)
-				if err := s.Healthy(); err != nil {
+				if err := s.Healthy(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
 		})
 	}
+}
+
+// TestHealthyNamesEachServer: the error has the newest failure of each server of the list, the newest of all
+// first, and the cause of a context that has ended.
+func TestHealthyNamesEachServer(t *testing.T) {
+	bubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Dialer = func(_ context.Context, _, addr string) (net.Conn, error) {
+			return nil, fmt.Errorf("no way to %s", addr)
+		}
+		servers := srv.Addrs()
+		s, err := session.Start(servers, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, left := range [][]string{servers, servers[:2]} {
+			if err := s.SetServers(left); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+			err := s.Healthy(t.Context())
+			var why *session.UnhealthyError
+			if !errors.As(err, &why) || len(why.Failures) != len(left) {
+				t.Fatalf("%d servers, and %v", len(left), err)
+			}
+			for i, f := range why.Failures {
+				if !slices.Contains(left, f.Server) || f.Err.Error() != "no way to "+f.Server || !errors.Is(err, f.Err) || !strings.Contains(err.Error(), f.Err.Error()) {
+					t.Errorf("%v of %v", f, err)
+				}
+				if i > 0 && f.At.After(why.Failures[i-1].At) {
+					t.Errorf("%v is newer than %v", f, why.Failures[i-1])
+				}
+			}
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		given := errors.New("the probe was given up")
+		cancel(given)
+		if err := s.Healthy(ctx); !errors.Is(err, given) {
+			t.Error(err)
+		}
+	})
 }

@@ -61,7 +61,7 @@ func (s *Session) Fits(ops ...Op) error {
 // fits reports why a request of so many bytes cannot be sent.
 func (s *Session) fits(bytes int) error {
 	if limit := s.opts.MaxRequest; bytes > limit {
-		return fmt.Errorf("%w: the request has %d bytes with data, paths and ACLs, the limit is %d (Options.MaxRequest)", ErrTooLarge, bytes, limit)
+		return fmt.Errorf("%w: the request has %d bytes with data, paths and ACLs, the limit is %d (session.Options.MaxRequest)", ErrTooLarge, bytes, limit)
 	}
 	return nil
 }

@@ -75,8 +75,9 @@ type Options struct {
 	RequestTimeout time.Duration
 
 	// ReadOnly lets the session read from a server that has lost its quorum and is configured to
-	// answer reads then (the Java property readonlymode.enabled). Such a server serves a session
-	// until its lease ends, and a new one only if localSessionsEnabled is set as well.
+	// answer reads then (the Java property readonlymode.enabled). ZooKeeper 3.8.0 does not continue a
+	// session on such a server. It begins a new one if localSessionsEnabled is set as well. So reads wait
+	// until the lease of the session has ended, and without that setting until there is a quorum.
 	//
 	// Only the blocking reads of the session go there: Get, Exists, Children and GetACL. They may
 	// return less than others have written, or than this session has read before it expired. Blocking
@@ -205,6 +206,9 @@ func (o *Options) validate() error {
 		if err := ValidatePath(o.Chroot); err != nil {
 			errs = append(errs, fmt.Errorf("Options.Chroot: %w", err))
 		}
+	}
+	if err := validateACL(o.ACL, false); err != nil {
+		errs = append(errs, fmt.Errorf("Options.ACL: %w", err))
 	}
 	for i, a := range o.Auth {
 		if a.Scheme == "" {

@@ -97,6 +97,16 @@ func (s *Session) blameChroot(ctx context.Context, err error) error {
 	return err
 }
 
+// Explain adds to the error of a wait that ended with its context the last failure of each server, if the
+// session is not connected. It is for recipes: the errors of requests say so themselves.
+func (s *Session) Explain(err error) error {
+	var request *OpError
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) || errors.As(err, &request) {
+		return err
+	}
+	return s.waitedInVain(err)
+}
+
 // waitedInVain returns the error of a request that was not sent: with the last failure of
 // each server if there is no connection.
 func (s *Session) waitedInVain(why error) error {

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -30,10 +32,13 @@ type servers struct {
 	resolved error // why the newest resolution failed; nil if it did not
 	failures int   // since the last success
 	pause    *backoff.ExponentialBackOff
-	last     map[string]error     // the last failure of each
-	newest   Failure              // of any, or of a connection to one
+	last     map[string]error     // the last failure of each since its last success
+	newest   map[string]Failure   // of each that has failed, or of a connection to it, and of the last resolution
 	warned   map[string]time.Time // when a failure of each was logged last
 }
+
+// resolver is named where there is no server to name.
+const resolver = "Options.Resolve"
 
 // A Failure is the end of a connection to a server, or of an attempt to make one.
 type Failure struct {
@@ -49,7 +54,7 @@ func newServers(addresses []string, opts *Options) *servers {
 		backoff.WithMaxElapsedTime(0),
 	)
 	s := &servers{
-		opts: opts, pause: pause, last: make(map[string]error), warned: make(map[string]time.Time),
+		opts: opts, pause: pause, last: make(map[string]error), newest: make(map[string]Failure), warned: make(map[string]time.Time),
 		known: make(chan struct{}), exhaust: make(chan struct{}, 1),
 	}
 	if len(addresses) > 0 {
@@ -86,6 +91,7 @@ func (s *servers) replace(addresses []string, current string, chance func() floa
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resolved = nil
+	delete(s.newest, resolver)
 	next := slices.Compact(slices.Sorted(slices.Values(addresses)))
 	var kept, added []string
 	for _, server := range next {
@@ -120,9 +126,10 @@ func (s *servers) replace(addresses []string, current string, chance func() floa
 	s.all = slices.Concat(first, second)
 	s.next, s.failures = 0, 0
 	s.pause.Reset()
-	for server := range s.last {
+	for server := range s.newest {
 		if !slices.Contains(next, server) {
 			delete(s.last, server)
+			delete(s.newest, server)
 			delete(s.warned, server)
 		}
 	}
@@ -147,7 +154,7 @@ func shuffle(all []string) {
 func (s *servers) unresolved(why error) {
 	s.mu.Lock()
 	s.resolved = why
-	s.newest = Failure{Server: "Options.Resolve", Err: why, At: time.Now()}
+	s.newest[resolver] = Failure{Server: resolver, Err: why, At: time.Now()}
 	s.mu.Unlock()
 	s.opts.Logger.Warn("servers cannot be resolved", "reason", why)
 }
@@ -237,7 +244,7 @@ func (s *servers) failed(server string, why error) {
 	s.last[server] = why
 	const quiet = 10 * time.Second
 	now := time.Now()
-	s.newest = Failure{Server: server, Err: why, At: now}
+	s.newest[server] = Failure{Server: server, Err: why, At: now}
 	warn := s.warned[server].IsZero() || now.Sub(s.warned[server]) >= quiet
 	if warn {
 		s.warned[server] = now
@@ -248,17 +255,23 @@ func (s *servers) failed(server string, why error) {
 	}
 }
 
-// note keeps the newest failure, which may be that of a connection that has been of use.
+// note keeps the end of a connection that has been of use.
 func (s *servers) note(server string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newest = Failure{Server: server, Err: why, At: time.Now()}
+	s.newest[server] = Failure{Server: server, Err: why, At: time.Now()}
 }
 
-func (s *servers) newestFailure() Failure {
+// newestFailures returns the newest failure of each server, the newest of all first.
+func (s *servers) newestFailures() []Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.newest
+	all := slices.SortedFunc(maps.Values(s.newest), func(a, b Failure) int {
+		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.Server, b.Server))
+	})
+	return slices.DeleteFunc(all, func(f Failure) bool { // it has left the list before its connection ended
+		return f.Server != resolver && !slices.Contains(s.all, f.Server)
+	})
 }
 
 // succeeded notes that a server has proved to be of use.
@@ -277,9 +290,9 @@ func (s *servers) troubles() string {
 	var all []string
 	switch {
 	case s.resolved != nil:
-		all = append(all, "Options.Resolve: "+s.resolved.Error())
+		all = append(all, resolver+": "+s.resolved.Error())
 	case len(s.all) == 0:
-		all = append(all, "Options.Resolve: no answer yet")
+		all = append(all, resolver+": no answer yet")
 	}
 	for _, server := range slices.Sorted(slices.Values(s.all)) {
 		why := "no answer yet"

@@ -128,9 +128,10 @@ func Start(addresses []string, opts *Options) (*Session, error) {
 	return s, nil
 }
 
-// Await waits until the session is connected: before the first connection, and while it is
-// suspended or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server has refused the credentials, the
-// error names the servers and the last failure of each. The session goes on.
+// Await waits until the session is connected: before the first connection, and while it is suspended
+// or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server
+// has refused the credentials, the error names the servers and the last failure of each. The session
+// goes on.
 func (s *Session) Await(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("await session: %w", errNilContext)
@@ -358,11 +359,8 @@ func (s *Session) ID() int64 { return s.id.Load() }
 // only what a reader has not taken by the time that Close returns is discarded, but
 // for Closed. The channel is closed after Closed, or when ctx ends: receive with
 // "ev, ok := <-events", and set the channel to nil when ok is false. A select over a closed
-// channel spins.
+// channel spins. If ctx is nil, the channel is closed only after Closed.
 func (s *Session) Events(ctx context.Context) <-chan Event {
-	if ctx == nil {
-		panic("session: Events: the context is nil") // before anything runs
-	}
 	stream := actors.NewStream[Event]("session events", nil)
 	sub := &subscriber{session: s, tell: func(ev Event) <-chan struct{} {
 		if _, last := ev.(Closed); last {
@@ -372,10 +370,13 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 		}
 		return nil
 	}}
-	stop := context.AfterFunc(ctx, func() {
-		sub.cancel()
-		stream.Close()
-	})
+	stop := func() bool { return true }
+	if ctx != nil {
+		stop = context.AfterFunc(ctx, func() {
+			sub.cancel()
+			stream.Close()
+		})
+	}
 	sub.end = func() {
 		stop()
 		stream.Close()

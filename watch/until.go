@@ -46,7 +46,7 @@ func until(ctx context.Context, s *session.Session, path string, wanted error, e
 		case errors.Is(err, wanted):
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("watch %s: %w", path, context.Cause(ctx))
+			return fmt.Errorf("watch %s: %w", path, s.Explain(context.Cause(ctx)))
 		case !errors.Is(err, session.ErrExpired):
 			return err
 		}

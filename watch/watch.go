@@ -37,10 +37,9 @@ type Watch[S any] struct {
 	err error
 }
 
-// Changes returns the channel of states, which is always the same one. It begins with
-// the present state as soon as that is known. A reader that is slow gets the newest
-// state, not every one. The channel is closed when the watch ends.
-// The channel is closed after the last value: receive with "ev, ok := <-events", because a select
+// Changes returns the channel of states, which is always the same one. It begins with the present
+// state as soon as that is known. A reader that is slow gets the newest state, not every one. The
+// channel is closed after the last state: receive with "state, ok := <-states", because a select
 // over a closed channel spins.
 func (w *Watch[S]) Changes() <-chan S { return w.actor.Events() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -150,7 +151,8 @@ func functions() []function {
 	}
 }
 
-// methods returns calls of every method of a handle that takes a context, without one.
+// methods returns calls of every method of a handle that takes a context, without one, and calls with other bad
+// arguments.
 func methods(t *testing.T, s *session.Session) (all []attempt) {
 	t.Helper()
 	var none context.Context
@@ -173,11 +175,26 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Mutex.Lock", func() error { return m.Lock(none) })
 	add("Mutex.TryLock", func() error { return m.TryLock(none) })
 	add("Mutex.Unlock", func() error { return m.Unlock(none) })
+	derived := func(call string, derive func(context.Context) (context.Context, context.CancelFunc)) {
+		all = append(all, attempt{call, "parent", func() error {
+			ctx, cancel := derive(none)
+			defer cancel()
+			return context.Cause(ctx)
+		}})
+	}
+	locked, err := lock.NewMutex(s, "/locked", nil)
+	must(err)
+	must(locked.Lock(ctx))
+	t.Cleanup(func() { _ = locked.Unlock(context.Background()) })
+	derived("Lock.Context", l.Context)
+	derived("Mutex.Context", locked.Context)
+	derived("Mutex.Context, unlocked", m.Context)
 
 	lease, err := semaphore.Acquire(ctx, s, "/semaphore", 1, nil)
 	must(err)
 	t.Cleanup(lease.Close)
 	add("Lease.Release", func() error { return lease.Release(none) })
+	derived("Lease.Context", lease.Context)
 
 	c, err := election.Stand(ctx, s, "/election", nil)
 	must(err)
@@ -258,6 +275,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Item.Ack", func() error { return item.Ack(none) })
 	add("Item.Reject", func() error { return item.Reject(none) })
 
+	add("Session.Healthy", func() error { return s.Healthy(none) })
 	add("Session.Await", func() error { return s.Await(none) })
 	add("Session.Get", func() error { _, _, err := s.Get(none, "/a"); return err })
 	add("Session.Set", func() error { return with(s.Set(none, "/a", nil, 0)) })
@@ -271,12 +289,35 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Session.Multi", func() error { return with(s.Multi(none, session.CheckOp("/a", 0))) })
 	add("Session.GetACL", func() error { _, _, err := s.GetACL(none, "/a"); return err })
 	add("Session.SetACL", func() error { return with(s.SetACL(none, "/a", session.WorldAll(), 0)) })
+	bad := func(call, word string, do func() error) { all = append(all, attempt{call, word, do}) }
+	large := make([]byte, 2<<20)
+	work := func(context.Context, queue.Item) error { return nil }
+	bad("Candidate.Lead", "f", func() error { return c.Lead(ctx, nil) })
+	bad("Candidate.Transfer", "node", func() error { return c.Transfer(ctx, "b") })
+	bad("Value.Set", "value:", func() error { return v.Set(ctx, string(large)) })
+	bad("Value.Update", "f", func() error { return v.Update(ctx, nil) })
+	bad("Membership.Update", "data:", func() error { return member.Update(ctx, large) })
+	bad("Registration.Update", "data:", func() error { return name.Update(ctx, large) })
+	bad("Participant.Vote", "vote", func() error { return p.Vote(ctx, "a", 9) })
+	bad("Participant.VoteWith", "data:", func() error { return p.VoteWith(ctx, "a", commit.Yes, large) })
+	bad("Queue.Put", "data of item 0", func() error { return with(q.Put(ctx, large)) })
+	bad("Queue.PutAfter", "delay", func() error { return with(q.PutAfter(ctx, []byte("a"), -1)) })
+	bad("Queue.PutAll of none", "items", func() error { return with(q.PutAll(ctx, nil)) })
+	bad("Queue.PutAll", "data of item 0", func() error { return with(q.PutAll(ctx, [][]byte{large})) })
+	bad("Priority.Put", "data of item 0", func() error { return with(pq.Put(ctx, large, 1)) })
+	bad("Priority.PutAfter", "delay", func() error { return with(pq.PutAfter(ctx, []byte("a"), 1, -1)) })
+	bad("Queue.Run", "workers", func() error { return q.Run(ctx, 0, work) })
+	bad("Queue.Run", "f", func() error { return q.Run(ctx, 1, nil) })
+	bad("Queue.Consume", "Prefetch", func() error { return with(q.Consume(&queue.ConsumeOptions{Prefetch: -1})) })
+	bad("Queue.Consume", "Name", func() error { return with(q.Consume(&queue.ConsumeOptions{Name: string(large)})) })
+	bad("Item.Ack of the zero one", "Item", func() error { return queue.Item{}.Ack(ctx) })
+	bad("Item.Reject of the zero one", "Item", func() error { return queue.Item{}.Reject(ctx) })
 	return all
 }
 
-// TestNilContext: no method panics without a context: each returns an error that names it, at once, and asks the server
-// for nothing. Session.Events and the methods called Context have no error to return, and panic as those of package context do.
-func TestNilContext(t *testing.T) {
+// TestMethods: no method panics without a context, or with another bad argument: each returns an error that names it, at
+// once, and asks the server for nothing. The contexts of the methods called Context have ended with that error.
+func TestMethods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())
 		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
@@ -288,8 +329,10 @@ func TestNilContext(t *testing.T) {
 		synctest.Wait()
 		srv.ResetRequests()
 		for _, a := range all {
-			if err := refused(a.do); err == nil || errors.Is(err, errPanicked) || !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), a.word) {
-				t.Errorf("%s: %v", a.call, err)
+			err := refused(a.do)
+			sentinel := errors.Is(err, session.ErrInvalidArgument) || errors.Is(err, session.ErrInvalidPath) || errors.Is(err, session.ErrTooLarge)
+			if !sentinel || !strings.Contains(err.Error(), a.word) || len(err.Error()) > 1000 {
+				t.Errorf("%s: %.1100v", a.call, err)
 			}
 		}
 		synctest.Wait()
@@ -300,9 +343,9 @@ func TestNilContext(t *testing.T) {
 }
 
 // options are attempts with arguments that only one function has.
-func options(ctx context.Context, s *session.Session) []attempt {
+func options(soon func() context.Context, s *session.Session) []attempt {
 	open := func(o session.Options) func() error {
-		return func() error { return with(session.Open(ctx, []string{"localhost:2181"}, &o)) }
+		return func() error { return with(session.Open(soon(), []string{"localhost:2181"}, &o)) }
 	}
 	locks := func(o lock.Options) func() error { return func() error { return with(lock.New(s, "/a", &o)) } }
 	leases := func(limit int, o semaphore.Options) func() error {
@@ -310,8 +353,8 @@ func options(ctx context.Context, s *session.Session) []attempt {
 	}
 	large := make([]byte, 2<<20)
 	return []attempt{
-		{"session.Open of none", "servers", func() error { return with(session.Open(ctx, nil, nil)) }},
-		{"session.Open of an empty one", "servers", func() error { return with(session.Open(ctx, []string{""}, nil)) }},
+		{"session.Open of none", "servers", func() error { return with(session.Open(soon(), nil, nil)) }},
+		{"session.Open of an empty one", "servers", func() error { return with(session.Open(soon(), []string{""}, nil)) }},
 		{"session.Start of none", "servers", func() error { return with(session.Start(nil, nil)) }},
 		{"session.Open", "Timeout", open(session.Options{Timeout: -1})},
 		{"session.Open", "ServerTick", open(session.Options{ServerTick: -1})},
@@ -329,16 +372,16 @@ func options(ctx context.Context, s *session.Session) []attempt {
 		{"lock.New", "PreemptAfter", locks(lock.Options{Layout: lock.Prioritized, PreemptAfter: time.Second})},
 		{"lock.New", "Data", locks(lock.Options{Data: large})},
 		{"lock.New", "Data", locks(lock.Options{Data: []byte("unlock")})},
-		{"lock.Do", "f", func() error { return lock.Do(ctx, s, "/a", nil, nil) }},
-		{"lock.Revoke", "ForceAfter", func() error { return lock.Revoke(ctx, s, "/a", &lock.RevokeOptions{ForceAfter: -1}) }},
-		{"lock.RevokeNode", "node", func() error { return lock.RevokeNode(ctx, s, "/a/b", nil) }},
+		{"lock.Do", "f", func() error { return lock.Do(soon(), s, "/a", nil, nil) }},
+		{"lock.Revoke", "ForceAfter", func() error { return lock.Revoke(soon(), s, "/a", &lock.RevokeOptions{ForceAfter: -1}) }},
+		{"lock.RevokeNode", "node", func() error { return lock.RevokeNode(soon(), s, "/a/b", nil) }},
 		{"semaphore.New", "limit", leases(0, semaphore.Options{})},
 		{"semaphore.New", "limit", leases(-1, semaphore.Options{})},
 		{"semaphore.New", "Weight", leases(2, semaphore.Options{Weight: 3})},
 		{"semaphore.New", "Weight", leases(2, semaphore.Options{Weight: -1})},
 		{"semaphore.New", "Data", leases(2, semaphore.Options{Data: large})},
-		{"semaphore.SetLimit", "limit", func() error { return semaphore.SetLimit(ctx, s, "/a", 0) }},
-		{"semaphore.Do", "f", func() error { return semaphore.Do(ctx, s, "/a", 1, nil, nil) }},
+		{"semaphore.SetLimit", "limit", func() error { return semaphore.SetLimit(soon(), s, "/a", 0) }},
+		{"semaphore.Do", "f", func() error { return semaphore.Do(soon(), s, "/a", 1, nil, nil) }},
 		{"election.New", "Layout", func() error { return with(election.New(s, "/a", &election.Options{Layout: 9})) }},
 		{"election.New", "LeadGrace", func() error { return with(election.New(s, "/a", &election.Options{LeadGrace: -1})) }},
 		{"election.New", "Data", func() error { return with(election.New(s, "/a", &election.Options{Data: large})) }},
@@ -347,22 +390,100 @@ func options(ctx context.Context, s *session.Session) []attempt {
 		{"queue.New", "Layout", func() error { return with(queue.New(s, "/a", &queue.Options{Layout: 9})) }},
 		{"queue.New", "MaxAttempts", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: -1})) }},
 		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "b"})) }},
-		{"commit.Begin without sites", "Sites", func() error { return with(commit.Begin(ctx, s, "/a/b", nil)) }},
+		{"commit.Begin without sites", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", nil)) }},
 		{"commit.Begin with one twice", "Sites", func() error {
-			return with(commit.Begin(ctx, s, "/a/b", &commit.Options{Sites: []string{"a", "a"}}))
+			return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a", "a"}}))
 		}},
 		{"commit.Join", "site", func() error { return with(commit.Join(s, "/a", "", nil)) }},
-		{"inspect.Look", "Window", func() error { return with(inspect.Look(ctx, s, "/a", &inspect.Options{Window: -1})) }},
+		{"inspect.Look", "Window", func() error { return with(inspect.Look(soon(), s, "/a", &inspect.Options{Window: -1})) }},
 		{"inspect.Watch", "Pause", func() error { return with(inspect.Watch(s, "/a", &inspect.Options{Pause: -1})) }},
 		{"config.Open", "codec", func() error { return with(config.Open[string](s, "/a", nil, nil)) }},
 		{"watch.Value", "codec", func() error { return with(watch.Value[string](s, "/a", nil, nil)) }},
 		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "", nil, nil)) }},
 		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "b/c", nil, nil)) }},
-		{"group.Join", "data", func() error { return with(group.Join(s, "/a", "b", large, nil)) }},
+		{"group.Join", "data:", func() error { return with(group.Join(s, "/a", "b", large, nil)) }},
 		{"naming.Keep", "name", func() error { return with(naming.Keep(s, "/a", "", nil, nil)) }},
-		{"naming.Register", "name", func() error { return naming.Register(ctx, s, "/a", "", nil, nil) }},
-		{"naming.Register", "data", func() error { return naming.Register(ctx, s, "/a", "b", large, nil) }},
-		{"naming.Lookup", "name", func() error { return with(naming.Lookup(ctx, s, "/a", "")) }},
+		{"naming.Register", "name", func() error { return naming.Register(soon(), s, "/a", "", nil, nil) }},
+		{"naming.Register", "data:", func() error { return naming.Register(soon(), s, "/a", "b", large, nil) }},
+		{"naming.Lookup", "name", func() error { return with(naming.Lookup(soon(), s, "/a", "")) }},
+
+		{"session.Open with a bad port", "zk1:99999", func() error { return with(session.Open(soon(), []string{"zk1:99999"}, nil)) }},
+		{"session.Open with two ports", "zk1:1:2", func() error { return with(session.Open(soon(), []string{"zk1:1:2"}, nil)) }},
+		{"session.Open with a chroot", "zk1:2181/a", func() error { return with(session.Open(soon(), []string{"zk1:2181/a"}, nil)) }},
+		{"SetServers", "zk1:x", func() error { return s.SetServers([]string{"localhost:2181", "zk1:x"}) }},
+		{"session.Open", "Timeout", open(session.Options{Timeout: time.Microsecond})},
+		{"session.Open", "Timeout", open(session.Options{Timeout: 100 * 24 * time.Hour})},
+		{"session.Open", "ResolveEvery", open(session.Options{ResolveEvery: -1})},
+		{"session.Open", "Auth", open(session.Options{Auth: []session.Auth{{}}})},
+		{"session.Open", "Chroot", open(session.Options{Chroot: "/a/"})},
+		{"session.Open", "ACL", open(session.Options{ACL: []session.ACL{{}}})},
+		{"session.Open", "ACL", open(session.Options{ACL: []session.ACL{{Perms: 1 << 9, Scheme: "world", ID: "anyone"}}})},
+		{"session.ParseConnectString", "zk1:x", func() error { _, _, err := session.ParseConnectString("zk1:x"); return err }},
+		{"session.ParseConnectString", "servers", func() error { _, _, err := session.ParseConnectString(""); return err }},
+		{"session.ParseConnectString", "path", func() error { _, _, err := session.ParseConnectString("zk1:2181/a/"); return err }},
+		{"Session.Create", "mode", func() error { return with(s.Create(soon(), "/a", nil, 99)) }},
+		{"Session.Create", "TTL", func() error { return with(s.Create(soon(), "/a", nil, session.TTL(0))) }},
+		{"Session.Create", "TTL", func() error { return with(s.Create(soon(), "/a", nil, session.TTL(-time.Second))) }},
+		{"Session.Create", "data", func() error { return with(s.Create(soon(), "/a", large, session.Persistent)) }},
+		{"Session.Create", "path", func() error { return with(s.Create(soon(), "a", nil, session.Persistent)) }},
+		{"Session.CreateWithACL", "acl", func() error { return with(s.CreateWithACL(soon(), "/a", nil, session.Persistent, nil)) }},
+		{"Session.SetACL", "acl", func() error { return with(s.SetACL(soon(), "/a", nil, 0)) }},
+		{"Session.Set", "data", func() error { return with(s.Set(soon(), "/a", large, 0)) }},
+		{"Session.Multi of none", "ops", func() error { return with(s.Multi(soon())) }},
+		{"Session.Multi of the zero one", "ops", func() error { return with(s.Multi(soon(), session.Op{})) }},
+		{"Session.Multi", "path", func() error { return with(s.Multi(soon(), session.CheckOp("a", 0))) }},
+		{"Session.Multi", "data", func() error { return with(s.Multi(soon(), session.SetOp("/a", large, 0))) }},
+		{"lock.Contenders", "Layout", func() error { return with(lock.Contenders(soon(), s, "/a", &lock.Options{Layout: 9})) }},
+		{"lock.Revoke", "Layout", func() error { return lock.Revoke(soon(), s, "/a", &lock.RevokeOptions{Layout: 9}) }},
+		{"lock.RevokeNode", "node", func() error { return lock.RevokeNode(soon(), s, "", nil) }},
+		{"lock.RevokeNode", "session", func() error { return lock.RevokeNode(soon(), nil, "/a/b", nil) }},
+		{"lock.NewMutex", "Layout", func() error { return with(lock.NewMutex(s, "/a", &lock.Options{Layout: -1})) }},
+		{"semaphore.New", "limit", leases(math.MaxInt32, semaphore.Options{})},
+		{"semaphore.SetLimit", "limit", func() error { return semaphore.SetLimit(soon(), s, "/a", -1) }},
+		{"election.Observe", "Layout", func() error { return with(election.Observe(s, "/a", &election.ObserveOptions{Layout: 9})) }},
+		{"election.Candidates", "Layout", func() error { return with(election.Candidates(soon(), s, "/a", &election.ObserveOptions{Layout: 9})) }},
+		{"barrier.NewDouble", "parties", func() error { return with(barrier.NewDouble(s, "/a", -1, nil)) }},
+		{"barrier.NewDouble", "Name", func() error { return with(barrier.NewDouble(s, "/a", 1, &barrier.DoubleOptions{Name: "a\x00"})) }},
+		{"queue.New", "MaxItems", func() error { return with(queue.New(s, "/a", &queue.Options{MaxItems: -1})) }},
+		{"queue.New", "RefuseWhenFull", func() error { return with(queue.New(s, "/a", &queue.Options{RefuseWhenFull: true})) }},
+		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1})) }},
+		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "/a"})) }},
+		{"queue.NewPriority", "Layout", func() error { return with(queue.NewPriority(s, "/a", &queue.Options{Layout: queue.Curator})) }},
+		{"commit.Begin", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{""}})) }},
+		{"commit.Begin", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a/b"}})) }},
+		{"commit.Begin", "Payload", func() error {
+			return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a"}, Payload: large}))
+		}},
+		{"commit.Begin", "Deadline", func() error {
+			return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a"}, Deadline: -1}))
+		}},
+		{"commit.Begin", "TakeoverAfter", func() error {
+			return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a"}, TakeoverAfter: -1}))
+		}},
+		{"commit.Begin", "Mode", func() error {
+			return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a"}, Mode: 9}))
+		}},
+		{"commit.Begin", "path", func() error { return with(commit.Begin(soon(), s, "/", &commit.Options{Sites: []string{"a"}})) }},
+		{"commit.Join", "site", func() error { return with(commit.Join(s, "/a", "b/c", nil)) }},
+		{"commit.Join", "ConflictAfter", func() error { return with(commit.Join(s, "/a", "b", &commit.JoinOptions{ConflictAfter: -1})) }},
+		{"config.Open", "Markers", func() error { return with(config.Open(s, "/a", config.Text, &config.Options{Markers: "b"})) }},
+		{"group.Join", "ConflictAfter", func() error { return with(group.Join(s, "/a", "b", nil, &group.Options{ConflictAfter: -1})) }},
+		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "..", nil, nil)) }},
+		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "\x00", nil, nil)) }},
+		{"naming.Keep", "ConflictAfter", func() error { return with(naming.Keep(s, "/a", "b", nil, &naming.Options{ConflictAfter: -1})) }},
+		{"naming.Unregister", "name", func() error { return naming.Unregister(soon(), s, "/a", "") }},
+		{"naming.Watch", "name", func() error { return with(naming.Watch(s, "/a", "", nil)) }},
+		{"watch.Tree", "Depth", func() error { return with(watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1})) }},
+		{"inspect.Look", "MaxNodes", func() error { return with(inspect.Look(soon(), s, "/a", &inspect.Options{MaxNodes: -1})) }},
+		{"inspect.Look", "MaxWaiters", func() error { return with(inspect.Look(soon(), s, "/a", &inspect.Options{MaxWaiters: -1})) }},
+		{"inspect.Watch", "MaxWatched", func() error { return with(inspect.Watch(s, "/a", &inspect.Options{MaxWatched: -1})) }},
+		{"inspect.Break", "path", func() error { return inspect.Break(soon(), s, inspect.Contender{}) }},
+		{"zktest.NewServer", "Replicas", func() error { return with(zktest.NewServer(zktest.Config{Replicas: -1})) }},
+		{"zktest.NewServer", "Tick", func() error { return with(zktest.NewServer(zktest.Config{Tick: -1})) }},
+		{"zktest.NewServer", "Latency", func() error { return with(zktest.NewServer(zktest.Config{Latency: -1})) }},
+		{"zktest.NewServer", "Lag", func() error { return with(zktest.NewServer(zktest.Config{Lag: -1})) }},
+		{"zktest.NewServer", "MaxTimeout", func() error { return with(zktest.NewServer(zktest.Config{MinTimeout: 2, MaxTimeout: 1})) }},
+		{"zktest.NewServer", "Addr", func() error { return with(zktest.NewServer(zktest.Config{Addr: "a"})) }},
 	}
 }
 
@@ -387,7 +508,7 @@ func TestBadInput(t *testing.T) {
 			t.Cleanup(end)
 			return ctx
 		}
-		attempts := options(t.Context(), s)
+		attempts := options(soon, s)
 		for _, f := range functions() {
 			for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/a\x00", "/zookeeper/a", "/" + strings.Repeat("x", 600_000)} {
 				if (path == "/zookeeper/a" || len(path) > 1000) && (strings.HasPrefix(f.name, "watch.") || strings.HasPrefix(f.name, "inspect.")) { // what is there may be read
@@ -426,6 +547,106 @@ func TestBadInput(t *testing.T) {
 			t.Error("requests:", srv.Requests(), "watches:", srv.Watches())
 		}
 	})
+}
+
+// TestServersDown: the error of every call that waits says which server does not answer, and why, when its context ends
+// while there is no connection.
+func TestServersDown(t *testing.T) {
+	for _, f := range functions() {
+		if !f.blocks {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t, zktest.InProcess())
+				srv.Refuse(true)
+				s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				ctx, end := context.WithTimeout(t.Context(), time.Second)
+				defer end()
+				err = f.do(ctx, s, "/a/b")
+				if !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), srv.Addrs()[0]) != 1 {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestServersDownMeanwhile: so do the methods of handles.
+func TestServersDownMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.InProcess())
+		s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		all := waiting(t, s)
+		synctest.Wait()
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		synctest.Wait()
+		for call, do := range all {
+			ctx, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), srv.Addrs()[0]) != 1 {
+				t.Errorf("%s: %v", call, err)
+			}
+			end()
+		}
+		srv.Refuse(false)
+	})
+}
+
+// waiting returns calls of methods that wait.
+func waiting(t *testing.T, s *session.Session) map[string]func(context.Context) error {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := lock.NewMutex(s, "/mutex", nil)
+	must(err)
+	b, err := barrier.New(s, "/barrier", nil)
+	must(err)
+	t.Cleanup(b.Close)
+	d, err := barrier.NewDouble(s, "/double", 1, nil)
+	must(err)
+	t.Cleanup(d.Close)
+	v, err := config.Open(s, "/config", config.Text, nil)
+	must(err)
+	t.Cleanup(v.Close)
+	p, err := commit.Join(s, "/commit", "a", nil)
+	must(err)
+	t.Cleanup(p.Close)
+	tx, err := commit.Begin(t.Context(), s, "/commit/a", &commit.Options{Sites: []string{"a"}})
+	must(err)
+	t.Cleanup(tx.Close)
+	q, err := queue.New(s, "/queue", nil)
+	must(err)
+	t.Cleanup(func() { _ = q.Close(context.Background()) })
+	c, err := election.Stand(t.Context(), s, "/election", nil)
+	must(err)
+	t.Cleanup(c.Close)
+	return map[string]func(context.Context) error{
+		"Mutex.Lock":       m.Lock,
+		"Barrier.Raise":    b.Raise,
+		"Barrier.TryRaise": func(ctx context.Context) error { return with(b.TryRaise(ctx)) },
+		"Double.Enter":     d.Enter,
+		"Value.Set":        func(ctx context.Context) error { return v.Set(ctx, "a") },
+		"Participant.Vote": func(ctx context.Context) error { return p.Vote(ctx, "a", commit.Yes) },
+		"Transaction.Wait": func(ctx context.Context) error { return with(tx.Wait(ctx)) },
+		"Queue.Put":        func(ctx context.Context) error { return with(q.Put(ctx, []byte("a"))) },
+		"Queue.Take":       func(ctx context.Context) error { return with(q.Take(ctx)) },
+		"Candidate.Lead":   func(ctx context.Context) error { return c.Lead(ctx, nothing) },
+		"Session.Await":    s.Await,
+		"Session.Exists":   func(ctx context.Context) error { return with(s.Exists(ctx, "/a")) },
+	}
 }
 
 var errPanicked = errors.New("panicked")

@@ -385,6 +385,67 @@ func TestEventsAndRecipesAreDocumented(t *testing.T) {
 	}
 }
 
+// The documentation of every method that returns a channel of values says what a select does with it
+// when it is closed.
+func TestChannelsAreDocumented(t *testing.T) {
+	found := 0
+	for _, s := range sources(t) {
+		if _, layered := layerOf(s.dir); !layered || s.test || strings.Contains(s.dir, "internal") {
+			continue
+		}
+		for _, decl := range s.ast.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || !f.Name.IsExported() || f.Type.Results == nil {
+				continue
+			}
+			ch, ok := f.Type.Results.List[0].Type.(*ast.ChanType)
+			if !ok {
+				continue
+			}
+			if _, signal := ch.Value.(*ast.StructType); signal {
+				continue
+			}
+			found++
+			if doc := strings.Join(strings.Fields(f.Doc.Text()), " "); !strings.Contains(doc, "closed channel spins") {
+				t.Errorf("%s: %s.%s does not say that a select over its closed channel spins", s.at(f), receiver(f), f.Name.Name)
+			}
+		}
+	}
+	if found < 20 {
+		t.Error("there are", found)
+	}
+}
+
+// Every handle prints as one short line: what has a Close method has Format, too.
+func TestHandlesArePrinted(t *testing.T) {
+	closes, prints := make(map[string]bool), make(map[string]bool)
+	for _, s := range sources(t) {
+		if !underAny(s.dir, []string{"session", "watch", "primitives"}) || under(s.dir, "session/zktest") || s.test || strings.Contains(s.dir, "internal") {
+			continue
+		}
+		for _, decl := range s.ast.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || !ast.IsExported(receiver(f)) && receiver(f) != "base" { // which the queues embed
+				continue
+			}
+			switch name := s.dir + "." + receiver(f); f.Name.Name {
+			case "Close", "Done":
+				closes[name] = true
+			case "Format":
+				prints[name] = true
+			}
+		}
+	}
+	for name := range closes {
+		if !prints[name] {
+			t.Errorf("%s has no method Format", name)
+		}
+	}
+	if len(closes) < 15 {
+		t.Error("there are", closes)
+	}
+}
+
 // receiver returns the name of a method's type.
 func receiver(f *ast.FuncDecl) string {
 	x := f.Recv.List[0].Type

@@ -144,7 +144,7 @@ func (b *Barrier) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("barrier %s: %s: %w", b.path, op, err)
+	return fmt.Errorf("barrier %s: %s: %w", b.path, op, b.session.Explain(err))
 }
 
 // A viewer performs the effects of a view.

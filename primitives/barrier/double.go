@@ -148,7 +148,7 @@ func (d *Double) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("barrier %s: %s: %w", d.path, op, err)
+	return fmt.Errorf("barrier %s: %s: %w", d.path, op, d.party.session.Explain(err))
 }
 
 func (d *Double) gone(op string) error {

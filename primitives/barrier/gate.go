@@ -91,9 +91,8 @@ func (g *Gate) over() bool {
 //
 //	Raised (Released | Lost)
 //
-// It begins with the newest event before the first call, and is closed after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// It begins with the newest event before the first call. The channel is closed after the last
+// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (g *Gate) Events() <-chan GateEvent { return g.actor.Events() }
 
 // Token returns a number that grows with each barrier that is raised at the path.

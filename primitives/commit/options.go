@@ -92,16 +92,16 @@ func validateParent(s *session.Session, parent string) error {
 	return nil
 }
 
-// validateSite refuses names that cannot be a part of the name of a node.
-func validateSite(site string) error {
+// validateSite refuses names, in an argument, that cannot be a part of the name of a node.
+func validateSite(argument, site string) error {
 	switch {
 	case site == "":
-		return invalid("site: it is empty")
+		return invalid("%s: the name is empty", argument)
 	case strings.Contains(site, "/"):
-		return invalid("site %q: it has a / in it", site)
+		return invalid("%s: %q has a / in it", argument, site)
 	}
 	if err := session.ValidatePath("/" + site); err != nil {
-		return fmt.Errorf("commit: site %q: %w", site, err)
+		return fmt.Errorf("commit: %s: %q: %w", argument, site, err)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (o Options) validate(s *session.Session, path string) error {
 		errs = append(errs, invalid("Options.Sites: there are none"))
 	}
 	for i, site := range o.Sites {
-		if err := validateSite(site); err != nil {
+		if err := validateSite("Options.Sites", site); err != nil {
 			errs = append(errs, err)
 		} else if slices.Contains(o.Sites[:i], site) {
 			errs = append(errs, invalid("Options.Sites: %q is named twice", site))

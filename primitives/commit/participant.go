@@ -43,7 +43,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	if err := validateSession(s); err != nil {
 		return nil, err
 	}
-	errs := []error{validateParent(s, parent), validateSite(site)}
+	errs := []error{validateParent(s, parent), validateSite("site", site)}
 	if o.ConflictAfter < 0 {
 		errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
 	}
@@ -86,9 +86,9 @@ func (p *Participant) Site() string { return p.site }
 //
 //	Prepare? (Committed | Aborted | Forgotten)?
 //
-// and [Left] after all others. No event is lost, however late the reader comes.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// and [Left] after all others. No event is lost, however late the reader comes. The channel is
+// closed after the last event: receive with "ev, ok := <-events", because a select over a closed
+// channel spins.
 func (p *Participant) Events() <-chan Event { return p.actor.Events() }
 
 // Vote votes in the transaction with the id tx, and returns nil when the vote is recorded. A vote is
@@ -109,7 +109,7 @@ func (p *Participant) VoteWith(ctx context.Context, tx string, vote Vote, data [
 	}
 	ops := place{p.parent, tx, session.NewGUID()}.voteOps(p.site, ballot{vote, data != nil}, data)
 	if err := p.session.Fits(ops...); err != nil {
-		return p.explain("vote in", tx, err)
+		return p.explain("vote in", tx, fmt.Errorf("data: %w", err))
 	}
 	return p.ask(ctx, "vote in", tx, func(reply actors.Reply[error]) siteInput {
 		return castVote{tx, vote, string(data), reply}
@@ -150,7 +150,7 @@ func (p *Participant) explain(op, tx string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s %s as %s: %w", op, session.Join(p.parent, tx), p.site, err)
+	return fmt.Errorf("commit: %s %s as %s: %w", op, session.Join(p.parent, tx), p.site, p.session.Explain(err))
 }
 
 // Done returns a channel that is closed when the handle has ended.

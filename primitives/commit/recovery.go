@@ -99,7 +99,7 @@ func (m survey) run(ctx context.Context, s *session.Session, op, parent string) 
 	defer a.Close()
 	found, err := actors.Ask(ctx, a, func(reply actors.Reply[surveyed]) surveyInput { return surveyBegin{reply} })
 	if err = cmp.Or(err, found.err); err != nil {
-		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, err)
+		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, s.Explain(err))
 	}
 	return found, nil
 }

@@ -339,16 +339,16 @@ func TestBadInput(t *testing.T) {
 			"no options":    {parent + "/t", nil, session.ErrInvalidArgument, "Options.Sites: there are none"},
 			"no sites":      {parent + "/t", &commit.Options{}, session.ErrInvalidArgument, "Options.Sites: there are none"},
 			"a site twice":  {parent + "/t", &commit.Options{Sites: []string{"a", "b", "a"}}, session.ErrInvalidArgument, `"a" is named twice`},
-			"a slash":       {parent + "/t", &commit.Options{Sites: []string{"a/b"}}, session.ErrInvalidArgument, `site "a/b"`},
-			"a dot":         {parent + "/t", &commit.Options{Sites: []string{"."}}, session.ErrInvalidPath, `site ".": `},
-			"an empty site": {parent + "/t", &commit.Options{Sites: []string{""}}, session.ErrInvalidArgument, "site: it is empty"},
+			"a slash":       {parent + "/t", &commit.Options{Sites: []string{"a/b"}}, session.ErrInvalidArgument, `Options.Sites: "a/b"`},
+			"a dot":         {parent + "/t", &commit.Options{Sites: []string{"."}}, session.ErrInvalidPath, `Options.Sites: ".": `},
+			"an empty site": {parent + "/t", &commit.Options{Sites: []string{""}}, session.ErrInvalidArgument, "Options.Sites: the name is empty"},
 			"a path":        {"t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "path"},
 			"an id of ours": {parent + "/_t", &commit.Options{Sites: sites}, session.ErrInvalidPath, "the id"},
 			"the root":      {"/", &commit.Options{Sites: sites}, session.ErrInvalidPath, "the id"},
 			"a deadline":    {parent + "/t", &commit.Options{Sites: sites, Deadline: -1}, session.ErrInvalidArgument, "Options.Deadline"},
 			"a takeover":    {parent + "/t", &commit.Options{Sites: sites, TakeoverAfter: -1}, session.ErrInvalidArgument, "Options.TakeoverAfter"},
 			"a mode":        {parent + "/t", &commit.Options{Sites: sites, Mode: 7}, session.ErrInvalidArgument, "Options.Mode"},
-			"too much":      {parent + "/t", &commit.Options{Sites: sites, Payload: make([]byte, 2<<20)}, session.ErrTooLarge, parent + "/t"},
+			"too much":      {parent + "/t", &commit.Options{Sites: sites, Payload: make([]byte, 2<<20)}, session.ErrTooLarge, "Options.Payload"},
 		} {
 			if _, err := commit.Begin(ctx, s, c.path, c.opts); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", name, err)

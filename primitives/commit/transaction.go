@@ -100,18 +100,21 @@ func (t *Transaction) run(s *session.Session, m machine, first []effect) {
 // fits reports why the transaction, or its outcome, cannot be sent.
 func (t *Transaction) fits() error {
 	if err := t.session.Fits(t.place.beginOps(t.rec, t.ballot(math.MaxInt32))...); err != nil {
-		return err
+		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
 	}
 	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
 	decided := t.rec.with(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
-	return t.session.Fits(t.place.removeOps(decided)...)
+	if err := t.session.Fits(t.place.removeOps(decided)...); err != nil {
+		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
+	}
+	return nil
 }
 
 func (t *Transaction) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s %s: %w", op, t.place.record(), err)
+	return fmt.Errorf("commit: %s %s: %w", op, t.place.record(), t.session.Explain(err))
 }
 
 // ID returns the id of the transaction.
@@ -121,9 +124,8 @@ func (t *Transaction) ID() string { return t.place.id }
 //
 //	Voted* (Committed | Aborted | Left)
 //
-// It is closed after the last event. No event is lost, however late the reader comes.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// No event is lost, however late the reader comes. The channel is closed after the last event:
+// receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
 
 // Wait waits for the outcome. If the handle ends without one, the error wraps [ErrClosed]; if the

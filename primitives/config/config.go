@@ -157,7 +157,7 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	}
 	at := attempt{epoch: maxNumber, n: maxNumber}
 	if err := v.session.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
-		return v.explain(err)
+		return v.explain(fmt.Errorf("value: %w", err))
 	}
 	if err := session.CheckContext(ctx); err != nil {
 		return v.explain(err)
@@ -196,7 +196,7 @@ func (v *Value[T]) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("config %s: %w", v.path, err)
+	return fmt.Errorf("config %s: %w", v.path, v.session.Explain(err))
 }
 
 // usable returns an error if the handle has ended.
@@ -222,8 +222,7 @@ func (v *Value[T]) gone() error {
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// It begins with what is there at present, and is closed after the last event. A
-// reader that is slow gets the newest, not every one.
+// It begins with what is there at present. A reader that is slow gets the newest, not every one.
 // The channel is closed after the last event: receive with "ev, ok := <-events", because a select
 // over a closed channel spins.
 func (v *Value[T]) Events() <-chan Event { return v.actor.Events() }

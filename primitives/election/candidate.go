@@ -115,10 +115,9 @@ func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with [Standing], [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest event
-// before the first call, and is closed after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// with [Standing], [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest
+// event before the first call. The channel is closed after the last event: receive with "ev, ok :=
+// <-events", because a select over a closed channel spins.
 func (c *Candidate) Events() <-chan Event { return c.actor.Events() }
 
 // Done returns a channel that is closed when the candidate has left, for good.
@@ -223,7 +222,7 @@ func (c *Candidate) Transfer(ctx context.Context, node string) error {
 }
 
 func (c *Candidate) refuse(op string, why error) error {
-	return fmt.Errorf("%s election %s: %w", op, c.place.path, why)
+	return fmt.Errorf("%s election %s: %w", op, c.place.path, c.session.Explain(why))
 }
 
 // ask gives a command, and returns what it is answered with.

@@ -63,7 +63,7 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		select {
 		case a = <-ch:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("candidates of %s: %w", path, context.Cause(ctx))
+			return nil, fmt.Errorf("candidates of %s: %w", path, s.Explain(context.Cause(ctx)))
 		}
 		switch {
 		case errors.Is(a.err, session.ErrNoNode):

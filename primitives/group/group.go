@@ -66,7 +66,7 @@ func Enroll(ctx context.Context, s *session.Session, path, id string, data []byt
 		err = m.kept.Last().Reason()
 	case <-ctx.Done():
 		_ = m.kept.Tell(kept{presence.Leave{}}) // an ended one has left
-		err = context.Cause(ctx)
+		err = s.Explain(context.Cause(ctx))
 	}
 	return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
 }
@@ -78,11 +78,10 @@ func (m *Membership) ID() string { return m.id }
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
-// with [MembersChanged] anywhere before [Left], until [Blinded]. The group is watched only when Events
-// has been called. It begins with the newest event before the first call, and is closed
-// after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// with [MembersChanged] anywhere before [Left], until [Blinded]. The group is watched only when
+// Events has been called. It begins with the newest event before the first call. The channel is
+// closed after the last event: receive with "ev, ok := <-events", because a select over a closed
+// channel spins.
 func (m *Membership) Events() <-chan Event {
 	events := m.kept.Events()
 	m.feed.begin(m.session, m.path, nil, func(in input) { _ = m.kept.Tell(in) })

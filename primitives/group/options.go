@@ -80,5 +80,8 @@ func validateID(path, id string) error {
 // fits reports why the payload cannot be sent, in any of the requests it is sent in.
 func fits(s *session.Session, path, id string, data []byte) error {
 	node := session.Join(path, id)
-	return s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral))
+	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral)); err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	return nil
 }

@@ -62,7 +62,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		select {
 		case a = <-answers[i]:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("contenders of %s: %w", path, context.Cause(ctx))
+			return nil, fmt.Errorf("contenders of %s: %w", path, s.Explain(context.Cause(ctx)))
 		}
 		if session.Passing(a.err) { // nothing is lost by reading again
 			node := session.Join(path, c.Name)

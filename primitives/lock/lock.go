@@ -151,9 +151,8 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// It begins with the newest event before the first call, and is closed after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// It begins with the newest event before the first call. The channel is closed after the last
+// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lock is held no more, or never will
@@ -172,6 +171,7 @@ func (l *Lock) Err() error { return l.handle.Err() }
 // Context returns a context that ends with parent, and with the lock. The cause wraps
 // [ErrLost] when it is lost, and is [ErrReleased] when it is released. Its resources
 // are freed by the cancel function, or with the lock.
+// If parent is nil, the context has ended, with a cause that wraps [session.ErrInvalidArgument].
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(line.Within(parent, l.site.session, l.site.path, l, l.Done()))
 }

@@ -173,11 +173,12 @@ func (m *Mutex) Err() error {
 // Context returns a context that ends with parent, and with the lock. The cause wraps [ErrLost] when
 // it is lost, and is [ErrReleased] when it is released. It belongs to the lock that is held now:
 // while the mutex is unlocked it has ended, with [ErrNotHeld].
+// If parent is nil, it has ended, with a cause that wraps [session.ErrInvalidArgument].
 func (m *Mutex) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	if l := m.current(); l != nil {
 		return l.Context(parent)
 	}
-	ctx, end := context.WithCancelCause(parent)
+	ctx, end := context.WithCancelCause(line.Parent(parent))
 	end(ErrNotHeld)
 	return ctx, func() {}
 }

@@ -295,8 +295,8 @@ func TestBlocker(t *testing.T) {
 			return strings.TrimPrefix(err.Error(), "acquire lock /l: context deadline exceeded: ")
 		}
 		for data, want := range map[string]string{
-			"host-1:7": "waits behind host-1:7, in line since 12s",
-			"a\nb":     `waits behind "a\nb", in line since 12s`,
+			"host-1:7": "held by host-1:7, in line since 12s",
+			"a\nb":     `held by "a\nb", in line since 12s`,
 		} {
 			holder = standsAt(t, lock.New, all[0], "/l", &lock.Options{Data: []byte(data)})
 			if got := waits(); got != want {
@@ -309,17 +309,27 @@ func TestBlocker(t *testing.T) {
 			holder.Close()
 		}
 		holder = standsAt(t, lock.New, all[0], "/l", &lock.Options{Data: []byte{}})
-		if got, want := waits(), "waits behind "+holder.Node()[len("/l/"):]+", in line since 12s"; got != want {
+		if got, want := waits(), "held by "+holder.Node()[len("/l/"):]+", in line since 12s"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		holder.Close()
 
+		reader, writer := standsAt(t, lock.NewRead, all[0], "/rw", nil), standsAt(t, lock.NewWrite, all[1], "/rw", &lock.Options{Data: []byte("writer")})
+		ctx, end := context.WithTimeout(t.Context(), 12*time.Second)
+		defer end()
+		_, err := lock.AcquireRead(ctx, all[2], "/rw", nil)
+		if want := "acquire lock /rw: context deadline exceeded: waits behind writer, in line since 12s"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		writer.Close()
+		reader.Close()
+
 		srv.Disconnect(all[2].ID())
 		srv.Refuse(true)
-		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		ctx, end = context.WithTimeout(t.Context(), time.Second)
 		defer end()
-		_, err := lock.Acquire(ctx, all[2], "/l", nil)
-		if err == nil || err.Error() != "acquire lock /l: context deadline exceeded" {
+		_, err = lock.Acquire(ctx, all[2], "/l", nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "acquire lock /l: context deadline exceeded (not connected: "+srv.Addrs()[0]+": ") {
 			t.Error(err)
 		}
 		srv.Refuse(false)

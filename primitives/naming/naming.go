@@ -76,7 +76,7 @@ func (r *Registration) await(ctx context.Context) error {
 		return fmt.Errorf("naming: register %q: %w", r.name, r.kept.Last().Reason())
 	case <-ctx.Done():
 		_ = r.kept.Tell(presence.Leave{}) // an ended one has left
-		return fmt.Errorf("naming: register %q: %w", r.name, context.Cause(ctx))
+		return fmt.Errorf("naming: register %q: %w", r.name, r.session.Explain(context.Cause(ctx)))
 	}
 }
 
@@ -109,7 +109,7 @@ func Unregister(ctx context.Context, s *session.Session, path, name string) erro
 	if err == nil || gaveUp && errors.Is(err, ErrNotFound) {
 		return nil
 	}
-	return fmt.Errorf("naming: unregister %q: %w", name, err)
+	return fmt.Errorf("naming: unregister %q: %w", name, s.Explain(err))
 }
 
 // Lookup returns what the name stands for. If there is no such name, the error wraps

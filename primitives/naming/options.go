@@ -39,7 +39,7 @@ func validate(s *session.Session, node string, data []byte, o Options) error {
 		return fmt.Errorf("naming: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter)
 	}
 	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Persistent)); err != nil {
-		return fmt.Errorf("naming: %w", err)
+		return fmt.Errorf("naming: data: %w", err)
 	}
 	return nil
 }

@@ -56,10 +56,12 @@ func keptBy(s *session.Session, node string) *kept {
 	return k
 }
 
-// Events returns the channel of events, which is always the same one. It begins with the
-// newest event before the first call, and is closed after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Events returns the channel of events, which is always the same one:
+//
+//	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
+//
+// It begins with the newest event before the first call. The channel is closed after the last
+// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (r *Registration) Events() <-chan Event { return r.kept.Events() }
 
 // Done returns a channel that is closed when the name was given up, for good.

@@ -84,18 +84,16 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	return c, nil
 }
 
-// Items returns the channel of the items, which is always the same one. It is closed when the consumer ends.
-// The channel is closed after the last value: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Items returns the channel of the items, which is always the same one. The channel is closed after
+// the last item: receive with "item, ok := <-items", because a select over a closed channel spins.
 func (c *Consumer) Items() <-chan Item { return c.shelf.Values() }
 
 // Events returns the channel of events, which is always the same one:
 //
 //	(Suspended | Resumed | Lost | Buried)* Closed
 //
-// It begins with the newest event before the first call, and is closed after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// It begins with the newest event before the first call. The channel is closed after the last
+// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (c *Consumer) Events() <-chan Event { return c.actor.Events() }
 
 // Done returns a channel that is closed when the consumer has ended, and all its items have gone back.

@@ -88,11 +88,11 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		p.items = append(p.items, newItem{b.receipts.newID(), d})
 		ids = append(ids, p.items[i].id)
 		if err := b.fits(p.items[i]); err != nil {
-			return nil, b.explain(fmt.Errorf("item %d: %w", i, err))
+			return nil, b.explain(fmt.Errorf("data of item %d: %w", i, err))
 		}
 	}
 	if err := b.session.Fits(append(p.ops(longestPlan()), b.longestReceipt())...); err != nil {
-		return nil, b.explain(err)
+		return nil, b.explain(fmt.Errorf("items: %w", err))
 	}
 	var created []session.OpResult
 	err = await(ctx, func(done func(error)) func() {

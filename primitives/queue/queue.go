@@ -138,5 +138,5 @@ func (b *base) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("queue %s: %w", b.path, err)
+	return fmt.Errorf("queue %s: %w", b.path, b.session.Explain(err))
 }

@@ -167,7 +167,7 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		select {
 		case r = <-answers[i]:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("holders of semaphore %s: %w", path, context.Cause(ctx))
+			return nil, fmt.Errorf("holders of semaphore %s: %w", path, s.Explain(context.Cause(ctx)))
 		}
 		if session.Passing(r.err) { // nothing is lost by reading again
 			r.data, r.stat, r.err = s.Get(ctx, node)

@@ -135,9 +135,8 @@ func enter(ctx context.Context, s *session.Session, path string, limit int, opts
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
-// It begins with the newest event before the first call, and is closed after the last.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// It begins with the newest event before the first call. The channel is closed after the last
+// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (l *Lease) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lease is held no more, or never will be:
@@ -151,6 +150,7 @@ func (l *Lease) Err() error { return l.handle.Err() }
 // Context returns a context that ends with parent, and with the lease. The cause wraps
 // [ErrLost] when it is lost, and is [ErrReleased] when it is released. Its resources are
 // freed by the cancel function, or with the lease.
+// If parent is nil, the context has ended, with a cause that wraps [session.ErrInvalidArgument].
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(line.Within(parent, l.session, l.path, l, l.Done()))
 }

@@ -277,7 +277,7 @@ func (s *Server) listen() error {
 		if i > 0 {
 			host, _, err := net.SplitHostPort(addr)
 			if err != nil {
-				return fmt.Errorf("zktest: address: %w", err)
+				return fmt.Errorf("zktest: Config.Addr: %w", err)
 			}
 			addr = net.JoinHostPort(host, "0")
 		}
@@ -286,7 +286,7 @@ func (s *Server) listen() error {
 			for _, l := range s.listeners {
 				_ = l.Close()
 			}
-			return fmt.Errorf("zktest: %w", err)
+			return fmt.Errorf("zktest: Config.Addr: %w", err)
 		}
 		s.listeners = append(s.listeners, l)
 		s.addrs = append(s.addrs, l.Addr().String())
@@ -353,6 +353,9 @@ func (s *Server) Dialer() func(network, address string, timeout time.Duration) (
 func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	if ctx == nil {
+		return fail(errors.New("ctx is nil"))
 	}
 	if err := ctx.Err(); err != nil {
 		return fail(err)

@@ -26,6 +26,7 @@ type Session interface {
 	Rely() (release func())
 	Logger() *slog.Logger
 	Observer() session.Observer
+	Explain(err error) error
 	Age() time.Duration
 
 	// After is [actors.After], Deadline is [actors.Deadline].

@@ -38,6 +38,7 @@ type Handle[Ev any] struct {
 	err      error         // why it was lost
 	since    time.Duration // it was opened, and from the grant on, since it was acquired; by the session's age
 	blocker  *front        // the contender that is watched; nil while there is none, or it was not read
+	barred   bool          // the blocker is known to hold
 	contexts []*derived
 }
 
@@ -104,7 +105,7 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 		_ = h.Release(ctx) // it goes on
 		err = taken
 	case <-ctx.Done():
-		err = h.blocked(context.Cause(ctx)) // before it leaves
+		err = h.performer.session.Explain(h.blocked(context.Cause(ctx))) // before it leaves
 		h.Tell(Leave{})
 	}
 	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
@@ -113,12 +114,12 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 // blocked adds to why the wait has ended what it waited for, as far as that is known.
 func (h *Handle[Ev]) blocked(err error) error {
 	h.mu.Lock()
-	ahead := h.blocker
+	ahead, holds := h.blocker, h.barred
 	h.mu.Unlock()
 	if ahead == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, ahead.describe(ahead.target.Node, h.performer.session.Deadline(0)))
+	return fmt.Errorf("%w: %s", err, ahead.describe(holds, ahead.target.Node, h.performer.session.Deadline(0)))
 }
 
 // Do waits until it is held, runs f with its context, and gives it up. It waits for that until
@@ -274,7 +275,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 		case Suspended, Resumed, Released:
 		}
 	}
-	h.blocker = m.ahead()
+	h.blocker, h.barred = m.blocker()
 	if m.Holding() {
 		h.node = m.node // another after a downgrade
 	}

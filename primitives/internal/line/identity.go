@@ -43,8 +43,8 @@ func obstacleOf(data []byte, ctime int64) obstacle {
 	return obstacle{string(data[:min(len(data), longestIdentity)]), ctime}
 }
 
-// describe says what stands in the way: the contender with the node.
-func (o obstacle) describe(node string, now time.Time) string {
+// describe says what stands in the way: the contender with the node, and whether it holds.
+func (o obstacle) describe(holds bool, node string, now time.Time) string {
 	who := o.identity
 	switch {
 	case who == "":
@@ -55,6 +55,9 @@ func (o obstacle) describe(node string, now time.Time) string {
 	age := max(0, now.Sub(time.UnixMilli(o.since))).Round(time.Millisecond) // clocks differ
 	if age > time.Second {
 		age = age.Round(time.Second)
+	}
+	if holds {
+		return fmt.Sprintf("held by %s, in line since %v", who, age)
 	}
 	return fmt.Sprintf("waits behind %s, in line since %v", who, age)
 }

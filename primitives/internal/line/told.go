@@ -27,12 +27,14 @@ func (t *told[Ev]) begin(m Machine, manner *Manner[Ev]) {
 	t.did.Emit = t.room[:0]
 }
 
-// ahead returns the contender that is watched, if it was read; nil if there is none.
-func (t *told[Ev]) ahead() *front {
-	if f := t.front; t.Waiting() && f != nil && f.target == t.target {
-		return f
+// blocker returns the contender that is watched, if it was read, and whether it is known to
+// hold; nil if there is none.
+func (t *told[Ev]) blocker() (f *front, holds bool) {
+	if f = t.front; !t.Waiting() || f == nil || f.target != t.target {
+		return nil, false
 	}
-	return nil
+	rule, first := t.rule.(First)
+	return f, t.ahead == 1 && first && rule.Kind != Read // a writer before a reader may wait for other readers
 }
 
 // Step implements [actors.Machine]. It steps the machine in place, and translates its
@@ -45,7 +47,7 @@ func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
 	case t.Holding():
 		t.front = nil // no contender is ahead
 	case ok && t.Waiting() && w.target == t.target && w.since != 0:
-		t.front = &front{w.target, w.obstacle}
+		t.front = &front{target: w.target, obstacle: w.obstacle}
 	}
 	out.Do, t.did.Do = t.did.Do, nil
 	for _, ev := range t.did.Emit {

@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -24,8 +25,20 @@ type stay struct {
 	outer  *stay
 }
 
+// Parent returns the context. Instead of nil it returns a context that has ended, with a cause that
+// says so: the methods called Context have no error to return.
+func Parent(ctx context.Context) context.Context {
+	if ctx != nil {
+		return ctx
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	end(fmt.Errorf("%w: parent: the context is nil", session.ErrInvalidArgument))
+	return ctx
+}
+
 // Within returns a context that says that the holder has it, until it is over.
 func Within(ctx context.Context, s *session.Session, path string, holder any, over <-chan struct{}) context.Context {
+	ctx = Parent(ctx)
 	outer, _ := ctx.Value(stays{}).(*stay)
 	return context.WithValue(ctx, stays{}, &stay{site{s, path}, holder, over, outer})
 }

@@ -120,6 +120,9 @@ func (s *Session) Local(key any, create func() any) any {
 // Warm implements [client.Session].
 func (s *Session) Warm(path string) bool { return s.warm[path] }
 
+// Explain implements [client.Session].
+func (s *Session) Explain(err error) error { return err }
+
 // SetWarm implements [client.Session].
 func (s *Session) SetWarm(path string, warm bool) {
 	if s.warm == nil {

@@ -1,0 +1,53 @@
+package session_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRealReadOnly: a real server that has lost its quorum refuses the session, and serves reads to the next one, until there is
+// a quorum again.
+func TestRealReadOnly(t *testing.T) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
+		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
+	ctx := patient(t)
+	s := open(t, ens.Addrs(), &session.Options{Timeout: 2 * time.Second, ReadOnly: true})
+	if _, err := s.Create(ctx, "/kept", []byte("x"), session.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	leader, followers := ens.Leader(), ens.Followers()
+	rest := open(t, []string{ens.Addr(followers[1])}, nil)
+	if err := rest.Sync(ctx, "/"); err != nil { // the server that is left knows the node
+		t.Fatal(err)
+	}
+	rest.Close()
+	events := s.Events(ctx)
+	await[session.Connected](t, events)
+
+	ens.Kill(leader)
+	ens.Kill(followers[0])
+	await[session.Expired](t, events)
+	if data, _, err := s.Get(ctx, "/kept"); err != nil || string(data) != "x" { // when the server serves it
+		t.Fatalf("%q, %v", data, err)
+	}
+	if !s.ReadOnly() {
+		t.Error("the session is not read-only")
+	}
+	if err := s.Healthy(ctx); !errors.Is(err, session.ErrReadOnly) {
+		t.Error(err)
+	}
+	if _, err := s.Set(ctx, "/kept", nil, session.AnyVersion); !errors.Is(err, session.ErrReadOnly) {
+		t.Error(err)
+	}
+
+	ens.Restart(leader, followers[0])
+	await[session.Connected](t, events)
+	if _, err := s.Set(ctx, "/kept", []byte("y"), session.AnyVersion); err != nil {
+		t.Error(err)
+	}
+}
