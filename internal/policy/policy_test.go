@@ -194,7 +194,7 @@ const (
 	conformance = "primitives/internal/conformance"
 	exploration = "primitives/internal/exploration"
 	linemodel   = "primitives/internal/linemodel"
-	peers       = "primitives/internal/peers"
+	peers       = "internal/peers"
 	zkmodel     = "primitives/internal/zkmodel"
 )
 
