@@ -213,7 +213,7 @@ func TestQueueCommands(t *testing.T) {
 				t.Error(ids)
 			}
 			runWith(t, srv, "len "+q).want(t, 0, "3\n", "")
-			runWith(t, srv, "ls "+q).want(t, 0, "3 items", "")
+			runWith(t, srv, "ls "+q).want(t, 0, "3 items, the oldest ", "")
 			runWith(t, srv, "take "+q+flags).want(t, 0, "first one\n", "")
 			runWith(t, srv, "take --json "+q+flags).want(t, 0, `"second"`, "")
 			runWith(t, srv, "len --json "+q).want(t, 0, `"items": 1`, "")
