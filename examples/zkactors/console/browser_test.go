@@ -149,8 +149,9 @@ func TestOpensAndFollows(t *testing.T) {
 	do(tab, t, until(`document.getElementById('state').dataset.state === 'unreachable'`))
 }
 
-// TestBreaksByKeys: a lock is broken by keys, after a question, and not without the flag or the token.
-func TestBreaksByKeys(t *testing.T) {
+// TestWritesByKeys: a holder is asked to release, and a lock is broken, by keys, after a question, and not without the
+// flag or the token.
+func TestWritesByKeys(t *testing.T) {
 	tab := browser(t)
 	srv := zktest.Start(t)
 	s, other := open(t, srv), open(t, srv)
@@ -166,10 +167,25 @@ func TestBreaksByKeys(t *testing.T) {
 	opened := func(id string) string { return fmt.Sprintf(`document.getElementById(%q).open`, id) }
 	for address, why := range map[string]string{readOnly: "--allow-writes", address: "may not write"} {
 		do(tab, t, chromedp.Navigate(address), until(shows("lock /l", "host-a:1")), chromedp.KeyEvent("j"), chromedp.KeyEvent("b"),
-			until(said(why)), until(`!`+opened("confirm")), key("Enter"), until(opened("details")), until(`document.getElementById('details-break').disabled`))
+			until(said(why)), until(`!`+opened("confirm")), script(`document.getElementById('toast').hidden = true`),
+			chromedp.KeyEvent("r"), until(said(why)), until(`!`+opened("confirm")), key("Enter"), until(opened("details")),
+			until(`document.getElementById('details-break').disabled && document.getElementById('details-revoke').disabled`))
 	}
 	do(tab, t, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /l", "1 waiting")), until(`!location.hash`),
-		chromedp.KeyEvent("j"), chromedp.KeyEvent("b"), until(opened("confirm")))
+		chromedp.KeyEvent("j"), chromedp.KeyEvent("r"), until(opened("confirm")))
+	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "Ask it to release?") || !strings.Contains(question, "host-a:1") {
+		t.Errorf("asked %q", question)
+	}
+	do(tab, t, chromedp.KeyEvent("\r"), until(`!`+opened("confirm"))) // Cancel has the focus
+	select {
+	case <-first.Revoked():
+		t.Fatal("asked without an answer")
+	default:
+	}
+	do(tab, t, chromedp.KeyEvent("r"), until(opened("confirm")), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"), until(said("Asked to release")),
+		until(shows("lock /l", "· asked")))
+	<-first.Revoked()
+	do(tab, t, chromedp.KeyEvent("b"), until(opened("confirm")))
 	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "host-a:1") || !strings.Contains(question, "/l") {
 		t.Errorf("asked %q", question)
 	}
@@ -302,7 +318,7 @@ func TestMemoryOfOpenPage(t *testing.T) {
 	seen := func(n int) step { return until(fmt.Sprintf(`window.seen >= %d`, n)) }
 	do(tab, t, seen(20))
 	page, elements, process := memory(tab, t)
-	n := 80
+	n := 50
 	do(tab, t, seen(n))
 	for begun := time.Now(); time.Since(begun) < *load; {
 		n += 100
