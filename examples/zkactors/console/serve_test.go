@@ -35,7 +35,13 @@ func open(t *testing.T, srv *zktest.Server) *session.Session {
 // serve serves a console of the whole tree until the test ends.
 func serve(t *testing.T, srv *zktest.Server, opts *Options) (c *Console, address string) {
 	t.Helper()
-	c, err := New(open(t, srv), "/", opts)
+	return serveOf(t, open(t, srv), opts)
+}
+
+// serveOf is serve with a session.
+func serveOf(t *testing.T, s *session.Session, opts *Options) (c *Console, address string) {
+	t.Helper()
+	c, err := New(s, "/", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
