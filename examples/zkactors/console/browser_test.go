@@ -21,14 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/zkactors/zkactors/examples/zkactors/internal/storm"
-	"github.com/zkactors/zkactors/primitives/barrier"
-	"github.com/zkactors/zkactors/primitives/commit"
-	"github.com/zkactors/zkactors/primitives/election"
-	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/lock"
-	"github.com/zkactors/zkactors/primitives/naming"
-	"github.com/zkactors/zkactors/primitives/queue"
-	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -351,11 +344,7 @@ func TestPictures(t *testing.T) {
 	}
 	tab := browser(t)
 	srv := zktest.Start(t)
-	ctx := t.Context()
-	var all []*session.Session
-	for range 12 {
-		all = append(all, open(t, srv))
-	}
+	storm.Crowd(t, srv)
 	c, address := serve(t, srv, &Options{AllowWrites: true})
 	check := func(err error) {
 		t.Helper()
@@ -363,54 +352,6 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	defer acquire(t, all[0], "/locks/backup", "db-1:4711").Close()
-	for i := 1; i < 8; i++ {
-		defer join(t, all[i], "/locks/backup", fmt.Sprintf("db-%d:%d", i+1, 4711+i*13)).Close()
-	}
-	for i := range 4 {
-		l, err := lock.NewRead(all[i], "/locks/catalog", &lock.Options{Data: fmt.Appendf(nil, "shop-%d:80", i+1)})
-		check(err)
-		defer l.Close()
-	}
-	write, err := lock.NewWrite(all[5], "/locks/catalog", &lock.Options{Data: []byte("import:9000")})
-	check(err)
-	defer write.Close()
-	check(lock.Revoke(ctx, all[9], "/locks/backup", nil))
-	for i := range 5 {
-		l, err := semaphore.New(all[i], "/limits/exports", 3, &semaphore.Options{Data: fmt.Appendf(nil, "export-%d", i+1)})
-		check(err)
-		defer l.Close()
-		candidate, err := election.New(all[i+3], "/leaders/scheduler", &election.Options{Data: fmt.Appendf(nil, "scheduler-%d:7000", i+1)})
-		check(err)
-		defer candidate.Close()
-	}
-	q, err := queue.New(all[9], "/queues/mail", nil)
-	check(err)
-	for i := range 40 {
-		_, err = q.Put(ctx, fmt.Appendf(nil, "mail %d", i))
-		check(err)
-	}
-	consumer, err := q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "mailer-1:25"})
-	check(err)
-	defer consumer.Close()
-	<-consumer.Items()
-	b, err := barrier.New(all[9], "/maintenance", nil)
-	check(err)
-	defer b.Close()
-	check(b.Raise(ctx))
-	for i := range 3 {
-		m, err := group.Enroll(ctx, all[i], "/members", fmt.Sprintf("web-%d", i+1), fmt.Appendf(nil, "10.0.0.%d:443", i+1), nil)
-		check(err)
-		defer m.Close()
-	}
-	check(naming.Register(ctx, all[10], "/config", "pool-size", []byte("24"), nil))
-	site, err := commit.Join(all[10], "/payments", "ledger", nil)
-	check(err)
-	defer site.Close()
-	tx, err := commit.Begin(ctx, all[11], "/payments/order-1842", &commit.Options{Sites: []string{"ledger", "stock"}, Deadline: time.Hour})
-	check(err)
-	defer tx.Close()
-
 	do(tab, t, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "in doubt")),
 		until(shows("queue /queues/mail", "claimed")), chromedp.KeyEvent("jjj"))
 	keep := func(name string) {
