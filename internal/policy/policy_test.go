@@ -195,10 +195,11 @@ const (
 	exploration = "primitives/internal/exploration"
 	linemodel   = "primitives/internal/linemodel"
 	peers       = "internal/peers"
+	storm       = "examples/zkactors/internal/storm"
 	zkmodel     = "primitives/internal/zkmodel"
 )
 
-var forTests = []string{conformance, exploration, linemodel, peers, zkmodel}
+var forTests = []string{conformance, exploration, linemodel, peers, storm, zkmodel}
 
 func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {
