@@ -116,13 +116,13 @@ type lister struct {
 }
 
 // check compares ls with two readings of the nodes, before it and after it, and reports whether these were the same.
-func (l *lister) check(ctx context.Context, path string) bool {
+func (l *lister) check(path string) bool {
 	l.Helper()
 	dir := path
 	if path == storm.Semaphore {
 		dir += "/leases"
 	}
-	before, ok := raw(ctx, l.T, l.s, dir)
+	before, ok := raw(l.Context(), l.T, l.s, dir)
 	if !ok {
 		return false
 	}
@@ -131,7 +131,7 @@ func (l *lister) check(ctx context.Context, path string) bool {
 	if r.status != 0 && r.status != exitUnavailable && (r.status != exitNothing || len(before) > 0) {
 		l.Errorf("ls %s: %+v", path, r)
 	}
-	after, ok := raw(ctx, l.T, l.s, dir)
+	after, ok := raw(l.Context(), l.T, l.s, dir)
 	if !ok || r.status != 0 || !slices.Equal(before, after) {
 		return false
 	}
@@ -173,7 +173,7 @@ func TestStorm(t *testing.T) {
 			if ctx.Err() != nil {
 				t.Fatalf("step %d: after %d looks, %v were compared", i, looks, quiet)
 			}
-			if path := paths[looks%len(paths)]; l.check(ctx, path) {
+			if path := paths[looks%len(paths)]; l.check(path) {
 				quiet[path]++
 				sum++
 			}

@@ -98,8 +98,8 @@ func Start(t *testing.T, clients int) *Storm {
 		},
 	}
 	for i := range clients - 2*share {
-		ours := Ours(Open(t, addrs), fmt.Sprint("ours-", i))
-		st.all.Go(func() { st.contend(ctx, 0, ours[i%len(ours)]) })
+		does := ours(Open(t, addrs), fmt.Sprint("ours-", i))
+		st.all.Go(func() { st.contend(ctx, 0, does[i%len(does)]) })
 	}
 	for i := range share {
 		for library := 1; library < len(libraries); library++ {
@@ -123,8 +123,8 @@ func Open(t *testing.T, addrs []string) *session.Session {
 	return s
 }
 
-// Ours returns what a client of this library does, on each path.
-func Ours(s *session.Session, name string) []tenancy {
+// ours returns what a client of this library does, on each path.
+func ours(s *session.Session, name string) []tenancy {
 	data := []byte(name)
 	held := func(h interface{ Close() }, err error) (func(context.Context) error, error) {
 		if err != nil {
