@@ -25,6 +25,7 @@ type Async struct {
 	session  *Session
 	epoch    int
 	blocking bool // set for the blocking requests of the session, see [Options.ReadOnly]
+	lane     *Lane
 }
 
 // Async returns the asynchronous requests of one epoch, which [Connected] names. In
@@ -165,11 +166,12 @@ func (a Async) sync(path string, answer func(struct{}, error)) *call {
 
 // Multi does all the operations, or none. Its error is that of the operation that
 // could not be done.
-func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, answer) }
+func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, false, answer) }
 
-func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
+// multi does the operations, if it may so in one transaction with those of others.
+func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call {
 	r := newRequest("multi", firstPath(ops), resultsIn, answer)
-	r.asked = ops
+	r.asked, r.joins = ops, joins
 	err := error(nil)
 	if len(ops) == 0 {
 		err = fmt.Errorf("%w: ops: there are none", ErrInvalidArgument)

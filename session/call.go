@@ -31,6 +31,15 @@ type call struct {
 	target    string        // path on the server
 	began     time.Duration // age of the session when it was asked for
 
+	// See coalescer.go. The lock of the epoch guards all but lane.
+	lane    *Lane   // of its caller; or nil
+	behind  []*call // asked for after it in its lane; none unless it is the write of that
+	shared  *shared // the transaction that it is, of several calls; or nil
+	joins   bool    // it may share a transaction; set until it is known that it goes alone
+	counted bool    // it is in flight as a transaction of its own that others might have shared
+	company int32   // how many callers share the transaction that has done it, when the reply has come
+	spoilt  int8    // how many transactions have failed that it was a part of
+
 	// own is set for the session's own requests: the reader calls it at once.
 	own func(wire.Code) error
 

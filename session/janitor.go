@@ -53,6 +53,8 @@ type Removal struct {
 	// Impatient gives up, also what comes then, at the first error that does not pass, the end
 	// of the session included. What passes is repeated for as long as that takes.
 	Impatient bool
+
+	joins bool // the deletion of whatever is there may share a transaction
 }
 
 // youngest is the highest version of a new node: see package presence.
@@ -99,7 +101,7 @@ func (r Removal) start(requests Async, answer func(error), settled func()) *erra
 		job
 	}{errand: requests.newErrand(answer)}
 	e, j := &both.errand, &both.job
-	e.impatient, e.settled = r.Impatient, settled
+	e.impatient, e.settled, e.joins = r.Impatient, settled, r.joins
 	*j = job{Removal: r, desk: e}
 	j.begin()
 	return e
@@ -304,7 +306,7 @@ func (j *job) again(err error, try func()) {
 // want of a permission for one, it answers when it has tried for a session timeout, and goes on
 // trying.
 func (a Async) Withdraw(path string, answer func()) {
-	Removal{Path: path}.start(a, nil, answer)
+	Removal{Path: path, joins: a.mayShare()}.start(a, nil, answer)
 }
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
@@ -331,6 +333,7 @@ type errand struct {
 	pause    *backoff.ExponentialBackOff // nil until it is tried again
 
 	impatient bool // of a removal: the answer ends it
+	joins     bool // a deletion of any node may share a transaction
 
 	mu        sync.Mutex
 	calls     []*call // but for those that were answered
@@ -381,7 +384,7 @@ func (e *errand) Set(path string, data []byte, version int32, answer func(*Stat,
 
 // Multi implements [Desk].
 func (e *errand) Multi(ops []Op, answer func([]OpResult, error)) {
-	e.ask(func() *call { return e.requests.multi(ops, answer) })
+	e.ask(func() *call { return e.requests.multi(ops, false, answer) })
 }
 
 // List implements [Desk].
@@ -395,6 +398,7 @@ func (e *errand) List(path, _ string, answer func(names []string, err error)) {
 func (e *errand) Delete(path string, version int32, fleeting bool, answer func(known int64, err error)) {
 	d := &deletion{answered: answer}
 	d.typed, d.op, d.path, d.convert, d.fleeting = d, "delete", path, deletedIn, fleeting
+	d.joins = e.joins && version == AnyVersion && !fleeting
 	e.ask(func() *call { return d.onNode(e.requests, &wire.Request{Op: wire.OpDelete, Version: version}) })
 }
 

@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -82,13 +83,15 @@ var published Ways //nolint:gochecknoglobals // it is constant
 
 // A Performer performs the effects of a [Machine].
 type Performer struct {
-	*Recipe
-	recipe  Recipe
+	Recipe
 	session client.Session
 	owned   owned.Set // watches by their targets, among others
 
 	path string // the newest result of nodePath
 	guid string // of the newest create; "" at first
+
+	// Of the newest transaction that has created a node: its results, until the node is watched.
+	created atomic.Pointer[[2]session.OpResult]
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
@@ -102,8 +105,7 @@ func NewPerformer(s client.Session, r *Recipe) *Performer {
 }
 
 func (p *Performer) begin(s client.Session, r *Recipe) {
-	p.recipe, p.session, p.owned.Clock = *r, s, s
-	p.Recipe = &p.recipe
+	p.Recipe, p.session, p.owned.Clock = *r, s, s
 	if p.Ways == nil {
 		p.Ways = &published
 	}
@@ -139,7 +141,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
 	}
-	sub := p.session.Async(epoch).Follow(p.Depends(p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
+	sub := p.session.Async(epoch).Follow(p.Depends(&p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
 		if !session.Over(err) {
 			tell(look{})
 		}
@@ -162,7 +164,7 @@ func (p *Performer) End() { p.owned.End() }
 // Perform starts one thing that the machine asked for.
 func (p *Performer) Perform(e Effect, tell func(Input)) {
 	if at := e.of().epoch; p.requests == nil || p.epoch != at {
-		p.epoch, p.requests = at, p.session.Async(at)
+		p.epoch, p.requests = at, p.session.Sharing(at)
 	}
 	requests := p.requests
 	switch e := e.(type) {
@@ -171,10 +173,13 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case unwatchTarget:
 		p.owned.Cancel(e.target)
 	case ask:
-		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+		p.Ask(&p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
+		if own := (Target{Node: e.node}); p.owned.Is(own, unsettled) {
+			p.owned.Cancel(own) // a watch that does not stand yet is not needed any more
+		}
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
 		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
@@ -208,7 +213,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 	case listParent:
 		p.list(requests, e, reply)
 	case claim:
-		p.Claim(p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
+		p.Claim(&p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
 			if taken {
 				reply(occupied{e.attempt}, err)
 				return
@@ -220,7 +225,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 		if change == nil {
 			change = exchange
 		}
-		change(p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
+		change(&p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
 	case announce:
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
@@ -264,7 +269,7 @@ func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte,
 
 func (p *Performer) inspect(requests client.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	if p.Inspect != nil {
-		p.Inspect(p.Recipe, requests, isNew, answer)
+		p.Inspect(&p.Recipe, requests, isNew, answer)
 		return
 	}
 	requests.Exists(p.Dir, func(stat *session.Stat, err error) {
@@ -274,7 +279,7 @@ func (p *Performer) inspect(requests client.Async, isNew bool, answer func(exist
 
 func (p *Performer) make(requests client.Async, answer func(made bool, err error)) {
 	if p.Make != nil {
-		p.Make(p.Recipe, requests, answer)
+		p.Make(&p.Recipe, requests, answer)
 		return
 	}
 	requests.EnsurePath(p.Dir, answer)
@@ -300,7 +305,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		session.SetOp(p.Dir, nil, session.AnyVersion),
 	}
 	if p.Beside == nil || p.Rule.Lists() {
-		requests.Multi(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
+		requests.Share(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
 		return
 	}
 	var in joined
@@ -316,7 +321,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		in, failed = p.joined(e, results, err), err
 		answered()
 	})
-	p.Beside(p.Recipe, requests, func(read string, err error) { // after the transaction
+	p.Beside(&p.Recipe, requests, func(read string, err error) { // after the transaction
 		data, unread = read, err
 		answered()
 	})
@@ -328,6 +333,7 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 	if err == nil {
 		_, in.node = session.Split(results[0].Path)
 		in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
+		p.created.Store((*[2]session.OpResult)(results))
 	}
 	p.session.SetWarm(p.warmth(), err == nil)
 	return in
@@ -349,7 +355,7 @@ func (p *Performer) list(requests client.Async, e listParent, reply func(Input, 
 		answered()
 	})
 	if beside {
-		p.Beside(p.Recipe, requests, func(data string, err error) {
+		p.Beside(&p.Recipe, requests, func(data string, err error) {
 			if in.Data = data; failed == nil {
 				failed = err
 			}
@@ -381,13 +387,19 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
 	case Claim:
-		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
+		sub = requests.Follow(p.Claimed(&p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
+		path := p.nodePath(e.target.Node)
+		if r := p.created.Load(); r != nil && r[0].Path == path && e.target.Until == Gone {
+			p.created.Store(nil)
+			sub = requests.FollowCreated(path, p.Data, r[0], r[1], p.follower(e, tell))
+			break
+		}
 		aspect := session.AspectData
 		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
 			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
 		}
-		sub = requests.Follow(p.nodePath(e.target.Node), aspect, false, p.follower(e, tell))
+		sub = requests.Follow(path, aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
@@ -474,10 +486,12 @@ func (p *Performer) obstacle(r session.Reading) obstacle {
 // settled reports whether all that has happened to other nodes that are watched before the
 // target's end has been told.
 func (p *Performer) settled(target Target) bool {
-	return !p.owned.Any(target, func(t owned.Thing) bool {
-		sub, ok := t.(client.Subscription)
-		return ok && sub.Unsettled()
-	})
+	return !p.owned.Any(target, unsettled)
+}
+
+func unsettled(t owned.Thing) bool {
+	sub, ok := t.(client.Subscription)
+	return ok && sub.Unsettled()
 }
 
 // mark tells the machine of a mark of revocation. That of another's node is told too, and
@@ -498,7 +512,7 @@ func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 func (p *Performer) withdraw(requests client.Async, node, prefix string, answer func()) {
 	switch {
 	case p.Withdraw != nil:
-		p.Withdraw(p.Recipe, requests, node, prefix, answer)
+		p.Withdraw(&p.Recipe, requests, node, prefix, answer)
 	case node != "":
 		requests.Withdraw(p.nodePath(node), answer)
 	default:

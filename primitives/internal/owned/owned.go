@@ -115,6 +115,13 @@ func (s *Set) remove(key any) (last Thing) {
 	return last
 }
 
+// Is reports whether there is a thing with the key, and it has the property.
+func (s *Set) Is(key any, property func(Thing) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.items, func(i item) bool { return i.key == key && property(i.thing) })
+}
+
 // Any reports whether a thing with another key has the property.
 func (s *Set) Any(except any, property func(Thing) bool) bool {
 	s.mu.Lock()

@@ -64,6 +64,12 @@ func (sub *subscription) end(r session.Reading, err error) {
 	}
 }
 
+// FollowCreated implements [client.Async]. A caller that relies on a reading that is newer, or
+// is not, has gone wrong.
+func (a requests) FollowCreated(path string, _ []byte, _, _ session.OpResult, tell func(session.Reading, error)) client.Subscription {
+	return a.Follow(path, session.AspectData, false, tell)
+}
+
 // Follow implements [client.Async].
 func (a requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) client.Subscription {
 	s := a.s
