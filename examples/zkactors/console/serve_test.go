@@ -398,6 +398,29 @@ func TestWrites(t *testing.T) {
 	}
 }
 
+// TestForbidden: what the servers forbid to the console is refused, and the answer says so.
+func TestForbidden(t *testing.T) {
+	srv := zktest.Start(t)
+	acl := append(session.CreatorAll(), session.ACL{Perms: session.PermRead, Scheme: "world", ID: "anyone"})
+	owner, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Auth: []session.Auth{{Scheme: "digest", Secret: []byte("owner:pw")}}, ACL: acl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Close)
+	c, address := serve(t, srv, &Options{AllowWrites: true})
+	l := acquire(t, owner, "/l", "a")
+	defer l.Close()
+	page := read(t, address)
+	page.await(held("a", 0))
+	holder := page.mirror.lines["lock /l"][0]
+	for _, act := range []string{"/break", "/revoke"} {
+		status, text := post(t, address, act, fmt.Sprintf(`{"node":%q,"czxid":%q}`, holder.Node, holder.Czxid), func(r *http.Request) { r.Header.Set("X-Zkactors-Token", c.Token()) })
+		if status != http.StatusForbidden || !strings.Contains(text, session.ErrNoAuth.Error()) {
+			t.Errorf("%s: %d %s", act, status, text)
+		}
+	}
+}
+
 // TestPage: the page loads nothing and runs nothing but its own, and no other site reads it.
 func TestPage(t *testing.T) {
 	c, _ := serve(t, zktest.Start(t), nil)
