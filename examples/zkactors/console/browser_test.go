@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -252,7 +253,7 @@ func TestManyWaiters(t *testing.T) {
 	t.Logf("the longest task of the page took %.0f ms", value[float64](tab, t, `window.longest`))
 }
 
-// memory returns how much the page and this process keep, and how many elements the page has.
+// memory returns how much the page and this process keep, stacks and all, and how many elements the page has.
 func memory(tab context.Context, t *testing.T) (page, elements, process float64) {
 	t.Helper()
 	do(tab, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
@@ -270,10 +271,10 @@ func memory(tab context.Context, t *testing.T) (page, elements, process float64)
 		}
 		return err
 	}))
-	runtime.GC()
+	debug.FreeOSMemory()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return page, elements, float64(stats.HeapAlloc)
+	return page, elements, float64(stats.Sys - stats.HeapReleased)
 }
 
 // crowded returns a session to servers with lines that move all the time, and how many lines there are.
