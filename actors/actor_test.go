@@ -19,10 +19,9 @@ import (
 )
 
 // start runs a counter with everything set.
-func start(begin ...effect) *actors.Actor[input, event] {
+func start() *actors.Actor[input, event] {
 	return actors.Start(counter{}, actors.Role[counter, input, effect, event]{
 		Name:    "counter",
-		Begin:   begin,
 		Perform: perform,
 		Stop:    stop{},
 		Merge:   merge,
@@ -662,11 +661,14 @@ func TestNothingIsKeptAlive(t *testing.T) {
 }
 
 func TestGoroutineIsLabelled(t *testing.T) {
-	a := start(echo{})
-	defer a.Close()
-	<-a.Events()
 	var profile bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+	written := make(chan error, 1)
+	a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+		Name: "counter", Begin: []effect{echo{}}, Stop: stop{},
+		Perform: func(effect, func(input)) { written <- pprof.Lookup("goroutine").WriteTo(&profile, 1) },
+	})
+	defer a.Close()
+	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(profile.String(), `{"actor":"counter"}`) {
