@@ -36,6 +36,7 @@ const (
 	Queue       = Root + "/queue" // in Curator's layout
 	OtherQueue  = Root + "/queue-too"
 	holdsAtMost = 400 * time.Millisecond
+	endsAtMost  = 5 * time.Second // a take of kazoo's queue that meets others backs off for minutes
 )
 
 // A Storm is a crowd of clients that hold and release.
@@ -202,7 +203,9 @@ func (st *Storm) contend(ctx context.Context, library int, begin tenancy) {
 			continue
 		}
 		st.grants[library].Add(1)
-		_ = end(context.WithoutCancel(ctx)) // it is gone with its session, if not now
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endsAtMost)
+		_ = end(ending) // it goes on in the background
+		cancel()
 	}
 }
 
