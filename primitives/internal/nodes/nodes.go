@@ -165,12 +165,22 @@ func ParseRounds(data []byte) (r Rounds, ok bool) {
 // "" if no party has such a node.
 func PartyName(node string) string {
 	const before, id = 1, 5 // fields
-	fields := strings.SplitN(node, "-", before+id+1+1)
-	switch len(fields) {
-	case before + id + 1 + 1:
-		return fields[before+id+1]
-	case before + id + 1:
-		return strings.Join(fields[before:before+id], "-")
+	hyphens, begins, ends := 0, 0, 0
+	for i := range len(node) {
+		if node[i] != '-' {
+			continue
+		}
+		switch hyphens++; hyphens {
+		case before:
+			begins = i + 1
+		case before + id:
+			ends = i
+		case before + id + 1:
+			return node[i+1:]
+		}
+	}
+	if hyphens == before+id {
+		return node[begins:ends]
 	}
 	return ""
 }
