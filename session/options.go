@@ -107,8 +107,8 @@ type Options struct {
 
 	// Logger receives records about connections, the session, and the recipes on it, never secrets or
 	// data. Their attributes are the session's Name and id, and the recipe and path that they are
-	// about. What is lost is WARN: a session that expires, a lock, a server that cannot be used.
-	// Grants and ends are INFO, those of locks and semaphores DEBUG. It must
+	// about. What is lost is WARN: a session that expires, a lock, a claimed item, a server that cannot be used.
+	// Grants and ends are INFO, those of locks, semaphores, rounds of barriers, and committed transactions DEBUG. It must
 	// not block: the session may handle nothing else meanwhile. The default discards.
 	Logger *slog.Logger
 

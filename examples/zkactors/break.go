@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/zkactors/zkactors/examples/zkactors/console"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -148,10 +149,8 @@ func (t *taker) revoke(ctx context.Context, path string, _ []string) error {
 
 // layoutOf returns the layout of a lock, as package lock calls it.
 func layoutOf(thing inspect.Thing) (lock.Layout, error) {
-	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
-		if layout.String() == thing.Layout {
-			return layout, nil
-		}
+	if layout, ok := console.LayoutOf(thing.Layout); ok {
+		return layout, nil
 	}
 	return 0, fail(exitNothing, "%s: contenders of this layout (%s) cannot be asked: see zkactors break", thing.Path, thing.Layout)
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha1" //nolint:gosec // it is ZooKeeper's scheme
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,6 +95,9 @@ func TestBadCommandLines(t *testing.T) {
 		{at + "ls /a /b", `"/b"`},
 		{at + "ls --all=maybe", "--all"},
 		{at + "watch a", `"a"`},
+		{at + "console a", `"a"`},
+		{at + "console --listen nowhere", "--listen"},
+		{at + "console / /b", `"/b"`},
 		{at + "watch / --nonsense", "--nonsense"},
 		{at + "lock", "PATH"},
 		{at + "lock -- true", "PATH"},
@@ -199,6 +206,20 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// Paths are completed with what the servers have, and flags and their values with what there is.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	acquired(t, open(t, srv), "host-1:42")
+	for line, want := range map[string]string{
+		"ls /": "/locks\n", "lock /loc": "/locks\n", "break /locks/": "/locks/backup\n", "take --layout ": "standard\npublished\ncurator\nkazoo\n",
+		"barrier ": "wait\tWait until", "lock --over": "--overlap\t", "ls /none/": ":", "con": "console\t",
+	} {
+		words := strings.Split(line, " ")
+		runWith(t, srv, "__complete", words...).want(t, 0, want, "Completion ended")
+	}
+}
+
 func TestQueueCommands(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -213,7 +234,7 @@ func TestQueueCommands(t *testing.T) {
 				t.Error(ids)
 			}
 			runWith(t, srv, "len "+q).want(t, 0, "3\n", "")
-			runWith(t, srv, "ls "+q).want(t, 0, "3 items", "")
+			runWith(t, srv, "ls "+q).want(t, 0, "3 items, the oldest ", "")
 			runWith(t, srv, "take "+q+flags).want(t, 0, "first one\n", "")
 			runWith(t, srv, "take --json "+q+flags).want(t, 0, `"second"`, "")
 			runWith(t, srv, "len --json "+q).want(t, 0, `"items": 1`, "")
@@ -344,13 +365,40 @@ func TestBreakCommand(t *testing.T) {
 	zktest.Await(t, events, func(ev election.Event) bool { _, ok := ev.(election.Deposed); return ok })
 }
 
-// TestReadOnly: with credentials that may only read, every command that only reads works. The error of any
-// other says that it is forbidden.
+// digestID is what an ACL has for a user of the scheme digest.
+func digestID(user, password string) string {
+	sum := sha1.Sum([]byte(user + ":" + password)) //nolint:gosec // it is ZooKeeper's scheme
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// watchedOnce returns the first survey that watch prints with these flags.
+func watchedOnce(t *testing.T, srv *zktest.Server, flags string) string {
+	t.Helper()
+	out, in := io.Pipe()
+	p := &program{stdout: in, stderr: io.Discard, terminal: func(any) bool { return false }}
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- p.run(ctx, append([]string{"--servers", strings.Join(srv.Addrs(), ",")}, strings.Fields(flags+"watch --json /")...))
+		_ = in.Close()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	stop()
+	_ = out.Close()
+	if status := <-ended; err != nil || status != 130 {
+		t.Errorf("%v, status %d", err, status)
+	}
+	return line
+}
+
+// TestReadOnly: with a digest that may only read, every command that only reads works. The error of any
+// other says that it is forbidden, and so does what a stranger sees.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	owner := session.Auth{Scheme: "digest", Secret: []byte("owner:secret")}
-	acl := append(session.CreatorAll(), session.ACL{Perms: session.PermRead, Scheme: "world", ID: "anyone"})
+	acl := append(session.CreatorAll(), session.ACL{Perms: session.PermRead, Scheme: "digest", ID: digestID("reader", "pw")})
 	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Auth: []session.Auth{owner}, ACL: acl})
 	if err != nil {
 		t.Fatal(err)
@@ -387,6 +435,9 @@ func TestReadOnly(t *testing.T) {
 	runWith(t, srv, reader+"ls --json").want(t, 0, `"forbidden": true`, "")
 	runWith(t, srv, reader+"ls /secret").want(t, 0, "forbidden", "")
 	runWith(t, srv, reader+"len /q").want(t, 0, "1\n", "")
+	if line := watchedOnce(t, srv, reader); !strings.Contains(line, "host-1:42") || !strings.Contains(line, `"forbidden":true`) {
+		t.Errorf("watch says %s", line)
+	}
 	runWith(t, srv, reader+"barrier wait -w 100ms /b").want(t, 75, "", "the time to wait is over")
 	for _, line := range []string{
 		"put /q item", "take -n /q", "barrier lift /b", "barrier raise /other", "break -y /locks/backup", "revoke -y /locks/backup",
@@ -398,4 +449,6 @@ func TestReadOnly(t *testing.T) {
 	}
 	runWith(t, srv, reader+"--timeout 2s lock -q /locks/backup -- true").want(t, 77, "", "forbid")
 	runWith(t, srv, reader+"--timeout 2s elect -q /leader -- true").want(t, 77, "", "forbid")
+	runWith(t, srv, "--auth digest:stranger:pw ls").want(t, 0, "/  unreadable: forbidden", "")
+	runWith(t, srv, "--auth digest:stranger:pw len /q").want(t, 77, "", "forbid")
 }

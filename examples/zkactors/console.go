@@ -23,8 +23,8 @@ func (p *program) consoleCommand() *cobra.Command {
 front. It works with the keyboard; "?" lists the keys.
 
 The page is served to this machine only, unless --listen says otherwise: everybody who can connect can read what the
-credentials let you read. With --allow-writes the page can break locks, when it is opened by the address that is printed:
-keep that to yourself. There is no TLS: put a proxy in front of what others are to reach.
+credentials let you read. With --allow-writes the page can break locks, and ask their holders to release, when it is opened by
+the address that is printed: keep that to yourself. There is no TLS: put a proxy in front of what others are to reach.
 
 ` + statusHelp,
 		Example: "  zkactors console\n  zkactors console --allow-writes /locks\n  zkactors console --listen 127.0.0.1:0",
@@ -35,7 +35,7 @@ keep that to yourself. There is no TLS: put a proxy in front of what others are 
 		return p.with(ctx, func(ctx context.Context, s *session.Session) error { return p.serve(ctx, s, path, listen, opts) })
 	})
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "serve the page at this `host:port`; port 0 is any that is free")
-	c.Flags().BoolVar(&opts.AllowWrites, "allow-writes", false, "let the page break locks, after a question")
+	c.Flags().BoolVar(&opts.AllowWrites, "allow-writes", false, "let the page break locks and ask for their release, after a question")
 	return c
 }
 

@@ -150,6 +150,9 @@ func (w *sheet) state(t *inspect.Thing) string {
 	case inspect.Queue:
 		q := t.Queue
 		state := []string{count(q.Items, "item"), fmt.Sprintf("%d claimed", q.Claimed)}
+		if !q.Oldest.IsZero() {
+			state[0] += ", the oldest " + age(q.Oldest, w.now)
+		}
 		for _, more := range []struct {
 			n    int
 			what string

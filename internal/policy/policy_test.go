@@ -194,11 +194,12 @@ const (
 	conformance = "primitives/internal/conformance"
 	exploration = "primitives/internal/exploration"
 	linemodel   = "primitives/internal/linemodel"
-	peers       = "primitives/internal/peers"
+	peers       = "internal/peers"
+	storm       = "examples/zkactors/internal/storm"
 	zkmodel     = "primitives/internal/zkmodel"
 )
 
-var forTests = []string{conformance, exploration, linemodel, peers, zkmodel}
+var forTests = []string{conformance, exploration, linemodel, peers, storm, zkmodel}
 
 func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -49,7 +50,16 @@ func New(s *session.Session, path string, opts *Options) (*Barrier, error) {
 	return b, nil
 }
 
-func (b *Barrier) observe(v view, _ []Event) {
+func (b *Barrier) observe(v view, events []Event) {
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Raised:
+			client.Log(b.viewer.session, slog.LevelDebug, recipe, b.path, "raised", slog.Int64("token", ev.Token))
+		case Released:
+			client.Log(b.viewer.session, slog.LevelDebug, recipe, b.path, "lifted", slog.Attr{})
+		case Closed:
+		}
+	}
 	if v.over {
 		b.mu.Lock()
 		b.err = v.err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,7 +159,18 @@ func (d *Double) gone(op string) error {
 	return d.explain(op, ErrClosed)
 }
 
-func (d *Double) observe(m machine, _ []DoubleEvent) {
+func (d *Double) observe(m machine, events []DoubleEvent) {
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Entered:
+			client.Log(d.party.session, slog.LevelDebug, recipe, d.path, "entered", slog.Int("round", ev.Round))
+		case Left:
+			client.Log(d.party.session, slog.LevelDebug, recipe, d.path, "left", slog.Int("round", ev.Round))
+		case Lost:
+			client.LogLoss(d.party.session, recipe, d.path, ev.Err)
+		case Waiting, Leaving, Withdrawn, Closed:
+		}
+	}
 	d.party.rely(m.relies())
 	if m.Ended() {
 		d.mu.Lock()

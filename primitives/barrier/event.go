@@ -43,6 +43,9 @@ var errWithdrawn = errors.New("withdrawn")
 // errBelow refuses a node that cannot be lifted, and is not that of a double barrier.
 var errBelow = fmt.Errorf("%w: the node has children, and is of another recipe", ErrLayout)
 
+// recipe is the name of the package in records of the log.
+const recipe = "barrier"
+
 // A DoubleEvent reports what has become of a [Double]. It is one of [Waiting], [Entered],
 // [Leaving], [Left], [Lost], [Withdrawn] and [Closed]; no other type implements it.
 //

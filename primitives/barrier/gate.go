@@ -3,6 +3,7 @@ package barrier
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -65,7 +66,17 @@ func (g *Gate) ask(ctx context.Context, command func(actors.Reply[error]) gateIn
 	return err
 }
 
-func (g *Gate) observe(m gate, _ []GateEvent) {
+func (g *Gate) observe(m gate, events []GateEvent) {
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Raised:
+			client.Log(g.keeper.session, slog.LevelInfo, recipe, g.keeper.path, "gate raised", slog.Int64("token", ev.Token))
+		case Released:
+			client.Log(g.keeper.session, slog.LevelInfo, recipe, g.keeper.path, "gate lifted", slog.Attr{})
+		case Lost:
+			client.LogLoss(g.keeper.session, recipe, g.keeper.path, ev.Err)
+		}
+	}
 	if g.token == 0 {
 		g.token = m.token
 	}

@@ -93,6 +93,9 @@ func (o Outcome) String() string {
 	return s
 }
 
+// recipe is the name of the package in records of the log.
+const recipe = "commit"
+
 // An Event reports what became of a transaction. It is one of [Voted], [Prepare], [Committed],
 // [Aborted], [Forgotten] and [Left]; no other type implements it.
 //

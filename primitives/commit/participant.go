@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -53,7 +54,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	p := &Participant{session: client.Of(s), parent: parent, site: site}
 	node := presenceNode(parent, site)
 	kept, err := presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[keeper, presence.Input, presence.Event]{
-		Recipe:  "commit",
+		Recipe:  recipe,
 		Path:    parent,
 		Name:    "presence " + node,
 		Machine: func(node presence.Machine) keeper { return keeper{node} },
@@ -177,7 +178,23 @@ func (p *Participant) Close() {
 }
 
 // observe keeps what the accessors return up to date with the machine.
+// logOutcomes logs what became of transactions.
+func logOutcomes(s client.Session, parent string, events []Event) {
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Committed:
+			client.Log(s, slog.LevelDebug, recipe, session.Join(parent, ev.Tx), "committed", slog.String("by", ev.By))
+		case Aborted:
+			client.Log(s, slog.LevelInfo, recipe, session.Join(parent, ev.Tx), "aborted", slog.String("reason", string(ev.Reason)))
+		case Forgotten:
+			client.Log(s, slog.LevelWarn, recipe, session.Join(parent, ev.Tx), "forgotten", slog.Attr{})
+		case Voted, Prepare, Left:
+		}
+	}
+}
+
 func (p *Participant) observe(m sitemachine, events []Event) {
+	logOutcomes(p.session, p.parent, events)
 	if !m.Ended() {
 		return
 	}

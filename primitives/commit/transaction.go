@@ -169,7 +169,8 @@ func (t *Transaction) reason() error {
 func (t *Transaction) Close() { t.actor.Close() }
 
 // observe keeps what the accessors return up to date with the machine.
-func (t *Transaction) observe(m machine, _ []Event) {
+func (t *Transaction) observe(m machine, events []Event) {
+	logOutcomes(t.session, t.place.parent, events)
 	if m.settled {
 		select {
 		case <-t.settled:

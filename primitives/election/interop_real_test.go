@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/election"
-	"github.com/zkactors/zkactors/primitives/internal/peers"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )

@@ -227,13 +227,38 @@ func TestQueue(t *testing.T) {
 		if _, err := flat.Put(t.Context(), []byte{}); err != nil {
 			t.Fatal(err)
 		}
-		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 {
+		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 || time.Since(thing.Queue.Oldest) > time.Second {
 			t.Errorf("%+v", thing)
 		}
 		for _, q := range []*queue.Queue{q, flat} {
 			if err := q.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// The oldest item of a queue may stand behind items that were put later.
+func TestOldestItem(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		q := must[*queue.Priority](t)(queue.NewPriority(all[0], "/q", nil))
+		for _, priority := range []int32{0, 0, -1} {
+			if _, err := q.Put(t.Context(), []byte("item"), priority); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Minute)
+		}
+		for _, minutes := range []time.Duration{3, 3, 2, 0} { // the urgent item is taken first
+			oldest := the(t, look(t, all[0], "/q")).Queue.Oldest
+			if age := time.Since(oldest).Round(time.Second); minutes > 0 && age != minutes*time.Minute || minutes == 0 && !oldest.IsZero() {
+				t.Errorf("the oldest item was put at %v, want %v minutes ago", oldest, int64(minutes))
+			}
+			if _, err := q.TryTake(t.Context()); minutes > 0 && err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := q.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

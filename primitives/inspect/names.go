@@ -161,6 +161,9 @@ func parseTransaction(data []byte) (r txRecord, ok bool) {
 	return r, r.GUID != "" && len(r.Sites) > 0
 }
 
+// items are the names of items, of all layouts.
+var items = line.Grammar{Marks: []line.Mark{{Text: "queue-"}, {Text: "qn-"}, {Text: "-"}}} //nolint:gochecknoglobals // it is constant
+
 // flatItem returns the layout of the queue of which a node of the name would be an item.
 func flatItem(name string) string {
 	rest, layout := name, ""

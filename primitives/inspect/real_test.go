@@ -2,24 +2,18 @@ package inspect_test
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/inspect"
-	"github.com/zkactors/zkactors/primitives/internal/peers"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
-
-var storm = flag.Int("storm", 6, "how many clients storm the servers in TestRealStorm")
 
 func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
@@ -164,126 +158,4 @@ func TestRealCrowd(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What a look says is what the servers say, while clients of three libraries pass locks around, and while a server is
-// killed. It is checked wherever nothing has changed while it was taken.
-func TestRealStorm(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
-	operator := openReal(t, ens.Addrs())
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	kinds := []peers.Kind{peers.CuratorMutex, peers.KazooStandard}
-	paths := []string{"/storm/a", "/storm/b"}
-	over := make(chan struct{})
-	var clients sync.WaitGroup
-	for i := range *storm {
-		path := paths[i/3%len(paths)] // with all three libraries
-		if i%3 == 0 {
-			s := openReal(t, ens.Addrs())
-			clients.Go(func() { contend(ctx, s, path, over) })
-			continue
-		}
-		kind := kinds[i%3-1]
-		peer := company.Peer(t, kind.Library())
-		clients.Go(func() {
-			for !isOver(over) {
-				claim, err := peer.Acquire(ctx, kind, path)
-				if err != nil {
-					continue // its session may have been lost
-				}
-				_ = claim.Release(ctx)
-			}
-		})
-	}
-	w, err := inspect.Watch(operator, "/storm", nil)
-	ok(t, err)
-	defer w.Close()
-	victim := ens.Followers()[0]
-	looks, quiet, watched := 0, 0, 0
-	killed := false
-	for quiet < 30 || watched < 5 {
-		if quiet == 10 && !killed {
-			ens.Kill(victim)
-			killed = true
-		}
-		select {
-		case survey := <-w.Surveys():
-			if survey == nil {
-				t.Fatal(w.Err())
-			}
-			watched++
-			for i := range survey.Things {
-				if holders := survey.Things[i].Holders(); len(holders) > 1 {
-					t.Errorf("%s has %d holders", survey.Things[i].Path, len(holders))
-				}
-			}
-		case <-ctx.Done():
-			t.Fatal("after", quiet, "checks and", watched, "surveys")
-		default:
-		}
-		looks++
-		if compare(ctx, t, operator, paths[looks%len(paths)]) {
-			quiet++
-		}
-	}
-	close(over)
-	clients.Wait()
-	t.Log(quiet, "of", looks, "looks were checked;", watched, "surveys")
-}
-
-func isOver(over <-chan struct{}) bool {
-	select {
-	case <-over:
-		return true
-	default:
-		return false
-	}
-}
-
-// contend passes a lock around.
-func contend(ctx context.Context, s *session.Session, path string, over <-chan struct{}) {
-	for !isOver(over) && ctx.Err() == nil {
-		l, err := lock.Acquire(ctx, s, path, nil)
-		if err != nil {
-			continue
-		}
-		l.Close()
-	}
-}
-
-// compare compares a look with the names of the children before and after it, and reports whether they were the same.
-func compare(ctx context.Context, t *testing.T, s *session.Session, path string) bool {
-	t.Helper()
-	ok(t, s.Sync(ctx, path))
-	before, stat, err := s.Children(ctx, path)
-	if session.Passing(err) || errors.Is(err, session.ErrNoNode) || errors.Is(err, session.ErrExpired) {
-		return false
-	}
-	ok(t, err)
-	survey, err := inspect.Look(ctx, s, path, nil)
-	ok(t, err)
-	ok(t, s.Sync(ctx, path))
-	_, after, err := s.Children(ctx, path)
-	if err != nil || stat.Pzxid != after.Pzxid || stat.Cversion != after.Cversion || len(before) == 0 {
-		return false
-	}
-	if len(survey.Things) != 1 {
-		t.Fatalf("%+v, and there are %v", survey, before)
-	}
-	slices.SortFunc(before, func(a, b string) int {
-		return strings.Compare(a[strings.LastIndexByte(a, '-'):], b[strings.LastIndexByte(b, '-'):])
-	})
-	thing := survey.Things[0]
-	for i, c := range thing.Contenders {
-		if _, name := session.Split(c.Node); len(thing.Contenders) != len(before) || name != before[i] || c.Holds != (i == 0) {
-			t.Fatalf("%+v, and there are %v", thing, before)
-		}
-	}
-	return true
 }

@@ -480,14 +480,21 @@ func (r *recogniser) queue(path string, names []string) bool {
 		Buckets: len(lists["items"]), Claimed: len(lists["claims"]), Waiting: len(lists["waiters"]), Producers: len(lists["producers"]),
 	}
 	items := session.Join(path, "items")
+	searched := make(map[int32]bool) // priorities whose oldest item is known
 	for i, name := range lists["items"] {
 		bucket, ok := nodes.ParseBucket(name)
 		if !ok {
 			return false
 		}
-		n := r.count(session.Join(items, name), i < manyBuckets || i >= q.Buckets-manyBuckets)
-		if q.Items += n; bucket.After {
+		dir := session.Join(items, name)
+		n := r.count(dir, i < manyBuckets || i >= q.Buckets-manyBuckets)
+		q.Items += n
+		switch {
+		case bucket.After:
 			q.Delayed += n
+		case n > 0 && i < manyBuckets && !searched[bucket.Priority]:
+			searched[bucket.Priority] = true
+			q.Oldest = earlier(q.Oldest, r.oldest(dir))
 		}
 	}
 	claims := session.Join(path, "claims")
@@ -518,7 +525,8 @@ func (r *recogniser) count(path string, watch bool) int {
 // flat adds a queue whose items stand under the path itself, and reports whether there is one.
 func (r *recogniser) flat(path string, names []string) bool {
 	if slices.Contains(names, "entries") && slices.Contains(names, "taken") { // kazoo's LockingQueue
-		q := &QueueState{Items: r.count(session.Join(path, "entries"), true), Claimed: r.count(session.Join(path, "taken"), true)}
+		entries := session.Join(path, "entries")
+		q := &QueueState{Items: r.count(entries, true), Claimed: r.count(session.Join(path, "taken"), true), Oldest: r.oldest(entries)}
 		r.add(Thing{Path: path, Kind: Queue, Layout: kazoo, Queue: q})
 		return true
 	}
@@ -526,8 +534,40 @@ func (r *recogniser) flat(path string, names []string) bool {
 	if layout == "" || slices.ContainsFunc(names, func(name string) bool { return flatItem(name) != layout }) {
 		return false
 	}
-	r.add(Thing{Path: path, Kind: Queue, Layout: layout, Queue: &QueueState{Items: len(names)}})
+	r.add(Thing{Path: path, Kind: Queue, Layout: layout, Queue: &QueueState{Items: len(names), Oldest: r.oldestOf(path, names)}})
 	return true
+}
+
+// oldest returns when the oldest item in the directory was put.
+func (r *recogniser) oldest(dir string) time.Time {
+	if l := r.list(dir); l != nil && l.err == nil {
+		return r.oldestOf(dir, l.names)
+	}
+	return time.Time{}
+}
+
+// oldestOf returns when the oldest of the items was put. The first of them may have been taken since they were listed.
+func (r *recogniser) oldestOf(dir string, names []string) time.Time {
+	const first = 8
+	all := items.Line(names)
+	for _, item := range all[:min(len(all), first)] {
+		n := r.node(session.Join(dir, item.Name), forever)
+		switch {
+		case n == nil: // it is read
+			return time.Time{}
+		case n.stat != nil:
+			return since(n.stat.Ctime)
+		}
+	}
+	return time.Time{}
+}
+
+// earlier returns the earlier of two times, of which those that are zero do not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // A leafNode has no children, and no recipe has it.

@@ -107,6 +107,10 @@ type QueueState struct {
 	Delayed int `json:"delayed,omitempty"` // of these are not due, or have been delayed
 	Buckets int `json:"buckets,omitempty"` // in which they stand
 
+	// Oldest is when the oldest item was put: claimed items count, delayed ones do not. Of a queue with priorities only
+	// the first sixteen buckets are searched. It is zero if there is no such item.
+	Oldest time.Time `json:"oldest,omitzero"`
+
 	// Claimed is how many items consumers have claimed, and Claims has the first of these claims.
 	Claimed int     `json:"claimed"`
 	Claims  []Claim `json:"claims,omitempty"`

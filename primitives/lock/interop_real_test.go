@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/peers"
+	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"

@@ -3,11 +3,13 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -115,7 +117,20 @@ func (c *Consumer) Close() {
 
 func (c *Consumer) explain(err error) error { return c.base.explain(err) }
 
-func (c *Consumer) observe(m machine, _ []Event) {
+func (c *Consumer) observe(m machine, events []Event) {
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case Lost:
+			level := slog.LevelWarn
+			if ev.Items == 0 {
+				level = slog.LevelDebug
+			}
+			client.Log(c.base.session, level, recipe, c.base.path, "lost", slog.Int("items", ev.Items))
+		case Buried:
+			client.Log(c.base.session, slog.LevelInfo, recipe, c.base.path, "item buried", slog.String("item", ev.ID))
+		case Suspended, Resumed, Closed:
+		}
+	}
 	if !m.ended {
 		return
 	}

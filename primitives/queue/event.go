@@ -2,6 +2,9 @@ package queue
 
 import "fmt"
 
+// recipe is the name of the package in records of the log.
+const recipe = "queue"
+
 // An Event tells what becomes of a [Consumer]. It is one of [Suspended], [Resumed], [Lost], [Buried] and
 // [Closed]; no other type implements it.
 //

@@ -43,7 +43,7 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 					continue
 				}
 				if err := item.Ack(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, ErrNotClaimed) {
-					b.session.Logger().Warn("item not acknowledged", "queue", b.path, "item", item.ID, "error", err)
+					b.session.Logger().Warn("item not acknowledged", "recipe", recipe, "path", b.path, "item", item.ID, "reason", err)
 				}
 			}
 		})

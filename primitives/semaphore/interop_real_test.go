@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/peers"
+	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"

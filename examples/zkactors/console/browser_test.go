@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,20 +21,14 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
-	"github.com/zkactors/zkactors/primitives/barrier"
-	"github.com/zkactors/zkactors/primitives/commit"
-	"github.com/zkactors/zkactors/primitives/election"
-	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/examples/zkactors/internal/storm"
 	"github.com/zkactors/zkactors/primitives/lock"
-	"github.com/zkactors/zkactors/primitives/naming"
-	"github.com/zkactors/zkactors/primitives/queue"
-	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
 var (
-	load     = flag.Duration("console.load", 0, "how long a page stays open under load; 0 is for some hundred changes")
+	load     = flag.Duration("console.load", 0, "how long a page stays open under the load of two hundred clients; 0 is for fifty changes of a smaller one")
 	pictures = flag.String("console.pictures", "", "directory for pictures of the page")
 )
 
@@ -149,8 +145,9 @@ func TestOpensAndFollows(t *testing.T) {
 	do(tab, t, until(`document.getElementById('state').dataset.state === 'unreachable'`))
 }
 
-// TestBreaksByKeys: a lock is broken by keys, after a question, and not without the flag or the token.
-func TestBreaksByKeys(t *testing.T) {
+// TestWritesByKeys: a holder is asked to release, and a lock is broken, by keys, after a question, and not without the
+// flag or the token.
+func TestWritesByKeys(t *testing.T) {
 	tab := browser(t)
 	srv := zktest.Start(t)
 	s, other := open(t, srv), open(t, srv)
@@ -166,10 +163,25 @@ func TestBreaksByKeys(t *testing.T) {
 	opened := func(id string) string { return fmt.Sprintf(`document.getElementById(%q).open`, id) }
 	for address, why := range map[string]string{readOnly: "--allow-writes", address: "may not write"} {
 		do(tab, t, chromedp.Navigate(address), until(shows("lock /l", "host-a:1")), chromedp.KeyEvent("j"), chromedp.KeyEvent("b"),
-			until(said(why)), until(`!`+opened("confirm")), key("Enter"), until(opened("details")), until(`document.getElementById('details-break').disabled`))
+			until(said(why)), until(`!`+opened("confirm")), script(`document.getElementById('toast').hidden = true`),
+			chromedp.KeyEvent("r"), until(said(why)), until(`!`+opened("confirm")), key("Enter"), until(opened("details")),
+			until(`document.getElementById('details-break').disabled && document.getElementById('details-revoke').disabled`))
 	}
 	do(tab, t, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /l", "1 waiting")), until(`!location.hash`),
-		chromedp.KeyEvent("j"), chromedp.KeyEvent("b"), until(opened("confirm")))
+		chromedp.KeyEvent("j"), chromedp.KeyEvent("r"), until(opened("confirm")))
+	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "Ask it to release?") || !strings.Contains(question, "host-a:1") {
+		t.Errorf("asked %q", question)
+	}
+	do(tab, t, chromedp.KeyEvent("\r"), until(`!`+opened("confirm"))) // Cancel has the focus
+	select {
+	case <-first.Revoked():
+		t.Fatal("asked without an answer")
+	default:
+	}
+	do(tab, t, chromedp.KeyEvent("r"), until(opened("confirm")), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"), until(said("Asked to release")),
+		until(shows("lock /l", "· asked")))
+	<-first.Revoked()
+	do(tab, t, chromedp.KeyEvent("b"), until(opened("confirm")))
 	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "host-a:1") || !strings.Contains(question, "/l") {
 		t.Errorf("asked %q", question)
 	}
@@ -241,7 +253,7 @@ func TestManyWaiters(t *testing.T) {
 	t.Logf("the longest task of the page took %.0f ms", value[float64](tab, t, `window.longest`))
 }
 
-// memory returns how much the page and this process keep, and how many elements the page has.
+// memory returns how much the page and this process keep, stacks and all, and how many elements the page has.
 func memory(tab context.Context, t *testing.T) (page, elements, process float64) {
 	t.Helper()
 	do(tab, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
@@ -259,24 +271,28 @@ func memory(tab context.Context, t *testing.T) (page, elements, process float64)
 		}
 		return err
 	}))
-	runtime.GC()
+	debug.FreeOSMemory()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return page, elements, float64(stats.HeapAlloc)
+	return page, elements, float64(stats.Sys - stats.HeapReleased)
 }
 
-// TestMemoryOfOpenPage: a page that stays open under load does not grow, nor does the console.
-func TestMemoryOfOpenPage(t *testing.T) {
-	tab := browser(t)
+// crowded returns a session to servers with lines that move all the time, and how many lines there are.
+func crowded(t *testing.T) (s *session.Session, lines int) {
+	t.Helper()
+	if *load > 0 {
+		const clients = 200
+		st := storm.Start(t, clients)
+		return storm.Open(t, st.Ensemble.Addrs()), 8
+	}
 	srv := zktest.Start(t)
-	_, address := serve(t, srv, nil)
-	const lines, each = 5, 8
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{}, lines*each)
+	const each = 8
+	lines = 5
+	ctx, stop := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
 	for i := range lines * each {
 		s := open(t, srv)
-		go func() {
-			defer func() { ended <- struct{}{} }()
+		workers.Go(func() {
 			for ctx.Err() == nil {
 				_ = lock.Do(ctx, s, fmt.Sprintf("/locks/%d", i%lines), &lock.Options{Data: fmt.Appendf(nil, "worker-%d", i)}, func(ctx context.Context, _ int64) error {
 					select {
@@ -286,23 +302,27 @@ func TestMemoryOfOpenPage(t *testing.T) {
 					return nil
 				})
 			}
-		}()
+		})
 	}
-	defer func() {
-		stop()
-		for range lines * each {
-			<-ended
-		}
-	}()
+	t.Cleanup(func() { stop(); workers.Wait() })
+	return open(t, srv), lines
+}
+
+// TestMemoryOfOpenPage: a page that stays open under load does not grow, nor does the console. With -console.load the load
+// is that of two hundred clients of three libraries, on three real servers.
+func TestMemoryOfOpenPage(t *testing.T) {
+	tab := browser(t)
+	s, lines := crowded(t)
+	_, address := serveOf(t, s, nil)
 	do(tab, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{})
 		return err
-	}), chromedp.Navigate(address), until(fmt.Sprintf(`document.querySelectorAll('.card').length === %d`, lines)),
+	}), chromedp.Navigate(address), until(fmt.Sprintf(`document.querySelectorAll('.card').length >= %d`, lines)),
 		script(`window.seen = 0; new MutationObserver(() => { window.seen++; }).observe(document.body, {attributes: true, attributeFilter: ['data-drawn']})`))
 	seen := func(n int) step { return until(fmt.Sprintf(`window.seen >= %d`, n)) }
 	do(tab, t, seen(20))
 	page, elements, process := memory(tab, t)
-	n := 80
+	n := 50
 	do(tab, t, seen(n))
 	for begun := time.Now(); time.Since(begun) < *load; {
 		n += 100
@@ -325,11 +345,7 @@ func TestPictures(t *testing.T) {
 	}
 	tab := browser(t)
 	srv := zktest.Start(t)
-	ctx := t.Context()
-	var all []*session.Session
-	for range 12 {
-		all = append(all, open(t, srv))
-	}
+	storm.Crowd(t, srv)
 	c, address := serve(t, srv, &Options{AllowWrites: true})
 	check := func(err error) {
 		t.Helper()
@@ -337,54 +353,6 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	defer acquire(t, all[0], "/locks/backup", "db-1:4711").Close()
-	for i := 1; i < 8; i++ {
-		defer join(t, all[i], "/locks/backup", fmt.Sprintf("db-%d:%d", i+1, 4711+i*13)).Close()
-	}
-	for i := range 4 {
-		l, err := lock.NewRead(all[i], "/locks/catalog", &lock.Options{Data: fmt.Appendf(nil, "shop-%d:80", i+1)})
-		check(err)
-		defer l.Close()
-	}
-	write, err := lock.NewWrite(all[5], "/locks/catalog", &lock.Options{Data: []byte("import:9000")})
-	check(err)
-	defer write.Close()
-	check(lock.Revoke(ctx, all[9], "/locks/backup", nil))
-	for i := range 5 {
-		l, err := semaphore.New(all[i], "/limits/exports", 3, &semaphore.Options{Data: fmt.Appendf(nil, "export-%d", i+1)})
-		check(err)
-		defer l.Close()
-		candidate, err := election.New(all[i+3], "/leaders/scheduler", &election.Options{Data: fmt.Appendf(nil, "scheduler-%d:7000", i+1)})
-		check(err)
-		defer candidate.Close()
-	}
-	q, err := queue.New(all[9], "/queues/mail", nil)
-	check(err)
-	for i := range 40 {
-		_, err = q.Put(ctx, fmt.Appendf(nil, "mail %d", i))
-		check(err)
-	}
-	consumer, err := q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "mailer-1:25"})
-	check(err)
-	defer consumer.Close()
-	<-consumer.Items()
-	b, err := barrier.New(all[9], "/maintenance", nil)
-	check(err)
-	defer b.Close()
-	check(b.Raise(ctx))
-	for i := range 3 {
-		m, err := group.Enroll(ctx, all[i], "/members", fmt.Sprintf("web-%d", i+1), fmt.Appendf(nil, "10.0.0.%d:443", i+1), nil)
-		check(err)
-		defer m.Close()
-	}
-	check(naming.Register(ctx, all[10], "/config", "pool-size", []byte("24"), nil))
-	site, err := commit.Join(all[10], "/payments", "ledger", nil)
-	check(err)
-	defer site.Close()
-	tx, err := commit.Begin(ctx, all[11], "/payments/order-1842", &commit.Options{Sites: []string{"ledger", "stock"}, Deadline: time.Hour})
-	check(err)
-	defer tx.Close()
-
 	do(tab, t, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "in doubt")),
 		until(shows("queue /queues/mail", "claimed")), chromedp.KeyEvent("jjj"))
 	keep := func(name string) {

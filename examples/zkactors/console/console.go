@@ -8,7 +8,7 @@
 //
 // Every client that can connect sees all that the session may read. A request with a host name other than
 // localhost is refused, so that no web site reads the page through a name of its own. With
-// [Options.AllowWrites] the page can break locks: for that it needs the token of [Console.Token], which the
+// [Options.AllowWrites] the page can break locks, and ask their holders to release: for that it needs the token of [Console.Token], which the
 // page is given behind the # of its address, and the console never sends. A request to write must
 // also come from the page itself, by its Origin.
 package console
@@ -27,7 +27,7 @@ import (
 
 // Options are optional parameters for [New]. A nil *Options is equivalent to a zero Options.
 type Options struct {
-	// AllowWrites lets the page break locks.
+	// AllowWrites lets the page break locks, and ask their holders to release.
 	AllowWrites bool
 
 	// MaxWaiters bounds how many waiters of a line are read and sent: the first. All are counted. The
@@ -84,7 +84,8 @@ func New(s *session.Session, path string, opts *Options) (*Console, error) {
 	}
 	c.mux.HandleFunc("GET /{$}", c.page)
 	c.mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) { c.stream(ctx, w, r) })
-	c.mux.HandleFunc("POST /break", c.breakOne)
+	c.mux.HandleFunc("POST /break", c.write(c.breakOne))
+	c.mux.HandleFunc("POST /revoke", c.write(c.revokeOne))
 	events := s.Events(ctx)
 	c.running.Go(func() { c.follow(ctx, events) })
 	return c, nil

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/inspect"
+	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -147,20 +148,51 @@ var (
 	errToken    = errors.New("the token is missing or wrong: open the address that the console has printed")
 	errOrigin   = errors.New("the request comes from another site")
 	errGone     = errors.New("it is gone, or another stands there now")
+
+	errCannotAsk = errors.New("only contenders for a lock of one layout can be asked to release: break it")
 )
 
-// breakOne breaks what the request names: {"node": "/locks/a/…", "czxid": "123"}.
-func (c *Console) breakOne(w http.ResponseWriter, r *http.Request) {
-	err := c.mayWrite(r)
-	status := http.StatusForbidden
-	if err == nil {
-		status, err = c.tryBreak(w, r)
+// An action is what a request does to a contender, and to the lock in whose line it stands.
+type action func(ctx context.Context, t *thing, c inspect.Contender) error
+
+// write returns what does the action to the contender that a request names: {"node": "/locks/a/…", "czxid": "123"}.
+func (c *Console) write(do action) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := c.mayWrite(r)
+		status := http.StatusForbidden
+		if err == nil {
+			status, err = c.try(do, w, r)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), status)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
 	}
-	if err != nil {
-		http.Error(w, err.Error(), status)
-		return
+}
+
+func (c *Console) breakOne(ctx context.Context, _ *thing, victim inspect.Contender) error {
+	return inspect.Break(ctx, c.session, victim)
+}
+
+// revokeOne asks a contender to release.
+func (c *Console) revokeOne(ctx context.Context, t *thing, holder inspect.Contender) error {
+	layout, ok := LayoutOf(t.layout)
+	if t.kind != inspect.Lock || !ok {
+		return errCannotAsk
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return lock.RevokeNode(ctx, c.session, holder.Node, &lock.RevokeOptions{Layout: layout})
+}
+
+// LayoutOf returns the layout of a lock that [inspect.Thing] has by its name, and whether contenders of that layout can
+// be asked to release.
+func LayoutOf(name string) (lock.Layout, bool) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
+		if layout.String() == name {
+			return layout, true
+		}
+	}
+	return 0, false
 }
 
 // mayWrite returns why a request must not write.
@@ -179,7 +211,7 @@ func (c *Console) mayWrite(r *http.Request) error {
 	return nil
 }
 
-func (c *Console) tryBreak(w http.ResponseWriter, r *http.Request) (status int, err error) {
+func (c *Console) try(do action, w http.ResponseWriter, r *http.Request) (status int, err error) {
 	var what struct{ Node, Czxid string }
 	const longest = 4 << 10
 	var body bytes.Buffer
@@ -194,17 +226,19 @@ func (c *Console) tryBreak(w http.ResponseWriter, r *http.Request) (status int, 
 		return http.StatusBadRequest, fmt.Errorf("czxid: %w", err)
 	}
 	now, _ := c.newest()
-	victim, ok := now.contender(what.Node, czxid) // nothing else can be broken
+	t, contender, ok := now.contender(what.Node, czxid) // nothing else can be written to
 	if !ok {
 		return http.StatusConflict, errGone
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), c.patience)
 	defer cancel()
-	switch err := inspect.Break(ctx, c.session, victim); {
+	switch err := do(ctx, t, contender); {
 	case err == nil:
 		return http.StatusNoContent, nil
-	case errors.Is(err, inspect.ErrGone):
+	case errors.Is(err, inspect.ErrGone), errors.Is(err, lock.ErrNotHeld):
 		return http.StatusConflict, errGone
+	case errors.Is(err, errCannotAsk):
+		return http.StatusBadRequest, err
 	case errors.Is(err, session.ErrNoAuth):
 		return http.StatusForbidden, err
 	default:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -34,7 +35,13 @@ func open(t *testing.T, srv *zktest.Server) *session.Session {
 // serve serves a console of the whole tree until the test ends.
 func serve(t *testing.T, srv *zktest.Server, opts *Options) (c *Console, address string) {
 	t.Helper()
-	c, err := New(open(t, srv), "/", opts)
+	return serveOf(t, open(t, srv), opts)
+}
+
+// serveOf is serve with a session.
+func serveOf(t *testing.T, s *session.Session, opts *Options) (c *Console, address string) {
+	t.Helper()
+	c, err := New(s, "/", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +289,10 @@ func fill(t *testing.T, s *session.Session, path, identity string, n int) {
 	}
 }
 
-// post asks to break a node.
-func post(t *testing.T, address string, body string, change func(*http.Request)) (status int, text string) {
+// post asks to break a node, or to revoke it.
+func post(t *testing.T, address, act, body string, change func(*http.Request)) (status int, text string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/break", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+act, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,9 +311,9 @@ func post(t *testing.T, address string, body string, change func(*http.Request))
 	return answer.StatusCode, string(answered)
 }
 
-// TestBreak: a lock is broken only by a request with the token, of the page itself, and only if it is the one that was
+// TestWrites: a lock is broken, or its release is asked for, only by a request with the token, of the page itself, and only if it is the one that was
 // seen.
-func TestBreak(t *testing.T) {
+func TestWrites(t *testing.T) {
 	srv := zktest.Start(t)
 	s, other := open(t, srv), open(t, srv)
 	c, address := serve(t, srv, &Options{AllowWrites: true})
@@ -343,28 +350,74 @@ func TestBreak(t *testing.T) {
 		"another":      {address, body(line[0].Node, "1"), func(*http.Request) {}, http.StatusConflict, "gone"},
 		"no contender": {address, body("/l", line[0].Czxid), func(*http.Request) {}, http.StatusConflict, "gone"},
 	} {
-		status, text := post(t, row.address, row.body, func(r *http.Request) {
-			r.Header.Set("X-Zkactors-Token", c.Token())
-			row.change(r)
-		})
-		if status != row.status || !strings.Contains(text, row.text) {
-			t.Errorf("%s: %d %s, want %d %s", name, status, text, row.status, row.text)
+		for _, act := range []string{"/break", "/revoke"} {
+			status, text := post(t, row.address, act, row.body, func(r *http.Request) {
+				r.Header.Set("X-Zkactors-Token", c.Token())
+				row.change(r)
+			})
+			if status != row.status || !strings.Contains(text, row.text) {
+				t.Errorf("%s: %s: %d %s, want %d %s", act, name, status, text, row.status, row.text)
+			}
 		}
 	}
-	if first.Err() != nil {
+	select {
+	case <-first.Revoked():
+		t.Fatal("asked")
+	case <-first.Done():
 		t.Fatal("broken")
+	default:
 	}
 	allowed := func(r *http.Request) { r.Header.Set("X-Zkactors-Token", c.Token()) }
-	if status, text := post(t, address, victim, allowed); status != http.StatusNoContent {
+	if status, text := post(t, address, "/revoke", victim, allowed); status != http.StatusNoContent {
+		t.Fatal(status, text)
+	}
+	<-first.Revoked()
+	page.await(func(r *reader) bool { return r.mirror.lines["lock /l"][0].Revoked })
+	if status, text := post(t, address, "/break", victim, allowed); status != http.StatusNoContent {
 		t.Fatal(status, text)
 	}
 	<-first.Done()
-	if err := first.Err(); !errors.Is(err, lock.ErrNodeDeleted) {
+	if err := first.Err(); !errors.Is(err, lock.ErrRevoked) { // it was asked before
 		t.Error(err)
 	}
 	page.await(held("b", 0))
-	if status, text := post(t, address, victim, allowed); status != http.StatusConflict {
+	for _, act := range []string{"/break", "/revoke"} {
+		if status, text := post(t, address, act, victim, allowed); status != http.StatusConflict {
+			t.Error(act, status, text)
+		}
+	}
+	lease, err := semaphore.Acquire(t.Context(), s, "/s", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Close()
+	page.await(func(r *reader) bool { return len(r.mirror.lines["semaphore /s"]) == 1 })
+	holder := page.mirror.lines["semaphore /s"][0]
+	if status, text := post(t, address, "/revoke", body(holder.Node, holder.Czxid), allowed); status != http.StatusBadRequest || !strings.Contains(text, "only contenders for a lock") {
 		t.Error(status, text)
+	}
+}
+
+// TestForbidden: what the servers forbid to the console is refused, and the answer says so.
+func TestForbidden(t *testing.T) {
+	srv := zktest.Start(t)
+	acl := append(session.CreatorAll(), session.ACL{Perms: session.PermRead, Scheme: "world", ID: "anyone"})
+	owner, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Auth: []session.Auth{{Scheme: "digest", Secret: []byte("owner:pw")}}, ACL: acl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Close)
+	c, address := serve(t, srv, &Options{AllowWrites: true})
+	l := acquire(t, owner, "/l", "a")
+	defer l.Close()
+	page := read(t, address)
+	page.await(held("a", 0))
+	holder := page.mirror.lines["lock /l"][0]
+	for _, act := range []string{"/break", "/revoke"} {
+		status, text := post(t, address, act, fmt.Sprintf(`{"node":%q,"czxid":%q}`, holder.Node, holder.Czxid), func(r *http.Request) { r.Header.Set("X-Zkactors-Token", c.Token()) })
+		if status != http.StatusForbidden || !strings.Contains(text, session.ErrNoAuth.Error()) {
+			t.Errorf("%s: %d %s", act, status, text)
+		}
 	}
 }
 

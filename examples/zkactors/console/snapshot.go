@@ -52,9 +52,11 @@ type snapshot struct {
 
 // A thing is one recipe at one path. Those of two snapshots are the same pointer if nothing has changed.
 type thing struct {
-	key  string
-	head []byte // JSON of all but the line
-	line []inspect.Contender
+	key    string
+	kind   inspect.Kind
+	layout string
+	head   []byte // JSON of all but the line
+	line   []inspect.Contender
 }
 
 // most bounds the lists of a thing beside its line. The page says how many there are.
@@ -70,7 +72,7 @@ type counts struct {
 }
 
 func newThing(t inspect.Thing) *thing {
-	made := &thing{key: string(t.Kind) + " " + t.Path, line: t.Contenders}
+	made := &thing{key: string(t.Kind) + " " + t.Path, kind: t.Kind, layout: t.Layout, line: t.Contenders}
 	if byHolding := func(a, b inspect.Contender) int { return rank(a) - rank(b) }; !slices.IsSortedFunc(made.line, byHolding) {
 		made.line = slices.Clone(made.line)
 		slices.SortStableFunc(made.line, byHolding)
@@ -129,16 +131,16 @@ func (s *snapshot) take(survey *inspect.Survey) {
 	}
 }
 
-// contender returns the contender with that node, and whether there is one.
-func (s *snapshot) contender(node string, czxid int64) (inspect.Contender, bool) {
+// contender returns the contender with that node, what it stands in line for, and whether there is one.
+func (s *snapshot) contender(node string, czxid int64) (*thing, inspect.Contender, bool) {
 	for _, t := range s.things {
 		for _, c := range t.line {
 			if c.Node == node && c.Czxid == czxid {
-				return c, true
+				return t, c, true
 			}
 		}
 	}
-	return inspect.Contender{}, false
+	return nil, inspect.Contender{}, false
 }
 
 // A message changes what the page has.

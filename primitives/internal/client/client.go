@@ -3,6 +3,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -98,6 +99,23 @@ func (r requests) Remove(what session.Removal, answer func(error)) (cancel func(
 }
 
 func (requests) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
+
+// Log adds a record about a recipe to the log of the session, with the attributes that [session.Session.Observer] gives to
+// the records of others. It allocates nothing if the level is disabled.
+func Log(s Session, level slog.Level, recipe, path, message string, more slog.Attr) {
+	if logger := s.Logger(); logger.Enabled(context.Background(), level) {
+		logger.LogAttrs(context.Background(), level, message, slog.String("recipe", recipe), slog.String("path", path), more)
+	}
+}
+
+// LogLoss is [Log] of a loss: WARN, but INFO if the owner of the session closes it.
+func LogLoss(s Session, recipe, path string, why error) {
+	level := slog.LevelWarn
+	if errors.Is(why, session.ErrClosed) {
+		level = slog.LevelInfo
+	}
+	Log(s, level, recipe, path, "lost", slog.Any("reason", why))
+}
 
 // MakeContainer makes a container, where the server has them.
 func MakeContainer(requests Async, path, data string, answer func(error)) {

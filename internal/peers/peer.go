@@ -20,7 +20,7 @@ const patience = time.Minute
 // ErrEnded means that the process of a peer has ended.
 var ErrEnded = errors.New("peer has ended")
 
-// A Peer is another library in a process of its own, with one session.
+// A Peer is another library in a process of its own, with one session, or several.
 //
 // A Peer is safe for concurrent use.
 type Peer struct {

@@ -15,7 +15,7 @@ from kazoo.recipe.queue import LockingQueue, Queue
 from kazoo.retry import ForceRetryError
 
 logging.basicConfig(level=logging.ERROR)
-output, claims = threading.Lock(), {}
+output, claims, ending = threading.Lock(), {}, threading.Event()
 
 
 def say(*words):
@@ -245,24 +245,32 @@ def obey(client, words):
         say("failed", name, repr(e))
 
 
-def main(servers, millis):
+def connect(servers, millis):
+    """Return a client, with a session of its own."""
     client = KazooClient(hosts=servers, timeout=int(millis) / 1000)
 
     def changed(state):
-        if state == KazooState.LOST:
+        if state == KazooState.LOST and not ending.is_set():
             for claim in list(claims.values()):
-                if claim.holds:
+                if claim.client is client and claim.holds:
                     say("lost", claim.claim)
 
     client.start(timeout=30)
     client.add_listener(changed)
+    return client
+
+
+def main(servers, millis, sessions):
+    clients = [connect(servers, millis) for _ in range(int(sessions))]
     say("ready")
     for line in sys.stdin:
-        obey(client, line.split())
-    client.remove_listener(changed)
-    client.stop()
-    client.close()
+        words = line.split()
+        obey(clients[int(words[1].rpartition("-")[2]) % len(clients)], words)
+    ending.set()
+    for client in clients:
+        client.stop()
+        client.close()
     os._exit(0)  # whatever still waits
 
 
-main(sys.argv[1], sys.argv[2])
+main(*sys.argv[1:])

@@ -105,6 +105,9 @@ func require(tb testing.TB, library Library) program {
 type Options struct {
 	// SessionTimeout is what the peer asks for. The default is 20 seconds.
 	SessionTimeout time.Duration
+
+	// Sessions is how many sessions the peer has. Its claims use them in turn. The default is 1.
+	Sessions int
 }
 
 // Start runs a library, and returns when it is connected to servers. It ends with the
@@ -125,13 +128,13 @@ func start(asks, owner testing.TB, library Library, servers []string, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	o.SessionTimeout = cmp.Or(o.SessionTimeout, 20*time.Second)
+	o.SessionTimeout, o.Sessions = cmp.Or(o.SessionTimeout, 20*time.Second), cmp.Or(o.Sessions, 1)
 	dir := owner.TempDir()
 	file := filepath.Join(dir, program.file)
 	if err := os.WriteFile(file, []byte(program.text), 0o600); err != nil {
 		asks.Fatal(err)
 	}
-	args := append(program.args, file, strings.Join(servers, ","), strconv.FormatInt(o.SessionTimeout.Milliseconds(), 10))
+	args := append(program.args, file, strings.Join(servers, ","), strconv.FormatInt(o.SessionTimeout.Milliseconds(), 10), strconv.Itoa(o.Sessions))
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
 	p, err := launch(library, cmd)

@@ -34,7 +34,7 @@ import org.apache.zookeeper.data.Stat;
 /** Curator's recipes, which do what standard input says: the protocol is in protocol.go. */
 public class Curator {
     static final Map<String, Claim> claims = new ConcurrentHashMap<>();
-    static CuratorFramework client;
+    static CuratorFramework client; // of the command that is obeyed
 
     static synchronized void say(String... words) {
         System.out.println(String.join(" ", words).replace('\n', ' '));
@@ -357,6 +357,7 @@ public class Curator {
 
     /** A recipe, and the thread that it is used by. */
     static class Claim extends Thread {
+        final CuratorFramework client = Curator.client;
         final String id;
         final Recipe recipe;
         final long millis;
@@ -494,28 +495,43 @@ public class Curator {
         }
     }
 
-    /** The arguments are the servers and the timeout of the session in milliseconds. */
-    public static void main(String[] args) throws Exception {
-        client = CuratorFrameworkFactory.newClient(args[0], Integer.parseInt(args[1]), 15000, new ExponentialBackoffRetry(100, 5));
-        client.getConnectionStateListenable().addListener((c, state) -> {
+    /** Returns a client, with a session of its own. */
+    static CuratorFramework connect(String servers, int timeout) {
+        CuratorFramework made = CuratorFrameworkFactory.newClient(servers, timeout, 15000, new ExponentialBackoffRetry(100, 5));
+        made.getConnectionStateListenable().addListener((c, state) -> {
             if (state == ConnectionState.LOST) {
                 for (Claim claim : claims.values()) {
-                    if (claim.holds) {
+                    if (claim.client == made && claim.holds) {
                         say("lost", claim.id);
                     }
                 }
             }
         });
-        client.start();
-        if (!client.blockUntilConnected(30, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("not connected");
+        made.start();
+        return made;
+    }
+
+    /** The arguments are the servers, the timeout of a session in milliseconds, and how many sessions there are. */
+    public static void main(String[] args) throws Exception {
+        CuratorFramework[] clients = new CuratorFramework[Integer.parseInt(args[2])];
+        for (int i = 0; i < clients.length; i++) {
+            clients[i] = connect(args[0], Integer.parseInt(args[1]));
+        }
+        for (CuratorFramework c : clients) {
+            if (!c.blockUntilConnected(30, TimeUnit.SECONDS)) {
+                throw new IllegalStateException("not connected");
+            }
         }
         say("ready");
         BufferedReader orders = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = orders.readLine(); line != null; line = orders.readLine()) {
-            obey(line.split(" "));
+            String[] words = line.split(" ");
+            client = clients[Integer.parseInt(words[1].substring(words[1].lastIndexOf('-') + 1)) % clients.length];
+            obey(words);
         }
-        client.close();
+        for (CuratorFramework c : clients) {
+            c.close();
+        }
         Runtime.getRuntime().halt(0); // whatever still waits
     }
 }

@@ -7,8 +7,9 @@ import (
 
 // This file is what a test and a program say to each other: lines of words, on the
 // program's standard input and output. The second word is always the id of a claim, or of
-// a question, which the test has chosen. Ids are also what peers write into their nodes, if
-// the recipe writes anything that its user says.
+// a question, which the test has chosen. It ends with a number, by which the program chooses the
+// session that a claim uses. Ids are also what peers write into their nodes, if the recipe writes
+// anything that its user says.
 //
 //	acquire <id> <kind> <path> <millis>  answered by one of
 //	                                     acquired <id> <node>  while it holds
@@ -41,7 +42,7 @@ import (
 //	revoked <id>
 //	lost <id>
 //
-// It ends, and its session with it, when its standard input does: thus also with a test
+// It ends, and its sessions with it, when its standard input does: thus also with a test
 // that was killed.
 
 // A message is what a program says.
