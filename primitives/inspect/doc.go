@@ -19,8 +19,8 @@
 //
 // # Costs
 //
-// A survey reads every node below the path once, but for the items of queues, which are counted by
-// bucket, and of which the oldest is read. At most [Options.Window] reads are under way at once, and at most [Options.MaxNodes] are
+// A survey reads every node below the path once. The items of queues are counted by bucket, and
+// the oldest of a queue is read. At most [Options.Window] reads are under way at once, and at most [Options.MaxNodes] are
 // made. While it is watched, a node that carries a contender is read once, whatever comes and goes around it.
 // A directory with many names is listed at most twice in a pause, see [Options.Pause].
 //
