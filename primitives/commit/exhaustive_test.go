@@ -27,8 +27,8 @@ import (
 //     its requests wait there as long as the walk likes.
 //   - A follow delivers at any moment, not only in the order of the wire. That adds histories.
 //   - A list of the ballots in which no vote has changed is not delivered again. No machine looks at more of it.
-//   - Sites with the same vote are alike. Of the worlds that differ in their order only, one is gone through. The site that
-//     an abort gives as its reason is not compared: no machine looks at it.
+//   - Sites with the same vote are alike. Of the worlds that differ in their order only, one is gone through.
+//   - Outcomes are alike if both commit or both abort. No machine looks at the reason, or at the party that has decided.
 //   - Resume is one read. A record is there for one stretch of time, so a list and a later read show no more than the read.
 //   - A request whose reply is lost, and the client's notice of that, are steps of their own. What the server executes after
 //     the notice it could have executed before: a server refuses it once the session is served elsewhere.
@@ -1214,14 +1214,19 @@ func (e *encoder) requests(all []any) {
 	}
 }
 
+// outcome writes whether there is an outcome, and which. No machine looks at the reason, or at the party that has decided.
 func (e *encoder) outcome(o *Outcome) {
-	if o == nil {
-		e.number(0)
-		return
+	const none, unset, aborted, committed = 0, 1, 2, 3
+	switch {
+	case o == nil:
+		e.number(none)
+	case *o == Outcome{}:
+		e.number(unset)
+	case o.Committed:
+		e.number(committed)
+	default:
+		e.number(aborted)
 	}
-	e.number(1 + slices.Index([]Reason{"", VotedNo, TimedOut, SiteGone, Withdrawn, Presumed}, o.Reason))
-	e.flags(o.Committed)
-	e.number(e.place(1 + slices.Index(siteNames, o.By)))
 }
 
 // chair writes what a deciding party knows. It looks at the presence only of sites whose vote it does not know.

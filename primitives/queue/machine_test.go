@@ -335,3 +335,34 @@ func TestScatter(t *testing.T) {
 		t.Errorf("it begins at %v", begun)
 	}
 }
+
+// TestReceiptOfAnEarlierSession: an attempt is lost with its session, the next is refused in the next session, and
+// then the receipt is gone. The server may have executed the first attempt between the two, and removed the receipt with the session.
+func TestReceiptOfAnEarlierSession(t *testing.T) {
+	with := func(err error) error { return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err) }
+	refusal := sent{[]session.OpResult{{}, {Err: session.ErrNodeExists}}, session.ErrNodeExists}
+	for _, test := range []struct {
+		name    string
+		doubts  []error
+		voided  error
+		unknown bool
+	}{
+		{"of an earlier session", []error{session.ErrExpired}, session.ErrNoNode, true},
+		{"and another reply is lost", []error{session.ErrExpired, session.ErrDisconnected}, session.ErrNoNode, true},
+		{"of the present session", []error{session.ErrDisconnected}, session.ErrNoNode, false},
+		{"it was there", []error{session.ErrExpired}, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out actors.Effects[writeEffect, none]
+			m := transaction{}.Step(granted{receipt: receipt{"/r", 3}}, &out)
+			for _, doubt := range test.doubts {
+				m = m.Step(sent{err: with(doubt)}, &out)
+			}
+			m = m.Step(refusal, &out).Step(voided{test.voided}, &out)
+			answer, ok := out.Do[len(out.Do)-1].(outcome)
+			if !ok || !m.Ended() || errors.Is(answer.err, session.ErrUnknownOutcome) != test.unknown || !test.unknown && !errors.Is(answer.err, session.ErrNodeExists) {
+				t.Errorf("%+v", out.Do)
+			}
+		})
+	}
+}

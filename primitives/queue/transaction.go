@@ -113,7 +113,7 @@ type transaction struct {
 	stage   stage
 	receipt receipt // of the attempts; another one only when none of them can have been done
 
-	doubt    error // set when a reply was lost; never cleared. While set, an attempt may have been done, or may yet be
+	doubt    error // set when a reply was lost; never cleared. It wraps [session.ErrExpired] if one was lost with its session. While set, an attempt may have been done, or may yet be
 	refusal  sent  // set when voiding begins: the answer, if the voiding confirms it
 	answered bool  // set with outcome. While set, nothing more is sent
 	ended    bool  // set when the receipt is put away, or none was granted
@@ -237,7 +237,7 @@ func (s *writeStep) sent(results []session.OpResult, err error) {
 	case err == nil:
 		s.end(next, false, results, nil)
 	case session.InDoubt(err) || passes(s.epoch, err):
-		if session.InDoubt(err) {
+		if session.InDoubt(err) && !errors.Is(s.doubt, session.ErrExpired) {
 			s.doubt = err
 		}
 		if passes(s.epoch, err) {
@@ -276,8 +276,12 @@ func (s *writeStep) void() {
 
 // voided follows the deletion of the receipt. If that succeeded, or the node is gone,
 // every attempt is refused from now on. Another version means that an attempt was done.
+// A receipt of an earlier session may have gone with it, and an attempt of that
+// session may have come after the refusal and before that.
 func (s *writeStep) voided(err error) {
 	switch {
+	case errors.Is(err, session.ErrNoNode) && errors.Is(s.doubt, session.ErrExpired):
+		s.fail(err)
 	case err == nil, errors.Is(err, session.ErrNoNode):
 		s.end(receipt{}, false, s.refusal.results, s.refusal.err)
 	case errors.Is(err, session.ErrBadVersion):
