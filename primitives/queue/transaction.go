@@ -276,8 +276,8 @@ func (s *writeStep) void() {
 
 // voided follows the deletion of the receipt. If that succeeded, or the node is gone,
 // every attempt is refused from now on. Another version means that an attempt was done.
-// A receipt of an earlier session may have gone with it, and an attempt of that
-// session may have come after the refusal and before that.
+// A receipt of an earlier session may have gone with it. An attempt of that session may
+// have come before that, and after the refusal.
 func (s *writeStep) voided(err error) {
 	switch {
 	case errors.Is(err, session.ErrNoNode) && errors.Is(s.doubt, session.ErrExpired):
