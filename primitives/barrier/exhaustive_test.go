@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -222,7 +223,7 @@ func (h *hall) all() []process { return h.handles[:h.setting.handles] }
 const (
 	since   = 9
 	handle  = 11 + 7
-	started = 11 + 12
+	started = 11 + 9
 	entry   = 11 + 36 + 1
 )
 
@@ -238,7 +239,7 @@ func (h *hall) start(n int) {
 
 // done reports whether the handle is out for good.
 func (p *process) done() bool {
-	return p.m.stage == ended || p.m.stage == resting && p.enters == 0 && p.calls == calm
+	return !p.asks && (p.m.stage == ended || p.m.stage == resting && p.enters == 0 && p.calls == calm)
 }
 
 // --- machines and users
@@ -309,6 +310,7 @@ func (h *hall) perform(n int, e effect) {
 			violate("%d asks for %v, and for %v", n, p.request.step, e.step)
 		}
 		p.asks, p.request = true, e
+		p.request.book.Members = slices.Sorted(slices.Values(e.book.Members)) // in no order of age
 	case answer:
 		h.returns(n, e.err)
 	case confirm:
@@ -549,7 +551,7 @@ func (h *hall) begin(r request) answered {
 			violate("round %d begins, and %s is in the last", r.round, o.name)
 		case int(o.round) != r.round || !slices.Contains(r.book.Members, o.name):
 			continue
-		case h.live(o):
+		case h.live(o) && p.m.stage != closing:
 			p.listed = o.round
 		}
 		owners++
@@ -683,7 +685,7 @@ func (h *hall) normal(to []move) []move {
 	for i := range h.all() {
 		p, n := &h.handles[i], int8(i)
 		switch {
-		case p.crashed || p.done() && !p.asks:
+		case p.crashed || p.done():
 			continue
 		case p.m.epoch == 0 && p.m.stage != ended:
 			to = append(to, move{connects, n, 0})
@@ -729,7 +731,7 @@ func (h *hall) normal(to []move) []move {
 func (h *hall) more(to []move, calm bool) []move {
 	for i := range h.all() {
 		p, n := &h.handles[i], int8(i)
-		if p.crashed || p.done() && !p.asks {
+		if p.crashed || p.done() {
 			continue
 		}
 		if p.timer && h.left.ticks > 0 && !calm {
@@ -1009,7 +1011,7 @@ func (h *hall) ends() {
 // it, or is the same in all halls with the same bytes.
 type encoder struct {
 	h     *hall
-	begun []string // the members in the requests that may begin a round
+	begun [][]string // the different members in the requests that may begin a round
 	to    []byte
 	parts [mostHandles][]byte
 	seed  maphash.Seed
@@ -1034,39 +1036,35 @@ func (e *encoder) flags(all ...bool) {
 // key returns a hash.
 func (e *encoder) key(h *hall) uint64 {
 	e.h = h
-	alike := e.begins()
-	e.to = e.to[:0]
-	for i := range h.all() {
-		at := len(e.to)
-		e.handle(int8(i))
-		e.parts[i] = append(e.parts[i][:0], e.to[at:]...)
-		e.to = e.to[:at]
-	}
-	order := e.parts[:h.setting.handles]
-	if e.flags(alike, h.stands, h.fresh); alike {
-		slices.SortFunc(order, bytes.Compare)
-	}
-	e.numbers(int(h.gen), int(h.version), h.book.Round, int(h.dirs), int(h.ins))
-	l := h.left
-	e.numbers(int(l.crashes), int(l.cuts), int(l.expiries), int(l.all), int(l.cancels), int(l.reaps), int(l.ticks))
-	for _, part := range order {
-		e.numbers(len(part))
-		e.to = append(e.to, part...)
-	}
-	return maphash.Bytes(e.seed, e.to)
+	e.begins()
+	least := uint64(math.MaxUint64)
+	permute(e.begun, 0, func() {
+		e.hall()
+		least = min(least, maphash.Bytes(e.seed, e.to))
+	})
+	return least
 }
 
-// begins finds the requests that may begin a round. It reports whether they have the same members. If not, the order
-// of the handles counts.
-func (e *encoder) begins() bool {
-	e.begun = nil
-	alike := true
+// permute calls f with all in each order.
+func permute[T any](all []T, from int, f func()) {
+	if from >= len(all)-1 {
+		f()
+		return
+	}
+	for i := from; i < len(all); i++ {
+		all[from], all[i] = all[i], all[from]
+		permute(all, from+1, f)
+		all[from], all[i] = all[i], all[from]
+	}
+}
+
+// begins finds the different members in the requests that may begin a round.
+func (e *encoder) begins() {
+	e.begun = e.begun[:0]
 	look := func(asks bool, r request) {
-		if !asks || !e.may(r) {
-			return
+		if asks && e.may(r) && e.which(r) < 0 {
+			e.begun = append(e.begun, r.book.Members)
 		}
-		alike = alike && (e.begun == nil || slices.Equal(e.begun, r.book.Members))
-		e.begun = r.book.Members
 	}
 	for i := range e.h.all() {
 		look(e.h.handles[i].asks, e.h.handles[i].request)
@@ -1074,7 +1072,34 @@ func (e *encoder) begins() bool {
 	for _, g := range e.h.ghosts {
 		look(g.asks, g.request)
 	}
-	return alike
+}
+
+// which returns the index of the members in a request that may begin a round; -1 if it may not.
+func (e *encoder) which(r request) int {
+	if !e.may(r) {
+		return -1
+	}
+	return slices.IndexFunc(e.begun, func(names []string) bool { return slices.Equal(names, r.book.Members) })
+}
+
+func (e *encoder) hall() {
+	h := e.h
+	e.to = e.to[:0]
+	for i := range h.all() {
+		e.handle(int8(i))
+		e.parts[i] = append(e.parts[i][:0], e.to...)
+		e.to = e.to[:0]
+	}
+	parts := e.parts[:h.setting.handles]
+	slices.SortFunc(parts, bytes.Compare)
+	e.flags(h.stands, h.fresh)
+	e.numbers(int(h.gen), int(h.version), h.book.Round, int(h.dirs), int(h.ins))
+	l := h.left
+	e.numbers(int(l.crashes), int(l.cuts), int(l.expiries), int(l.all), int(l.cancels), int(l.reaps), int(l.ticks))
+	for _, part := range parts {
+		e.numbers(len(part))
+		e.to = append(e.to, part...)
+	}
 }
 
 // may reports whether a request may begin a round. The version of a record grows.
@@ -1120,10 +1145,13 @@ func (e *encoder) handle(n int8) {
 		}
 	}
 	e.numbers(-1)
-	for _, name := range e.begun {
-		if int8(name[handle]-'0') == n {
-			e.name(p, name)
+	for _, names := range e.begun {
+		for _, name := range names {
+			if int8(name[handle]-'0') == n {
+				e.name(p, name)
+			}
 		}
+		e.numbers(-1)
 	}
 }
 
@@ -1139,13 +1167,9 @@ func (e *encoder) request(p *process, asks bool, r request) {
 		return
 	}
 	e.numbers(int(r.step), r.round, int(r.version), r.book.Round)
-	e.flags(r.again, e.may(r))
+	e.numbers(e.which(r))
+	e.flags(r.again)
 	e.name(p, r.name)
-	if r.step == starting && e.may(r) && len(e.begun) > 0 && &e.begun[0] != &r.book.Members[0] && !slices.Equal(e.begun, r.book.Members) {
-		for _, name := range r.book.Members { // the order of the handles counts
-			e.to = append(e.to, name...)
-		}
-	}
 }
 
 func (e *encoder) machine(m *machine) {
@@ -1168,12 +1192,16 @@ type walk struct {
 	way   []move
 	ends  int // halls in which nothing happens by itself
 	limit int
+	next  map[uint64]uint64 // by key: a hash of the keys of what follows; nil unless keys are checked
 }
 
 // from goes through what follows from the hall at the end of the way.
 func (k *walk) from() {
 	h := k.halls[len(k.way)]
 	key := k.key(h)
+	if k.next != nil {
+		k.compare(key, h)
+	}
 	if on, seen := k.seen[key]; seen {
 		if on {
 			violate("it goes round")
@@ -1208,9 +1236,33 @@ func (k *walk) from() {
 	k.seen[key] = false
 }
 
+// compare checks that halls with the same key are followed by halls with the same keys.
+func (k *walk) compare(key uint64, h *hall) {
+	var keys []uint64
+	moves := h.normal(nil)
+	for _, m := range h.more(moves, len(moves) == 0 || moves[0].kind == fires) {
+		next := *h
+		next.apply(m)
+		keys = append(keys, k.key(&next))
+	}
+	slices.Sort(keys)
+	var all []byte
+	for _, key := range keys {
+		all = binary.BigEndian.AppendUint64(all, key)
+	}
+	now := maphash.Bytes(k.seed, all)
+	if before, seen := k.next[key]; seen && before != now {
+		violate("one key for halls that go on differently")
+	}
+	k.next[key] = now
+}
+
 // explore goes through all halls of a setting. It returns what is wrong, and how that came about.
-func (s *setting) explore(limit int) (states, ends int, way []move, err error) {
+func (s *setting) explore(limit int, compared bool) (states, ends int, way []move, err error) {
 	k := &walk{encoder: encoder{seed: maphash.MakeSeed()}, seen: map[uint64]bool{}, limit: limit}
+	if compared {
+		k.next = map[uint64]uint64{}
+	}
 	defer func() {
 		states, ends, way = len(k.seen), k.ends, k.way
 		switch r := recover().(type) {
@@ -1250,13 +1302,15 @@ func (s *setting) tell(way []move, say func(string, ...any)) {
 
 var full = flag.Bool("barrier.full", false, "go through the larger settings of the double barrier too")
 
+var compared = flag.Bool("barrier.compared", false, "check keys")
+
 // TestExhaustive goes through all states of all settings.
 func TestExhaustive(t *testing.T) {
 	for _, s := range settings(*full) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			states, ends, way, err := s.explore(1 << 30)
+			states, ends, way, err := s.explore(1<<30, *compared)
 			if err != nil {
 				s.tell(way, t.Logf)
 				t.Fatalf("%v, after %v", err, way)
@@ -1269,7 +1323,10 @@ func TestExhaustive(t *testing.T) {
 func settings(full bool) (all []setting) {
 	for parties := int8(2); parties <= 4; parties++ {
 		for enters := int8(1); enters <= 2; enters++ {
-			all = append(all, setting{parties: parties, handles: parties, enters: enters})
+			for _, s := range []setting{{}, {slow: true}, {bare: true}, {crashes: 1}, {crashes: 1, again: true}, {cuts: 1}, {expiries: 1}, {cancels: 1}, {ticks: 1}, {reaps: 2}} {
+				s.parties, s.handles, s.enters = parties, parties, enters
+				all = append(all, s)
+			}
 		}
 	}
 	return all

@@ -29,7 +29,8 @@ import (
 // transaction that checks the version of the record, so no node appears in the directory of a
 // round that has begun. The same transaction writes to the directory, and its reply says how many
 // nodes stand there. An entrant that finds enough of them has a duty: it lists the directory
-// once, and begins the round. The others send nothing more.
+// once, and begins the round. The others send nothing more. A handle whose session has expired may be back before
+// the server deletes its node: of the nodes of one handle, the newest counts, so no round lists a handle twice.
 //
 // Beginning a round is one transaction. It writes the record at its version, so a round begins
 // once. It checks the node of every member, so no member is a ghost. It creates and deletes the
@@ -866,15 +867,29 @@ func (m *turning) listed(in answered) {
 		m.fail(in.err)
 		return
 	}
-	m.emit(Waiting{min(len(in.names), m.parties)})
-	if len(in.names) < m.parties {
+	names := present(in.names)
+	m.emit(Waiting{min(len(names), m.parties)})
+	if len(names) < m.parties {
 		m.duty = false // the next entrant will find enough
 		return
 	}
 	if m.retire || m.stale == m.sight.n || m.sight.book.Round+1 != m.node {
 		return
 	}
-	m.start(in.names)
+	m.start(names)
+}
+
+// present returns the newest name of each handle. An older one is of a session that the handle has lost.
+func present(names []string) []string {
+	newest := make(map[string]int, len(names))
+	for _, name := range names {
+		id, entry := nodes.PartyEntry(name)
+		newest[id] = max(newest[id], entry)
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		id, entry := nodes.PartyEntry(name)
+		return entry < newest[id]
+	})
 }
 
 func (m *turning) start(names []string) {

@@ -161,18 +161,32 @@ func ParseRounds(data []byte) (r Rounds, ok bool) {
 	return r, true
 }
 
+// The name of a party's node has these fields, which end with a hyphen: a round, those of the ID of the handle, a number that
+// grows with each node of the handle, and the name of the handle, which may have hyphens and be absent.
+const partyID, partyEntry, partyLabel = 1, 6, 7
+
+func partyFields(node string) []string { return strings.SplitN(node, "-", partyLabel+1) }
+
 // PartyName returns what the name of a party's node says to people: the name of the handle, or its ID. It returns
 // "" if no party has such a node.
 func PartyName(node string) string {
-	const before, id = 1, 5 // fields
-	fields := strings.SplitN(node, "-", before+id+1+1)
-	switch len(fields) {
-	case before + id + 1 + 1:
-		return fields[before+id+1]
-	case before + id + 1:
-		return strings.Join(fields[before:before+id], "-")
+	switch fields := partyFields(node); len(fields) {
+	case partyLabel + 1:
+		return fields[partyLabel]
+	case partyLabel:
+		return strings.Join(fields[partyID:partyEntry], "-")
 	}
 	return ""
+}
+
+// PartyEntry returns the ID of the handle that has made a party's node, and the number of the node among those of the handle.
+func PartyEntry(node string) (id string, entry int) {
+	fields := partyFields(node)
+	if len(fields) < partyLabel {
+		return "", 0
+	}
+	entry, _ = strconv.Atoi(fields[partyEntry])
+	return strings.Join(fields[partyID:partyEntry], "-"), entry
 }
 
 // A Bucket is the name of a directory with items of a queue.
