@@ -44,6 +44,7 @@ import (
 //   - Handles are alike. Of the halls that differ in their order only, one is gone through. Names of the same age
 //     are listed in any order, which has more histories than the order of their IDs.
 //   - A handle that is out and never enters again, is not gone into: only its node and its session on the server count.
+//   - A server looks for empty containers once a minute, and removes one of them then. What is under way is over before the next.
 //   - Of time the machines compare records only: the record before and after it was removed. So the number of the record stands
 //     for the zxid.
 
@@ -106,6 +107,7 @@ type (
 		ghosts  []ghost
 		handles [mostHandles]process
 		left    faults
+		reaped  bool // set when the server removes a container, cleared when all is quiet
 	}
 	// Faults are how many may happen yet.
 	faults struct{ crashes, cuts, expiries, all, cancels, reaps, ticks int8 }
@@ -758,7 +760,7 @@ func (h *hall) more(to []move, calm bool) []move {
 			to = append(to, move{crashes, n, 0})
 		}
 	}
-	if h.left.reaps == 0 {
+	if h.left.reaps == 0 || h.reaped {
 		return to
 	}
 	for round := range int8(16) {
@@ -770,6 +772,11 @@ func (h *hall) more(to []move, calm bool) []move {
 		to = append(to, move{reaps, 0, 1})
 	}
 	return to
+}
+
+// quiet reports whether nothing happens but that users enter and leave, and timers fire.
+func (h *hall) quiet() bool {
+	return !slices.ContainsFunc(h.normal(nil), func(m move) bool { return m.kind != enters && m.kind != leaves && m.kind != fires })
 }
 
 // orders returns in how many orders of age a list may be of which a round will begin.
@@ -834,6 +841,11 @@ func (h *hall) ordered(round, order int) (names []string) {
 }
 
 func (h *hall) apply(m move) {
+	h.do(m)
+	h.reaped = h.reaped && !h.quiet()
+}
+
+func (h *hall) do(m move) {
 	n := int(m.n)
 	switch m.kind {
 	case straggles:
@@ -944,6 +956,7 @@ func (h *hall) close(n int) {
 
 // reap removes an empty container.
 func (h *hall) reap(m move) {
+	h.reaped = true
 	bit := uint16(1) << m.n
 	switch {
 	case m.variant == 1:
@@ -1092,7 +1105,7 @@ func (e *encoder) hall() {
 	}
 	parts := e.parts[:h.setting.handles]
 	slices.SortFunc(parts, bytes.Compare)
-	e.flags(h.stands, h.fresh)
+	e.flags(h.stands, h.fresh, h.reaped && h.left.reaps > 0)
 	e.numbers(int(h.gen), int(h.version), h.book.Round, int(h.dirs), int(h.ins))
 	l := h.left
 	e.numbers(int(l.crashes), int(l.cuts), int(l.expiries), int(l.all), int(l.cancels), int(l.reaps), int(l.ticks))
@@ -1302,6 +1315,8 @@ func (s *setting) tell(way []move, say func(string, ...any)) {
 
 var full = flag.Bool("barrier.full", false, "go through the larger settings of the double barrier too")
 
+var states = flag.Int("barrier.limit", 1<<30, "x")
+
 var compared = flag.Bool("barrier.compared", false, "check keys")
 
 // TestExhaustive goes through all states of all settings.
@@ -1310,7 +1325,7 @@ func TestExhaustive(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			states, ends, way, err := s.explore(1<<30, *compared)
+			states, ends, way, err := s.explore(*states, *compared)
 			if err != nil {
 				s.tell(way, t.Logf)
 				t.Fatalf("%v, after %v", err, way)
@@ -1323,9 +1338,17 @@ func TestExhaustive(t *testing.T) {
 func settings(full bool) (all []setting) {
 	for parties := int8(2); parties <= 4; parties++ {
 		for enters := int8(1); enters <= 2; enters++ {
-			for _, s := range []setting{{}, {slow: true}, {bare: true}, {crashes: 1}, {crashes: 1, again: true}, {cuts: 1}, {expiries: 1}, {cancels: 1}, {ticks: 1}, {reaps: 2}} {
-				s.parties, s.handles, s.enters = parties, parties, enters
-				all = append(all, s)
+			for extra := int8(0); extra <= 1; extra++ {
+				for _, s := range []setting{
+					{slow: true, ticks: 1}, {slow: true, bare: true},
+					{slow: true, ticks: 1, crashes: 1}, {slow: true, ticks: 1, crashes: 1, again: true},
+					{slow: true, ticks: 1, cuts: 1}, {slow: true, ticks: 1, expiries: 1}, {slow: true, ticks: 1, cancels: 1}, {reaps: 3},
+					{crashes: 2, again: true, cuts: 2, expiries: 2, faults: 2},
+					{crashes: 2, cuts: 2, expiries: 2, faults: 2},
+				} {
+					s.parties, s.handles, s.enters = parties, parties+extra, enters
+					all = append(all, s)
+				}
 			}
 		}
 	}
