@@ -815,6 +815,11 @@ func (m *turning) opened(in answered) {
 		m.outdated()
 	case session.Passing(in.err):
 	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && m.sight.fresh, in.at == directory && errors.Is(in.err, session.ErrNotEmpty):
+		if !m.synced {
+			m.ask(syncing, 0) // the path may have been removed and made again: its new record may have the version of the old
+			m.send()
+			return
+		}
 		m.fail(fmt.Errorf("%w: there is a node %d, or a node in it", ErrLayout, m.asked.round))
 	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && !again, in.at == directory && errors.Is(in.err, session.ErrNoNode) && again:
 		m.again = !again // the server has removed only the half of it
