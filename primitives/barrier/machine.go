@@ -37,6 +37,11 @@ import (
 // node of round N, which fails while that stands, so rounds do not overlap. It makes the
 // directory for round N+2.
 //
+// The server may remove the record between two rounds, while a request is under way that checks its version. A new
+// record may have the same version by then. So an entrant begins no round with a directory that is younger than what it has read
+// of the record; it leaves another record only if no round has begun there; and it opens no round if the directory of the next
+// one stands.
+//
 // Every gathering party watches the record. An entrant is in when the record lists its name, and
 // for no other reason. An entrant that is not listed deletes its node, and gathers for the next
 // round. Its name keeps the round for which it came first: the oldest names are taken first.
@@ -183,6 +188,7 @@ type (
 		err     error
 		at      culprit  // that has failed it
 		count   int      // of the nodes in the directory; of parties, after looking
+		czxid   int64    // of the directory, after listing
 		names   []string // of parties in the directory, or of all nodes at the path
 		foreign string   // what keeps the round from being removed that is no party, after looking and shutting
 	}
@@ -655,11 +661,11 @@ func (m *turning) advanceGathering() {
 		case r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
 			m.in()
 			return
-		case r.czxid != m.root || r.book.Round >= m.node: // in another record our node is a stranger
+		case r.book.Round >= m.node:
 			m.ask(exiting, m.node)
 			m.send()
 			return
-		case m.retire:
+		case m.retire, r.czxid != m.root: // in another record our node is a stranger
 			m.ask(retiring, m.node)
 			m.send()
 			return
@@ -814,10 +820,9 @@ func (m *turning) opened(in answered) {
 	case in.err == nil, moved(in):
 		m.outdated()
 	case session.Passing(in.err):
-	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && m.sight.fresh, in.at == directory && errors.Is(in.err, session.ErrNotEmpty):
+	case errors.Is(in.err, session.ErrNotEmpty), errors.Is(in.err, session.ErrNodeExists) && (m.sight.fresh || in.at == other):
 		if !m.synced {
-			m.ask(syncing, 0) // the path may have been removed and made again: its new record may have the version of the old
-			m.send()
+			m.reread() // it may be another record
 			return
 		}
 		m.fail(fmt.Errorf("%w: there is a node %d, or a node in it", ErrLayout, m.asked.round))
@@ -861,6 +866,12 @@ func (m *turning) stand(duty bool) {
 	m.do(guard{m.epoch, m.node, m.name})
 }
 
+// reread follows the record anew, after the server is brought up to date.
+func (m *turning) reread() {
+	m.ask(syncing, 0)
+	m.send()
+}
+
 func (m *turning) listed(in answered) {
 	switch {
 	case session.Passing(in.err):
@@ -870,6 +881,9 @@ func (m *turning) listed(in answered) {
 		return
 	case in.err != nil:
 		m.fail(in.err)
+		return
+	case in.czxid > m.sight.zxid: // the directory is of another record
+		m.reread()
 		return
 	}
 	names := present(in.names)
