@@ -64,7 +64,7 @@ type setting struct {
 }
 
 // A lax server leaves out what a transaction checks.
-type lax struct{ members, earlier bool }
+type lax struct{ members, earlier, opening, retiring bool }
 
 func (s *setting) String() string {
 	name := fmt.Sprintf("%d of %d x %d", s.parties, s.handles, s.enters)
@@ -229,7 +229,9 @@ func (h *hall) start(n int) {
 	p.starts++
 	p.session++
 	p.record = inactive
+	entries := p.m.entries // names go on with the numbers of the last process
 	p.m = newMachine(fmt.Sprintf("%08d-%04d-4000-8000-000000000000", n, p.starts), "", int(h.parties))
+	p.m.entries = entries
 	h.take(n, heard{session.Connected{Epoch: int(p.session), Timeout: time.Second}})
 }
 
@@ -259,6 +261,9 @@ func (h *hall) take(n int, in input) {
 	}
 	for _, ev := range out.Emit {
 		h.receives(n, ev)
+	}
+	if p.m.Ended() {
+		p.record, p.guard, p.awaits, p.timer = inactive, guard{}, false, false
 	}
 	if !h.slow {
 		h.wish(n)
@@ -475,7 +480,7 @@ func (h *hall) execute(r request, n, by int8) answered {
 			return h.refused(directory, session.ErrNotEmpty)
 		case !r.again && h.dirs&bit != 0:
 			return h.refused(directory, session.ErrNodeExists)
-		case h.dirs&(bit<<1) != 0:
+		case h.dirs&(bit<<1) != 0 && !h.lax.opening:
 			return h.refused(other, session.ErrNodeExists)
 		case !h.fresh && (r.book.Round != h.book.Round || !slices.Equal(r.book.Members, h.book.Members)):
 			violate("the record %v becomes %v", h.book, r.book)
@@ -577,7 +582,7 @@ func (h *hall) live(o node) bool {
 
 // delete deletes the node of a party.
 func (h *hall) delete(r request, n int8) answered {
-	if r.step == retiring {
+	if r.step == retiring && !h.lax.retiring {
 		if err := h.checks(r.version); err != nil {
 			return h.refused(record, err)
 		}
@@ -931,7 +936,7 @@ func (h *hall) crash(n int) {
 	if p.crashed = true; p.m.epoch != 0 {
 		h.lose(n, false, false)
 	}
-	*p = process{crashed: !h.again, starts: p.starts, session: p.session, last: p.last, gen: p.gen, enters: p.enters}
+	*p = process{m: machine{entries: p.m.entries}, crashed: !h.again, starts: p.starts, session: p.session, last: p.last, gen: p.gen, enters: p.enters}
 	if h.again {
 		h.start(n)
 	}
@@ -1127,10 +1132,7 @@ func (e *encoder) name(p *process, name string) {
 	for _, c := range name[entry:] {
 		entries = entries*10 + int(c-'0')
 	}
-	if starts == p.starts {
-		entries = p.m.entries - entries
-	}
-	e.numbers(1+int(p.starts-starts), int(name[since]-'0'), entries)
+	e.numbers(1+int(p.starts-starts), int(name[since]-'0'), p.m.entries-entries)
 }
 
 func (e *encoder) handle(n int8) {
@@ -1252,7 +1254,7 @@ func (k *walk) compare(key uint64, h *hall) {
 	}
 	slices.Sort(keys)
 	var all []byte
-	for _, key := range keys {
+	for _, key := range slices.Compact(keys) {
 		all = binary.BigEndian.AppendUint64(all, key)
 	}
 	now := maphash.Bytes(k.seed, all)
@@ -1340,6 +1342,65 @@ func TestKeys(t *testing.T) {
 
 // size grows with the number of states.
 func (s *setting) size() int { return int(s.parties) * int(s.enters) * int(1+2*(s.handles-s.parties)) }
+
+// TestWalkFindsMutants has the walk go through machines and servers that lack a precaution.
+func TestWalkFindsMutants(t *testing.T) {
+	one := setting{parties: 2, handles: 2, enters: 1}
+	two := setting{parties: 2, handles: 2, enters: 2}
+	three := setting{parties: 2, handles: 3, enters: 1}
+	four := setting{parties: 2, handles: 4, enters: 1}
+	again := setting{parties: 2, handles: 3, enters: 2}
+	all := map[string]setting{
+		"a server that does not check the nodes of members":      one.but(setting{faults: 1, lax: lax{members: true}}),
+		"a server that begins a round before the last is over":   four.but(setting{lax: lax{earlier: true}}),
+		"a server that does not check the record at the retreat": three.but(setting{cancels: 1, lax: lax{retiring: true}}),
+		"a server that opens a round before the next":            again.but(setting{slow: true, reaps: 3, lax: lax{opening: true}}),
+		"an entrant counts the nodes of its earlier session": one.but(setting{faults: 1, mutant: mutant{input: func(in input) input {
+			if a, is := in.(answered); is {
+				for i, name := range a.names {
+					a.names[i] = name[:entry] + "1"
+				}
+				slices.Sort(a.names)
+			}
+			return in
+		}}}),
+		"a round begins with a directory of another record": again.but(setting{slow: true, reaps: 3, mutant: mutant{input: func(in input) input {
+			if a, is := in.(answered); is {
+				a.czxid = 0
+				return a
+			}
+			return in
+		}}}),
+	}
+	settings := map[string]setting{
+		"a round is begun at any version of the record": three.but(setting{faults: 1}), "no list after a member was missing": one.but(setting{faults: 1, again: true}),
+		"the doubt of a creation is forgotten": one.but(setting{faults: 1}), "nobody looks after the dead": two.but(setting{faults: 1, again: true}),
+		"the record is not read again": one, "the member that leaves first is done": one,
+		"a crash inside is not looked for": two.but(setting{faults: 1, again: true}),
+	}
+	for name, x := range mutants() {
+		if s, is := settings[name]; is {
+			s.mutant = x
+			all[name] = s
+		}
+	}
+	for name, s := range all {
+		if s.size() > 6 && testing.Short() {
+			continue
+		}
+		if _, _, _, err := s.explore(false); err == nil {
+			t.Errorf("%s: nothing is wrong", name)
+		} else {
+			t.Logf("%s: %v", name, err)
+		}
+	}
+}
+
+// but returns the setting with what may go wrong in another.
+func (s setting) but(o setting) setting {
+	o.parties, o.handles, o.enters = s.parties, s.handles, s.enters
+	return o
+}
 
 // settings returns those that are gone through. A fault is a crash, a lost reply, a lost request, or the end of a session.
 func settings() (all []setting) {

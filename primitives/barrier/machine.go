@@ -707,7 +707,6 @@ func (m *turning) advanceGathering() {
 	m.send()
 }
 
-// open makes the directory for entrants, and the record if there is none.
 // open makes the directory for the next round. The server may have removed the record between two rounds: a
 // party that knows of earlier ones goes on with their numbers.
 func (m *turning) open() {
@@ -937,7 +936,7 @@ func (m *turning) started(in answered) {
 
 func (m *turning) retired(in answered) {
 	switch {
-	case in.err == nil, in.at == party && errors.Is(in.err, session.ErrNoNode):
+	case in.err == nil, isAny(in.err, session.ErrNoNode): // without the record there is no node below it
 		m.rename()
 	case moved(in):
 		m.outdated()
