@@ -26,7 +26,7 @@ type Effects[Do, Ev any] struct {
 }
 
 // A Role is everything about an actor but its machine. Its functions are
-// called on the actor's goroutine, possibly before [Start] has returned, and
+// called on a goroutine of the actor, possibly before [Start] has returned, and
 // must neither block nor close their own actor.
 type Role[M, In, Do, Ev any] struct {
 	// Name labels the goroutine in profiles, as "actor".
@@ -41,10 +41,9 @@ type Role[M, In, Do, Ev any] struct {
 	// in the order in which the machine asked for them.
 	Perform func(do Do, answer func(In))
 
-	// Observe, if not nil, is told the machine after every step, and the
-	// events of the step, before anything that the step asked for is performed
-	// and before its events can be read. A handle closes its Done channel here.
-	// It must not keep events.
+	// Observe, if not nil, is called with the machine and the events of every step. It
+	// is called before the effects of the step are performed, and before its events can
+	// be read. A handle closes its Done channel here. It must not keep events.
 	Observe func(m M, events []Ev)
 
 	// Stop is the input that asks the machine to end.
@@ -54,10 +53,9 @@ type Role[M, In, Do, Ev any] struct {
 	// reader has received yet.
 	Merge func(last, next Ev) (merged Ev, ok bool)
 
-	// Cancel, if not nil, reports whether next undoes last, the newest event
-	// that no reader has received yet. Neither of them is delivered then. It
-	// is asked only where Merge declined, and only once somebody has
-	// asked for events.
+	// Cancel, if not nil, reports whether next undoes last, the newest event that no
+	// reader has received yet. Neither of them is delivered then. It is asked only
+	// where Merge declined, and only once events have a reader.
 	Cancel func(last, next Ev) bool
 }
 
@@ -67,15 +65,15 @@ type Actor[In, Ev any] struct {
 	inbox mailbox[In]
 	stop  In
 	ended signal // raised when the machine has ended
-	gone  signal // raised when the goroutine has
+	gone  signal // raised when there will be no goroutine any more
 
 	mu     sync.Mutex
-	events chan Ev // made by Events, with room for one, so that the last event outlives the goroutine; nil before
-	over   bool    // set when the goroutine has put its last event into out
+	events chan Ev // made by Events, with room for one, so that an event does not need a goroutine; nil before
+	over   bool    // set when the last event is in out
 	out    outbox[Ev]
 }
 
-// Start runs m in a goroutine.
+// Start runs m.
 func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *Actor[In, Ev] {
 	return start(m, role, false)
 }
@@ -89,10 +87,10 @@ func StartKept[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, D
 func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev], kept bool) *Actor[In, Ev] {
 	l := &loop[M, In, Do, Ev]{
 		actor: Actor[In, Ev]{
-			inbox: mailbox[In]{ready: make(chan struct{}, 1)},
-			stop:  role.Stop,
-			out:   outbox[Ev]{merge: role.Merge, cancel: role.Cancel},
+			stop: role.Stop,
+			out:  outbox[Ev]{merge: role.Merge, cancel: role.Cancel},
 		},
+		name:    role.Name,
 		perform: role.Perform,
 		observe: role.Observe,
 		m:       m,
@@ -102,17 +100,19 @@ func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	l.inputs, a.inbox.queue = l.room.inputs[0][:0], l.room.inputs[1][:0]
 	a.out.queue = l.room.events[:0]
 	l.answer = func(in In) { a.inbox.put(in) }
+	a.inbox.begin = func() { go l.run(nil) }
+	a.inbox.awake = true
 	if kept {
 		a.Events()
 	}
-	go l.run(role.Name, role.Begin)
+	go l.run(role.Begin)
 	return a
 }
 
-// A loop is what the goroutine of an actor keeps. It is not on its stack, so
-// that a waiting actor needs the smallest stack there is.
+// A loop is the state that an actor keeps from one of its goroutines to the next.
 type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	actor   Actor[In, Ev]
+	name    string
 	perform func(Do, func(In)) // those of the role
 	observe func(M, []Ev)
 	answer  func(In)
@@ -120,7 +120,8 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	m       M
 	inputs  []In            // empty: memory for the next ones
 	out     Effects[Do, Ev] // empty but during a step
-	closing bool            // nobody wants more than the last event
+	ended   bool            // set after the step that ended the machine
+	closing bool            // set by Stop: only the last event is wanted
 
 	// Memory for most actors.
 	room struct {
@@ -131,34 +132,43 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	}
 }
 
-// run never blocks on anything but its mailbox and its reader.
-func (l *loop[M, In, Do, Ev]) run(name string, begin []Do) {
+// run is a goroutine of the actor. It ends when there is nothing to do, and the next input begins another:
+// there is one at most. It never blocks but while the reader is slower than the events.
+func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 	a := &l.actor
-	defer a.gone.raise()
-	setLabel(name)
+	setLabel(l.name)
 	for _, do := range begin {
 		l.perform(do, l.answer)
 	}
-	for ended := false; ; {
-		if !ended && l.m.Ended() {
-			ended = true
+	for {
+		if !l.ended && l.m.Ended() {
+			l.ended = true
 			a.inbox.close()
 			a.ended.raise()
 		}
-		if ended && (l.closing || a.out.delivered()) {
+		if l.ended && (l.closing || a.out.delivered()) {
 			a.finish()
+			a.gone.raise()
 			return
 		}
 		ready, next := a.out.next()
-		if ready == nil {
-			<-a.inbox.ready
+		switch {
+		case ready == nil && a.inbox.rest():
+			return
+		case ready == nil:
 			l.receive()
 			continue
 		}
 		select {
 		case ready <- next:
 			a.out.pop()
-		case <-a.inbox.ready:
+			continue
+		default:
+		}
+		select {
+		case ready <- next:
+			a.out.pop()
+		case <-a.inbox.watch():
 			l.receive()
 		}
 	}
@@ -204,9 +214,9 @@ func (l *loop[M, In, Do, Ev]) step(in In) {
 	clear(l.room.emit[:])
 }
 
-// Tell hands the machine an input, or returns [ErrEnded] once the machine has
-// ended. The machine may still end before it comes to this input: who waits for
-// a consequence waits for [Actor.Ended] too.
+// Tell hands the machine an input, or returns [ErrEnded] once the machine has ended.
+// The machine may still end before it comes to this input: a caller that waits for a
+// consequence waits for [Actor.Ended] too.
 func (a *Actor[In, Ev]) Tell(in In) error {
 	if !a.inbox.put(in) {
 		return ErrEnded
@@ -232,9 +242,8 @@ func (a *Actor[In, Ev]) Events() <-chan Ev {
 	return a.events
 }
 
-// Ended returns a channel that is closed when the machine has ended and
-// everything it asked for has been started, whether or not its events have
-// been read.
+// Ended returns a channel that is closed when the machine has ended and all its effects
+// have been started. It does not depend on a reader of events.
 func (a *Actor[In, Ev]) Ended() <-chan struct{} { return a.ended.wait() }
 
 // Stop asks the machine to end, and does not wait until it has. Events

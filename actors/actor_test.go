@@ -19,10 +19,9 @@ import (
 )
 
 // start runs a counter with everything set.
-func start(begin ...effect) *actors.Actor[input, event] {
+func start() *actors.Actor[input, event] {
 	return actors.Start(counter{}, actors.Role[counter, input, effect, event]{
 		Name:    "counter",
-		Begin:   begin,
 		Perform: perform,
 		Stop:    stop{},
 		Merge:   merge,
@@ -582,7 +581,7 @@ func TestAsk(t *testing.T) {
 	t.Run("answered by the step that ends", func(t *testing.T) {
 		for range 50 {
 			a := actors.Start(mortal{}, actors.Role[mortal, input, effect, event]{Perform: perform, Stop: stop{}})
-			// Whoever asks comes to his select when both cases are ready.
+			// The caller comes to its select when both cases are ready.
 			if n, err := ask(lateContext{t.Context(), a.Ended()}, a, getCount); n != 7 || err != nil {
 				t.Fatalf("got %v, %v", n, err)
 			}
@@ -606,7 +605,7 @@ func (m mortal) Step(in input, out *effects) mortal {
 	return mortal{ended: true}
 }
 
-// A lateContext holds up whoever selects on it.
+// A lateContext holds up a caller that selects on it.
 type lateContext struct {
 	context.Context //nolint:containedctx // it is one
 	until           <-chan struct{}
@@ -662,11 +661,14 @@ func TestNothingIsKeptAlive(t *testing.T) {
 }
 
 func TestGoroutineIsLabelled(t *testing.T) {
-	a := start(echo{})
-	defer a.Close()
-	<-a.Events()
 	var profile bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+	written := make(chan error, 1)
+	a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+		Name: "counter", Begin: []effect{echo{}}, Stop: stop{},
+		Perform: func(effect, func(input)) { written <- pprof.Lookup("goroutine").WriteTo(&profile, 1) },
+	})
+	defer a.Close()
+	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(profile.String(), `{"actor":"counter"}`) {

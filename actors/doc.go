@@ -1,11 +1,17 @@
-// Package actors runs state machines as goroutines.
+// Package actors runs state machines.
 //
 // A [Machine] is a value with one pure function, Step. It does no I/O: it is
-// told what happened, and answers with what to do about it. An [Actor] is the
-// goroutine around it: it feeds the machine, has its wishes performed, and
+// told what happened, and answers with what to do about it. An [Actor] runs
+// it: it feeds the machine, has its wishes performed, and
 // delivers its events to a reader that may be slow or absent. A [Stream] is an
 // actor whose machine only passes events on. [Ask] sends a command and waits
 // for its answer.
+//
+// # Goroutines
+//
+// An actor has one goroutine while it has something to do, and none while it waits for
+// its next input. So ten thousand actors that wait cost no stacks (docs/adr/0026). It also has one
+// while the reader has more than one event to fetch.
 //
 // # Order
 //
@@ -16,18 +22,16 @@
 //
 // # Backpressure
 //
-// An actor never waits for anybody: neither do those who give it inputs, nor
-// does it for its reader. Its inputs are bounded by what it asked for and by
-// the commands of its users; its undelivered events are bounded by
-// [Role.Merge], and by [Role.Cancel], and by one as long as nobody has called
-// [Actor.Events].
+// An actor never waits for a reader: neither do those who give it inputs, nor does it
+// for its reader. Its inputs are bounded by what it asked for and by the commands of
+// its users; its undelivered events are bounded by [Role.Merge], and by [Role.Cancel],
+// and by one until [Actor.Events] is called.
 //
 // # End
 //
-// The end is the machine's, not the reader's: [Actor.Ended] and [ErrEnded]
-// follow the machine at once, whether or not anybody reads its events. The
-// goroutine ends then too, unless a reader has more than one event to
-// fetch; it waits for that reader, or for [Actor.Close]. The last event is
+// The end is the machine's, not the reader's: [Actor.Ended] and [ErrEnded] follow the
+// machine at once, whether or not its events are read. If a reader has more than one event
+// to fetch, the goroutine waits for that reader, or for [Actor.Close]. The last event is
 // delivered in every case, and the channel of events is closed after it.
 //
 // Panics are not recovered: an actor whose state is unknown must not go on

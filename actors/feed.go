@@ -1,7 +1,7 @@
 package actors
 
-// Feed hands everything that comes out of ch to tell, and calls end when ch is closed,
-// which is what ends it: whoever closes the source of ch may then wait for gone. Neither
+// Feed hands everything that comes out of ch to tell, and calls end when ch is closed.
+// Closing ch ends the feed: after that, the closer of ch may wait for gone. Neither
 // function may block. Its goroutine is labelled with name.
 func Feed[T any](name string, ch <-chan T, tell func(T), end func()) (gone <-chan struct{}) {
 	f := &feed[T]{name: name, ch: ch, tell: tell, end: end, gone: make(chan struct{})}
@@ -9,7 +9,7 @@ func Feed[T any](name string, ch <-chan T, tell func(T), end func()) (gone <-cha
 	return f.gone
 }
 
-// A feed is what the goroutine of [Feed] keeps.
+// A feed is the state of the goroutine of [Feed].
 type feed[T any] struct {
 	name string
 	ch   <-chan T

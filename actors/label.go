@@ -18,7 +18,7 @@ var labels struct {
 	all map[string]*label
 }
 
-// A label is what the goroutines of a name are labelled with.
+// A label marks the goroutines of a name in profiles.
 type label struct {
 	name string
 	with context.Context //nolint:containedctx // it is the label

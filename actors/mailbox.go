@@ -2,14 +2,17 @@ package actors
 
 import "sync"
 
-// A mailbox is a queue of inputs from any number of goroutines, none of which
-// ever waits, and what else the loop is told: that somebody wants events, that
-// nobody wants more than the last one.
+// A mailbox is a queue of inputs from any number of goroutines, none of which ever
+// waits. Beside the inputs it tells the loop that events are wanted, or only the last
+// one. It begins a goroutine for news, unless there is one.
 type mailbox[T any] struct {
-	ready chan struct{} // holds a value while there is news
+	begin func() // begins a goroutine
 
 	mu      sync.Mutex
 	queue   []T
+	news    bool          // set by what the loop is told, cleared by take
+	awake   bool          // set while there is a goroutine
+	ready   chan struct{} // made by watch. It holds a value while there may be news
 	wanted  bool
 	closing bool
 	closed  bool // takes no more inputs
@@ -26,49 +29,75 @@ func (b *mailbox[T]) put(v T) bool {
 		return false
 	}
 	b.queue = push(b.queue, v)
-	b.mu.Unlock()
-	b.wake()
+	b.tell()
 	return true
 }
 
-// want says that somebody wants events.
+// want says that events are wanted.
 func (b *mailbox[T]) want() {
 	b.mu.Lock()
-	news := !b.wanted
 	b.wanted = true
-	b.mu.Unlock()
-	if news {
-		b.wake()
-	}
+	b.tell()
 }
 
-// stop queues v, the first time only, and says that nobody wants more than the
-// last event.
+// stop queues v, the first time only, and says that no more than the last event is wanted.
 func (b *mailbox[T]) stop(v T) {
 	b.mu.Lock()
-	news := !b.closing
+	if b.closing {
+		b.mu.Unlock()
+		return
+	}
 	b.closing = true
-	if news {
-		b.queue = push(b.queue, v)
+	b.queue = push(b.queue, v)
+	b.tell()
+}
+
+// tell says that there is news, and unlocks the mailbox.
+func (b *mailbox[T]) tell() {
+	b.news = true
+	asleep := !b.awake
+	b.awake = true
+	if b.ready != nil {
+		select {
+		case b.ready <- struct{}{}:
+		default:
+		}
 	}
 	b.mu.Unlock()
-	if news {
-		b.wake()
+	if asleep {
+		b.begin()
 	}
 }
 
-func (b *mailbox[T]) wake() {
-	select {
-	case b.ready <- struct{}{}:
-	default:
+// watch returns a channel with a value if there is news, or as soon as there is.
+func (b *mailbox[T]) watch() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ready == nil {
+		b.ready = make(chan struct{}, 1)
+		if b.news {
+			b.ready <- struct{}{}
+		}
 	}
+	return b.ready
+}
+
+// rest reports whether there is no news. The goroutine ends then, and the next news begin another.
+func (b *mailbox[T]) rest() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.news {
+		return false
+	}
+	b.awake = false
+	return true
 }
 
 // take empties the mailbox, whose queue goes on in the memory of spare.
 func (b *mailbox[T]) take(spare []T) (all []T, wanted, closing bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all, b.queue = b.queue, spare
+	all, b.queue, b.news = b.queue, spare, false
 	return all, b.wanted, b.closing
 }
 

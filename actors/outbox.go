@@ -1,10 +1,10 @@
 package actors
 
-// An outbox queues events for a reader that may be slow. While nobody has asked
-// for events it keeps only the newest. When there is nothing to send it yields a
-// nil channel, so that its case in a select is never ready.
+// An outbox queues events for a reader that may be slow. Until events have a reader it
+// keeps only the newest. When there is nothing to send it yields a nil channel, so that
+// its case in a select is never ready.
 type outbox[T any] struct {
-	ch     chan T // has room for one, and no other sender; nil while nobody has asked for events
+	ch     chan T // has room for one, and no other sender; nil until events have a reader
 	merge  func(last, next T) (T, bool)
 	cancel func(last, next T) bool
 
@@ -14,7 +14,7 @@ type outbox[T any] struct {
 
 func (o *outbox[T]) len() int { return len(o.queue) - o.head }
 
-// put queues v, or folds it into the newest event that nobody has received.
+// put queues v, or folds it into the newest event, if that was not received.
 func (o *outbox[T]) put(v T) {
 	o.reclaim()
 	if o.len() == 0 {
@@ -40,8 +40,8 @@ func (o *outbox[T]) put(v T) {
 	}
 }
 
-// reclaim takes the newest event back from the channel, if it is still there:
-// what nobody has received may be merged.
+// reclaim takes the newest event back from the channel, if it is still there: events
+// that were not received may be merged.
 func (o *outbox[T]) reclaim() {
 	if o.len() > 0 {
 		return // the newest one is in the queue
@@ -86,8 +86,8 @@ func (o *outbox[T]) rewind() {
 	}
 }
 
-// delivered reports whether nothing remains but what the channel can hold when
-// nobody sends any more.
+// delivered reports whether nothing remains but what the channel can hold when no more
+// is sent.
 func (o *outbox[T]) delivered() bool { return o.ch == nil || o.len() == 0 }
 
 // last leaves nothing but the newest event in the channel that the reader has, and closes it.

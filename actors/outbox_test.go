@@ -158,7 +158,7 @@ func TestOutboxReusesItsMemory(t *testing.T) {
 }
 
 func TestMailboxReusesItsMemory(t *testing.T) {
-	box := mailbox[*int]{ready: make(chan struct{}, 1)}
+	box := mailbox[*int]{awake: true}
 	var spare []*int
 	round := func(n int) {
 		for range n {

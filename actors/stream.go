@@ -18,7 +18,7 @@ func NewStream[Ev any](name string, merge func(last, next Ev) (merged Ev, ok boo
 			Merge: merge,
 		}),
 	}
-	s.actor.Events() // whoever makes a stream wants all of it
+	s.actor.Events() // the maker of a stream wants all of it
 	return s
 }
 
@@ -47,7 +47,7 @@ func (s *Stream[Ev]) Ended() <-chan struct{} { return s.actor.Ended() }
 // number of times.
 func (s *Stream[Ev]) Close() { s.actor.Close() }
 
-// An item is what a stream is told.
+// An item is an input of a stream.
 type item[Ev any] struct {
 	emit []Ev
 	end  bool
@@ -56,7 +56,7 @@ type item[Ev any] struct {
 // A pipe is the machine of a stream.
 type pipe[Ev any] struct{ ended bool }
 
-// none is what a pipe asks for.
+// none is the effect of a pipe: there is none.
 type none struct{}
 
 // Step implements [Machine].

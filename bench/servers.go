@@ -164,7 +164,7 @@ func fourLetterWord(addr, word string) (string, error) {
 	return string(answer), err
 }
 
-// resetCounters resets the counters of the servers, unless they are somebody else's.
+// resetCounters resets the counters of the servers, unless they belong to another user.
 func (f *fleet) resetCounters() {
 	if f.pids == nil {
 		return

@@ -10,8 +10,8 @@
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
 // From Acquired until Done is closed no client is granted the lock that the holder
-// excludes, unless somebody else deletes its node; and every grant that excludes others has
-// a token that is greater than those of all such grants before it.
+// excludes, unless another client deletes its node; and every grant that excludes others
+// has a token that is greater than those of all such grants before it.
 //
 // # Semaphore
 //
@@ -20,9 +20,9 @@
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
-// A lease is held with all of its weight or not at all. Whenever one is granted, its weight
-// and that of all ahead of it are within the limit that is recorded at that moment, which
-// can be changed at any time.
+// A lease is held with all of its weight or not at all. At every grant, its weight and
+// those of all leases ahead of it are within the recorded limit. The limit can be changed
+// at any time.
 //
 // # Election
 //
@@ -31,10 +31,9 @@
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with Standing, LeaderChanged and Overrun anywhere before Left. Nobody is elected before the last
-// leader was told that it is deposed, unless somebody else deletes its nodes; terms are
-// fencing tokens, and what is told of leaders never goes back. Whoever is deposed stands
-// again by itself.
+// with Standing, LeaderChanged and Overrun anywhere before Left. No candidate is elected before
+// the last leader has received Deposed, unless another client deletes its nodes; terms are fencing
+// tokens, and the events about leaders never go back. A deposed candidate stands again by itself.
 //
 // # Commit
 //
@@ -48,7 +47,7 @@
 //	Prepare? (Committed | Aborted | Forgotten)?
 //
 // No two parties receive different outcomes of one transaction, whatever crashes and whatever reply is
-// lost, and it is committed only if every site voted Yes.
+// lost. It is committed only if every site voted Yes.
 //
 // # Config
 //
@@ -57,22 +56,21 @@
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// Every write is done once or not at all, whatever reply is lost; its outcome is unknown
-// only if the session expired, the caller left, or somebody else touched the writer's marker,
-// before it could be found out.
-// The view never goes back, and ends with the newest value.
+// Every write is done once or not at all, whatever reply is lost; its outcome is unknown only
+// if the session expired, the caller left, or another client touched the writer's marker,
+// before it could be found out. The view never goes back, and ends with the newest value.
 //
 // # Group
 //
-// Import github.com/zkactors/zkactors/primitives/group for membership: who is there,
-// with what payload. Its events are
+// Import github.com/zkactors/zkactors/primitives/group for membership: which members
+// are there, with what payload. Its events are
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
 // with MembersChanged anywhere before Left, until Blinded. A member that leaves is gone at
-// once, one that crashes with its session, and one whose session expires joins again by
-// itself, unless another has its id by then; what is told of the others converges to what
-// the server has, and never goes back.
+// once, and one that crashes with its session. A member whose session expires joins again
+// by itself, unless another has its id by then; what is told of the others converges to
+// what the server has, and never goes back.
 //
 // # Naming
 //
@@ -83,7 +81,7 @@
 //	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
 //
 // A name belongs to one at a time; what became of a request whose reply was lost is found
-// out, or said to be unknown where somebody else has changed the name since.
+// out, or said to be unknown if another client has changed the name since.
 //
 // # Barrier
 //
@@ -97,8 +95,8 @@
 //	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
 //
 // A round begins once, with a list of members whose nodes all stand at that moment. It does not
-// end while a member has a node, and a crashed member holds nobody up for longer than two
-// session timeouts.
+// end while a member has a node, and a crashed member delays the others for at most two session
+// timeouts.
 //
 // # Queue
 //

@@ -27,7 +27,7 @@ type ACL struct {
 	ID     string
 }
 
-// WorldAll allows everybody everything.
+// WorldAll allows every client everything.
 func WorldAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}} }
 
 // CreatorAll allows everything to sessions that present the same [Auth] as the creator, and

@@ -15,16 +15,17 @@ import (
 // request returns at once and is answered by exactly one call of answer.
 //
 // All answers, all watch events, and all that [Session.Subscribe] tells come one after
-// another, in the order of the wire, on goroutines of the session and never on that of a
-// caller. They must not block: the session answers nothing else meanwhile. A panic in one
-// ends the process. Requests go out in the order in which one caller makes them. While the
-// session is suspended they wait; if it expires they are answered with [ErrExpired].
-// A read whose reply was lost is answered with [ErrDisconnected], a write with
+// another, in the order of the wire. They come on goroutines of the session, never on that
+// of a caller. They must not block: the session answers nothing else meanwhile. A panic in
+// one ends the process. Requests go out in the order in which one caller makes them. While
+// the session is suspended they wait; if it expires they are answered with [ErrExpired]. A
+// read whose reply was lost is answered with [ErrDisconnected], a write with
 // [ErrUnknownOutcome].
 type Async struct {
 	session  *Session
 	epoch    int
 	blocking bool // set for the blocking requests of the session, see [Options.ReadOnly]
+	lane     *Lane
 }
 
 // Async returns the asynchronous requests of one epoch, which [Connected] names. In
@@ -83,8 +84,8 @@ func (s *Session) CheckPath(path string) error {
 	return nil
 }
 
-// Create creates a node with the ACL of the session, and answers with its path,
-// to which the server has appended a number if it is sequential.
+// Create creates a node with the ACL of the session, and answers with its path. The
+// server appends a number to it if the node is sequential.
 func (a Async) Create(path string, data []byte, mode CreateMode, answer func(node string, err error)) {
 	a.create(path, data, mode, nil, answer)
 }
@@ -165,11 +166,12 @@ func (a Async) sync(path string, answer func(struct{}, error)) *call {
 
 // Multi does all the operations, or none. Its error is that of the operation that
 // could not be done.
-func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, answer) }
+func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, false, answer) }
 
-func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
+// multi does the operations, if it may so in one transaction with those of others.
+func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call {
 	r := newRequest("multi", firstPath(ops), resultsIn, answer)
-	r.asked = ops
+	r.asked, r.joins = ops, joins
 	err := error(nil)
 	if len(ops) == 0 {
 		err = fmt.Errorf("%w: ops: there are none", ErrInvalidArgument)
@@ -192,9 +194,9 @@ func (a Async) multi(ops []Op, answer func([]OpResult, error)) *call {
 	return r.begin(a)
 }
 
-// EnsurePath makes sure that there is a node at path, and makes it and what is missing
-// above it as containers, or as persistent nodes where the server has no containers.
-// The answer tells whether the node was made now, and is empty.
+// EnsurePath creates the node at path and its missing ancestors, unless they exist: as
+// containers, or as persistent nodes where the server has no containers. The answer
+// tells whether the node was made now, and is empty.
 func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
 	(&ensuring{requests: a}).begin(path, answer)
 }

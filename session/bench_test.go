@@ -54,7 +54,7 @@ func TestResponderProcess(t *testing.T) {
 
 // respond answers all requests that have come, with one write.
 func respond(conn net.Conn) {
-	defer func() { _ = conn.Close() }() // nobody is left to be told
+	defer func() { _ = conn.Close() }() // no watch is left to be notified
 	in := bufio.NewReaderSize(conn, 256<<10)
 	if _, err := receive(in); err != nil {
 		return

@@ -10,8 +10,8 @@ import (
 )
 
 // A call is one request, from its submission until its answer. It is encoded by its
-// caller, written by the goroutine that writes to the connection, decoded by the one that
-// reads from it, and answered in the session's order.
+// caller and written by the goroutine that writes to the connection. It is decoded by the
+// goroutine that reads, and answered in the session's order.
 type call struct {
 	typed     typed
 	op        string // in errors
@@ -30,6 +30,15 @@ type call struct {
 	fleeting  bool          // it is sent on the present connection, or not at all
 	target    string        // path on the server
 	began     time.Duration // age of the session when it was asked for
+
+	// See coalescer.go. The lock of the epoch guards all but lane.
+	lane    *Lane   // of its caller; or nil
+	behind  []*call // asked for after it in its lane; none unless it is the write of that
+	shared  *shared // the transaction that it is, of several calls; or nil
+	joins   bool    // it may share a transaction; set until it is known that it goes alone
+	counted bool    // it is in flight as a transaction of its own that others might have shared
+	company int32   // how many callers share the transaction that has done it, when the reply has come
+	spoilt  int8    // how many transactions have failed that it was a part of
 
 	// own is set for the session's own requests: the reader calls it at once.
 	own func(wire.Code) error
@@ -169,9 +178,9 @@ func isWrite(op wire.Op) bool {
 	return op.IsCreate() || op == wire.OpDelete || op == wire.OpSetData || op == wire.OpSetACL || op == wire.OpMulti
 }
 
-// errBlamed is what the error of a call is whose connection broke while it was the only one
-// that was sent, or whose reply was malformed. If that happens again and again, the call is
-// the reason, and repeating it keeps the session from working.
+// errBlamed is in the error of a call whose reply was malformed, or that was the only one
+// sent when its connection broke. If that happens again and again, the call is the reason,
+// and repeating it keeps the session from working.
 var errBlamed = errors.New("the request may be the reason")
 
 // A blamedError is errBlamed, without a word of it: once is no reason to suspect a request.

@@ -16,9 +16,9 @@ import (
 // This file is all that concerns go-zookeeper. What it does for us: it dials when there is
 // no connection, with a dialer of ours, and greets the server; it keeps the session's id
 // and password, and presents them to the next server; it pings; and its goroutine that
-// reads is the one in which replies are decoded. What it does not: it sees no request
-// and no reply, no watch and no credentials, and its events, deadlines, lists of servers
-// and record of zxids are not used.
+// reads is the one in which replies are decoded. What it does not: it sees no request and
+// no reply, no watch and no credentials. Its events, deadlines, lists of servers and
+// record of zxids are not used.
 //
 // There is one client for each epoch. It cannot be closed without waiting, and need not be:
 // when the epoch is over, its only goroutine ends in the dialer.
@@ -99,8 +99,8 @@ func (l *connection) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read gives the client the answer to its connect request, and then nothing more until the
-// connection has failed and the session has been told so: it handles what comes.
+// Read gives the client the answer to its connect request, and nothing more until the
+// connection has failed and the session knows it: the session handles what comes.
 func (l *connection) Read(p []byte) (int, error) {
 	if l.hello == nil {
 		if err := l.greet(); err != nil {

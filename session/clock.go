@@ -16,8 +16,8 @@ type clock struct {
 	start time.Duration        // what that was when the session was born
 }
 
-// A jump of the wall clock, ahead or back, that is longer than this is a reason to ask the
-// system whether the machine has slept.
+// After a longer jump of the wall clock, ahead or back, the system is asked whether the
+// machine has slept.
 const wallJump = 20 * time.Millisecond
 
 func newClock() *clock {

@@ -10,10 +10,10 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// A connection is one connection to a server. Calls go out on it, encoded, in the order in
-// which the epoch submits them; a goroutine of its own writes all that wait at a moment at
-// once. The goroutine of the client below that reads (see client.go) decodes the replies, matches them
-// with the calls in order, and brings them into the session's order.
+// A connection is one connection to a server. Calls go out on it, encoded, in the order in which the
+// epoch submits them; a goroutine of its own writes all that wait at a moment at once. The goroutine
+// of the client below that reads (see client.go) decodes the replies. It matches them with the calls
+// in order, and brings them into the session's order.
 //
 // The session adds requests of its own: heartbeats, credentials, watches that are set
 // again, and the end of the session.
@@ -314,6 +314,8 @@ func (l *connection) receive(frame []byte) error {
 		if err == nil {
 			err = c.own(h.Code)
 		}
+	case c.shared != nil:
+		err = l.epoch.shared(c.shared, h, rest, &l.reply)
 	default:
 		err = c.settle(h, rest, &l.reply)
 		l.epoch.session.order.add(c)
@@ -355,6 +357,10 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	if l.phase == phaseOpen {
 		e.told = e.newest
 	}
+	if c.counted {
+		c.counted = false
+		e.coalescer.inFlight--
+	}
 	if c.plants {
 		if kind, planted := planted(c.opcode, h.Code); planted {
 			e.watches[watchKey{c.target, kind}] = struct{}{}
@@ -392,6 +398,7 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 	}
 	if !l.proven && l.phase == phaseOpen && now-l.made > terms.heartbeat/2 {
 		l.proven = true
+		l.epoch.coalescer.broken = 0
 		l.epoch.session.servers.succeeded(l.server)
 	}
 	if l.asked+terms.heartbeat <= now {

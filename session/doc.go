@@ -46,10 +46,9 @@
 // this connection, or it agrees to a later handshake. In both cases it counts from the base
 // or from later, and its successors begin later.
 //
-// A heartbeat is a sync every T/9, unless other requests make it superfluous. While a
-// recipe relies on the session, every second heartbeat is a transaction that checks a node
-// and changes nothing, and each reconnect begins with one. [LeaseAnswered] saves these transactions, and gives up the protection
-// against deposed leaders.
+// A heartbeat is a sync every T/9, unless other requests make it superfluous. While a recipe relies on the session, every
+// second heartbeat is a transaction that checks a node and changes nothing. Each reconnect begins with one.
+// [LeaseAnswered] saves these transactions, and gives up the protection against deposed leaders.
 //
 // The price: a failover among the servers that takes longer than the rest of the lease
 // costs the session. At the first heartbeat without an answer the rest is 0.64 T if
@@ -67,10 +66,10 @@
 //
 // [Start] returns at once, and the session is connected when a server answers. [Open] waits for that.
 // [Session.SetServers] and [Options.Resolve] replace the list of servers. A session moves only if its
-// server leaves the list, or if an even spread over a longer list demands it, and
-// loses no request by that. [Options.Auth], [Options.SASL] and [Options.TLS] authenticate the
-// session. With [Options.ReadOnly], a server that has lost its quorum answers blocking reads. It
-// extends no lease, and recipes do not notice it.
+// server leaves the list, or if an even spread over a longer list demands it. It loses no request by
+// that. [Options.Auth], [Options.SASL] and [Options.TLS] authenticate the session. With
+// [Options.ReadOnly], a server that has lost its quorum answers blocking reads. It extends no lease,
+// and recipes do not notice it.
 //
 // # Requests
 //
@@ -80,6 +79,6 @@
 // repeated; a write is not, if repeating could act twice: it fails with
 // [ErrUnknownOutcome]. All errors of requests wrap an [*OpError].
 //
-// Recipes are built on the asynchronous requests of [Async], whose answers, together
-// with watch events and the session's own, come in the order of the wire.
+// Recipes are built on the asynchronous requests of [Async]. Their answers, watch
+// events and the session's own events come in the order of the wire.
 package session

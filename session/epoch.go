@@ -15,8 +15,8 @@ import (
 )
 
 // An epoch is one ZooKeeper session, from the dialling of its first connection until it
-// is retired. It is never used again after that. (ZooKeeper's own epochs are those of
-// leaders.)
+// is retired. It is never used again after that. (ZooKeeper calls the reign of a leader
+// an epoch; here that is a reign.)
 //
 // It queues calls while there is no open connection, and sends them, one behind the other,
 // without waiting for their answers while there is one.
@@ -31,6 +31,7 @@ type epoch struct {
 
 	mu        sync.Mutex
 	queue     fifo[*call]
+	coalescer coalescer
 	abandoned int         // at least so many of them
 	current   *connection // the newest
 	open      *connection // that takes calls, or nil
@@ -82,7 +83,8 @@ func newEpoch(s *Session, number int) *epoch {
 	parted := make(chan struct{})
 	return &epoch{
 		session: s, number: number, watches: make(map[watchKey]struct{}),
-		parted: parted, gone: sync.OnceFunc(func() { close(parted) }),
+		coalescer: coalescer{limits: shareLimitsOf(&s.opts)},
+		parted:    parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
 }
 
@@ -158,18 +160,19 @@ func (e *epoch) submit(c *call) error {
 }
 
 // advance sends the next calls, if that can be done now. A write waits until it is known
-// what was there before it: see [call.knew]. The epoch is locked.
+// what was there before it: see [call.knew]. Writes that may share transactions come last, so that
+// all that wait are there. The epoch is locked.
 func (e *epoch) advance() {
-	for e.open != nil && !e.open.leaving && e.over == nil && e.queue.len() > 0 && e.open.pending.len() < maxInFlight {
-		if e.queue.all()[0].write && !e.open.synced {
+	for e.open != nil && !e.open.leaving && e.over == nil {
+		if e.queue.len() > 0 && e.open.pending.len() < maxInFlight && (e.open.synced || !e.queue.all()[0].write) {
+			e.route(e.queue.pop())
+			continue
+		}
+		n := e.coalescer.next()
+		if n == 0 {
 			return
 		}
-		c := e.queue.pop()
-		if c.state.CompareAndSwap(callQueued, callSent) {
-			e.open.send(c)
-		} else {
-			e.ephemerals.release(c.ephemeral)
-		}
+		e.share(n)
 	}
 }
 
@@ -327,8 +330,8 @@ func (e *epoch) notified(ev wire.Event) {
 // lost with it. The goroutine that reads calls it, once, behind everything that came on
 // the connection. The epoch must not be locked.
 //
-// A connection that fails early counts as one that could not be made, so that a server which
-// accepts and hangs up is not asked again and again without a pause.
+// A connection that fails early counts as one that could not be made. So a server that
+// accepts and hangs up is not asked again without a pause.
 func (e *epoch) severed(l *connection) {
 	s := e.session
 	e.mu.Lock()
@@ -339,13 +342,7 @@ func (e *epoch) severed(l *connection) {
 	if e.reading == l {
 		e.reading = nil
 	}
-	pending := l.pending.all()
-	lost, unsent := pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
-	l.out = nil // the writer must not find what is queued again
-	for _, c := range unsent {
-		c.state.Store(callQueued)
-	}
-	lost, unsent = users(lost), users(unsent)
+	lost, unsent := e.salvage(l)
 	var refused []*call
 	switch {
 	case errors.Is(why, ErrAuthFailed) && over == nil:
@@ -354,8 +351,9 @@ func (e *epoch) severed(l *connection) {
 		e.queue.set(nil)
 	case over == nil:
 		e.queue.set(append(unsent, e.queue.all()...))
-	default:
-		refused = unsent
+	default: // what waited for a reply that came since the end is in the queue
+		refused = append(unsent, e.queue.all()...)
+		e.queue.set(nil)
 	}
 	var dropped []*call
 	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
@@ -399,9 +397,28 @@ func (e *epoch) severed(l *connection) {
 	s.order.run()
 }
 
+// salvage returns the calls that were sent on the connection, and those that were to be. The epoch
+// is locked.
+func (e *epoch) salvage(l *connection) (lost, unsent []*call) {
+	pending := l.pending.all()
+	lost, unsent = pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
+	l.out = nil // the writer must not find what is queued again
+	inCompany := slices.ContainsFunc(lost, func(c *call) bool { return c.shared != nil })
+	lost, unsent = users(lost), append(users(unsent), e.coalescer.reset(inCompany)...)
+	return lost, append(laggards(lost), requeued(unsent)...)
+}
+
 // users returns the calls that are not the session's own.
-func users(calls []*call) []*call {
-	return slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.own != nil })
+func users(calls []*call) (all []*call) {
+	for _, c := range calls {
+		switch {
+		case c.shared != nil:
+			all = append(all, c.shared.members...)
+		case c.own == nil:
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // end retires the epoch: from now on nothing of it reaches a server. The epoch must not
@@ -422,9 +439,8 @@ func (e *epoch) end(why error) {
 	}
 }
 
-// part tells the server that the session ends, as soon as there is a connection, and
-// waits until it has confirmed that, for at most the given time. The epoch must not be
-// locked.
+// part tells the server that the session ends, as soon as there is a connection. It
+// waits for the confirmation, at most for the given time. The epoch must not be locked.
 func (e *epoch) part(patience time.Duration) {
 	e.mu.Lock()
 	e.parting = true

@@ -217,8 +217,8 @@ func TestHostileTransactions(t *testing.T) {
 	}
 }
 
-// TestHostileFrames: frames that nobody has asked for, when a session is idle and when it
-// waits. It goes on, with another connection if need be.
+// TestHostileFrames: unrequested frames, when a session is idle and when it waits. It
+// goes on, with another connection if need be.
 func TestHostileFrames(t *testing.T) {
 	reply := func(xid, code int32, body ...byte) []byte {
 		b := binary.BigEndian.AppendUint32(nil, uint32(xid))

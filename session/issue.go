@@ -42,7 +42,7 @@ func issue(a Async, c *call, w *wire.Request) *call {
 // begin submits a call that is encoded, or refuses it in its turn.
 func (c *call) begin(a Async) *call {
 	s := a.session
-	c.number, c.began, c.write, c.blocking = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking
+	c.number, c.began, c.write, c.blocking, c.lane = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking, a.lane
 	if err := s.fits(len(c.frame) - 4); err != nil {
 		return c.refuse(s, err)
 	}
@@ -203,7 +203,7 @@ func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
 			}
 			continue
 		case r.Path != "":
-			results[i].Path = s.relative(r.Path)
+			results[i].Path, results[i].company = s.relative(r.Path), c.company
 		}
 		if r.HasStat {
 			results[i].Stat = statOf(&r.Stat)

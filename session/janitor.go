@@ -19,12 +19,11 @@ import (
 type Removal struct {
 	Path string
 
-	// Is and Says, if not nil, report from its Stat and its data whether the node at the path
-	// is the one to remove; another node stays. They are asked before every attempt, and Is once
-	// more when the node has been written to. If both are nil, any node is removed that was there
-	// when the first attempt reached the server. If the outcome of that is unknown, a node that was
-	// created since the session was last told something stays, and an impatient removal
-	// answers ErrUnknownOutcome.
+	// Is and Says, if not nil, report from its Stat and its data whether the node at the path is
+	// the one to remove; another node stays. They are asked before every attempt, and Is once more
+	// when the node has been written to. If both are nil, any node is removed that was there when
+	// the first attempt reached the server. If the outcome of that is unknown, a node stays that is
+	// younger than the session's newest zxid. An impatient removal answers ErrUnknownOutcome.
 	Is   func(*Stat) bool
 	Says func(data []byte) bool
 
@@ -42,9 +41,9 @@ type Removal struct {
 	// replaced the one that was read.
 	Replaced func(*Stat)
 
-	// Prefix, if not "", says that the children of the path are removed whose names begin with it,
-	// which has to contain a GUID, and not the node at the path. They are listed until none is
-	// found: a node may be replaced by another with the prefix until it is deleted.
+	// Prefix, if not "", says that not the node at the path is removed, but its children whose
+	// names begin with it. It has to contain a GUID. They are listed until none is found: a node
+	// may be replaced by another with the prefix until it is deleted.
 	Prefix string
 
 	// Then, if not nil, is removed afterwards, within the same session timeout.
@@ -53,6 +52,8 @@ type Removal struct {
 	// Impatient gives up, also what comes then, at the first error that does not pass, the end
 	// of the session included. What passes is repeated for as long as that takes.
 	Impatient bool
+
+	joins bool // the deletion of whatever is there may share a transaction
 }
 
 // youngest is the highest version of a new node: see package presence.
@@ -85,8 +86,8 @@ type Desk interface {
 }
 
 // Begin removes the node. The answer is nil when it is gone, or the epoch over. While the server
-// refuses the deletion, for want of a permission for one, the answer is its error after a session
-// timeout, and the attempts go on; an impatient removal has ended with its answer. After
+// refuses the deletion, for want of a permission for one, the attempts go on. The answer is the
+// error after a session timeout; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
 	return r.start(requests, answer, nil).cancel
@@ -99,7 +100,7 @@ func (r Removal) start(requests Async, answer func(error), settled func()) *erra
 		job
 	}{errand: requests.newErrand(answer)}
 	e, j := &both.errand, &both.job
-	e.impatient, e.settled = r.Impatient, settled
+	e.impatient, e.settled, e.joins = r.Impatient, settled, r.joins
 	*j = job{Removal: r, desk: e}
 	j.begin()
 	return e
@@ -301,14 +302,13 @@ func (j *job) again(err error, try func()) {
 
 // Withdraw deletes the node, and tries until that is confirmed, also across reconnects. It
 // answers when the node is gone, or the epoch over. Where the server refuses the deletion, for
-// want of a permission for one, it answers when it has tried for a session timeout, and goes on
-// trying.
+// want of a permission for one, it goes on trying. It answers after a session timeout.
 func (a Async) Withdraw(path string, answer func()) {
-	Removal{Path: path}.start(a, nil, answer)
+	Removal{Path: path, joins: a.mayShare()}.start(a, nil, answer)
 }
 
 // WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
-// contain a GUID, whether or not the reply to its create has come, like [Async.Withdraw].
+// contain a GUID. Like [Async.Withdraw], it does not depend on the reply to the create.
 // It is to be asked for after the create.
 func (a Async) WithdrawAll(dir, prefix string, answer func()) {
 	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)
@@ -331,6 +331,7 @@ type errand struct {
 	pause    *backoff.ExponentialBackOff // nil until it is tried again
 
 	impatient bool // of a removal: the answer ends it
+	joins     bool // a deletion of any node may share a transaction
 
 	mu        sync.Mutex
 	calls     []*call // but for those that were answered
@@ -381,7 +382,7 @@ func (e *errand) Set(path string, data []byte, version int32, answer func(*Stat,
 
 // Multi implements [Desk].
 func (e *errand) Multi(ops []Op, answer func([]OpResult, error)) {
-	e.ask(func() *call { return e.requests.multi(ops, answer) })
+	e.ask(func() *call { return e.requests.multi(ops, false, answer) })
 }
 
 // List implements [Desk].
@@ -395,6 +396,7 @@ func (e *errand) List(path, _ string, answer func(names []string, err error)) {
 func (e *errand) Delete(path string, version int32, fleeting bool, answer func(known int64, err error)) {
 	d := &deletion{answered: answer}
 	d.typed, d.op, d.path, d.convert, d.fleeting = d, "delete", path, deletedIn, fleeting
+	d.joins = e.joins && version == AnyVersion && !fleeting
 	e.ask(func() *call { return d.onNode(e.requests, &wire.Request{Op: wire.OpDelete, Version: version}) })
 }
 

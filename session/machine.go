@@ -7,48 +7,59 @@ import (
 	"github.com/zkactors/zkactors/actors"
 )
 
-// This file is the life of a session, as a pure function. What feeds it is in
-// session.go.
+// This file is the life of a session, as a pure function. session.go feeds it, and
+// performs its effects.
+//
+//	            established                    severed
+//	connecting ─────────────► connected ───────────────► suspended
+//	  ▲   ▲ │ rejected, overdue:  │  ▲ └── established ◄───┘  │
+//	  │   └─┘ dial the next epoch │                           │
+//	  └──── rejected, overdue ────┴───────────────────────────┘ Expired; dial the next epoch
+//
+//	any of these ── shut ► closing ── parted, overdue ► closed
 
+// A state says whether there is a session, and a connection to its server.
 type state int
 
 const (
-	stateConnecting state = iota // no session: the next epoch is being established
-	stateConnected
-	stateSuspended // a session without a connection
-	stateClosing   // the owner has closed it; the server is being told
-	stateClosed    // terminal
+	stateConnecting state = iota // no session: that of the epoch is being established
+	stateConnected               // a session with a connection; requests are sent
+	stateSuspended               // a session without a connection; its deadline has not passed
+	stateClosing                 // Closed was emitted: the server is asked to end the session
+	stateClosed                  // every epoch is retired; inputs mean nothing
 )
 
 func (s state) String() string {
 	return [...]string{"connecting", "connected", "suspended", "closing", "closed"}[s]
 }
 
-// An input is something that happened.
+// An input is something that happened. All but shut and parted name their epoch: an input
+// of an earlier epoch comes too late.
 //
 //sumtype:decl
 type input interface{ input() }
 
 type (
-	// established: a connection of the epoch is ready for requests.
+	// established says that a connection of the epoch is ready for requests.
 	established struct {
 		epoch   int
 		id      int64
 		timeout time.Duration
 		server  string
 	}
-	// severed: the connection is gone.
+	// severed says that the connection is gone. The session lives on the server until the
+	// deadline.
 	severed struct {
 		epoch    int
 		deadline time.Time
 	}
-	// rejected: the server no longer knows the session.
+	// rejected says that the server does not know the session any more.
 	rejected struct{ epoch int }
-	// overdue: the session's deadline has passed.
+	// overdue says that the deadline of the session has passed, by its own clock.
 	overdue struct{ epoch int }
-	// shut: commanded by the owner.
+	// shut is the owner's command to close.
 	shut struct{}
-	// parted answers part.
+	// parted answers part, whether or not the server was reached.
 	parted struct{}
 )
 
@@ -59,17 +70,17 @@ func (overdue) input()     {}
 func (shut) input()        {}
 func (parted) input()      {}
 
-// An effect is something to do about it.
+// An effect asks the performer for one thing.
 //
 //sumtype:decl
 type effect interface{ effect() }
 
 type (
-	// dial begins an epoch.
+	// dial begins an epoch: it connects until a session is established.
 	dial struct{ epoch int }
 	// retire ends an epoch for good: nothing of it may be done any more.
 	retire struct{ epoch int }
-	// part tells the server that the session ends; answered by parted.
+	// part asks the server to end the session; answered by parted.
 	part struct{ epoch int }
 )
 
@@ -77,14 +88,18 @@ func (dial) effect()   {}
 func (retire) effect() {}
 func (part) effect()   {}
 
+// effects accumulates what one step asks for.
 type effects = actors.Effects[effect, Event]
 
-// machine is the life of a session. Its zero value is about to begin the first
-// epoch.
+// A machine is the life of a session. It begins with the epoch 1, which is being dialled.
+// After every step:
+//
+//   - Exactly one epoch is dialled and not retired, until the state is closed.
+//   - Connected was emitted for the epoch if the state is connected or suspended.
 type machine struct {
 	state state
-	epoch int
-	id    int64
+	epoch int   // numbers the sessions; grows by one when a session is lost
+	id    int64 // of the session on the server; set with Connected, 0 while connecting
 }
 
 func (m machine) String() string { return fmt.Sprintf("%v(epoch=%d)", m.state, m.epoch) }
@@ -92,15 +107,15 @@ func (m machine) String() string { return fmt.Sprintf("%v(epoch=%d)", m.state, m
 // Ended implements [actors.Machine].
 func (m machine) Ended() bool { return m.state == stateClosed }
 
-// Step implements [actors.Machine]. News of another epoch than the present one
-// is old news.
+// Step implements [actors.Machine]. An input of another epoch than the present one is
+// ignored.
 func (m machine) Step(in input, out *effects) machine {
 	t := turn{m, out}
 	t.take(in)
 	return t.machine
 }
 
-// A turn is one step of a machine: what it becomes, and what it asks for.
+// A turn is a machine during a step, with the accumulator of its effects.
 type turn struct {
 	machine
 	out *effects
@@ -109,6 +124,8 @@ type turn struct {
 func (m *turn) do(e effect)   { m.out.Do = append(m.out.Do, e) }
 func (m *turn) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
 
+// take enters an input. Inputs of an earlier epoch, and those that mean nothing in the
+// present state, are ignored.
 func (m *turn) take(in input) {
 	switch in := in.(type) {
 	case established:
@@ -124,7 +141,7 @@ func (m *turn) take(in input) {
 		m.lose(in.epoch)
 	case overdue:
 		if in.epoch == m.epoch && m.state == stateClosing {
-			m.finish() // there is nothing left to end on the server
+			m.finish() // the server has ended the session itself
 			return
 		}
 		m.lose(in.epoch)
@@ -141,11 +158,14 @@ func (m *turn) take(in input) {
 	}
 }
 
+// finish is the last step. The epoch is retired whether or not the server has ended the
+// session.
 func (m *turn) finish() {
 	m.state = stateClosed
 	m.do(retire{m.epoch})
 }
 
+// establish follows a new connection: it begins a session, or resumes one.
 func (m *turn) establish(in established) {
 	switch m.state {
 	case stateConnecting:
@@ -158,8 +178,8 @@ func (m *turn) establish(in established) {
 	}
 }
 
-// lose ends the epoch and begins the next. Expired is emitted only for an epoch that was
-// Connected.
+// lose ends the epoch and begins the next. The old one is retired first, so that nothing
+// of it is done in the new one. Expired is emitted only for an epoch that was Connected.
 func (m *turn) lose(epoch int) {
 	if epoch != m.epoch || m.state == stateClosing || m.state == stateClosed {
 		return

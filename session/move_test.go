@@ -38,7 +38,7 @@ func TestSetServers(t *testing.T) {
 		for i := range all {
 			all[i] = mustOpen(t, addrs[i%2:i%2+1], opts)
 			defer all[i].Close()
-			if err := all[i].SetServers(addrs[:2]); err != nil { // nobody moves
+			if err := all[i].SetServers(addrs[:2]); err != nil { // no session moves
 				t.Fatal(err)
 			}
 			if _, err := all[i].Create(t.Context(), fmt.Sprintf("/n%d", i), nil, session.Ephemeral); err != nil {

@@ -29,8 +29,9 @@ type Observer interface {
 	// GaveUp is told how long a recipe waited in vain, until it left, or lost its place.
 	GaveUp(recipe, path string, took time.Duration)
 
-	// Held is told, when a lock, a lease of a semaphore, a term, a membership or a name is given
-	// back or lost, how long it was held. Barriers, queues, transactions and values report nothing.
+	// Held is told how long a lock, a lease of a semaphore, a term, a membership or a name was
+	// held. It is called when that is given back or lost. Barriers, queues, transactions and values report
+	// nothing.
 	Held(recipe, path string, took time.Duration)
 
 	// Lost is told that a recipe lost what it held, or its place in line, and why; not that a

@@ -219,4 +219,6 @@ type OpResult struct {
 	Path string // of a created node
 	Stat *Stat  // after a create or a set
 	Err  error  // why it failed; nil for those that another's failure undid
+
+	company int32 // how many callers have shared the transaction
 }

@@ -129,7 +129,7 @@ type Lease int
 const (
 	// LeaseCommitted trusts only what a quorum of the servers has committed. While a
 	// recipe relies on the session, it writes a transaction that changes nothing every two
-	// ninths of the session timeout, unless it has written something else.
+	// ninths of the session timeout. Other writes serve as well.
 	LeaseCommitted Lease = iota
 
 	// LeaseAnswered trusts every server that says that it leads: one write less every few

@@ -151,7 +151,7 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	}
 }
 
-// realBadInput shows that what cannot be sent harms nobody.
+// realBadInput shows that input that cannot be sent does no harm.
 func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := patient(t)
@@ -278,7 +278,7 @@ func TestOpenNamesServersAndTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	_ = listener.Close() // so that nobody listens there
+	_ = listener.Close() // so that no server listens there
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err = session.Open(ctx, []string{address}, nil)
@@ -438,7 +438,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
 		t.Errorf("%d reads, want one for all, and one after the change", got)
 	}
-	// A watch that nobody wants any more is used by the next who does.
+	// A watch without subscribers is used by the next subscriber.
 	for _, cancel := range cancels {
 		cancel()
 	}

@@ -376,7 +376,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 // the reply was lost. Names of sequential nodes get no GUID here.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	return requestOnce(ctx, s, "multi", firstPath(ops), func(a Async, _ string, answer func([]OpResult, error)) *call {
-		return a.multi(ops, answer)
+		return a.multi(ops, false, answer)
 	})
 }
 

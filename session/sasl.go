@@ -16,9 +16,9 @@ import (
 //
 // ZooKeeper does not name the mechanism on the wire: it follows from the configuration of the
 // servers. With GSSAPI the service principal is usually zookeeper/<host of the server>. The
-// sequence is: Start returns the AP-REQ, Step answers the server's AP-REP with an empty
-// token, the next Step answers the wrapped offer of security layers with the wrapped
-// choice "no layer", and the last Step, whose challenge is empty, is done.
+// sequence is: Start returns the AP-REQ. Step answers the server's AP-REP with an empty
+// token. The next Step answers the wrapped offer of security layers with the wrapped choice
+// "no layer". The last Step, whose challenge is empty, is done.
 type SASL interface {
 	// Start begins the authentication of one connection to a server, host:port. It returns the
 	// first token, which is empty if the mechanism lets the server begin. It must return when ctx

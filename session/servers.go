@@ -75,13 +75,13 @@ func (s *servers) has(server string) bool {
 // replace sets the list. It reports whether the session is to leave the server that it is
 // connected to, "" if it is not connected. The list must not be empty.
 //
-// If all sessions are spread evenly and follow this rule, which is that of ZooKeeper's own client,
-// they are spread evenly afterwards, and no rule moves fewer of them. Let the list have had
-// s servers, have n now, and k of them be in both. Sessions on a server that is not in the new list
-// move. If n > s, each server is to lose its share beyond 1/n: sessions on the other servers
-// move with probability 1 - s/n, and all that move go to servers that are new. If n <= s, no other
-// session moves. The servers in both lists need k(1/n - 1/s) of all sessions, and (s-k)/s
-// of them move: a session that moves goes to one in both with probability k(s-n)/(n(s-k)).
+// This is the rule of ZooKeeper's own client. Sessions that are spread evenly and follow it are
+// spread evenly afterwards, and no rule moves fewer of them. Let the list have had s servers, have
+// n now, and k of them be in both. Sessions on a server that is not in the new list move. If n > s,
+// each server is to lose its share beyond 1/n: sessions on the other servers move with probability
+// 1 - s/n, and all that move go to servers that are new. If n <= s, no other session moves. The
+// servers in both lists need k(1/n - 1/s) of all sessions, and (s-k)/s of them move: a session that
+// moves goes to one in both with probability k(s-n)/(n(s-k)).
 func (s *servers) replace(addresses []string, current string, chance func() float64) (leave bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

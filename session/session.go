@@ -80,10 +80,9 @@ type (
 func (s *subscribing) run()   { s.session.subscribe((*subscriber)(s)) }
 func (s *unsubscribing) run() { s.session.unsubscribe((*subscriber)(s)) }
 
-// Open establishes a session with one of the servers, each host:port. It returns
-// when that is done. If ctx ends before, or the server refuses the credentials in
-// opts, the error names the servers and the last failure of each, and nothing is
-// left behind.
+// Open establishes a session with one of the servers, each host:port. It returns when
+// that is done. If ctx ends before, or the server refuses the credentials in opts,
+// nothing is left behind. The error names the servers and the last failure of each.
 //
 // If opts is nil, the default options are used. With [Options.Resolve], the list may be empty.
 func Open(ctx context.Context, addresses []string, opts *Options) (*Session, error) {
@@ -176,10 +175,9 @@ func (s *Session) reach(ctx context.Context) error {
 }
 
 // SetServers replaces the list of servers of the session and its siblings, each host:port. The
-// session keeps its server if it can. It moves if its server is not in the list, or with the
-// probability with which sessions must move to be spread evenly over a list that has grown.
-// So when many sessions are given the same list, they are spread as evenly as before, and no more of
-// them move than necessary.
+// session keeps its server if it can. It moves if its server is not in the list. If the list has
+// grown, it moves with the probability that spreads sessions evenly. So when many sessions are given
+// the same list, they are spread as evenly as before, and no more of them move than necessary.
 //
 // A session that moves first waits for the answers to all that it has sent. It is suspended for
 // the time of a reconnect, and neither expires nor loses a request. With [Options.Resolve],
@@ -296,10 +294,10 @@ func (s *Session) Sibling() (*Session, error) {
 	return sibling, nil
 }
 
-// Close ends the session on the server, so that its ephemeral nodes go at once, and
-// waits until that is confirmed, at most for [Options.CloseTimeout] and until the session's
-// deadline. Then no goroutine of the session is left. What is held through it is lost before the
-// server is told. It may be called any number of times.
+// Close ends the session on the server, so that its ephemeral nodes go at once. It waits until
+// that is confirmed, at most for [Options.CloseTimeout] and until the session's deadline. Then
+// no goroutine of the session is left. What is held through it is lost before the server is
+// told. It may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
 	select {

@@ -237,7 +237,7 @@ func TestWritesInStorms(t *testing.T) {
 		id := s.ID()
 		w.clears(t)
 		wg.Wait()
-		pass(time.Minute) // for what nobody waits for
+		pass(time.Minute) // for requests without a caller
 		synctest.Wait()
 		_, stat, err := calm.Get(t.Context(), target)
 		if err != nil || int(stat.Version) < set || int(stat.Version) > set+doubts {

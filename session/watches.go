@@ -45,23 +45,26 @@ type watchTable struct {
 	mu      sync.Mutex
 	entries map[watchKey]*watchEntry
 	parked  []*watchEntry // the oldest first; some are in use again, or gone
+	planter planter
 }
 
 // A watchEntry is the watch on one aspect of one node, for all subscribers to it. The read
 // that delivers arms it. While armed it may stand without subscribers: parked, to be used
 // again without a request.
 type watchEntry struct {
-	key     watchKey // of data or children
-	epoch   *epoch
-	reading Reading
-	armed   bool            // else a read is under way
-	absent  bool            // as far as is known: a read with an exists watch is what to try
-	parked  bool            // it is in the list of those that are
-	dead    bool            // it is not in the table any more
-	subs    []*Subscription // news share their memory: an item of it is set once
-	origin  *Subscription   // to the data of a node that has no children because there is none
-	pause   *errand         // between reads that fail for no passing reason; nil at first
-	blamed  int             // how many connections in a row its reads have broken
+	key      watchKey // of data or children
+	epoch    *epoch
+	reading  Reading
+	armed    bool            // else a read is under way, or it is to be planted
+	planting bool            // set while a request plants it
+	stale    bool            // something has become of the node meanwhile
+	absent   bool            // as far as is known: a read with an exists watch is what to try
+	parked   bool            // it is in the list of those that are
+	dead     bool            // it is not in the table any more
+	subs     []*Subscription // news share their memory: an item of it is set once
+	origin   *Subscription   // to the data of a node that has no children because there is none
+	pause    *errand         // between reads that fail for no passing reason; nil at first
+	blamed   int             // how many connections in a row its reads have broken
 }
 
 // A Subscription is to one aspect of one node. See [Async.Follow].
@@ -88,9 +91,8 @@ func (sub *Subscription) Cancel() {
 // Over reports whether nothing more will be told.
 func (sub *Subscription) Over() bool { return sub.over.Load() }
 
-// Unsettled reports, where the session tells its answers, whether something may have
-// become of the node before what is told there that is yet to be told: while the
-// node is being read, first or after a change.
+// Unsettled reports, where the session gives its answers, whether an older change of the
+// node may be yet to be reported: while the node is being read, first or after a change.
 func (sub *Subscription) Unsettled() bool {
 	if sub.entry == nil || sub.Over() {
 		return false
@@ -146,15 +148,19 @@ func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, 
 // There is one watch on each aspect of a node, and one read for each change, however
 // many follow it. What is told first may be older than the call, but is still true.
 func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Reading, error)) *Subscription {
+	return a.follow(path, aspect, &Subscription{session: a.session, tell: tell, lasting: lasting}, Reading{})
+}
+
+// follow is Follow of a node of which that reading is known, if it has a Stat.
+func (a Async) follow(path string, aspect Aspect, sub *Subscription, known Reading) *Subscription {
 	s := a.session
-	sub := &Subscription{session: s, tell: tell, lasting: lasting}
 	full, err := s.target(path)
 	if err == nil {
 		key := watchKey{full, watchData}
 		if aspect == AspectChildren {
 			key.kind = watchChildren
 		}
-		err = s.enlist(a, key, sub)
+		err = s.enlist(a, key, sub, known)
 	}
 	if err != nil {
 		s.order.put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
@@ -164,12 +170,12 @@ func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Readin
 
 // enlist follows in the epoch of a. Only while the table is locked it is certain that this
 // is not an earlier one than that of the entry that may be there.
-func (s *Session) enlist(a Async, key watchKey, sub *Subscription) error {
+func (s *Session) enlist(a Async, key watchKey, sub *Subscription, known Reading) error {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	e, err := a.present()
 	if err == nil {
-		s.follow(e, key, sub)
+		s.follow(e, key, sub, known)
 	}
 	return err
 }
@@ -192,7 +198,7 @@ func (a Async) present() (*epoch, error) {
 
 // follow begins with what is known, or with a read, which goes out before whatever the
 // caller asks for next.
-func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription) {
+func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription, known Reading) {
 	e := s.watches.entries[key]
 	fresh := e == nil || e.epoch != epoch
 	if fresh {
@@ -201,6 +207,8 @@ func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription) {
 	sub.entry = e
 	e.subs = append(e.subs, sub)
 	switch {
+	case fresh && known.Stat != nil:
+		s.plant(e, known)
 	case fresh:
 		s.arm(e)
 	case !e.armed: // the read under way tells
@@ -410,7 +418,7 @@ func (s *Session) found(e *watchEntry, r Reading) news {
 	return s.settled(e, n)
 }
 
-// settled adds to the news what has been read, for everybody.
+// settled adds the newest reading to the news, for every subscriber.
 func (s *Session) settled(e *watchEntry, n news) news {
 	s.park(e)
 	n.subs, n.reading = e.subs, e.reading
@@ -494,7 +502,7 @@ func (s *Session) awaitOrigin(e *watchEntry) {
 		at.absent = true // there is no need to try to read it first
 		s.arm(at)
 	}
-	s.follow(e.epoch, key, origin)
+	s.follow(e.epoch, key, origin, Reading{})
 }
 
 // originTold is called in the session's order, and locks the table.
@@ -542,6 +550,10 @@ func (s *Session) notified(e *epoch, ev wire.Event) {
 
 func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (n news) {
 	e := s.watches.entries[key]
+	if e != nil && e.epoch == epoch && e.planting {
+		e.stale = true
+		return n
+	}
 	if e == nil || e.epoch != epoch || !e.armed || e.origin != nil {
 		return n // no subscriber is left, or the event is older than the read under way
 	}

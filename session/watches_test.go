@@ -65,7 +65,7 @@ func TestRemadeNodesAreGone(t *testing.T) {
 	}
 }
 
-// TestWatchesAreKept: of those that nobody wants any more the newest are used again without a
+// TestWatchesAreKept: of the watches without subscribers the newest are used again without a
 // request, and the server is rid of the others.
 func TestWatchesAreKept(t *testing.T) {
 	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {

@@ -9,9 +9,9 @@
 //     there is a connection again the newest state is told;
 //   - it never goes back: no state is older than one that was told before, also when the
 //     session moves to a server that lags;
-//   - it is a level, not a log: a slow reader gets the newest state, what it is told to
+//   - it is a level, not a log: a slow reader gets the newest state. What it is told to
 //     have been added and removed is relative to what it has received itself, and it
-//     delays nobody.
+//     delays no other.
 //
 // A [Cache], made by [Tree], is all that for a node and everything below it. It takes one
 // round trip more for each level of nodes that are new.
@@ -19,7 +19,7 @@
 // A watch ends when it is closed, when its session is, or when the server refuses to
 // let the node be read: [Watch.Err] tells. Its channel is closed then.
 //
-// The watches on the server are the session's: one on each aspect of a node, and one
-// read for each change, however many watch it here. They are kept for a while when nobody
-// does any more.
+// The watches on the server are the session's: one on each aspect of a node, and one read
+// for each change, however many watch it here. They are kept for a while after the last
+// subscriber.
 package watch

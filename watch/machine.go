@@ -7,15 +7,20 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a view of one node does, as a pure function. What feeds it is in
-// watch.go; what becomes of readings is in node.go, children.go and value.go.
+// This file is the machine of a view of one node, as a pure function. watch.go feeds
+// it; node.go, children.go and value.go turn readings into states.
+//
+//	syncing ── the server has caught up ► following ── the watch has failed, or leave ► ended
+//	(only with Options.Sync)                 ▲  │ readings: each new state is emitted
+//	                                         └──┘
 
+// A phase is how far a view has come. It only grows.
 type phase int
 
 const (
-	syncing   phase = iota // the server is being brought up to date, before the first read
-	following              // readings are told as they come
-	ended
+	syncing   phase = iota // the server is brought up to date, before the first read
+	following              // readings become states as they come
+	ended                  // no state is emitted any more
 )
 
 func (p phase) String() string { return [...]string{"syncing", "following", "ended"}[p] }
@@ -30,7 +35,7 @@ type (
 	synced struct{ err error }
 	// read is one of the answers to follow.
 	read struct{ session.Reading }
-	// failed is the last of them.
+	// failed is the last answer to follow.
 	failed struct{ err error }
 	// leave is the owner's command to end.
 	leave struct{}
@@ -47,12 +52,12 @@ func (leave) input()  {}
 type effect interface{ effect() }
 
 type (
-	// catchUp has the server learn what the leader knows; answered by synced.
+	// catchUp brings the server up to date with the leader; answered by synced.
 	catchUp struct{}
-	// follow begins to watch, in the present epoch; answered by any number of read,
-	// and one failed.
+	// follow begins to watch, through all sessions. It is answered by any number of read,
+	// and by one failed.
 	follow struct{}
-	// unfollow ends that.
+	// unfollow ends the watch. It is not answered.
 	unfollow struct{}
 )
 
@@ -60,15 +65,17 @@ func (catchUp) effect()  {}
 func (follow) effect()   {}
 func (unfollow) effect() {}
 
-// A machine is one view: of the readings it makes the states that a reader is told.
+// A machine is one view: it turns readings into states, and emits those that differ from
+// the last.
 type machine[S any] struct {
 	phase phase
-	zxid  int64 // of the newest reading that was taken
-	told  bool
-	state S // the newest that was told
-	err   error
+	zxid  int64 // of the newest reading that was used; never falls
+	told  bool  // set when the first state is emitted
+	state S     // the newest state that was emitted; zero before the first
+	err   error // set with ended: why; nil after leave
 
-	// next returns the state that follows, and whether it differs from the last.
+	// next returns the state that follows from a reading, and whether it differs from the
+	// last. It is constant, and pure.
 	next func(last S, told bool, r session.Reading) (S, bool)
 }
 
@@ -83,7 +90,7 @@ func (m machine[S]) String() string {
 	return s + ")"
 }
 
-// newMachine returns a machine, and what is to be done first.
+// newMachine returns a machine, and its first effects.
 func newMachine[S any](sync bool, next func(S, bool, session.Reading) (S, bool)) (machine[S], []effect) {
 	if sync {
 		return machine[S]{phase: syncing, next: next}, []effect{catchUp{}}
@@ -94,7 +101,7 @@ func newMachine[S any](sync bool, next func(S, bool, session.Reading) (S, bool))
 // Ended implements [actors.Machine].
 func (m machine[S]) Ended() bool { return m.phase == ended }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Requests whose error passes are repeated.
 func (m machine[S]) Step(in input, out *actors.Effects[effect, S]) machine[S] {
 	switch in := in.(type) {
 	case synced:
@@ -109,8 +116,8 @@ func (m machine[S]) Step(in input, out *actors.Effects[effect, S]) machine[S] {
 			m.phase, m.err = ended, in.err
 		}
 	case read:
-		// A server that knows less than the last one has nothing new to tell; what it
-		// learns later, it tells later.
+		// An older reading comes from a server that lags behind. It sends a newer one when it
+		// has caught up.
 		if m.phase != following || in.Zxid < m.zxid {
 			break
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A NodeState is what is at a path. Data and Stat are shared by all who watch it, and
+// A NodeState is the state of a path. Data and Stat are shared by all who watch it, and
 // must not be modified.
 type NodeState struct {
 	Exists bool

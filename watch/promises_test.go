@@ -13,8 +13,8 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// TestReapedContainer: a container that the server has removed, and somebody has made again,
-// is watched as before, whatever became of the connection meanwhile.
+// TestReapedContainer: a container that the server has removed, and another client has made
+// again, is watched as before, whatever became of the connection meanwhile.
 func TestReapedContainer(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {

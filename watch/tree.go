@@ -20,13 +20,13 @@ type TreeOptions struct {
 	// Depth is how many levels below the root are watched. The default is all.
 	Depth int
 
-	// Filter tells whether the node at path is to be watched, and what is below it;
-	// the root always is. It depends on nothing but its argument, and must neither
-	// block, nor panic, nor call the tree.
-	// The default is everything.
+	// Filter reports whether the node at path is watched, and the nodes below it. The root
+	// always is. It depends on nothing but its argument, and must neither block, nor panic,
+	// nor call the tree. The default watches every node.
 	Filter func(path string) bool
 }
 
+// withDefaults returns a copy of the options; the defaults are zero values.
 func (o *TreeOptions) withDefaults() TreeOptions {
 	if o == nil {
 		return TreeOptions{}
@@ -34,32 +34,34 @@ func (o *TreeOptions) withDefaults() TreeOptions {
 	return *o
 }
 
-// A Cache is a copy of a tree of nodes that stays true. Create one with [Tree]. It is
-// safe for concurrent use, and must be closed.
+// A Cache is a copy of a tree of nodes that follows the servers. Create one with [Tree].
+// It is safe for concurrent use, and must be closed.
 type Cache struct {
+	// Set by Tree, and constant.
 	session *session.Session
 	path    string
 	actor   *actors.Actor[treeInput, TreeState]
-	synced  chan struct{}
-	want    sync.Once
+	synced  chan struct{} // closed when the whole tree has been read once
+	want    sync.Once     // guards the first call of Changes
 
-	own *session.Session // of the many; belongs to the actor, until that has ended
+	// own is the session of the nodes beyond the first: set when the first of them is
+	// watched. The actor's goroutine uses it alone until it has ended.
+	own *session.Session
 
-	mu   sync.RWMutex // of the tree
+	mu   sync.RWMutex // held while a step modifies the tree, or a reader looks at it
 	tree *treeMachine
 }
 
 // Tree watches the node at path and all below it, whether or not there are any, and
-// keeps a copy of them. Every node is as new as what was told of it: Stat.Mzxid never
-// decreases while it is there. Between nodes there is no such promise: they are read
-// one by one.
+// keeps a copy of them. The Stat.Mzxid of a node never decreases while it stands. Between
+// nodes there is no such promise: they are read one by one.
 //
 // A node that may not be read, or is over [session.Options.MaxReply], is left out until
-// its parent's children change. What the first 1,000 nodes need is watched through s, and
-// the rest through a session beside it, which ends with the cache.
+// its parent's children change. The first 1,000 nodes are watched through s, and the
+// others through a session beside it, which ends with the cache.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments; what fails later ends the watch, and [Cache.Err] says why.
+// If opts is nil, the default options are used. An argument that is refused is named by
+// the error. A later failure ends the watch, and [Cache.Err] returns it.
 func Tree(s *session.Session, path string, opts *TreeOptions) (*Cache, error) {
 	o := opts.withDefaults()
 	err := validate(s, path)
@@ -76,19 +78,20 @@ func Tree(s *session.Session, path string, opts *TreeOptions) (*Cache, error) {
 		Begin:   first,
 		Perform: c.perform,
 		Observe: c.observe,
-		Stop:    leave{},
-		Merge:   mergeTrees,
+		Stop:    leave{},    // without a reason: Err returns nil
+		Merge:   mergeTrees, // for a slow reader
 	})
 	return c, nil
 }
 
-// A lockedTree is a tree that others look at between its steps.
+// A lockedTree is a tree that readers look at between its steps.
 type lockedTree struct {
 	*treeMachine
 	mu *sync.RWMutex
 }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Readers wait for it, and it for them: neither does
+// I/O meanwhile.
 func (l lockedTree) Step(in treeInput, out *actors.Effects[treeEffect, TreeState]) lockedTree {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,6 +99,7 @@ func (l lockedTree) Step(in treeInput, out *actors.Effects[treeEffect, TreeState
 	return l
 }
 
+// observe closes synced, once.
 func (c *Cache) observe(m lockedTree, _ []TreeState) {
 	if m.synced {
 		select {
@@ -106,18 +110,19 @@ func (c *Cache) observe(m lockedTree, _ []TreeState) {
 	}
 }
 
-// perform starts one thing that the machine asked for.
+// perform starts one effect.
 func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
 	switch e := e.(type) {
-	case followNode:
+	case followNode: // answered by treeRead, on a goroutine of the session
 		node, aspect, turn := e.node, e.aspect, e.turn
 		tell := func(r session.Reading, err error) { answer(treeRead{node, aspect, turn, r, err}) }
+		// The second session may be refused, which ends what needs it.
 		s, err := c.sessionOf(node)
 		if err != nil {
 			tell(session.Reading{}, err)
 			return
 		}
-		node.aspects[aspect].sub = s.Async(0).Follow(node.path, aspect, node.parent == nil, tell)
+		node.aspects[aspect].sub = s.Async(0).Follow(node.path, aspect, node.parent == nil, tell) // only the root may be missing: others have a list
 	case unfollowNode:
 		if sub := e.node.aspects[e.aspect].sub; sub != nil {
 			sub.Cancel()
@@ -133,22 +138,23 @@ func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
 	}
 }
 
-// sessionOf returns the session through which a node is watched.
+// sessionOf returns the session through which a node is watched, and opens the second one
+// when it is needed first.
 func (c *Cache) sessionOf(n *treeNode) (*session.Session, error) {
-	if !n.own {
+	if !n.own { // one of the first nodes
 		return c.session, nil
 	}
-	if c.own == nil {
+	if c.own == nil { // the first node that needs it
 		own, err := c.session.Sibling()
 		if err != nil {
 			return nil, err
 		}
-		c.own = own
+		c.own = own // Close ends it
 	}
 	return c.own, nil
 }
 
-// Get returns the node at path.
+// Get returns the node at path, as the cache has it.
 func (c *Cache) Get(path string) NodeState {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -178,7 +184,7 @@ func (c *Cache) Children(path string) []string {
 	return names
 }
 
-// Nodes returns all nodes, in the order of their paths.
+// Nodes returns all nodes that the cache has, in the order of their paths.
 func (c *Cache) Nodes() []TreeNode {
 	c.mu.RLock()
 	all := make([]TreeNode, 0, c.tree.size)
@@ -192,7 +198,7 @@ func (c *Cache) Nodes() []TreeNode {
 	return all
 }
 
-// Len returns the number of nodes.
+// Len returns the number of nodes that the cache has.
 func (c *Cache) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -204,22 +210,21 @@ func (c *Cache) Len() int {
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
 // Changes returns the channel of changes, which is always the same one. It begins with
-// what is there when it is first called for, as [TreeState.Added]. A reader that is slow
-// gets fewer and larger ones. The channel is closed when the watch ends.
-// The channel is closed after the last value: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// the nodes that the cache has at the first call, as [TreeState.Added]. A slow reader
+// receives fewer and larger changes. The channel is closed after the last value: receive
+// with "ev, ok := <-events", because a select over a closed channel spins.
 func (c *Cache) Changes() <-chan TreeState {
-	c.want.Do(func() { _ = c.actor.Tell(want{}) }) // an ended one has no more changes
+	c.want.Do(func() { _ = c.actor.Tell(want{}) }) // a tree that has ended has no more changes
 	return c.actor.Events()
 }
 
-// Done returns a channel that is closed when the watch has ended: the copy stays as it
-// was.
+// Done returns a channel that is closed when the watch has ended. The copy stays as it is
+// then.
 func (c *Cache) Done() <-chan struct{} { return c.actor.Ended() }
 
-// Err returns why the watch has ended: [session.ErrClosed], or what keeps the root from
-// being read, such as [session.ErrNoAuth]. It returns nil while it goes on, and after
-// Close.
+// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the
+// root from being read, such as [session.ErrNoAuth]. It returns nil while the watch goes
+// on, and after Close.
 func (c *Cache) Err() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -229,7 +234,7 @@ func (c *Cache) Err() error {
 	return fmt.Errorf("watch tree %s: %w", c.path, c.tree.err)
 }
 
-// Close ends the watch, and the session of its own if it has one. It may be called any
+// Close ends the watch, and the second session if there is one. It may be called any
 // number of times.
 func (c *Cache) Close() {
 	c.actor.Close()

@@ -8,40 +8,53 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a tree does: no goroutines, no channels, no clock, no I/O. What feeds
-// it is in tree.go. Unlike other machines it is modified by its steps: a tree is too
+// This file is the machine of a tree: no goroutines, no channels, no clock, no I/O.
+// tree.go feeds it. Unlike other machines it is modified by its steps: a tree is too
 // large to be copied for each.
+//
+// A node is known when it stands in the list of its parent. Each of its two aspects, data
+// and children, is in one of these states:
+//
+//	idle ── request ► pending ── pump, within the window ► waiting ── the first answer ► following
+//	 ▲                                                        │                             │
+//	 └───────────── refused, vanished, or unfollowed ─────────┴─────────────────────────────┘
+//
+// The list of a node adds its new children, and removes those that are missing. Answers
+// of a server that lags behind are recognised by their zxid. The tree is synced when, for
+// the first time, no first answer is awaited.
 
 const (
-	// treeWindow is how many first reads are under way at a time: enough to keep the
+	// treeWindow limits how many first answers are awaited at a time: enough to keep the
 	// session busy.
 	treeWindow = 1024
 
-	// sharedNodes is how many nodes of a tree the user's session watches. The others
+	// sharedNodes limits how many nodes of a tree the user's session watches. The others
 	// have a session of their own.
 	sharedNodes = 1000
 )
 
-// A treeNode is one that is watched.
+// A treeNode is a node that stands in the newest list of its parent, or the root.
 type treeNode struct {
-	path    string
-	parent  *treeNode // nil for the root
-	depth   int32
-	own     bool // it is watched through the tree's own session
-	gone    bool // from the tree
-	data    []byte
-	stat    *session.Stat // nil if it has not been read, or is not there
-	names   []string      // of its children, as last listed
-	aspects [2]treeAspect
+	// Constant.
+	path   string
+	parent *treeNode // nil for the root
+	depth  int32     // levels below the root
+	own    bool      // set if the tree's own session watches it
+
+	gone    bool          // set when the parent's list has it no more; answers for it are ignored then
+	data    []byte        // set with stat
+	stat    *session.Stat // set by a read, cleared when the node is missing or cannot be read: then it is not in the tree
+	names   []string      // of its children, by the newest list; emptied with stat
+	aspects [2]treeAspect // by session.Aspect
 }
 
-// A treeAspect is what is known of the data of a node, or of its children.
+// A treeAspect is the knowledge of a node's data, or of its children.
 type treeAspect struct {
-	zxid      int64  // of the newest reading that was taken
-	turn      uint32 // tells apart one following from the next
-	following bool
-	waiting   bool                  // for the first answer
-	sub       *session.Subscription // the performer's
+	zxid      int64                 // of the newest answer that was used; never falls
+	turn      uint32                // numbers the requests: answers to earlier ones are ignored
+	following bool                  // set when it is requested; cleared when that has failed, or is ended
+	waiting   bool                  // set from the request until its first answer; counted by the tree
+	sub       *session.Subscription // used by the performer alone
 }
 
 // A treeInput is something that happened to a tree.
@@ -50,7 +63,7 @@ type treeAspect struct {
 type treeInput interface{ treeInput() }
 
 type (
-	// treeRead is one of the answers to followNode. The last one has an error.
+	// treeRead is an answer to followNode. The last one has an error.
 	treeRead struct {
 		node   *treeNode
 		aspect session.Aspect
@@ -58,13 +71,13 @@ type (
 		session.Reading
 		err error
 	}
-	// treeSynced answers catchUpNode.
+	// treeSynced answers catchUpNode, once.
 	treeSynced struct {
 		node *treeNode
 		turn uint32
 		err  error
 	}
-	// want says that somebody reads the changes.
+	// want says that the changes have a reader.
 	want struct{}
 )
 
@@ -79,13 +92,13 @@ func (leave) treeInput()      {}
 type treeEffect interface{ treeEffect() }
 
 type (
-	// followNode begins to watch an aspect of a node.
+	// followNode begins to watch an aspect of a node. The turn is in every answer.
 	followNode struct {
 		node   *treeNode
 		aspect session.Aspect
 		turn   uint32
 	}
-	// unfollowNode ends that.
+	// unfollowNode ends followNode.
 	unfollowNode struct {
 		node   *treeNode
 		aspect session.Aspect
@@ -104,25 +117,28 @@ func (catchUpNode) treeEffect()  {}
 // A treeMachine keeps a tree. A node is in it if it stands in the newest list of its
 // parent, and its data has been read since.
 type treeMachine struct {
-	depth  int                    // 0: any
-	filter func(path string) bool // nil: all
-	shared int                    // nodes that the user's session watches
+	// Constant.
+	depth  int                    // of the levels that are watched; 0 for all
+	filter func(path string) bool // reports whether a node is watched; nil for all
+	shared int                    // how many nodes the user's session watches
 
-	nodes   map[string]*treeNode
+	nodes   map[string]*treeNode // by path: the root, and every node of a list
 	root    *treeNode
-	size    int // nodes with a stat
-	pending []followNode
-	head    int // of pending
-	waiting int // first answers
-	synced  bool
-	wanted  bool
-	ended   bool
-	err     error
+	size    int          // the number of nodes with a stat
+	pending []followNode // requests that wait for room in the window, from head on
+	head    int          // entries before it are empty
+	waiting int          // the number of aspects whose first answer is awaited; at most treeWindow, but for catch-ups
+	synced  bool         // set when nothing is awaited for the first time; never cleared
+	wanted  bool         // set when the changes have a reader; before that none are gathered
+	ended   bool         // set by leave, or when the root cannot be watched
+	err     error        // set with ended: why; nil after leave
 
-	out *actors.Effects[treeEffect, TreeState] // set during a step, nil between steps
-	now TreeState
+	// Set during a step, and empty between steps.
+	out *actors.Effects[treeEffect, TreeState]
+	now TreeState // the changes of this step
 }
 
+// newTreeMachine returns a tree that has read nothing, and its first effects.
 func newTreeMachine(path string, depth int, sync bool, filter func(string) bool) (*treeMachine, []treeEffect) {
 	m := &treeMachine{depth: depth, filter: filter, shared: sharedNodes, nodes: make(map[string]*treeNode)}
 	m.root = &treeNode{path: path}
@@ -140,14 +156,16 @@ func newTreeMachine(path string, depth int, sync bool, filter func(string) bool)
 	return m, first.Do
 }
 
+// String shows the sizes, for transcripts.
 func (m *treeMachine) String() string {
 	return fmt.Sprintf("tree %s size=%d known=%d waiting=%d pending=%d synced=%v", m.root.path, m.size, len(m.nodes), m.waiting, len(m.pending)-m.head, m.synced)
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. The nodes stay as they are then.
 func (m *treeMachine) Ended() bool { return m.ended }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Each input enters one answer; pump then fills the
+// window. All changes of a step are one event.
 func (m *treeMachine) Step(in treeInput, out *actors.Effects[treeEffect, TreeState]) *treeMachine {
 	if m.ended {
 		return m
@@ -159,13 +177,13 @@ func (m *treeMachine) Step(in treeInput, out *actors.Effects[treeEffect, TreeSta
 	case treeSynced:
 		m.caughtUp(in)
 	case want:
-		m.begin()
+		m.begin() // until then, changes are not gathered
 	case leave:
 		m.end(nil)
 	}
 	m.pump()
 	if !m.synced && !m.ended && m.waiting == 0 {
-		m.synced, m.now.Synced = true, true
+		m.synced, m.now.Synced = true, true // emitted even if nothing has changed
 	}
 	if m.wanted && (!m.now.empty() || m.now.Synced) {
 		m.now.Synced = m.synced
@@ -175,9 +193,9 @@ func (m *treeMachine) Step(in treeInput, out *actors.Effects[treeEffect, TreeSta
 	return m
 }
 
-// begin tells the first reader everything.
+// begin emits the whole tree as added, for the first reader.
 func (m *treeMachine) begin() {
-	if m.wanted {
+	if m.wanted { // there is one reader
 		return
 	}
 	m.wanted = true
@@ -189,15 +207,17 @@ func (m *treeMachine) begin() {
 	}
 }
 
+// public returns the node as readers see it.
 func (n *treeNode) public() TreeNode { return TreeNode{Path: n.path, Data: n.data, Stat: n.stat} }
 
+// note enters a change into the event of this step, if it has a reader.
 func (m *treeMachine) note(c change, n TreeNode) {
 	if m.wanted {
 		note(&m.now, c, n)
 	}
 }
 
-// request asks for an aspect of a node to be followed, as soon as there is room.
+// request follows an aspect of a node, as soon as there is room in the window.
 func (m *treeMachine) request(n *treeNode, aspect session.Aspect) {
 	a := &n.aspects[aspect]
 	if a.following {
@@ -208,7 +228,7 @@ func (m *treeMachine) request(n *treeNode, aspect session.Aspect) {
 	m.pending = append(m.pending, followNode{n, aspect, a.turn})
 }
 
-// catchUp asks for a node to be read by a server that is up to date.
+// catchUp has the server brought up to date before the node is read again.
 func (m *treeMachine) catchUp(n *treeNode) {
 	a := &n.aspects[session.AspectData]
 	a.following, a.waiting = true, true
@@ -217,6 +237,7 @@ func (m *treeMachine) catchUp(n *treeNode) {
 	m.out.Do = append(m.out.Do, catchUpNode{n, a.turn})
 }
 
+// caughtUp follows the answer to catchUp.
 func (m *treeMachine) caughtUp(in treeSynced) {
 	a := &in.node.aspects[session.AspectData]
 	if a.turn != in.turn || !a.following {
@@ -237,11 +258,12 @@ func (m *treeMachine) caughtUp(in treeSynced) {
 	}
 }
 
-// pump begins what there is room for.
+// pump sends pending requests while the window has room. Those that were ended meanwhile
+// are dropped.
 func (m *treeMachine) pump() {
 	for m.waiting < treeWindow && m.head < len(m.pending) && !m.ended {
 		f := m.pending[m.head]
-		m.pending[m.head] = followNode{}
+		m.pending[m.head] = followNode{} // so that a removed node can be collected
 		m.head++
 		if a := &f.node.aspects[f.aspect]; a.following && a.turn == f.turn {
 			a.waiting = true
@@ -249,12 +271,13 @@ func (m *treeMachine) pump() {
 			m.out.Do = append(m.out.Do, f)
 		}
 	}
+	// The array is reused until all of it was sent.
 	if m.head == len(m.pending) {
 		m.pending, m.head = nil, 0
 	}
 }
 
-// settle notes that the first answer has come, or is not awaited any more.
+// settle enters that the first answer of an aspect is not awaited any more.
 func (m *treeMachine) settle(a *treeAspect) {
 	if a.waiting {
 		a.waiting = false
@@ -262,18 +285,20 @@ func (m *treeMachine) settle(a *treeAspect) {
 	}
 }
 
+// answered enters an answer to followNode, unless it is for an earlier request, or older
+// than what is known.
 func (m *treeMachine) answered(in treeRead) {
 	n, a := in.node, &in.node.aspects[in.aspect]
-	if n.gone || !a.following || a.turn != in.turn {
+	if n.gone || !a.following || a.turn != in.turn { // not requested any more
 		return
 	}
-	m.settle(a)
+	m.settle(a) // the answer, or the error, is the first of this turn
 	switch {
 	case in.err != nil:
 		a.following = false
 		m.refused(n, in)
 	case in.Zxid < a.zxid, in.Stat == nil && in.Zxid < n.aspects[session.AspectChildren].zxid:
-		// A server that is behind: what is news to it will be told when it is.
+		// The server lags behind. It sends a newer answer when it has caught up.
 	case in.aspect == session.AspectData:
 		a.zxid = in.Zxid
 		m.found(n, in.Reading)
@@ -283,9 +308,10 @@ func (m *treeMachine) answered(in treeRead) {
 	}
 }
 
-// found takes the data of a node.
+// found enters the data of a node.
 func (m *treeMachine) found(n *treeNode, r session.Reading) {
 	old := n.stat
+	// The node is missing, and its parent's list is no older: it was deleted since.
 	if r.Stat == nil {
 		m.vanish(n)
 		return
@@ -294,7 +320,7 @@ func (m *treeMachine) found(n *treeNode, r session.Reading) {
 	if r.Stat.EphemeralOwner == 0 && (m.depth == 0 || int(n.depth) < m.depth) {
 		m.request(n, session.AspectChildren)
 	}
-	differs := old == nil || old.Mzxid != r.Stat.Mzxid
+	differs := old == nil || old.Mzxid != r.Stat.Mzxid // one write has one Mzxid
 	if !differs {
 		return
 	}
@@ -307,12 +333,15 @@ func (m *treeMachine) found(n *treeNode, r session.Reading) {
 	}
 }
 
-// listed takes the names of a node's children.
+// listed enters the names of a node's children. Missing ones are removed, and new ones
+// read. A child that vanished before is requested again.
 func (m *treeMachine) listed(n *treeNode, names []string) {
 	there := make(map[string]struct{}, len(names))
 	for _, name := range names {
 		there[name] = struct{}{}
 	}
+	// A child of the same name that was deleted and created again stays known: its data
+	// shows that.
 	for _, name := range n.names {
 		if _, stays := there[name]; !stays {
 			if child := m.nodes[session.Join(n.path, name)]; child != nil {
@@ -325,54 +354,57 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 		path := session.Join(n.path, name)
 		child := m.nodes[path]
 		if child == nil {
-			if m.filter != nil && !m.filter(path) {
+			if m.filter != nil && !m.filter(path) { // its children are not looked for either
 				continue
 			}
 			child = &treeNode{path: path, parent: n, depth: n.depth + 1, own: len(m.nodes) >= m.shared}
 			m.nodes[path] = child
 		}
-		m.request(child, session.AspectData)
+		m.request(child, session.AspectData) // no request if it is followed already
 	}
 }
 
-// refused goes on where an aspect of a node cannot be followed.
+// refused goes on when an aspect of a node cannot be followed.
 func (m *treeMachine) refused(n *treeNode, in treeRead) {
 	switch {
 	case session.Passing(in.err):
-		m.request(n, in.aspect)
-	case errors.Is(in.err, session.ErrClosed) || n == m.root:
+		m.request(n, in.aspect) // through the next session, if this one is over
+	case errors.Is(in.err, session.ErrClosed) || n == m.root: // there is no tree without it
 		m.end(in.err)
 	case !errors.Is(in.err, session.ErrNoNode):
-		// It is left out until its parent changes; without its children, if only those
-		// cannot be listed.
+		// Without its data it is left out, until the children of its parent change. Without its
+		// list it has no children.
 		if in.aspect == session.AspectData {
 			m.vanish(n)
 		}
+	// The answer is older than what is known of the node: it may stand.
 	case in.Zxid != 0 && in.Zxid < max(n.aspects[0].zxid, n.aspects[1].zxid, n.parent.listed()):
 		m.unfollow(n, session.AspectData)
 		m.unfollow(n, session.AspectChildren)
 		m.catchUp(n)
 	default:
 		m.vanish(n)
-		// The parent's list will tell that it is gone, or that it was made again: they
-		// come in order, unless from different servers.
+		// The parent's list follows, and shows whether it was created again: the two come in
+		// order, unless from different servers.
 		if in.Zxid == 0 && n.own != n.parent.own {
 			m.catchUp(n)
 		}
 	}
 }
 
-// listed returns how new the list of a node's children is.
+// listed returns the zxid of the newest list of a node's children.
 func (n *treeNode) listed() int64 { return n.aspects[session.AspectChildren].zxid }
 
-// vanish takes a node out of the tree, with all below it, but expects it to come back.
+// vanish takes a node out of the tree, with all nodes below it. The node is still known,
+// and may come back.
 func (m *treeMachine) vanish(n *treeNode) {
 	for _, name := range n.names {
 		if child := m.nodes[session.Join(n.path, name)]; child != nil {
 			m.remove(child)
 		}
 	}
-	n.names = nil
+	n.names = nil // its children are removed above
+	// The root is followed although it is missing: it may be created.
 	if n != m.root {
 		m.unfollow(n, session.AspectData)
 		m.unfollow(n, session.AspectChildren)
@@ -384,13 +416,14 @@ func (m *treeMachine) vanish(n *treeNode) {
 	}
 }
 
-// remove is vanish for good.
+// remove is vanish for a node that its parent's list has no more.
 func (m *treeMachine) remove(n *treeNode) {
 	m.vanish(n)
 	n.gone = true
-	delete(m.nodes, n.path)
+	delete(m.nodes, n.path) // its path may come back as another node
 }
 
+// unfollow ends the request for an aspect, if there is one.
 func (m *treeMachine) unfollow(n *treeNode, aspect session.Aspect) {
 	a := &n.aspects[aspect]
 	m.settle(a)
@@ -400,10 +433,12 @@ func (m *treeMachine) unfollow(n *treeNode, aspect session.Aspect) {
 	}
 }
 
-// end ends the tree, and what it asked for of the session that is not its own.
+// end ends the tree. The watches of the user's session are ended one by one, those of its
+// own session with that.
 func (m *treeMachine) end(why error) {
-	m.ended, m.err = true, why
+	m.ended, m.err = true, why // answers from now on are ignored
 	for _, n := range m.nodes {
+		// The user's session goes on without the tree.
 		if !n.own {
 			m.unfollow(n, session.AspectData)
 			m.unfollow(n, session.AspectChildren)

@@ -13,8 +13,8 @@ type TreeNode struct {
 	Stat *session.Stat
 }
 
-// A TreeState is what differs in a tree from what this reader has received, in no
-// order. The first one has everything as Added.
+// A TreeState has the differences of a tree from the last state that this reader has
+// received, in no order. The first one has everything as Added.
 type TreeState struct {
 	Added   []TreeNode
 	Changed []TreeNode // also those that were deleted and made again
@@ -50,7 +50,7 @@ func listOf(s *TreeState, c change) *[]TreeNode {
 	return [...]*[]TreeNode{&s.Added, &s.Changed, &s.Removed}[c]
 }
 
-// note adds a change to those that are there.
+// note adds a change, and merges it with an earlier one of the same node.
 func note(s *TreeState, c change, n TreeNode) {
 	if s.where == nil {
 		if s.empty() {
@@ -94,7 +94,7 @@ func takeOut(s *TreeState, at place) {
 	*listOf(s, at.list) = list[:last]
 }
 
-// mergeTrees folds next into last, which nobody has received.
+// mergeTrees folds next into last, which was not received.
 func mergeTrees(last, next TreeState) (TreeState, bool) {
 	for c := added; c <= removed; c++ {
 		for _, n := range *listOf(&next, c) {

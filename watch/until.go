@@ -13,20 +13,19 @@ var errFound = errors.New("there is a node")
 
 // UntilGone waits until there is no node at path, in this session or a later one. It
 // returns nil at once if there is none, and leaves no watch on a node that does not
-// exist. If ctx ends first it returns the cause, and otherwise fails only if the path
-// is malformed, the node may not be read or is over [session.Options.MaxReply], or the
+// exist. If ctx ends first it returns the cause. Otherwise it fails only if the path is
+// malformed, the node may not be read or is over [session.Options.MaxReply], or the
 // session is closed.
 //
-// A node that is deleted and made again while the session is disconnected may be
-// taken for one that has stayed.
+// A node that is deleted and made again while the session is disconnected may seem to
+// have stayed.
 func UntilGone(ctx context.Context, s *session.Session, path string) error {
 	return until(ctx, s, path, session.ErrNoNode, false)
 }
 
-// UntilExists waits until there is a node at path. It returns nil at once if there is
-// one. If ctx ends first it returns the cause, and otherwise fails only if the path is
-// malformed, the node may not be read or is over [session.Options.MaxReply], or the session
-// is closed.
+// UntilExists waits until there is a node at path. It returns nil at once if there is one.
+// If ctx ends first it returns the cause. Otherwise it fails only if the path is malformed,
+// the node may not be read or is over [session.Options.MaxReply], or the session is closed.
 func UntilExists(ctx context.Context, s *session.Session, path string) error {
 	return until(ctx, s, path, errFound, true)
 }

@@ -398,7 +398,8 @@ func TestUntilExists(t *testing.T) {
 	})
 }
 
-// TestManySubscribers share one watch and one read, and the slow ones cost nobody.
+// TestManySubscribers share one watch and one read, and the slow ones cost the others
+// nothing.
 func TestManySubscribers(t *testing.T) {
 	subscribers := 10_000
 	if testing.Short() {
@@ -496,8 +497,8 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 	})
 }
 
-// TestUntilGoneBesideAWatch: that somebody waits for a node to come does not keep
-// others waiting for it to go.
+// TestUntilGoneBesideAWatch: a wait for a node to come does not keep others waiting for
+// it to go.
 func TestUntilGoneBesideAWatch(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		w := have(watch.Node(s, "/b", nil))(t)

@@ -26,8 +26,8 @@ func (o *Options) withDefaults() Options {
 	return *o
 }
 
-// A Watch is a view that stays true, of what [Node], [Children] or [Value] was called
-// for. It is safe for concurrent use, and must be closed.
+// A Watch is a view that stays true of a node, its children or its value: see [Node],
+// [Children] and [Value]. It is safe for concurrent use, and must be closed.
 type Watch[S any] struct {
 	name  string
 	actor *actors.Actor[input, S]
@@ -47,9 +47,9 @@ func (w *Watch[S]) Changes() <-chan S { return w.actor.Events() }
 // Done returns a channel that is closed when the watch has ended.
 func (w *Watch[S]) Done() <-chan struct{} { return w.actor.Ended() }
 
-// Err returns why the watch has ended: [session.ErrClosed], or what keeps the node from
-// being read, such as [session.ErrNoAuth]. It returns nil while the watch goes on, and
-// after Close.
+// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the
+// node from being read, such as [session.ErrNoAuth]. It returns nil while the watch
+// goes on, and after Close.
 func (w *Watch[S]) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

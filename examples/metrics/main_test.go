@@ -88,7 +88,7 @@ func TestDashboard(t *testing.T) {
 	if err := v.session.Await(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for revoked := false; !revoked; { // somebody holds it at last
+	for revoked := false; !revoked; { // it is held at last
 		err := lock.Revoke(ctx, v.session, turn, nil)
 		body := scrape(ctx, v)
 		if revoked = strings.Contains(body, "zkactors_revocations_total{"); ctx.Err() != nil {

@@ -71,7 +71,7 @@ func host(ctx context.Context, servers []string, name string) error {
 
 // schedule runs the job while the host leads in that term.
 func schedule(ctx context.Context, s *session.Session, c *election.Candidate, name string, term int64) error {
-	// Whoever led before may have stopped half-way: this is the place to clean up.
+	// The last leader may have stopped half-way: this is the place to clean up.
 	if err := c.Acknowledge(ctx); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func schedule(ctx context.Context, s *session.Session, c *election.Candidate, na
 	for runs := 0; runs < 2; {
 		select {
 		case <-ticker.C:
-		case <-ctx.Done(): // deposed: somebody else goes on
+		case <-ctx.Done(): // deposed: another leader goes on
 			return nil
 		}
 		if now, leading := c.Leading(); !leading || now != term {

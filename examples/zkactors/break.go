@@ -105,7 +105,7 @@ func (t *taker) confirm(question string, chosen []inspect.Contender) error {
 	return fail(exitNothing, "nothing was done")
 }
 
-// askable returns an error if nobody can be asked.
+// askable returns an error if no holder can be asked.
 func (t *taker) askable() error {
 	if !t.yes && !t.terminal(t.stdin) {
 		return usage("--yes is missing: there is no terminal on which to ask")

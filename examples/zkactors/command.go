@@ -47,7 +47,7 @@ func (c *command) start(env ...string) error {
 	return nil
 }
 
-// signal sends a signal to the group. There may be nobody left to get it.
+// signal sends a signal to the group. There may be no process left to get it.
 func (c *command) signal(sig syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, sig) }
 
 // status returns what a shell would call the command's exit status.

@@ -137,7 +137,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Somebody else asks for the lock.
+// Another client asks for the lock.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -175,12 +175,12 @@ func TestFrozenOverlap(t *testing.T) {
 // The command does not notice that the connection was away for a while.
 func TestResumed(t *testing.T) {
 	t.Parallel()
-	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+	srv := zktest.Start(t, zktest.Tick(300*time.Millisecond))
 	s := open(t, srv)
 	p := startScript(t, srv, "trap 'exit 5' TERM; echo ready; cat; echo done")
 	id := line(t, s, 1)[0].Session
 	srv.Disconnect(id)
-	// Each of these follows an answer; there are six in the timeout.
+	// Each of these follows an answer; there are six in the timeout, of 6 s: the process has 4 s of them to come back.
 	late := time.After(patience)
 	for want := srv.RequestsOf(id)[zktest.OpSync] + 7; srv.RequestsOf(id)[zktest.OpSync] < want; {
 		select {

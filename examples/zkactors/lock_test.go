@@ -33,7 +33,7 @@ type process struct {
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // closed at the next word; nil if nobody waits
+	more chan struct{} // closed at the next word; nil if no caller waits
 }
 
 // Write implements [io.Writer].

@@ -26,7 +26,7 @@ func main() {
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 
-// isTerminal reports whether somebody can answer a question.
+// isTerminal reports whether a user can answer a question.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	if !ok {

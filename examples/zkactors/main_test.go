@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// open returns a session of somebody else.
+// open returns a session of another user.
 func open(t *testing.T, srv *zktest.Server) *session.Session {
 	t.Helper()
 	s, err := session.Open(t.Context(), srv.Addrs(), nil)

@@ -22,7 +22,7 @@ import (
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	terminal       func(stream any) bool // reports whether somebody is there
+	terminal       func(stream any) bool // reports whether a user is there
 
 	// The flags of all commands.
 	connect  string

@@ -27,8 +27,8 @@ func (r *runner) run(ctx context.Context) error {
 		return &failure{exitNoExec, err}
 	}
 
-	// Nobody reads these. Otherwise the one would stop zkactors, and the other end it when
-	// nobody hears its last words.
+	// These have no reader. Otherwise the one would stop zkactors, and the other end it
+	// when its last words have no reader.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE)
 	deadly := slices.DeleteFunc([]os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,

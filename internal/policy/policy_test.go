@@ -235,7 +235,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// Who stands in line has no machine but that of the line.
+// A recipe of contenders in line has no machine but that of the line.
 func TestRecipesAreComplete(t *testing.T) {
 	all := sources(t)
 	for _, dir := range recipes(all) {

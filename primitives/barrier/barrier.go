@@ -129,8 +129,8 @@ func (b *Barrier) Events() <-chan Event { return b.actor.Events() }
 // Done returns a channel that is closed when the handle has ended.
 func (b *Barrier) Done() <-chan struct{} { return b.actor.Ended() }
 
-// Err returns why the handle has ended: [session.ErrClosed], or what keeps the node from
-// being read. It returns nil while it has not, and after Close.
+// Err returns why the handle has ended: [session.ErrClosed], or the error that keeps the
+// node from being read. It returns nil while it has not, and after Close.
 func (b *Barrier) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

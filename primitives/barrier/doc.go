@@ -20,8 +20,8 @@
 //
 // # Guarantees of rounds
 //
-//   - A round begins when as many parties as the barrier is for are present, in one transaction that
-//     lists them and checks that the node of each stands. A party is in when it is listed.
+//   - A round begins when enough parties are present, in one transaction that lists them and
+//     checks that the node of each stands. A party is in when it is listed.
 //   - Rounds are numbered from 1 and do not overlap. Parties beyond the number wait for the
 //     next round; a party that has waited for more rounds goes first.
 //   - Leave returns when no member of the round has a node any more. A member that crashes inside

@@ -123,8 +123,7 @@ func (d *Double) Leave(ctx context.Context) error {
 //
 //	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
 //
-// [Closed] may cut it short anywhere. Events that nobody has received are merged where
-// they say how many parties are waited for.
+// [Closed] may cut it short anywhere. Events that count parties merge until they are received.
 // The channel is closed after the last event: receive with "ev, ok := <-events", because a select
 // over a closed channel spins.
 func (d *Double) Events() <-chan DoubleEvent { return d.actor.Events() }

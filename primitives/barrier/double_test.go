@@ -224,7 +224,7 @@ func TestCrashes(t *testing.T) {
 		waits(t, "Enter of the dead", dead)
 		leaver := begin(func() error { return handles[1].Leave(t.Context()) })
 		waits(t, "Leave", leaver)
-		// Two crash inside, one after the other, and nobody is left to count.
+		// Two crash inside, one after the other, and no party is left to count.
 		for _, i := range []int{2, 3} {
 			srv.Freeze(s[i].ID(), zktest.Both)
 		}
@@ -475,8 +475,8 @@ func TestForeignNodes(t *testing.T) {
 	})
 }
 
-// TestOthersNodes: nobody enters beside the double barrier of another library, whose nodes stand at
-// the same path.
+// TestOthersNodes: no party enters beside the double barrier of another library, whose nodes stand
+// at the same path.
 func TestOthersNodes(t *testing.T) {
 	refused := func(t *testing.T, err error) {
 		t.Helper()

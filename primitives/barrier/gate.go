@@ -100,8 +100,8 @@ func (g *Gate) Events() <-chan GateEvent { return g.actor.Events() }
 func (g *Gate) Token() int64 { return g.token }
 
 // Done returns a channel that is closed when the gate is not held any more. That is when Lift is
-// called, another client has deleted the node, the session has expired or was closed, or the node
-// cannot be watched any more.
+// called, the node is deleted or cannot be watched any more, or the session has expired or was
+// closed.
 func (g *Gate) Done() <-chan struct{} { return g.done }
 
 // Err returns why Done is closed: nil after Lift, else [ErrNodeGone], the error that ended the

@@ -9,43 +9,39 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a gate is raised, kept and lifted, as a pure function. The performer of its
-// effects is in gate.go.
+// This file is how a gate is raised, kept and lifted, as a pure function. The performer
+// of its effects is in gate.go.
 //
-// # Why one at a time
-//
-// The gate is the node at the path, which is created and written to in one transaction: the reply
-// has its Czxid, the token. A gate is held only after such a reply, or after a read that has
-// found a gate's node of its session that no other gate of the session has. The id in the node does
-// not decide that: a gate that is being lifted writes its own id to the node that it takes for its
-// own, which may be another by then. A gate ends as soon as the node with the token is gone, or the session.
-//
-// # Why none is left
-//
-// A creation whose reply was lost may have been done. While it may have been, every way out of
-// TryRaise removes, in the background, a gate's node of the session that no other gate of the session has.
+//	          try                  created                Lift
+//	trying ─────────► requests ──────────────► standing ───────► falling
+//	                     │                        │                 │
+//	                     │ another stands, or     │ the node, or    │ removed
+//	                     │ given up, or failed    │ the session     │
+//	                     ▼                        ▼ is gone         ▼
+//	          fallen, by way of falling if     fallen (Lost)     fallen (Released)
+//	          our node may stand
 
-// A gateStage is how far a gate is.
+// A gateStage is how far a gate has come. It only grows.
 type gateStage int
 
 const (
-	trying   gateStage = iota // TryRaise was called
-	standing                  // the node stands
-	falling                   // the node is being removed, if it stands
-	fallen
+	trying   gateStage = iota // not held: TryRaise was called, or will be
+	standing                  // held: the node stands, as far as is known
+	falling                   // not held any more, or given up: the node is being removed, if it stands
+	fallen                    // the last event was emitted, if there is any
 )
 
 func (s gateStage) String() string {
 	return [...]string{"trying", "standing", "falling", "fallen"}[s]
 }
 
-// A gateStep is a request of TryRaise.
+// A gateStep is the request that TryRaise makes next, or has under way.
 type gateStep int
 
 const (
-	raising gateStep = iota
-	making           // the parent
-	peering          // whose node it is that stands
+	raising gateStep = iota // create the node
+	making                  // make the parent
+	peering                 // read the node, to learn whose it is: a reply to raising was lost
 )
 
 func (s gateStep) String() string { return [...]string{"raising", "making", "peering"}[s] }
@@ -59,7 +55,7 @@ type (
 	try struct { // commanded, once; the reply gets one answer
 		reply actors.Reply[error]
 	}
-	lift struct { // commanded, also when TryRaise is not wanted any more; the reply gets one answer
+	lift struct { // commanded, by Lift and when TryRaise is given up; the reply gets one answer
 		reply actors.Reply[error]
 	}
 	replied struct { // answers ply
@@ -68,11 +64,11 @@ type (
 		token int64 // of the node, after raising and peering
 		mine  bool  // after peering: a gate of the session has made the node, and no other has it
 	}
-	minded struct { // told after mind, any number of times
+	minded struct { // answers mind, any number of times: a node stands
 		epoch int
 		token int64
 	}
-	unminded struct { // the last that is told after mind
+	unminded struct { // the last answer to mind
 		epoch int
 		err   error
 	}
@@ -88,26 +84,26 @@ func (minded) gateInput()   {}
 func (unminded) gateInput() {}
 func (removed) gateInput()  {}
 
-// A gateEffect is something to do about it.
+// A gateEffect asks the performer for one thing.
 //
 //sumtype:decl
 type gateEffect interface{ gateEffect() }
 
 type (
-	ply struct { // make a request
+	ply struct { // make the request of the step
 		turn
 		step    gateStep
 		id      string
 		session int64
 	}
 	mind struct{ epoch int } // watch the node
-	raze struct {            // remove the node with the token; or, if that is 0, the one of the session that no other gate has
+	raze struct {            // remove the node with the token; if that is 0, a node of the session that no other gate has
 		epoch   int
 		id      string
 		session int64
 		token   int64
 	}
-	reply struct {
+	reply struct { // give a command its reply; is not answered
 		to  actors.Reply[error]
 		err error
 	}
@@ -118,50 +114,58 @@ func (mind) gateEffect()  {}
 func (raze) gateEffect()  {}
 func (reply) gateEffect() {}
 
+// gateEffects accumulates what one step asks for.
 type gateEffects = actors.Effects[gateEffect, GateEvent]
 
 // gatePrefix is how the data of gates begins.
 const gatePrefix = "gate-"
 
-// A gate is the machine of a [Gate]. It requests nothing before try.
+// A gate is the machine of a [Gate]. It requests nothing before try. After every step:
+//
+//   - token is set in the stage standing, and constant afterwards.
+//   - In the stage fallen, no node of this gate stands, or the removal was refused.
+//   - The replies of try and lift were given, once the stage is fallen.
 type gate struct {
-	id      string // unique, the data of the node
+	id      string // the data of the node; unique, and constant
 	stage   gateStage
-	epoch   int   // in which the gate is raised; 0 before there is a session
-	session int64 // on the server, of the epoch
-	step    gateStep
-	turns   int  // counts requests
-	waiting bool // set while a request is under way
-	halted  bool // set when an answer said that the session is over; the session tells next
-	doubted bool // set by a creation whose reply was lost, and by a creation that was given up: the node may stand
-	token   int64
-	asked   bool  // set by try. Before that nothing is requested: the reply would be lost
-	severed error // set when the session ended before try, which it answers
+	epoch   int      // set by the first session that is heard of; a gate has no other
+	session int64    // the id of that session; set with epoch
+	step    gateStep // means something in trying only
+	turns   int      // counts the requests
+	waiting bool     // set while a request is under way; there is at most one
+	halted  bool     // set when an answer says that the session is over, whose end follows; then nothing is requested
+	doubted bool     // set when our node may stand, as the reply to its creation was lost or given up; false after the session
+	token   int64    // set when the node is known to be ours; 0 before that
+	asked   bool     // set by try; before that nothing is requested, as the answer would be lost
+	severed error    // set when the session ends before try, which gets it as answer
 	asker   actors.Reply[error]
-	lifters []actors.Reply[error]
-	silent  bool  // set when no event is to follow: Raised was not emitted, or Lost was
-	err     error // why the gate is held no more, after a loss
+	lifters []actors.Reply[error] // answered when the node is removed, or gone
+	silent  bool                  // set before Raised and after the last event: then no event follows
+	err     error                 // set when the gate was lost: why
 }
 
+// newGate returns a gate that is not held.
 func newGate(id string) gate { return gate{id: gatePrefix + id, silent: true} }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. Every command has its answer then.
 func (g gate) Ended() bool { return g.stage == fallen }
 
-// over reports whether the gate was held and is not any more.
+// over reports whether the gate was held, and is not any more.
 func (g gate) over() bool { return g.token != 0 && g.stage > standing }
 
+// String is for transcripts.
 func (g gate) String() string {
 	return fmt.Sprintf("%v(epoch=%d token=%d %v waiting=%v doubted=%v)", g.stage, g.epoch, g.token, g.step, g.waiting, g.doubted)
 }
 
-// A gating is one step of a gate: what it becomes, and what it asks for.
+// A gating is a gate during a step, with the accumulator of its effects.
 type gating struct {
 	gate
 	out *gateEffects
 }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. take enters the input; advance then makes the next
+// request of TryRaise.
 func (g gate) Step(in gateInput, out *gateEffects) gate {
 	if g.Ended() {
 		return g
@@ -172,9 +176,12 @@ func (g gate) Step(in gateInput, out *gateEffects) gate {
 	return t.gate
 }
 
+// do and emit enter an effect, or an event, behind those of the same step.
 func (g *gating) do(e gateEffect)   { g.out.Do = append(g.out.Do, e) }
 func (g *gating) emit(ev GateEvent) { g.out.Emit = append(g.out.Emit, ev) }
 
+// take enters an input. An answer counts only in the stage that waits for it, and for the
+// newest request.
 func (g *gating) take(in gateInput) {
 	switch in := in.(type) {
 	case try:
@@ -196,7 +203,7 @@ func (g *gating) take(in gateInput) {
 		}
 	case minded:
 		if g.stage == standing && in.epoch == g.epoch && in.token > g.token {
-			g.lose(ErrNodeGone)
+			g.lose(ErrNodeGone) // a younger node stands at the path: ours is gone
 		}
 	case unminded:
 		if g.stage == standing && in.epoch == g.epoch {
@@ -209,7 +216,7 @@ func (g *gating) take(in gateInput) {
 	}
 }
 
-// advance makes the next request, if none is under way.
+// advance makes the next request, if none is under way. Only TryRaise makes requests.
 func (g *gating) advance() {
 	if g.stage == trying && g.asked && g.epoch != 0 && !g.waiting && !g.halted {
 		g.turns++
@@ -218,6 +225,8 @@ func (g *gating) advance() {
 	}
 }
 
+// became follows an event of the session. A gate belongs to one session, and ends with
+// it.
 func (g *gating) became(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
@@ -234,33 +243,36 @@ func (g *gating) became(ev session.Event) {
 	}
 }
 
-// replied follows a request of TryRaise.
+// replied follows a request of TryRaise. A node that stands decides: it is ours after a
+// doubt, or the gate is raised by another client.
 func (g *gating) replied(in replied) {
 	switch {
+	// The request may have been done, but its node goes with the session.
 	case session.Over(in.err):
 		g.halted = true
 	case session.Passing(in.err):
-		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err)
+		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err) // the same step again
 	case g.step == making && in.err == nil:
 		g.step = raising
 	case g.step == raising && errors.Is(in.err, session.ErrNoNode):
 		g.step = making
+	// An earlier request may have created the node that stands.
 	case g.step == raising && errors.Is(in.err, session.ErrNodeExists) && g.doubted:
 		g.step = peering
-	case errors.Is(in.err, session.ErrNodeExists):
+	case errors.Is(in.err, session.ErrNodeExists): // created by another client
 		g.fail(ErrRaised)
-	case g.step == peering && errors.Is(in.err, session.ErrNoNode):
+	case g.step == peering && errors.Is(in.err, session.ErrNoNode): // the node that stood is gone
 		g.step = raising
 	case in.err != nil:
 		g.fail(in.err)
-	case g.step == peering && !in.mine:
+	case g.step == peering && !in.mine: // another gate of the session has it, or another session
 		g.fail(ErrRaised)
 	default:
 		g.stand(in.token)
 	}
 }
 
-// stand goes on when the node is known to stand.
+// stand begins to hold the gate, and to watch its node.
 func (g *gating) stand(token int64) {
 	g.stage, g.token, g.silent = standing, token, false
 	g.do(reply{g.asker, nil})
@@ -268,7 +280,7 @@ func (g *gating) stand(token int64) {
 	g.emit(Raised{token})
 }
 
-// fail ends TryRaise, and leaves no node.
+// fail ends TryRaise. A node that may stand is removed first.
 func (g *gating) fail(err error) {
 	g.do(reply{g.asker, err})
 	if g.doubted {
@@ -278,31 +290,34 @@ func (g *gating) fail(err error) {
 	g.fall(nil)
 }
 
+// raze removes the node. The gate counts as not held from now on.
 func (g *gating) raze() {
 	g.stage = falling
 	g.do(raze{g.epoch, g.id, g.session, g.token})
 }
 
-// lift begins to remove the node, if it may stand.
+// lift begins to remove the node, if it may stand. A gate that is not raised yet is given
+// up.
 func (g *gating) lift() {
 	switch g.stage {
 	case trying:
 		g.doubted = g.doubted || g.waiting && g.step == raising
-		g.fail(errWithdrawn)
+		g.fail(errWithdrawn) // the request under way may yet create the node
 	case standing:
 		g.raze()
 	case falling, fallen:
 	}
 }
 
+// unminded follows the end of the watch.
 func (g *gating) unminded(err error) {
 	switch {
-	case session.Over(err): // the session tells next
+	case session.Over(err): // the end of the session follows
 	case errors.Is(err, session.ErrNoNode):
 		g.lose(ErrNodeGone)
 	case session.Passing(err):
 		g.do(mind{g.epoch})
-	default: // it may be replaced, and nobody would notice
+	default: // a node that cannot be watched may be replaced unnoticed
 		g.silent, g.err = true, err
 		g.emit(Lost{err})
 		g.raze()
@@ -315,24 +330,26 @@ func (g *gating) lose(err error) {
 	g.fall(err)
 }
 
-// sever ends the gate with its session, with which the node goes.
+// sever ends the gate with its session. The server deletes the node.
 func (g *gating) sever(err error) {
 	switch g.stage {
 	case trying:
+		// The server deletes whatever the session has created.
 		if g.doubted = false; !g.asked {
-			g.severed = err
+			g.severed = err // kept for try
 			return
 		}
 		g.fail(err)
 	case standing:
 		g.lose(err)
-	case falling:
+	case falling: // removed, by the server
 		g.fall(nil)
 	case fallen:
 	}
 }
 
-// fall ends the gate.
+// fall ends the gate: it answers every Lift, and emits the last event, if any event was
+// emitted.
 func (g *gating) fall(err error) {
 	g.stage = fallen
 	for _, to := range g.lifters {
@@ -340,7 +357,7 @@ func (g *gating) fall(err error) {
 	}
 	g.lifters = nil
 	switch {
-	case g.silent:
+	case g.silent: // the last event was emitted, or there is none
 	case err != nil:
 		g.emit(Lost{err})
 	default:

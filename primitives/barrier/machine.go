@@ -15,6 +15,29 @@ import (
 // This file is the protocol of the double barrier, as a pure function. The performer of its
 // effects is in double.go.
 //
+//	             Enter               the record lists us          Leave
+//	  resting ──────────► gathering ─────────────────────► inside ──────► leaving
+//	   ▲ ▲ ▲                  │                              │             │  │
+//	   │ │ └── Withdrawn ─────┘ cancelled, or failed         │             │  │
+//	   │ └──── Lost ─────────────────────────────────────────┴─────────────┘  │
+//	   └────── Left ──────────────────────────────────────── the round is over┘
+//
+//	  any stage ── Close ► closing ── our node is gone ► ended
+//
+// In each stage at most one request is under way, the step. advance chooses it when the last
+// one is answered:
+//
+//	gathering   no record, or none for our round    ensuring, opening
+//	            nodes of other recipes, perhaps     inspecting
+//	            a record of other parties           syncing, and then Withdrawn
+//	            our node does not stand             entering
+//	            we have the duty                    listing ► starting
+//	            a round has begun without us        exiting, and then entering
+//	            cancelled, or failed                retiring or exiting
+//	leaving     our node stands                     exiting ► shutting, if we are the last
+//	            time has passed                     looking ► shutting, if none is left
+//	closing     our node may stand                  exiting
+//
 // # Nodes
 //
 //	<path>                  the record of the newest round: number, parties, members
@@ -26,7 +49,7 @@ import (
 // # A round
 //
 // While the record says N, parties gather for round N+1. An entrant creates its node in a
-// transaction that checks the version of the record, so no node appears in the directory of a
+// transaction that checks the version of the record. So no node appears in the directory of a
 // round that has begun. The same transaction writes to the directory, and its reply says how many
 // nodes stand there. An entrant that finds enough of them has a duty: it lists the directory
 // once, and begins the round. The others send nothing more. A handle whose session has expired may be back before
@@ -49,21 +72,21 @@ import (
 // A member leaves in a transaction that deletes its node and writes to the directory. The reply
 // says how many are left. At zero the round is removed, which the server refuses if the reply is
 // wrong. The others wait until its node is gone. A member that crashes leaves no reply: so a party
-// that waits for the end of a round lists the directory once per session timeout. A foreign node in it, which nobody
-// removes, ends the wait of members, and is an error for entrants.
+// that waits for the end of a round lists the directory once per session timeout. No party removes
+// a foreign node in it: that ends the wait of members, and is an error for entrants.
 //
-// # Why nobody is stuck
+// # Why no party is stuck
 //
-// Suppose that enough nodes stand and the round does not begin. The newest entrant before
-// which there were too few of them, or any that came later, found enough of them and has the
-// duty. If all of those have crashed, there are too few again. A duty ends only when a list, which is
-// newer than the own node, is too short.
+// Suppose that enough nodes stand and the round does not begin. The newest entrant that
+// completed the number found enough of them, as did any later one: all of these have the duty. If
+// they have all crashed, there are too few again. A duty ends only when a list is too short that is
+// newer than the own node.
 //
-// # Why nobody is alone
+// # Why no party is alone
 //
-// A member is in after the record has listed it, and the record lists as many nodes as there are
-// parties, all of which stood at that moment. The record is not written again before the
-// round's directory is gone, which cannot be while a node of a member stands.
+// A member is in after the record has listed it. The record lists as many nodes as there are
+// parties, all of which stood at that moment. The record is not written again before the round's
+// directory is gone, which cannot be while a node of a member stands.
 //
 // # Other layouts
 //
@@ -75,20 +98,22 @@ import (
 // # Requests
 //
 // With n parties that know the record: n transactions to enter, n watches of the own node, n reads
-// of the record, n transactions to leave, n-1 watches of the round, and one list, one beginning
-// and one removal: 5n+2 and, the first time, n more to read the record. Each party wakes up twice.
+// of the record, n transactions to leave, and n-1 watches of the round. With one list, one
+// beginning and one removal these are 5n+2, and the first time n more to read the record. Each
+// party wakes up twice.
 //
-// A party follows the record from Enter on, also inside and at rest, so that its watch and what it has read
+// A party follows the record from Enter on, also inside and at rest. So its watch and its newest reading
 // serve the next Enter. When others begin a round without it, it reads that, and follows no more.
 
-// A stage is how far a handle is.
+// A stage is how far the handle has come: it says which commands and which requests are
+// possible.
 type stage int
 
 const (
-	resting   stage = iota // neither in nor asked to be
-	gathering              // Enter was called
-	inside                 // the record lists us
-	leaving                // Leave was called
+	resting   stage = iota // not in a round, and no Enter is to be answered
+	gathering              // Enter is to be answered: our node stands, or is to stand
+	inside                 // the record lists us, and our node stands as far as is known
+	leaving                // Leave is to be answered: our node is deleted, and the end of the round awaited
 	closing                // Close was called, and our node may stand
 	ended
 )
@@ -97,47 +122,48 @@ func (s stage) String() string {
 	return [...]string{"resting", "gathering", "inside", "leaving", "closing", "ended"}[s]
 }
 
-// A step is the request that is under way.
+// A step is the request that is under way. There is at most one.
 type step int
 
 const (
-	idle       step = iota
-	ensuring        // the path
-	inspecting      // listing what stands at the path
-	opening         // the directory for entrants
-	entering        // creating our node
-	listing         // the entrants
-	starting        // the round
-	retiring        // deleting our node unless the round has begun
-	exiting         // deleting our node
-	looking         // how many are in a round whose end we await
-	syncing         // bringing the server up to date, before the record is refused
-	shutting        // removing a round that is over
+	idle       step = iota // no request is under way
+	ensuring               // make the path
+	inspecting             // list the children of the path
+	opening                // make the directory for entrants, and write the first record
+	entering               // create our node
+	listing                // list the entrants
+	starting               // begin the round
+	retiring               // delete our node, unless the round has begun
+	exiting                // delete our node
+	looking                // list the parties of a round whose end we await
+	syncing                // bring the server up to date, before the record is refused
+	shutting               // remove a round that is over
 )
 
 func (s step) String() string {
 	return [...]string{"idle", "ensuring", "inspecting", "opening", "entering", "listing", "starting", "retiring", "exiting", "looking", "syncing", "shutting"}[s]
 }
 
-// A turn names a request. Answers to earlier ones mean nothing.
+// A turn names a request. An answer counts only for the newest: epoch and number are
+// equal.
 type turn struct{ epoch, n int }
 
-// A culprit is the node that has failed a request.
+// A culprit is the node because of which the server refused a transaction.
 type culprit int
 
 const (
-	other     culprit = iota
-	record            // the path
-	earlier           // the node of the newest round that has begun
-	directory         // the nodes of the round that is meant, but for the next
-	above             // the upper of them, which is to be removed
-	party             // the node of a party
+	other     culprit = iota // none of these
+	record                   // the path
+	earlier                  // the node of the newest round that has begun
+	directory                // a node of the round that is meant, but not the next directory
+	above                    // the upper one of these, which is to be removed
+	party                    // the node of a party
 )
 
-// A book is what the record says.
+// A book is the content of the record.
 type book struct {
-	Round, Parties int
-	Members        []string // names of nodes
+	Round, Parties int      // the newest round that has begun, and its size
+	Members        []string // the names of its nodes
 }
 
 // An input is something that happened.
@@ -147,50 +173,50 @@ type input interface{ input() }
 
 type (
 	closeHandle struct{}                // commanded, or the actor was stopped
-	heard       struct{ session.Event } // what became of the session
+	heard       struct{ session.Event } // an event of the session
 	enter       struct {                // commanded; the reply gets one answer
 		reply actors.Reply[error]
 	}
-	cancel struct { // commanded: what was asked for with the reply is not wanted any more
-		what  actors.Reply[error]
-		reply actors.Reply[struct{}] // given when what has its answer
+	cancel struct { // commanded: an Enter is not wanted any more
+		what  actors.Reply[error]    // the reply of that Enter
+		reply actors.Reply[struct{}] // given when Enter has its answer
 	}
 	leave struct { // commanded; the reply gets one answer
 		reply actors.Reply[error]
 	}
-	saw struct { // told after follow, any number of times
+	saw struct { // answers follow, any number of times
 		epoch   int
-		zxid    int64
+		zxid    int64 // of the read; 0 if a watch reported the deletion
 		czxid   int64 // 0 if there is no node
 		version int32
-		fresh   bool // it has no data
+		fresh   bool // set if the node has no data
 		book    book
-		bad     error // why the data is no record
-		nodes   int   // children of the path
+		bad     error // why the data is not a record; nil if it is
+		nodes   int   // the number of children of the path
 	}
-	blind struct { // the last that is told after follow
+	blind struct { // the last answer to follow
 		epoch int
 		err   error
 	}
-	lost struct { // told after guard: our node is gone, or cannot be watched
+	lost struct { // answers guard: our node is gone, or cannot be watched
 		epoch int
 		name  string
 		err   error
 	}
-	over struct { // told after await: of the directory that stands, or that it is removed or cannot be watched
+	over struct { // answers await: the directory that stands, or the error that says that it is gone
 		epoch, round int
 		czxid        int64
 		err          error
 	}
-	tick     struct{ n int } // told after wait
+	tick     struct{ n int } // answers wait
 	answered struct {        // answers a request
 		turn
 		err     error
-		at      culprit  // that has failed it
-		count   int      // of the nodes in the directory; of parties, after looking
-		czxid   int64    // of the directory, after listing
+		at      culprit  // the node because of which it was refused
+		count   int      // of the nodes in the directory; after looking, of the parties in it
+		czxid   int64    // after listing: that of the directory
 		names   []string // of parties in the directory, or of all nodes at the path
-		foreign string   // what keeps the round from being removed that is no party, after looking and shutting
+		foreign string   // after looking and shutting: a node in the round that is not a party
 	}
 )
 
@@ -206,35 +232,36 @@ func (over) input()        {}
 func (tick) input()        {}
 func (answered) input()    {}
 
-// An effect is something to do about it.
+// An effect asks the performer for one thing. request, guard, await and follow are
+// answered as their inputs say.
 //
 //sumtype:decl
 type effect interface{ effect() }
 
 type (
-	follow   struct{ epoch int } // the record
-	unfollow struct{}
-	guard    struct { // watch our node
+	follow   struct{ epoch int } // watch the record
+	unfollow struct{}            // end follow
+	guard    struct {            // watch our node
 		epoch, round int
 		name         string
 	}
-	unguard struct{}
-	await   struct{ epoch, round int } // the removal of a round
-	unawait struct{}
-	wait    struct { // for a moment
+	unguard struct{}                   // end guard
+	await   struct{ epoch, round int } // watch the directory of a round, until it is removed
+	unawait struct{}                   // end await
+	wait    struct {                   // set the timer; replaces an earlier one
 		n    int
 		long time.Duration
 	}
 	request struct {
 		turn
 		step
-		round   int    // whose nodes are meant
-		name    string // of our node
-		version int32  // of the record
-		book    book   // to be written
+		round   int    // the round whose nodes are meant
+		name    string // our node
+		version int32  // the version at which the record is checked or written
+		book    book   // the record to be written, by opening and starting
 		again   bool   // opening, shutting: half of the nodes are gone; starting: the next directory stands
 	}
-	abandon struct { // remove our node in the background
+	abandon struct { // remove our node in the background, until that is confirmed or the session has ended
 		epoch, round int
 		name         string
 	}
@@ -257,11 +284,12 @@ func (abandon) effect()  {}
 func (answer) effect()   {}
 func (confirm) effect()  {}
 
+// effects accumulates what one step asks for.
 type effects = actors.Effects[effect, DoubleEvent]
 
-// A sight is what was read of the record.
+// A sight is a reading of the record. The fields are those of saw.
 type sight struct {
-	n       int // counts the readings; 0 before the first in an epoch
+	n       int // counts the readings since follow; 0 before the first
 	zxid    int64
 	czxid   int64
 	version int32
@@ -271,67 +299,81 @@ type sight struct {
 	nodes   int
 }
 
-// crowded reports whether there are others' nodes at the path.
+// crowded reports whether the path has more children than two rounds: then nodes of
+// another recipe may be among them.
 func (s sight) crowded() bool { return s.nodes > 2 || s.fresh && s.nodes > 0 }
 
-// A machine is one handle.
+// A machine is one handle. After every step:
+//
+//   - In the stage inside, our node is in the directory of round, as far as is known.
+//   - entrant is answered once the stage is not gathering. leavers are answered once it is
+//     not leaving.
+//   - Without a session no request is under way, and no node of ours is assumed to stand.
 type machine struct {
-	parties int
+	// Constant.
+	parties int    // how many make a round
 	id      string // part of the names of our nodes
 	label   string // the end of the names, for people: a hyphen and the name of the handle, or ""
 
-	stage   stage
-	err     error // why we end
-	epoch   int   // of the present session; 0 if there is none
-	timeout time.Duration
-	halted  bool // set when an answer said that the session is over, cleared when its end is heard
-	step    step
-	turns   int // counts requests
-	asked   request
-	based   int // the sight on which the request under way is based
+	stage stage
+	err   error // set when closing begins; nil if a caller asked
 
-	following bool // set by Enter, cleared when it is withdrawn, when others begin a round, and with the epoch
-	synced    bool // set when the server was brought up to date, cleared by Enter and with the epoch
-	sight     sight
-	stale     int // the sight that is known to be out of date; 0 if none is
-	newest    int // the newest round that was read of; it never falls
-	inspected int // the sight at which all children of the path were seen to be rounds; 0 if none was
+	// The session, and the request under way.
+	epoch   int           // set by a session, 0 after its end
+	timeout time.Duration // set with epoch
+	halted  bool          // set when an answer says that the session is over; cleared when its end is heard. While set, nothing is requested
+	step    step          // set by ask; idle again with the answer, and with the end of the session
+	turns   int           // counts the requests; never goes back
+	asked   request       // the newest request
+	based   int           // the number of the sight on which it is based
 
-	// Our node. Round is 0 while none can stand.
-	entries int // counts names
-	name    string
-	since   int   // the round for which the party came first; 0 before it is known
-	node    int   // the round in whose directory it may stand
-	root    int64 // the Czxid of the record then
-	sure    bool  // set when it was seen to stand
-	doubted bool  // set when the reply to its creation was lost
-	again   bool  // set when the nodes for the request under way are half there
+	// The record. A sight is never based on an older session.
+	following bool  // set by Enter; cleared when that is withdrawn, by a round of others, and with the epoch
+	synced    bool  // set by a sync; cleared by Enter and with the epoch. While set, the record may be refused
+	sight     sight // the newest reading; zero after follow, before the first
+	stale     int   // the number of the sight that an answer has shown to be old: nothing is based on it; 0 if none is
+	newest    int   // the newest round that was read of; never falls
+	inspected int   // the number of the sight at which all children of the path were rounds; 0 if none is
 
-	aside   bool // set when others' nodes were found, cleared by the next Enter. While set, no round is entered
-	duty    bool // set while we have to begin the round, if there are enough of us
-	retire  bool // set when Enter is to end without a round
-	failure error
+	// Our node. All but entries and since are cleared by rename, when the node is gone or given up.
+	entries int    // counts the names, so that none is used twice
+	name    string // set when it is created first; "" before that
+	since   int    // set with the first name of an Enter, and kept by the next: the round for which the party came
+	node    int    // the round in whose directory it may stand; 0 while it cannot
+	root    int64  // the Czxid of the record then: in another record it means nothing
+	sure    bool   // set when it is known to stand; cleared when it is known to be gone
+	doubted bool   // set when it may stand, or be listed, and that is not known; excludes sure
+	again   bool   // set when the server has removed some nodes of a round: the request is repeated for the rest
 
-	round   int // that we are in, or leave
-	exited  bool
+	// Enter.
+	aside   bool  // set when nodes of another recipe were found, cleared by Enter; while set, no round is entered
+	duty    bool  // set when enough nodes were counted, cleared by a list that is too short; while set, we begin the round
+	retire  bool  // set when Enter is to end without a round; cleared with its answer
+	failure error // set with retire, unless the caller cancelled; nil again by Enter
+
+	// The round.
+	round   int   // set when the record lists us, 0 when the round is left or lost
+	exited  bool  // set in leaving, when our node is gone
 	awaited int   // the round whose end is awaited; 0 if none is
-	known   int64 // the zxid at which the directory of the round that we are in, or await, was known to stand
-	look    bool  // at its directory, as soon as nothing else is under way
-	ticks   int
+	known   int64 // a zxid at which the directory of round, or awaited, stood: a younger one is of another record
+	look    bool  // set when the directory of awaited is to be listed; cleared by that request
+	ticks   int   // numbers the timers
 
-	why     error // why we are not inside any more
-	entrant actors.Reply[error]
-	acks    []actors.Reply[struct{}]
-	queued  []actors.Reply[error] // an Enter that waits until the round is left; at most one
-	leavers []actors.Reply[error]
+	// The commands. Each reply is given once.
+	why     error                    // why the last round was lost; nil after Enter, and after a round was left
+	entrant actors.Reply[error]      // of Enter; set in gathering only
+	acks    []actors.Reply[struct{}] // of those that cancelled it; given with its answer
+	queued  []actors.Reply[error]    // of an Enter that waits until the round is left; at most one
+	leavers []actors.Reply[error]    // of each Leave; set in leaving only
 }
 
-// A turning is one step of a machine: what it becomes, and what it asks for.
+// A turning is a machine during a step, with the accumulator of its effects.
 type turning struct {
 	machine
 	out *effects
 }
 
+// newMachine returns the machine of a handle that has not heard of a session.
 func newMachine(id, name string, parties int) machine {
 	m := machine{id: id, parties: parties}
 	if name != "" {
@@ -340,10 +382,12 @@ func newMachine(id, name string, parties int) machine {
 	return m
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. A machine that has ended has answered all commands
+// so far.
 func (m machine) Ended() bool { return m.stage == ended }
 
-// relies reports whether others rely on it that the session ends in time.
+// relies reports whether other parties rely on the end of the session: our node may
+// stand.
 func (m machine) relies() bool { return m.stage != resting && m.stage != ended }
 
 func (m machine) String() string {
@@ -366,7 +410,8 @@ func (m machine) String() string {
 	return s + fmt.Sprintf(" %v)", m.step)
 }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. take enters the input into the state; advance then
+// makes the request that follows from the state.
 func (m machine) Step(in input, out *effects) machine {
 	if m.Ended() {
 		return m
@@ -380,6 +425,8 @@ func (m machine) Step(in input, out *effects) machine {
 func (m *turning) do(e effect)         { m.out.Do = append(m.out.Do, e) }
 func (m *turning) emit(ev DoubleEvent) { m.out.Emit = append(m.out.Emit, ev) }
 
+// take enters an input. Inputs of another epoch, or for another node or request, are
+// ignored.
 func (m *turning) take(in input) {
 	switch in := in.(type) {
 	case closeHandle:
@@ -411,6 +458,8 @@ func (m *turning) take(in input) {
 
 // --- commands
 
+// enter begins to gather, or waits until the round is left. One Enter at a time is
+// accepted.
 func (m *turning) enter(reply actors.Reply[error]) {
 	switch m.stage {
 	case resting:
@@ -426,6 +475,8 @@ func (m *turning) enter(reply actors.Reply[error]) {
 	}
 }
 
+// refusal returns why a command is refused: because the handle is closed, or for the
+// reason.
 func (m *turning) refusal(why error) error {
 	if m.stage == closing {
 		return ErrClosed
@@ -433,6 +484,7 @@ func (m *turning) refusal(why error) error {
 	return why
 }
 
+// gather begins an Enter, with a new node.
 func (m *turning) gather(reply actors.Reply[error]) {
 	m.stage, m.entrant, m.failure, m.retire, m.aside, m.since, m.why = gathering, reply, nil, false, false, 0, nil
 	m.synced, m.inspected = false, 0
@@ -440,13 +492,13 @@ func (m *turning) gather(reply actors.Reply[error]) {
 	m.watch()
 }
 
-// rename chooses the name of the next node.
+// rename gives up our node, which is gone or may be: the next has another name.
 func (m *turning) rename() {
 	m.entries++
 	m.name, m.node, m.sure, m.doubted, m.duty, m.again = "", 0, false, false, false, false
 }
 
-// watch follows the record, if there is a session.
+// watch follows the record, if there is a session. What was read before counts no more.
 func (m *turning) watch() {
 	if m.epoch != 0 && !m.following {
 		m.following = true
@@ -463,22 +515,25 @@ func (m *turning) unwatch() {
 	}
 }
 
+// cancel ends an Enter that waits, or has it retire: whether the record lists us decides.
 func (m *turning) cancel(in cancel) {
 	switch {
 	case len(m.queued) > 0 && m.queued[0] == in.what:
 		m.queued = nil
 		m.do(answer{in.what, errWithdrawn})
 	case m.stage == gathering && m.entrant == in.what:
-		m.retire = true
+		m.retire = true // the answer is given with that to Enter
 		m.acks = append(slices.Clip(m.acks), in.reply)
 		return
 	}
 	m.do(confirm{in.reply})
 }
 
+// leave begins to leave. Every Leave is answered when the round is over.
 func (m *turning) leave(reply actors.Reply[error]) {
 	switch m.stage {
 	case inside:
+		// Our node goes by our own request from now on.
 		m.stage, m.exited = leaving, false
 		m.do(unguard{})
 		fallthrough
@@ -495,6 +550,7 @@ func (m *turning) leave(reply actors.Reply[error]) {
 
 // --- the session
 
+// heard follows an event of the session.
 func (m *turning) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
@@ -517,7 +573,8 @@ func (m *turning) heard(ev session.Event) {
 	}
 }
 
-// expired follows the end of a session, with which our node goes.
+// expired forgets the session: our node goes with it. A member is lost; a party that
+// gathers or leaves goes on in the next session.
 func (m *turning) expired(why error) {
 	m.epoch, m.step, m.halted, m.following, m.awaited = 0, idle, false, false, 0
 	m.sight, m.stale, m.inspected, m.look, m.synced = sight{}, 0, 0, false, false
@@ -531,7 +588,7 @@ func (m *turning) expired(why error) {
 	}
 }
 
-// drop ends a membership that nobody has ended.
+// drop ends a membership without a Leave.
 func (m *turning) drop(why error) {
 	m.stage, m.why, m.round = resting, why, 0
 	m.rename()
@@ -539,6 +596,8 @@ func (m *turning) drop(why error) {
 	m.emit(Lost{why})
 }
 
+// lost follows the end of our node. A member is in no longer. An entrant looks whether
+// the record lists it, and creates another.
 func (m *turning) lost(in lost) {
 	if in.epoch != m.epoch || in.name != m.name || session.Over(in.err) {
 		return
@@ -560,6 +619,8 @@ func (m *turning) lost(in lost) {
 
 // --- the record
 
+// saw enters a reading of the record, unless an older one follows a newer. A handle that
+// rests needs no record: it follows no more when a round of others begins.
 func (m *turning) saw(in saw) {
 	if in.epoch != m.epoch || !m.following || in.zxid != 0 && in.zxid < m.sight.zxid {
 		return
@@ -567,11 +628,12 @@ func (m *turning) saw(in saw) {
 	changed := in.czxid != m.sight.czxid || in.version != m.sight.version
 	m.sight = sight{m.sight.n + 1, max(in.zxid, m.sight.zxid), in.czxid, in.version, in.fresh, in.book, in.bad, in.nodes}
 	m.newest = max(m.newest, in.book.Round)
-	if changed && m.stage != gathering { // others have begun a round
+	if changed && m.stage != gathering { // a round of others
 		m.unwatch()
 	}
 }
 
+// blind follows the end of the watch on the record.
 func (m *turning) blind(in blind) {
 	if in.epoch != m.epoch || !m.following || session.Over(in.err) {
 		return
@@ -586,7 +648,7 @@ func (m *turning) blind(in blind) {
 	}
 }
 
-// fail has Enter end with an error.
+// fail has Enter end with an error, once our node is gone. The first error counts.
 func (m *turning) fail(err error) {
 	if m.stage == gathering && !m.retire {
 		m.retire, m.failure = true, err
@@ -595,6 +657,7 @@ func (m *turning) fail(err error) {
 
 // --- requests
 
+// ask enters a request as the one under way; send makes it.
 func (m *turning) ask(s step, round int) {
 	m.turns++
 	m.step, m.based = s, m.sight.n
@@ -603,14 +666,16 @@ func (m *turning) ask(s step, round int) {
 
 func (m *turning) send() { m.do(m.asked) }
 
-// outdated has us wait for a newer sight than that on which the request was based.
+// outdated waits for a newer sight than that on which the request was based: the server
+// has shown that it is old.
 func (m *turning) outdated() { m.stale = m.based }
 
-// advance makes the next request, if none is under way.
+// advance makes the next request, if none is under way and the session allows one.
 func (m *turning) advance() {
 	if m.step != idle || m.halted || m.stage == ended {
 		return
 	}
+	// With no node that may stand, nothing is left to do.
 	if m.stage == closing && m.node == 0 {
 		m.finish()
 		return
@@ -633,18 +698,21 @@ func (m *turning) advance() {
 	}
 }
 
+// advanceGathering makes the next request of an Enter. The order of its cases is the
+// protocol: nothing is done on an old sight, and a party that is listed is in, even if it
+// was to retire.
 func (m *turning) advanceGathering() {
 	r := m.sight
 	if m.retire && m.node == 0 {
 		m.withdraw()
 		return
 	}
-	if m.retire && !m.following { // whether it lists us cannot be read
+	if m.retire && !m.following { // the record cannot be read
 		m.ask(exiting, m.node)
 		m.send()
 		return
 	}
-	if r.n == 0 || m.stale == r.n {
+	if r.n == 0 || m.stale == r.n { // a sight will come
 		return
 	}
 	if r.crowded() && m.inspected != r.n && !m.aside {
@@ -661,11 +729,11 @@ func (m *turning) advanceGathering() {
 		case r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
 			m.in()
 			return
-		case r.book.Round >= m.node:
+		case r.book.Round >= m.node: // a round has begun without us
 			m.ask(exiting, m.node)
 			m.send()
 			return
-		case m.retire, r.czxid != m.root: // in another record our node is a stranger
+		case m.retire, r.czxid != m.root: // the record is another
 			m.ask(retiring, m.node)
 			m.send()
 			return
@@ -676,7 +744,7 @@ func (m *turning) advanceGathering() {
 	case r.czxid == 0:
 		m.ask(ensuring, 0)
 	case !m.synced && (r.bad != nil || !r.fresh && r.book.Parties != m.parties):
-		m.ask(syncing, 0) // it may be what was there long ago
+		m.ask(syncing, 0) // the server may lag behind
 	case r.bad != nil:
 		m.fail(r.bad)
 		m.advanceGathering()
@@ -694,6 +762,7 @@ func (m *turning) advanceGathering() {
 		if m.name == "" {
 			m.name = fmt.Sprintf("%010d-%s-%d%s", m.since, m.id, m.entries, m.label)
 		}
+		// From the request on the node may stand.
 		m.node, m.root = next, r.czxid
 		m.ask(entering, next)
 	case m.awaited != 0 && m.look:
@@ -707,8 +776,9 @@ func (m *turning) advanceGathering() {
 	m.send()
 }
 
-// open makes the directory for the next round. The server may have removed the record between two rounds: a
-// party that knows of earlier ones goes on with their numbers.
+// open makes the directory for the next round, and writes the first record. The server may
+// have removed the record between two rounds. A party that knows of earlier rounds goes on
+// with their numbers.
 func (m *turning) open() {
 	last := m.sight.book
 	if m.sight.fresh {
@@ -719,6 +789,8 @@ func (m *turning) open() {
 	m.asked.book = last
 }
 
+// advanceLeaving makes the next request of a Leave: delete our node, and then look at
+// times.
 func (m *turning) advanceLeaving() {
 	switch {
 	case !m.exited:
@@ -732,7 +804,8 @@ func (m *turning) advanceLeaving() {
 	m.send()
 }
 
-// answered goes on with the answer to the request.
+// answered goes on with the answer to the request. A handle that closes cares only
+// whether its node stands.
 func (m *turning) answered(in answered) {
 	was := m.step
 	m.step = idle
@@ -759,7 +832,7 @@ func (m *turning) answered(in answered) {
 		switch {
 		case in.err == nil:
 			m.synced, m.following = true, false
-			m.watch() // which knows by now of what has changed
+			m.watch() // reads the record anew
 		case !session.Passing(in.err):
 			m.fail(in.err)
 		}
@@ -783,16 +856,19 @@ func (m *turning) answered(in answered) {
 	}
 }
 
+// isAny reports whether err is one of the targets.
 func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// moved reports whether the record is not what it was thought to be.
+// moved reports whether the record is another, or has another version, than the sight
+// showed.
 func moved(in answered) bool {
 	return in.at == record && isAny(in.err, session.ErrBadVersion, session.ErrNoNode)
 }
 
-// inspect follows the listing of what stands at the path.
+// inspect follows the list of the children of the path. A child that is not a round is of
+// another recipe: the party goes aside.
 func (m *turning) inspect(in answered) {
 	switch i := slices.IndexFunc(in.names, func(name string) bool { return !isRound(name) }); {
 	case in.err == nil && i < 0:
@@ -812,11 +888,13 @@ func isRound(name string) bool {
 	return err == nil
 }
 
+// opened follows the making of the directory. If some of its nodes stand, or are gone, it
+// is tried once more for the rest.
 func (m *turning) opened(in answered) {
 	again := m.again
 	m.again = false
 	switch {
-	case in.err == nil, moved(in):
+	case in.err == nil, moved(in): // by us, or by another party
 		m.outdated()
 	case session.Passing(in.err):
 	case errors.Is(in.err, session.ErrNotEmpty), errors.Is(in.err, session.ErrNodeExists) && (m.sight.fresh || in.at == other):
@@ -826,7 +904,7 @@ func (m *turning) opened(in answered) {
 		}
 		m.fail(fmt.Errorf("%w: there is a node %d, or a node in it", ErrLayout, m.asked.round))
 	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && !again, in.at == directory && errors.Is(in.err, session.ErrNoNode) && again:
-		m.again = !again // the server has removed only the half of it
+		m.again = !again // the server has removed the directory only, or removed the rest since
 		m.open()
 		m.send()
 	default:
@@ -834,6 +912,8 @@ func (m *turning) opened(in answered) {
 	}
 }
 
+// entered follows the creation of our node. The count in the reply says whether there are
+// enough.
 func (m *turning) entered(in answered) {
 	if !m.doubted && in.err != nil && !session.InDoubt(in.err) {
 		m.node = 0
@@ -850,7 +930,7 @@ func (m *turning) entered(in answered) {
 	case moved(in):
 		m.outdated()
 	case session.Passing(in.err):
-	case errors.Is(in.err, session.ErrNoNode): // the directory
+	case errors.Is(in.err, session.ErrNoNode): // the server has removed the empty directory
 		m.node, m.doubted = 0, false
 		m.open()
 		m.send()
@@ -859,7 +939,7 @@ func (m *turning) entered(in answered) {
 	}
 }
 
-// stand goes on when our node is known to stand.
+// stand watches our node, which is known to stand.
 func (m *turning) stand(duty bool) {
 	m.sure, m.doubted, m.duty = true, false, duty
 	m.do(guard{m.epoch, m.node, m.name})
@@ -871,11 +951,13 @@ func (m *turning) reread() {
 	m.send()
 }
 
+// listed follows the list of the entrants. With enough of them the round is begun, if the
+// record is still as it was.
 func (m *turning) listed(in answered) {
 	switch {
 	case session.Passing(in.err):
 		return
-	case errors.Is(in.err, session.ErrNoNode): // our node is gone too
+	case errors.Is(in.err, session.ErrNoNode): // the directory is gone, and our node with it
 		m.sure, m.doubted, m.duty = false, true, false
 		return
 	case in.err != nil:
@@ -888,7 +970,7 @@ func (m *turning) listed(in answered) {
 	names := present(in.names)
 	m.emit(Waiting{min(len(names), m.parties)})
 	if len(names) < m.parties {
-		m.duty = false // the next entrant will find enough
+		m.duty = false // the entrant that completes the number has it
 		return
 	}
 	if m.retire || m.stale == m.sight.n || m.sight.book.Round+1 != m.node {
@@ -910,12 +992,15 @@ func present(names []string) []string {
 	})
 }
 
+// start begins the round with the oldest names.
 func (m *turning) start(names []string) {
 	m.ask(starting, m.node)
 	m.asked.book = book{m.node, m.parties, names[:m.parties]}
 	m.send()
 }
 
+// started follows the beginning of a round, by us or by another party. Only a sight of
+// the record says which parties are in.
 func (m *turning) started(in answered) {
 	again := m.again
 	m.again = false
@@ -923,7 +1008,8 @@ func (m *turning) started(in answered) {
 	case in.err == nil, moved(in):
 		m.outdated()
 	case session.Passing(in.err):
-	case in.at == party && errors.Is(in.err, session.ErrNoNode): // list again
+	case in.at == party && errors.Is(in.err, session.ErrNoNode): // an entrant is gone: list again
+	// The last round is not over.
 	case in.at == earlier && errors.Is(in.err, session.ErrNodeExists):
 		m.known = m.sight.zxid
 		m.awaitEnd(m.node-1, true)
@@ -934,6 +1020,8 @@ func (m *turning) started(in answered) {
 	}
 }
 
+// retired follows the deletion of our node in a round that has not begun. If the record
+// has moved, it may list us.
 func (m *turning) retired(in answered) {
 	switch {
 	case in.err == nil, isAny(in.err, session.ErrNoNode): // without the record there is no node below it
@@ -947,13 +1035,15 @@ func (m *turning) retired(in answered) {
 	}
 }
 
-// exitedWith follows the deletion of our node.
+// exitedWith follows the deletion of our node. The count in the reply says whether we
+// were the last.
 func (m *turning) exitedWith(in answered) {
 	round := m.asked.round
 	gone := errors.Is(in.err, session.ErrNoNode)
 	switch {
 	case session.Passing(in.err):
 		return
+	// The server refuses the deletion: the party is still in.
 	case in.err != nil && !gone && m.stage == leaving:
 		m.stage = inside
 		m.release(in.err)
@@ -983,7 +1073,8 @@ func (m *turning) exitedWith(in answered) {
 
 // --- the end of a round
 
-// awaitEnd waits until a round is removed.
+// awaitEnd waits until a round is removed. It looks at once if a party may have crashed
+// meanwhile, else after a timeout.
 func (m *turning) awaitEnd(round int, look bool) {
 	m.awaited, m.look = round, look
 	m.do(await{m.epoch, round})
@@ -992,16 +1083,17 @@ func (m *turning) awaitEnd(round int, look bool) {
 	}
 }
 
-// rest waits before it looks again.
+// rest sets the timer for the next look.
 func (m *turning) rest() {
 	m.ticks++
 	m.do(wait{m.ticks, m.timeout})
 }
 
+// over follows the watch on the directory of the awaited round.
 func (m *turning) over(in over) {
 	switch {
-	case in.epoch != m.epoch || in.round != m.awaited || session.Over(in.err):
-	case in.err == nil && in.czxid > m.known, errors.Is(in.err, session.ErrNoNode): // a younger one is of another record
+	case in.epoch != m.epoch || in.round != m.awaited || session.Over(in.err): // of another round, or the session's end follows
+	case in.err == nil && in.czxid > m.known, errors.Is(in.err, session.ErrNoNode): // a directory that was made later belongs to another record
 		m.removed()
 	case in.err == nil:
 	case session.Passing(in.err):
@@ -1011,7 +1103,7 @@ func (m *turning) over(in over) {
 	}
 }
 
-// unwatched gives up what cannot be seen.
+// unwatched gives up a round whose end cannot be observed.
 func (m *turning) unwatched(err error) {
 	m.awaited, m.look = 0, false
 	m.do(unawait{})
@@ -1025,7 +1117,8 @@ func (m *turning) unwatched(err error) {
 	m.fail(err)
 }
 
-// removed goes on when the awaited round is over.
+// removed goes on when the awaited round is over: a member has left, and an entrant may
+// begin the next.
 func (m *turning) removed() {
 	m.awaited, m.look = 0, false
 	m.do(unawait{})
@@ -1034,9 +1127,10 @@ func (m *turning) removed() {
 	}
 }
 
+// looked follows a list of the awaited round. The party that finds it empty removes it.
 func (m *turning) looked(in answered) {
 	switch {
-	case m.asked.round != m.awaited:
+	case m.asked.round != m.awaited: // it is over already
 	case session.Passing(in.err):
 		m.look = true
 	case in.err != nil:
@@ -1054,8 +1148,8 @@ func (m *turning) looked(in answered) {
 	}
 }
 
-// blocked goes on when no party is in the round any more, and it cannot be removed for a foreign node. For
-// members it is over. The next one cannot begin.
+// blocked goes on when no party is in the round any more, and a foreign node keeps it
+// from being removed. For members it is over. The next one cannot begin.
 func (m *turning) blocked(by string) {
 	if m.stage != leaving {
 		m.fail(fmt.Errorf("%w: %s keeps the round from being removed", ErrLayout, by))
@@ -1063,7 +1157,8 @@ func (m *turning) blocked(by string) {
 	m.removed()
 }
 
-// shut follows the removal of a round.
+// shut follows the removal of a round. Without success, a party that awaits its end goes
+// on to wait.
 func (m *turning) shut(in answered) {
 	again, round := m.again, m.asked.round
 	m.again = false
@@ -1072,7 +1167,7 @@ func (m *turning) shut(in answered) {
 	case session.Passing(in.err) && mine:
 		m.shutAgain(round)
 	case in.at == directory && errors.Is(in.err, session.ErrNoNode) && !again:
-		m.again = true // the server has removed the directory, and perhaps what is above
+		m.again = true // the server has removed the directory, and perhaps the node above it
 		m.shutAgain(round)
 	case !mine:
 	case in.err == nil, errors.Is(in.err, session.ErrNoNode):
@@ -1086,6 +1181,7 @@ func (m *turning) shut(in answered) {
 	}
 }
 
+// shutAgain repeats the removal.
 func (m *turning) shutAgain(round int) {
 	m.ask(shutting, round)
 	m.send()
@@ -1093,7 +1189,8 @@ func (m *turning) shutAgain(round int) {
 
 // --- results
 
-// in goes on when the record lists us.
+// in begins a membership: the record lists us. The reading proves that our node stood
+// when the round began.
 func (m *turning) in() {
 	m.stage, m.round, m.known = inside, m.node, m.sight.zxid
 	if !m.sure {
@@ -1107,7 +1204,7 @@ func (m *turning) in() {
 	m.settle(nil)
 }
 
-// withdraw ends an Enter that has come to nothing.
+// withdraw ends an Enter without a round. Our node is gone.
 func (m *turning) withdraw() {
 	m.stage = resting
 	err := m.failure
@@ -1120,7 +1217,7 @@ func (m *turning) withdraw() {
 	m.settle(err)
 }
 
-// settle answers Enter.
+// settle answers Enter, and each cancel.
 func (m *turning) settle(err error) {
 	if m.awaited != 0 {
 		m.awaited, m.look = 0, false
@@ -1134,7 +1231,7 @@ func (m *turning) settle(err error) {
 	m.entrant, m.acks = actors.Reply[error]{}, nil
 }
 
-// left goes on when everybody has left the round.
+// left ends a membership: every party has left the round.
 func (m *turning) left() {
 	m.emit(Left{m.round})
 	m.stage, m.round, m.why = resting, 0, nil
@@ -1142,7 +1239,7 @@ func (m *turning) left() {
 	m.resume()
 }
 
-// release answers Leave.
+// release answers every Leave.
 func (m *turning) release(err error) {
 	for _, reply := range m.leavers {
 		m.do(answer{reply, err})
@@ -1150,7 +1247,7 @@ func (m *turning) release(err error) {
 	m.leavers = nil
 }
 
-// resume begins with the Enter that waits.
+// resume begins the Enter that has waited for the end of the round.
 func (m *turning) resume() {
 	if len(m.queued) > 0 {
 		reply := m.queued[0]
@@ -1159,7 +1256,8 @@ func (m *turning) resume() {
 	}
 }
 
-// close begins to end. A round that we have left is not awaited any more.
+// close begins to end: all commands are answered at once, and our node is deleted. At the
+// end of the sessions it is gone.
 func (m *turning) close(err error) {
 	if m.stage == closing {
 		if err != nil {
@@ -1187,6 +1285,7 @@ func (m *turning) close(err error) {
 	m.stage = closing
 }
 
+// finish emits the last event.
 func (m *turning) finish() {
 	m.stage = ended
 	m.emit(Closed{m.err})

@@ -288,7 +288,7 @@ func (w *world) Check() {
 	}
 }
 
-// attended reports whether somebody is in the round that a member leaves, and not in a later one of
+// attended reports whether a party is in the round that a member leaves, and not in a later one of
 // the same number.
 func (w *world) attended(c *member) bool {
 	dir := w.Node(fmt.Sprintf("%s/%d", root, c.M.round))

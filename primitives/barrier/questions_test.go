@@ -251,7 +251,7 @@ func (cmd command) look(c *scene, cell string, q question, err error) {
 	}
 }
 
-// goOn ends the round, in which nobody is stuck, and has both go through another one.
+// goOn ends the round, in which no party is stuck, and has both go through another one.
 func (cmd command) goOn(c *scene, cell string, q question, err error) {
 	calls := c.calls
 	both := func(do func(*barrier.Double, context.Context) error) {

@@ -10,10 +10,10 @@ import (
 
 // This file is the protocol of Raise, as a pure function, and its performer.
 //
-// The state is the request that is next. It follows from the answer to the one before alone: nothing that was
-// read is used twice, and no request has a version. So a lost reply needs no memory: Raise begins anew with the
-// creation, which the server refuses if the barrier stands, whoever has raised it. The answer is nil only after the
-// server has made the node or refused to, and in both cases it stood at that moment.
+// The state is the request that is next. It follows from the answer to the one before alone: nothing that was read
+// is used twice, and no request has a version. So a lost reply needs no memory: Raise begins anew with the
+// creation, which the server refuses if the barrier stands, whichever client has raised it. The answer is nil only
+// after the server has made the node or refused to, and in both cases it stood at that moment.
 
 // A raiseStep is the request that is next.
 type raiseStep int
@@ -27,8 +27,8 @@ const (
 
 func (s raiseStep) String() string { return [...]string{"node", "check", "parent", "done"}[s] }
 
-// after returns what follows the answer to a request, and what Raise returns if nothing does. Below tells that the node
-// has children.
+// after returns the request that follows the answer to another, or the result of Raise if none does. Below tells that
+// the node has children.
 func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) {
 	switch {
 	case s == raiseNode && errors.Is(err, session.ErrNodeExists):

@@ -10,6 +10,15 @@ import (
 
 // This file is how a barrier is watched, as a pure function. The performer of its effects
 // is in barrier.go.
+//
+// A view emits a level: whether a barrier stands. Beside that, waiters pass when none
+// does. A waiter first looks for itself, since the watch may lag behind what its caller
+// knows:
+//
+//	          none, or an error: answered
+//	pass ─► look ──────────────────────────
+//	          │ a barrier stands (saw)
+//	          └──► a sight that is newer shows none: answered
 
 // A viewInput is something that happened.
 //
@@ -18,13 +27,13 @@ type viewInput interface{ viewInput() }
 
 type (
 	stop    struct{}                // commanded, or the actor was stopped
-	became  struct{ session.Event } // what became of the session
-	sighted struct {                // told after see, any number of times
+	became  struct{ session.Event } // an event of the session
+	sighted struct {                // answers see, any number of times
 		epoch int
-		zxid  int64 // of the newest transaction that the server knew
-		token int64 // 0 if there is no barrier
+		zxid  int64 // of the read; 0 if a watch reported the deletion
+		token int64 // of the barrier; 0 if none stands
 	}
-	unsighted struct { // the last that is told after see
+	unsighted struct { // the last answer to see
 		epoch int
 		err   error
 	}
@@ -37,7 +46,7 @@ type (
 		token int64 // 0 if there is no barrier
 		below bool  // set if the node has children
 	}
-	give struct{ up actors.Reply[error] } // commanded: nobody waits for the reply any more
+	give struct{ up actors.Reply[error] } // commanded: the caller of pass waits no longer
 )
 
 func (stop) viewInput()      {}
@@ -48,18 +57,18 @@ func (pass) viewInput()      {}
 func (looked) viewInput()    {}
 func (give) viewInput()      {}
 
-// A viewEffect is something to do about it.
+// A viewEffect asks the performer for one thing.
 //
 //sumtype:decl
 type viewEffect interface{ viewEffect() }
 
 type (
-	see  struct{ epoch int } // what is at the path, and what becomes of it
-	look struct {            // what is at the path; the server is brought up to date before, if sync is set
+	see  struct{ epoch int } // watch the path
+	look struct {            // read the path once, after a sync if sync is set
 		turn
 		sync bool
 	}
-	settle struct {
+	settle struct { // give pass its reply; is not answered
 		reply actors.Reply[error]
 		err   error
 	}
@@ -69,43 +78,47 @@ func (see) viewEffect()    {}
 func (look) viewEffect()   {}
 func (settle) viewEffect() {}
 
+// viewEffects accumulates what one step asks for.
 type viewEffects = actors.Effects[viewEffect, Event]
 
-// A waiter waits until no barrier stands.
+// A waiter is a pass that has no answer. It is removed with its answer, or when its
+// caller gives up.
 type waiter struct {
-	n     int // names its look
+	n     int // names its look; unique
 	reply actors.Reply[error]
-	saw   bool  // set when its look has found a barrier
-	after int64 // the token of that; only a sight that is newer counts
+	saw   bool  // set when its look has found a barrier: from then on sights release it
+	after int64 // the token of that barrier, set with saw: an older sight does not know of it
 }
 
-// A view is one handle.
+// A view is one handle. It goes on through all sessions.
 type view struct {
-	sync    bool  // looks see what others had done before
-	epoch   int   // of the present session; 0 if there is none
-	zxid    int64 // of the newest sight
-	known   bool  // set by the first sight. While set, token is what stands.
-	token   int64
-	calls   int // counts waiters
-	waiters []waiter
-	over    bool
-	err     error // why
+	sync    bool     // set if a look syncs first, to see writes of other clients before it; constant
+	epoch   int      // of the newest session; 0 before the first
+	zxid    int64    // of the newest sight; never falls
+	known   bool     // set by the first sight
+	token   int64    // of the barrier that stands, by the newest sight; 0 if none does
+	calls   int      // numbers the waiters
+	waiters []waiter // in the order in which they came; replaced, never written to
+	over    bool     // set with Closed; then every waiter has its answer
+	err     error    // set with over; nil if a caller asked
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. Every pass has its answer then.
 func (v view) Ended() bool { return v.over }
 
+// String is for transcripts.
 func (v view) String() string {
 	return fmt.Sprintf("view(epoch=%d known=%v token=%d zxid=%d waiters=%d over=%v)", v.epoch, v.known, v.token, v.zxid, len(v.waiters), v.over)
 }
 
-// A viewing is one step of a view: what it becomes, and what it asks for.
+// A viewing is a view during a step, with the accumulator of its effects.
 type viewing struct {
 	view
 	out *viewEffects
 }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. A view requests nothing on its own: each input leads
+// to its effects directly.
 func (v view) Step(in viewInput, out *viewEffects) view {
 	if v.over {
 		return v
@@ -115,6 +128,7 @@ func (v view) Step(in viewInput, out *viewEffects) view {
 	return t.view
 }
 
+// take enters an input. In a new session, what was asked in the last one is asked again.
 func (v *viewing) take(in viewInput) {
 	switch in := in.(type) {
 	case stop:
@@ -142,7 +156,7 @@ func (v *viewing) take(in viewInput) {
 			v.end(in.err)
 		}
 	case pass:
-		v.calls++
+		v.calls++ // looks are told apart by it
 		w := waiter{n: v.calls, reply: in.reply}
 		v.waiters = append(slices.Clip(v.waiters), w)
 		v.look(w)
@@ -153,30 +167,32 @@ func (v *viewing) take(in viewInput) {
 	}
 }
 
+// do asks for an effect, after those of the same step.
 func (v *viewing) do(e viewEffect) { v.out.Do = append(v.out.Do, e) }
 
-// look has a waiter look, if there is a session. In the next one it looks again.
+// look has a waiter look, if there is a session. In the next session it looks again.
 func (v *viewing) look(w waiter) {
 	if v.epoch != 0 && !w.saw {
 		v.do(look{turn{v.epoch, w.n}, v.sync})
 	}
 }
 
-// looked goes on when a waiter knows what stood when it came: what is watched may be older than
-// what the session has written.
+// looked follows the look of a waiter: it shows whether a barrier stood when the waiter
+// came.
 func (v *viewing) looked(in looked) {
 	i := slices.IndexFunc(v.waiters, func(w waiter) bool { return w.n == in.n && !w.saw })
-	if i < 0 || in.epoch != v.epoch || session.Over(in.err) {
+	if i < 0 || in.epoch != v.epoch || session.Over(in.err) { // given up, or of another session, in which it looks again
 		return
 	}
 	w := v.waiters[i]
 	switch {
-	case session.Passing(in.err):
+	case session.Passing(in.err): // look again
 		v.look(w)
 	case in.err != nil:
 		v.answer(i, in.err)
 	case in.token == 0:
 		v.answer(i, nil)
+	// The node has children: it is not a barrier, and is never lifted.
 	case in.below:
 		v.answer(i, errBelow)
 	default:
@@ -192,13 +208,13 @@ func (v *viewing) answer(i int, err error) {
 	v.waiters = slices.Delete(slices.Clone(v.waiters), i, i+1)
 }
 
-// sighted takes what stands, unless it is older than what was taken before.
+// sighted enters a reading of the path, unless an older one follows a newer.
 func (v *viewing) sighted(in sighted) {
 	if in.epoch != v.epoch || in.zxid != 0 && in.zxid < v.zxid {
 		return
 	}
 	changed := !v.known || v.token != in.token
-	// A server that reports that the node is gone does not say when.
+	// A watch that reports a deletion has no zxid: the newest one that is known stands in for it.
 	v.known, v.token, v.zxid = true, in.token, max(v.zxid, in.zxid)
 	switch {
 	case !changed:
@@ -210,7 +226,8 @@ func (v *viewing) sighted(in sighted) {
 	v.release()
 }
 
-// release answers the waiters that have looked if no barrier stands, unless they know of a newer one.
+// release answers the waiters that have looked, if the newest sight shows no barrier. A
+// waiter that knows of a newer barrier goes on to wait.
 func (v *viewing) release() {
 	if !v.known || v.token != 0 {
 		return
@@ -222,6 +239,7 @@ func (v *viewing) release() {
 	}
 }
 
+// end answers every waiter, and emits the last event.
 func (v *viewing) end(err error) {
 	for i := range slices.Backward(v.waiters) {
 		v.answer(i, closedBy(err))
@@ -230,7 +248,7 @@ func (v *viewing) end(err error) {
 	v.out.Emit = append(v.out.Emit, Closed{err})
 }
 
-// closedBy returns the answer to commands of a handle that has ended.
+// closedBy returns the error for commands of a handle that has ended.
 func closedBy(why error) error {
 	if why == nil {
 		return ErrClosed

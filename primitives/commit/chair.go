@@ -13,8 +13,8 @@ import (
 // The first is final: votes do not change. The others are final only when they are recorded, so no party acts on a verdict. Parties
 // may come to different verdicts; the record takes the first.
 
-// A chair is what a deciding party knows of a transaction. It is a value: its slices are replaced,
-// not modified.
+// A chair is a deciding party's knowledge of a transaction. It is a value: its slices are
+// replaced, not modified.
 type chair struct {
 	votes []Vote // of the record's sites, in its order; 0 for those that have not voted
 	seen  []bool // set when the presence of the site was seen. While set, its end is a death.

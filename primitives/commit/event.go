@@ -69,7 +69,7 @@ const (
 	Presumed  Reason = "the transaction is gone and this site has not voted"
 )
 
-// An Outcome is what a transaction came to. The zero Outcome is none.
+// An Outcome is the decision on a transaction. The zero Outcome is none.
 type Outcome struct {
 	Committed bool   `json:"committed"`
 	Reason    Reason `json:"reason,omitempty"` // of an abort

@@ -29,7 +29,7 @@ const (
 	coordinator = "c-"
 )
 
-// A record is what the node of a transaction holds: a line of JSON, and then the payload. Its
+// A record is the content of a transaction's node: a line of JSON, and then the payload. Its
 // outcome is nil until the transaction is decided. A record is not modified.
 type record struct {
 	id string // the name of the node
@@ -75,7 +75,7 @@ func decode(id string, data []byte) (*record, error) {
 	return r, nil
 }
 
-// A ballot is what the name of a node says of a site.
+// A ballot is the state of a site, as the name of its node says.
 type ballot struct {
 	vote Vote
 	data bool // the node has the vote's data
@@ -177,7 +177,7 @@ func (p place) decideOps(r *record, o Outcome) []session.Op {
 }
 
 // finishOps returns the transaction that deletes a ballot. The result of its last operation
-// has the number of those that are left.
+// has the number of ballots that are left.
 func (p place) finishOps(name string) []session.Op {
 	return []session.Op{
 		session.DeleteOp(p.ballot(name), session.AnyVersion),

@@ -42,11 +42,11 @@ import (
 type phase int
 
 const (
-	waiting   phase = iota // for the command to begin
-	beginning              // the transaction is being created, or what became of that looked up
-	open                   // the votes are followed
-	retiring               // our ballot is being deleted
-	removing               // so is what is left of the transaction
+	waiting   phase = iota // for the command to begin; nothing was sent
+	beginning              // the transaction is being created, or looked for after a lost reply
+	open                   // the transaction exists, and the votes are followed
+	retiring               // our ballot is being deleted; the last event was emitted
+	removing               // the rest of the transaction is being removed, as we were the last
 	ended
 )
 
@@ -54,7 +54,8 @@ func (p phase) String() string {
 	return [...]string{"waiting", "beginning", "open", "retiring", "removing", "ended"}[p]
 }
 
-// An input is something that happened.
+// An input is something that happened. Each answer belongs to the one request of its kind
+// that is under way.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -64,17 +65,17 @@ type (
 	start struct { // commanded by Begin; its reply gets one answer
 		reply actors.Reply[error]
 	}
-	giveUp  struct{}                // commanded: the caller of Begin has left
-	heard   struct{ session.Event } // what became of the session
+	giveUp  struct{}                // commanded: the caller of Begin waits no longer
+	heard   struct{ session.Event } // an event of the session
 	begun   struct{ err error }     // answers begin
 	ensured struct{ err error }     // answers ensure
 	looked  struct {                // answers look
-		found *record // nil if there is none
+		found *record // the record at the path; nil if there is none
 		err   error
 	}
 	counted struct { // answers followBallots, any number of times
-		names []string
-		err   error // its last answer
+		names []string // of the ballots
+		err   error    // its last answer
 	}
 	voteRead struct { // answers readVote
 		site string
@@ -83,17 +84,17 @@ type (
 		err  error
 	}
 	attended struct { // answers followSites, any number of times
-		names []string
-		err   error // its last answer
+		names []string // of the sites that are present
+		err   error    // its last answer
 	}
-	passed   struct{}            // answers awaitDeadline
+	passed   struct{}            // answers awaitDeadline: the votes are late
 	recorded struct{ err error } // answers decide
 	appeared struct {            // answers appear
 		epoch int
 		err   error
 	}
 	retired struct { // answers retire
-		left int // ballots
+		left int // the number of ballots that are left
 		err  error
 	}
 	removed struct{ err error } // answers remove
@@ -115,28 +116,29 @@ func (appeared) input() {}
 func (retired) input()  {}
 func (removed) input()  {}
 
-// An effect is something to do about it.
+// An effect asks the performer for one thing. Requests and follows are answered as their
+// inputs say; unfollow and respond are not answered.
 //
 //sumtype:decl
 type effect interface{ effect() }
 
 type (
-	begin         struct{ epoch int } // create the transaction, with our ballot of the epoch
-	ensure        struct{}            // that its parent is there
-	look          struct{}            // at the record
-	followBallots struct{}
-	followSites   struct{} // their presence
-	unfollow      struct{} // both, and the deadline
-	awaitDeadline struct{}
-	readVote      struct {
+	begin         struct{ epoch int } // create the record and all ballots, with our own of the epoch, in one transaction
+	ensure        struct{}            // make the parent
+	look          struct{}            // read the record
+	followBallots struct{}            // list the ballots now and after each change; replaces an earlier one
+	followSites   struct{}            // list the present sites now and after each change
+	unfollow      struct{}            // end both, and the deadline
+	awaitDeadline struct{}            // set the timer for late votes
+	readVote      struct {            // read the data of a vote
 		site string
 		vote Vote
 	}
-	decide struct{ Outcome }   // record it
+	decide struct{ Outcome }   // record the outcome, unless there is one
 	appear struct{ epoch int } // create our ballot of the epoch
-	retire struct{ epoch int } // delete it, and count those that are left
-	remove struct{ Outcome }   // what is left of the transaction
-	// respond is an effect of all machines.
+	retire struct{ epoch int } // delete our ballot, and count those that are left
+	remove struct{ Outcome }   // remove what is left of the transaction
+	// respond gives a command its reply. It is an effect of the sites' machines too.
 	respond struct {
 		reply actors.Reply[error]
 		err   error
@@ -157,22 +159,29 @@ func (retire) effect()        {}
 func (remove) effect()        {}
 func (respond) effect()       {}
 
+// effects accumulates what one step asks for.
 type effects = actors.Effects[effect, Event]
 
-// A machine is the coordinator of one transaction.
+// A machine is the coordinator of one transaction. After every step:
+//
+//   - An outcome that was emitted is in the record on the server.
+//   - In the phase open with a session, our ballot of its epoch exists, or was requested.
+//   - At most one of decide and look is under way.
+//   - The caller of Begin has its reply, once the phase beginning is over.
 type machine struct {
 	// rec is the record as it was begun or found. It is not modified. It has an outcome only if it was resumed with one.
 	rec   *record
 	phase phase
 
-	// chair is what the rule needs. It is looked at in the phase open only.
+	// chair is the knowledge that the rule needs. It is looked at in the phase open
+	// only.
 	chair chair
 
 	// reading is set by site when its vote is counted and has data, and cleared when the data was read. While any is set, nothing
 	// is decided, so that all Voted precede the outcome. The slice is replaced, not modified.
 	reading []bool
 
-	// asked is set with a decide or a look in the phase open, and cleared by its answer. While it is set, neither is asked again.
+	// asked is set with a decide or a look in the phase open, and cleared by its answer. While it is set, neither is requested again.
 	asked bool
 
 	// moot is set when an answer shows that another party decided, or that the record is gone. It is cleared by the look that
@@ -183,7 +192,8 @@ type machine struct {
 	// that is refused is told that the outcome is unknown.
 	doubt bool
 
-	// gave is set when the caller of Begin left. Nobody has the handle then: the transaction is withdrawn.
+	// gave is set when the caller of Begin left, and never cleared. No caller has the handle then: the transaction
+	// is aborted.
 	gave bool
 
 	// caller is set by start. It is answered once, when the phase beginning ends.
@@ -209,8 +219,9 @@ func newMachine(r *record) machine {
 	return machine{rec: r, chair: newChair(r), reading: make([]bool, len(r.Sites))}
 }
 
-// resumed returns a coordinator of a transaction that is there. It has no ballot yet: that is created when it hears of its
-// session. If the record has an outcome, it looks first whether it is there still.
+// resumed returns the coordinator of a transaction that exists. It has no ballot yet: the
+// ballot is created when the machine hears of its session. If the record has an outcome,
+// the machine first looks whether the record still exists.
 func resumed(r *record) machine {
 	m := newMachine(r)
 	m.phase = open
@@ -220,7 +231,7 @@ func resumed(r *record) machine {
 	return m
 }
 
-// resumption are its first effects.
+// resumption returns the first effects of a resumed machine.
 func resumption() []effect { return []effect{followBallots{}, followSites{}, awaitDeadline{}} }
 
 // String is canonical: machines with equal strings do the same.
@@ -238,7 +249,7 @@ func (m machine) String() string {
 	return s.String() + ")"
 }
 
-// flagged returns what is said of a flag that is set.
+// flagged returns name if the flag is set.
 func flagged(name string, set bool) string {
 	if set {
 		return name
@@ -246,10 +257,10 @@ func flagged(name string, set bool) string {
 	return ""
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. The last event was emitted by then.
 func (m machine) Ended() bool { return m.phase == ended }
 
-// A turn is one step of a machine: what it becomes, and what it asks for.
+// A turn is a machine during a step, with the accumulator of its effects.
 type turn struct {
 	machine
 	out *effects
@@ -260,8 +271,9 @@ func (m *turn) do(e ...effect)  { m.out.Do = append(m.out.Do, e...) }
 func (m *turn) emit(ev Event)   { m.out.Emit = append(m.out.Emit, ev) }
 func (m *turn) in(p phase) bool { return m.phase == p }
 
-// Step implements [actors.Machine]. Inputs that mean nothing in the current state are ignored:
-// they answer a question that is no longer open.
+// Step implements [actors.Machine]. take enters the input into the state; advance then
+// asks for the outcome, or records it. Inputs that mean nothing in the present phase are
+// ignored: their question is no longer open.
 func (m machine) Step(in input, out *effects) machine {
 	if m.Ended() {
 		return m
@@ -272,7 +284,8 @@ func (m machine) Step(in input, out *effects) machine {
 	return t.machine
 }
 
-// take takes an input. An answer that belongs to another phase is ignored.
+// take enters an input into the state. An answer that belongs to another phase is
+// ignored.
 func (m *turn) take(in input) {
 	switch in := in.(type) {
 	case leave:
@@ -331,17 +344,18 @@ func (m *turn) take(in input) {
 
 // --- the session
 
-// heard takes what became of the session. Requests of an earlier session are refused, and repeated in the next one.
+// heard follows an event of the session. Requests of an earlier session are refused, and
+// repeated in the next one.
 func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
-		m.epoch = ev.Epoch
+		m.epoch = ev.Epoch // whichever phase it is in: at most one of the two applies
 		m.first()
 		m.appear()
 	case session.Expired:
-		m.epoch = 0 // answers to what was asked for in it may yet come
+		m.epoch = 0 // answers from that session may yet come
 		if m.in(retiring) || m.in(removing) {
-			m.end() // our ballot is gone with its session, the rest is left to the sites
+			m.end() // the server deletes our ballot with its session; the sites remove the rest
 		}
 	case session.Closed:
 		m.epoch = 0
@@ -351,8 +365,8 @@ func (m *turn) heard(ev session.Event) {
 	}
 }
 
-// appear creates our ballot again, if it went with its session. Each has another name: the last
-// may be there still.
+// appear creates our ballot again, if it went with its session. The name has the epoch in
+// it: the ballot of the last one may still exist.
 func (m *turn) appear() {
 	if m.in(open) && m.epoch != 0 && m.stood != m.epoch {
 		m.stood = m.epoch
@@ -360,7 +374,7 @@ func (m *turn) appear() {
 	}
 }
 
-// appeared takes the answer to the creation of a ballot. One of an earlier session is not repeated.
+// appeared follows the creation of a ballot. One of an earlier session is not repeated.
 func (m *turn) appeared(in appeared) {
 	switch {
 	case !m.in(open) || in.epoch != m.stood || in.err == nil:
@@ -373,7 +387,8 @@ func (m *turn) appeared(in appeared) {
 
 // --- the beginning
 
-// first begins, once, when there is a session. The command to begin and the session come in either order.
+// first creates the transaction, once, when there is a session. The command to begin and
+// the session come in either order.
 func (m *turn) first() {
 	if m.in(beginning) && m.stood == 0 && m.epoch != 0 {
 		m.begin()
@@ -393,8 +408,9 @@ func (m *turn) begin() {
 	}
 }
 
-// begun takes the answer to the creation of the transaction. An error that leaves it in doubt is resolved by a look, as is an
-// id that exists: it may be ours, created by a request whose reply was lost.
+// begun follows the creation of the transaction. An error that leaves it in doubt is
+// resolved by a look. So is an id that exists: it may be ours, created by a request whose
+// reply was lost.
 func (m *turn) begun(err error) {
 	m.doubt = session.InDoubt(err)
 	switch {
@@ -411,7 +427,7 @@ func (m *turn) begun(err error) {
 	}
 }
 
-// ensured takes the answer to the creation of the parent.
+// ensured follows the making of the parent.
 func (m *turn) ensured(err error) {
 	switch {
 	case err == nil:
@@ -423,15 +439,15 @@ func (m *turn) ensured(err error) {
 	}
 }
 
-// there follows the votes of a transaction that is there.
+// there answers the caller of Begin, and follows the votes: the transaction exists.
 func (m *turn) there() {
 	m.phase = open
 	m.do(respond{m.caller, nil}, followBallots{}, followSites{}, awaitDeadline{})
 	m.appear()
 }
 
-// looked takes what is at the path of the record. While our session lives and has a ballot, a record of ours cannot vanish:
-// if it is not there, it never was.
+// looked follows a read of the record. While our session lives and has a ballot, a record
+// of ours cannot vanish: if it does not exist, it never has.
 func (m *turn) looked(in looked) {
 	m.asked = false
 	switch {
@@ -447,10 +463,13 @@ func (m *turn) looked(in looked) {
 	case in.err != nil:
 		m.fail(in.err)
 	case m.in(beginning):
-		m.doubt = m.doubt && m.stood != m.epoch // our ballot would have kept it in place
+		m.doubt = m.doubt && m.stood != m.epoch // our ballot would have kept the record
 		switch {
+		// Not created: the request in doubt belongs to this session, and came before the
+		// look.
 		case in.found == nil && m.stood == m.epoch:
 			m.begin()
+		// With another session, the transaction may have come and gone.
 		case in.found == nil:
 			m.fail(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
 		case in.found.GUID == m.rec.GUID:
@@ -458,7 +477,7 @@ func (m *turn) looked(in looked) {
 		default:
 			m.fail(ErrExists)
 		}
-	case !m.in(open):
+	case !m.in(open): // an answer from before the end
 	case in.found == nil || in.found.GUID != m.rec.GUID:
 		if m.rec.Outcome == nil {
 			m.fail(ErrForgotten)
@@ -472,8 +491,8 @@ func (m *turn) looked(in looked) {
 
 // --- the votes
 
-// counted takes a list of the ballots, and emits the votes that are new. A site that has no ballot has finished, so there is an
-// outcome to be read.
+// counted follows a list of the ballots, and emits the votes that are new. A site without
+// a ballot has finished, so the record has an outcome.
 func (m *turn) counted(in counted) {
 	if in.err != nil {
 		switch {
@@ -507,7 +526,7 @@ func (m *turn) counted(in counted) {
 	m.chair = m.chair.count(m.rec, b)
 }
 
-// voteRead takes the data of a vote.
+// voteRead emits a vote with its data, now that it is read. An outcome waits for it.
 func (m *turn) voteRead(in voteRead) {
 	for i, site := range m.rec.Sites {
 		if site != in.site || !m.reading[i] {
@@ -528,7 +547,8 @@ func (m *turn) voteRead(in voteRead) {
 	}
 }
 
-// attended takes the presence of the sites. After a death the ballots are followed anew.
+// attended follows a list of the present sites. After a death the ballots are listed
+// anew: the new list includes every vote that the dead site has cast.
 func (m *turn) attended(in attended) {
 	switch {
 	case in.err == nil:
@@ -545,8 +565,8 @@ func (m *turn) attended(in attended) {
 
 // --- the outcome
 
-// advance asks for the outcome, or records it. A coordinator that resumes has asked for its ballot before: the ballot keeps
-// the record in place, and what is left can be counted.
+// advance asks for the outcome, or records it. A coordinator that resumes has asked for its ballot before: the ballot
+// keeps the record in place, and the remaining ballots can be counted.
 func (m *turn) advance() {
 	if !m.in(open) || m.asked || m.stood == 0 {
 		return
@@ -556,13 +576,14 @@ func (m *turn) advance() {
 	case m.moot:
 		m.asked, m.moot = true, false
 		m.do(look{})
-	case ok && (m.chair.given || !slices.Contains(m.reading, true)):
+	case ok && (m.chair.given || !slices.Contains(m.reading, true)): // a verdict waits for the votes whose data is being read
 		m.asked, m.outcome = true, o
 		m.do(unfollow{}, decide{o}) // nothing that is followed could change it
 	}
 }
 
-// recorded takes the answer to an outcome. In doubt, and if another party was first, the record is read.
+// recorded follows the attempt to record an outcome. If the reply was lost, or another
+// party was first, a look finds the outcome that counts.
 func (m *turn) recorded(err error) {
 	m.asked = false
 	switch {
@@ -575,8 +596,9 @@ func (m *turn) recorded(err error) {
 	}
 }
 
-// settle reports the outcome, which is recorded, and takes our ballot away. The ballot has kept the record in place until now, so
-// that the outcome could be read; the sites may remove it from now on.
+// settle emits the outcome, which is recorded, and deletes our ballot. The ballot has
+// kept the record until now, so that the outcome could be read. The sites may remove it
+// from now on.
 func (m *turn) settle(o Outcome) {
 	m.outcome = o
 	m.last(eventOf(m.rec, o, ""))
@@ -585,7 +607,7 @@ func (m *turn) settle(o Outcome) {
 
 // --- the end
 
-// last emits the last event, once.
+// last emits the last event, once: an outcome, or Left.
 func (m *turn) last(ev Event) {
 	if !m.settled {
 		m.settled = true
@@ -593,7 +615,8 @@ func (m *turn) last(ev Event) {
 	}
 }
 
-// retire deletes our ballot. Without a session there is none, or the server deletes it.
+// retire ends the follows, and deletes our ballot. Without a session there is none, or
+// the server deletes it.
 func (m *turn) retire() {
 	m.phase = retiring
 	if m.do(unfollow{}); m.epoch == 0 {
@@ -603,7 +626,8 @@ func (m *turn) retire() {
 	m.do(retire{m.stood})
 }
 
-// retired takes the answer to the deletion of our ballot. The party that leaves no ballot removes the rest.
+// retired follows the deletion of our ballot. The party that leaves no ballot removes the
+// rest, if there is an outcome.
 func (m *turn) retired(in retired) {
 	switch {
 	case session.Passing(in.err):
@@ -616,8 +640,9 @@ func (m *turn) retired(in retired) {
 	}
 }
 
-// leave ends without an outcome. A transaction that is there stays: another coordinator resumes it, or the sites take over. In the
-// phase beginning the caller is refused; what it is told of the transaction depends on what is known.
+// leave ends without an outcome. A transaction that exists stays: another coordinator
+// resumes it, or the sites take over. In the phase beginning the caller is refused; its
+// error says whether the transaction may exist.
 func (m *turn) leave(why error) {
 	if m.settled {
 		return
@@ -635,7 +660,7 @@ func (m *turn) leave(why error) {
 		}
 		m.do(respond{m.caller, refused})
 		m.end()
-	case waiting:
+	case waiting: // no caller has to be answered
 		m.end()
 	case retiring, removing, ended:
 	}
@@ -653,5 +678,5 @@ func (m *turn) retryOr(err error, again effect, then func()) {
 	then()
 }
 
-// end ends the machine. What it still follows ends with the handle.
+// end ends the machine. The handle ends with it, and what it still follows.
 func (m *turn) end() { m.phase = ended }

@@ -36,7 +36,8 @@ type Options struct {
 	// Sites are the names of the sites that vote. At least one is required.
 	Sites []string
 
-	// Payload is what the sites vote on. It must fit into one request beside the names.
+	// Payload is the proposal on which the sites vote. It must fit into one request
+	// beside the names.
 	Payload []byte
 
 	// Deadline is how long the sites may take to vote, from when a deciding party first saw the

@@ -187,18 +187,7 @@ func (p *Participant) observe(m sitemachine, events []Event) {
 	p.owned.End()
 }
 
-// A keeper keeps the presence of a site.
-type keeper struct{ presence.Machine }
-
-// Kept implements [presence.Keeper].
-func (k keeper) Kept() presence.Machine { return k.Machine }
-
-// Step implements [actors.Machine].
-func (k keeper) Step(in presence.Input, out *presence.Effects) keeper {
-	return keeper{k.Machine.Step(in, out)}
-}
-
-// The keys of what a participant owns.
+// The keys of the things that a participant owns.
 type (
 	parentKey      struct{}
 	recordKey      struct{ id string }

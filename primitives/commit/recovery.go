@@ -12,9 +12,9 @@ import (
 )
 
 // Resume returns a handle for every transaction below parent, for a coordinator that restarts. Votes
-// that are there are received again. Resuming a transaction that has a coordinator does no harm:
-// the first to record an outcome wins. Decided transactions are resumed too, so that what an
-// earlier coordinator left behind is removed. The deadlines begin anew. A transaction that the sites
+// that are there are received again. Resuming a transaction that has a coordinator does no harm: the
+// first to record an outcome wins. Decided transactions are resumed too, so that the nodes that an
+// earlier coordinator has left are removed. The deadlines begin anew. A transaction that the sites
 // decide and remove before its handle has read the outcome ends with [ErrForgotten]. Nodes that are not
 // transactions are ignored.
 //
@@ -33,7 +33,7 @@ func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transact
 	return handles, nil
 }
 
-// A Status is what [List] shows of a transaction.
+// A Status is the state of a transaction, as [List] shows it.
 type Status struct {
 	ID      string
 	Mode    Mode
@@ -45,7 +45,7 @@ type Status struct {
 	Coordinated bool
 }
 
-// A SiteStatus is what [List] shows of a site in a transaction.
+// A SiteStatus is the state of a site in a transaction, as [List] shows it.
 type SiteStatus struct {
 	Site     string
 	Vote     Vote

@@ -439,7 +439,7 @@ func TestLargestPayload(t *testing.T) {
 	})
 }
 
-// Nodes that are not transactions disturb nobody.
+// Nodes that are not transactions do not matter.
 func TestForeignNodes(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		ctx := t.Context()

@@ -44,24 +44,24 @@ import (
 //
 // At any time at most one request of a part is under way: its task. advance starts the next one when the last is answered.
 
-// A task is the request of a part that is under way. There is at most one, so a vote is confirmed
-// before the site finishes.
+// A task is the request of a part that is under way. There is at most one: a vote is
+// confirmed before the site finishes.
 type task int
 
 const (
-	idle      task = iota
-	checking       // lists the ballots once, for our own and for those of coordinators
-	voting         // replaces our ballot by the vote
-	deciding       // records an outcome
-	finishing      // deletes our ballot
-	clearing       // removes what is left of the transaction
+	idle      task = iota // no request is under way
+	checking              // check: list the ballots once, for our own and for those of coordinators
+	voting                // cast: replace our ballot by the vote
+	deciding              // propose: record an outcome
+	finishing             // conclude: delete our ballot
+	clearing              // clearUp: remove the rest of the transaction
 )
 
 func (t task) String() string {
 	return [...]string{"idle", "checking", "voting", "deciding", "finishing", "clearing"}[t]
 }
 
-// A timer is what a part waits for.
+// A timer is one of the two that a part may wait for.
 type timer int
 
 // The timers of a part. Each is set again by the machine; forget ends both.
@@ -70,8 +70,8 @@ const (
 	patrol                // TakeoverAfter passed once more
 )
 
-// A name tells an incarnation of a transaction from others. Answers that name another one are
-// ignored.
+// A name identifies an incarnation of a transaction: a later one may have the same id.
+// Answers that name another one are ignored.
 type name struct{ id, guid string }
 
 // A siteInput is something that happened.
@@ -81,7 +81,7 @@ type siteInput interface{ siteInput() }
 
 type (
 	siteLeave  struct{}                // commanded, or the actor was stopped
-	siteHeard  struct{ session.Event } // what became of the session
+	siteHeard  struct{ session.Event } // an event of the session
 	displaced  struct{ err error }     // another process has the site's name
 	siteListed struct {                // answers followParent, any number of times
 		names []string
@@ -90,7 +90,7 @@ type (
 	siteRead struct { // answers followRecord, any number of times
 		id   string
 		rec  *record
-		zxid int64 // of the read; 0 if the deletion was told
+		zxid int64 // of the read; 0 if a watch reported the deletion
 		err  error // its last answer; [session.ErrNoNode] if there is no record any more
 	}
 	siteChecked struct { // answers check
@@ -156,30 +156,31 @@ func (finish) siteInput()       {}
 func (finished) siteInput()     {}
 func (cleared) siteInput()      {}
 
-// A siteEffect is something to do about it.
+// A siteEffect asks the performer for one thing. unwatch, forget and respond are not
+// answered.
 //
 //sumtype:decl
 type siteEffect interface{ siteEffect() }
 
 type (
-	followParent struct{}
-	followRecord struct{ id string }
-	check        struct{ name } // list the ballots, once
-	watchBallots struct{ name } // and after each change
-	unwatch      struct{ name } // the ballots
-	watchSites   struct{}       // their presence
-	await        struct {
+	followParent struct{}            // list the transactions now and after each change
+	followRecord struct{ id string } // read the record now and after each change, until it is deleted
+	check        struct{ name }      // list the ballots, once
+	watchBallots struct{ name }      // list the ballots now and after each change
+	unwatch      struct{ name }      // end watchBallots
+	watchSites   struct{}            // list the present sites now and after each change
+	await        struct {            // set the timer; replaces an earlier one
 		name
 		timer
 		after time.Duration
 	}
-	forget struct{ name } // what is followed and awaited for a transaction
-	cast   struct {       // our vote
+	forget struct{ name } // end everything that is followed and awaited for a transaction
+	cast   struct {       // replace our ballot by our vote
 		name
 		ballot
 		data string
 	}
-	propose struct { // an outcome
+	propose struct { // record an outcome, unless there is one
 		rec *record
 		Outcome
 	}
@@ -187,7 +188,7 @@ type (
 		name
 		ballot
 	}
-	clearUp struct{ rec *record } // what is left of the transaction
+	clearUp struct{ rec *record } // remove the rest of the transaction
 )
 
 func (followParent) siteEffect() {}
@@ -204,12 +205,19 @@ func (conclude) siteEffect()     {}
 func (clearUp) siteEffect()      {}
 func (respond) siteEffect()      {}
 
+// siteEffects accumulates what one step asks for.
 type siteEffects = actors.Effects[siteEffect, Event]
 
-// enoughLooks is how many looks without a coordinator, one after the other, let a site preside.
+// enoughLooks is the number of looks in a row without a coordinator after which a site
+// presides.
 const enoughLooks = 2
 
-// A part is what a site knows of one transaction. A field that is set once stays set until the part is dropped.
+// A part is the state of one transaction at this site. A field that is set stays set
+// until the part is dropped, unless its comment says otherwise. After every step:
+//
+//   - Before rec is set, no other field but id, look and next is.
+//   - An outcome that was told is that of the record, or presumed after the record is gone.
+//   - Once told is set, no vote is under way; once done is set, no Finish is.
 type part struct {
 	id string // of the transaction
 
@@ -225,8 +233,9 @@ type part struct {
 	// ZooKeeper for this part.
 	gone bool
 
-	// next is set when a later list had the id, so that another transaction may have it. It is cleared when the deletion of the
-	// record is told, since a later list is told after that. While it is set, the id is followed when this part is dropped.
+	// next is set when a later list had the id, so that another transaction may have it. It is cleared by a watch that reports
+	// the deletion of the record, since a later list arrives after that. While it is set, the id is followed when this part
+	// is dropped.
 	next bool
 
 	// look is set when the ballots are to be listed: after a start, when a reply was lost, and by patrols. It is cleared by a
@@ -257,7 +266,8 @@ type part struct {
 	// transaction that is gone is not presumed to be aborted.
 	pledge bool
 
-	// chair is what the rule needs. It is not looked at any more when there is an outcome.
+	// chair is the knowledge that the rule needs. It is not looked at any more when there
+	// is an outcome.
 	chair chair
 
 	// presides is set when this site decides: in Peer mode with asked, else by preside. While it is set, the ballots are
@@ -285,15 +295,15 @@ type part struct {
 	// done is set when our ballot is gone: confirmed by a reply, or shown by a list. The record has an outcome then.
 	done bool
 
-	// clear is set when what is left may be removed: no ballot was left, or TakeoverAfter has passed since. It is cleared by an
-	// attempt, unless that is to be repeated.
+	// clear is set when the rest of the transaction may be removed: no ballot was left, or TakeoverAfter has passed
+	// since. It is cleared by an attempt, unless that is to be repeated.
 	clear bool
 }
 
-// name is that of the incarnation which the record has shown.
+// name returns the name of the incarnation which the record has shown.
 func (p part) name() name { return name{p.id, p.guid()} }
 
-// guid is empty before the record was read.
+// guid returns the GUID of that incarnation; "" before the record was read.
 func (p part) guid() string {
 	if p.rec == nil {
 		return ""
@@ -301,11 +311,12 @@ func (p part) guid() string {
 	return p.rec.GUID
 }
 
-// A sitemachine is a site.
+// A sitemachine is the state of a site.
 type sitemachine struct {
-	parent, site string
+	parent, site string // constant
 
-	// began is set by the first list. What that names may have votes of an earlier process. What comes later has not.
+	// began is set by the first list. Transactions in that list may have votes of an earlier process of this site. Later ones
+	// have none.
 	began bool
 
 	// parts are in the order of their ids. Each Step replaces the slice.
@@ -314,7 +325,7 @@ type sitemachine struct {
 	// attends is set with the first part that presides. While it is set, the presence of the sites is followed.
 	attends bool
 
-	// there are the sites that are present, as they were told last. It is empty before attends is set.
+	// there has the sites that are present, by the last list. It is empty before attends is set.
 	there []string
 
 	// over is set when Left was emitted.
@@ -334,7 +345,7 @@ func (m sitemachine) String() string {
 	return s.String() + ")"
 }
 
-// describe is canonical.
+// describe is canonical: parts with equal strings do the same.
 func (p part) describe(site string) string {
 	s := p.id
 	if p.rec != nil {
@@ -352,7 +363,7 @@ func (p part) describe(site string) string {
 // Ended implements [actors.Machine].
 func (m sitemachine) Ended() bool { return m.over }
 
-// A siteTurn is one step of a site: what it becomes, and what it asks for.
+// A siteTurn is a site during a step, with the accumulator of its effects.
 type siteTurn struct {
 	sitemachine
 	out *siteEffects
@@ -362,11 +373,11 @@ type siteTurn struct {
 func (m *siteTurn) do(e ...siteEffect) { m.out.Do = append(m.out.Do, e...) }
 func (m *siteTurn) emit(ev Event)      { m.out.Emit = append(m.out.Emit, ev) }
 
-// respond answers a command.
+// respond gives a command its reply.
 func (m *siteTurn) respond(to actors.Reply[error], err error) { m.do(respond{to, err}) }
 
-// Step implements [actors.Machine]. Inputs that mean nothing in the current state are ignored:
-// they answer a question that is no longer open.
+// Step implements [actors.Machine]. Inputs that mean nothing in the present state are
+// ignored: their question is no longer open.
 func (m sitemachine) Step(in siteInput, out *siteEffects) sitemachine {
 	if m.over {
 		return m
@@ -377,7 +388,8 @@ func (m sitemachine) Step(in siteInput, out *siteEffects) sitemachine {
 	return t.sitemachine
 }
 
-// take has the machine or one of its parts take an input. An answer whose name is not that of a part is ignored.
+// take hands an input to the machine, or to the part that it names. An answer whose name
+// is not that of a part is ignored.
 func (m *siteTurn) take(in siteInput) {
 	switch in := in.(type) {
 	case siteLeave:
@@ -415,12 +427,13 @@ func (m *siteTurn) take(in siteInput) {
 	}
 }
 
-// find returns where the part with the id is, or is to be.
+// find returns the index of the part with the id, or where it is to be inserted.
 func (m *siteTurn) find(id string) (at int, found bool) {
 	return slices.BinarySearchFunc(m.parts, id, func(p part, id string) int { return cmp.Compare(p.id, id) })
 }
 
-// on is the way of all inputs to a part. It changes a part, if there is one with the id, and the GUID if that is not nil, and has it go on.
+// on is the way of all inputs to a part. It changes the part with the id, and the GUID if
+// that is not nil, and then advances it.
 func (m *siteTurn) on(id string, guid *string, change func(*part)) {
 	at, found := m.find(id)
 	if !found || guid != nil && m.parts[at].guid() != *guid {
@@ -433,7 +446,8 @@ func (m *siteTurn) on(id string, guid *string, change func(*part)) {
 	}
 }
 
-// answered is on for the answer to a task.
+// answered is on for the answer to a task. An answer after the task was ended otherwise
+// is ignored.
 func (m *siteTurn) answered(n name, t task, change func(*part)) {
 	m.on(n.id, &n.guid, func(p *part) {
 		if p.task == t {
@@ -443,9 +457,10 @@ func (m *siteTurn) answered(n name, t task, change func(*part)) {
 	})
 }
 
-// --- what there is
+// --- which transactions exist
 
-// listed takes the transactions below the parent. A part ends with its record, not with a list.
+// listed follows a list of the transactions. It begins parts, and ends none: a part ends
+// with its record.
 func (m *siteTurn) listed(in siteListed) {
 	switch {
 	case session.Passing(in.err):
@@ -465,18 +480,19 @@ func (m *siteTurn) listed(in siteListed) {
 	m.began = true
 }
 
-// join begins with a transaction.
+// join begins a part, by following its record.
 func (m *siteTurn) join(at int, p part) {
 	m.parts = slices.Insert(m.parts, at, p)
 	m.do(followRecord{p.id})
 }
 
-// read takes the record, or that there is none. The first record with another GUID ends the part: a later transaction has
-// the id, and the removal between the two was not seen.
+// read follows a read of the record, or its deletion. The first record with another GUID
+// ends the part: a later transaction has the id, and the removal between the two was not
+// seen.
 func (m *siteTurn) read(p *part, in siteRead) {
 	switch {
 	case errors.Is(in.err, session.ErrNoNode):
-		p.next = p.next && in.zxid != 0 // a list that follows the deletion is told after it
+		p.next = p.next && in.zxid != 0 // a list that is newer than the deletion arrives after it
 		m.vanished(p)
 	case session.Passing(in.err):
 		m.do(followRecord{p.id})
@@ -496,7 +512,8 @@ func (m *siteTurn) read(p *part, in siteRead) {
 	}
 }
 
-// vanished ends a part whose record is gone.
+// vanished follows the end of the record. A part that has finished, or has nothing to do,
+// is dropped; any other is gone.
 func (m *siteTurn) vanished(p *part) {
 	if p.rec == nil || !m.named(p) || p.done {
 		m.drop(p)
@@ -506,7 +523,8 @@ func (m *siteTurn) vanished(p *part) {
 	m.do(forget{p.name()})
 }
 
-// named reports whether the transaction names this site. Others are followed, since a later one may have the id.
+// named reports whether the transaction names this site. Others are followed too, since a
+// later one may have the id.
 func (m *siteTurn) named(p *part) bool { return slices.Contains(p.rec.Sites, m.site) }
 
 // drop ends a part, answers its commands, and begins with the next transaction of the same id.
@@ -525,8 +543,9 @@ func (m *siteTurn) drop(p *part) {
 
 // --- what a part does next
 
-// advance starts what can be started for a part: at most one task, which the order of the questions below selects. It is called
-// after each change of the part, so what waits for the end of a task goes on here.
+// advance starts the next task of a part, which the order of the cases below selects. It
+// is called after each change of the part, so that whatever waits for the end of a task
+// goes on here.
 func (m *siteTurn) advance(p *part) {
 	if p.rec == nil || !m.named(p) || p.task != idle {
 		return
@@ -536,12 +555,12 @@ func (m *siteTurn) advance(p *part) {
 		return
 	}
 
-	// A Commit that an earlier process has voted for: which of the names is our vote?
+	// A Commit implies our Yes, which an earlier process has cast: a list shows under which name.
 	if p.outcome != nil && p.outcome.Committed && !p.told && !p.done && !p.sure && (p.vote || p.ballot.vote != Yes) {
 		p.sure, p.look = true, true
 	}
 
-	// What became of an earlier request, or process, comes first: everything else depends on our ballot.
+	// The list comes first: everything else depends on our ballot, and on the fate of earlier requests.
 	if p.look {
 		p.task = checking
 		m.do(check{p.name()})
@@ -589,10 +608,11 @@ func (m *siteTurn) ask(p *part) {
 	}
 }
 
-// patrol waits for another look at what became of the transaction.
+// patrol sets the timer for another look at the transaction.
 func (m *siteTurn) patrol(p *part) { m.do(await{p.name(), patrol, p.rec.TakeoverAfter}) }
 
-// tell reports the outcome, and finishes when that is commanded. A vote that was not sent is refused: it would come too late.
+// tell emits the outcome, once, and finishes when that is commanded. A vote that was not
+// sent is refused: it would come too late.
 func (m *siteTurn) tell(p *part) {
 	if p.vote {
 		p.vote, p.ballot, p.data = false, ballot{}, ""
@@ -615,15 +635,16 @@ func (m *siteTurn) node(p *part) string {
 	return place{m.parent, p.id, p.guid()}.ballot(p.ballot.name(m.site))
 }
 
-// lament reports that a transaction is gone before this site has finished. Package commit does not remove it then: an operator has,
-// or a second process that acts for the site has finished. The part stays while its user may yet call Finish.
+// lament emits the end of a transaction that is gone before this site has finished.
+// Package commit does not remove it then: an operator has, or a second process that acts
+// for the site. The part stays while its user may yet call Finish.
 func (m *siteTurn) lament(p *part) {
 	if p.vote {
 		p.vote = false
 		m.respond(p.voter, ErrNoTransaction)
 	}
 	switch {
-	case p.told || !p.asked && !p.pledge: // the user has heard the end, or of nothing
+	case p.told || !p.asked && !p.pledge: // the user has received the end, or no event at all
 	case p.outcome != nil:
 		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	case p.pledge:
@@ -632,13 +653,14 @@ func (m *siteTurn) lament(p *part) {
 		m.emit(Aborted{Tx: p.id, Reason: Presumed})
 	}
 	forgotten := !p.told && p.outcome == nil && p.pledge
-	unknown := !p.told && !p.asked && !p.pledge // to the user
+	unknown := !p.told && !p.asked && !p.pledge // the user has received no event
 	if p.told = true; p.finish || unknown || forgotten {
 		m.drop(p)
 	}
 }
 
-// sweep removes what is left of a transaction that all have finished.
+// sweep removes the rest of a transaction, once all parties have finished, or time has
+// passed since.
 func (m *siteTurn) sweep(p *part) {
 	if p.clear && p.outcome != nil {
 		p.task = clearing
@@ -662,7 +684,8 @@ func (m *siteTurn) commanded(id string, reply actors.Reply[error]) *part {
 	return &m.parts[at]
 }
 
-// castVote takes the command to vote. A vote that is known, or that may be on its way, is not replaced.
+// castVote follows the command to vote. A vote that is known, or that may be on its way,
+// is not replaced.
 func (m *siteTurn) castVote(in castVote) {
 	p := m.commanded(in.id, in.reply)
 	switch {
@@ -680,23 +703,24 @@ func (m *siteTurn) castVote(in castVote) {
 	}
 }
 
-// castDone takes the answer to the vote. Any doubt is resolved by a list of the ballots, which shows our vote or that it may
-// be cast again.
+// castDone follows the answer to the vote. Any doubt is resolved by a list of the
+// ballots: it shows our vote, or that it may be cast again.
 func (m *siteTurn) castDone(p *part, err error) {
 	switch {
-	case !p.vote: // refused when the transaction was gone
+	case !p.vote: // refused already, when the transaction was gone
 	case err == nil:
 		p.vote = false
 		m.respond(p.voter, nil)
 	case session.Passing(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		p.look = true
-	default:
+	default: // not done: Vote may be called again
 		m.respond(p.voter, err)
 		p.vote, p.ballot, p.data = false, ballot{}, ""
 	}
 }
 
-// checked takes our ballot, and whether there is a coordinator.
+// checked follows the list of the ballots. It settles what became of our own, and counts
+// the looks without a coordinator.
 func (m *siteTurn) checked(p *part, in siteChecked) {
 	switch {
 	case session.Passing(in.err):
@@ -725,6 +749,7 @@ func (m *siteTurn) checked(p *part, in siteChecked) {
 
 	// Our own ballot: there is none after we have finished, and it has no vote until ours is executed.
 	switch {
+	// No party but this site deletes our ballot before the transaction is removed.
 	case !there:
 		m.settleVote(p, ErrDecided)
 		p.done, p.clear = true, true
@@ -770,7 +795,8 @@ func (m *siteTurn) preside(p *part) {
 	p.chair, _ = p.chair.attend(p.rec, m.there)
 }
 
-// counted takes the votes. If the ballots are gone, the record tells.
+// counted follows a list of the ballots while this site presides. If the ballots are
+// gone, the record says why.
 func (m *siteTurn) counted(p *part, in siteCounted) {
 	switch {
 	case p.outcome != nil || p.gone: // nothing is to be decided
@@ -781,15 +807,15 @@ func (m *siteTurn) counted(p *part, in siteCounted) {
 	}
 }
 
-// attended takes the presence of the sites. After a death the ballots are followed anew in each part that presides: the list
-// that is told first includes all votes before the death.
+// attended follows a list of the present sites. After a death the ballots are listed anew
+// in each part that presides: that list includes all votes before the death.
 func (m *siteTurn) attended(in siteAttended) {
 	switch {
 	case session.Passing(in.err):
 		m.do(watchSites{})
 		return
 	case in.err != nil:
-		return // deaths are not noticed; deadlines are
+		return // deaths are not noticed then; deadlines are
 	}
 	m.there = in.names
 	for _, p := range slices.Clone(m.parts) {
@@ -804,8 +830,9 @@ func (m *siteTurn) attended(in siteAttended) {
 	}
 }
 
-// passed takes the end of a timer. A patrol looks for a coordinator before the outcome, and for what is left after the site
-// has finished. A deadline lets the site preside, whatever the mode.
+// passed follows the end of a timer. A patrol looks for a coordinator before the outcome,
+// and for the rest of the transaction after the site has finished. A deadline lets the
+// site preside, whatever the mode.
 func (m *siteTurn) passed(p *part, t timer) {
 	switch {
 	case p.gone:
@@ -823,7 +850,8 @@ func (m *siteTurn) passed(p *part, t timer) {
 	m.preside(p)
 }
 
-// recorded takes the answer to an outcome. The outcome that counts is read from the record.
+// recorded follows the attempt to record an outcome. Only a read of the record says which
+// outcome counts.
 func (m *siteTurn) recorded(p *part, err error) {
 	if !session.Passing(err) {
 		p.beaten = true // there is an outcome: the record is followed
@@ -832,7 +860,8 @@ func (m *siteTurn) recorded(p *part, err error) {
 
 // --- the end of a part
 
-// finish takes the command to finish, which may come again while the first is under way.
+// finish follows the command to finish, which may come again while the first is under
+// way.
 func (m *siteTurn) finish(in finish) {
 	p := m.commanded(in.id, in.reply)
 	switch {
@@ -855,7 +884,8 @@ func (m *siteTurn) settleFinish(p *part, err error) {
 	p.finish, p.finishers = false, nil
 }
 
-// finished takes the answer to the deletion of our ballot. If there was none, a list shows whether we have finished.
+// finished follows the deletion of our ballot. If the ballot was missing, a list shows
+// whether we have finished.
 func (m *siteTurn) finished(p *part, in finished) {
 	switch {
 	case in.err == nil:
@@ -864,7 +894,7 @@ func (m *siteTurn) finished(p *part, in finished) {
 		m.patrol(p)
 	case session.Passing(in.err), errors.Is(in.err, session.ErrNoNode):
 		p.look = true
-	default:
+	default: // the ballot stays, and Finish may be called again
 		m.settleFinish(p, in.err)
 	}
 }

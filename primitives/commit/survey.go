@@ -6,16 +6,20 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
-	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file reads all transactions below a parent, for Resume and List: as a pure function, and
-// the performer of its effects. A survey syncs, lists the parent, and then has all reads under
-// way at once. A node that vanishes meanwhile, or is not a transaction, is left out.
+// This file reads all transactions below a parent, for Resume and List, as a pure
+// function. The performer of its effects is in surveyor.go.
+//
+//	begin ─► sync ─┬─► parent ──► record of each ──► ballots of each ──► data of each vote
+//	               └─► sites, if the ballots are to be read
+//
+// All requests on one level are under way at once. The survey ends when none is left. A node
+// that vanishes meanwhile, or is not a transaction, is left out. An error that does not pass
+// ends the survey with what was found so far.
 
-// A surveyInput is something that happened.
+// A surveyInput is something that happened. Each answer names the node that it is about.
 //
 //sumtype:decl
 type surveyInput interface{ surveyInput() }
@@ -27,21 +31,21 @@ type (
 	}
 	surveySynced struct{ err error } // answers surveySync
 	surveyListed struct {            // answers surveyParent
-		names []string
+		names []string // of the transactions, among others
 		err   error
 	}
 	surveyAttended struct { // answers surveySites
-		names []string
+		names []string // of the sites that are present
 		err   error
 	}
 	surveyRead struct { // answers surveyRecord
 		id  string
 		rec *record
-		err error
+		err error // errForeign if the node is not a transaction
 	}
 	surveyCounted struct { // answers surveyBallots
 		rec   *record
-		names []string
+		names []string // of the ballots
 		err   error
 	}
 	surveyVoteRead struct { // answers surveyVote
@@ -60,23 +64,24 @@ func (surveyRead) surveyInput()     {}
 func (surveyCounted) surveyInput()  {}
 func (surveyVoteRead) surveyInput() {}
 
-// A surveyEffect is something to do about it.
+// A surveyEffect asks the performer for one thing. All but surveyRespond are requests,
+// answered by one input each.
 //
 //sumtype:decl
 type surveyEffect interface{ surveyEffect() }
 
 type (
-	surveySync    struct{}
-	surveyParent  struct{}
-	surveySites   struct{}
-	surveyRecord  struct{ id string }
-	surveyBallots struct{ rec *record }
-	surveyVote    struct { // the data of it
+	surveySync    struct{}              // so that the list has what was committed before the survey
+	surveyParent  struct{}              // list the transactions
+	surveySites   struct{}              // list the present sites
+	surveyRecord  struct{ id string }   // read a record
+	surveyBallots struct{ rec *record } // list the ballots of a transaction
+	surveyVote    struct {              // read the data of a vote
 		rec  *record
 		node string
 		site int // its index in the record
 	}
-	surveyRespond struct {
+	surveyRespond struct { // give the command its reply
 		reply actors.Reply[surveyed]
 		surveyed
 	}
@@ -90,43 +95,45 @@ func (surveyBallots) surveyEffect() {}
 func (surveyVote) surveyEffect()    {}
 func (surveyRespond) surveyEffect() {}
 
-// surveyed is what a survey has found. A survey without ballots has records only.
+// A surveyed is the result of a survey. It has records only, unless ballots were read.
 type surveyed struct {
-	records []*record
-	shown   []Status
-	err     error
-}
-
-// A survey is the machine. It is a value: its slices are replaced, not modified.
-type survey struct {
-	ballots bool // set at the start, if the ballots are to be read too
-	reply   actors.Reply[surveyed]
-	open    int // requests without an answer. The survey ends when there is none.
-	present []string
 	records []*record // in the order of their ids
-	shown   []Status  // of those records whose ballots were listed, in no order
-	over    bool
+	shown   []Status  // in the same order; without those whose ballots are gone
+	err     error     // why the survey ended early; nil if it is complete
 }
 
+// A survey is the machine. It is a value: its slices are replaced, never written to.
+type survey struct {
+	ballots bool                   // set if the ballots are to be read too; constant
+	reply   actors.Reply[surveyed] // set by the command, answered once
+	open    int                    // the number of requests without an answer: the survey ends when it is 0
+	present []string               // the sites that are present; set once, only if ballots is
+	records []*record              // those that were read, in no order
+	shown   []Status               // for each record whose ballots were listed, in no order
+	over    bool                   // set with the reply, or when the actor is stopped; answers mean nothing then
+}
+
+// surveyEffects accumulates what one step asks for. A survey emits no events.
 type surveyEffects = actors.Effects[surveyEffect, struct{}]
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. Answers that are still due mean nothing then.
 func (m survey) Ended() bool { return m.over }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. A survey without an open request ends in the same
+// step.
 func (m survey) Step(in surveyInput, out *surveyEffects) survey {
 	if m.over {
 		return m
 	}
 	t := surveyTurn{m, out}
 	switch in := in.(type) {
-	case surveyLeave:
-		t.over = true
+	case surveyLeave: // the caller is gone: no reply
+		t.over = true // no caller waits any more
 	case surveyBegin:
 		t.reply = in.reply
 		t.ask(surveySync{})
 	case surveySynced, surveyListed, surveyAttended, surveyRead, surveyCounted, surveyVoteRead:
-		t.open--
+		t.open-- // before the answer may open others
 		t.answered(in)
 	}
 	if t.open == 0 && !t.over {
@@ -135,6 +142,7 @@ func (m survey) Step(in surveyInput, out *surveyEffects) survey {
 	return t.survey
 }
 
+// A surveyTurn is a survey during a step, with the accumulator of its effects.
 type surveyTurn struct {
 	survey
 	out *surveyEffects
@@ -146,8 +154,9 @@ func (t *surveyTurn) ask(e surveyEffect) {
 	t.out.Do = append(t.out.Do, e)
 }
 
-// failed asks again after an error that passes, and ends after any other. A node that is gone is
-// no error.
+// failed handles the error of an answer, and reports whether there was one. It asks again
+// after an error that passes, and ends the survey after any other. A node that is gone is
+// left out.
 func (t *surveyTurn) failed(err error, again surveyEffect) bool {
 	switch {
 	case err == nil:
@@ -161,8 +170,7 @@ func (t *surveyTurn) failed(err error, again surveyEffect) bool {
 	return true
 }
 
-// answered takes an answer, and asks what follows from it: after the sync the list of the transactions, and that of the sites;
-// after that the records; after each of these its ballots; and the data of each vote that has any.
+// answered enters an answer, and asks what follows from it, as the picture above shows.
 func (t *surveyTurn) answered(in surveyInput) {
 	switch in := in.(type) {
 	case surveySynced:
@@ -184,9 +192,11 @@ func (t *surveyTurn) answered(in surveyInput) {
 			t.present = in.names
 		}
 	case surveyRead:
+		// A node that is not a transaction is none of ours.
 		if errors.Is(in.err, errForeign) || t.failed(in.err, surveyRecord{in.id}) {
 			return
 		}
+		// Every record is read once: the list has each id once.
 		if t.records = append(slices.Clip(t.records), in.rec); t.ballots {
 			t.ask(surveyBallots{in.rec})
 		}
@@ -200,11 +210,12 @@ func (t *surveyTurn) answered(in surveyInput) {
 	}
 }
 
-// show takes the ballots of a transaction, and asks for the data of its votes.
+// show enters the ballots of a transaction, and asks for the data of its votes.
 func (t *surveyTurn) show(in surveyCounted) {
 	b := parse(in.names)
 	s := Status{ID: in.rec.id, Mode: in.rec.Mode, Payload: in.rec.Payload, Outcome: in.rec.Outcome, Coordinated: b.coordinators > 0}
 	for i, site := range in.rec.Sites {
+		// A site without a ballot has finished.
 		ours, there := b.of[site]
 		s.Sites = append(s.Sites, SiteStatus{Site: site, Vote: ours.vote, Finished: !there})
 		if ours.data {
@@ -214,7 +225,8 @@ func (t *surveyTurn) show(in surveyCounted) {
 	t.shown = append(slices.Clip(t.shown), s)
 }
 
-// voteRead takes the data of a vote. A vote that is gone has been finished meanwhile.
+// voteRead enters the data of a vote. If the vote is gone, the site has finished
+// meanwhile.
 func (t *surveyTurn) voteRead(in surveyVoteRead) {
 	if !errors.Is(in.err, session.ErrNoNode) && t.failed(in.err, in.of) {
 		return
@@ -222,17 +234,19 @@ func (t *surveyTurn) voteRead(in surveyVoteRead) {
 	t.shown = slices.Clone(t.shown)
 	for i := range t.shown {
 		if s := &t.shown[i]; s.ID == in.of.rec.id {
+			// An earlier machine shares the slices.
 			s.Sites = slices.Clone(s.Sites)
 			s.Sites[in.of.site].Data, s.Sites[in.of.site].Finished = in.data, in.err != nil
 		}
 	}
 }
 
-// end answers, in the order of the ids.
+// end gives the reply, in the order of the ids, with the presence of each site.
 func (t *surveyTurn) end(err error) {
 	found := surveyed{records: slices.Clone(t.records), shown: slices.Clone(t.shown), err: err}
 	slices.SortFunc(found.records, func(a, b *record) int { return cmp.Compare(a.id, b.id) })
 	slices.SortFunc(found.shown, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
+	// The sites may have been listed after the ballots.
 	for i := range found.shown {
 		for j := range found.shown[i].Sites {
 			at := &found.shown[i].Sites[j]
@@ -241,51 +255,4 @@ func (t *surveyTurn) end(err error) {
 	}
 	t.over = true
 	t.out.Do = append(t.out.Do, surveyRespond{t.reply, found})
-}
-
-// A surveyor performs a survey.
-type surveyor struct {
-	session client.Session
-	parent  string
-	owned   owned.Set
-}
-
-func (v *surveyor) observe(m survey, _ []struct{}) {
-	if m.Ended() {
-		v.owned.End()
-	}
-}
-
-// perform starts one thing that the machine asked for.
-func (v *surveyor) perform(e surveyEffect, tell func(surveyInput)) {
-	a := v.session.Async(0)
-	answer := func(err error, in surveyInput) { v.owned.Answer(err, func() { tell(in) }) }
-	switch e := e.(type) {
-	case surveySync:
-		a.Sync(v.parent, func(err error) { answer(err, surveySynced{err}) })
-	case surveyParent:
-		a.Children(v.parent, func(names []string, _ *session.Stat, err error) { answer(err, surveyListed{names, err}) })
-	case surveySites:
-		a.Children(session.Join(v.parent, presences), func(names []string, _ *session.Stat, err error) {
-			answer(err, surveyAttended{names, err})
-		})
-	case surveyRecord:
-		a.Get(session.Join(v.parent, e.id), func(data []byte, _ *session.Stat, err error) {
-			in := surveyRead{id: e.id, err: err}
-			if err == nil {
-				in.rec, in.err = decode(e.id, data)
-			}
-			answer(err, in)
-		})
-	case surveyBallots:
-		a.Children(place{v.parent, e.rec.id, e.rec.GUID}.dir(), func(names []string, _ *session.Stat, err error) {
-			answer(err, surveyCounted{e.rec, names, err})
-		})
-	case surveyVote:
-		a.Get(place{v.parent, e.rec.id, e.rec.GUID}.ballot(e.node), func(data []byte, _ *session.Stat, err error) {
-			answer(err, surveyVoteRead{e, data, err})
-		})
-	case surveyRespond:
-		e.reply.Give(e.surveyed)
-	}
 }

@@ -181,12 +181,12 @@ func (t *Transaction) observe(m machine, _ []Event) {
 	if m.Ended() {
 		t.owned.End()
 		if m.gave {
-			t.actor.Stop() // nobody has the handle
+			t.actor.Stop() // no caller has the handle
 		}
 	}
 }
 
-// The keys of what a transaction owns.
+// The keys of the things that a transaction owns.
 type (
 	ballotsKey  struct{}
 	sitesKey    struct{}

@@ -116,18 +116,17 @@ func (v *Value[T]) Set(ctx context.Context, value T) error {
 	return v.write(ctx, value, write{version: session.AnyVersion, always: true})
 }
 
-// Update sets the value to what f makes of it, if nobody else has changed it meanwhile;
-// else f is called again with what it is then, until it fits or ctx ends. If there is
-// no node, f is given the zero value, and the node is made. If f returns an error,
-// Update returns that, and nothing was written.
+// Update sets the value to the result of f, if no other client has changed it
+// meanwhile. Otherwise f is called again with the newer value, until the write succeeds
+// or ctx ends. If there is no node, f is called with the zero value, and the node is
+// created. If f returns an error, Update returns that, and nothing was written.
 //
 // If the error wraps [session.ErrUnknownOutcome], the last result of f may have been
 // written, or be a little later; with any other error nothing was, nor will be. Data
 // that does not decode is [ErrInvalid]: only Set replaces it.
 //
-// f is called on the goroutine of the caller, and must not modify its argument's parts
-// unless it owns them, which it does where the codec makes new ones each time, as all
-// codecs of this package do.
+// f is called on the goroutine of the caller. It must not modify parts of its argument,
+// unless the codec makes new ones each time, as all codecs of this package do.
 func (v *Value[T]) Update(ctx context.Context, f func(old T) (T, error)) error {
 	if f == nil {
 		return v.explain(fmt.Errorf("%w: f is nil", session.ErrInvalidArgument))
@@ -151,7 +150,7 @@ func (v *Value[T]) Update(ctx context.Context, f func(old T) (T, error)) error {
 	}
 }
 
-// write has the actor write, and waits for what becomes of it.
+// write has the actor write, and waits for the outcome.
 func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	if w.data, err = watch.Encode(v.codec, value); err != nil {
 		return v.explain(fmt.Errorf("encode: %w", err))
@@ -211,7 +210,7 @@ func (v *Value[T]) usable() error {
 	return nil
 }
 
-// gone is what calls return when the handle has ended.
+// gone returns the error of calls on a handle that has ended.
 func (v *Value[T]) gone() error {
 	if err := v.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
@@ -232,9 +231,9 @@ func (v *Value[T]) Events() <-chan Event { return v.actor.Events() }
 // Done returns a channel that is closed when the handle has ended.
 func (v *Value[T]) Done() <-chan struct{} { return v.actor.Ended() }
 
-// Err returns why the handle has ended: [session.ErrClosed], or what keeps the node from
-// being read, such as [session.ErrNoAuth]. It returns nil while the handle is open, and
-// after Close.
+// Err returns why the handle has ended: [session.ErrClosed], or the error that keeps the
+// node from being read, such as [session.ErrNoAuth]. It returns nil while the handle is
+// open, and after Close.
 func (v *Value[T]) Err() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -286,7 +285,7 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 			switch {
 			case err == nil:
 				in.exists, in.seen = true, stat.Version
-				in.n, _ = strconv.Atoi(string(data)) // what is no number was written by somebody else: 0
+				in.n, _ = strconv.Atoi(string(data)) // data that is not a number is not ours: 0
 			case errors.Is(err, session.ErrNoNode):
 				in.err = nil
 			}

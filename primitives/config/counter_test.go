@@ -72,7 +72,7 @@ func TestCounterUnderExpiries(t *testing.T) {
 		confirmed, unknown := count(t, s, 40, func(i int) {
 			victim := s[i%10].ID()
 			switch {
-			case i%9 == 0: // done, and then the session is over before anybody can ask
+			case i%9 == 0: // done, and then the session is over before the marker can be read
 				srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: victim})
 				srv.DropRequest(zktest.Match{Op: zktest.OpCreateSession, Session: victim})
 			case i%10 == 0:
@@ -100,7 +100,7 @@ func TestCounterUnderExpiries(t *testing.T) {
 	})
 }
 
-// The one case in which nobody can know: applied, and the session is gone.
+// The one case that cannot be known: applied, and the session is gone.
 func TestUnknownWhenTheSessionIsGone(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := counter(t, s[0]), counter(t, s[1])
@@ -132,7 +132,7 @@ func TestSetIsNotRepeated(t *testing.T) {
 			srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/app/_config-markers/*"}, 5*time.Second)
 			done := make(chan error, 1)
 			go func() { done <- v.Set(t.Context(), 10) }()
-			pass(4 * time.Second) // it was applied; nobody knows
+			pass(4 * time.Second) // it was applied, which is not known
 			ok(t, other.Set(t.Context(), 20))
 			ok(t, <-done)
 			got, _, err := other.Get(t.Context())

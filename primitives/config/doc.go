@@ -6,20 +6,20 @@
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// The first tells what is there at present. Data that does not decode is [Invalid],
-// and the last good value stays: [Value.Last]. Each is a level: an event that
-// nobody has received yet is replaced by the next, and no reader delays anybody.
+// The first tells what is there at present. Data that does not decode is [Invalid], and
+// the last good value stays: [Value.Last]. Each is a level: an event that was not
+// received yet is replaced by the next, and a slow reader delays no other.
 //
 // # Writes
 //
 // [Value.Set] and [Value.Update] happen once or not at all, whatever reply is lost: a
 // counter that ten clients increment a thousand times ends at one thousand. Reading the
-// value back could not tell whose write it was, so each is one transaction with a
-// write to a marker, which says of the client's newest write that it was done. An error
-// that wraps [session.ErrUnknownOutcome] is left for three cases: the session expired
-// before the reply came, the caller's context ended while it was under way, or somebody
-// else deleted the marker, wrote to it, or keeps it from being read. Every other error means
-// that nothing was written.
+// value back could not tell which client wrote it. So each write is one transaction with a
+// write to a marker, which says that the client's newest write was done. An error that wraps
+// [session.ErrUnknownOutcome] is left for three cases. The session expired before the reply
+// came. The caller's context ended while the write was under way. Or another client deleted
+// the marker, wrote to it, or keeps it from being read. Every other error means that nothing
+// was written.
 //
 // The server compares versions, and a node that is deleted and made again begins with
 // version 0 again. While others update a node, set it, and do not delete it.
@@ -28,10 +28,10 @@
 //
 // A handle that has written has one ephemeral node, `_c_<uuid>-<epoch>-<name>`, in the
 // directory `_config-markers` beside the value, or in [Options.Markers]: not below the value,
-// which could not be deleted then. The node holds the number of the handle's newest write, is
-// made before the first one, which costs that a round trip, and is gone after [Value.Close], or
-// with the session; who only reads has none. The directory is a container, which
-// the server removes when it has been empty for a while.
+// which could not be deleted then. The node holds the number of the handle's newest write. It is
+// created before the first write, which costs a round trip, and is gone after [Value.Close], or
+// with the session; a handle that only reads has none. The directory is a container, which the
+// server removes when it has been empty for a while.
 //
 // A value can be deleted with [session.Session.Delete]. It is a persistent node; what
 // is missing above it is made with it, as containers. So do not keep a value in what stands

@@ -14,7 +14,7 @@ type Limits struct {
 	Rate int `json:"rate"`
 }
 
-// The events of a value that is made, broken by somebody, and deleted.
+// The events of a value that is made, broken by another client, and deleted.
 func ExampleOpen() {
 	ctx := context.Background()
 	s, end := demo.Session()

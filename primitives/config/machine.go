@@ -10,43 +10,60 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// This file is the whole protocol, as a pure function: no goroutines, no
-// channels, no clock, no I/O. The performer of its effects is in config.go.
+// This file is the whole protocol, as a pure function: no goroutines, no channels, no
+// clock, no I/O. The performer of its effects is in config.go.
+//
+// A handle follows the node, and performs its writes one after the other. A write is one
+// transaction: it writes the number of the write to our marker, an ephemeral node, and
+// then the value. If the reply is lost, the marker says whether the write was done. The
+// steps of the first write in the queue:
+//
+//	       a connection           the marker stands          done, or refused
+//	idle ───────────────► marking ────────► idle ─► writing ────────────────► answered
+//	  ▲                      │                       │  │  ▲
+//	  │          no directory│           no directory│  │  │ the marker is unchanged:
+//	  │                      ▼                       │  │  │ not done, sent again
+//	  └────────────────── ensuring ◄─────────────────┘  ▼  │
+//	                                    reply lost ► looking ─► done, or unknown
+//
+// A handle that closes waits for the answer to its first write, refuses the others, and
+// removes its marker: open ► closing ► leaving ► ended.
 
+// A phase is how far the handle has come towards its end. It only grows.
 type phase int
 
 const (
-	open    phase = iota
-	closing       // a write is under way, and may still say what became of it
-	leaving       // our marker is being removed
-	ended
+	open    phase = iota // the node is followed, and writes are accepted
+	closing              // the question about the first write is open; no other begins
+	leaving              // our marker is being removed; no write is under way
+	ended                // Closed was emitted
 )
 
 func (p phase) String() string { return [...]string{"open", "closing", "leaving", "ended"}[p] }
 
-// A step is what the first write in the queue waits for.
+// A step is the open question about the first write of the queue.
 type step int
 
 const (
-	idle     step = iota // a connection, if there is a write at all
-	marking              // our marker
-	writing              // the answer to its transaction
-	looking              // what our marker says about it
-	ensuring             // a directory
+	idle     step = iota // none: there is no write, or no connection
+	marking              // marked: our marker is being created
+	writing              // wrote: the transaction is on its way
+	looking              // looked: the marker is being read, to learn what became of the transaction
+	ensuring             // ensured: a directory is being made, for markers or for the value
 )
 
 func (s step) String() string {
 	return [...]string{"idle", "marking", "writing", "looking", "ensuring"}[s]
 }
 
-// A write is what somebody asks for.
+// A write is a command to store data in the node.
 type write struct {
 	data    []byte
-	version int32 // that the node must have
-	create  bool  // there must be no node instead
-	always  bool  // neither matters: create is only what is tried next
+	version int32 // the version that the node must have, unless create or always is set
+	create  bool  // set if no node must exist; toggled by a refusal if always is set
+	always  bool  // set if the write replaces any value: create is only the guess that is tried next
 	reply   actors.Reply[error]
-	n       int // counts the writes of this handle, from 1
+	n       int // numbers the writes of this handle, from 1; the marker has the newest that was done
 }
 
 func (w write) String() string {
@@ -60,8 +77,8 @@ func (w write) String() string {
 	return fmt.Sprintf("%s#%d", how, w.n)
 }
 
-// An attempt belongs to an epoch of the session, and is about the n-th write. Every
-// answer names it; there is at most one question open about each.
+// An attempt names a question by the epoch in which it was asked, and the write that it
+// is about. There is at most one open question.
 type attempt struct{ epoch, n int }
 
 // An input is something that happened.
@@ -71,13 +88,13 @@ type input interface{ input() }
 
 type (
 	leave      struct{}                  // commanded, or the actor was stopped
-	heard      struct{ session.Event }   // what became of the session
+	heard      struct{ session.Event }   // an event of the session
 	read       struct{ session.Reading } // answers follow, any number of times
-	unfollowed struct{ err error }       // its last answer
-	submit     struct{ write }           // commanded; its reply gets one answer
-	forget     struct {                  // commanded: take it back, if that is still possible
-		what  actors.Reply[error]
-		reply actors.Reply[bool] // whether it was
+	unfollowed struct{ err error }       // the last answer to follow
+	submit     struct{ write }           // commanded; its reply gets exactly one answer, unless forget takes the write back
+	forget     struct {                  // commanded: take a write back, if its value was not sent
+		what  actors.Reply[error] // the reply of the write, which identifies it
+		reply actors.Reply[bool]  // gets true if the write was taken back
 	}
 	marked struct { // answers mark
 		attempt
@@ -86,14 +103,14 @@ type (
 	wrote struct { // answers put
 		attempt
 		err    error
-		marker bool  // the error is about the marker
-		seen   int32 // the version that the marker has now
+		marker bool  // set if the server refused the operation on the marker
+		seen   int32 // the version of the marker, after a success
 	}
 	looked struct { // answers look
 		attempt
 		err    error
 		exists bool
-		n      int // which write the marker tells of
+		n      int // the number of the write that the marker tells; 0 if it is none of ours
 		seen   int32
 	}
 	ensured struct { // answers ensure
@@ -115,31 +132,32 @@ func (looked) input()     {}
 func (ensured) input()    {}
 func (withdrawn) input()  {}
 
-// An effect is something to do about it.
+// An effect asks the performer for one thing. Those that name an attempt are answered by
+// one input.
 //
 //sumtype:decl
 type effect interface{ effect() }
 
 type (
-	follow   struct{} // the node, in whichever epoch is present
+	follow   struct{} // the node, through all sessions; answered by any number of read, and by unfollowed
 	unfollow struct{}
-	mark     struct{ attempt } // make our marker: it must be known to stand before a write relies on it
+	mark     struct{ attempt } // create our marker: no write is sent before it is known to stand
 	put      struct {          // in one transaction: the marker first, then the value
 		attempt
 		write
-		seen int32 // the version of the marker, so that a transaction that was thought lost cannot come after this one
+		seen int32 // the marker's version: only one of two transactions that name the same version can be done
 	}
-	look   struct{ attempt } // at the marker
-	ensure struct {          // that there is a directory: for markers, or for the value
+	look   struct{ attempt } // read the marker
+	ensure struct {          // make a directory: for markers, or the parent of the value
 		attempt
 		markers bool
 	}
-	withdraw struct{ epoch int } // our marker, until it is confirmed or the epoch has ended
-	answer   struct {
+	withdraw struct{ epoch int } // remove our marker, until that is confirmed or the epoch has ended
+	answer   struct {            // give a write its reply; is not answered
 		reply actors.Reply[error]
 		err   error
 	}
-	confirm struct {
+	confirm struct { // give forget its reply; is not answered
 		reply actors.Reply[bool]
 		done  bool
 	}
@@ -155,52 +173,63 @@ func (withdraw) effect() {}
 func (answer) effect()   {}
 func (confirm) effect()  {}
 
+// effects accumulates what one step asks for.
 type effects = actors.Effects[effect, Event]
 
-// What becomes of a write, beside the errors of package session.
+// The outcomes of a write for which package session has no error.
 var (
-	errConflict = errors.New("the node is not what was expected")
-	errMarker   = errors.New("our marker was deleted or changed by somebody else")
+	errConflict = errors.New("the node has changed since it was read")
+	errMarker   = errors.New("our marker was deleted or changed by another client")
 )
 
-// A view is what is known of the node, and what was told of it.
+// A view is what the handle knows of the node, and what it has emitted.
 type view[T any] struct {
-	zxid         int64 // of the newest reading that was taken
-	told, exists bool
-	mzxid        int64 // of what was told, if it exists
+	zxid   int64 // of the newest reading; it never goes back
+	told   bool  // set by the first reading; while clear, no event was emitted
+	exists bool  // set by a reading that found the node, cleared by one that did not
+	mzxid  int64 // of the newest value that was emitted, or was invalid; 0 while the node does not exist
 
-	good    bool // there has been a good value
-	value   T    // the last good one
-	version int32
+	good    bool  // set by the first value that decodes; never cleared
+	value   T     // the newest value that has decoded; set with good
+	version int32 // of the node with that value
 }
 
-// A machine is one handle: a view of the value, and a queue of writes, of which one is
-// under way at a time: our marker can tell of no more.
+// A machine is one handle: a view of the value, and a queue of writes. One of them is
+// under way at a time, because the marker can tell of no more. After every step:
+//
+//   - A step other than idle has one open question, which asked names.
+//   - In the steps writing and looking, the first write of the queue is the write that was asked about.
 type machine[T any] struct {
-	codec watch.Codec[T]
+	codec watch.Codec[T] // constant
 	phase phase
-	err   error // why we end
+	err   error // set when closing begins; nil if a caller asked
 	view[T]
 
-	epoch   int  // of the present session; 0 if there is none
-	up      bool // it has a connection
-	over    bool // there will not be another
-	queue   []write
-	n       int // of the newest write
-	step    step
-	asked   attempt // what the answer to the open question will name
-	doubted bool    // the reply to a transaction of the first write was lost
-	touched bool    // our marker may exist in this epoch
-	stands  bool    // it does
-	seen    int32   // the version that it has
+	// The session.
+	epoch int  // set by Connected, 0 after its end
+	up    bool // set while the session has a connection; while clear, nothing is sent
+	over  bool // set by Closed: no session follows
+
+	// The writes.
+	queue   []write // oldest first; replaced, never written to
+	n       int     // the number of the newest write
+	step    step    // the open question, about the first write; kept when the session ends, until it is answered
+	asked   attempt // named by that question; set with step
+	doubted bool    // set when a reply to a transaction of the first write was lost; cleared with the write
+
+	// Our marker in this epoch. A session without a marker begins with none of these set.
+	touched bool  // set when the marker may exist: then it is withdrawn in the end
+	stands  bool  // set when it is known to stand, cleared when it is known to be gone
+	seen    int32 // its version, as far as is known: 0 when it is created, and then as each answer says
 }
 
-// A turn is one step of a machine: what it becomes, and what it asks for.
+// A turn is a machine during a step, with the accumulator of its effects.
 type turn[T any] struct {
 	machine[T]
 	out *effects
 }
 
+// newMachine returns the machine of a handle that has not heard of a session.
 func newMachine[T any](codec watch.Codec[T]) machine[T] { return machine[T]{codec: codec} }
 
 // String is canonical: machines with equal strings do the same.
@@ -242,11 +271,13 @@ func (m machine[T]) String() string {
 	return s + ")"
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. A machine that has ended has answered every command
+// so far.
 func (m machine[T]) Ended() bool { return m.phase == ended }
 
-// Step implements [actors.Machine]. Inputs that mean nothing in the current state are
-// ignored: they answer a question nobody asks any more.
+// Step implements [actors.Machine]. take enters the input into the state; advance then
+// asks the next question. An answer that names another attempt than the open one is
+// ignored.
 func (m machine[T]) Step(in input, out *effects) machine[T] {
 	if m.Ended() {
 		return m
@@ -257,6 +288,7 @@ func (m machine[T]) Step(in input, out *effects) machine[T] {
 	return t.machine
 }
 
+// take enters the input into the state.
 func (m *turn[T]) take(in input) {
 	switch in := in.(type) {
 	case leave:
@@ -276,6 +308,8 @@ func (m *turn[T]) take(in input) {
 			m.end(in.err)
 		}
 	case submit:
+		// Numbers are never used twice, so that the marker is not mistaken for that of
+		// another write.
 		m.n++
 		in.n = m.n
 		m.queue = append(slices.Clip(m.queue), in.write)
@@ -304,7 +338,7 @@ func (m *turn[T]) take(in input) {
 	}
 }
 
-// heard follows what became of the session.
+// heard follows an event of the session.
 func (m *turn[T]) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
@@ -324,24 +358,26 @@ func (m *turn[T]) heard(ev session.Event) {
 	}
 }
 
-// enter begins an epoch, in which we have no marker yet.
+// enter begins an epoch, or the time without one. Our marker of the epoch before has gone
+// with its session.
 func (m *turn[T]) enter(epoch int) {
 	m.epoch, m.up = epoch, epoch != 0
 	m.touched, m.stands, m.seen = false, false, 0
 }
 
+// do asks for an effect, after those of the same step.
 func (m *turn[T]) do(e effect) { m.out.Do = append(m.out.Do, e) }
 
-// awaits reports whether an answer is the one that the first write waits for. Its epoch
-// may be over meanwhile, but not forgotten: the queue stands still until it comes.
+// awaits reports whether an answer is that to the open question. Its session may be over
+// by then: the queue stands still until it comes, so that no write overtakes another.
 func (m *turn[T]) awaits(s step, a attempt) bool {
 	return m.step == s && m.asked == a
 }
 
 // --- the view
 
-// read takes what is at the path, unless it is older than what was taken before. It
-// compares transactions, not versions: what was made again is another node.
+// read enters a reading of the node, unless an older one follows a newer. It compares
+// zxids, not versions: a node that was deleted and created again has version 0 once more.
 func (m *turn[T]) read(r session.Reading) {
 	if r.Zxid < m.zxid {
 		return
@@ -351,11 +387,12 @@ func (m *turn[T]) read(r session.Reading) {
 	m.told, m.exists = true, r.Stat != nil
 	if r.Stat == nil {
 		if !told || existed {
-			m.emit(Deleted{})
+			m.emit(Deleted{}) // also if there was never a node, so that a reader knows that
 		}
 		m.mzxid = 0
 		return
 	}
+	// The same value was read again.
 	if existed && m.mzxid == r.Stat.Mzxid {
 		return
 	}
@@ -369,8 +406,10 @@ func (m *turn[T]) read(r session.Reading) {
 	m.emit(Changed[T]{value, r.Stat.Version})
 }
 
+// emit emits an event, after those of the same step.
 func (m *turn[T]) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
 
+// decode wraps the error of the codec in [ErrInvalid].
 func decode[T any](codec watch.Codec[T], data []byte) (T, error) {
 	value, err := watch.Decode(codec, data)
 	if err != nil {
@@ -381,11 +420,13 @@ func decode[T any](codec watch.Codec[T], data []byte) (T, error) {
 
 // --- the writes
 
-// advance starts what can be started.
+// advance asks the next question, if none is open: about the first write, or for the
+// removal of the marker.
 func (m *turn[T]) advance() {
 	if m.step != idle || m.phase == leaving || m.phase == ended {
 		return
 	}
+	// No question is open: what is queued was not done.
 	if m.phase == closing {
 		m.refuse()
 		if !m.touched {
@@ -396,12 +437,13 @@ func (m *turn[T]) advance() {
 		m.do(withdraw{m.epoch})
 		return
 	}
-	// What is handed to a session without a connection cannot be taken back.
+	// Without a connection a write stays here: one that was handed to the session could not be
+	// taken back.
 	if m.epoch == 0 || !m.up || len(m.queue) == 0 {
 		return
 	}
 	m.asked = attempt{m.epoch, m.queue[0].n}
-	if !m.stands {
+	if !m.stands { // the first write of this epoch
 		m.step = marking
 		m.do(mark{m.asked})
 		return
@@ -410,8 +452,10 @@ func (m *turn[T]) advance() {
 	m.do(put{m.asked, m.queue[0], m.seen})
 }
 
-// settle answers the first write.
+// settle gives the first write its reply, and removes it. The question about it is
+// closed.
 func (m *turn[T]) settle(err error) {
+	// The session was closed before the write was sent: this handle counts as closed too.
 	if errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrUnknownOutcome) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
@@ -419,11 +463,12 @@ func (m *turn[T]) settle(err error) {
 	m.queue, m.step, m.doubted = m.queue[1:], idle, false
 }
 
-// again tries the first write once more, which is known not to have been done.
+// again closes the question about the first write, which is known not to have been done.
+// advance tries it once more.
 func (m *turn[T]) again() { m.step = idle }
 
-// give answers the write that a question was about, whose value has not been sent, unless
-// it was taken back meanwhile.
+// give settles the write of a question that was asked before its value was sent. The
+// caller may have taken that write back meanwhile.
 func (m *turn[T]) give(at attempt, err error) {
 	m.again()
 	if len(m.queue) > 0 && m.queue[0].n == at.n {
@@ -431,12 +476,12 @@ func (m *turn[T]) give(at attempt, err error) {
 	}
 }
 
-// marked goes on when our marker is known to stand. Only then can what it says, or
-// that it is gone, tell what has become of a write.
+// marked follows the creation of our marker. A write is sent only once the marker is
+// known to stand: else a missing marker would not prove that the write was not done.
 func (m *turn[T]) marked(in marked) {
 	present := in.epoch == m.epoch
 	switch err := in.err; {
-	case err == nil, errors.Is(err, session.ErrNodeExists): // one that was thought lost has come
+	case err == nil, errors.Is(err, session.ErrNodeExists): // created by an earlier attempt, whose reply was lost
 		if present {
 			m.touched, m.stands, m.seen = true, true, 0
 		}
@@ -452,6 +497,8 @@ func (m *turn[T]) marked(in marked) {
 	}
 }
 
+// wrote follows the answer to a transaction. A refusal says which operation: that on the
+// marker, or that on the value.
 func (m *turn[T]) wrote(in wrote) {
 	w := m.queue[0]
 	if in.epoch == m.epoch && in.err == nil {
@@ -467,40 +514,44 @@ func (m *turn[T]) wrote(in wrote) {
 		m.doubted = true
 		m.doubt(in.attempt, err)
 	case session.Passing(err):
-		m.again() // it was never sent
+		m.again() // the session has not sent it
 	case in.marker:
 		m.moved(in)
-	case errors.Is(err, session.ErrNoNode) && w.create:
+	case errors.Is(err, session.ErrNoNode) && w.create: // the parent is missing
 		m.step = ensuring
 		m.do(ensure{in.attempt, false})
 	case errors.Is(err, session.ErrNoNode) && w.always, errors.Is(err, session.ErrNodeExists) && w.always:
+		// The node came or went: try the other way.
 		w.create = !w.create
 		m.queue = slices.Concat([]write{w}, m.queue[1:])
 		m.again()
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists), errors.Is(err, session.ErrBadVersion):
-		m.settle(errConflict)
+		m.settle(errConflict) // Update reads again
 	default:
 		m.settle(err)
 	}
 }
 
-// moved follows a transaction that failed because our marker is not what it was thought
-// to be.
+// moved follows a transaction that was refused because of our marker. If no reply was
+// lost before, the write was not done. Otherwise an attempt in doubt may have changed the
+// marker.
 func (m *turn[T]) moved(in wrote) {
 	switch {
 	case in.epoch != m.epoch && !m.doubted:
-		m.again() // that marker is of the past
+		m.again() // the marker went with its session
 	case errors.Is(in.err, session.ErrNoNode) && !m.doubted:
-		m.stands = false // it was deleted by somebody else: make another one
+		m.stands = false // another client has deleted it: create it again
 		m.again()
 	case errors.Is(in.err, session.ErrNoNode), errors.Is(in.err, session.ErrBadVersion):
-		m.doubt(in.attempt, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err)) // one that was thought lost has come
+		// The marker tells whether an attempt in doubt was done.
+		m.doubt(in.attempt, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))
 	default:
 		m.settle(in.err)
 	}
 }
 
-// doubt looks what became of a write whose reply was lost, if that can be known.
+// doubt reads the marker to learn what became of a write whose reply was lost. In another
+// epoch that marker is gone, and the outcome stays unknown.
 func (m *turn[T]) doubt(at attempt, err error) {
 	if at.epoch != m.epoch || session.Over(err) {
 		m.settle(err)
@@ -510,11 +561,13 @@ func (m *turn[T]) doubt(at attempt, err error) {
 	m.do(look{at})
 }
 
-// looked settles a write whose reply was lost. It was not done if the marker is as it was
-// before; one that is gone, or that somebody else has written to, proves nothing.
+// looked settles a write whose reply was lost. A marker with its number proves that it
+// was done, and an unchanged marker that it was not: the transaction that is sent again
+// excludes the earlier one. A marker that is gone, or that another client has changed,
+// proves nothing.
 func (m *turn[T]) looked(in looked) {
 	switch {
-	case in.err == nil && in.exists && in.n == in.attempt.n:
+	case in.err == nil && in.exists && in.n == in.attempt.n: // done
 		if in.epoch == m.epoch {
 			m.seen = in.seen
 		}
@@ -525,14 +578,16 @@ func (m *turn[T]) looked(in looked) {
 		m.do(look{in.attempt})
 	case in.err != nil:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))
-	case in.exists && in.seen == m.seen:
+	case in.exists && in.seen == m.seen: // not done
 		m.again()
-	default:
+	default: // it was changed, but not by this handle
 		m.stands, m.seen = in.exists, in.seen
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, errMarker))
 	}
 }
 
+// ensured follows the making of a directory. The write starts again with its first
+// question.
 func (m *turn[T]) ensured(err error) {
 	if err != nil && !session.Passing(err) {
 		m.give(m.asked, err)
@@ -541,7 +596,8 @@ func (m *turn[T]) ensured(err error) {
 	m.again()
 }
 
-// forget takes a write back, unless its value may have been sent.
+// forget takes a write back, unless its value may have been sent. A question about its
+// marker or a directory goes on, and means nothing then.
 func (m *turn[T]) forget(in forget) {
 	sent := m.step == writing || m.step == looking
 	for i, w := range m.queue {
@@ -557,17 +613,18 @@ func (m *turn[T]) forget(in forget) {
 
 // --- the end
 
-// end begins to close. What is under way may still be answered.
+// end begins to close: no write is accepted, and the one under way is still answered. At
+// the end of the sessions nothing is waited for.
 func (m *turn[T]) end(err error) {
 	if m.phase == open {
 		m.phase, m.err = closing, err
-		m.do(unfollow{})
+		m.do(unfollow{}) // readings on their way are ignored
 	} else if m.phase == leaving && m.over {
 		m.finish()
 	}
 }
 
-// refuse answers what has not been done and will not be.
+// refuse answers the writes that have not been sent, and will not be.
 func (m *turn[T]) refuse() {
 	for _, w := range m.queue {
 		m.do(answer{w.reply, m.refusal()})
@@ -575,6 +632,7 @@ func (m *turn[T]) refuse() {
 	m.queue = nil
 }
 
+// refusal returns the error of a write that comes too late.
 func (m *turn[T]) refusal() error {
 	if m.err == nil {
 		return ErrClosed
@@ -582,6 +640,7 @@ func (m *turn[T]) refusal() error {
 	return fmt.Errorf("%w: %w", ErrClosed, m.err)
 }
 
+// finish emits the last event.
 func (m *turn[T]) finish() {
 	m.refuse()
 	m.phase = ended

@@ -188,7 +188,7 @@ func (w *stage) Apply(a zkmodel.Action) {
 		w.World.Apply(a)
 	}
 	if valued := a.Node == valuePath; valued && a.Kind == "meddle" || valued && a.Kind == "strike" {
-		w.observe(w.Node(valuePath)) // by nobody but the operator
+		w.observe(w.Node(valuePath)) // by the operator alone
 	}
 	if n := w.Node(valuePath); n != nil && n.Mzxid > w.newest {
 		w.newest = n.Mzxid
@@ -234,7 +234,7 @@ func (w *stage) observe(n *zkmodel.Node) {
 	w.history = append(w.history, porcupine.Operation{ClientId: len(w.all), Input: true, Call: w.steps, Output: at, Return: w.steps})
 }
 
-// read notes in the history what somebody reads at the end.
+// read notes in the history what a reader gets at the end.
 func (w *stage) read() {
 	at := register{}
 	if n := w.Node(valuePath); n != nil {
@@ -309,7 +309,7 @@ func (p *writer) told(in input, before machine[string], did effects) {
 		queue = append(queue, w.write)
 	}
 	for _, e := range did.Do {
-		switch e := e.(type) { //nolint:gochecksumtype // the others tell nobody
+		switch e := e.(type) { //nolint:gochecksumtype // the others report nothing
 		case answer:
 			n := queue[0].n
 			queue = queue[1:]

@@ -17,7 +17,7 @@ type Options struct {
 	// session has seen.
 	Sync bool
 
-	// Markers is the directory for the markers of writers, who must be allowed to
+	// Markers is the directory for the markers of writers, which must be allowed to
 	// create and delete there. It may be shared by any number of values. The default is
 	// _config-markers beside the value.
 	Markers string

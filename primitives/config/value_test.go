@@ -145,7 +145,7 @@ func TestLiveReload(t *testing.T) {
 	})
 }
 
-// A slow reader gets the newest, and delays nobody.
+// A slow reader gets the newest, and delays no other.
 func TestSlowReader(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		slow, other := counter(t, s[0]), counter(t, s[1])
@@ -504,8 +504,8 @@ func TestMarkerIsDeleted(t *testing.T) {
 	})
 }
 
-// The marker of a first write is no exception: if somebody deletes it before it is looked
-// at, the write is not done again.
+// The marker of a first write is no exception: if another client deletes it before it is
+// looked at, the write is not done again.
 func TestMarkerOfTheFirstWriteIsDeleted(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		ok(t, counter(t, s[1]).Set(t.Context(), 0))
@@ -528,7 +528,7 @@ func TestMarkerOfTheFirstWriteIsDeleted(t *testing.T) {
 	})
 }
 
-// A marker that somebody else has written to proves nothing either.
+// A marker that another client has written to proves nothing either.
 func TestMarkerIsChanged(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := open(t, s[0], "/app/counter", config.JSON[int], &config.Options{Markers: "/else/where"})

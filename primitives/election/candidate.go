@@ -37,7 +37,7 @@ type Candidate struct {
 	overrun int64         // the newest term whose function has overrun
 }
 
-// Stand stands for election at path, and returns when the candidate is in line: whoever comes later
+// Stand stands for election at path, and returns when the candidate is in line: a later candidate
 // is behind it. If ctx ends before that, the error is its cause, and the candidate leaves in the
 // background. If it leaves for another reason, the error wraps [ErrLeft] and the reason.
 //
@@ -133,8 +133,8 @@ func (c *Candidate) Err() error {
 }
 
 // Leading returns the term in which this candidate leads, without waiting. It is false
-// while the connection is lost, though nobody else leads then, and in the very step in
-// which the candidate is deposed.
+// while the connection is lost, though no other candidate leads then, and in the very
+// step in which the candidate is deposed.
 func (c *Candidate) Leading() (term int64, leading bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +144,7 @@ func (c *Candidate) Leading() (term int64, leading bool) {
 	return term, true
 }
 
-// Leader returns who leads, as far as is known, without waiting. It is false if nobody
+// Leader returns who leads, as far as is known, without waiting. It is false if none
 // does.
 func (c *Candidate) Leader() (leader Leader, known bool) {
 	c.mu.Lock()
@@ -164,9 +164,9 @@ func (c *Candidate) Node() string {
 	return ""
 }
 
-// Guard returns an operation for [session.Session.Multi] that makes the server refuse the
-// transaction, with [ErrNotLeading] and [session.ErrNoNode], unless this candidate still leads, in the same
-// term. While it does not lead, all transactions are refused.
+// Guard returns an operation for [session.Session.Multi]. The server refuses the transaction, with
+// [ErrNotLeading] and [session.ErrNoNode], unless this candidate still leads in the same term. While it
+// does not lead, all transactions are refused.
 func (c *Candidate) Guard() session.Op {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +177,8 @@ func (c *Candidate) Guard() session.Op {
 	return session.GuardOp(session.Join(c.place.dir, node), ErrNotLeading)
 }
 
-// Acknowledge has everybody's [LeaderChanged] say that the leader has done what it had to
-// do first. It returns nil when that is written down. If ctx ends first it returns the
+// Acknowledge makes every [LeaderChanged] say that the leader has done what it had to do
+// first. It returns nil when that is written down. If ctx ends first it returns the
 // cause, and the write goes on. It fails with [ErrNotLeading] if the candidate does not
 // lead, or no more, and with [ErrLayout] in other layouts than [Standard].
 func (c *Candidate) Acknowledge(ctx context.Context) error {
@@ -190,8 +190,8 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 
 // Resign gives up the leadership, and stands again at the end of the line. The candidate is
 // deposed at once; Resign returns nil when the server has confirmed that the place is given
-// up, for which a function in [Candidate.Lead] has to have returned, or when the session is
-// over. If ctx ends first it returns the cause, and the resignation goes on. It fails with
+// up, or when the session is over. A function in [Candidate.Lead] has to return before
+// that. If ctx ends first it returns the cause, and the resignation goes on. It fails with
 // [ErrNotLeading] if the candidate does not lead.
 func (c *Candidate) Resign(ctx context.Context) error {
 	return c.ask(ctx, "resign", func(r actors.Reply[error]) input { return resign{reply: r} })
@@ -206,8 +206,8 @@ func (c *Candidate) Resign(ctx context.Context) error {
 // the first in line leads, and the error is [ErrNoCandidate] or [ErrNotTaken].
 //
 // If ctx ends first Transfer returns the cause, and the transfer goes on. It fails with
-// [ErrNotLeading] if the candidate does not lead, with [ErrBusy] while another transfer is
-// under way, and with [ErrLayout] in other layouts than [Standard].
+// [ErrNotLeading] if the candidate does not lead, and with [ErrBusy] while another
+// transfer is under way. In other layouts than [Standard] it fails with [ErrLayout].
 func (c *Candidate) Transfer(ctx context.Context, node string) error {
 	if c.opts.Layout != Standard {
 		return c.refuse("transfer", c.opts.Layout.without("transfer"))
@@ -289,7 +289,7 @@ func (c *Candidate) observe(m machine, events []Event) {
 	}
 	c.mu.Unlock()
 
-	// What follows is somebody else's code, or takes somebody else's locks.
+	// The calls that follow run code of the caller, or take its locks.
 	if end != nil {
 		end(why)
 	}

@@ -16,9 +16,9 @@ type Candidacy struct {
 	Leading bool   // it leads
 }
 
-// Candidates returns who stands for election at path, in the order in which they stand in
-// line, as the server that the session is connected to knows it. There are none if there is
-// no such path. Who leaves while they are read is left out.
+// Candidates returns the candidates at path, in the order in which they stand in line, as
+// the session's server knows them. There are none if there is no such path. A contender
+// that leaves while they are read is left out.
 //
 // If opts is nil, the default options are used.
 func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Candidacy, error) {

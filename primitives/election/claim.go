@@ -30,7 +30,7 @@ type bid struct {
 	version int32     // of the leader's node
 }
 
-// An incumbent is what may stand at the leader's path, and be replaced.
+// An incumbent is the node that may stand at the leader's path, and be replaced.
 type incumbent int8
 
 const (
@@ -53,9 +53,9 @@ func (b bid) Take() []session.Op {
 	return append(ops, session.CreateOp(b.leader, data, session.Ephemeral), session.SetOp(b.leader, data, 0))
 }
 
-// Refused implements [claim.Spec]. A leader's node that stands in the way is looked
-// at, because the reply to an earlier claim of ours may have been lost. A node with
-// children is somebody's.
+// Refused implements [claim.Spec]. A leader's node that stands in the way is looked at,
+// because the reply to an earlier claim of ours may have been lost. A node with
+// children belongs to another recipe.
 func (b bid) Refused(op int, err error) (bid, claim.Verdict) {
 	switch {
 	case errors.Is(err, session.ErrNotEmpty):

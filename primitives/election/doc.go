@@ -6,12 +6,12 @@
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
 // with Standing, LeaderChanged and Overrun anywhere before Left. Suspended and Resumed come in turn.
-// Who is deposed, resigns or hands over stands again at the end of the line.
+// A candidate that is deposed, resigns or hands over stands again at the end of the line.
 //
 // # Safety
 //
-// Nobody is elected before the last leader was told that it is [Deposed], unless somebody
-// else deletes its nodes; then it is told within a round trip. But leadership is a claim
+// No candidate is elected before the last leader has received [Deposed], unless another
+// client deletes its nodes; then it is told within a round trip. But leadership is a claim
 // about the ZooKeeper session, not about this process: a paused process may still believe
 // that it leads. Pass [Elected.Term], which grows with every leader of the path, to whatever
 // is led, and refuse smaller ones there; or put [Candidate.Guard] into transactions.

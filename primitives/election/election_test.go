@@ -182,7 +182,7 @@ func TestTransferToNoCandidate(t *testing.T) {
 	}
 }
 
-// TestTransferToOneThatVanishes: somebody leads, whatever happens to the successor.
+// TestTransferToOneThatVanishes: a candidate leads, whatever happens to the successor.
 func TestTransferToOneThatVanishes(t *testing.T) {
 	for delay := range 12 {
 		inBubble(t, lagging, func(w *world) {
@@ -353,7 +353,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestOperator: nodes that somebody deletes.
+// TestOperator: nodes that an operator deletes.
 func TestOperator(t *testing.T) {
 	for name, remove := range map[string]func(w *world, s *session.Session, leader *player) []error{
 		"the leader's node": func(w *world, s *session.Session, _ *player) []error {
@@ -492,7 +492,8 @@ func TestEveryReplyLost(t *testing.T) {
 	}
 }
 
-// TestOverwritten: whatever somebody writes into the leader's node, it goes with its leader.
+// TestOverwritten: whatever another client writes into the leader's node, it goes with its
+// leader.
 func TestOverwritten(t *testing.T) {
 	for name, leave := range map[string]func(p *player){
 		"close":  func(p *player) { p.Close() },

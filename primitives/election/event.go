@@ -35,7 +35,7 @@ var (
 	// refused a transaction.
 	ErrNotLeading = errors.New("not leading")
 
-	// ErrNoCandidate means that nobody stands for election under the name of that node.
+	// ErrNoCandidate means that no candidate has the node of that name.
 	ErrNoCandidate = errors.New("no such candidate")
 
 	// ErrNotTaken means that a leadership that was handed over has gone to another.
@@ -51,8 +51,8 @@ var (
 	// ErrLeft means that the candidate stands for election no more.
 	ErrLeft = errors.New("candidate left")
 
-	// ErrNotElection means that somebody's node with children stands where the leader's has
-	// to, so that there can be no election.
+	// ErrNotElection means that a node with children stands where the leader's has to, so
+	// that there can be no election.
 	ErrNotElection = errors.New("there is a node with children where the leader's has to be")
 
 	// ErrOverrun means that a function of [Candidate.Lead] went on for longer than
@@ -71,8 +71,8 @@ type Event interface {
 }
 
 type (
-	// Standing means that this candidate is in line: whoever comes later is behind it. It is
-	// told each time that it stands anew, before it is elected.
+	// Standing means that this candidate is in line: a later one is behind it. It is told
+	// each time that it stands anew, before it is elected.
 	Standing struct {
 		// Node is the path of the node with which it stands.
 		Node string
@@ -86,7 +86,7 @@ type (
 
 	// LeaderChanged tells who leads.
 	LeaderChanged struct {
-		// Leader is zero while nobody leads, as far as is known.
+		// Leader is zero while no candidate leads, as far as is known.
 		Leader Leader
 		// Term is that of the leader, or of the last one while there is none. It never
 		// gets smaller.
@@ -95,7 +95,7 @@ type (
 		Acknowledged bool
 	}
 
-	// Suspended means that the connection is lost. Nobody else leads, but
+	// Suspended means that the connection is lost. No other candidate leads, but
 	// [Candidate.Leading] is false until Resumed: start no work that needs leadership. The
 	// candidate will be deposed at the Deadline unless Resumed comes first.
 	Suspended struct{ Deadline time.Time }

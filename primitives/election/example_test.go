@@ -81,7 +81,7 @@ func ExampleCandidate_Lead() {
 	// nothing more to do
 }
 
-// Who leads, for those who do not.
+// The leader, as other candidates see it.
 func ExampleObserve() {
 	ctx := context.Background()
 	sessions, end := demo.Sessions(2)

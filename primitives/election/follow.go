@@ -6,12 +6,12 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A follower has somebody told who leads. It watches the leader's node, or where there is
-// none, who stands in line and the first of them.
+// A follower reports which candidate leads. It watches the leader's node, or where there
+// is none, the list of the candidates and the first of them.
 type follower struct {
 	place *place
 	owned *owned.Set // of the handle
-	first string     // who is watched, where there is no leader's node; of the session's order
+	first string     // the candidate that is watched, where there is no leader's node; of the session's order
 }
 
 // begin follows in another epoch: the last one has ended. tell is called in the session's
@@ -28,14 +28,15 @@ func (f *follower) begin(requests client.Async, tell func(sighting), fail func(e
 			fail(err)
 			return
 		}
-		if !begun { // whoever was first in the last epoch is not watched any more
+		if !begun { // the first of the last epoch is not watched any more
 			begun, f.first = true, ""
 		}
 		follow(requests, r, tell, fail)
 	}))
 }
 
-// The keys of what a follower owns: what is followed, and the watch on the first in line.
+// The keys of the things that a follower owns: what is followed, and the watch on the
+// first in line.
 type (
 	followed struct{}
 	foremost struct{}

@@ -29,8 +29,8 @@ type world struct {
 	readers sync.WaitGroup
 }
 
-// inBubble plays on a server in memory. At the end of it everybody has left, and nothing of
-// them is left behind.
+// inBubble plays on a server in memory. At the end of it every candidate has left, and
+// nothing of them is left behind.
 func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func (p *player) receive(ev election.Event) {
 	}
 }
 
-// alone expects nobody to believe in an older term than one that has begun.
+// alone expects no candidate to believe in an older term than one that has begun.
 func (w *world) alone(newest *player, term int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,7 +205,7 @@ func (w *world) leader(after int64) (p *player, term int64) {
 	return nil, 0
 }
 
-// audit holds what everybody was told against what is promised.
+// audit compares the events of every candidate with the promises.
 func (w *world) audit() {
 	w.Helper()
 	terms := make(map[int64]*player)

@@ -32,7 +32,7 @@ const (
 
 	// Curator is that of Apache Curator's LeaderLatch: _c_<uuid>-latch-<number> under the
 	// path itself. There is no leader's node: the first candidate leads, its data are the
-	// participant's id, and whoever watches for the leader is told of every candidate that
+	// participant's id, and a watcher of the leader wakes up for every candidate that
 	// comes or goes.
 	Curator
 
@@ -71,7 +71,8 @@ const (
 	leaderNode     = "leader"
 )
 
-// A guest is the rule of locks, in a layout of others: who stands by ours has a leader's node.
+// A guest is the rule of locks, in a layout of another library: candidates of our own layout
+// have a leader's node.
 type guest struct{ line.First }
 
 // Locate implements [line.Rule].
@@ -83,7 +84,7 @@ func (g guest) Locate(s line.Sight, own, guid string) line.Position {
 	return p
 }
 
-// A rule is that of locks, but that who comes first has to claim the leadership.
+// A rule is that of locks, but the first in line has to claim the leadership.
 type rule struct{ line.First }
 
 // Claims implements [line.Rule].

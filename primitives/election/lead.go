@@ -11,10 +11,10 @@ import (
 
 // Lead calls f whenever this candidate is elected, or leads already, one call after the
 // other. The context of f ends when the candidate is deposed, with a cause that wraps
-// [ErrDeposed], or with ctx; it does not end while the connection is lost, because nobody
-// else can be elected then: [Candidate.Leading] and [Suspended] tell. The candidate's node
-// is deleted only after f has returned: until then nobody else is elected, unless the
-// session is lost, or the candidate is being closed.
+// [ErrDeposed], or with ctx; it does not end while the connection is lost, because no
+// other candidate can be elected then: [Candidate.Leading] and [Suspended] tell. The
+// candidate's node is deleted only after f has returned: until then no other candidate
+// is elected, unless the session is lost, or the candidate is being closed.
 //
 // If f returns because it was deposed, with nil or the error or cause of its context, it is
 // called again after the next election. If it returns for another reason, the candidate

@@ -366,7 +366,7 @@ func TestLeadEnds(t *testing.T) {
 	})
 }
 
-// TestLeadNothing: what cannot be called is refused, before anybody is elected.
+// TestLeadNothing: a function that cannot be called is refused, before an election.
 func TestLeadNothing(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		a := w.stand(w.open(0), nil)
@@ -376,7 +376,8 @@ func TestLeadNothing(t *testing.T) {
 	})
 }
 
-// TestLeadPanic: nobody leads on behalf of a function that is gone, and has not returned.
+// TestLeadPanic: no candidate leads on behalf of a function that is gone, and has not
+// returned.
 func TestLeadPanic(t *testing.T) {
 	for name, f := range map[string]func(){"panic": func() { panic(errWork) }, "exit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 // This file is a candidate as a pure function. Its place in line is a machine of its
 // own: one after the other, because a candidate that is deposed or resigns stands
-// again. This machine adds who leads, what a leader is asked to do, and the function
-// that works while it does.
+// again. This machine adds the view of the leader, the requests to a leader, and the
+// function that works during a term.
 //
 //	            stands in line ◄───────────────────────────────────┐
 //	                  │ the place is held: Elected                 │
@@ -79,7 +79,7 @@ const (
 type work struct {
 	term    int64       // set when it begins, cleared when it has returned; 0 if there is none
 	overdue bool        // set when it has been told that it takes too long, which is told once
-	then    line.Effect // set to what has to wait until it has returned; nil if nothing
+	then    line.Effect // set to the effect that waits until it has returned; nil if nothing
 }
 
 func (m machine) String() string {
@@ -107,12 +107,12 @@ func (m machine) String() string {
 	return b.String()
 }
 
-// Ended implements [actors.Machine]. A machine that has ended has told Left, and has no
-// function that works, but for one that takes too long.
+// Ended implements [actors.Machine]. A machine that has ended has emitted Left. Its
+// function has returned, unless it takes too long.
 func (m machine) Ended() bool { return m.ended }
 
 // leading returns our term, while there may be work that needs leadership: not while
-// the connection is lost, though nobody else leads then.
+// the connection is lost, though no other candidate leads then.
 func (m machine) leading() (term int64, yes bool) {
 	return m.term, m.term != 0 && !m.suspended
 }
@@ -150,7 +150,7 @@ func (m machine) Step(in input, out *effects) machine {
 		if in.epoch == t.follow && !t.following {
 			t.do(glance(in))
 		}
-	case overlooked: // if there is no record, nobody hands over to us
+	case overlooked: // if there is no record, no leader hands over to us
 		if !t.following && in.of.epoch == t.follow && session.Passing(in.err) {
 			t.do(in.of)
 		}
@@ -227,7 +227,7 @@ func (t *turn) advance(in line.Input) {
 		case line.Waiting, line.Revoked, line.Released:
 		}
 	}
-	// The node of a leader is what keeps others from being elected while its function works.
+	// The node of a leader keeps others from being elected while its function works.
 	for _, e := range did.Do {
 		if t.work.term != 0 && line.Withdraws(e) && t.place.Leaving() {
 			t.work.then = e
@@ -247,7 +247,7 @@ func (t *turn) advance(in line.Input) {
 // to work.
 func (t *turn) settle() {
 	if t.work.then != nil && t.closing && t.work.overdue {
-		t.do(inPlace{t.work.then}) // who closes does not wait for longer
+		t.do(inPlace{t.work.then}) // a candidate that is closed does not wait for longer
 		t.work.then = nil
 	}
 	// The end of the place may begin another, which may lead at once.
@@ -257,7 +257,7 @@ func (t *turn) settle() {
 	if t.ended {
 		return
 	}
-	// Our node stands, and says that nobody else leads: so the successor's name may be written into the record.
+	// Our node stands, so no other candidate leads: so the successor's name may be written into the record.
 	if t.work.term == 0 && t.handing.to != "" && t.handing.phase == ceasing && t.place.Holding() {
 		t.handing.phase = offered
 		t.do(hand{t.handing.tenure, t.handing.to, t.handing.data, t.acknowledged})
@@ -327,10 +327,10 @@ func (t *turn) elect(ev line.Acquired) {
 	t.emit(Elected{ev.Token})
 }
 
-// depose ends our term, if there is one. The event comes first: nobody else is elected
-// before it, because what gives up the place is asked for later. The function has its
-// time from now on. A transfer for which a candidate is still sought fails; one that
-// has gone further goes on.
+// depose ends our term, if there is one. The event comes first: no other candidate is
+// elected before it, because the place is given up later. The function has its time
+// from now on. A transfer for which a candidate is still sought fails; one that has
+// gone further goes on.
 func (t *turn) depose(why error) {
 	if t.term == 0 {
 		return
@@ -348,10 +348,10 @@ func (t *turn) depose(why error) {
 	t.tenure, t.suspended = tenure{}, false
 }
 
-// see takes note of who leads. A newer term than ours says that ours is over: somebody
-// has deleted our nodes. A record of our own term that names another candidate was
-// overwritten, and is written again. A term behind the one that we hand over is the
-// end of the transfer.
+// see enters a sighting of the leader. A newer term than ours says that ours is over:
+// another client has deleted our nodes. A record of our own term that names another
+// candidate was overwritten, and is written again. A term behind the one that we hand
+// over is the end of the transfer.
 func (t *turn) see(s sighting) {
 	if s.term != 0 && s.term == t.term && s.node != "" && s.node != t.node {
 		// An operator has deleted the node of a former leader, which has acknowledged into ours.
@@ -456,7 +456,7 @@ func (t *turn) noted(in noted) {
 	t.do(answer{in.of.reply, err})
 }
 
-// wait notes that somebody wants to lead. Only one function works at a time, or waits
+// wait enters a call that waits to lead. Only one function works at a time, or waits
 // for that.
 func (t *turn) wait(reply actors.Reply[termOrError]) {
 	switch {

@@ -220,7 +220,7 @@ func (w *electorate) Check() {
 	}
 }
 
-// checkQuiet holds when nothing will happen unless somebody makes it: one leads, all know it,
+// checkQuiet holds when nothing happens without a command or a fault: one leads, all know it,
 // and nothing is left behind. A function that goes on may have others wait.
 func (w *electorate) checkQuiet(leads int) {
 	stand := 0

@@ -10,25 +10,26 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// An Observer is told who leads, and is no candidate. Create it with [Observe]. It is safe
-// for concurrent use, and must be closed.
+// An Observer reports which candidate leads, without being one. Create it with [Observe].
+// It is safe for concurrent use, and must be closed.
 type Observer struct {
+	// Set by Observe, and constant.
 	session *session.Session
 	place   *place
 	actor   *actors.Actor[input, LeaderChanged]
-	follow  follower
-	owned   owned.Set
+	follow  follower  // reads the leader's node, anew in each epoch
+	owned   owned.Set // ended by Close
 
 	mu   sync.Mutex
-	view view
-	err  error
+	view view  // as of the newest step
+	err  error // why the watcher has ended; nil after Close
 }
 
-// Observe has it told who leads at path, whether or not there is an election yet. It
-// watches one node, in the standard layout.
+// Observe reports which candidate leads at path, whether or not there is an election yet.
+// It watches one node, in the standard layout.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments; what fails later ends it, and [Observer.Err] says why.
+// If opts is nil, the default options are used. An argument that is refused is named by
+// the error. A later failure ends the observer, and [Observer.Err] returns it.
 func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, error) {
 	layout := opts.withDefaults().Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
@@ -38,7 +39,7 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 	o.follow = follower{place: o.place, owned: &o.owned}
 	o.actor = actors.Start(watcher{view: view{dir: o.place.dir}}, actors.Role[watcher, input, effect, LeaderChanged]{
 		Name:    "observer of election " + path,
-		Perform: func(effect, func(input)) {}, // it asks for nothing
+		Perform: func(effect, func(input)) {}, // a watcher asks for nothing
 		Observe: o.observe,
 		Stop:    leave{},
 		Merge:   func(_, next LeaderChanged) (LeaderChanged, bool) { return next, true },
@@ -53,14 +54,14 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 	return o, nil
 }
 
-// Events returns the channel of changes, which is always the same one. It begins with who
-// leads, merges to the newest while nobody receives, and is closed when the observer ends.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Events returns the channel of changes, which is always the same one. It begins with the
+// present leader, merges to the newest change while nothing is received, and is closed
+// when the observer ends. The channel is closed after the last event: receive with "ev,
+// ok := <-events", because a select over a closed channel spins.
 func (o *Observer) Events() <-chan LeaderChanged { return o.actor.Events() }
 
-// Leader returns who leads, as far as is known, without waiting. It is false if nobody
-// does.
+// Leader returns the leader, as far as is known, without waiting. It is false if there is
+// none.
 func (o *Observer) Leader() (leader Leader, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,22 +72,23 @@ func (o *Observer) Leader() (leader Leader, known bool) {
 // Done returns a channel that is closed when the observer has ended.
 func (o *Observer) Done() <-chan struct{} { return o.actor.Ended() }
 
-// Err returns why it has ended: [session.ErrClosed], or what keeps the leader from being
-// read, such as [session.ErrNoAuth]. It returns nil while it goes on, and after
-// Close.
+// Err returns why the observer has ended: [session.ErrClosed], or the error that keeps
+// the leader from being read, such as [session.ErrNoAuth]. It returns nil while the
+// observer goes on, and after Close.
 func (o *Observer) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// Close ends it. Changes that have not been received are discarded, but for the last one.
-// It may be called any number of times.
+// Close stops the observer. Changes that have not been received are discarded, but for
+// the last one. It may be called any number of times.
 func (o *Observer) Close() {
 	o.owned.End()
 	o.actor.Close()
 }
 
+// observe keeps what the accessors return up to date with the watcher.
 func (o *Observer) observe(now watcher, events []LeaderChanged) {
 	o.mu.Lock()
 	o.view = now.view
@@ -95,24 +97,25 @@ func (o *Observer) observe(now watcher, events []LeaderChanged) {
 	}
 	o.mu.Unlock()
 
-	// What follows is somebody else's code.
+	// The session's observer is the caller's code: it is not called with the lock held.
 	for _, ev := range events {
 		o.session.Observer().Leader(o.place.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
 	}
 }
 
-// A watcher is an observer as a pure function.
+// A watcher is an observer as a pure function. It emits each change of the leader that a
+// sighting of the present epoch shows.
 type watcher struct {
-	view  view
-	epoch int
-	ended bool
-	err   error
+	view  view  // what was emitted; survives the session
+	epoch int   // of the newest session; sightings of another may be old
+	ended bool  // set by leave, the end of the sessions, or a leader that cannot be read; then inputs are ignored
+	err   error // set with ended: why; nil after leave
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. The last leader that was seen stays.
 func (w watcher) Ended() bool { return w.ended }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. It shares its inputs with a candidate's machine.
 func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watcher {
 	if w.ended {
 		return w
@@ -121,14 +124,14 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 	case heard:
 		switch ev := in.Event.(type) {
 		case session.Connected:
-			w.epoch = ev.Epoch
+			w.epoch = ev.Epoch // the follower reads anew
 		case session.Closed:
 			w.ended, w.err = true, session.ErrClosed
 		case session.Suspended, session.Resumed, session.Expired:
 		}
 	case sighted:
 		var news bool
-		if in.epoch != w.epoch {
+		if in.epoch != w.epoch { // late, from a session that is over
 			break
 		}
 		if w.view, news = w.view.see(in.sighting); news {
@@ -140,7 +143,7 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 		}
 	case leave:
 		w.ended = true
-	case placed, touched, overlooked, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // it is no candidate
+	case placed, touched, overlooked, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // inputs of a candidate
 	}
 	return w
 }

@@ -14,7 +14,7 @@ const defaultLeadGrace = 10 * time.Second
 // Options are optional parameters for [New]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
-	// Data is what everybody is told of this candidate when it leads: how to reach it, for
+	// Data is shown to every observer while this candidate leads: how to reach it, for
 	// example. The default, nil, is host:pid of the process; data that are empty, but not nil,
 	// are nothing.
 	Data []byte

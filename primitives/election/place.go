@@ -11,7 +11,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A place is where an election is, and what one candidate knows of its claim.
+// A place is the path of an election, and one candidate's knowledge of its claim.
 type place struct {
 	layout Layout
 	path   string
@@ -25,7 +25,7 @@ type place struct {
 	handover handover // what was seen last
 }
 
-// A handover is what is known of a leader that hands over: the name of its node, and the
+// A handover is a sighting of a leader that hands over: the name of its node, and the
 // version of the leader's. It is zero where there is none.
 type handover struct {
 	to, from string
@@ -68,8 +68,8 @@ func (p *place) inspects(_ *line.Recipe, requests client.Async, _ bool, answer f
 	})
 }
 
-// inspectGuests is [line.Ways] Inspect in the layouts of others: who stands there already by
-// another one is no reason to stand there for a moment.
+// inspectGuests is [line.Ways] Inspect in the layouts of other libraries: candidates that
+// stand there already by another one is no reason to stand there for a moment.
 func inspectGuests(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Children(r.Dir, func(names []string, stat *session.Stat, err error) {
 		if isNoNode(err) {
@@ -98,7 +98,7 @@ func (p *place) vacant(requests client.Async, answer func(error)) {
 	})
 }
 
-// sighted takes note of who hands over to whom.
+// sighted enters which leader hands over to which candidate.
 func (p *place) sighted(r record, version int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what the readers of the leader's node make of it: see [nodes.Leader].
+// This file reads the leader's node: see [nodes.Leader].
 
-// A record is what the leader's node says.
+// A record is the content of the leader's node.
 type record struct {
 	node         string // the leader's among the candidates
 	acknowledged bool
@@ -19,20 +19,20 @@ func (r record) bytes() []byte {
 	return nodes.Leader{Node: r.node, Acknowledged: r.acknowledged, Successor: r.successor, Data: r.data}.Bytes()
 }
 
-// parseRecord returns the zero record for what it cannot read.
+// parseRecord returns the zero record for data that it cannot read.
 func parseRecord(data []byte) record {
 	l := nodes.ParseLeader(data)
 	return record{node: l.Node, acknowledged: l.Acknowledged, successor: l.Successor, data: l.Data}
 }
 
-// A sighting is what was read of the leader at one moment.
+// A sighting is a reading of the leader at one moment.
 type sighting struct {
 	at   int64 // the zxid from which it has been so
-	term int64 // 0 if nobody leads
+	term int64 // 0 if no candidate leads
 	record
 }
 
-// A view is what is known of the leader. It never goes back.
+// A view is the newest knowledge of the leader. It never goes back.
 type view struct {
 	dir     string // of the candidates
 	known   bool
@@ -41,7 +41,7 @@ type view struct {
 	sighting
 }
 
-// see takes note of what was read, and reports whether it is news.
+// see enters a sighting, and reports whether it is news.
 func (v view) see(s sighting) (view, bool) {
 	if v.known && s.at != 0 && s.at < v.at || s.term != 0 && s.term < v.newest {
 		return v, false // of a server that lags behind the last one
@@ -59,8 +59,8 @@ func (v view) depose(term int64) (view, bool) {
 	return v, v.leading() != before.leading()
 }
 
-// leading returns what is to be told: who hands over leads no more, and neither do we after
-// we were told so.
+// leading returns the leader to be reported: one that hands over leads no more, and neither
+// do we after we were told so.
 func (v view) leading() sighting {
 	if v.term <= v.deposed || v.node == "" || v.successor != "" {
 		return sighting{}

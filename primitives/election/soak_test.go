@@ -160,7 +160,8 @@ func expected(err error) bool {
 	return false
 }
 
-// calm expects one leader, of whom everybody knows, and no other nodes than there should be.
+// calm expects one leader, of whom all candidates know, and no other nodes than there should
+// be.
 func calm(w *world, s *session.Session, live []*player) {
 	w.Helper()
 	var leaders []string

@@ -21,8 +21,8 @@ import (
 //	   ▼
 //	settled ── the newer term is seen ► answered
 //
-// From ceasing on we lead no more, but keep our node: the successor's claim deletes
-// it. So nobody else can be elected in between.
+// From ceasing on we lead no more, but keep our node: the successor's claim deletes it.
+// So no other candidate can be elected in between.
 
 // A handing is a transfer under way. It is cleared when a newer term than ours is seen
 // after our place has ended, and when it fails.

@@ -6,7 +6,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a candidate is told, and what it asks for.
+// This file has the inputs and the effects of a candidate.
 
 // An input is something that happened. An answer carries the effect that it answers,
 // so that one for another term or epoch is known, and means nothing.
@@ -28,7 +28,8 @@ type (
 		err   error
 	}
 
-	// touched tells that our node was written to: who hands over to us does so.
+	// touched says that our node was written to: a leader that hands over to us does
+	// so.
 	touched struct{ epoch int }
 	// overlooked answers glance, if there was nothing to see; sighted does otherwise.
 	overlooked struct {
@@ -117,7 +118,7 @@ type termOrError struct {
 type effect interface{ effect() }
 
 type (
-	// inPlace is what the place in line asks for.
+	// inPlace is an effect of the place in line.
 	inPlace struct{ line.Effect }
 	// follow has us told of the leader.
 	follow struct{ epoch int }
@@ -130,7 +131,8 @@ type (
 		tenure
 		reply actors.Reply[error]
 	}
-	// restore writes down who leads, where somebody else has written that he does.
+	// restore writes the record of our term again, where another candidate has
+	// overwritten it.
 	restore struct {
 		tenure
 		acknowledged bool

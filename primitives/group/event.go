@@ -49,7 +49,7 @@ type (
 	Joined struct{}
 
 	// MembersChanged tells who is a member, and how that differs from what this reader
-	// has received last; the first has everybody in Added. All are in the order of
+	// has received last; the first has every member in Added. All are in the order of
 	// their ids, and must not be modified.
 	MembersChanged struct {
 		Members []Member

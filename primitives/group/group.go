@@ -117,11 +117,10 @@ func (m *Membership) Update(ctx context.Context, data []byte) error {
 }
 
 // Leave leaves the group. It returns nil when that is confirmed, or the session that the
-// member belonged to is over; if the server refuses to delete the node for as long as the
-// timeout of the session, its error, and the member stays until it allows that, or the
-// session ends. If ctx ends first it returns the cause, and the member leaves all the same.
-// If the membership had ended for another reason, it returns
-// [Membership.Err].
+// member belonged to is over; if the server refuses to delete the node for the timeout of
+// the session, its error. The member stays then, until the server allows the deletion or
+// the session ends. If ctx ends first it returns the cause, and the member leaves all the
+// same. If the membership had ended for another reason, it returns [Membership.Err].
 func (m *Membership) Leave(ctx context.Context) error {
 	if err := m.kept.Leave(ctx); err != nil {
 		return fmt.Errorf("leave group %s: %w", m.path, err)

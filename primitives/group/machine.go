@@ -12,33 +12,40 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// This file is what a member and a watcher make of what they are told, as pure
-// functions. How the node of a member is kept is in package presence; what feeds both is
-// in group.go and watch.go.
+// This file has the machines of a member and of a watcher, as pure functions. Package
+// presence keeps the node of a member; group.go and watch.go feed both.
+//
+// A member is two things side by side: a node that presence keeps, whose events are told
+// at once, and a view of the group. The changes of the view are held back while the
+// session is suspended:
+//
+//	Joined ─► changes are emitted ─ Suspended ─► they merge into held ─ Resumed ─► held is emitted
 
-// A view is who is in the group, as a reader has been told.
+// A view is the membership of the group as its reader has received it, or will next.
 type view struct {
-	dir     string
-	synced  bool     // everybody has been read once
-	members []Member // in the order of their ids; never modified
+	dir     string   // the path of the group; constant
+	synced  bool     // set when every member has been read once; before that nothing is emitted
+	members []Member // in the order of their ids; replaced, never written to
 }
 
-// apply returns what follows, and the event that tells of it if there is anything to
-// tell.
+// apply returns the view after a change of the tree, and the event for the difference, if
+// there is any. Until the first whole reading it gathers members and returns no event.
 func (v view) apply(state watch.TreeState) (view, []MembersChanged) {
-	now := make(map[string]*Member) // of those who differ; nil is nobody
+	now := make(map[string]*Member) // the nodes that differ, by id; nil for those that are no members
 	for _, n := range state.Removed {
 		now[v.id(n.Path)] = nil
 	}
 	for _, n := range slices.Concat(state.Added, state.Changed) {
 		id := v.id(n.Path)
 		now[id] = nil
+		// A persistent node is not a member: nothing deletes it with a session.
 		if n.Path != v.dir && n.Stat.EphemeralOwner != 0 {
 			now[id] = &Member{ID: id, Data: n.Data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid}
 		}
 	}
+	// The order of the changes does not matter: each node differs at most once.
 	members := make([]Member, 0, len(v.members)+len(now))
-	for _, m := range v.members {
+	for _, m := range v.members { // those that stay as they are
 		if _, differs := now[m.ID]; !differs {
 			members = append(members, m)
 		}
@@ -48,24 +55,25 @@ func (v view) apply(state watch.TreeState) (view, []MembersChanged) {
 			members = append(members, *m)
 		}
 	}
-	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) }) // they almost are
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) }) // nearly sorted already
 	if !v.synced && !state.Synced {
-		v.members = members // to be told when it is whole
+		v.members = members // for the first event
 		return v, nil
 	}
+	// The first event has every member as added.
 	before, first := v.members, !v.synced
 	if first {
 		before = nil
 	}
 	v.members, v.synced = members, true
-	change := newChange(before, members, first)
+	change := newChange(before, members, first) // in the first event, all are added
 	if change.empty() {
-		return v, nil
+		return v, nil // other nodes of the tree have changed
 	}
 	return v, []MembersChanged{change}
 }
 
-// id returns the name of a node, and nothing for that of the group itself.
+// id returns the name of a node, and "" for the path of the group itself.
 func (v view) id(path string) string {
 	if path == v.dir {
 		return ""
@@ -74,21 +82,24 @@ func (v view) id(path string) string {
 	return name
 }
 
-// An input is something that happened to a member or its group.
+// An input is something that happened to a member or its group. A watcher ignores those
+// of a node.
 //
 //sumtype:decl
 type input interface{ input() }
 
+// effects accumulates what one step asks for: the effects of a kept node, and events of a
+// member.
 type effects = actors.Effects[presence.Effect, Event]
 
 type (
-	// kept is what the member's node is to be told.
+	// kept is an input for the member's node.
 	kept struct{ presence.Input }
-	// viewed tells what has changed in the group.
+	// viewed is a change of the tree below the group.
 	viewed struct{ watch.TreeState }
-	// blinded tells that the group cannot be watched any more.
+	// blinded says that the group cannot be watched any more.
 	blinded struct{ err error }
-	// leave is a watcher's command to end.
+	// leave is a watcher's command to end. A member leaves by an input of its node.
 	leave struct{}
 )
 
@@ -100,10 +111,11 @@ func (leave) input()   {}
 // A machine is a member.
 type machine struct {
 	node presence.Machine
-	view view
-	held []MembersChanged // at most one, that is not told yet
+	view view             // of the others, and of itself
+	held []MembersChanged // the change that is not emitted yet; at most one, and only while the session is suspended
 }
 
+// String is for transcripts.
 func (m machine) String() string {
 	s := fmt.Sprintf("%v %v", m.node, m.view.members)
 	if len(m.held) > 0 {
@@ -112,13 +124,14 @@ func (m machine) String() string {
 	return s
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. A member ends with its node.
 func (m machine) Ended() bool { return m.node.Ended() }
 
-// Kept implements [presence.Keeper].
+// Kept implements [presence.Keeper]: the machine of the node.
 func (m machine) Kept() presence.Machine { return m.node }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. After the end only inputs of the node count: an
+// update that comes too late gets its answer.
 func (m machine) Step(in input, out *effects) machine {
 	if _, ok := in.(kept); m.Ended() && !ok {
 		return m
@@ -130,13 +143,13 @@ func (m machine) Step(in input, out *effects) machine {
 		var changes []MembersChanged
 		m.view, changes = m.view.apply(in.TreeState)
 		for _, next := range changes {
-			m.held = hold(m.held, next)
+			m.held = hold(m.held, next) // emitted by tell, at once or after Resumed
 		}
-		return m.tell(out)
+		return m.tell(out) // now, or after Resumed
 	case blinded:
-		// Whether it is a member does not depend on what it can see of the others.
+		// Membership does not depend on the view: the node is kept on. A closed session ends it anyway.
 		if !errors.Is(in.err, session.ErrClosed) {
-			out.Emit = append(append(out.Emit, held(m.held)...), Blinded{in.err})
+			out.Emit = append(append(out.Emit, held(m.held)...), Blinded{in.err}) // the last that is known of the group, and why no more follows
 			m.held = nil
 		}
 	case leave:
@@ -145,15 +158,16 @@ func (m machine) Step(in input, out *effects) machine {
 	return m
 }
 
-// keep hands an input to the node.
+// keep hands an input to the node, whose events are emitted before a change that was
+// held.
 func (m machine) keep(in presence.Input, out *effects) machine {
 	m.node = presence.StepAs(m.node, in, translate, out)
 	return m.tell(out)
 }
 
-// tell tells what was held, but not while the session is suspended: it would stand between
-// [Suspended] and [Resumed], which vanish together, and part what came before from what comes
-// after.
+// tell emits the held change, unless the session is suspended. Between [Suspended] and
+// [Resumed], which vanish together if they were not received, it would keep the changes
+// before and after from merging.
 func (m machine) tell(out *effects) machine {
 	if !m.node.Suspended() && !m.Ended() {
 		out.Emit = append(out.Emit, held(m.held)...)
@@ -162,7 +176,8 @@ func (m machine) tell(out *effects) machine {
 	return m
 }
 
-// hold adds a change to those that are not told yet, of which there is one at most.
+// hold merges a change into the held one. Two changes may cancel each other: then nothing
+// is held.
 func hold(changes []MembersChanged, next MembersChanged) []MembersChanged {
 	if len(changes) > 0 {
 		merged, differs := mergeChanges(changes[0], next)
@@ -174,7 +189,7 @@ func hold(changes []MembersChanged, next MembersChanged) []MembersChanged {
 	return []MembersChanged{next}
 }
 
-// held returns changes as events.
+// held returns the changes as events of a member.
 func held(changes []MembersChanged) (events []Event) {
 	for _, c := range changes {
 		events = append(events, c)
@@ -182,7 +197,7 @@ func held(changes []MembersChanged) (events []Event) {
 	return events
 }
 
-// translate returns an event of the node as one of the member.
+// translate returns an event of the node as an event of the member.
 func translate(ev presence.Event) Event {
 	switch ev := ev.(type) {
 	case presence.Joined:
@@ -199,17 +214,18 @@ func translate(ev presence.Event) Event {
 	panic("group: an event without a name")
 }
 
-// A watcher is one who only looks on.
+// A watcher sees the group, and is not a member.
 type watcher struct {
 	view  view
-	ended bool
-	err   error
+	ended bool  // set by leave, or when the group cannot be watched; then every input is ignored
+	err   error // set with ended: why; nil after leave
 }
 
 // Ended implements [actors.Machine].
 func (w watcher) Ended() bool { return w.ended }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Every change is emitted at once: a watcher has no
+// session events.
 func (w watcher) Step(in input, out *actors.Effects[presence.Effect, MembersChanged]) watcher {
 	if w.ended {
 		return w
@@ -220,10 +236,10 @@ func (w watcher) Step(in input, out *actors.Effects[presence.Effect, MembersChan
 		w.view, changes = w.view.apply(in.TreeState)
 		out.Emit = append(out.Emit, changes...)
 	case blinded:
-		w.ended, w.err = true, in.err
+		w.ended, w.err = true, in.err // the handle returns it
 	case leave:
 		w.ended = true
-	case kept: // it has no node
+	case kept: // a watcher has no node
 	}
 	return w
 }

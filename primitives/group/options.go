@@ -18,9 +18,9 @@ type Options struct {
 	// that it must be set where an earlier version of the process had a longer one.
 	ConflictAfter time.Duration
 
-	// TakeOver replaces a member with the same id that is still there after
-	// ConflictAfter, instead of leaving with [ErrDuplicate], until this one has [Joined] for
-	// the first time. A node that no session owns is no member, and not replaced.
+	// TakeOver replaces a member with the same id that is still there after ConflictAfter,
+	// instead of leaving with [ErrDuplicate]. It ends when this one has [Joined] for the
+	// first time. A node that no session owns is no member, and not replaced.
 	TakeOver bool
 }
 

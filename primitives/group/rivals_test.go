@@ -275,8 +275,8 @@ func TestPersistentIsNoMember(t *testing.T) {
 	})
 }
 
-// TestLeavingUnread: who may not read its node, and does not know whether it was made,
-// leaves none behind.
+// TestLeavingUnread: a member that may not read its node, and does not know whether it
+// was made, leaves none behind.
 func TestLeavingUnread(t *testing.T) {
 	bubble(t, zktest.Config{}, func(w world) {
 		other, endOther := w.open()
@@ -444,8 +444,9 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestMayNotDelete: who may not delete its node leaves with the session at last. The
-// command to leave is not held up by that for ever, and a rival's node is not touched.
+// TestMayNotDelete: a member that may not delete its node leaves with the session at
+// last. The command to leave is not held up by that for ever, and a rival's node is not
+// touched.
 func TestMayNotDelete(t *testing.T) {
 	bubble(t, zktest.Config{}, func(w world) {
 		owner, endOwner := w.openGated(session.ACL{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"})

@@ -50,7 +50,7 @@ func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error
 		Merge:   mergeChanges,
 		Cancel:  cancelChanges,
 	})
-	w.actor.Events() // the changes are relative to what the reader receives
+	w.actor.Events() // the changes are relative to the last that the reader has received
 	w.feed.begin(s, path, opts, func(in input) { _ = w.actor.Tell(in) })
 	return w, nil
 }
@@ -65,16 +65,15 @@ func (w *Watcher) observe(now watcher, events []MembersChanged) {
 	}
 	w.mu.Unlock()
 
-	// What follows is somebody else's code.
+	// The calls that follow run code of the caller.
 	for _, ev := range events {
 		w.session.Observer().Members(w.path, len(ev.Members))
 	}
 }
 
-// Events returns the channel of changes, which is always the same one. It begins with
-// who is there, and is closed when the watch ends.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// Events returns the channel of changes, which is always the same one. It begins with the present
+// members, and is closed when the watch ends. The channel is closed after the last event: receive
+// with "ev, ok := <-events", because a select over a closed channel spins.
 func (w *Watcher) Events() <-chan MembersChanged { return w.actor.Events() }
 
 // Members returns who is known to be a member, without waiting, in the order of their
@@ -88,9 +87,9 @@ func (w *Watcher) Members() []Member {
 // Done returns a channel that is closed when the watch has ended.
 func (w *Watcher) Done() <-chan struct{} { return w.actor.Ended() }
 
-// Err returns why the watch has ended: [session.ErrClosed], or what keeps the group from
-// being read, such as [session.ErrNoAuth]. It returns nil while it goes on, and after
-// Close.
+// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the
+// group from being read, such as [session.ErrNoAuth]. It returns nil while it goes on,
+// and after Close.
 func (w *Watcher) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

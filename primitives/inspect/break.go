@@ -30,7 +30,7 @@ func Break(ctx context.Context, s *session.Session, c Contender) error {
 	for {
 		err := tryBreak(ctx, s, c)
 		switch {
-		case errors.Is(err, session.ErrBadVersion): // the holder, or somebody who asks it, has written to it
+		case errors.Is(err, session.ErrBadVersion): // the holder has written to it, or a contender that asks it to leave
 			continue
 		case errors.Is(err, session.ErrNoNode):
 			err = ErrGone

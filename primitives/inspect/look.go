@@ -12,7 +12,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Look takes a survey of what stands at path and below it. It brings the server up to date first, unless
+// Look surveys the node at path and the nodes below it. It brings the server up to date first, unless
 // that has no quorum. If ctx ends first, the error is its cause.
 //
 // If opts is nil, the default options are used.
@@ -100,7 +100,8 @@ func readAll(ctx context.Context, s *session.Session, keys []key, window int, kn
 	return nil
 }
 
-// readOnce reads a node. Of a node that may not be read it answers with the Stat, which everybody may have.
+// readOnce reads a node. Of a node that may not be read it answers with the Stat, which any client may
+// read.
 func readOnce(requests session.Async, k key, answer func(*found)) {
 	got := func(f *found) {
 		if !f.forbidden() {

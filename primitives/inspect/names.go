@@ -64,7 +64,7 @@ var allSpecies = []species{
 	named(true, "lease-", Semaphore, standard, wantsLease),
 }
 
-// A standing is what a name says of a contender.
+// A standing is the part of a contender's state that its name shows.
 type standing struct {
 	line.Contender
 	*species
@@ -145,7 +145,7 @@ func firstOr(all []string, or string) string {
 	return all[0]
 }
 
-// A txRecord is what the node of a transaction says.
+// A txRecord is the content of a transaction's node.
 type txRecord struct {
 	GUID    string          `json:"guid"`
 	Mode    commit.Mode     `json:"mode"`

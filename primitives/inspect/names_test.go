@@ -105,7 +105,7 @@ func (tr tree) read(k key, _ care) *found {
 	return f
 }
 
-// Nodes that nobody would expect are recognised as something, or nothing, and not as what they are not.
+// Unexpected nodes are recognised as something, or nothing, and not as what they are not.
 func TestOddTrees(t *testing.T) {
 	for _, test := range []struct {
 		what string

@@ -14,7 +14,7 @@ import (
 )
 
 // This file recognises what stands in nodes that have been read, as a pure function: it
-// returns the things, or what has to be read before there can be an answer.
+// returns the things, or the nodes that have to be read first.
 
 // A key names something that is read.
 type key struct {
@@ -31,7 +31,7 @@ const (
 	watched
 )
 
-// A found is what was read. It is not modified.
+// A found is the result of a read. It is not modified.
 type found struct {
 	data  []byte
 	names []string // sorted
@@ -42,7 +42,7 @@ type found struct {
 func (f *found) gone() bool      { return errors.Is(f.err, session.ErrNoNode) }
 func (f *found) forbidden() bool { return errors.Is(f.err, session.ErrNoAuth) }
 
-// A recogniser makes a survey of what was read.
+// A recogniser makes a survey of the nodes that were read.
 type recogniser struct {
 	limit int                    // of nodes
 	waits int                    // how many waiters of a line; 0 for all
@@ -366,7 +366,8 @@ func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *T
 	}
 }
 
-// kazooSemaphore adds a semaphore of kazoo: leases under the path, and beside it a lock for those who want one.
+// kazooSemaphore adds a semaphore of kazoo: leases under the path, and beside it a lock for the contenders that
+// want one.
 func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 	t := Thing{Path: path, Kind: Semaphore, Layout: kazoo}
 	t.Limit, _ = nodes.ParsePositive(strings.TrimSpace(string(n.data)))

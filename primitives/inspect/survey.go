@@ -19,7 +19,7 @@ const (
 	Unreadable    Kind = "unreadable"
 )
 
-// A Survey is what stands at a path and below it.
+// A Survey shows the recipes at a path and below it.
 type Survey struct {
 	Path   string    `json:"path"`
 	Taken  time.Time `json:"taken"`  // when it was complete, by the clock of this process

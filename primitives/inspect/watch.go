@@ -12,8 +12,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Watcher takes a survey after each change. Create it with [Watch]. It is safe for concurrent use, and
-// must be closed.
+// A Watcher surveys a path after each change. Create it with [Watch]. It is safe for
+// concurrent use, and must be closed.
 type Watcher struct {
 	path  string
 	actor *actors.Actor[input, *Survey]
@@ -22,11 +22,11 @@ type Watcher struct {
 	err error
 }
 
-// Watch surveys path, and again after each change, whether or not there is a node. Changes that come together make
-// one survey, see [Options.Pause].
+// Watch surveys path, and again after each change, whether or not there is a node.
+// Changes that come together lead to one survey, see [Options.Pause].
 //
-// If opts is nil, the default options are used. The error names what is wrong with the arguments; what
-// fails later ends the watcher, and [Watcher.Err] says why.
+// If opts is nil, the default options are used. An argument that is refused is named by
+// the error. A later failure ends the watcher, and [Watcher.Err] returns it.
 func Watch(s *session.Session, path string, opts *Options) (*Watcher, error) {
 	o := opts.withDefaults()
 	if err := validate(s, path, o); err != nil {
@@ -46,11 +46,12 @@ func Watch(s *session.Session, path string, opts *Options) (*Watcher, error) {
 	return w, nil
 }
 
-// Surveys returns the channel of surveys, which is always the same one. A reader that is slow receives the newest,
-// not every one. No two in a row are alike but for [Survey.Taken]. Surveys must not be modified.
+// Surveys returns the channel of surveys, which is always the same one. A slow reader
+// receives the newest, not every one. Two in a row differ in more than [Survey.Taken].
+// Surveys must not be modified.
 //
-// The channel is closed after the last survey: receive with "survey, ok := <-surveys", because a select
-// over a closed channel spins.
+// The channel is closed after the last survey: receive with "survey, ok := <-surveys",
+// because a select over a closed channel spins.
 func (w *Watcher) Surveys() <-chan *Survey { return w.actor.Events() }
 
 // Done returns a channel that is closed when the watcher has ended.
@@ -66,6 +67,7 @@ func (w *Watcher) Err() error {
 // Close stops the watcher. It may be called any number of times.
 func (w *Watcher) Close() { w.actor.Close() }
 
+// observe keeps what Err returns up to date with the machine.
 func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 	if m.over && m.err != nil {
 		w.mu.Lock()
@@ -80,12 +82,12 @@ func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 type input interface{ input() }
 
 type (
-	leave struct{} // the watcher was closed
-	due   struct{ turn int }
-	told  struct { // answers read: once, or, if the node is watched, any number of times
+	leave struct{}           // commanded
+	due   struct{ turn int } // answers wait
+	told  struct {           // answers read: once; if the node is watched, also after each change
 		key
-		serial int
-		over   bool // the node is not watched any more
+		serial int  // of the read
+		over   bool // set if the node is not watched any more
 		*found
 	}
 )
@@ -94,24 +96,24 @@ func (leave) input() {}
 func (due) input()   {}
 func (told) input()  {}
 
-// An effect is something to do about it.
+// An effect asks the performer for one thing.
 //
 //sumtype:decl
 type effect interface{ effect() }
 
 type (
-	wait struct { // answered by due
+	wait struct { // set the timer; replaces an earlier one
 		pause time.Duration
 		turn  int
 	}
 	read struct { // answered by told
 		key
 		serial int
-		watch  bool
-		root   bool // there need be no node
+		watch  bool // read it again after each change
+		root   bool // the node may be missing
 	}
-	forget struct{ key } // a watch
-	finish struct{}      // all watches
+	forget struct{ key } // end a watch
+	finish struct{}      // end all watches, and the timer
 )
 
 func (wait) effect()   {}
@@ -119,57 +121,64 @@ func (read) effect()   {}
 func (forget) effect() {}
 func (finish) effect() {}
 
-// A known is what was read of a node, or is being read.
+// A known is the state of one aspect of a node that surveys depend on.
 type known struct {
-	*found // nil before the first answer
+	*found // the newest answer that counts; nil before the first
 
-	care    care // with which it was asked for
+	care    care // set by the read: how closely the recogniser needs to follow it
 	serial  int  // of the newest read
 	reading bool // set when a read begins, cleared by its answer
-	watched bool // set when a watch begins, cleared when it ends. While set, found is the newest state.
-	stale   bool // set when found may not be the newest state, cleared by an answer. While set, it is read for the next survey.
+	watched bool // set with a read that watches, cleared when the watch ends; while set, found is the newest state
+	stale   bool // set when found may be old, cleared by an answer; while set, the next survey reads it again
 }
 
-// A phase is what a surveyor does.
+// A phase is the input that a surveyor waits for:
+//
+//	resting ── a change ► pausing ── due ► gathering ── nothing is missing ► resting
+//	   │                                      ▲  │ a survey needs more nodes: they are read
+//	   └─ due, to poll unwatched nodes ───────┘  └─────────────► gathering
 type phase int8
 
 const (
-	resting   phase = iota // nothing was heard since the last survey
-	pausing                // it gathers changes
-	gathering              // it reads what has changed
+	resting   phase = iota // for a change, or the time to poll
+	pausing                // for the time to survey, while more changes come
+	gathering              // for the answers to reads
 )
 
-// refresh is how often what cannot be watched is read.
+// refresh is the interval at which nodes are polled that cannot be watched.
 const refresh = 5 * time.Second
 
-// A surveyor is the machine of a [Watcher]. It surveys in rounds of reads, until nothing is missing. Unlike other
-// machines it is modified by its steps: it is as large as what it watches.
+// A surveyor is the machine of a [Watcher]. A survey proceeds in rounds of reads, until
+// the recogniser misses nothing. Unlike other machines it is modified by its steps: it is
+// as large as the tree that it watches.
 type surveyor struct {
-	path string
-	opts Options
+	path string  // constant
+	opts Options // constant
 
-	known   map[key]*known
-	watches int // how many of them are watched
-	serial  int
+	known   map[key]*known // everything that the newest survey depends on
+	watches int            // the number of them that are watched; at most Options.MaxWatched
+	serial  int            // numbers the reads
 
 	phase  phase
-	turn   int    // of the newest wait
-	queue  []read // of the survey, that have not begun
-	open   int    // reads of the survey without an answer
-	again  bool   // set when a change was heard, cleared when a survey begins
-	failed bool   // set when a read failed for a passing reason, cleared when a survey begins
+	turn   int    // numbers the waits; the newest one counts
+	queue  []read // reads of this survey that are not sent, as the window is full
+	open   int    // the number of reads of this survey without an answer
+	again  bool   // set by a change, cleared when a survey begins
+	failed bool   // set when a read of this survey failed for a reason that passes, cleared when a survey begins
 
-	last *Survey
-	over bool
-	err  error
+	last *Survey // the newest that was emitted; nil before the first
+	over bool    // set by leave, or when the session is closed; then every input is ignored
+	err  error   // set with over: why; nil after leave
 }
 
+// effects accumulates what one step asks for.
 type effects = actors.Effects[effect, *Survey]
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. Answers mean nothing then.
 func (m *surveyor) Ended() bool { return m.over }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Reads of a survey that is under way go on, whatever
+// changes meanwhile.
 func (m *surveyor) Step(in input, out *effects) *surveyor {
 	if m.over {
 		return m
@@ -178,7 +187,7 @@ func (m *surveyor) Step(in input, out *effects) *surveyor {
 	case leave:
 		m.end(nil, out)
 	case due:
-		if in.turn == m.turn && m.phase != gathering {
+		if in.turn == m.turn && m.phase != gathering { // an earlier wait was replaced
 			m.begin(out)
 		}
 	case told:
@@ -187,29 +196,33 @@ func (m *surveyor) Step(in input, out *effects) *surveyor {
 	return m
 }
 
+// end stops the surveyor, and the performer's reads and watches.
 func (m *surveyor) end(err error, out *effects) {
 	m.over, m.err = true, err
 	out.Do = append(out.Do, finish{})
 }
 
-// wait has a survey begin after a while.
+// wait enters a phase, which ends after a while.
 func (m *surveyor) wait(p phase, d time.Duration, out *effects) {
 	m.phase = p
 	m.turn++
 	out.Do = append(out.Do, wait{d, m.turn})
 }
 
-// pause is how long to gather changes.
+// pause returns how long to gather changes: longer the more there is to survey.
 func (m *surveyor) pause() time.Duration {
 	return m.opts.Pause + time.Duration(len(m.known))*50*time.Microsecond
 }
 
-// manyNames is how many names a directory may have to be listed at once after each change.
+// manyNames is how many children a watched node may have. A longer list is read for each
+// survey only, not after each change.
 const manyNames = 64
 
+// told enters an answer. The answer to a read of the survey lets it proceed; any other is
+// a change.
 func (m *surveyor) told(in told, out *effects) {
 	k := m.known[in.key]
-	if k == nil || k.serial != in.serial {
+	if k == nil || k.serial != in.serial { // forgotten, or read again since
 		return
 	}
 	if errors.Is(in.err, session.ErrClosed) {
@@ -221,9 +234,10 @@ func (m *surveyor) told(in told, out *effects) {
 	if in.over {
 		m.forget(in.key, out)
 	}
+	// Such an error says nothing about the node. Any other is part of the survey.
 	if session.Passing(in.err) || session.Over(in.err) {
 		k.stale = true
-		m.failed = m.failed || answered
+		m.failed = m.failed || answered // then all is read again, after a pause
 	} else {
 		k.found, k.stale = in.found, false
 	}
@@ -232,21 +246,24 @@ func (m *surveyor) told(in told, out *effects) {
 		m.proceed(out)
 		return
 	}
+	// Each change of a long list would be read as a whole.
 	if k.watched && len(in.names) > manyNames {
-		m.forget(in.key, out) // the next survey lists it
+		m.forget(in.key, out) // the next survey reads it
 	}
 	if m.again = true; m.phase == resting {
 		m.wait(pausing, m.pause(), out)
 	}
 }
 
+// unwatch enters that a node is not watched any more.
 func (m *surveyor) unwatch(k *known) {
 	if k.watched {
-		k.watched = false
+		k.watched = false // its newest state is not known from now on
 		m.watches--
 	}
 }
 
+// forget ends the watch on a node, if there is one.
 func (m *surveyor) forget(of key, out *effects) {
 	if k := m.known[of]; k.watched {
 		m.unwatch(k)
@@ -254,8 +271,10 @@ func (m *surveyor) forget(of key, out *effects) {
 	}
 }
 
-// begin begins a survey. What is not watched is read again, unless it does not change.
+// begin begins a survey. Nodes that are not watched are read again, unless they never
+// change.
 func (m *surveyor) begin(out *effects) {
+	// Changes from now on are for the next survey.
 	m.phase, m.again, m.failed = gathering, false, false
 	for _, k := range m.known {
 		if k.found != nil && !k.watched && (k.care != forever || k.err != nil) {
@@ -265,9 +284,9 @@ func (m *surveyor) begin(out *effects) {
 	m.proceed(out)
 }
 
-// proceed begins reads, and surveys what was read when all are answered.
+// proceed sends reads within the window. When all are answered, it tries to survey.
 func (m *surveyor) proceed(out *effects) {
-	for m.phase == gathering {
+	for m.phase == gathering { // survey asks for more, or ends the phase
 		for m.open < m.opts.Window && len(m.queue) > 0 {
 			out.Do = append(out.Do, m.queue[0])
 			m.queue = m.queue[1:]
@@ -284,7 +303,8 @@ func (m *surveyor) proceed(out *effects) {
 	}
 }
 
-// survey asks for what is missing, or completes the survey.
+// survey runs the recogniser on what is known. It reads what the recogniser misses, or
+// emits the survey. What the recogniser did not ask for is forgotten.
 func (m *surveyor) survey(out *effects) {
 	r := newRecogniser(m.opts, true, func(of key, c care) *found {
 		if k := m.known[of]; k != nil && !k.stale && k.care >= c {
@@ -299,31 +319,33 @@ func (m *surveyor) survey(out *effects) {
 	if len(r.wants) > 0 {
 		return
 	}
+	// Every read is answered, and nothing is missing.
 	poll := false
 	for of, k := range m.known {
 		if _, asked := r.asked[of]; !asked {
 			m.forget(of, out)
-			delete(m.known, of)
+			delete(m.known, of) // read anew if it is asked for again
 			continue
 		}
 		poll = poll || !k.watched && (k.care != forever || k.err != nil)
 	}
 	if m.last == nil || !sameSurvey(m.last, survey) {
 		m.last = survey
-		survey.Taken = actors.Deadline(0) // which is now
+		survey.Taken = actors.Deadline(0) // now
 		out.Emit = append(out.Emit, survey)
 	}
 	switch {
-	case m.again:
+	case m.again: // a change came while nodes were read
 		m.wait(pausing, m.pause(), out)
-	case poll:
+	case poll: // some nodes are not watched
 		m.wait(resting, refresh, out)
 	default:
 		m.phase = resting
 	}
 }
 
-// ask has a node read, and watched if it may be.
+// ask queues a read of a node, which is watched too if the recogniser cares and there is
+// room.
 func (m *surveyor) ask(of key, c care, out *effects) {
 	k := m.known[of]
 	if k == nil {
@@ -331,6 +353,7 @@ func (m *surveyor) ask(of key, c care, out *effects) {
 		m.known[of] = k
 	}
 	m.forget(of, out)
+	// The new read replaces an earlier one, and its watch.
 	m.serial++
 	k.care, k.serial, k.reading, k.stale = c, m.serial, true, true
 	if k.watched = c == watched && m.watches < m.opts.MaxWatched; k.watched {
@@ -339,19 +362,21 @@ func (m *surveyor) ask(of key, c care, out *effects) {
 	m.queue = append(m.queue, read{key: of, serial: k.serial, watch: k.watched, root: of.path == m.path && of.aspect == session.AspectData})
 }
 
+// sameSurvey compares surveys but for their time.
 func sameSurvey(a, b *Survey) bool {
 	was, is := *a, *b
-	was.Taken, is.Taken = time.Time{}, time.Time{}
+	was.Taken, is.Taken = time.Time{}, time.Time{} // which always differ
 	return reflect.DeepEqual(was, is)
 }
 
 // A performer performs the effects of a surveyor.
 type performer struct {
 	session *session.Session
-	subs    map[key]*session.Subscription
-	stop    func() // the newest timer
+	subs    map[key]*session.Subscription // the watches
+	stop    func()                        // of the newest timer; nil before the first
 }
 
+// perform starts one effect.
 func (p *performer) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case wait:
@@ -360,8 +385,8 @@ func (p *performer) perform(e effect, tell func(input)) {
 		}
 		p.stop = actors.After(e.pause, func() { tell(due{e.turn}) })
 	case read:
-		if !e.watch {
-			readOnce(p.session.Async(0), e.key, func(f *found) { tell(told{e.key, e.serial, true, f}) })
+		if !e.watch { // no room, or no need
+			readOnce(p.session.Async(0), e.key, func(f *found) { tell(told{e.key, e.serial, true, f}) }) // answered once: over is true
 			return
 		}
 		p.subs[e.key] = p.follow(e, tell)
@@ -377,6 +402,7 @@ func (p *performer) perform(e effect, tell func(input)) {
 	}
 }
 
+// cancel ends a watch, if there is one.
 func (p *performer) cancel(of key) {
 	if sub := p.subs[of]; sub != nil {
 		sub.Cancel()
@@ -384,11 +410,12 @@ func (p *performer) cancel(of key) {
 	}
 }
 
+// follow reads a node now, and after each change.
 func (p *performer) follow(e read, tell func(input)) *session.Subscription {
 	requests := p.session.Async(0)
 	return requests.Follow(e.path, e.aspect, e.root, func(r session.Reading, err error) {
 		f := &found{data: r.Data, names: slices.Sorted(slices.Values(r.Names)), stat: r.Stat, err: err}
-		if f.forbidden() { // it can be read what it is, if not what it says
+		if f.forbidden() { // its Stat can be read, if not its data
 			readOnce(requests, e.key, func(f *found) { tell(told{e.key, e.serial, true, f}) })
 			return
 		}

@@ -65,7 +65,7 @@ func cycle(conn *zk.Conn, path string) error {
 	return l.Unlock()
 }
 
-// BenchmarkUncontended is one acquire-and-release of a lock that nobody else wants.
+// BenchmarkUncontended is one acquire-and-release of a lock without other contenders.
 func BenchmarkUncontended(b *testing.B) {
 	for _, where := range []struct {
 		servers int

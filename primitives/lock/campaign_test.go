@@ -113,8 +113,8 @@ func (c *campaign) saw(what happening) {
 }
 
 // believes notes that a grant has been heard of. No other holder that excludes it may believe
-// in its own then, unless somebody has taken its node away. No holder may believe in what went
-// with a session that has expired by itself.
+// in its own then, unless its node was deleted. No holder may believe in what went with a
+// session that has expired by itself.
 func (c *campaign) believes(a *arena, b *belief) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ type Contender struct {
 	Kind    Kind
 	Data    []byte // its [Options.Data]
 	Session int64  // the session that it stands there through
-	Holding bool   // it need not wait for anybody
+	Holding bool   // it waits for no other
 	Revoked bool   // it has been asked to release
 
 	// Priority is its [Options.Priority]; 0 in layouts that have none.
@@ -26,9 +26,9 @@ type Contender struct {
 }
 
 // Contenders returns who stands in line for the lock at path, in line order, as the
-// server that the session is connected to knows it. There are none if there is no
-// such path. Who leaves while they are read is left out. Where others contend in another
-// layout, the error may be [ErrLayout].
+// server that the session is connected to knows it. There are none if there is no such
+// path. A contender that leaves while they are read is left out. Where others contend in
+// another layout, the error may be [ErrLayout].
 //
 // If opts is nil, the default options are used.
 func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {
@@ -95,7 +95,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	return all, nil
 }
 
-// A contenderRead is what was read of one.
+// A contenderRead is the result of reading one contender.
 type contenderRead struct {
 	contender Contender
 	err       error
@@ -110,8 +110,8 @@ func readContender(node string, c priority.Rank, data []byte, stat *session.Stat
 	return r
 }
 
-// line returns the contenders among the children in the order of the line, and which of
-// them hold the lock, if that does not follow from the order.
+// line returns the contenders among the children in the order of the line. It also
+// returns which of them hold the lock, if that does not follow from the order.
 func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]priority.Rank, map[string]bool, error) {
 	ranks := priority.Ranks(names)
 	if l == Prioritized {

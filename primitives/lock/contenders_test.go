@@ -44,7 +44,7 @@ func TestContendersWhileDowngraded(t *testing.T) {
 	}
 }
 
-// Who asked a writer has not got rid of it when it has become a reader.
+// A client that asked a writer still waits for it when it has become a reader.
 func TestRevokeWhileDowngraded(t *testing.T) {
 	for _, layout := range ofAllLayouts {
 		for _, when := range []string{"before the mark", "after the mark", "after a mark that the holder has not seen"} {

@@ -7,6 +7,7 @@ package lock_test
 import (
 	"fmt"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func use(until func(goroutines int) bool) usage {
 
 // TestCostOfHolding holds ten thousand locks in one session.
 func TestCostOfHolding(t *testing.T) {
-	const n, most = 10_000, 8 << 10
+	const n, most = 10_000, 4 << 10
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	s, other := open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)
@@ -65,14 +66,14 @@ func TestCostOfHolding(t *testing.T) {
 		t.Fatal(err)
 	}
 	acquired := time.Since(began)
-	held := use(func(g int) bool { return g <= before.goroutines+n })
+	held := use(func(g int) bool { return g <= before.goroutines+n/100 })
 	live, stack, goroutines := (held.live-before.live)/n, (held.stack-before.stack)/n, held.goroutines-before.goroutines
 	t.Logf("%d locks, acquired in %v: each costs %d + %d bytes of heap and stack, and %.4f goroutines; with the gaps between objects the heap uses %d bytes",
 		n, acquired, live, stack, float64(goroutines)/n, (held.pages-before.pages)/n)
 	if live+stack > most {
 		t.Errorf("a held lock costs %d bytes, more than %d", live+stack, most)
 	}
-	if goroutines > n {
+	if goroutines > n/10 {
 		t.Errorf("%d goroutines for %d locks", goroutines, n)
 	}
 
@@ -109,4 +110,60 @@ func TestCostOfHolding(t *testing.T) {
 		t.Errorf("%s watches are left", watches)
 	}
 	runtime.KeepAlive(locks)
+}
+
+// TestCostOfAcquiring has ten thousand goroutines wait for as many locks, which another session holds.
+func TestCostOfAcquiring(t *testing.T) {
+	const n, most = 10_000, 9 << 10 // half of it is the stack of the caller's own goroutine
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	ctx := patient(t)
+	s, other := open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)
+	ensure(t, s, "/l", nil)
+	acquire(t, s, "/l/warm").Close()
+	path := func(i int) string { return fmt.Sprintf("/l/%04d", i) }
+	holders := make([]*lock.Lock, n)
+	for i := range holders {
+		l, err := lock.New(other, path(i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holders[i] = l
+	}
+	for _, l := range holders {
+		<-l.Events()
+	}
+	before := use(func(int) bool { return true })
+	acquired := make(chan error, n)
+	for i := range n {
+		go func() {
+			l, err := lock.Acquire(ctx, s, path(i), nil)
+			if err == nil {
+				err = l.Release(ctx)
+			}
+			acquired <- err
+		}()
+	}
+	for watches := 0; watches < 2*n; { // of the holders, and of those that wait
+		if err := s.Sync(ctx, "/"); err != nil {
+			t.Fatal(err)
+		}
+		watches, _ = strconv.Atoi(ens.Mntr(0)["zk_watch_count"])
+	}
+	waiting := use(func(g int) bool { return g <= before.goroutines+n })
+	live, stack, goroutines := (waiting.live-before.live)/n, (waiting.stack-before.stack)/n, waiting.goroutines-before.goroutines
+	t.Logf("each of %d that wait costs %d + %d bytes of heap and stack, and %.4f goroutines", n, live, stack, float64(goroutines)/n)
+	if live+stack > most {
+		t.Errorf("a caller that waits costs %d bytes, more than %d", live+stack, most)
+	}
+	if goroutines > n+n/10 {
+		t.Errorf("%d goroutines for %d callers", goroutines, n)
+	}
+	for _, l := range holders {
+		go l.Close()
+	}
+	for range n {
+		if err := <-acquired; err != nil {
+			t.Fatal(err)
+		}
+	}
 }

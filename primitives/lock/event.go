@@ -15,8 +15,8 @@ var (
 	// without having been released.
 	ErrLost = errors.New("lock lost")
 
-	// ErrLayout means that others contend for the same path in another layout, or that the
-	// path carries data where that of a lock with priorities has to stand.
+	// ErrLayout means that others contend for the same path in another layout. With
+	// priorities it means too that the path carries other data.
 	ErrLayout = line.ErrLayout
 
 	// ErrNodeDeleted means that the node that stood for the lock is gone. Another client has
@@ -31,8 +31,8 @@ var (
 	// ErrHeld means that the lock was not free when it was tried.
 	ErrHeld = errors.New("lock held by another")
 
-	// ErrReentered means that the lock was asked for within the context of a grant that excludes
-	// it, or for which a contender ahead of it waits: it would wait for itself.
+	// ErrReentered means that the lock was requested in the context of a grant that
+	// excludes it, or for which a contender ahead of it waits. It would wait for itself.
 	ErrReentered = errors.New("held in the same context: it would wait for itself")
 
 	// ErrReleased is the cause with which the contexts of a lock end when it is released.
@@ -73,10 +73,11 @@ type (
 	// Resumed means that the connection is back and the lock is still held.
 	Resumed struct{}
 
-	// Revoked means that somebody asks for the lock, and is told once. The lock is still
-	// held. It will be taken away at about the Deadline, by the clock of this process,
-	// unless it is released before. If that is zero, whoever asked first has set none, or
-	// none that the layout can tell; others who ask later are not told, and may use force.
+	// Revoked means that another client asks for the lock. It is emitted once. The lock is
+	// still held. It will be taken away at about the Deadline, by the clock of this
+	// process, unless it is released before. If that is zero, the first request has no
+	// deadline, or none that the layout can express; others who ask later are not told,
+	// and may use force.
 	Revoked struct{ Deadline time.Time }
 
 	// Released means that the lock, or the place in line for it, was given up

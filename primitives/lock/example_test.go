@@ -88,7 +88,7 @@ func ExampleTryAcquire() {
 	// Output: try lock /locks/report: lock held by another
 }
 
-// Who stands in line.
+// The contenders in line.
 func ExampleContenders() {
 	ctx := context.Background()
 	sessions, end := demo.Sessions(2)
@@ -123,7 +123,7 @@ func ExampleAcquireRead() {
 	_, err := lock.TryAcquireWrite(ctx, b, "/locks/table", nil)
 	fmt.Println(err)
 
-	// Who reads already, and would wait for itself, is told.
+	// A reader that would wait for itself gets an error.
 	work, cancel := first.Context(ctx)
 	defer cancel()
 	_, err = lock.AcquireWrite(work, a, "/locks/table", nil)

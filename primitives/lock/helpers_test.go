@@ -112,7 +112,7 @@ func await[E lock.Event](tb testing.TB, l *lock.Lock) E {
 	return ev
 }
 
-// ensure makes a node that nobody reaps.
+// ensure makes a node that is not reaped.
 func ensure(tb testing.TB, s *session.Session, path string, data []byte) {
 	tb.Helper()
 	if _, err := s.Create(patient(tb), path, data, session.Persistent); err != nil {

@@ -222,7 +222,7 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session) {
 	}
 }
 
-// curatorIsRevoked: the listener of Curator's holder is called, and nobody else's.
+// curatorIsRevoked: the listener of Curator's holder is called, and no other listener.
 func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
 	const path = "/curator-is-revoked"
 	ctx := patient(t)
@@ -362,8 +362,8 @@ var (
 	}
 )
 
-// meetStrangers measures who excludes whom. Nobody of ours is granted what one of theirs holds
-// that excludes it, unless ours came before (gha).
+// meetStrangers measures who excludes whom. No contender of ours is granted what one of theirs
+// holds that excludes it, unless ours came before (gha).
 func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
 	s := open(t, ens.Addrs(), nil)
@@ -440,8 +440,8 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 }
 
 // overtaken has a contender of theirs come while we hold, and another of ours waits, and returns what
-// becomes of that when we have released. Who waits while a reader holds is a writer. Only a contender of
-// theirs that is not expected to be granted the lock first has no more than a trial.
+// becomes of that when we have released. A contender that waits while a reader holds is a writer. Only a
+// contender of theirs that is not expected to be granted the lock first has no more than a trial.
 func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) string {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}

@@ -151,8 +151,8 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("%v, want %v", got, want)
 	}
 
-	// Nobody waits for the second and the third request: they are done after both calls
-	// have returned.
+	// No call waits for the second and the third request: they are done after both
+	// calls have returned.
 	before = proposals()
 	proxy.Delay(zktest.Match{Op: zktest.OpGetData}, 2*time.Second)
 	l, err := lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true})
@@ -177,7 +177,7 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	}
 }
 
-// watches: none is left that nobody needs.
+// watches: none is left that is not needed.
 func watches(t *testing.T, ens *zktest.Ensemble) {
 	const contenders = 4
 	cycles := often(200, 1000)

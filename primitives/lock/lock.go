@@ -36,10 +36,10 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 
 // Acquire joins the line for the lock at path, and returns when the lock is held.
 //
-// If ctx ends before that, the error is its cause, with the contender that was waited for as far
-// as it is known, and the place in line is given up in the background: whatever
-// the network does, the contender's node is deleted when the session is connected, or ends. If the place is lost for
-// another reason, the error wraps [ErrLost] and the reason.
+// If ctx ends before that, the error is its cause, with the contender that was waited for as far as it is known. The
+// place in line is then given up in the background: whatever the network does, the contender's node is deleted when
+// the session is connected, or ends. If the place is lost for another reason, the error wraps [ErrLost] and the
+// reason.
 //
 // If ctx comes from [Lock.Context] of a lock of the same session and path that is not over, it
 // would wait for itself: the error is [ErrReentered], at once; or [ErrUpgrade], if that is a
@@ -48,7 +48,7 @@ func Acquire(ctx context.Context, s *session.Session, path string, opts *Options
 	return acquire(ctx, s, path, Exclusive, opts)
 }
 
-// TryAcquire is [Acquire], but fails with [ErrHeld] when somebody else is ahead in
+// TryAcquire is [Acquire], but fails with [ErrHeld] when another contender is ahead in
 // line. Then it has left the line again, unless ctx has ended before that was
 // confirmed.
 func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
@@ -129,14 +129,14 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 	if err := session.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // who does not wait finds it held
+	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // a call that does not wait finds it held
 		return nil, err
 	}
 	o := opts.withDefaults()
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	o.Preempt, o.PreemptAfter = false, 0 // nobody is asked to leave for one that does not wait
+	o.Preempt, o.PreemptAfter = false, 0 // no holder is asked to leave for a contender that does not wait
 	l, err := open(s, path, kind, &o)
 	if err != nil {
 		return nil, err
@@ -160,17 +160,18 @@ func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 // be: in the very step in which it is lost, and before a release is sent.
 func (l *Lock) Done() <-chan struct{} { return l.handle.Done() }
 
-// Revoked returns a channel that is closed when the lock is held and somebody asks for
-// it, which may have been before it was acquired. The holder consents by releasing it.
+// Revoked returns a channel that is closed when the lock is held and another client
+// asks for it. The request may be older than the grant. The holder consents by
+// releasing it.
 func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }
 
 // Err returns why the lock, or the place in line, was lost: an error that wraps
 // [ErrLost] and the reason. It returns nil while it is not, and after a release.
 func (l *Lock) Err() error { return l.handle.Err() }
 
-// Context returns a context that ends when the lock is lost, with a cause that wraps
-// [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its
-// resources are freed by the cancel function, or with the lock.
+// Context returns a context that ends with parent, and with the lock. The cause wraps
+// [ErrLost] when it is lost, and is [ErrReleased] when it is released. Its resources
+// are freed by the cancel function, or with the lock.
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(line.Within(parent, l.site.session, l.site.path, l, l.Done()))
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // A Mutex is an exclusive lock that is locked and unlocked any number of times, like a [sync.Mutex],
-// by the goroutines of this process and of all others. Create it with [NewMutex] or
-// [NewReentrantMutex].
+// across processes. Create it with [NewMutex] or [NewReentrantMutex].
 //
 // Every Lock, and every TryLock, that returns nil needs one Unlock, also after the lock is lost. A
 // Mutex is safe for concurrent use. It needs no Close: while it is unlocked there is nothing of it on
@@ -46,8 +45,8 @@ func NewMutex(s *session.Session, path string, opts *Options) (*Mutex, error) {
 }
 
 // NewReentrantMutex is [NewMutex] for a mutex that is reentrant by context: Lock and TryLock within a
-// context of [Mutex.Context] return nil at once while it is held, and it is released by as many
-// Unlocks as there were Locks.
+// context of [Mutex.Context] return nil at once while it is held. It is released by as many Unlocks
+// as there were Locks.
 func NewReentrantMutex(s *session.Session, path string, opts *Options) (*Mutex, error) {
 	m, err := NewMutex(s, path, opts)
 	if err != nil {
@@ -171,8 +170,8 @@ func (m *Mutex) Err() error {
 	return nil
 }
 
-// Context returns a context that ends when the lock is lost, with a cause that wraps [ErrLost], when
-// it is released, with [ErrReleased], or when parent ends. It belongs to the lock that is held now:
+// Context returns a context that ends with parent, and with the lock. The cause wraps [ErrLost] when
+// it is lost, and is [ErrReleased] when it is released. It belongs to the lock that is held now:
 // while the mutex is unlocked it has ended, with [ErrNotHeld].
 func (m *Mutex) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	if l := m.current(); l != nil {

@@ -180,7 +180,7 @@ func TestMutexLost(t *testing.T) {
 			<-m.Done()
 			wants(t, m.Err(), lock.ErrLost)
 			wants(t, context.Cause(work), lock.ErrLost)
-			wants(t, m.TryLock(ctx), lock.ErrHeld) // nobody has unlocked it
+			wants(t, m.TryLock(ctx), lock.ErrHeld) // it was not unlocked
 			wants(t, m.Unlock(ctx), lock.ErrLost)
 			wants(t, m.Unlock(ctx), lock.ErrNotHeld)
 			end()

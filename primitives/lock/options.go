@@ -22,22 +22,22 @@ const (
 // Options are optional parameters for [New] and the functions built on it. A nil
 // *Options is equivalent to a zero Options.
 type Options struct {
-	// Data is stored in the node that stands in line, for [Contenders], for people, and for the
-	// error of an [Acquire] behind it whose context ends. The default, nil, is host:pid of the
+	// Data is stored in the contender's node: for [Contenders], for people, and for the error
+	// of an [Acquire] behind it whose context ends. The default, nil, is host:pid of the
 	// process; data that are empty, but not nil, are nothing.
 	Data []byte
 
 	// Layout is how nodes are named. The default is [Standard].
 	Layout Layout
 
-	// Priority is what the contender is worth: one of a higher priority goes before all of
-	// a lower one that do not hold the lock yet. It is from [LowestPriority] to
+	// Priority is the rank of the contender: one of a higher priority goes before all of a
+	// lower one that do not hold the lock yet. It is from [LowestPriority] to
 	// [HighestPriority], and needs the layout [Prioritized]. The default is 0.
 	Priority int
 
-	// Preempt has those of a lower priority who hold the lock asked to release it, as by
-	// [Revoke], as soon as nobody else is to go before. It needs the layout [Prioritized].
-	// [TryAcquire] asks nobody.
+	// Preempt asks holders of a lower priority to release the lock, as by [Revoke], as
+	// soon as no other contender goes before it. It needs the layout [Prioritized].
+	// [TryAcquire] asks no holder.
 	Preempt bool
 
 	// PreemptAfter is how long they have for that before the lock is taken away from
@@ -159,13 +159,13 @@ func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}
 //	    all kinds      refused  refused  refused    refused  refused   refused
 //
 // Where it says both, each waits for the other. Where it says ours, only ours waits: theirs is
-// granted the lock while ours holds it, and does not keep it from a contender of ours that came
-// before theirs, so these must not share a path. Where it says refused, theirs is granted it too, if
-// it comes when ours holds the lock already.
+// granted the lock while ours holds it, and is not respected by a contender of ours that came before
+// it. So these must not share a path. Where it says refused, theirs is granted it too, if it comes
+// when ours holds the lock already.
 //
-// A line is listed in one reply. If that is over [session.Options] MaxReply, which is so for about
-// ten thousand contenders, a contender that has to list it is told [session.ErrTooLarge], and
-// leaves. A holder need not, nor a contender while the one that it watches is there.
+// A line is listed in one reply. With about ten thousand contenders that is over [session.Options]
+// MaxReply. A contender that has to list them then gets [session.ErrTooLarge], and leaves. A
+// holder need not, nor a contender while the one that it watches is there.
 type Layout int
 
 const (
@@ -180,24 +180,24 @@ const (
 
 	// Kazoo is that of kazoo: <32 hex digits>__lock__<number> for exclusive locks and
 	// writers, which are the same here, and __rlock__ for readers. Curator does not
-	// respect such nodes, kazoo's own Lock does not respect readers, and the ReadLock of
+	// respect such nodes, and kazoo's own Lock does not respect readers. The ReadLock of
 	// kazoo 2.8 waits for writers behind it, too, which is a deadlock.
 	Kazoo
 
-	// Prioritized is that of locks with priorities, which nobody else has: see
+	// Prioritized is that of locks with priorities, which no other library has: see
 	// [Options.Priority]. Its path carries data that says so, and has to be ours to write.
 	// Other layouts refuse such a path with [ErrLayout], and this layout refuses theirs, and
 	// a path that carries other data. Other clients do not know of it, and must not use the
 	// path.
 	//
-	// Of those who do not hold the lock yet the one of the highest priority goes first; of
-	// those with the same, who came first. Readers share; exclusive contenders are writers.
-	// Contenders of a low priority may wait for ever, if others keep coming.
+	// The waiter of the highest priority goes first; of several with the same, the one that
+	// came first. Readers share; exclusive contenders are writers. Contenders of a low
+	// priority may wait for ever, if others keep coming.
 	//
 	// To hold is a fact on the server: a grant is a transaction of its own, which fails while
-	// others hold, so that two who both believe to be next are not both granted it. That is
+	// others hold. So of two contenders that believe to be next, one is granted it. That is
 	// one write more than in other layouts, and the token is its zxid. For a writer that node
-	// is holder, for readers it is below readers. Whoever breaks a lock by hand deletes the
+	// is holder, for readers it is below readers. To break a lock by hand, delete the
 	// contender's node, [Lock.Node], and leaves these alone: the lock is lost with the
 	// former, and granted again only when its holder has heard of that, or its session ended.
 	// So is a writer's lock whose "holder" was deleted alone.

@@ -413,7 +413,7 @@ func TestPriorityExpiry(t *testing.T) {
 	}
 }
 
-// Who holds is asked, once, and keeps the lock until it consents.
+// The holder is asked, once, and keeps the lock until it consents.
 func TestPreempt(t *testing.T) {
 	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		low := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: lock.Prioritized, Data: []byte("host-1")})
@@ -454,7 +454,7 @@ func TestPreempt(t *testing.T) {
 	})
 }
 
-// Who does not consent in time loses it, though it may not hear of that.
+// A holder that does not consent in time loses it, though it may not hear of that.
 func TestPreemptByForce(t *testing.T) {
 	const patience = 4 * time.Second
 	for _, open := range []openFunc{lock.NewWrite, lock.NewRead} {
@@ -483,7 +483,7 @@ func TestPreemptByForce(t *testing.T) {
 					srv.Thaw(all[0].ID())
 				}
 				<-low.Done()
-				// Who was frozen has not seen that it was asked.
+				// A frozen holder has not seen that it was asked.
 				if err := low.Err(); !errors.Is(err, lock.ErrRevoked) && (!frozen || !errors.Is(err, lock.ErrNodeDeleted)) {
 					t.Errorf("%v", err)
 				}
@@ -653,7 +653,7 @@ func TestPriorityPathWritten(t *testing.T) {
 		if names := remains(t, all[0], "/a"); len(names) > 0 {
 			t.Errorf("%q", names)
 		}
-		// Used for something else, or by somebody else, who does not care.
+		// Used for something else, or by another client, which does not care.
 		for path, use := range map[string]func(){
 			"/b": func() { write("/b", "mine") },
 			"/c": func() {
@@ -888,7 +888,8 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 	t.Logf("at most %d readers at a time; %d were asked to leave", most, asked)
 }
 
-// Who stands anew while those whom it has asked have time left asks again.
+// A contender that stands anew while holders that it has asked have time left asks
+// again.
 func TestPreemptFromAnotherPlace(t *testing.T) {
 	const patience = 30 * time.Second
 	for _, expire := range []bool{false, true} {

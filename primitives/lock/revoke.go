@@ -36,8 +36,8 @@ type RevokeOptions struct {
 // of their nodes, also those who have downgraded it. A holder that cannot be reached learns of that only when its session's
 // deadline has passed; until then, only tokens and guards protect what it works on.
 //
-// The error is [ErrNotHeld] if nobody holds the lock. If ctx ends first it is the cause;
-// who has been asked by then remains so, and nobody is forced.
+// The error is [ErrNotHeld] if the lock is not held. If ctx ends first it is the cause;
+// holders that were asked by then remain so, and none is forced.
 func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOptions) error {
 	o := orDefaults(opts)
 	err := o.validate()
@@ -221,7 +221,7 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 	return nil
 }
 
-// evict deletes the node if it is still that of the tenancy, and what it has claimed.
+// evict deletes the node if it is still that of the tenancy, and its claim.
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
 	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
 	if o.Layout == Prioritized {

@@ -139,7 +139,7 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 	}
 }
 
-// Whoever writes a mark, and however: the published word alone is enough.
+// Any client may write a mark, in any way: the published word alone is enough.
 func TestMarksOfOthers(t *testing.T) {
 	for mark, force := range map[string]time.Duration{"unlock": 0, "__REVOKE__": 0, "unlock 30s": 30 * time.Second, "unlock\nhost-1": 0} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
@@ -171,7 +171,8 @@ func TestMarksOfOthers(t *testing.T) {
 	}
 }
 
-// Who does not answer loses the lock at the time that it was told; who does is not forced.
+// A holder that does not answer loses the lock at the deadline; one that answers is not
+// forced.
 func TestForce(t *testing.T) {
 	for _, consents := range []bool{true, false} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
@@ -237,7 +238,7 @@ func TestForceFrozenHolder(t *testing.T) {
 	})
 }
 
-// All readers that hold are asked, and nobody else.
+// All readers that hold are asked, and no other contender.
 func TestRevokeReaders(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		var readers []*lock.Lock
@@ -278,7 +279,7 @@ func TestRevokeReaders(t *testing.T) {
 	})
 }
 
-// What takes the place of a contender that was asked is nobody who was asked.
+// The successor of a contender that was asked was not asked itself.
 func TestForceAnotherTenancy(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/l")
@@ -324,7 +325,7 @@ func TestRevokeUnderLostReplies(t *testing.T) {
 	}
 }
 
-// A revocation whose caller leaves forces nobody.
+// A revocation whose caller leaves forces no holder.
 func TestRevokeGivenUp(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/locks/given-up")

@@ -43,8 +43,8 @@ func AcquireWrite(ctx context.Context, s *session.Session, path string, opts *Op
 	return acquire(ctx, s, path, Write, opts)
 }
 
-// TryAcquireRead is [TryAcquire] for a read lock: it fails only when somebody who excludes
-// readers is ahead.
+// TryAcquireRead is [TryAcquire] for a read lock: it fails only when a contender that
+// excludes readers is ahead.
 func TryAcquireRead(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return tryAcquire(ctx, s, path, Read, opts)
 }

@@ -256,7 +256,7 @@ func TestReadersAndWriters(t *testing.T) {
 	})
 }
 
-// makeParent makes a node that nobody reaps, so that numbers go on.
+// makeParent makes a node that is not reaped, so that numbers go on.
 func makeParent(t *testing.T, s *session.Session, path string) {
 	t.Helper()
 	if _, err := s.Create(t.Context(), path, nil, session.Persistent); err != nil {
@@ -769,7 +769,7 @@ func TestForeignContenders(t *testing.T) {
 					return
 				}
 
-				// When it goes, whoever waits proceeds.
+				// When it goes, the waiters proceed.
 				l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
 				if err := s.Delete(ctx, node, session.AnyVersion); err != nil {
 					t.Fatal(err)
@@ -921,7 +921,7 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// Who has released the lock of which it shared upgrades nothing.
+// A reader that has released the lock upgrades nothing.
 func TestNoUpgrade(t *testing.T) {
 	withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		ctx, s := t.Context(), all[0]

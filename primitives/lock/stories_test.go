@@ -126,7 +126,7 @@ func faultKinds() []faultKind {
 }
 
 // Whatever happens to whatever request of an acquire-and-release, there is no node of
-// it afterwards, in the same session; and if nobody gave up, it succeeded.
+// it afterwards, in the same session; and if no caller gave up, it succeeded.
 func faults(t *testing.T, set func(*testing.T) *stage) {
 	for _, test := range faultCases() {
 		t.Run(test.name, func(t *testing.T) {
@@ -521,7 +521,7 @@ func grants(locks []*lock.Lock) <-chan *lock.Lock {
 	return granted
 }
 
-// Bad input is refused before anything is sent, and harms nobody.
+// Bad input is refused before anything is sent, and does no harm.
 func badInput(t *testing.T, set func(*testing.T) *stage) {
 	c := set(t)
 	ctx := patient(t)

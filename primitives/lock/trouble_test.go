@@ -433,7 +433,7 @@ func TestReenteredReader(t *testing.T) {
 	}
 }
 
-// A release that is not confirmed holds up nobody whose context has ended.
+// A release that is not confirmed holds up no caller whose context has ended.
 func TestDoReturnsWithItsContext(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -1,8 +1,8 @@
-// Package naming implements a name service: names, and what they stand for.
+// Package naming implements a name service: names, and the data of each.
 //
 // A name is persistent, or lives with the session that registered it
-// ([Options.Ephemeral]): then it is gone when that ends, is registered again by itself in
-// the next session after an expiry, and is kept until [Unregister], or the end of the
+// ([Options.Ephemeral]): then it is gone when that ends. After an expiry it is registered
+// again by itself in the next session, until [Unregister], or the end of the
 // [session.Session]. [Register] leaves that to the session; [Keep] does the same, and
 // returns a handle that tells as [Event] values what becomes of it:
 //
@@ -22,16 +22,17 @@
 //
 // # Conflicts
 //
-// A name belongs to who registers it first: others get [ErrTaken], unless they ask to
-// replace it ([Options.Replace]). Who registers an ephemeral name waits before that for
-// [Options.ConflictAfter]: what stands there may be his own ghost, of a process that
-// crashed. Ghosts of earlier sessions of the same [session.Session] are replaced at once,
-// and are all that is replaced after an expiry: who has the name then keeps it.
+// A name belongs to the session that registers it first: others get [ErrTaken], unless
+// they ask to replace it ([Options.Replace]). The registration of an ephemeral name
+// waits before that for [Options.ConflictAfter]: the node that stands may be a ghost of
+// the same user, of a process that crashed. Ghosts of earlier sessions of the same
+// [session.Session] are replaced at once. After an expiry only these are: another owner
+// keeps the name.
 //
-// When the reply is lost, what stands is looked at. A persistent name that stands for the
-// same data counts as registered; if somebody else has changed or removed it since, the
-// outcome is [session.ErrUnknownOutcome], and that stays as it is. Only a new one that is
-// not there is registered once more, though it may have been removed.
+// When the reply is lost, the node is read. A persistent name that stands for the same
+// data counts as registered; if another client has changed or removed it since, the
+// outcome is [session.ErrUnknownOutcome], and the node stays as it is. Only a new one
+// that is not there is registered once more, though it may have been removed.
 //
 // A registration never waits for its reader. An undelivered [Suspended] vanishes with its
 // [Resumed]; the others are never dropped.

@@ -13,7 +13,7 @@ var (
 	// ErrNotFound means that there is no such name.
 	ErrNotFound = errors.New("no such name")
 
-	// ErrTaken means that somebody else has registered the name, or this very session
+	// ErrTaken means that another client has registered the name, or this very session
 	// keeps it already.
 	ErrTaken = presence.ErrDuplicate
 

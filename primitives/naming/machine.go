@@ -5,21 +5,23 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
-// How an ephemeral name is kept is in package presence: its node is kept, under a fixed
-// name, across sessions. This file gives its events their names.
+// Package presence keeps the node of an ephemeral name, under a fixed path, across sessions.
+// This file gives the events of that node the names of this package.
 
-// A machine is an ephemeral name.
+// A machine is an ephemeral name. It has no state but that of its node: it ends, is
+// suspended and comes back with the node.
 type machine struct{ presence.Machine }
 
-// Kept implements [presence.Keeper].
+// Kept implements [presence.Keeper]: the machine of the node, which package presence
+// looks at after each step.
 func (m machine) Kept() presence.Machine { return m.Machine }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Every input is one for the node.
 func (m machine) Step(in presence.Input, out *actors.Effects[presence.Effect, Event]) machine {
 	return machine{presence.StepAs(m.Machine, in, translate, out)}
 }
 
-// translate returns an event of the node as one of the name.
+// translate returns an event of the node as an event of the name.
 func translate(ev presence.Event) Event {
 	switch ev := ev.(type) {
 	case presence.Joined:
@@ -33,5 +35,5 @@ func translate(ev presence.Event) Event {
 	case presence.Left:
 		return Unregistered{ev.Err}
 	}
-	panic("naming: an event without a name")
+	panic("naming: an event without a name") // a case is missing above
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // Register registers the name with the data, in the name service at path, and returns
-// when it can be looked up. If somebody else has the name, the error wraps [ErrTaken].
+// when it can be looked up. If another client has the name, the error wraps [ErrTaken].
 //
-// A persistent name stays until somebody removes it. If its outcome is not known, the
+// A persistent name stays until a client removes it. If its outcome is not known, the
 // error wraps [session.ErrUnknownOutcome]: because ctx has ended, or because the reply was
-// lost and somebody else has changed the name since, which is not undone. An ephemeral
+// lost and another client has changed the name since, which is not undone. An ephemeral
 // name is kept by the session from then on; if ctx ends first, it is given up in the
 // background. To register a name again that this session keeps is [ErrTaken], or with
 // Options.Replace an update.

@@ -14,7 +14,7 @@ type Options struct {
 	// implies it.
 	Ephemeral bool
 
-	// Replace takes the name from whoever has it, at once: once, and not again if an
+	// Replace takes the name from its owner, at once: once, and not again if an
 	// ephemeral name is lost later.
 	Replace bool
 

@@ -87,7 +87,7 @@ func write(ctx context.Context, s *session.Session, node string, data []byte, be
 	return err
 }
 
-// errStands means that the name stands for what was to be registered.
+// errStands means that the name has the data that was to be registered.
 var errStands = errors.New("registered")
 
 // settle says what became of a write to before, from what stands there now. It returns nil if
@@ -105,14 +105,14 @@ func settle(before, now *session.Stat, same, replace bool) error {
 	case stands:
 		return errStands
 	case before == nil || now == nil || before.Czxid != now.Czxid:
-		// What was written may have been replaced, or removed, since: whoever did that would
-		// not have it written again.
+		// Another client may have replaced or removed it since: that client would not have
+		// it written again.
 	case before.EphemeralOwner != 0 || now.Version == before.Version:
 		return nil // it would be another node, or another version
 	case now.Version == before.Version+1:
-		return nil // somebody else has written that version
+		return nil // another client has written that version
 	}
-	return fmt.Errorf("%w: it was changed by somebody else meanwhile", session.ErrUnknownOutcome)
+	return fmt.Errorf("%w: another client has changed the name meanwhile; look it up", session.ErrUnknownOutcome)
 }
 
 // unregister removes a persistent name. A refusal of a server that may lag is only good when it

@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A kept name is one that a session keeps.
+// A kept name is registered again by its session whenever it is gone.
 type kept = presence.Kept[presence.Input, Event]
 
 // A Registration keeps an ephemeral name. Create it with [Keep]. It is safe for

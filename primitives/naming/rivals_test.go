@@ -157,7 +157,7 @@ func TestLostRegister(t *testing.T) {
 	})
 }
 
-// TestLostUnregister: what somebody has registered since is not removed.
+// TestLostUnregister: a name that another client has registered since is not removed.
 func TestLostUnregister(t *testing.T) {
 	bubble(t, func(w world) {
 		a, endA := w.openGated()
@@ -303,8 +303,8 @@ func TestReplaceWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestUnregisterUnseen: a name that somebody else has taken is his, also if this session
-// has not been told yet.
+// TestUnregisterUnseen: a name that another client has taken is kept, also if this
+// session has not been told yet.
 func TestUnregisterUnseen(t *testing.T) {
 	bubble(t, func(w world) {
 		a, endA := w.open()
@@ -320,7 +320,7 @@ func TestUnregisterUnseen(t *testing.T) {
 }
 
 // TestReplaceUnseen: who replaces a name that it kept has it then, also if it has not been
-// told yet that somebody else has taken the name, and registered it for the same data.
+// told yet that another client has taken the name, and registered it for the same data.
 func TestReplaceUnseen(t *testing.T) {
 	bubble(t, func(w world) {
 		a, endA := w.open()
@@ -337,7 +337,8 @@ func TestReplaceUnseen(t *testing.T) {
 	})
 }
 
-// TestMayNotUnregister: who may not delete a name has not unregistered it, and is told.
+// TestMayNotUnregister: a client that may not delete a name has not unregistered it,
+// and is told.
 func TestMayNotUnregister(t *testing.T) {
 	bubble(t, func(w world) {
 		owner, err := session.Open(w.Context(), w.Addrs(), &session.Options{
@@ -443,8 +444,8 @@ func TestSuccessorStays(t *testing.T) {
 	})
 }
 
-// TestEndedContexts: requests that nobody waits for any more say so, and what they leave
-// behind is known.
+// TestEndedContexts: requests whose callers have gone say so, and what they leave behind
+// is known.
 func TestEndedContexts(t *testing.T) {
 	bubble(t, func(w world) {
 		s, end := w.open()

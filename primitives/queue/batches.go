@@ -34,7 +34,7 @@ type batch struct {
 	leave func() // nil until it has begun
 }
 
-// A removal is what one taker adds to a transaction.
+// A removal is the part of one taker in a transaction.
 type removal struct {
 	ops    []session.Op
 	answer func([]session.OpResult, error)
@@ -79,7 +79,7 @@ func (b *batches) next() {
 	b.begins = false
 }
 
-// gather returns how many of those that wait are next, and their operations.
+// gather returns how many of the waiting takers are next, and their operations.
 func (b *batches) gather() (n int, ops []session.Op) {
 	n = min(len(b.waiting), max(b.size, 1))
 	for {

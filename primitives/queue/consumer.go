@@ -21,9 +21,9 @@ const maxName = 256
 // ConsumeOptions are optional parameters for Consume. A nil *ConsumeOptions is equivalent to a zero
 // ConsumeOptions.
 type ConsumeOptions struct {
-	// Prefetch is how many items the consumer has claimed at most, those that it has delivered and that are
-	// not settled included. It claims more when half of them are settled, or all that it has claimed are
-	// delivered. Items of a [Priority] that are more urgent are claimed beside these. The default is 16.
+	// Prefetch limits how many items the consumer has claimed. Items that it has delivered count until they
+	// are settled. It claims more when half of them are settled, or all that it has claimed are delivered.
+	// Items of a [Priority] that are more urgent are claimed beside these. The default is 16.
 	Prefetch int
 
 	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256 bytes.

@@ -8,40 +8,53 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the protocol of putting items, as a pure function; its performer is in put.go.
+// This file is the protocol of putting items, as a pure function; its performer is in
+// put.go.
 //
-// All items of a call go into one bucket, in one transaction, which is refused if the bucket is not as it was thought
-// to be: sealed, missing, or there already. Then the newest bucket is looked for.
+// All items of a call go into one bucket, in one transaction. The server refuses it if
+// the bucket is not as the filing believed: sealed, missing, or there already. The filing
+// then learns more, and tries again:
 //
-// In a bounded queue the transaction also writes to the directory of the items at the version at which they were
-// counted. So no item was put since, and there are at most as many as were counted.
+//	starting ► checking ► proceed ── no time yet ──► timing ───┐
+//	                      ▲  │  │ no count, or full ► counting ┤ no room ► queueing ► counting
+//	                      │  │  └ no bucket known ──► finding ──┤
+//	                      │  ▼                                  │
+//	                      │  putting ── no directory ► basing ──┤
+//	                      └───┴ refused ────────────────────────┘
+//	                          └ done, or failed: confirm
+//
+// In a bounded queue the transaction also writes to the directory of the items, at the
+// version at which they were counted. If it succeeds, no item was put since the count:
+// the bound holds, whatever other producers do.
 
-// A filingPhase is what a filing waits for.
+// A filingPhase is the question whose answer a filing waits for. There is one at a time.
 type filingPhase int
 
 const (
-	starting filingPhase = iota
-	checking             // what the path is
-	timing               // the server's clock
-	counting             // the items
-	queueing             // room, in line
-	finding              // the newest bucket
-	basing               // a directory
-	putting              // the transaction
+	starting filingPhase = iota // file
+	checking                    // checked: whether the path is a queue
+	timing                      // timed: the time by the server's clock
+	counting                    // counted: how many items there are
+	queueing                    // room: items may be gone; the filing stands in line
+	finding                     // newest: the newest bucket of the priority
+	basing                      // based: a directory is being made
+	putting                     // filed: the transaction is on its way
 )
 
-// A target is a bucket that items are put into.
+// A target is the bucket that a transaction puts items into.
 type target struct {
 	bucket bucket
-	fresh  bool // it is made in the same transaction
-	seals  bool // and the one before it is sealed
+	fresh  bool // set if the transaction creates it
+	seals  bool // set if the transaction seals the bucket before it; implies fresh
 }
 
-// A bound is what is known of how full a queue is.
+// A bound is an upper limit of the number of items, as of a version of their directory.
+// Every put into a bounded queue changes that version. While it stands, the count can
+// only have fallen.
 type bound struct {
-	known   bool
+	known   bool  // set by a count, and after each put by its result
 	version int32 // of the directory of the items
-	count   int   // of the items, at most, while it has the version
+	count   int   // of the items, at most, at that version
 }
 
 // A filingInput is something that happened to a filing.
@@ -50,11 +63,11 @@ type bound struct {
 type filingInput interface{ filingInput() }
 
 type (
-	file struct { // begins, with what is known
+	file struct { // begins, with what earlier calls of the handle have learnt
 		checked bool
 		tail    target
-		known   bool   // whether the tail is
-		after   bucket // of delayed items that is there; zero if none is known
+		known   bool   // set if the tail is
+		after   bucket // a bucket of delayed items that exists; zero if none is known
 		bound   bound
 	}
 	checked struct{ err error } // answers check
@@ -90,27 +103,28 @@ func (based) filingInput()   {}
 func (filed) filingInput()   {}
 func (stop) filingInput()    {}
 
-// A filingEffect is something to do about it.
+// A filingEffect asks the performer for one thing. Questions are answered by one input
+// each; forgo, learn and confirm are not.
 //
 //sumtype:decl
 type filingEffect interface{ filingEffect() }
 
 type (
-	check      struct{} // whether the path is that of a queue
-	readClock  struct{}
-	count      struct{}               // the items
-	awaitRoom  struct{}               // answer when items may be gone
-	findNewest struct{}               // bucket of the priority
-	makeDir    struct{ ofItems bool } // that of the items, or the path
-	transact   struct{ plan filingPlan }
-	forgo      struct{} // the transaction that is under way
-	learn      struct { // what is known from now on
+	check      struct{}                  // whether the path is that of a queue
+	readClock  struct{}                  // read the server's clock
+	count      struct{}                  // count the items
+	awaitRoom  struct{}                  // answer when items may be gone
+	findNewest struct{}                  // look for the newest bucket of the priority
+	makeDir    struct{ ofItems bool }    // make the directory of the items, or the path, and what is above it
+	transact   struct{ plan filingPlan } // send the transaction
+	forgo      struct{}                  // stop waiting for the transaction under way; filed follows at once
+	learn      struct {                  // tell the handle, for later calls
 		tail  target
 		known bool   // whether the tail is
 		after bucket // of delayed items that is there; zero if none is known
 		bound bound
 	}
-	confirm struct { // the answer to the caller: the nodes that were created, none if the reply was lost
+	confirm struct { // answer the caller, once: with the nodes that were created, none if the reply was lost
 		created []session.OpResult
 		err     error
 	}
@@ -127,39 +141,41 @@ func (forgo) filingEffect()      {}
 func (learn) filingEffect()      {}
 func (confirm) filingEffect()    {}
 
-// A filingPlan is what a transaction does.
+// A filingPlan is the content of a transaction.
 type filingPlan struct {
 	target  target
 	due     int64 // 0 if the items are not delayed
-	bounded bool  // whether the directory of the items is written to, which has the version
+	bounded bool  // set if the directory of the items is written to at the version
 	version int32
 }
 
-// filing is the state of a call that puts items.
+// A filing is the state of a call that puts items.
 type filing struct {
-	epoch    int // 0 if it goes on in the next session
-	items    int
-	first    int // operations that are done in the same transaction
+	// The call, and the options; constant.
+	epoch    int // the session in which the items are to be put; 0 if the next will do as well
+	items    int // how many
+	first    int // how many operations of the caller are done before, in the same transaction
 	priority int32
-	delay    int64 // ms
-	flat     bool
-	most     int  // items in the queue; 0 if there is no bound
-	refuse   bool // when there is no room
+	delay    int64 // in ms; 0 if the items are not delayed
+	flat     bool  // set if the layout has no buckets
+	most     int   // how many items the queue may have; 0 if it is not bounded
+	refuse   bool  // set if the call fails when there is no room, and does not wait
 
 	phase  filingPhase
-	due    int64  // by the server's clock; 0 before it is known, and of items that are not delayed
-	target target // of the newest transaction
-	known  bool   // whether the target is; cleared when a transaction was refused because of it
-	sealed bucket // the newest that was seen to be sealed
-	seals  bool   // whether there is one
-	after  bucket // of delayed items that was there at the start; zero if none is known
-	bound  bound  // of the newest count, cleared when a transaction was refused because of it
-	ended  bool
+	due    int64  // set by the server's clock, once, if the items are delayed; 0 before that
+	target target // of the next transaction; it means something while known is set, or putting
+	known  bool   // set with target; cleared when a transaction was refused because the target is another
+	sealed bucket // the newest bucket that a refusal has shown to be sealed
+	seals  bool   // set with sealed
+	after  bucket // a bucket of delayed items that existed at the start; zero if none is known
+	bound  bound  // of the newest count; cleared when a transaction was refused because the version is another
+	ended  bool   // set with confirm
 }
 
 // Ended implements [actors.Machine].
 func (f filing) Ended() bool { return f.ended }
 
+// A filingStep is a filing during a step, with the accumulator of its effects.
 type filingStep struct {
 	filing
 	*actors.Effects[filingEffect, none]
@@ -167,7 +183,8 @@ type filingStep struct {
 
 func (s *filingStep) do(e filingEffect) { s.Do = append(s.Do, e) }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Every question but the transaction may be asked again
+// at will. The receipt (transaction.go) finds out whether the transaction was done.
 func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) filing {
 	if f.ended {
 		return f
@@ -204,6 +221,8 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 	case newest:
 		if s.goes(in.err, findNewest{}) {
 			s.target, s.known = target{bucket: in.bucket}, true
+			// A list may be older than the refusal that has shown the bucket to be
+			// sealed.
 			sealed := s.seals && s.sealed == in.bucket
 			if in.bucket.number < 0 || in.full || sealed {
 				s.target = target{bucket{priority: s.priority, number: in.bucket.number + 1}, true, in.full && !sealed}
@@ -218,7 +237,7 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 		s.filed(in.results, in.err)
 	case stop:
 		if s.phase == putting {
-			s.do(forgo{})
+			s.do(forgo{}) // the items may have been put
 		} else {
 			s.end(nil, abandoned(false))
 		}
@@ -226,17 +245,20 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 	return s.filing
 }
 
+// ask asks a question, and waits for its answer in phase p.
 func (s *filingStep) ask(p filingPhase, e filingEffect) {
 	s.phase = p
 	s.do(e)
 }
 
+// end answers the caller, which is the last effect.
 func (s *filingStep) end(created []session.OpResult, err error) {
 	s.ended = true
 	s.do(confirm{created, err})
 }
 
-// goes reports whether to go on after a question without an effect on the items. What passes is asked again.
+// goes reports whether to go on after a question. The questions change no items: one
+// whose error passes is asked again, and none leaves the outcome of the call unknown.
 func (s *filingStep) goes(err error, question filingEffect) bool {
 	switch {
 	case err == nil:
@@ -251,7 +273,8 @@ func (s *filingStep) goes(err error, question filingEffect) bool {
 	return false
 }
 
-// proceed asks for what is not known yet, and puts the items when all is.
+// proceed asks for the first thing that is not known yet, and puts the items when all is
+// known. The count comes before the bucket: in line it may get old.
 func (s *filingStep) proceed() {
 	switch {
 	case s.items > s.most && s.most > 0:
@@ -267,6 +290,7 @@ func (s *filingStep) proceed() {
 	}
 }
 
+// counted follows a count. Without room the call fails, or waits in line.
 func (s *filingStep) counted(in counted) {
 	if !s.goes(in.err, count{}) {
 		return
@@ -283,7 +307,9 @@ func (s *filingStep) counted(in counted) {
 	}
 }
 
-// filed judges an answer.
+// filed follows the answer to the transaction. A refusal names an operation: in order the
+// write to the directory of the items (in a bounded queue), those of the caller, those on
+// the bucket, and the items. That and the error say which belief was wrong.
 func (s *filingStep) filed(results []session.OpResult, err error) {
 	at := -1 // the operation that was refused
 	if err != nil && !session.InDoubt(err) {
@@ -297,27 +323,30 @@ func (s *filingStep) filed(results []session.OpResult, err error) {
 	switch {
 	case err == nil:
 		s.placed(results[max(0, placed):])
+	// Refused as a whole, in doubt, or refused because of the caller's operations.
 	case at < 0 || at >= bounded && at < bounded+s.first:
 		s.fail(results, err)
 	case at < bounded && isAny(err, session.ErrBadVersion, session.ErrNoNode):
-		s.bound = bound{} // another has put items, or the directory is another
+		s.bound = bound{} // another producer has put items, or the directory was deleted and made again
 		s.proceed()
 	case s.flat && errors.Is(err, session.ErrNoNode):
 		s.ask(basing, makeDir{false})
 	case s.flat || at >= placed || !isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		s.fail(results, err)
+	// The bucket could not be created: the directory above it is missing.
 	case s.target.fresh && !s.target.seals && errors.Is(err, session.ErrNoNode):
 		s.ask(basing, makeDir{true})
+	// A bucket of delayed items is never sealed: a foreign client has written to it.
 	case s.delay > 0 && errors.Is(err, session.ErrBadVersion):
 		s.fail(results, err)
 	case s.delay > 0:
-		s.target.fresh = errors.Is(err, session.ErrNoNode)
+		s.target.fresh = errors.Is(err, session.ErrNoNode) // it was deleted, or made, meanwhile
 		s.proceed()
 	default:
 		if errors.Is(err, session.ErrBadVersion) {
 			s.sealed, s.seals = s.target.bucket, true
 			if s.target.seals {
-				s.sealed.number--
+				s.sealed.number-- // the bucket before it, which was to be sealed, is sealed already
 			}
 		}
 		s.known = false
@@ -325,6 +354,8 @@ func (s *filingStep) filed(results []session.OpResult, err error) {
 	}
 }
 
+// fail ends the call with an error. The count of a bounded queue is not to be trusted
+// after an unknown outcome.
 func (s *filingStep) fail(results []session.OpResult, err error) {
 	if s.most > 0 {
 		s.do(learn{})
@@ -332,7 +363,9 @@ func (s *filingStep) fail(results []session.OpResult, err error) {
 	s.end(nil, refused(results, err))
 }
 
-// placed notes where the next items go: behind a full bucket into the next one, which is made with them.
+// placed ends the call with success, and tells the handle where the next items go: into
+// the same bucket, or if that is full into the next one, which the next transaction
+// creates.
 func (s *filingStep) placed(created []session.OpResult) {
 	known := learn{bound: bound{s.most > 0, s.bound.version + 1, s.bound.count + s.items}}
 	if n := len(created); n > 0 && !s.flat && s.delay == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A view is what was seen of a queue.
+// A view is the result of listing a queue.
 type view struct {
 	places  []place          // in order: of the first buckets that have items
 	later   []place          // those that are not due yet, of the buckets that were listed

@@ -9,50 +9,70 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the whole protocol of a consumer, as a pure function: no goroutines, no channels, no clock, no
-// I/O. The performer of its effects is in consumer.go.
+// This file is the whole protocol of a consumer, as a pure function: no goroutines, no
+// channels, no clock, no I/O. The performer of its effects is in consumer.go.
+//
+// The consumer fetches items in phases, which follow each other as long as there is room:
+//
+//	           look                    read                   claim
+//	resting ───────► looking ► resting ─────► reading ► resting ─────► claiming ► resting
+//	   ▲                │ nothing to claim                                │ offered to readers
+//	   └─── changed ◄───┘ follow: wait in line
+//
+// An item goes through these states. Only items that are wanted or later are held:
+//
+//	listed ► read ► wanted ► offered ► taken ► leaving ► concluded
+//	           │   (claim is           (by a    │ rejected too often
+//	           │    under way)          reader) ▼
+//	           └── attempts used up ───────► buried
+//
+// A consumer that leaves claims nothing more. It withdraws what is offered, gives back all
+// that is held, waits for the answers, and parts. The end of the session ends all claims.
 
-// A phase is what the consumer does to get more items.
+// A phase is the step by which the consumer gets more items. Every answer leads back to
+// resting, from where proceed begins the next phase.
 type phase int
 
 const (
-	resting  phase = iota // nothing: it has enough, there are none, or there is no session
-	looking_              // it lists the queue
-	reading               // it reads items that it wants to claim
-	claiming              // the claims are on their way
+	resting  phase = iota // no request for items is under way
+	looking_              // look: the queue is being listed
+	reading               // read: items that it wants to claim are being read
+	claiming              // claim: the transaction is on its way
 )
 
 func (p phase) String() string { return [...]string{"resting", "looking", "reading", "claiming"}[p] }
 
-// A turn belongs to an epoch of the session. Answers to the questions of an earlier turn are ignored.
+// A turn names a question within an epoch. An answer counts only if its turn is the
+// newest: the session, or the question, is another otherwise.
 type turn struct{ epoch, n int }
 
-// A settling is a claimed item of which it is asked what is to become of it.
+// A settling is a claimed item that is to be acknowledged, rejected, or taken back.
 type settling struct {
 	claimed
 	how   settlement
-	reply actors.Reply[error]
+	reply actors.Reply[error] // of the command; empty if the consumer itself gives the item back
 }
 
-// An input is something that happened.
+// An input is something that happened. Answers name the turn, the number or the item that
+// they answer.
 //
 //sumtype:decl
 type input interface{ input() }
 
 type (
 	leave  struct{}                // commanded, or the actor was stopped
-	heard  struct{ session.Event } // what became of the session
+	heard  struct{ session.Event } // an event of the session
 	looked struct {                // answers look
 		turn
 		view view
 		err  error
 	}
-	changed struct{ turn } // answers follow
-	got     struct {       // answers read: without the items that are gone
+	changed struct{ turn } // answers follow: the view may be old
+	got     struct {       // answers read
 		turn
-		items []claimed
-		gone  bool    // whether there are such
-		rest  []place // those that did not fit into one transaction
+		items []claimed // the items that exist, as many as one transaction can claim
+		gone  bool      // set if others were deleted since they were listed
+		rest  []place   // the items that exist and did not fit
 		err   error
 	}
 	claims struct { // answers claim
@@ -61,7 +81,7 @@ type (
 	}
 	taken   struct{ claimed }  // a reader has received the item
 	settle  struct{ settling } // commanded; its reply gets one answer
-	settled struct {           // answers conclude
+	settled struct {           // answers conclude; err is a [refusal] if the server refused one operation
 		n   int
 		err error
 	}
@@ -84,47 +104,48 @@ func (settled) input() {}
 func (buried) input()  {}
 func (parted) input()  {}
 
-// An effect is something to do about it.
+// An effect asks the performer for one thing. Those that ask the server are answered by
+// one input, but for sweep.
 //
 //sumtype:decl
 type effect interface{ effect() }
 
 type (
-	look struct { // list items that are not claimed
+	look struct { // list items that no consumer has claimed
 		turn
-		want int
+		want int // at least so many, if there are
 	}
 	follow struct { // answer when the view may have changed, in line
 		turn
 		view   view
-		claims bool // whether others have claimed something
-		rotate bool // whether others are next
+		claims bool // set if other consumers have claims: the end of one is a change
+		rotate bool // set if the consumer goes to the end of the line first: it has had its turn
 	}
 	quit struct{} // leave the line
 	read struct {
 		turn
 		places []place
 	}
-	claim struct { // in one transaction
+	claim struct { // in one transaction: it creates all claims, or none
 		turn
 		items []claimed
 	}
-	offer    struct{ items []claimed } // to readers
-	withdraw struct{}                  // all items that are offered
-	conclude struct {                  // in one transaction
+	offer    struct{ items []claimed } // put the items on the shelf, from which readers receive them
+	withdraw struct{}                  // take everything from the shelf
+	conclude struct {                  // settle the items in one transaction
 		epoch, n int
 		items    []settling
 	}
-	bury struct { // move the item to the dead letters; if it is not claimed, how is takeBack
+	bury struct { // move the item to the dead letters; how is takeBack if it is not claimed
 		epoch int
 		settling
 	}
-	sweep struct { // remove the claim of an item that is gone
+	sweep struct { // delete the claim of an item that is gone; is not answered
 		epoch int
 		place place
 	}
-	part   struct{} // remove what the consumer has beside its claims
-	answer struct {
+	part   struct{} // remove the receipts, once nothing uses them
+	answer struct { // give a command its reply
 		reply actors.Reply[error]
 		err   error
 	}
@@ -143,66 +164,85 @@ func (sweep) effect()    {}
 func (part) effect()     {}
 func (answer) effect()   {}
 
+// effects accumulates what one step asks for.
 type effects = actors.Effects[effect, Event]
 
-// A held is an item that the consumer has claimed.
+// A held is an item that the consumer has claimed, or is claiming. It is offered to
+// readers while none of the flags is set.
 type held struct {
 	claimed
-	wanted  bool // set with claim, and cleared with its answer
-	taken   bool // set when a reader has received it
-	leaving bool // set when it is to be settled, and cleared when the server has refused that
+	wanted  bool // set with claim, cleared by its answer; while set, the claim may not exist
+	taken   bool // set when a reader has received it; never cleared
+	leaving bool // set when it is to be settled or buried, cleared if the server refuses that; while set, no other settlement counts
 }
 
-// machine is the state of a consumer.
+// A machine is the state of a consumer. After every step:
+//
+//   - At most one question of the phases and one conclude are under way.
+//   - Without a session the phase is resting, and nothing is listed, held or queued.
+//   - The items of queue and under are held and leaving, unless their session is over.
+//   - The consumer is in line only while it looks, reads or claims, or has a follow.
+//   - Every reply of a command was given, or its item is in queue, under or graves.
 type machine struct {
-	prefetch int
+	// Options; constant.
+	prefetch int  // how many items are held at most, but for urgent ones
 	limit    int  // of attempts; 0 if there is none
-	urgent   bool // whether there are priorities
+	urgent   bool // set if there are priorities: the line is followed even while there are items
 
+	// The request for more items, and the place in line.
 	phase  phase
-	turn   turn // of the newest question of the phase; the epoch is 0 while there is none
-	follow turn // of the newest follow; zero when it was answered. While set, there was nothing more to claim
-	inLine bool // set with follow, cleared with quit and with the session
-	took   bool // set when items were claimed, cleared with follow. While set, others in line are next
+	turn   turn // of the newest question; its epoch is set by a session, and 0 while there is none
+	follow turn // of the follow that is not answered; zero otherwise. While set, a look would find nothing more
+	inLine bool // set with follow, cleared with quit; while set, the performer has a waiter
+	took   bool // set when items were claimed, cleared with follow; while set, the others in line are next
 
-	listed []place    // seen, and not tried yet
-	rivals bool       // set when another consumer had an item first, cleared when what was listed is used up, or nothing was
-	chance uint64     // where to begin among rivals; grows with each use
-	held   []held     // in the order in which they were claimed; emptied when the session expires
-	queue  []settling // to be concluded after those that are on their way
-	under  []settling // on their way; set with conclude, emptied with its answer
-	n      int        // counts conclude
-	graves []settling // on their way to the dead letters
+	// The items. The slices are replaced, never written to: an earlier machine shares them.
+	listed []place    // set by a look; emptied as its items are read, and by any sign that it is old
+	rivals bool       // set when another consumer had an item first; cleared when all that was listed is used up
+	chance uint64     // where to begin among rivals; begins at random, and grows with each use
+	held   []held     // in the order in which they were claimed; emptied when the session ends
+	queue  []settling // items to be concluded, once under is empty; each is held, and leaving
+	under  []settling // items of the conclude that is under way; emptied by its answer
+	n      int        // the number of the newest conclude
+	graves []settling // items of each bury that is under way; a look must not claim them again
 
-	leaving bool  // set by leave or an error that stays. While set, nothing new is claimed
-	err     error // why; nil after a command
-	parting bool  // set with part
-	ended   bool
+	// The end.
+	leaving bool  // set by leave, or by an error that does not pass; while set, nothing new is claimed
+	err     error // set with leaving, or by the end of the sessions; nil after a command
+	parting bool  // set with part, after which nothing is under way
+	ended   bool  // set with Closed; then every input is ignored
 }
 
+// String shows the sizes of the lists only, for transcripts.
 func (m machine) String() string {
 	return fmt.Sprintf("%v epoch=%d listed=%d held=%d queue=%d under=%d", m.phase, m.turn.epoch, len(m.listed), len(m.held), len(m.queue), len(m.under))
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. A machine that has ended has no claim on the server,
+// as far as it can know.
 func (m machine) Ended() bool { return m.ended }
 
-// A step is a machine that is about to follow another, and what it asks for.
+// A step is a machine that is about to follow another, with the accumulator of its
+// effects.
 type step struct {
 	machine
 	*effects
 }
 
+// do and emit enter an effect, or an event, behind those of the same step.
 func (s *step) do(e effect)   { s.Do = append(s.Do, e) }
 func (s *step) emit(ev Event) { s.Emit = append(s.Emit, ev) }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Each case enters one input into the state. What
+// follows from the state is left to proceed, at the end of every step.
 func (m machine) Step(in input, out *effects) machine {
 	if m.ended {
 		return m
 	}
 	s := &step{machine: m, effects: out}
-	s.held, s.queue = slices.Clone(m.held), slices.Clip(m.queue) // what is listed is never written to
+	// Only held is written to in place. What is appended to queue never overwrites the
+	// array of an earlier machine.
+	s.held, s.queue = slices.Clone(m.held), slices.Clip(m.queue)
 	switch in := in.(type) {
 	case leave:
 		s.leave(nil)
@@ -214,7 +254,7 @@ func (m machine) Step(in input, out *effects) machine {
 		}
 	case changed:
 		if in.turn == s.follow {
-			s.follow = turn{}
+			s.follow = turn{} // so that fetch looks again
 			s.listed = nil
 		}
 	case got:
@@ -227,12 +267,12 @@ func (m machine) Step(in input, out *effects) machine {
 		}
 	case taken:
 		if i := s.find(in.claimed); i >= 0 {
-			s.held[i].taken = true
+			s.held[i].taken = true // now the attempt counts
 		}
 	case settle:
 		s.settle(in.settling)
 	case settled:
-		if in.n == s.n && len(s.under) > 0 {
+		if in.n == s.n && len(s.under) > 0 { // not answered by the end of the sessions already
 			s.settled(in.err)
 		}
 	case buried:
@@ -244,26 +284,30 @@ func (m machine) Step(in input, out *effects) machine {
 	return s.machine
 }
 
-// find returns the place of an item among those that are held, and -1 if this very claim is not.
+// find returns the index of a claim among those that are held; -1 if it is not. The
+// version tells two claims of one item apart.
 func (s *step) find(c claimed) int {
 	return slices.IndexFunc(s.held, func(h held) bool { return h.place == c.place && h.version == c.version })
 }
 
+// hear follows an event of the session. A consumer goes on with the next session, and
+// ends only with the last.
 func (s *step) hear(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
-		s.turn = turn{ev.Epoch, s.turn.n + 1}
+		s.turn = turn{ev.Epoch, s.turn.n + 1} // so that no answer from an earlier session counts
 	case session.Suspended:
 		s.emit(Suspended{})
 	case session.Resumed:
 		s.emit(Resumed{})
 	case session.Expired:
-		if !s.leaving {
+		if !s.leaving { // else Closed follows
 			s.emit(Lost{len(s.held)})
 		}
 		s.lose(session.ErrExpired)
 	case session.Closed:
 		s.lose(session.ErrClosed)
+		// The machine ends before an answer could come.
 		for _, u := range slices.Concat(s.under, s.graves) {
 			s.do(answer{u.reply, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)})
 		}
@@ -275,7 +319,8 @@ func (s *step) hear(ev session.Event) {
 	}
 }
 
-// lose gives up all claims, which go with the session. What is on its way is still answered.
+// lose gives up all claims, which the server deletes with the session. Requests that are
+// under way are still answered, and end as settled and buried say.
 func (s *step) lose(why error) {
 	s.do(withdraw{})
 	for _, q := range s.queue {
@@ -286,7 +331,8 @@ func (s *step) lose(why error) {
 	s.quit()
 }
 
-// leave gives back what is held, when the claims that are on their way have been answered.
+// leave gives back what is held. Items of a claim that is under way go back when it is
+// answered.
 func (s *step) leave(err error) {
 	if s.leaving {
 		return
@@ -300,7 +346,7 @@ func (s *step) leave(err error) {
 	s.giveBack()
 }
 
-// quit leaves the line: another is first.
+// quit leaves the line, so that another consumer becomes the first in it.
 func (s *step) quit() {
 	if s.inLine {
 		s.inLine = false
@@ -308,6 +354,9 @@ func (s *step) quit() {
 	}
 }
 
+// giveBack settles everything that is held and is not leaving already. A delivery to a
+// reader counts as an attempt; an item that was only offered goes back as if it had not
+// been claimed.
 func (s *step) giveBack() {
 	for i := range s.held {
 		if h := &s.held[i]; !h.leaving && !h.wanted {
@@ -321,18 +370,21 @@ func (s *step) giveBack() {
 	}
 }
 
-// ask begins a phase.
+// ask begins a phase with a new question. Answers to earlier ones are ignored from now
+// on.
 func (s *step) ask(p phase) turn {
 	s.phase = p
 	s.turn.n++
 	return s.turn
 }
 
-// proceed does whatever there is to do.
+// proceed asks for everything that the state allows: one conclude, one phase, and the end
+// when nothing is under way any more.
 func (s *step) proceed() {
 	if s.ended {
 		return
 	}
+	// One conclude at a time: the settlements of one transaction wait for that before.
 	if len(s.under) == 0 && len(s.queue) > 0 && s.turn.epoch != 0 {
 		n := min(len(s.queue), maxBatch)
 		s.n++
@@ -342,13 +394,14 @@ func (s *step) proceed() {
 	if !s.leaving {
 		s.fetch()
 	}
+	// There is enough, or none to wait for: the place in line is for another.
 	if s.phase == resting && s.follow == (turn{}) {
 		s.quit()
 	}
 	switch {
 	case !s.leaving:
-	case s.phase != resting || len(s.under) > 0 || len(s.queue) > 0 || len(s.graves) > 0:
-	case s.turn.epoch == 0:
+	case s.phase != resting || len(s.under) > 0 || len(s.queue) > 0 || len(s.graves) > 0: // an answer is due, and comes first
+	case s.turn.epoch == 0: // nothing of it is left on the server
 		s.end()
 	case !s.parting:
 		s.parting = true
@@ -356,15 +409,18 @@ func (s *step) proceed() {
 	}
 }
 
+// end emits the last event.
 func (s *step) end() {
 	s.ended = true
 	s.emit(Closed{s.err})
 }
 
-// maxBatch is how many items one transaction claims or settles.
+// maxBatch limits how many items one transaction claims or settles.
 const maxBatch = 64
 
-// fetch goes on to claim items.
+// fetch begins the next phase on the way to more items, if there is room for them. In a
+// queue with priorities it looks without room too: an urgent item may overtake those that
+// are offered.
 func (s *step) fetch() {
 	if s.phase != resting || s.turn.epoch == 0 {
 		return
@@ -372,16 +428,16 @@ func (s *step) fetch() {
 	room := s.room()
 	switch {
 	case room > 0 && !s.urgent && 2*room < s.prefetch && s.offered():
-		// The readers have something. More will be claimed at once a little later.
+		// The readers have items. A little later more are claimed in one transaction.
 	case len(s.listed) > 0 && room > 0:
 		n := min(room, len(s.listed), maxBatch)
 		places := slices.Clone(s.listed[:n])
 		if s.listed = s.listed[n:]; len(s.listed) == 0 {
-			s.follow = turn{} // there may be more
+			s.follow = turn{} // the queue may have more than was listed
 			s.rivals = false
 		}
 		s.do(read{s.ask(reading), places})
-	case s.follow != turn{}: // nothing has changed
+	case s.follow != turn{}: // the last look found nothing, and nothing has changed since
 	case room > 0 && len(s.listed) == 0, s.urgent:
 		want := max(room, 1)
 		if s.rivals {
@@ -391,17 +447,19 @@ func (s *step) fetch() {
 	}
 }
 
-// spread is how many times as many items as they prefetch rivals list, and a bucket at most.
+// spread says how many times their prefetch rivals list, so that they scatter widely; a
+// bucket at most.
 const spread = 16
 
-// lost notes that another consumer has items that were listed. What else was listed may be old too.
+// lost notes that another consumer had an item first. The rest of the list may be old
+// too, and the queue is listed again.
 func (s *step) lost() {
 	s.rivals = true
 	s.listed, s.follow = nil, turn{}
 }
 
-// scatter begins at a place by chance among those that are alike, so that rivals do not read the same items and claim
-// them in vain. The places before it come last.
+// scatter rotates the listed items of the first priority, so that rivals begin at
+// different items and do not claim the same ones in vain. The order is otherwise kept.
 func (s *step) scatter() {
 	alike := slices.IndexFunc(s.listed, func(p place) bool {
 		return p.bucket.priority != s.listed[0].bucket.priority || p.bucket.after != s.listed[0].bucket.after
@@ -412,14 +470,16 @@ func (s *step) scatter() {
 	if alike < 2 {
 		return
 	}
+	// Consecutive chances land far apart.
 	const odd = 0x9e3779b97f4a7c15 // Fibonacci hashing
 	s.chance++
 	at := int(s.chance * odd >> 1 % uint64(alike))
 	s.listed = slices.Concat(s.listed[at:alike], s.listed[:at], s.listed[alike:])
 }
 
-// room returns how many more items the consumer wants. An item that is more urgent than all that are
-// offered has room.
+// room returns how many more items the consumer wants. If it holds enough, there is room
+// for one more urgent than all that are offered. If none is offered, there is room while
+// readers work on fewer than prefetch.
 func (s *step) room() int {
 	room := s.prefetch - len(s.held)
 	if room > 0 || !s.urgent || len(s.listed) == 0 {
@@ -442,6 +502,7 @@ func (s *step) offered() bool {
 	return slices.ContainsFunc(s.held, func(h held) bool { return !h.taken && !h.leaving && !h.wanted })
 }
 
+// taken returns how many of the held items a reader has received.
 func (s *step) taken() (n int) {
 	for _, h := range s.held {
 		if h.taken {
@@ -451,33 +512,39 @@ func (s *step) taken() (n int) {
 	return n
 }
 
-// failed goes on after an error. It reports whether there was one.
+// failed handles the error of a look, a read or a claim, and reports whether there was
+// one. An error that passes starts over with a look; any other ends the consumer.
 func (s *step) failed(err error) bool {
 	switch {
 	case err == nil:
 		return false
 	case session.Over(err) || session.Passing(err):
 		s.listed, s.follow = nil, turn{} // what was listed may still be there
-	default:
+	default: // it would fail again
 		s.phase = resting
 		s.leave(err)
 	}
 	return true
 }
 
+// looked follows a list. An empty one puts the consumer in line until the queue changes.
+// With priorities it always does: a change may bring an urgent item.
 func (s *step) looked(in looked) {
 	s.phase = resting
 	if s.failed(in.err) {
 		return
 	}
+	// An item on its way to the dead letters may still be seen.
 	s.listed = slices.DeleteFunc(slices.Clone(in.view.places), func(p place) bool {
 		return slices.ContainsFunc(s.graves, func(q settling) bool { return q.place == p })
 	})
+	// Without rivals the items are claimed in order.
 	if s.rivals = s.rivals && len(s.listed) > 0; s.rivals {
 		s.scatter()
 	}
 	if len(s.listed) == 0 || s.urgent {
 		s.follow = s.ask(resting)
+		// The end of our own claim is no change that brings an item.
 		others := slices.ContainsFunc(in.view.left, func(p place) bool {
 			return !slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
 		})
@@ -486,7 +553,7 @@ func (s *step) looked(in looked) {
 	}
 }
 
-// got claims what was read, or moves it to the dead letters.
+// got claims the items that were read, or buries those whose attempts are used up.
 func (s *step) got(in got) {
 	s.phase = resting
 	if s.failed(in.err) {
@@ -510,14 +577,16 @@ func (s *step) got(in got) {
 	}
 }
 
-// wanted holds items from the moment at which the claims go out, so that the answer need only confirm them.
+// wanted holds the items of a claim from the moment when it goes out. The answer only
+// confirms them.
 func (s *step) wanted(items []claimed) {
 	for _, c := range items {
 		s.held = append(s.held, held{claimed: c.next(), wanted: true})
 	}
 }
 
-// claimed offers what was claimed.
+// claimed follows the answer to a claim: all items of it are ours, or none is. If the
+// consumer leaves meanwhile, they go back without having been offered.
 func (s *step) claimed(in claims) {
 	s.phase = resting
 	if in.err != nil {
@@ -525,7 +594,7 @@ func (s *step) claimed(in claims) {
 		s.listed, s.follow = nil, turn{}
 		var no *refusal
 		if errors.As(in.err, &no) && isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
-			s.lost()
+			s.lost() // a rival has the item, or had it
 		} else {
 			s.failed(in.err)
 		}
@@ -538,7 +607,7 @@ func (s *step) claimed(in claims) {
 			fresh = append(fresh, h.claimed)
 		}
 	}
-	if s.leaving {
+	if s.leaving { // now that they exist, the claims can be given back
 		s.giveBack()
 		return
 	}
@@ -546,12 +615,15 @@ func (s *step) claimed(in claims) {
 	s.do(offer{fresh})
 }
 
-// bury moves an item to the dead letters.
+// bury asks for the move of an item to the dead letters, in one transaction. Until the
+// answer the item is in graves.
 func (s *step) bury(q settling) {
 	s.graves = append(slices.Clone(s.graves), q)
 	s.do(bury{s.turn.epoch, q})
 }
 
+// settle queues a settlement by a reader. A claim that is gone, or is settled already, is
+// refused.
 func (s *step) settle(q settling) {
 	i := s.find(q.claimed)
 	if i < 0 || s.held[i].leaving || s.held[i].wanted {
@@ -567,16 +639,17 @@ func (s *step) settle(q settling) {
 	s.queue = append(s.queue, q)
 }
 
-// settled answers those who asked. After the refusal of one the others go again.
+// settled follows the answer to a conclude. A refusal is of one item, and nothing of the
+// transaction was done: the other items go again.
 func (s *step) settled(err error) {
 	under := s.under
 	s.under = nil
-	stays := false // claimed
+	stays := false // set if the item is still claimed
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
-		i := no.index / 2
-		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // somebody has deleted the item, and not its claim
+		i := no.index / 2                                         // each item has two operations: on its claim, and on itself
+		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // the item was deleted, and its claim is left
 			s.do(sweep{s.turn.epoch, under[i].place})
 		}
 		s.queue = slices.Concat(under[:i], under[i+1:], s.queue)
@@ -584,9 +657,9 @@ func (s *step) settled(err error) {
 		if isAny(err, session.ErrNoNode, session.ErrBadVersion) {
 			err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 		} else {
-			stays = !s.leaving
+			stays = !s.leaving // a reader may settle it once more
 		}
-	case session.Over(err) && !session.InDoubt(err):
+	case session.Over(err) && !session.InDoubt(err): // not done, and the claims are gone
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	}
 	for _, u := range under {
@@ -597,7 +670,7 @@ func (s *step) settled(err error) {
 		}
 		s.do(answer{u.reply, err})
 		if u.how != acknowledge {
-			s.follow = turn{} // it is there again
+			s.follow = turn{} // the item is there again
 		}
 	}
 	if s.turn.epoch == 0 { // the session is over, and so are the claims
@@ -608,42 +681,46 @@ func (s *step) settled(err error) {
 	}
 }
 
+// forget removes a claim from those that are held.
 func (s *step) forget(c claimed) {
 	if i := s.find(c); i >= 0 {
 		s.held = slices.Delete(s.held, i, i+1)
 	}
 }
 
+// buried follows the answer to a bury. The item has moved, or its claim is gone, or the
+// outcome is unknown; if the server refuses the move for another reason, the consumer
+// ends with that error.
 func (s *step) buried(in buried) {
 	s.graves = slices.DeleteFunc(slices.Clone(s.graves), func(q settling) bool { return q.place == in.place && q.version == in.version })
-	fails := false // and the consumer ends
+	fails := false // set if the server refuses the move for good
 	var no *refusal
 	err := in.err
 	switch {
 	case err == nil:
 		s.emit(Buried{in.place.id()})
 	case errors.As(err, &no) && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
-		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled
+		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
 			s.do(sweep{s.turn.epoch, in.place})
 		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
-	case session.InDoubt(err):
+	case session.InDoubt(err): // the item may have moved, or not
 	case session.Over(err):
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	default:
 		fails = true
 	}
 	if i := s.find(in.claimed); i >= 0 && fails {
-		s.held[i].leaving = false // it goes back
+		s.held[i].leaving = false // giveBack settles it below
 	} else {
 		s.forget(in.claimed)
 	}
 	if err != nil {
-		s.follow = turn{} // it may be there yet
+		s.follow = turn{} // the item may be there yet
 	}
 	s.do(answer{in.reply, err})
 	switch {
-	case fails && s.leaving:
+	case fails && s.leaving: // it is among those that go back
 		s.giveBack()
 	case fails:
 		s.leave(err)

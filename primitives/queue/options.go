@@ -42,10 +42,9 @@ type Options struct {
 	MaxAttempts int
 	DeadLetter  string
 
-	// MaxItems bounds how many items there are, those that are claimed included: never are there more, whatever
-	// producers do at the same time, if all of them have the same bound. Put waits for room, in line, or fails
-	// with [ErrFull] if RefuseWhenFull is set. Dead letters are moved to a queue whether or not it is full. The default
-	// is no bound.
+	// MaxItems limits the number of items, with the claimed ones: never are there more, whatever producers do at the
+	// same time, if all of them have the same bound. Put waits for room, in line, or fails with [ErrFull] if
+	// RefuseWhenFull is set. Dead letters are moved to a queue whether or not it is full. The default is no bound.
 	MaxItems       int
 	RefuseWhenFull bool
 

@@ -65,7 +65,7 @@ func abandoned(doubt bool) error {
 	return errAbandoned
 }
 
-// await waits for what begin begins, whose answer is given by done. When ctx ends it abandons the command.
+// await waits until the procedure that begin starts calls done. When ctx ends it abandons the command.
 func await(ctx context.Context, begin func(done func(error)) (abandon func())) error {
 	if err := session.CheckContext(ctx); err != nil {
 		return err

@@ -14,11 +14,11 @@ import (
 // when it is not used any more, at the latest with its session.
 type Queue struct{ *base }
 
-// A Priority is a queue from which the items with the lowest number as their priority come first, and those of one
-// priority in the order in which they were put. It is used like a [Queue].
+// A Priority is a queue from which items of the lowest number come first. Items of one priority come in the
+// order in which they were put. It is used like a [Queue].
 type Priority struct{ *base }
 
-// base is what all queues share.
+// base is the part that all queues share.
 type base struct {
 	store
 	live     *session.Session
@@ -98,8 +98,8 @@ func (b *base) Close(ctx context.Context) error {
 	}))
 }
 
-// Len returns how many items there are, those that are claimed or not due yet included, as the server knows it that the session is
-// connected to.
+// Len returns the number of items, with those that are claimed or not due yet. The session's server may lag behind the
+// others.
 func (b *base) Len(ctx context.Context) (int, error) {
 	if err := b.receipts.open(); err != nil {
 		return 0, b.explain(err)

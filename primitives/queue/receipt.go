@@ -168,8 +168,8 @@ func (w *writing) perform(e writeEffect, tell func(writeInput)) {
 	}
 }
 
-// A clock is what is known of the server's clock. The server's time at an age of the session is at least that age
-// behind low, and less than that age behind high, if both clocks run at the same speed.
+// A clock is an estimate of the server's clock. If both clocks run at the same speed, the server's time is at
+// least low plus the session's age, and less than high plus it.
 type clock struct {
 	mu    sync.Mutex
 	known bool

@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A store is the nodes of one queue, and what a handle knows of them.
+// A store is a handle's access to the nodes of one queue, and its knowledge of them.
 type store struct {
 	session client.Session
 	path    string

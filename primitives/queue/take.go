@@ -11,9 +11,9 @@ import (
 )
 
 // Take takes the first item that is due, that no consumer has claimed, and that no other call on the handle is taking. It
-// waits for one. The item is delivered once, or lost: if Take fails with an error that wraps
-// [session.ErrUnknownOutcome], the item whose data is returned with the error may have been taken, or be taken a
-// little later. With any other error nothing was. A lost reply alone is no error.
+// waits for one. The item is delivered once, or lost: if the error of Take wraps [session.ErrUnknownOutcome], the item
+// whose data it returns may have been taken, or be taken a little later. With any other error nothing was. A lost reply
+// alone is no error.
 func (b *base) Take(ctx context.Context) ([]byte, error) {
 	data, err := b.take(ctx, true)
 	return data, b.explain(err)
@@ -140,7 +140,7 @@ func (b *base) survey(claims bool, answer func(view, error)) {
 	b.surveyNext()
 }
 
-// surveyNext begins a list for those that ask, unless one is under way.
+// surveyNext begins a list for the calls that ask, unless one is under way.
 func (b *base) surveyNext() {
 	l := &b.listed
 	l.mu.Lock()

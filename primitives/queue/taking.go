@@ -7,22 +7,36 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the protocol of taking one item, as a pure function; its performer is in take.go.
+// This file is the protocol of taking one item, as a pure function; its performer is in
+// take.go:
 //
-// The transaction deletes the item at the version at which it was read. If the item was written to, a consumer has claimed
-// it and may have it: then the transaction creates the claim and deletes it again before, so that it is refused if there
-// is one.
+//	          ┌────────────── nothing listed ── listing ◄── changed ── idling (in line)
+//	          │                                  │   │ none, and the call waits ▲
+//	          ▼                                  │   └──────────────────────────┘
+//	       picking ◄────────── listed ───────────┘
+//	          │ ▲ gone
+//	          ▼ │
+//	       fetching ──► removing ── done ► the caller has it
+//	          ▲             │ ▲
+//	          └─ written ───┘ └── readying (no directory of claims)
+//	                        │
+//	                        └── claimed ► listing, with the claims
+//
+// The transaction deletes the item at the version at which it was read. An item of
+// version 0 was never claimed. Another may be: then the transaction also creates the
+// claim and deletes it again, so that the server refuses it while a consumer has the
+// claim.
 
-// A takingPhase is what a taking waits for.
+// A takingPhase is the question whose answer a taking waits for. There is one at a time.
 type takingPhase int
 
 const (
-	picking  takingPhase = iota
-	listing              // the queue
-	idling               // a change of the queue, in line
-	fetching             // the data of an item
-	removing             // the transaction
-	readying             // the directory of the claims
+	picking  takingPhase = iota // picked: the next item of an earlier list
+	listing                     // surveyed: the queue is being listed
+	idling                      // roused: the queue has changed; the call stands in line
+	fetching                    // fetched: an item is being read
+	removing                    // removed: the transaction is on its way
+	readying                    // readied: the directory of the claims is being made
 )
 
 // A takingInput is something that happened to a taking.
@@ -31,7 +45,7 @@ const (
 type takingInput interface{ takingInput() }
 
 type (
-	// picked begins, and answers pick. There is a place if any is known from an earlier list.
+	// picked begins, and answers pick. ok is set if an item of an earlier list is left.
 	picked struct {
 		place place
 		ok    bool
@@ -45,9 +59,9 @@ type (
 		item claimed
 		err  error
 	}
-	removed struct{ err error } // answers remove: a [refusal] if it is that of an operation
+	removed struct{ err error } // answers remove; a [refusal] if the server refused one operation
 	readied struct{ err error } // answers ready
-	drop    struct{}            // commanded
+	drop    struct{}            // commanded: the caller waits no longer
 )
 
 func (picked) takingInput()   {}
@@ -58,21 +72,22 @@ func (removed) takingInput()  {}
 func (readied) takingInput()  {}
 func (drop) takingInput()     {}
 
-// A takingEffect is something to do about it.
+// A takingEffect asks the performer for one thing. Questions are answered by one input
+// each; forget, disown and give are not.
 //
 //sumtype:decl
 type takingEffect interface{ takingEffect() }
 
 type (
-	pick   struct{}              // the next place that was listed
-	forget struct{}              // the places that were listed, also those for other calls
-	survey struct{ claims bool } // list the queue, and the claims, to pick from that
-	idle   struct{ view view }   // answer when the view may not be true any more
-	fetch  struct{ place place }
-	remove struct{ item claimed }
-	ready  struct{} // make the directory of the claims
-	disown struct{} // leave the transaction that is under way
-	give   struct { // the answer to the caller
+	pick   struct{}               // the next item that was listed, by this call or another of the handle
+	forget struct{}               // the rest of the list, for all calls of the handle: it is old
+	survey struct{ claims bool }  // list the queue, and the claims if claims is set, to pick from it
+	idle   struct{ view view }    // answer when the queue is not as the view shows it
+	fetch  struct{ place place }  // read an item
+	remove struct{ item claimed } // send the transaction
+	ready  struct{}               // make the directory of the claims
+	disown struct{}               // stop waiting for the transaction under way; removed follows at once
+	give   struct {               // answer the caller, once
 		data []byte
 		err  error
 	}
@@ -88,20 +103,21 @@ func (ready) takingEffect()  {}
 func (disown) takingEffect() {}
 func (give) takingEffect()   {}
 
-// taking is the state of a call that takes an item.
+// A taking is the state of a call that takes an item.
 type taking struct {
-	wait bool // for an item
-	flat bool
+	wait bool // set if the call waits for an item; constant
+	flat bool // set if the layout has no claims; constant
 
 	phase  takingPhase
-	claims bool    // set when an item was claimed by a consumer. While set, the claims are listed too
-	item   claimed // that was read last
-	ended  bool
+	claims bool    // set when an item had a claim; while set, lists leave out what is claimed
+	item   claimed // the item that was read last; the transaction is for it
+	ended  bool    // set with give
 }
 
 // Ended implements [actors.Machine].
 func (t taking) Ended() bool { return t.ended }
 
+// A takingStep is a taking during a step, with the accumulator of its effects.
 type takingStep struct {
 	taking
 	*actors.Effects[takingEffect, none]
@@ -109,7 +125,8 @@ type takingStep struct {
 
 func (s *takingStep) do(e takingEffect) { s.Do = append(s.Do, e) }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. Only the transaction changes anything: all other
+// questions are asked again if their error passes.
 func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) taking {
 	if t.ended {
 		return t
@@ -163,22 +180,27 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) ta
 	return s.taking
 }
 
+// ask asks a question, and waits for its answer in phase p.
 func (s *takingStep) ask(p takingPhase, e takingEffect) {
 	s.phase = p
 	s.do(e)
 }
 
+// end answers the caller, which is the last effect.
 func (s *takingStep) end(data []byte, err error) {
 	s.ended = true
 	s.do(give{data, err})
 }
 
-// fail ends without an item. What was listed is forgotten: the item that failed may still be the first.
+// fail ends without an item. The list is forgotten: the item that failed is no longer in
+// it, and may still be the first.
 func (s *takingStep) fail(err error) {
 	s.do(forget{})
 	s.end(nil, err)
 }
 
+// surveyed follows a list. Its items are picked one by one, as other calls of the handle
+// pick from it too.
 func (s *takingStep) surveyed(in surveyed) {
 	switch {
 	case passes(0, in.err):
@@ -194,6 +216,8 @@ func (s *takingStep) surveyed(in surveyed) {
 	}
 }
 
+// removed follows the answer to the transaction. With an unknown outcome the caller gets
+// the data beside the error: the item may be gone.
 func (s *takingStep) removed(err error) {
 	no, refused := errors.AsType[*refusal](err)
 	switch {

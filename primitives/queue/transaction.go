@@ -8,30 +8,43 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the protocol by which a transaction is done once or not at all, whatever reply is lost. It is a pure
-// function; its performer is in receipt.go.
+// This file is the protocol by which a transaction is done once or not at all, whatever
+// reply is lost. It is a pure function; its performer is in receipt.go.
 //
-// The transaction begins with a write to a receipt, an ephemeral node, at the version that the client knows. After a
-// lost reply it is sent again. It cannot be done twice, and the version says whether it was done before.
+// The transaction begins with a write to a receipt, an ephemeral node, at the version
+// that the client knows. After a lost reply it is sent again. It cannot be done twice,
+// and the version says whether it was done:
+//
+//	unbegun ── no receipt ► making ── no directory ► ensuring ► making
+//	   │                      │
+//	   │ a receipt            ▼
+//	   └─────────────────► sending ── reply lost ► sending (in doubt)
+//	                          │ │ refused, in doubt
+//	                          │ └──────────► voiding ── the receipt is gone ► refused
+//	                          │                 └ the receipt has changed ► done
+//	                          │ done, refused, or in doubt and the receipt has changed: done
+//	                          ▼
+//	                        ended
 
-// A stage is what a transaction waits for.
+// A stage is the question whose answer a transaction waits for. There is one at a time.
 type stage int
 
 const (
-	unbegun  stage = iota
-	making         // the receipt
-	ensuring       // the directory of the receipts
-	sending        // the transaction itself
-	voiding        // the removal of the receipt, after which no earlier attempt can be done
+	unbegun  stage = iota // granted: a receipt
+	making                // made: the receipt is being created
+	ensuring              // ensured: the directory of the receipts is being made
+	sending               // sent: the transaction is on its way
+	voiding               // voided: the receipt is being deleted, after which no earlier attempt can be done
 )
 
 func (s stage) String() string {
 	return [...]string{"unbegun", "making", "ensuring", "sending", "voiding"}[s]
 }
 
-// A receipt is a node, and the version that it has as far as is known.
+// A receipt is a node, and its version as far as the client knows. No two transactions
+// under way use the same.
 type receipt struct {
-	node    string // "" if there is none
+	node    string // the path; "" if there is none
 	version int32
 }
 
@@ -41,7 +54,7 @@ type receipt struct {
 type writeInput interface{ writeInput() }
 
 type (
-	granted struct { // begins: a receipt, without a node if none is free
+	granted struct { // begins: with a receipt, without a node if none is free
 		receipt receipt
 		err     error
 	}
@@ -50,12 +63,12 @@ type (
 		err  error
 	}
 	ensured struct{ err error } // answers ensureReceipts
-	sent    struct {            // answers send
+	sent    struct {            // answers send; the first result is the receipt's
 		results []session.OpResult
 		err     error
 	}
 	voided  struct{ err error } // answers void
-	abandon struct{}            // commanded
+	abandon struct{}            // commanded: the caller waits no longer
 )
 
 func (granted) writeInput() {}
@@ -65,21 +78,22 @@ func (sent) writeInput()    {}
 func (voided) writeInput()  {}
 func (abandon) writeInput() {}
 
-// A writeEffect is something to do about it.
+// A writeEffect asks the performer for one thing. Questions are answered by one input
+// each; putAway and outcome are not.
 //
 //sumtype:decl
 type writeEffect interface{ writeEffect() }
 
 type (
-	makeReceipt    struct{ node string } // "" for a new name
-	ensureReceipts struct{}
-	send           struct{ receipt receipt }
-	void           struct{ receipt receipt } // delete it if it has the version
-	putAway        struct {                  // the transaction needs the receipt no more
+	makeReceipt    struct{ node string }     // create the node, with a new name if it is ""
+	ensureReceipts struct{}                  // make the directory of the receipts
+	send           struct{ receipt receipt } // send the transaction, with the write to the receipt
+	void           struct{ receipt receipt } // delete the receipt at its version
+	putAway        struct {                  // the transaction uses the receipt no more
 		receipt receipt
-		doubt   bool // whether its version is in doubt: removed, it keeps a late transaction from being done
+		doubt   bool // set if its version may change yet: it is deleted, which refuses a transaction that arrives late
 	}
-	outcome struct { // the answer to the caller
+	outcome struct { // answer the caller, once
 		results []session.OpResult
 		err     error
 	}
@@ -92,21 +106,23 @@ func (void) writeEffect()           {}
 func (putAway) writeEffect()        {}
 func (outcome) writeEffect()        {}
 
-// transaction is the state of a transaction.
+// A transaction is the state of one that is to be done once. After the end no attempt of
+// it can be done any more, or the caller was told that the outcome is unknown.
 type transaction struct {
-	epoch   int // 0 if it goes on in the next session
+	epoch   int // the session in which it is to be done; 0 if the next will do as well; constant
 	stage   stage
-	receipt receipt
+	receipt receipt // of the attempts; another one only when none of them can have been done
 
-	doubt    error // set when a reply was lost. While set, an attempt may have been done, or may yet be
-	refusal  sent  // what voiding is to confirm; empty before that
+	doubt    error // set when a reply was lost; never cleared. While set, an attempt may have been done, or may yet be
+	refusal  sent  // set when voiding begins: the answer, if the voiding confirms it
 	answered bool  // set with outcome. While set, nothing more is sent
-	ended    bool
+	ended    bool  // set when the receipt is put away, or none was granted
 }
 
 // Ended implements [actors.Machine].
 func (t transaction) Ended() bool { return t.ended }
 
+// A writeStep is a transaction during a step, with the accumulator of its effects.
 type writeStep struct {
 	transaction
 	*actors.Effects[writeEffect, none]
@@ -114,7 +130,8 @@ type writeStep struct {
 
 func (s *writeStep) do(e writeEffect) { s.Do = append(s.Do, e) }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. A caller that has abandoned the transaction has its
+// answer; the machine goes on until the receipt can be put away.
 func (t transaction) Step(in writeInput, out *actors.Effects[writeEffect, none]) transaction {
 	if t.ended {
 		return t
@@ -166,13 +183,15 @@ func (s *writeStep) answer(results []session.OpResult, err error) {
 	}
 }
 
-// end ends the transaction. The receipt is put away first, for the next transaction of the caller.
+// end ends the transaction. It puts the receipt away before it answers, so that the next
+// transaction of the caller finds it free.
 func (s *writeStep) end(r receipt, doubt bool, results []session.OpResult, err error) {
 	s.ended = true
 	s.do(putAway{r, doubt})
 	s.answer(results, err)
 }
 
+// make creates a receipt, unless the caller is gone.
 func (s *writeStep) make() {
 	if s.answered {
 		s.end(s.receipt, true, nil, nil)
@@ -182,7 +201,8 @@ func (s *writeStep) make() {
 	s.do(makeReceipt{s.receipt.node})
 }
 
-// unmade makes the receipt again, or ends the transaction, which was not sent.
+// unmade follows the failure to create a receipt. The transaction was not sent: its
+// outcome is not in doubt.
 func (s *writeStep) unmade(err error) {
 	switch {
 	case passes(s.epoch, err):
@@ -194,6 +214,7 @@ func (s *writeStep) unmade(err error) {
 	s.end(s.receipt, true, nil, err)
 }
 
+// send sends the transaction, for the first time or again, unless the caller is gone.
 func (s *writeStep) send() {
 	if s.answered {
 		s.end(s.receipt, s.doubt != nil, nil, nil)
@@ -203,8 +224,9 @@ func (s *writeStep) send() {
 	s.do(send{s.receipt})
 }
 
-// sent judges an answer. The receipt is the first operation: an error of another operation implies that the receipt
-// had its version, so that no earlier attempt was done before. It could still be done later.
+// sent follows an answer. The write to the receipt is the first operation. If another
+// operation is refused, the receipt had its version: no earlier attempt was done before
+// this one, but an earlier one could still arrive.
 func (s *writeStep) sent(results []session.OpResult, err error) {
 	next := receipt{s.receipt.node, s.receipt.version + 1}
 	refused := error(nil)
@@ -223,14 +245,17 @@ func (s *writeStep) sent(results []session.OpResult, err error) {
 			return
 		}
 		s.fail(err)
+	// The version has changed: an attempt in doubt was done. Its results are lost.
 	case s.doubt != nil && errors.Is(refused, session.ErrBadVersion):
 		s.end(next, false, nil, nil)
 	case s.doubt == nil && errors.Is(refused, session.ErrNoNode):
-		// It went with its session, or somebody else has removed it.
+		// The receipt went with its session, or another client has deleted it.
 		s.receipt = receipt{}
 		s.make()
+	// If a reply was lost before, nothing says any more whether that attempt was done.
 	case refused != nil || session.Over(err):
 		s.fail(err)
+	// The refusal counts only if no earlier attempt arrives after it.
 	case s.doubt != nil:
 		s.refusal = sent{results, err}
 		s.void()
@@ -239,6 +264,7 @@ func (s *writeStep) sent(results []session.OpResult, err error) {
 	}
 }
 
+// void deletes the receipt at the version that all attempts expect.
 func (s *writeStep) void() {
 	if s.answered {
 		s.end(s.receipt, true, nil, nil)
@@ -248,7 +274,8 @@ func (s *writeStep) void() {
 	s.do(void{s.receipt})
 }
 
-// voided judges whether the refusal stands. An attempt that was done has given the receipt another version for good.
+// voided follows the deletion of the receipt. If that succeeded, or the node is gone,
+// every attempt is refused from now on. Another version means that an attempt was done.
 func (s *writeStep) voided(err error) {
 	switch {
 	case err == nil, errors.Is(err, session.ErrNoNode):
@@ -262,7 +289,8 @@ func (s *writeStep) voided(err error) {
 	}
 }
 
-// fail ends the transaction with an error that does not tell what the receipt would say.
+// fail ends the transaction with an error that leaves open whether an attempt in doubt
+// was done.
 func (s *writeStep) fail(err error) {
 	if s.doubt != nil && !session.InDoubt(err) {
 		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)

@@ -9,21 +9,34 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the protocol of waiting, as a pure function; its performer is in waiter.go.
+// This file is the protocol of waiting, as a pure function; its performer is in
+// waiter.go.
 //
-// Waiters stand in line, each with an ephemeral sequential node. Only the first watches the queue. Every other watches
-// the node before its own. So a change of the queue wakes one waiter, however many there are. A waiter that was
-// woken stays first until it has looked. Then it goes on waiting, or leaves, or goes to the end of the line.
+// Waiters stand in line, each with an ephemeral sequential node. Only the first watches
+// the queue. Every other watches the node before its own. So a change of the queue wakes
+// one waiter, however many there are. A waiter that was woken stays first until its owner
+// has looked. Then it goes on waiting, or leaves, or goes to the end of the line.
+//
+//	           stand               joined
+//	absent ───────────► joining ─────────► ranking ── others are before it ► behind
+//	   ▲                 ▲ │ no directory   │ ▲  ▲                             │
+//	   │                 │ ▼                │ │  └── the one before it is gone ┘
+//	   │ depart       founding              │ │ stand, and it is to rotate
+//	   │                                    ▼ │
+//	   └────────────────────────────────── first ── the queue has changed: wake
+//
+// A waiter that cannot stand in line, as it has no right to, watches the queue like the
+// first: this costs more, and nothing is missed.
 
-// A rank is where a waiter stands.
+// A rank is the place of a waiter, or the question whose answer decides it.
 type rank int
 
 const (
 	absent   rank = iota // not in line
-	joining              // its node is on its way
-	founding             // the directory of the line is on its way
+	joining              // its node is being created
+	founding             // the directory of the line is being made
 	ranking              // the line is being listed
-	behind               // another waiter
+	behind               // another waiter is before it, and is watched
 	first                // it watches the queue
 )
 
@@ -37,8 +50,8 @@ func (r rank) String() string {
 type waitInput interface{ waitInput() }
 
 type (
-	// stand is commanded: wake the owner at the next change of what it has seen. With rotate it goes to the
-	// end of the line, if there are others.
+	// stand is commanded: wake the owner at the next change of the queue since its view.
+	// With rotate the waiter goes to the end of the line first, if there are others.
 	stand  struct{ rotate bool }
 	depart struct{} // commanded: leave the line
 	joined struct { // answers join
@@ -62,20 +75,20 @@ func (ranked) waitInput()  {}
 func (ahead) waitInput()   {}
 func (stirred) waitInput() {}
 
-// A waitEffect is something to do about it.
+// A waitEffect asks the performer for one thing.
 //
 //sumtype:decl
 type waitEffect interface{ waitEffect() }
 
 type (
-	join       struct{}              // create a node with a new ID
-	landed     struct{}              // the answer to join, or depart, is dealt with
+	join       struct{}              // create a node with a new GUID
+	landed     struct{}              // no node can appear unnoticed any more: join, or depart, is done with
 	found      struct{}              // make the directory of the line
 	rankAgain  struct{}              // list the line
 	watchAhead struct{ name string } // answer when the node is gone
-	watchQueue struct{}              // answer when the queue is not as it was seen
-	wake       struct{}              // the owner
-	retire     struct {              // remove the node: any with the ID if the name is ""
+	watchQueue struct{}              // answer when the queue is not as the owner has seen it
+	wake       struct{}              // tell the owner to look
+	retire     struct {              // delete the node; all nodes with the GUID if its name is ""
 		id, name string
 	}
 )
@@ -89,22 +102,23 @@ func (watchQueue) waitEffect() {}
 func (wake) waitEffect()       {}
 func (retire) waitEffect()     {}
 
-// waiting is the state of a waiter.
+// A waiting is the state of a waiter.
 type waiting struct {
-	epoch int // 0 if it goes on in the next session
-	rank  rank
-	id    string // of the node; "" before join was answered
-	name  string // of the node; "" while a reply to join is lost
-	ahead string // the node before its own, while it is behind
+	epoch int    // the session in which it stands; 0 if the next will do as well; constant
+	rank  rank   // absent at first, or first in a layout without a line
+	id    string // the GUID of its node; set when join is answered, cleared when it leaves the line
+	name  string // the name of its node; "" while that is not known, as the reply to join was lost
+	ahead string // the node before its own; counts while it is behind
 
-	awake    bool // set with wake, cleared by stand. While set, the owner looks
-	rotates  bool // set by stand, cleared when the line is listed
-	departed bool // set by depart, cleared by stand. While set, the node goes as soon as it is known
+	awake    bool // set with wake, cleared by stand; while set, its owner looks, and changes do not wake it
+	rotates  bool // set by stand, cleared when the line was listed
+	departed bool // set by depart, cleared by stand; while set, the node is deleted as soon as it is known
 }
 
 // Ended implements [actors.Machine]: it can wait again.
 func (waiting) Ended() bool { return false }
 
+// A waitStep is a waiting during a step, with the accumulator of its effects.
 type waitStep struct {
 	waiting
 	*actors.Effects[waitEffect, none]
@@ -112,7 +126,7 @@ type waitStep struct {
 
 func (s *waitStep) do(e waitEffect) { s.Do = append(s.Do, e) }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. An answer counts only in the rank that waits for it.
 func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiting {
 	s := &waitStep{waiting: w, Effects: out}
 	switch in := in.(type) {
@@ -120,7 +134,7 @@ func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiti
 		s.stand(in.rotate)
 	case depart:
 		s.departed = true
-		if s.rank != joining && s.rank != founding {
+		if s.rank != joining && s.rank != founding { // else the answer decides what there is to delete
 			s.quit()
 		}
 		s.do(landed{})
@@ -156,6 +170,8 @@ func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiti
 	return s.waiting
 }
 
+// stand joins the line, or stays where it is. A waiter that is still behind keeps its
+// place, and is not woken.
 func (s *waitStep) stand(rotate bool) {
 	s.awake, s.departed = false, false
 	switch {
@@ -169,23 +185,26 @@ func (s *waitStep) stand(rotate bool) {
 	}
 }
 
+// join creates a node at the end of the line. Each has a GUID of its own, so that the
+// answers to two attempts are not confused.
 func (s *waitStep) join() {
 	s.rank = joining
 	s.do(join{})
 }
 
+// list finds out which nodes stand before its own.
 func (s *waitStep) list() {
 	s.rank = ranking
 	s.do(rankAgain{})
 }
 
-// lead watches the queue: as the first, or because it cannot stand in line.
+// lead watches the queue: as the first, or because the waiter cannot stand in line.
 func (s *waitStep) lead() {
 	s.rank = first
 	s.do(watchQueue{})
 }
 
-// quit leaves the line.
+// quit leaves the line, and forgets its node.
 func (s *waitStep) quit() {
 	if s.id != "" {
 		s.do(retire{s.id, s.name})
@@ -193,6 +212,8 @@ func (s *waitStep) quit() {
 	s.rank, s.id, s.name, s.ahead, s.rotates = absent, "", "", "", false
 }
 
+// joined follows the answer to join. After a lost reply the node may exist: the list
+// shows it.
 func (s *waitStep) joined(in joined) {
 	switch doubt := session.InDoubt(in.err); {
 	case in.err == nil || doubt:
@@ -217,7 +238,8 @@ func (s *waitStep) joined(in joined) {
 	}
 }
 
-// ranked finds its place. Of two nodes after a lost reply the first counts, and both go in the end.
+// ranked finds the place of its own node. After a lost reply there may be two nodes with
+// its GUID: the first counts, and retire deletes both.
 func (s *waitStep) ranked(in ranked) {
 	switch {
 	case in.err == nil || errors.Is(in.err, session.ErrNoNode):
@@ -234,10 +256,10 @@ func (s *waitStep) ranked(in ranked) {
 	rotates := s.rotates
 	s.rotates = false
 	switch {
-	case i < 0 && s.name == "": // an attempt in doubt may still come, and is no place then
+	case i < 0 && s.name == "": // the node may yet be created, and is no place then
 		s.do(retire{s.id, ""})
 		s.join()
-	case i < 0:
+	case i < 0: // its node was deleted
 		s.join()
 	case rotates && len(names) > 1:
 		s.do(retire{s.id, s.name})

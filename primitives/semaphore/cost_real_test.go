@@ -17,7 +17,7 @@ import (
 // TestCostOfHolding holds ten thousand leases in one session: of one semaphore, and each of
 // its own.
 func TestCostOfHolding(t *testing.T) {
-	const n, most = 10_000, 8 << 10
+	const n, most = 10_000, 4 << 10
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	for name, pathOf := range map[string]func(int) string{
 		"one semaphore": func(int) string { return "/one" },
@@ -63,7 +63,7 @@ func TestCostOfHolding(t *testing.T) {
 			if err := s.Sync(t.Context(), "/"); err != nil { // so that all watches stand
 				t.Fatal(err)
 			}
-			each := (use(goroutines+n) - before) / n
+			each := (use(goroutines+n/100) - before) / n
 			t.Logf("a held lease costs %d bytes of heap and stack", each)
 			if each > most {
 				t.Errorf("a held lease costs %d bytes, more than %d", each, most)

@@ -2,33 +2,33 @@
 //
 // A semaphore bounds how many work at once, on however many machines: not how often, it is
 // no rate limiter. Contenders stand in line in the order in which they came, each for a
-// lease of some weight, and those at its head whose weights are within the limit in sum
-// hold theirs. A lease is held with all of its weight or not at all, so that
-// two who want two of two never wait for each other; and nobody overtakes one who wants
-// more than is free, so that nobody starves. One handle is one tenancy, as with locks.
+// lease of some weight. Those at the head whose weights are within the limit in sum hold
+// their leases. A lease is held with all of its weight or not at all. So two contenders
+// that want two of two never wait for each other; and no contender overtakes one that
+// wants more than is free, so that none starves. One handle is one tenancy, as with locks.
 // What happens to it is told as [Event] values, in the order in which it happened:
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
 // Suspended and Resumed come in turn. A waiter whose node is deleted by another client, or
-// whose session expires, joins the line again at its end, by itself; a holder to whom that
-// happens is told [Lost].
+// whose session expires, joins the line again at its end, by itself; a holder receives
+// [Lost] in these cases.
 //
 // # The limit
 //
-// It is recorded at the path by the first who comes, and goes with the path some time after the
-// last lease, unless [SetLimit] made it. To ask for another limit is
-// [ErrLimit], unless [Options.AnyLimit] says that any will do. [SetLimit] changes it live:
-// who is in line goes on, waiters proceed at once when it rises, and holders keep what
-// they have when it sinks, so that more may be held until they have released.
+// The first contender records it at the path. It goes with the path some time after the last
+// lease, unless [SetLimit] made it. To ask for another limit is [ErrLimit], unless
+// [Options.AnyLimit] says that any will do. [SetLimit] changes it live: contenders in line go
+// on, waiters proceed at once when it rises, and holders keep their leases when it sinks. Until
+// they have released, more may be held.
 //
 // # Safety
 //
-// Whenever a lease is granted, its weight and that of all leases ahead of it are within
-// the limit that was in force at that moment on the server. But a lease is a claim about
-// the ZooKeeper session: a paused process may believe in one that the server has given
-// away. [Lease.Guard] has the server refuse its transactions. There is no fencing token:
-// [Lease.ID] tells leases apart, and has no order.
+// At every grant, the weights of the lease and of all leases ahead of it are within the
+// server's limit at that moment. But a lease is a claim about the ZooKeeper session: a
+// paused process may believe in one that the server has given away. [Lease.Guard] has
+// the server refuse its transactions. There is no fencing token: [Lease.ID] tells leases
+// apart, and has no order.
 //
 // # Layout
 //

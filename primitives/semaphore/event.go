@@ -14,8 +14,8 @@ var (
 	// ErrFull means that there was not room at once when a lease was tried for.
 	ErrFull = errors.New("semaphore full")
 
-	// ErrLimit means that there is no agreement about the limit: another is recorded, or
-	// what is recorded is none, or it is less than the weight that is asked for.
+	// ErrLimit means that there is no agreement about the limit: another limit is
+	// recorded, or the record is not a limit, or it is less than the weight.
 	ErrLimit error = line.PlaceError("limit")
 
 	// ErrLayout means that others have leases of the semaphore, or contend at its path, in
@@ -62,8 +62,8 @@ type Event interface {
 }
 
 type (
-	// Waiting means that Ahead others stand before this one in line, those who hold
-	// leases among them.
+	// Waiting means that Ahead other contenders stand before this one in line, with
+	// those that hold leases.
 	Waiting struct{ Ahead int }
 
 	// Acquired means that this handle holds the lease, with all of its weight.

@@ -46,8 +46,8 @@ func TestRealPeers(t *testing.T) {
 }
 
 // meetNeighbours: leases that come where Curator's are passed around are granted within the limit or
-// refused, and nobody waits for ever. A waiter of ours behind one of Curator's once did, and Curator's
-// for it.
+// refused, and no contender waits for ever. A waiter of ours behind one of Curator's once did, and
+// Curator's for it.
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
 	operator := openReal(t, ens.Addrs())

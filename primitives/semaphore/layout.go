@@ -8,15 +8,15 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what is beside the line: where the limit is recorded, and how it comes to
-// be.
+// This file has the nodes beside the line: where the limit is recorded, and how it comes
+// to be.
 //
 //	<path>         a container: "<limit> unit", or "<limit>"; persistent if SetLimit made it
 //	<path>/leases  the line, a container
 //
 // Where all leases have the weight 1, a count tells whether there is room. So that they do
-// is recorded when the semaphore is made, and taken back for good before anybody else joins
-// the line. A limit without that word is safe, whoever wrote it.
+// is recorded when the semaphore is made, and taken back for good before another contender
+// joins the line. A limit without that word is safe, whichever client wrote it.
 
 func leasesOf(path string) string { return session.Join(path, "leases") }
 
@@ -111,7 +111,7 @@ func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exis
 
 // suit returns what is to be recorded, given what is: the same if it will do.
 func suit(l admission, data []byte, stat *session.Stat, isNew bool) (string, error) {
-	if len(data) == 0 { // somebody made the node for something below it
+	if len(data) == 0 { // the node was made for another one below it
 		return recordedLimit{Limit: l.Limit, Unit: l.Weight == 1 && stat.NumChildren == 0}.String(), nil
 	}
 	record, err := parseRecord(string(data))
@@ -138,7 +138,7 @@ func make_(r *line.Recipe, requests client.Async, answer func(made bool, err err
 	})
 }
 
-// makeRecord makes the node at path, and what is missing above it, unless there is one.
+// makeRecord creates the node at path, and its missing ancestors, unless it exists.
 func makeRecord(requests client.Async, path string, record recordedLimit, answer func(made bool, err error)) {
 	client.MakeContainer(requests, path, record.String(), func(err error) {
 		switch {

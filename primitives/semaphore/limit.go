@@ -12,7 +12,7 @@ import (
 
 // Limit returns the limit that is recorded of the semaphore at path, as the server that
 // the session is connected to knows it. The error wraps [session.ErrNoNode] if there is
-// no such semaphore, and [ErrLimit] if what is recorded is no limit.
+// no such semaphore, and [ErrLimit] if the record is not a limit.
 func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 	if err := validatePlace(s, path); err != nil {
 		return 0, err
@@ -30,16 +30,16 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 
 // SetLimit records the limit of the semaphore at path, whatever it was, and whether or not
 // there is one yet. It returns when that is done: waiters that have room now proceed by
-// themselves. Holders keep what they hold, so after the limit was lowered more may be held
-// for a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit].
-// If there is no such semaphore yet, the path is made to stay; otherwise it goes with its last
-// leases, some time after them, and the limit with it.
-// All who stand in line look at it then, so it is not for every second. Who comes later
-// and still asks for the old limit is refused, unless with [Options.AnyLimit].
+// themselves. Holders keep what they hold, so after the limit was lowered more may be held for
+// a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit]. If
+// there is no such semaphore yet, the path is made to stay; otherwise it goes with its last
+// leases, some time after them, and the limit with it. All contenders in line read it then, so
+// it is not for every second. A contender that comes later and still asks for the old limit is
+// refused, unless with [Options.AnyLimit].
 //
-// If ctx ends first, or the session expires, while the reply is outstanding, or the reply
-// is lost and somebody else has set another limit meanwhile, the error wraps
-// [session.ErrUnknownOutcome].
+// The error wraps [session.ErrUnknownOutcome] if ctx ends or the session expires while
+// the reply is outstanding. It does so too if the reply is lost and another client has
+// set another limit meanwhile.
 func SetLimit(ctx context.Context, s *session.Session, path string, limit int) error {
 	err := validatePlace(s, path)
 	if err == nil {
@@ -97,9 +97,9 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	return errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode), err
 }
 
-// reconsider looks what has become of a write of unknown outcome. What somebody has set
-// since is ours, or was set after it, or instead of it; to set ours once more might undo
-// what somebody else wants.
+// reconsider resolves a write of unknown outcome. A limit that was set since is ours, or
+// was set after it, or instead of it; to set ours once more might undo the limit of
+// another client.
 func reconsider(ctx context.Context, s *session.Session, path string, limit int, err error, since func(now *session.Stat) bool) (again bool, _ error) {
 	data, now, readErr := s.Get(ctx, path)
 	switch {
@@ -132,9 +132,10 @@ type Holder struct {
 }
 
 // Holders returns who holds leases of the semaphore at path, in line order, as the server
-// that the session is connected to knows it: those for whom there is room, whether or not
-// they have noticed yet, and those who hold from before the limit was lowered. There are
-// none if there is no such path. Who leaves while they are read is left out.
+// that the session is connected to knows it: contenders for which there is room, whether
+// or not they have noticed yet, and those that have held since before the limit was
+// lowered. There are none if there is no such path. A contender that leaves while they
+// are read is left out.
 func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, error) {
 	if err := validatePlace(s, path); err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func validateLimit(limit int) error {
 	return nil
 }
 
-// validatePlace refuses what is no semaphore of anybody.
+// validatePlace refuses a path that cannot be a semaphore.
 func validatePlace(s *session.Session, path string) error {
 	if s == nil {
 		return fmt.Errorf("semaphore: %w: session is nil", session.ErrInvalidArgument)

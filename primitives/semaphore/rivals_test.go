@@ -11,8 +11,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestSetLimitBehindALaggingReplica: a limit that was set before, by somebody else, is not
-// what a follower that lags still says.
+// TestSetLimitBehindALaggingReplica: a limit that was set before, by another client, is
+// not what a follower that lags still says.
 func TestSetLimitBehindALaggingReplica(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		setLimit(t, all[0], 5)
@@ -100,7 +100,7 @@ func TestHandWrittenWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestSetLimitDoesNotUndo: somebody else sets the limit between the lost reply to its
+// TestSetLimitDoesNotUndo: another client sets the limit between the lost reply to its
 // creation and the next look.
 func TestSetLimitDoesNotUndo(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {

@@ -12,10 +12,10 @@ import (
 )
 
 // admission is the rule of semaphores: whose weight, with the weights of all who stand
-// ahead, is within the limit need not wait. So those who need not are always the first
-// in line, and nobody overtakes one who wants more than is free.
+// ahead, is within the limit need not wait. So the holders are always the first in
+// line, and no contender overtakes one that wants more than is free.
 //
-// The limit is what is read beside the names; it may change at any time. The names are
+// The limit is read beside the names; it may change at any time. The names are
 //
 //	_c_<GUID>-lease-<number>           of weight 1
 //	_c_<GUID>-lease-<weight>-<number>  of others
@@ -57,7 +57,7 @@ func sortLeases(names []string) []line.Contender {
 	return all
 }
 
-// recordedLimit is what is recorded of a line of leases.
+// recordedLimit is the record of a line of leases.
 type recordedLimit = nodes.Limit
 
 // parseRecord reads a record.
@@ -91,8 +91,8 @@ func (l admission) Room(contenders int, data string) bool {
 // Lists implements [line.Rule].
 func (l admission) Lists() bool { return l.Weight > 1 }
 
-// Announces implements [line.Rule]. Who was let in under a greater limit looks to others as if
-// it waited, and they would wait for its turn.
+// Announces implements [line.Rule]. A contender that was let in under a greater limit looks to
+// others as if it waited, and they would wait for its turn.
 func (l admission) Announces() bool { return true }
 
 // Claims implements [line.Rule].
@@ -166,12 +166,12 @@ type lease struct {
 //   - The first that waits has room when any of those ahead has left: it watches all of them.
 //   - The second has room when any two of those ahead have left, whatever the first waiter does: it watches
 //     all of them but the oldest. When the oldest leaves first, as it mostly does, it lets in the
-//     first waiter, and the second one watches all that it has to by then.
+//     first waiter. By then the second one watches all that it has to.
 //   - Every other watches the two that stand next ahead, which announce that they are let in: so it
 //     learns that it is second now.
 //
-// So a release wakes the waiter that it lets in, and the one that is second now. Where another than
-// the oldest leaves, it wakes the waiter between them as well.
+// So a release wakes the waiter that it lets in, and the waiter that is second now. Where another
+// than the oldest leaves, it wakes the waiter between them as well.
 func follow(others []lease, limit int) (watch line.Target, beside []line.Target) {
 	last := len(others) - 1
 	switch len(others) - limit {
@@ -194,9 +194,9 @@ func follow(others []lease, limit int) (watch line.Target, beside []line.Target)
 //   - its predecessor, which announces that it was let in;
 //   - each contender ahead whose departure makes room for all that stand ahead of it.
 //
-// So a departure wakes the contenders that it lets in, however many, and the one behind
-// them. A waiter watches what it found when it last looked: if it moved up since, its predecessor's
-// announcement, or departure, wakes it. A first waiter that does not proceed may hold up the second, then.
+// So a departure wakes the contenders that it lets in, however many, and the next one behind them. A
+// waiter watches what it found when it last looked: if it moved up since, its predecessor's announcement,
+// or departure, wakes it. A first waiter that does not proceed may hold up the second, then.
 func followWeights(others []lease, excess int) (watch line.Target, beside []line.Target) {
 	if excess <= 0 {
 		return line.Target{Until: line.Members}, nil

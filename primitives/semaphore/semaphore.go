@@ -59,11 +59,11 @@ func inside(r admission, within []*Lease) line.Rule {
 // held.
 //
 // If ctx ends before that, the error is its cause, with the contender that was waited for as far as
-// it is known, and the place in line is given up in the background: whatever the network does, the
+// it is known. The place in line is then given up in the background: whatever the network does, the
 // contender's node is deleted when the session is connected, or ends. The path and its limit stay
-// for a while, see the package comment. The error wraps [ErrLimit] if another limit is
-// recorded, and leaves nothing behind. If the place is lost for another reason, the
-// error wraps [ErrLost] and the reason.
+// for a while, see the package comment. The error wraps [ErrLimit] if another limit is recorded,
+// and leaves nothing behind. If the place is lost for another reason, the error wraps [ErrLost] and
+// the reason.
 //
 // If ctx comes from [Lease.Context] of leases of the same session and path, it must not wait for
 // these: the error is [ErrReentered] if there cannot be room with them, or if a waiter ahead cannot
@@ -148,9 +148,9 @@ func (l *Lease) Done() <-chan struct{} { return l.handle.Done() }
 // and the reason. It returns nil while it is not, and after a release.
 func (l *Lease) Err() error { return l.handle.Err() }
 
-// Context returns a context that ends when the lease is lost, with a cause that wraps
-// [ErrLost], when it is released, with [ErrReleased], or when parent ends. Its resources
-// are freed by the cancel function, or with the lease.
+// Context returns a context that ends with parent, and with the lease. The cause wraps
+// [ErrLost] when it is lost, and is [ErrReleased] when it is released. Its resources are
+// freed by the cancel function, or with the lease.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(line.Within(parent, l.session, l.path, l, l.Done()))
 }

@@ -129,7 +129,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			}
 		}
 		release(t, leases[0])
-		expect(t, leases, 1) // nobody overtakes the third
+		expect(t, leases, 1) // no contender overtakes the third
 		release(t, leases[1])
 		expect(t, leases, 2)
 		release(t, leases[2])
@@ -269,7 +269,7 @@ func TestSetLimit(t *testing.T) {
 	})
 }
 
-// TestLoweredLimit: after the limit sank while leases were held, whoever comes then goes on
+// TestLoweredLimit: after the limit sank while leases were held, a later contender goes on
 // when there is room, whichever of the holders make it.
 func TestLoweredLimit(t *testing.T) {
 	for first := range 3 {
@@ -330,7 +330,7 @@ func TestDisagreement(t *testing.T) {
 		held.Close()
 		any.Close()
 
-		// What is recorded is no limit, until somebody sets one.
+		// The record is not a limit, until a client sets one.
 		if _, err := all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
@@ -350,8 +350,8 @@ func TestDisagreement(t *testing.T) {
 	})
 }
 
-// A waiter whose weight is over the limit that was set meanwhile would stand in everybody's
-// way.
+// A waiter whose weight is over the limit that was set meanwhile would stand in every other
+// contender's way.
 func TestWaiterOverTheLimit(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		leases := []*semaphore.Lease{join(t, all[0], 3, nil)}
@@ -368,7 +368,7 @@ func TestWaiterOverTheLimit(t *testing.T) {
 	})
 }
 
-// TestNodeWithoutALimit: somebody has made the node before, without one.
+// TestNodeWithoutALimit: another client has made the node before, without one.
 func TestNodeWithoutALimit(t *testing.T) {
 	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -612,7 +612,8 @@ func TestAdmittedTogether(t *testing.T) {
 	}, func(c *zktest.Config) { c.Latency = trip / 2 })
 }
 
-// TestFrozenWaiter: one that has room and does not notice holds up nobody who has room too.
+// TestFrozenWaiter: one that has room and does not notice holds up no other that has room
+// too.
 func TestFrozenWaiter(t *testing.T) {
 	const limit = 50
 	inBubble(t, 5, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -957,7 +958,7 @@ func TestReenteredBehindAWaiter(t *testing.T) {
 		expect(t, []*semaphore.Lease{first, other, waits}, 0, 1) // nothing has changed
 		release(t, waits)
 
-		// A waiter that has room beside the lease keeps nobody waiting for ever.
+		// A waiter that has room beside the lease keeps no other waiting for ever.
 		waits = join(t, all[2], 3, weight(2))
 		synctest.Wait()
 		got := make(chan error, 1)
@@ -1114,7 +1115,7 @@ func TestSetLimitFaults(t *testing.T) {
 			}
 		})
 	}
-	// Somebody else sets it between the lost reply and the next look.
+	// Another client sets it between the lost reply and the next look.
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		setLimit(t, all[0], 5)
 		srv.DropReply(zktest.Match{Op: zktest.OpSetData})

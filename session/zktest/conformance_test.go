@@ -526,7 +526,7 @@ func table() []step {
 		strange("no handshake", false, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 11), strange("a handshake without a password", false, 0, 0, 0, 4, 0, 0, 0, 0),
 		strange("auth that is cut short", true, 0, 0, 0, 10, 0xff, 0xff, 0xff, 0xfc, 0, 0, 0, 100, 0, 0))
 
-	// Who may not read a node is not told of it.
+	// A client that may not read a node is not notified of it.
 	add(create("/sec", "", 0), create("/sec/out", "", 0, mine), addWatch("/sec", 1).by("b"), children("/sec", true).by("b"), exists("/sec/x", true).by("b"),
 		create("/sec/x", "", 0, mine), set("/sec/x", "1", -1), exists("/sec/x", true).by("b"), set("/sec/x", "2", -1), addWatch("/sec/x", 0).by("b"),
 		set("/sec/x", "3", -1), create("/sec/x/y", "", 0), setACL("/sec/x", -1, openACL()...), set("/sec/x", "4", -1), children("/sec/x", true).by("b"),

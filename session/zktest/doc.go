@@ -1,13 +1,12 @@
 // Package zktest gives tests a ZooKeeper to break: a server in memory
-// ([Start]), real servers on this machine ([StartEnsemble]), and a proxy that
-// stands between clients and servers and does to their connections what
-// networks do ([NewProxy]). The server in memory is for tests only: it has no
+// ([Start]), real servers on this machine ([StartEnsemble]), and a proxy
+// ([NewProxy]). The proxy stands between clients and servers, and treats their
+// connections as networks do. The server in memory is for tests only: it has no
 // persistence, and no consensus; its replicas share one memory.
 //
-// It speaks the real protocol to any client, and answers as ZooKeeper 3.8 does:
-// to more than a thousand requests it gives the very answers that were recorded
-// from a real server, and go-zookeeper, kazoo and Curator cannot tell the
-// difference.
+// It speaks the real protocol to any client, and answers as ZooKeeper 3.8 does: to more
+// than a thousand requests it gives the very answers that were recorded from a real
+// server. go-zookeeper, kazoo and Curator cannot tell the difference.
 //
 // # Faults
 //
@@ -15,14 +14,14 @@
 // for a server in memory and for a proxy, so that a table of faults is written
 // once. The server in memory offers more: it answers with errors
 // ([Server.AnswerError]), keeps the nodes of sessions that have expired
-// ([Server.KeepEphemerals]), delivers notifications late
-// ([Server.DelayEvent]), and loses requests or replies without cutting the
+// ([Server.KeepEphemerals]), and delivers notifications late
+// ([Server.DelayEvent]). It loses requests or replies without cutting the
 // connection ([Server.SwallowRequest], [Server.SwallowReply]).
 //
 // # Replicas
 //
 // With [Replicas], the server is several: each client is connected to one of
-// them, reads what that one knows, and is told by it of what it watches.
+// them, reads the state of that one, and gets its watch events from it.
 // Writes, syncs and new sessions go through the leader, and bring the replica
 // up to date. A replica that lags answers with what was; one that is cut off
 // ([Server.Isolate]) goes on doing so while the leader expires its clients.

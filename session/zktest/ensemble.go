@@ -152,8 +152,8 @@ type Ensemble struct {
 	close func()
 }
 
-// Installed returns nil if real servers can be started here, and otherwise an
-// error that says in one line what is missing and how to get it.
+// Installed returns nil if real servers can be started here. Otherwise its error says
+// in one line what is missing and how to get it.
 func Installed() error {
 	if _, err := findJava(); err != nil {
 		return fmt.Errorf("zktest: ZooKeeper is not installed (%w); to get it: %s", err, howToInstall)
@@ -341,9 +341,8 @@ func (e *Ensemble) Log(i int) string { return e.servers[i].log }
 // Pid returns the process of server i, or 0 if it does not run.
 func (e *Ensemble) Pid(i int) int { return e.servers[i].pid() }
 
-// Leader waits until a leader serves, and returns it. A server that is cut off
-// and still believes that it leads is not preferred to its successor, but
-// while there is no successor it is returned.
+// Leader waits until a leader serves, and returns it. A server that is cut off and
+// still believes that it leads is returned only while there is no successor.
 func (e *Ensemble) Leader() int {
 	ctx, cancel := context.WithTimeout(context.Background(), e.config.StartTimeout)
 	defer cancel()

@@ -104,7 +104,7 @@ func (l *link) serve(near net.Conn, target string, election bool) {
 
 // carry forwards what the two ends send until one of them ends.
 func (l *link) carry(c *linkConn, target string, election bool) {
-	// Over a cut cable a server connects to nobody, and does not learn it.
+	// Over a cut cable a server cannot connect, and does not learn why.
 	if !l.awaitFlow(c, forward) || !l.awaitFlow(c, backward) {
 		return
 	}
@@ -195,8 +195,8 @@ func (l *link) introduce(c *linkConn, to, from net.Conn) bool {
 	return err == nil
 }
 
-// pump carries one way of a connection. What has been read when the link is cut
-// is lost with the connection, and nobody learns of an end while it is cut.
+// pump carries one way of a connection. What has been read when the link is cut is lost
+// with the connection. Neither end learns of the other's end while it is cut.
 func (l *link) pump(c *linkConn, to, from net.Conn, way linkWay) {
 	defer l.end(c)
 	buffer := make([]byte, 32<<10)
@@ -375,5 +375,5 @@ func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		tcp.SetLinger(0) //nolint:errcheck // it is closed in any case
 	}
-	c.Close() //nolint:errcheck // nobody is interested in it any more
+	c.Close() //nolint:errcheck // the connection is given up
 }

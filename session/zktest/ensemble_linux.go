@@ -13,16 +13,15 @@ func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// A port is an address on this machine that nobody else will be given.
+// A port is an address on this machine that no other socket is given.
 type port struct {
 	addr    string
 	release func()
 }
 
-// reservePort finds a port that is free and keeps it, also while no server
-// listens on it: a socket that is bound and does not listen makes the kernel
-// give the port to nobody who asks for any, and lets a server that asks for
-// this one have it.
+// reservePort finds a port that is free and keeps it, also while no server listens on
+// it: a socket that is bound and does not listen keeps the kernel from giving the port
+// away. A server that asks for this one gets it.
 func reservePort() (*port, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

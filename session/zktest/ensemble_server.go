@@ -243,7 +243,7 @@ func (s *realServer) verify() error {
 		return err
 	}
 	if !strings.Contains(text, "dataDir="+s.data()) {
-		return fmt.Errorf("zktest: somebody else answers for server %d at %s:\n%s", s.index, s.client.addr, text)
+		return fmt.Errorf("zktest: another process answers for server %d at %s:\n%s", s.index, s.client.addr, text)
 	}
 	return nil
 }

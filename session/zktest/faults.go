@@ -7,9 +7,9 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// Faults is what can be done to the connections between clients and a server.
-// A [Proxy] before a real server implements it, and so does the server in
-// memory, so that a table of faults is written once and runs against both.
+// Faults is what can be done to the connections between clients and a server. A [Proxy]
+// before a real server implements it, and so does the server in memory. So a table of
+// faults is written once and runs against both.
 //
 // A session is named by its id; 0 means every session.
 type Faults interface {
@@ -22,9 +22,9 @@ type Faults interface {
 	// Refuse makes new connections fail, until it is called with false.
 	Refuse(refuse bool)
 
-	// Freeze stops what flows in the direction, without cutting the
-	// connection; also for connections that the session, or with 0 anybody,
-	// makes later. What is sent meanwhile is kept.
+	// Freeze stops what flows in the direction, without cutting the connection; also
+	// for connections that the session, or with 0 any session, makes later. What is
+	// sent meanwhile is kept.
 	Freeze(session int64, dir Direction)
 
 	// Thaw ends every freeze of the session; what was kept is delivered.

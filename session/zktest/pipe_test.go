@@ -19,7 +19,7 @@ func TestPipe(t *testing.T) {
 		if near.LocalAddr() != addr || near.RemoteAddr() != addr {
 			t.Fatal("no addresses")
 		}
-		// Nobody has to read what is written.
+		// Writing does not wait for a reader.
 		for range 1000 {
 			if _, err := near.Write([]byte("x")); err != nil {
 				t.Fatal(err)

@@ -223,7 +223,7 @@ func (c *proxyConn) fill(q *proxyPipe, packets ...proxyPacket) bool {
 func (c *proxyConn) write(q *proxyPipe, to net.Conn) {
 	var ready []proxyPacket
 	var batch []byte
-	var broken bool // nobody is there any more; whoever reads from there ends it
+	var broken bool // the other end is gone; the goroutine that reads from there ends it
 	var next time.Time
 	for {
 		if ready, next = q.take(ready); len(ready) == 0 {

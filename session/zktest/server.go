@@ -58,8 +58,8 @@ type Config struct {
 	// in ZooKeeper.
 	GreetTimeout time.Duration
 
-	// MaxOwed is how many bytes of replies a client may leave unread, about,
-	// before nothing more is read from it. Who leaves 16 times as much in
+	// MaxOwed is how many bytes of replies a client may leave unread, about, before
+	// nothing more is read from it. A client that leaves 16 times as much in
 	// notifications is cut. The default is 1 MiB.
 	MaxOwed int
 
@@ -190,7 +190,7 @@ type Server struct {
 	later       timers        // whatever else is to happen once
 
 	faults    []*fault
-	faultless chan struct{} // closed when no fault is left; nil if nobody waits
+	faultless chan struct{} // closed when no fault is left; nil if no caller waits
 	frozen    map[int64]flow
 	counts    Counts
 	bySession map[int64]Counts
@@ -269,7 +269,7 @@ func NewServer(config Config) (*Server, error) {
 func (s *Server) listen() error {
 	for i := range s.config.Replicas {
 		if s.config.InProcess {
-			// An address that no client has to look up, and that nobody has.
+			// An address that no client has to look up, and that is not in use.
 			s.addrs = append(s.addrs, fmt.Sprintf("127.0.0.1:%d", i+1))
 			continue
 		}
@@ -426,7 +426,7 @@ func (s *Server) after(d time.Duration, f func()) (stop func() bool) {
 	})
 }
 
-// timers are things to do once, which nobody takes back but Close.
+// timers are things to do once, which only Close cancels.
 type timers struct {
 	next  int
 	stops map[int]func() bool
@@ -455,8 +455,8 @@ func (t *timers) stopAll() {
 // statistics are what the four-letter words tell.
 type statistics struct {
 	received, sent    int
-	deletedEvents     int // deletions that somebody was told of
-	deletedWatches    int // who was told of them
+	deletedEvents     int // deletions of which a client was notified
+	deletedWatches    int // the clients that were notified of them
 	maxDeletedWatches int // of one of them
 	neverGreeted      int // connections that were cut for it
 }

@@ -169,8 +169,8 @@ func (w *batch) clear() {
 	}
 }
 
-// take moves to w what may be written now, and returns when more may be: zero
-// if nobody knows.
+// take moves to w what may be written now, and returns when more may be: zero if that
+// is not known.
 func (o *outbound) take(w *batch, now time.Time) (next time.Time) {
 	kept := o.queue[:0]
 	for i, p := range o.queue {

@@ -279,8 +279,8 @@ func (s *Server) prepareUpdate(c *conn, o *wire.Request) (ch change, does bool, 
 	return ch, does, codeOK
 }
 
-// scheduleReaping begins to delete what nobody needs any more, from time to
-// time. The server's lock is held.
+// scheduleReaping begins to delete containers and nodes that are not needed any more,
+// from time to time. The server's lock is held.
 func (s *Server) scheduleReaping() {
 	s.stopReaping = s.after(s.config.ReapInterval, func() {
 		s.reap()

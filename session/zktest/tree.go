@@ -182,8 +182,8 @@ type change struct {
 	// version is the new one of the data or of the ACL; for a creation the
 	// parent's new cversion.
 	version int32
-	// before and parent are the ACLs of the node and of its parent: who may not
-	// read them is not told of the change.
+	// before and parent are the ACLs of the node and of its parent: a client that may
+	// not read them is not notified of the change.
 	before, parent []acl
 }
 
@@ -366,7 +366,7 @@ func validPath(path string) bool {
 	return true
 }
 
-// isSpecial reports whether nobody can delete path.
+// isSpecial reports whether path cannot be deleted.
 func isSpecial(path string) bool {
 	switch path {
 	case "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config":

@@ -119,7 +119,7 @@ func resolveACL(list []acl, who []identity) ([]acl, bool) {
 	return out, len(out) > 0
 }
 
-// masked hides what is secret in a list from who may not administer the node.
+// masked hides what is secret in a list from a client that may not administer the node.
 func masked(list []acl) []acl {
 	out := slices.Clone(list)
 	for i, a := range out {

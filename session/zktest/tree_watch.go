@@ -76,7 +76,7 @@ func (w *watchTable) forget(c *conn) {
 	}
 }
 
-// contains reports what ZooKeeper 3.8 answers to checkWatches: whether anybody
+// contains reports what ZooKeeper 3.8 answers to checkWatches: whether any client
 // watches the path.
 func (w *watchTable) contains(path string) bool { return len(w.byPath[path]) > 0 }
 
@@ -92,8 +92,8 @@ func (w *watchTable) total() int {
 // trigger tells who watches path of the event, except for those in told, and
 // returns them.
 //
-// Who may not read by the list is not told, but has had the event all the same.
-// So it is in Debian's 3.8.0 and in 3.8.4 (CVE-2024-23944).
+// A client that may not read by the list is not notified, but its watch is used up all
+// the same. So it is in Debian's 3.8.0 and in 3.8.4 (CVE-2024-23944).
 func (w *watchTable) trigger(path string, event eventType, list []acl, told map[*conn]struct{}) map[*conn]struct{} {
 	if len(w.byPath) == 0 {
 		return nil

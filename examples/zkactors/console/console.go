@@ -113,7 +113,7 @@ func (c *Console) Close() {
 func (c *Console) follow(ctx context.Context, events <-chan session.Event) {
 	surveys := c.watcher.Surveys()
 	for {
-		next := *c.now // nobody else sets it
+		next := *c.now // no other goroutine sets it
 		select {
 		case ev, ok := <-events:
 			if !ok {

@@ -264,7 +264,7 @@ func TestSlowBrowser(t *testing.T) {
 	})
 }
 
-// fill has contenders stand in line that nobody is behind.
+// fill has contenders stand in line that no process is behind.
 func fill(t *testing.T, s *session.Session, path, identity string, n int) {
 	t.Helper()
 	if err := s.EnsurePath(t.Context(), path); err != nil {

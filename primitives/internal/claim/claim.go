@@ -26,12 +26,13 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Keeper keeps the claim of one handle, whose contenders stand one after the other.
+// A Keeper keeps the claim of one handle, whose contenders stand in line one after the
+// other. It is safe for concurrent use.
 type Keeper[S Spec[S]] struct {
 	mu    sync.Mutex
-	claim Claim
-	tried string // the prefix of the contenders for which something was claimed; "" at first
-	doubt string // the contender whose claim had an unknown outcome; "" if there is none
+	claim Claim  // of the newest contender; zero before Take, after GiveUp, and when another contender has it
+	tried string // the prefix of the newest contender for which Take was called; "" at first
+	doubt string // set when the outcome of a claim was unknown: its contender; never cleared, as contenders are never reused
 }
 
 // Claim returns what is known of the claim.
@@ -41,17 +42,18 @@ func (k *Keeper[S]) Claim() Claim {
 	return k.claim
 }
 
-// Wrote takes note of the version of the node that guards the claim of a contender.
+// Wrote enters the version of the node that guards the claim of a contender.
 func (k *Keeper[S]) Wrote(node string, version int32) {
 	k.update(node, func(c *Claim) { c.Version = version })
 }
 
-// Exchanged takes note that the contender to has the claim in place of another.
+// Exchanged enters that the contender to has the claim of from, in its place.
 func (k *Keeper[S]) Exchanged(from, to string) {
 	k.update(from, func(c *Claim) { c.Node = to })
 }
 
-// update changes the claim of a contender, unless it was given up, or another claims by now.
+// update changes the claim of a contender, unless it was given up, or a later contender
+// claims.
 func (k *Keeper[S]) update(node string, change func(*Claim)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,8 +62,9 @@ func (k *Keeper[S]) update(node string, change func(*Claim)) {
 	}
 }
 
-// Take claims for the contender. It answers with the zxid of the claim, or that it is another's.
-// Again says that an earlier claim may have been made.
+// Take claims for the contender. The answer has the zxid of the claim, or says that it is
+// another contender's. again says that an earlier claim may have been made: then its
+// evidence is read first.
 func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	k.mu.Lock()
 	k.claim, k.tried = Claim{Node: node}, Prefix(node)
@@ -81,7 +84,7 @@ func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool,
 	})
 }
 
-// GiveUp removes a contender, or if node is "" all with the prefix, and their claims.
+// GiveUp removes a contender and its claim; all contenders with the prefix if node is "".
 func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, answer func()) {
 	if node != "" {
 		prefix = Prefix(node)
@@ -95,7 +98,7 @@ func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, a
 	run(requests, givesUp(spec, node, prefix, c, claimed), func(Verdict) { answer() })
 }
 
-// Find looks once whether the claim of the spec's contender stands.
+// Find reads once whether the claim of the spec's contender stands.
 func Find[S Spec[S]](requests client.Async, spec S, answer func(Verdict)) {
 	perform(requests, request{read: spec.Evidence()}, func(r reply) {
 		_, v := spec.Judge(r.found)
@@ -103,7 +106,8 @@ func Find[S Spec[S]](requests client.Async, spec S, answer func(Verdict)) {
 	})
 }
 
-// run has the machine ask until its protocol is over.
+// run performs the requests of the machine, one after the other, until its protocol is
+// over.
 func run[S Spec[S]](requests client.Async, m machine[S], finish func(Verdict)) {
 	perform(requests, m.ask(), func(r reply) {
 		next, v := m.next(r)
@@ -115,6 +119,8 @@ func run[S Spec[S]](requests client.Async, m machine[S], finish func(Verdict)) {
 	})
 }
 
+// perform makes one request. The reads of one request are made at once, and answered
+// together.
 func perform(requests client.Async, r request, answer func(reply)) {
 	switch {
 	case r.remove != nil:
@@ -135,7 +141,8 @@ func perform(requests client.Async, r request, answer func(reply)) {
 	}
 }
 
-// replied returns the answer to a transaction.
+// replied returns the answer to a transaction: the first operation that was refused, or
+// the Stat of the last one that has any.
 func replied(results []session.OpResult, err error) reply {
 	r := reply{err: err, failed: -1}
 	for i, done := range results {
@@ -149,7 +156,7 @@ func replied(results []session.OpResult, err error) reply {
 	return r
 }
 
-// Prefix returns what the names of all contenders of one attempt have in common.
+// Prefix returns the prefix that the names of all contenders of one attempt share.
 func Prefix(node string) string {
 	return node[:min(len(node), len(session.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), "")))]
 }

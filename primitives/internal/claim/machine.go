@@ -4,7 +4,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Claim is what a contender knows of its own claim. It is comparable.
+// A Claim is a contender's knowledge of its own claim. It is comparable.
 type Claim struct {
 	Node    string // the name of the contender; "" when there is no claim
 	Held    bool   // set when the claim is confirmed: then it is ours until it is given up or deleted
@@ -12,7 +12,7 @@ type Claim struct {
 	Version int32  // of the node that guards the claim, at the confirmation or at the last write
 }
 
-// A Found is what was read of a node. Err is nil if there is a node.
+// A Found is the result of reading a node. Err is nil if there is a node.
 type Found struct {
 	Data []byte
 	Stat *session.Stat
@@ -20,7 +20,7 @@ type Found struct {
 }
 
 // A Spec says what the claims of a recipe are. Its methods are pure, and its values
-// comparable: a value knows the contender, and what the contender has seen.
+// comparable: a value knows the contender, and its newest sight of the line.
 type Spec[S any] interface {
 	comparable
 
@@ -42,16 +42,16 @@ type Spec[S any] interface {
 	Remove(node, prefix string, c Claim, claimed bool) session.Removal
 }
 
-// A Verdict is what follows from an answer. Without Next the protocol is over.
+// A Verdict is the conclusion from an answer. Without Next the protocol is over.
 type Verdict struct {
 	Next    Next
 	Zxid    int64 // of our claim, if it stands
 	Version int32
-	Taken   bool  // it is another's
+	Taken   bool  // another contender has it
 	Err     error // why it was not made, or may have been
 }
 
-// Next is what to do next.
+// Next is the next step.
 type Next int8
 
 // The next steps.
@@ -61,11 +61,10 @@ const (
 	Take      // make the claim
 )
 
-// This file is the protocol as a pure function: what to ask the server for next, and
-// what follows from the answer. Its states and transitions are drawn in the package
-// comment.
+// This file is the protocol as a pure function: the next request, and the conclusion
+// from its answer. Its states and transitions are drawn in the package comment.
 
-// A step is what was asked for last.
+// A step is the newest request.
 type step int8
 
 const (
@@ -98,9 +97,9 @@ func takes[S Spec[S]](spec S, doubted bool) machine[S] {
 	return m
 }
 
-// givesUp ends a claim, and what makes it. A confirmed claim of one contender goes
-// with it, in one transaction. Otherwise the contender goes first: afterwards no late
-// claim succeeds for it.
+// givesUp ends a claim, and its contender. A confirmed claim of one contender goes with
+// it, in one transaction. Otherwise the contender goes first: afterwards no late claim
+// succeeds for it.
 func givesUp[S Spec[S]](spec S, node, prefix string, c Claim, claimed bool) machine[S] {
 	m := machine[S]{step: removing, spec: spec, node: node, prefix: prefix, claim: c, claimed: claimed}
 	if c.Held && node != "" && node == c.Node {
@@ -109,7 +108,7 @@ func givesUp[S Spec[S]](spec S, node, prefix string, c Claim, claimed bool) mach
 	return m
 }
 
-// A request is what to ask the server for: a transaction, some reads, or a removal.
+// A request is a transaction, some reads, or a removal.
 type request struct {
 	ops    []session.Op
 	read   []string
@@ -141,9 +140,8 @@ type reply struct {
 	err     error
 }
 
-// next follows the answer to what the step has asked for. A resignation that was
-// refused, or may have been done, is followed by the removal: that finds out by itself
-// what is left.
+// next follows the answer to the step's request. A resignation that was refused, or may
+// have been done, is followed by the removal: that finds out by itself what is left.
 func (m machine[S]) next(r reply) (machine[S], Verdict) {
 	switch m.step {
 	case looking:

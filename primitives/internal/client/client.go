@@ -1,5 +1,5 @@
-// Package client is what the performers of recipes ask of a session, as interfaces: so that
-// they run over a model of ZooKeeper too, in tests.
+// Package client has the interfaces of a session that the performers of recipes use: so
+// that they run over a model of ZooKeeper too, in tests.
 package client
 
 import (
@@ -14,6 +14,10 @@ import (
 // A Session is a [session.Session], and the clock that goes with it.
 type Session interface {
 	Async(epoch int) Async
+
+	// Sharing is Async for one caller, whose Share and Withdraw may share transactions with those of
+	// others: see [session.Async.In].
+	Sharing(epoch int) Async
 	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
 	Local(key any, create func() any) any
 	Warm(path string) bool
@@ -39,12 +43,14 @@ type Async interface {
 	Children(path string, answer func(names []string, stat *session.Stat, err error))
 	Sync(path string, answer func(error))
 	Multi(ops []session.Op, answer func([]session.OpResult, error))
+	Share(ops []session.Op, answer func([]session.OpResult, error))
 	EnsurePath(path string, answer func(made bool, err error))
 	Withdraw(path string, answer func())
 	WithdrawAll(dir, prefix string, answer func())
 	Remove(r session.Removal, answer func(error)) (cancel func())
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
+	FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription
 
 	// After is [actors.After].
 	After(d time.Duration, f func()) (stop func())
@@ -64,6 +70,15 @@ type live struct{ *session.Session }
 
 func (l live) Async(epoch int) Async { return requests{l.Session.Async(epoch)} }
 
+func (l live) Sharing(epoch int) Async {
+	r := &struct {
+		requests
+		lane session.Lane
+	}{}
+	r.Async = l.Session.Async(epoch).In(&r.lane)
+	return r
+}
+
 func (live) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
 func (live) Deadline(after time.Duration) time.Time        { return actors.Deadline(after) }
 
@@ -71,6 +86,10 @@ type requests struct{ session.Async }
 
 func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription {
 	return r.Async.Follow(path, aspect, lasting, tell)
+}
+
+func (r requests) FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription {
+	return r.Async.FollowCreated(path, data, created, parent, tell)
 }
 
 func (r requests) Remove(what session.Removal, answer func(error)) (cancel func()) {

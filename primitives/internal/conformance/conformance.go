@@ -1,5 +1,5 @@
-// Package conformance is what every recipe must do, whatever it is for: end cleanly,
-// whoever ends it, leave nothing behind, and never wait for a reader.
+// Package conformance tests what every recipe must do: end cleanly in every way, leave
+// nothing behind, and never wait for a reader.
 package conformance
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// A Handle is what a recipe gives its users.
+// A Handle has the methods that all handles of recipes share.
 type Handle[Ev any] interface {
 	Events() <-chan Ev
 	Done() <-chan struct{}
@@ -94,8 +94,8 @@ func (r Recipe[Ev]) ended(t *testing.T, h Handle[Ev]) {
 	}
 }
 
-// settle waits until nothing moves any more, and has the recipe's events delivered to
-// nobody.
+// settle waits until nothing moves any more, while no reader receives the recipe's
+// events.
 func settle() { synctest.Wait() }
 
 // nothingLeft expects no ephemeral node of the session.
@@ -137,7 +137,7 @@ func closedAtOnce[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, 
 
 func closedUnread[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
-	events := h.Events() // and nobody receives
+	events := h.Events() // and no reader receives
 	settle()
 	h.Close()
 	nothingLeft(t, srv, s)

@@ -1,6 +1,6 @@
-// Package exploration goes through what several machines can do over a model of what they
-// share, for tests: breadth first, and at random. A world is never copied: it is made again,
-// and what has happened is repeated.
+// Package exploration goes through the possible steps of several machines over a model of
+// their shared nodes, for tests: breadth first, and at random. A world is never copied: it
+// is made again, and what has happened is repeated.
 package exploration
 
 import (
@@ -14,17 +14,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A ViolationError is what is wrong with a world. [World.Apply] and [World.Check] panic
-// with it.
+// A ViolationError says which property a world violates. [World.Apply] and
+// [World.Check] panic with it.
 type ViolationError string
 
 // Error implements the error interface.
 func (v ViolationError) Error() string { return string(v) }
 
-// A World is a state of everything. A is the type of what can happen.
+// A World is a state of everything. A is the type of possible steps.
 type World[A comparable] interface {
-	// Actions returns what can happen now: by itself, because somebody wishes it, and as
-	// a fault.
+	// Actions returns what can happen now: by itself, by a user's command, and as a
+	// fault.
 	Actions() (normal, wishes, faulty []A)
 
 	// Apply does one thing.
@@ -135,7 +135,8 @@ func Explore[A comparable](start func() World[A], limit int) (states int, all bo
 }
 
 // Walk goes at random until nothing can happen any more, and returns what has happened, and
-// what is wrong. Now and then nobody meddles until the world comes to rest.
+// what is wrong. Now and then there are no commands and no faults until the world comes to
+// rest.
 func Walk[A comparable](w World[A], pick func(n int) int) (trace []A, err error) {
 	faultiness, haste := pick(26), pick(26)
 	calm := 0
@@ -213,7 +214,7 @@ func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort in
 		_ = flag.Set("rapid.seed", "1")
 	}
 	steps := 0
-	walk := rapid.Custom(func(t *rapid.T) (at outcome) { // whose draws are nobody's concern
+	walk := rapid.Custom(func(t *rapid.T) (at outcome) { // whose draws do not matter
 		w := start(false)
 		var trace []A
 		if trace, at.err = Walk(w, func(n int) int { return pick(t, n) }); at.err == nil {

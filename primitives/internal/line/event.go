@@ -48,11 +48,11 @@ var (
 	// ErrNotHeld means that there is nothing to downgrade.
 	ErrNotHeld = errors.New("not held")
 
-	// ErrNotWrite means that what is held does not become less by a downgrade.
+	// ErrNotWrite means that the holder cannot be downgraded: it is not a writer.
 	ErrNotWrite = errors.New("no write lock")
 )
 
-// An Event is what becomes of a place in line:
+// An Event reports a change of a place in line:
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
@@ -73,7 +73,8 @@ type (
 	Suspended struct{ Deadline time.Time }
 	// Resumed means that the connection is back.
 	Resumed struct{}
-	// Revoked means that somebody asks us to leave; by force at the Deadline, if there is one.
+	// Revoked means that another client asks the contender to leave; by force at the Deadline,
+	// if there is one.
 	Revoked struct{ Deadline time.Time }
 	// Released means that the place was given up on request.
 	Released struct{}

@@ -31,7 +31,7 @@ type Handle[Ev any] struct {
 	told      told[Ev] // the machine; it belongs to the actor
 
 	mu       sync.Mutex
-	signals  [signals]chan struct{} // closed when raised; nil while nobody waits for that
+	signals  [signals]chan struct{} // closed when raised; nil while no caller waits for that
 	raised   [signals]bool
 	token    int64
 	node     string
@@ -54,55 +54,6 @@ const (
 
 // A derived context ends with the handle.
 type derived struct{ end context.CancelCauseFunc }
-
-// told is a machine that tells events of its recipe's own type. It is stepped in place.
-type told[Ev any] struct {
-	turn
-	manner *Manner[Ev]
-	did    Effects // gathered by the turn; its events are those of the last step
-	room   [2]Event
-
-	// What was read of the contender that is watched: set when that is confirmed, nil before. It holds
-	// while the machine waits and the target is the same.
-	front *front
-}
-
-// A front is a target, and what was read of it.
-type front struct {
-	target Target
-	obstacle
-}
-
-func (t *told[Ev]) begin(m Machine, manner *Manner[Ev]) {
-	t.turn, t.manner = turn{m, &t.did}, manner
-	t.did.Emit = t.room[:0]
-}
-
-// ahead returns the contender that is watched, if it was read; nil if there is none.
-func (t *told[Ev]) ahead() *front {
-	if f := t.front; t.Waiting() && f != nil && f.target == t.target {
-		return f
-	}
-	return nil
-}
-
-// Step implements [actors.Machine].
-func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
-	clear(t.did.Emit)
-	t.did.Do, t.did.Emit = out.Do, t.did.Emit[:0]
-	t.step(in)
-	switch w, ok := in.(watched); {
-	case t.Holding():
-		t.front = nil
-	case ok && t.Waiting() && w.target == t.target && w.since != 0:
-		t.front = &front{w.target, w.obstacle}
-	}
-	out.Do, t.did.Do = t.did.Do, nil
-	for _, ev := range t.did.Emit {
-		out.Emit = append(out.Emit, t.manner.Tell(ev))
-	}
-	return t
-}
 
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
@@ -192,7 +143,7 @@ func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
 // a release is sent.
 func (h *Handle[Ev]) Done() <-chan struct{} { return h.when(done) }
 
-// Revoked returns a channel that is closed when somebody asks the holder for it.
+// Revoked returns a channel that is closed when another client asks the holder for it.
 func (h *Handle[Ev]) Revoked() <-chan struct{} { return h.when(revoked) }
 
 // Err returns why it was lost; nil while it is not, and after a release.
@@ -337,7 +288,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 	held, since, reason := h.token != 0, h.since, h.reason()
 	h.mu.Unlock()
 
-	// What follows is somebody else's code, or takes somebody else's locks.
+	// The calls that follow run code of the caller, or take its locks.
 	for _, d := range contexts {
 		d.end(reason)
 	}

@@ -50,9 +50,9 @@ func (m *turn) revoke() {
 	}
 }
 
-// yield waits until what another has claimed is free. It counts as one that is ahead.
-// Nobody need stand ahead by name: with priorities, a contender of lower priority may
-// hold.
+// yield waits until the claim of another contender is free. It counts as one that is
+// ahead. Its contender may rank behind us: with priorities, a contender of lower
+// priority may hold.
 func (m *turn) yield() {
 	m.state, m.target = waiting, Target{m.node, Claim}
 	m.do(watchTarget{m.attempt, m.target})
@@ -72,7 +72,7 @@ func (m Machine) deleted() error {
 
 // suspend follows the loss of the connection. What is held is held on, until the
 // deadline. A deletion that is told after the connection is back may have happened
-// together with others: nobody is an heir.
+// together with others: no contender is an heir.
 func (m *turn) suspend(deadline time.Time) {
 	m.heir = false
 	if m.Holding() && !m.suspended {

@@ -29,19 +29,20 @@ func (m *turn) enter() {
 	m.join()
 }
 
-// isNew reports whether nobody has been told of a place in line. Only a new contender
-// may be refused for what it asks for: another one has been promised its place.
+// isNew reports whether the caller has not received a place in line. Only a new
+// contender may be refused because of its arguments: another one has been promised its
+// place.
 func (m Machine) isNew() bool { return m.ahead < 0 }
 
-// inspect asks whether there is a parent, and what it carries. A new contender asks
-// for more: whether the recipe of the line suits it.
+// inspect asks whether the parent exists, and whether it carries data. A new contender
+// asks for more: whether the recipe of the line suits it.
 func (m *turn) inspect() {
 	m.state = preparing
 	m.do(inspectParent{m.attempt, m.isNew()})
 }
 
-// inspected decides how to join: an empty parent is ours to write. Data in it may be
-// somebody's, and is left alone.
+// inspected decides how to join: an empty parent is ours to write. Data in it may be in
+// use by another recipe, and is left alone.
 func (m *turn) inspected(exists, empty bool) {
 	switch {
 	case !exists:
@@ -55,8 +56,8 @@ func (m *turn) inspected(exists, empty bool) {
 	m.join()
 }
 
-// make asks for the parent, with all that is missing above it. A parent that somebody
-// else made meanwhile is inspected, because it may carry data.
+// make asks for the parent, with all that is missing above it. A parent that another
+// client has created meanwhile is inspected, because it may carry data.
 func (m *turn) make() {
 	m.state = preparing
 	m.do(makeParent{m.attempt})
@@ -79,7 +80,7 @@ func (m *turn) join() {
 // needed.
 func (m *turn) joined(in joined) {
 	m.node, m.czxid = in.node, in.czxid
-	if in.children > 0 && m.rule.Room(in.children, in.data) { // nobody else had been there at that very zxid, or there is room for all
+	if in.children > 0 && m.rule.Room(in.children, in.data) { // no other node was there at that very zxid, or there is room for all
 		m.first()
 		m.do(watchTarget{m.attempt, Target{Node: m.node}})
 		return
@@ -120,11 +121,11 @@ func (m *turn) notInspected(err error) {
 	m.fail(err)
 }
 
-// notMade follows the failure to make the parent. Somebody else may have made it, with
+// notMade follows the failure to make the parent. Another client may have made it, with
 // data in it: then it is inspected like any other.
 func (m *turn) notMade(err error) {
 	switch {
-	case errors.Is(err, session.ErrNodeExists): // by somebody else, who may have put data in it
+	case errors.Is(err, session.ErrNodeExists): // by another client, which may have put data in it
 		m.inspect()
 	case session.Passing(err):
 		m.make()

@@ -10,7 +10,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what is known of the lines of others: how contenders are named by the layouts
+// This file recognises the lines of other libraries: how contenders are named by the layouts
 // of this library, of ZooKeeper's recipes, of Curator and of kazoo.
 //
 //	lock-, read-, write-       the published recipes; the first of them Curator's mutex too
@@ -93,10 +93,11 @@ func isHex(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) < 0
 }
 
-// OtherLayout is the error of who finds a contender by a layout that its own does not exclude.
+// OtherLayout is the error of a contender that finds one of a layout that its own does not
+// exclude.
 func OtherLayout(name string) error { return fmt.Errorf("%w: there is %s", ErrLayout, name) }
 
-// Vacant tells whether nobody contends among the children of the node at path, which is not the
+// Vacant reports whether no contender is among the children of the node at path, which is not the
 // line but above it: else it is [ErrLayout]. Children of which theirs is true belong to others too.
 func Vacant(requests client.Async, path string, theirs func(name string) bool, answer func(error)) {
 	requests.Children(path, func(names []string, _ *session.Stat, err error) {

@@ -8,11 +8,11 @@ import (
 // session. Whatever may stand for it on the server is withdrawn, and the performer
 // repeats that until it is confirmed or the epoch ends.
 //
-// The loss of what is held is told before the withdrawal is asked for. So the holder
-// stops before the next contender can be granted it, wherever the holder hears of the
-// reason in time.
+// The loss is emitted before the withdrawal is requested. So the holder stops before
+// the next contender can be granted it, wherever the holder hears of the reason in
+// time.
 
-// vanish follows the deletion of our node by somebody else. A holder has lost it. A
+// vanish follows the deletion of our node by another client. A holder has lost it. A
 // waiter stands in line anew, at its end; but first it removes what a repeated create,
 // or a claim on its way, may have left.
 func (m *turn) vanish() {

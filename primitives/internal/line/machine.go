@@ -8,9 +8,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a machine is, and which of its parts an input is for. The protocol
-// is a pure function: no goroutines, no channels, no clock, no I/O. What an input
-// leads to is in the file of the state:
+// This file has the state of a machine, and hands each input to the part that it is
+// for. The protocol is a pure function: no goroutines, no channels, no clock, no I/O.
+// What an input leads to is in the file of the state:
 //
 //	              no session ◄─────────── expired ──────────┐
 //	                outside                                 │ while nothing is held
@@ -39,7 +39,8 @@ import (
 // sessions. A downgrade (downgrade.go) takes place in held. The performer of the
 // effects is in performer.go.
 
-// A state is what the contender is about. It says which inputs mean something.
+// A state is the step of the protocol that the contender is in. It says which inputs
+// mean something.
 type state int
 
 const (
@@ -50,7 +51,7 @@ const (
 	waiting                 // our node exists, others are ahead
 	claiming                // it is our turn: what the line is for is being claimed
 	held                    // it is ours
-	clearing                // our node is gone, what a lost create may have left is being removed
+	clearing                // our node is gone, and nodes that a lost create may have left are being removed
 	leaving                 // our node is being removed
 	ended
 )
@@ -61,7 +62,7 @@ func (s state) String() string {
 	}[s]
 }
 
-// A parent is what we know of the parent of the contenders. It decides how a node is
+// A parent is our knowledge of the parent of the contenders. It decides how a node is
 // created: one transaction with a write to the parent tells how many children there
 // were.
 type parent int
@@ -77,10 +78,10 @@ func (p parent) String() string { return [...]string{"unseen", "bare", "foreign"
 // A Machine is the state of one place in line. It is comparable.
 type Machine struct {
 	id           string // the handle's GUID, from which those of its attempts are derived; constant
-	rule         Rule   // who waits for whom; another, weaker one after a downgrade
+	rule         Rule   // which contender waits for which; another, weaker one after a downgrade
 	inBackground bool   // leave without waiting for the confirmation; constant
 
-	// The state, and what holds beyond one attempt.
+	// The state, and the fields that outlive one attempt.
 	state   state
 	parent  parent  // set by inspectParent or makeParent; unseen again when the rule finds it to be another
 	session int64   // the id of the present or last session; set when it is heard of
@@ -94,8 +95,8 @@ type Machine struct {
 	place
 }
 
-// place is what belongs to one attempt. It is cleared when another begins, and when
-// the session ends.
+// place has the fields of one attempt. It is cleared when another begins, and when the
+// session ends.
 type place struct {
 	// Our own node. It is known while we stand in line.
 	node    string // our node; set when its creation is known, cleared when it is known to be gone
@@ -113,10 +114,10 @@ type place struct {
 	heir    bool   // set when target is all that is ahead, so that its deletion is the grant; cleared by any other news
 	kin     bool   // set when target is of our own session, whose end would delete it and our node at once
 
-	// What we are asked, and what we have exchanged.
+	// Requests to leave, and downgrades.
 	marked   bool      // set when our node carries a mark of revocation; cleared by a downgrade
 	until    time.Time // by when the mark has us leave; zero if that is up to us, or there is none
-	lessened bool      // set when what is claimed has been exchanged for less, which only we can have
+	lessened bool      // set when the writer's claim was replaced by a reader's; while set, no other contender can own it
 	change
 }
 
@@ -130,9 +131,9 @@ func New(id string, rule Rule, warm, inBackground bool) Machine {
 	return m
 }
 
-// Again returns the machine that stands in line anew, at its end, for one that has
-// ended but for a closed session. It keeps what belongs to the handle, and nothing of
-// the last place.
+// Again returns the machine that stands in line anew, at its end, for a machine that
+// has ended, unless the session is closed. It keeps what belongs to the handle, and
+// nothing of the last place.
 func (m Machine) Again(out *Effects) Machine {
 	next := Machine{
 		id: m.id, rule: m.rule, inBackground: m.inBackground,
@@ -185,7 +186,7 @@ func (m Machine) String() string {
 // Ended implements [actors.Machine].
 func (m Machine) Ended() bool { return m.state == ended }
 
-// Holding reports whether it is our turn, and what the line is for is ours.
+// Holding reports whether the contender holds.
 func (m Machine) Holding() bool { return m.state == held }
 
 // Waiting reports whether our node stands in line, and others are ahead as far as we
@@ -213,15 +214,15 @@ func (m Machine) Node() string {
 func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
 
 // Step implements [actors.Machine]. Inputs that mean nothing in the current state are
-// ignored: they answer a question nobody asks any more. The answer to a question that
-// is still asked never is.
+// ignored: their question is not open any more. The answer to an open question never
+// is.
 func (m Machine) Step(in Input, out *Effects) Machine {
 	t := turn{m, out}
 	t.step(in)
 	return t.Machine
 }
 
-// A turn is one step of a machine: what it becomes, and what it asks for. Effects are
+// A turn is one step of a machine: the next machine, and its effects. Effects are
 // performed in the order in which they were asked for, after the step.
 type turn struct {
 	Machine
@@ -231,8 +232,8 @@ type turn struct {
 func (m *turn) do(e Effect)   { m.out.Do = append(m.out.Do, e) }
 func (m *turn) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
 
-// step is Step in place. An answer for another attempt is too late; a command to one
-// that has ended gets an answer all the same.
+// step is Step in place. An answer for another attempt is too late; a command to a
+// machine that has ended gets an answer all the same.
 func (m *turn) step(in Input) {
 	if a, ok := in.(interface{ of() attempt }); ok && a.of() != m.attempt {
 		return

@@ -16,17 +16,17 @@ import (
 //
 // Children with other names are no contenders.
 
-// A Kind is what a contender wants.
+// A Kind says whether a contender shares.
 type Kind int8
 
-// The kinds. Readers share, all others exclude everybody.
+// The kinds. Readers share, all others exclude every other contender.
 const (
 	Exclusive Kind = iota
 	Read
 	Write
 )
 
-// A Contender is what a name says.
+// A Contender is the parsed name of a node in line.
 type Contender struct {
 	Name   string
 	Kind   Kind

@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/client"
@@ -10,7 +11,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Recipe is what the contenders of one path have in common.
+// A Recipe is the part that the contenders of one path have in common.
 type Recipe struct {
 	Name string // for the observer and for errors: "lock"
 	Path string // likewise
@@ -37,7 +38,7 @@ type Ways struct {
 	Make    func(r *Recipe, requests client.Async, answer func(made bool, err error))
 
 	// Beside reads what the rule depends on beside the names. Depends returns the path of
-	// the node that it reads, whose changes the machine is told.
+	// the node that it reads, whose changes lead to a new sight.
 	Beside  func(r *Recipe, requests client.Async, answer func(data string, err error))
 	Depends func(r *Recipe) string
 
@@ -51,17 +52,17 @@ type Ways struct {
 	Claim   func(r *Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error))
 	Claimed func(r *Recipe, node string) string
 
-	// Change makes the node to in place of the node from, and of what that has claimed
-	// what the other may.
+	// Change creates the node to in place of the node from, and replaces the claim of
+	// from by that of to.
 	Change func(r *Recipe, requests client.Async, from, to string, answer func(error))
 
-	// Ask asks the holder with the node to leave, and tells when it has had all the time
-	// that it has for that, or at once that there is no such time. Asked once more then, it
-	// makes it leave. It does not fail. What was done for an earlier attempt to stand in
-	// line, which it may not have been told, is done again.
+	// Ask asks the holder with the node to leave. It answers when the holder's time for
+	// that is over, or at once if there is no limit. Asked once more then, it makes it
+	// leave. It does not fail. What was done for an earlier attempt to stand in line, which
+	// it may not have been told, is done again.
 	Ask func(r *Recipe, requests client.Async, attempt int, node string, answer func(overdue bool))
 
-	// Plain says that nobody writes to the parent to stand in line.
+	// Plain says that contenders do not write to the parent to stand in line.
 	Plain bool
 
 	// Withdraw removes the claim and the node, or if that is "" all nodes with the
@@ -82,13 +83,15 @@ var published Ways //nolint:gochecknoglobals // it is constant
 
 // A Performer performs the effects of a [Machine].
 type Performer struct {
-	*Recipe
-	recipe  Recipe
+	Recipe
 	session client.Session
 	owned   owned.Set // watches by their targets, among others
 
 	path string // the newest result of nodePath
 	guid string // of the newest create; "" at first
+
+	// Of the newest transaction that has created a node: its results, until the node is watched.
+	created atomic.Pointer[[2]session.OpResult]
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
@@ -102,16 +105,15 @@ func NewPerformer(s client.Session, r *Recipe) *Performer {
 }
 
 func (p *Performer) begin(s client.Session, r *Recipe) {
-	p.recipe, p.session, p.owned.Clock = *r, s, s
-	p.Recipe = &p.recipe
+	p.Recipe, p.session, p.owned.Clock = *r, s, s
 	if p.Ways == nil {
 		p.Ways = &published
 	}
 	p.Recipe.owned = &p.owned
 }
 
-// Begin has the machine told what becomes of the session, which waits for the end of the
-// actor, if it is not nil, before it ends itself.
+// Begin hands the events of the session to the machine. The session waits for the end of
+// the actor, if it is not nil, before it ends itself.
 func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan struct{} }) {
 	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
 	p.owned.Keep(news{}, owned.Func(p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
@@ -133,13 +135,13 @@ type (
 	news     struct{}
 )
 
-// depend has the machine told of changes of what its rule depends on: before it asks for
-// anything, so that it has heard of whatever happens after what it reads.
+// depend follows the node that the rule depends on: before it asks for anything, so that
+// it has heard of whatever happens after what it reads.
 func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
 	}
-	sub := p.session.Async(epoch).Follow(p.Depends(p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
+	sub := p.session.Async(epoch).Follow(p.Depends(&p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
 		if !session.Over(err) {
 			tell(look{})
 		}
@@ -162,7 +164,7 @@ func (p *Performer) End() { p.owned.End() }
 // Perform starts one thing that the machine asked for.
 func (p *Performer) Perform(e Effect, tell func(Input)) {
 	if at := e.of().epoch; p.requests == nil || p.epoch != at {
-		p.epoch, p.requests = at, p.session.Async(at)
+		p.epoch, p.requests = at, p.session.Sharing(at)
 	}
 	requests := p.requests
 	switch e := e.(type) {
@@ -171,10 +173,13 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case unwatchTarget:
 		p.owned.Cancel(e.target)
 	case ask:
-		p.Ask(p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
+		p.Ask(&p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
+		if own := (Target{Node: e.node}); p.owned.Is(own, unsettled) {
+			p.owned.Cancel(own) // a watch that does not stand yet is not needed any more
+		}
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
 	case withdrawAll:
 		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
@@ -208,7 +213,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 	case listParent:
 		p.list(requests, e, reply)
 	case claim:
-		p.Claim(p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
+		p.Claim(&p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
 			if taken {
 				reply(occupied{e.attempt}, err)
 				return
@@ -220,7 +225,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 		if change == nil {
 			change = exchange
 		}
-		change(p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
+		change(&p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
 	case announce:
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
@@ -245,9 +250,9 @@ func exchange(r *Recipe, requests client.Async, from, to string, answer func(err
 	}, answer)
 }
 
-// Carry calls try with the data and the version that the contender's node was created with, and
-// when that says that the node was written to, with those that it has now: so a mark of
-// revocation that a node carries is carried on. It answers if the node cannot be read.
+// Carry calls try with the data and the version that the contender's node was created with. If
+// try reports that the node was written to, Carry calls it again with the present ones: so a
+// mark of revocation that a node carries is carried on. It answers if the node cannot be read.
 func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
 	var again func()
 	again = func() {
@@ -264,7 +269,7 @@ func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte,
 
 func (p *Performer) inspect(requests client.Async, isNew bool, answer func(exists, empty bool, err error)) {
 	if p.Inspect != nil {
-		p.Inspect(p.Recipe, requests, isNew, answer)
+		p.Inspect(&p.Recipe, requests, isNew, answer)
 		return
 	}
 	requests.Exists(p.Dir, func(stat *session.Stat, err error) {
@@ -274,14 +279,14 @@ func (p *Performer) inspect(requests client.Async, isNew bool, answer func(exist
 
 func (p *Performer) make(requests client.Async, answer func(made bool, err error)) {
 	if p.Make != nil {
-		p.Make(p.Recipe, requests, answer)
+		p.Make(&p.Recipe, requests, answer)
 		return
 	}
 	requests.EnsurePath(p.Dir, answer)
 }
 
-// create stands in line: in one transaction with a write to the parent, whose Stat
-// then tells how many children it had at that very moment.
+// create stands in line: in one transaction with a write to the parent, whose Stat has
+// the number of children at that very moment.
 func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
 	path := session.Join(p.Dir, p.Rule.Name(e.guid))
 	p.guid = e.guid
@@ -300,7 +305,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		session.SetOp(p.Dir, nil, session.AnyVersion),
 	}
 	if p.Beside == nil || p.Rule.Lists() {
-		requests.Multi(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
+		requests.Share(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
 		return
 	}
 	var in joined
@@ -316,7 +321,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		in, failed = p.joined(e, results, err), err
 		answered()
 	})
-	p.Beside(p.Recipe, requests, func(read string, err error) { // after the transaction
+	p.Beside(&p.Recipe, requests, func(read string, err error) { // after the transaction
 		data, unread = read, err
 		answered()
 	})
@@ -328,6 +333,7 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 	if err == nil {
 		_, in.node = session.Split(results[0].Path)
 		in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
+		p.created.Store((*[2]session.OpResult)(results))
 	}
 	p.session.SetWarm(p.warmth(), err == nil)
 	return in
@@ -349,7 +355,7 @@ func (p *Performer) list(requests client.Async, e listParent, reply func(Input, 
 		answered()
 	})
 	if beside {
-		p.Beside(p.Recipe, requests, func(data string, err error) {
+		p.Beside(&p.Recipe, requests, func(data string, err error) {
 			if in.Data = data; failed == nil {
 				failed = err
 			}
@@ -372,7 +378,7 @@ func both(two bool, then func()) (answered func()) {
 	}
 }
 
-// watch has the machine told when what is awaited has happened.
+// watch answers when the target has gone, or has changed as the effect says.
 func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
 	var sub client.Subscription
 	switch e.target.Until {
@@ -381,13 +387,19 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
 	case Claim:
-		sub = requests.Follow(p.Claimed(p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
+		sub = requests.Follow(p.Claimed(&p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
+		path := p.nodePath(e.target.Node)
+		if r := p.created.Load(); r != nil && r[0].Path == path && e.target.Until == Gone {
+			p.created.Store(nil)
+			sub = requests.FollowCreated(path, p.Data, r[0], r[1], p.follower(e, tell))
+			break
+		}
 		aspect := session.AspectData
 		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
 			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
 		}
-		sub = requests.Follow(p.nodePath(e.target.Node), aspect, false, p.follower(e, tell))
+		sub = requests.Follow(path, aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
@@ -425,7 +437,7 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 		switch {
 		case czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
-		case err != nil: // or it was found to be gone, and nobody knows when that was
+		case err != nil: // or it was found to be gone, at an unknown time
 			tell(failed{e, err})
 		case czxid == 0:
 			czxid = r.Stat.Czxid
@@ -447,7 +459,8 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 	}
 }
 
-// wrote tells the machine of what a node says that was read, and the recipe if it is our own.
+// wrote hands the data of a node that was read to the machine, and to the recipe if the node
+// is our own.
 func (p *Performer) wrote(e watchTarget, mine bool, r session.Reading, tell func(Input)) {
 	p.mark(e, r.Data, tell)
 	if mine && e.target.Until == Gone && p.Touched != nil && r.Stat.Version > 0 {
@@ -474,14 +487,16 @@ func (p *Performer) obstacle(r session.Reading) obstacle {
 // settled reports whether all that has happened to other nodes that are watched before the
 // target's end has been told.
 func (p *Performer) settled(target Target) bool {
-	return !p.owned.Any(target, func(t owned.Thing) bool {
-		sub, ok := t.(client.Subscription)
-		return ok && sub.Unsettled()
-	})
+	return !p.owned.Any(target, unsettled)
 }
 
-// mark tells the machine of a mark of revocation. That of another's node is told too, and
-// means nothing.
+func unsettled(t owned.Thing) bool {
+	sub, ok := t.(client.Subscription)
+	return ok && sub.Unsettled()
+}
+
+// mark tells the machine of a mark of revocation. The data of another contender's node is
+// handed on too, and means nothing.
 func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 	if p.Marked == nil || e.target.Until != Gone {
 		return
@@ -498,7 +513,7 @@ func (p *Performer) mark(e watchTarget, data []byte, tell func(Input)) {
 func (p *Performer) withdraw(requests client.Async, node, prefix string, answer func()) {
 	switch {
 	case p.Withdraw != nil:
-		p.Withdraw(p.Recipe, requests, node, prefix, answer)
+		p.Withdraw(&p.Recipe, requests, node, prefix, answer)
 	case node != "":
 		requests.Withdraw(p.nodePath(node), answer)
 	default:

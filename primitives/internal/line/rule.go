@@ -2,8 +2,8 @@ package line
 
 import "strings"
 
-// A Rule says how the contenders of one path are named, and who of them has to wait for
-// whom. Its values are compared.
+// A Rule says how the contenders of one path are named, and which of them wait for
+// which. Its values are compared.
 type Rule interface {
 	// Name returns what the node of the attempt with this GUID is created as; the
 	// server appends a number. Prefix begins the names of all nodes of that attempt.
@@ -16,8 +16,8 @@ type Rule interface {
 	// Locate finds the contender own, created with the GUID, in what was seen.
 	Locate(s Sight, own, guid string) Position
 
-	// Room reports whether the newest of so many contenders need not wait, whoever
-	// they are.
+	// Room reports whether the newest of so many contenders need not wait, whatever
+	// their names are.
 	Room(contenders int, data string) bool
 
 	// Lists reports whether it takes a list in any case, which is then asked for in
@@ -29,7 +29,7 @@ type Rule interface {
 	// changed.
 	Announces() bool
 
-	// Claims reports whether to come first is not enough: who does has to claim what
+	// Claims reports whether to come first is not enough: the first has to claim what
 	// the line is for.
 	Claims() bool
 
@@ -38,7 +38,7 @@ type Rule interface {
 	Downgrade(own, guid string) (weaker Rule, node string, ok bool)
 }
 
-// A Sight is what the children of the line were at one moment, and what else a rule
+// A Sight has the children of the line at one moment, and the other data that a rule
 // needs, which was read after that.
 type Sight struct {
 	Names []string
@@ -46,14 +46,15 @@ type Sight struct {
 	New   bool // the contender has not been told its place yet
 }
 
-// A Position is what one contender has to know about the line.
+// A Position is the place of one contender in its line, and the nodes that may change
+// it.
 type Position struct {
 	Present  bool     // the contender is in line
 	Ahead    int      // how many others have to go first; 0 if it is our turn
 	Watch    Target   // what to watch while it is not
 	Beside   []Target // contenders beside that whose deletion, or announcement, may change that
 	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
-	Announce bool     // somebody behind waits for the news that it is our turn
+	Announce bool     // a contender behind waits for the news that it is our turn
 	Ask      []string // nodes of holders who are to leave, because we are next and may ask them
 	Zombies  []string // other nodes with the contender's own GUID; they do not count
 	Invalid  bool     // it must not stand there: the parent was another one than it takes
@@ -74,7 +75,7 @@ const (
 	Gone    Until = iota // the node is deleted
 	Changed              // the node is deleted, or its data is set
 	Members              // the names of the children are others
-	Claim                // what the line is for is claimed by nobody, or another
+	Claim                // no contender has the claim, or another has it
 
 	dependence // what the rule depends on is another: of no position, and told by [look]
 )
@@ -84,14 +85,15 @@ func (t Target) String() string {
 }
 
 // First is the rule of locks: first come, first served, in the order of numbers. Readers
-// wait for the nearest who does not share; all others wait for everybody ahead.
+// wait for the nearest who does not share; all others wait for every contender ahead.
 type First struct {
 	*Grammar
 
 	Kind Kind
 
 	// EventGrants says that the deletion of the one contender ahead is the grant: true
-	// where all who exclude others leave by that, and nobody turns into a reader.
+	// where all holders that exclude others leave by that, and none turns into a
+	// reader.
 	EventGrants bool
 }
 
@@ -127,8 +129,8 @@ func (f First) Downgrade(own, guid string) (Rule, string, bool) {
 	return f, f.Name(guid) + number, true
 }
 
-// Locate implements [Rule]. Who is further back than second watches the one ahead of the
-// one ahead, to find out in advance, while others work, that it is next.
+// Locate implements [Rule]. A contender behind the second watches its predecessor's
+// predecessor. So it learns in advance, while others work, that it is next.
 func (f First) Locate(s Sight, own, guid string) Position {
 	var p Position
 	me, _ := f.Parse(own)

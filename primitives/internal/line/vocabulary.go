@@ -7,8 +7,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what a machine is told, and what it asks for. An answer has the attempt
-// of the effect that it answers: an answer for another attempt changes nothing.
+// This file has the inputs and the effects of a machine. An answer has the attempt of
+// the effect that it answers: an answer for another attempt changes nothing.
 
 // An attempt to stand in line lasts until its node or its session is gone. Every
 // answer names the attempt for which the question was asked. The epoch is 0 while
@@ -27,7 +27,7 @@ func (a attempt) of() attempt { return a }
 type Input interface{ input() }
 
 type (
-	// Leave is the command to give up the place, or what is held.
+	// Leave is the command to give up the place, or the grant.
 	Leave struct{}
 	// Downgrade is the command to exclude others that share no more. The reply
 	// is nil when that is done.
@@ -35,8 +35,8 @@ type (
 	// look says that something has changed on which the rule depends: the limit of a
 	// semaphore, or the members of the line.
 	look struct{}
-	// Take says that what the line is for is handed to us, whoever is ahead. It is for rules
-	// that claim: the server decides whether that is true.
+	// Take says that the claim is handed over to us, whichever contenders are ahead. It is
+	// for rules that claim: the server decides whether that is true.
 	Take      struct{}
 	heard     struct{ session.Event } // what became of the session
 	inspected struct {                // answers inspectParent
@@ -61,8 +61,8 @@ type (
 		attempt
 		target       Target
 		czxid, owner int64
-		announced    bool // of one that is watched until [Changed]: it has been
-		obstacle          // of another's node: for people
+		announced    bool // of a target that is watched until [Changed]: it has been
+		obstacle          // of another contender's node: for people
 	}
 	gone struct { // told once after watched: what was awaited has happened
 		attempt
@@ -77,7 +77,7 @@ type (
 		attempt
 		zxid int64
 	}
-	occupied  struct{ attempt } // answers claim: it is another's
+	occupied  struct{ attempt } // answers claim: another contender has it
 	changed   struct{ attempt } // answers changeNode
 	announced struct{ attempt } // answers announce
 	asked     struct {          // answers ask
@@ -139,7 +139,7 @@ type (
 		plain bool // not in one transaction with a write to the parent
 	}
 	listParent  struct{ attempt }
-	watchTarget struct { // until what is awaited has happened
+	watchTarget struct { // until the watch has fired
 		attempt
 		target Target
 	}
@@ -156,7 +156,7 @@ type (
 		attempt
 		from, to string
 	}
-	announce struct { // to those who watch our node until it is [Changed]
+	announce struct { // to the contenders that watch our node until it is [Changed]
 		attempt
 		node string
 	}

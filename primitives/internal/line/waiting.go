@@ -12,13 +12,13 @@ import (
 //
 // While it waits, at least one of these holds, so that it never waits for nothing: a
 // list is under way, a target is watched, or the czxid of its own node is yet to come.
-// A list that was asked for before an event counts as one that was asked for after it,
-// but for rules that are read in two steps.
+// A list that was requested before an event counts like one from after it, except for
+// rules that are read in two steps.
 
-// look asks for a list, unless one is under way. That one will do: whatever made us
-// ask has reached us before its answer, so it happened before. Not so where the answer
-// is made of two reads: then stale holds, and another list follows. Nobody is an heir
-// before the list.
+// look asks for a list, unless one is under way. That one will do: whatever made us ask
+// has reached us before its answer, so it happened before. Not so where the answer is
+// made of two reads: then stale holds, and another list follows. No contender is an
+// heir before the list.
 func (m *turn) look() {
 	m.heir = false
 	if m.listing {
@@ -93,8 +93,8 @@ func (m *turn) rank(s Sight) {
 // watches beside begin after the target's, so that the events that are told first are
 // those of the target.
 func (m *turn) wait(p Position) {
-	// Who was found to have announced itself says nothing more before it goes: so all
-	// are watched, until somebody else is nearest.
+	// A contender that has announced itself says nothing more before it goes: so all
+	// are watched, until another contender is nearest.
 	more := m.accompany(p.Beside)
 	if p.Watch != m.target && p.Watch != m.instead {
 		m.unwatchTarget()
@@ -137,7 +137,7 @@ func (m *turn) accompany(targets []Target) (begin []Effect) {
 	return begin
 }
 
-// besideOf returns the target of a key, which is what its String returns. The name of
+// besideOf returns the target of a key, which is the result of its String. The name of
 // a contender ends with a digit.
 func besideOf(key string) Target {
 	if node, ok := strings.CutSuffix(key, Target{Until: Changed}.String()); ok {
@@ -181,7 +181,7 @@ func (m *turn) watched(in watched) {
 			return
 		}
 		m.czxid, m.owned = in.czxid, true
-		if m.state == waiting && !m.listing && m.target == (Target{}) { // nobody was ahead
+		if m.state == waiting && !m.listing && m.target == (Target{}) { // no contender was ahead
 			m.look()
 		}
 	case in.announced && m.standing() && m.accompanied(in.target): // since the list that had it watched, or before
@@ -200,9 +200,8 @@ func (m *turn) watched(in watched) {
 	}
 }
 
-// watchMembers has the machine told of all members, in the place of one that says no
-// more. The rule goes on to name that one: instead keeps it, so that it is not watched
-// again.
+// watchMembers watches all members, in place of one that cannot be read. The rule goes
+// on to name that one: instead keeps it, so that it is not watched again.
 func (m *turn) watchMembers(of Target) {
 	m.unwatchTarget()
 	m.target, m.instead = Target{Until: Members}, of
@@ -245,11 +244,11 @@ func (m *turn) gone(target Target) {
 // something else is watched that will happen. Without a parent, our node is gone too.
 func (m *turn) notListed(err error) {
 	switch {
-	case m.state != recovering && m.state != waiting && !m.unclear: // nobody wants it any more
+	case m.state != recovering && m.state != waiting && !m.unclear: // it is not wanted any more
 	case session.Passing(err):
 		m.look()
 	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:
-		// There is nothing to do until what is awaited has happened.
+		// There is nothing to do until the watch has fired.
 	case !errors.Is(err, session.ErrNoNode):
 		m.fail(err)
 	case m.state == recovering:
@@ -260,9 +259,9 @@ func (m *turn) notListed(err error) {
 	}
 }
 
-// notWatched follows the failure of a watch. A node that does not exist is gone, but
-// nobody knows since when: so this is no grant. A contender that may not be read keeps
-// nobody from waiting, because the names of the members tell when it is gone.
+// notWatched follows the failure of a watch. A node that does not exist is gone, at an
+// unknown time: so this is no grant. A contender that may not be read does not stop the
+// wait, because the names of the members tell when it is gone.
 func (m *turn) notWatched(target Target, err error) {
 	switch {
 	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):

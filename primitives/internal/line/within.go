@@ -12,8 +12,8 @@ type site struct {
 	path    string
 }
 
-// stays is the key under which the contexts of a grant carry the innermost stay, so that a
-// request that would wait for its own context is refused.
+// stays is the key under which the contexts of a grant carry the innermost stay. A request
+// that would wait for its own context is refused by it.
 type stays struct{}
 
 // A stay is a grant that has a context, within those from which that is derived.

@@ -10,8 +10,8 @@ import (
 // Capacity is the limit of a line in which a contender may exclude all others.
 const Capacity = 100
 
-// A History is what contenders hold by what they say, in a random walk. The methods of a nil
-// History do nothing.
+// A History has the tenures of contenders in a random walk, by their own events. The methods
+// of a nil History do nothing.
 type History struct {
 	ops   []porcupine.Operation
 	now   int64         // counts steps
@@ -130,8 +130,8 @@ type state struct {
 	newest   int64
 }
 
-// ordered is a line: all that is held is within the limit when a contender is let
-// in, and its token is newer than those with which it may be compared.
+// ordered is a line: all that is held is within the limit when a contender is let in.
+// Its token is newer than those with which it may be compared.
 var ordered = porcupine.Model{ //nolint:gochecknoglobals // it is constant
 	Init: func() any { return state{} },
 	Step: func(at, input, _ any) (legal bool, after any) {

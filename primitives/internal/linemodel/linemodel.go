@@ -344,8 +344,8 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 	}
 }
 
-// hears is told of an input that a contender is about to hear. News of another's node that let
-// it in must not come before the news that its own is gone.
+// hears is told of an input that a contender is about to hear. News of another contender's
+// node that let it in must not come before the news that its own is gone.
 func (w *World) hears(c *Contender, in line.Input) {
 	if kind := reflect.TypeOf(in).Name(); kind != "gone" && kind != "failed" || c.M.Node() == "" || c.Session().Sees(session.Join(w.Dir, c.M.Node())) {
 		return
@@ -412,9 +412,9 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 		asked := slices.Contains(w.asked, before.Node()) || w.Demanded(before.Node())
 		switch {
 		case forced && !asked:
-			zkmodel.Violate("contender %d was asked by nobody to leave %s", c.N, before.Node())
+			zkmodel.Violate("contender %d was asked to leave %s by no contender", c.N, before.Node())
 		case !w.struck(c, before.Node()) && !w.Lowered(c) && !c.Session().Killed() && c.Session().Epoch() == before.Epoch():
-			zkmodel.Violate("contender %d has lost %s, and nobody has deleted it", c.N, before.Node())
+			zkmodel.Violate("contender %d has lost %s, which was not deleted", c.N, before.Node())
 		}
 	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):
 	case w.Refusal != nil && errors.Is(err, w.Refusal):
@@ -433,8 +433,8 @@ func (w *World) Demanded(node string) bool {
 	})
 }
 
-// struck reports whether somebody else has deleted what stands for a contender's attempt, or
-// may have.
+// struck reports whether another client has deleted what stands for a contender's attempt,
+// or may have.
 func (w *World) struck(_ *Contender, node string) bool {
 	guid := GUID(node)
 	return w.Demanded(node) || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
@@ -473,8 +473,9 @@ func (w *World) Check() {
 	}
 }
 
-// checkQuiet holds when nothing will happen unless somebody makes it: everybody is where it
-// should be, nobody waits for nothing, nothing is left behind, and every watch is needed.
+// checkQuiet holds when nothing happens without a command or a fault: every contender is
+// where it should be, none waits in vain, nothing is left behind, and every watch is
+// needed.
 func (w *World) checkQuiet() {
 	sight := w.Sight(w)
 	waits, holds := 0, 0
@@ -506,7 +507,7 @@ func (w *World) checkQuiet() {
 		case c.M.Waiting() && len(watched) < 2:
 			zkmodel.Violate("contender %d waits, and watches %v", c.N, watched)
 		case c.M.Waiting() && c.rule.Locate(sight, node, GUID(node)).Ahead == 0:
-			zkmodel.Violate("contender %d waits for nobody: %v", c.N, c.M)
+			zkmodel.Violate("contender %d waits for no other: %v", c.N, c.M)
 		case c.M.Waiting():
 			waits++
 		default:
@@ -514,7 +515,7 @@ func (w *World) checkQuiet() {
 		}
 	}
 	if waits > 0 && holds == 0 {
-		zkmodel.Violate("somebody waits and nobody holds")
+		zkmodel.Violate("a contender waits and none holds")
 	}
 	for _, n := range w.Nodes() {
 		if n.Owner != 0 && !slices.ContainsFunc(w.All, func(c *Contender) bool { return !c.Ended() && w.belongs(c, n) }) {

@@ -1,5 +1,5 @@
-// Package nodes is how recipes name nodes and what they write to them, where more than the recipe itself
-// reads that: package inspect does. What the words mean stands in the recipes.
+// Package nodes has the names and the contents of nodes that packages beside the recipe itself read:
+// package inspect does. What the words mean stands in the recipes.
 package nodes
 
 import (
@@ -161,32 +161,46 @@ func ParseRounds(data []byte) (r Rounds, ok bool) {
 	return r, true
 }
 
-// The name of a party's node has these fields, which end with a hyphen: a round, those of the ID of the handle, a number that
-// grows with each node of the handle, and the name of the handle, which may have hyphens and be absent.
-const partyID, partyEntry, partyLabel = 1, 6, 7
-
-func partyFields(node string) []string { return strings.SplitN(node, "-", partyLabel+1) }
+// partyFields splits the name of a party's node: a round, the ID of the handle, which has four hyphens, the number of the
+// node among those of the handle, and the name of the handle, which may be absent. Hyphens are between them. If ok is false,
+// no party has such a node.
+func partyFields(node string) (id, entry, label string, labelled, ok bool) {
+	const before, fields = 1, 5 // fields of the ID
+	begins, ends, hyphens := 0, 0, 0
+	for i := range len(node) {
+		if node[i] != '-' {
+			continue
+		}
+		switch hyphens++; hyphens {
+		case before:
+			begins = i + 1
+		case before + fields:
+			ends = i
+		case before + fields + 1:
+			return node[begins:ends], node[ends+1 : i], node[i+1:], true, true
+		}
+	}
+	if hyphens < before+fields {
+		return "", "", "", false, false
+	}
+	return node[begins:ends], node[ends+1:], "", false, true
+}
 
 // PartyName returns what the name of a party's node says to people: the name of the handle, or its ID. It returns
 // "" if no party has such a node.
 func PartyName(node string) string {
-	switch fields := partyFields(node); len(fields) {
-	case partyLabel + 1:
-		return fields[partyLabel]
-	case partyLabel:
-		return strings.Join(fields[partyID:partyEntry], "-")
+	id, _, label, labelled, _ := partyFields(node)
+	if labelled {
+		return label
 	}
-	return ""
+	return id
 }
 
 // PartyEntry returns the ID of the handle that has made a party's node, and the number of the node among those of the handle.
 func PartyEntry(node string) (id string, entry int) {
-	fields := partyFields(node)
-	if len(fields) < partyLabel {
-		return "", 0
-	}
-	entry, _ = strconv.Atoi(fields[partyEntry])
-	return strings.Join(fields[partyID:partyEntry], "-"), entry
+	id, number, _, _, _ := partyFields(node)
+	entry, _ = strconv.Atoi(number)
+	return id, entry
 }
 
 // A Bucket is the name of a directory with items of a queue.

@@ -22,8 +22,8 @@ type Func func()
 // Cancel implements [Thing].
 func (f Func) Cancel() { f() }
 
-// A Set is what one handle owns. The zero Set is ready for use. A Set is safe for concurrent
-// use; its methods must not be called with locks held that the things take.
+// A Set has the things that one handle owns. The zero Set is ready for use. A Set is safe
+// for concurrent use; its methods must not be called with locks held that the things take.
 type Set struct {
 	// Clock, if not nil, is asked for timers instead of [actors.After].
 	Clock Clock
@@ -65,8 +65,7 @@ func (s *Set) Follow(of Session, tell func(session.Event), ended <-chan struct{}
 	})))
 }
 
-// Keep keeps a thing until the end, in place of the one with the same key, which is
-// cancelled.
+// Keep keeps a thing until the end, and cancels an earlier one with the same key.
 func (s *Set) Keep(key any, thing Thing) {
 	s.mu.Lock()
 	last := s.remove(key)
@@ -113,6 +112,13 @@ func (s *Set) remove(key any) (last Thing) {
 		return ends && t.Over()
 	})
 	return last
+}
+
+// Is reports whether there is a thing with the key, and it has the property.
+func (s *Set) Is(key any, property func(Thing) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.items, func(i item) bool { return i.key == key && property(i.thing) })
 }
 
 // Any reports whether a thing with another key has the property.

@@ -64,7 +64,7 @@ func (c *Claim) Err() error { return c.err }
 func (c *Claim) Node() string { return c.node }
 
 // Visit has the holder read and write the node at path, and returns the version that it
-// then has. It fails if anybody else has written it in between.
+// then has. It fails if another client has written it in between.
 func (c *Claim) Visit(ctx context.Context, path string) (int, error) {
 	text, err := c.do(ctx, "visit", path)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Claim) hear(m message) (last bool) {
 	return false
 }
 
-// reply keeps an answer for whoever awaits it.
+// reply keeps an answer for the call that awaits it.
 func (c *Claim) reply(a answer) {
 	select {
 	case c.answers <- a:

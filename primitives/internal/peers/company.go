@@ -84,9 +84,9 @@ func (c *Company) Contend(t *testing.T, s *session.Session, path string, grants 
 		}
 		// Neither side can do more in a row than catch up and then take the lead.
 		if least := rounds/(2*lead) - 1; turns["we they"] < least || turns["they we"] < least {
-			t.Errorf("who followed whom: %v", turns)
+			t.Errorf("the order of the turns: %v", turns)
 		}
-		t.Logf("who followed whom: %v; at once, at most: %d", turns, room.Most())
+		t.Logf("the order of the turns: %v; at once, at most: %d", turns, room.Most())
 	})
 }
 

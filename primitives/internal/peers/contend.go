@@ -65,8 +65,8 @@ type Room struct {
 	version int // of the node that exclusive holders write
 }
 
-// Enter is called by somebody who believes to hold. It returns an error if others are in
-// the room that should not be.
+// Enter is called by a contender that believes to hold. It returns an error if others
+// are in the room that should not be.
 func (r *Room) Enter(who string, shared bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +133,8 @@ func (r *Room) Handovers() map[[2]string]int {
 // lead is how many rounds a contender of [Mix] may be ahead of another.
 const lead = 2
 
-// Mix has all contenders hold path in turn, rounds times each, and fails the test if any
-// two of them hold at once that may not.
+// Mix has all contenders hold path in turn, rounds times each. It fails the test if two
+// of them hold at once that may not.
 //
 // None is more than two rounds ahead of another: so all of them are in line nearly all
 // the time, however slow some are. In the end the line must be empty. It returns the room
@@ -205,9 +205,9 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 	return &room
 }
 
-// Pairs makes dir, and has every holder hold a path of its own below it while every trier
-// tries, and then gives up, and while every trier waits, and then holds. A trier that should
-// not hold meanwhile, or one that should and does not, fails the test. The pairs are parallel
+// Pairs makes dir, and has every holder hold a path of its own below it. Meanwhile every
+// trier first tries and gives up, and then waits and holds. A trier that should not hold
+// meanwhile, or one that should and does not, fails the test. The pairs are parallel
 // subtests.
 func Pairs(t *testing.T, s *session.Session, dir string, holders, triers []Contender) {
 	t.Helper()

@@ -6,7 +6,7 @@
 // [Kind]), and the [Claim] tells what becomes of that. A [Company] starts each library
 // when it is first asked for.
 //
-// Whoever stands in line, a peer or the library under test, is a [Contender].
+// Every contender in line, a peer or the library under test, is a [Contender].
 // [Company.Contend] has those of a [Row] contend: in [Pairs], where each tries while another
 // holds, and in a [Mix], where all of them pass one path around. Both keep a [Room], which is
 // what the path protects.
@@ -17,8 +17,8 @@
 //
 // # What is proven
 //
-// A peer says that it holds after it has acquired, and releases after it is told to, so
-// that it holds all the time that a test believes it does, and longer: two in the room
-// were two holders. While they are in the room the exclusive ones also write the same node,
-// each expecting the version that the last one left.
+// A peer says that it holds after it has acquired, and releases after it is told to. So it
+// holds for at least the time that the test believes: two in the room were two holders.
+// While they are in the room the exclusive ones also write the same node, each expecting
+// the version that the last one left.
 package peers

@@ -23,7 +23,7 @@ const (
 	CuratorRevocable Kind = "curator/revocable" // the same after makeRevocable: see Claim.Revoked
 	CuratorRead      Kind = "curator/read"      // of InterProcessReadWriteLock
 	CuratorWrite     Kind = "curator/write"
-	CuratorLatch     Kind = "curator/latch"    // LeaderLatch; whoever leads holds
+	CuratorLatch     Kind = "curator/latch"    // LeaderLatch; the leader holds
 	CuratorSelector  Kind = "curator/selector" // LeaderSelector, likewise
 
 	CuratorSemaphore Kind = "curator/semaphore" // InterProcessSemaphoreV2; see Kind.Of
@@ -47,7 +47,7 @@ const (
 	// KazooLaterRead is as kazoo 2.9 has mended it.
 	KazooLaterRead Kind = "kazoo/later-read"
 	KazooWrite     Kind = "kazoo/write"
-	KazooElection  Kind = "kazoo/election" // whoever leads holds
+	KazooElection  Kind = "kazoo/election" // the leader holds
 
 	KazooSemaphore    Kind = "kazoo/semaphore" // see Kind.Of
 	KazooBarrier      Kind = "kazoo/barrier"   // as CuratorBarrier, but that a wait cannot be cancelled

@@ -29,8 +29,8 @@ var curatorProgram string
 //go:embed programs/kazoo_peer.py
 var kazooProgram string
 
-// Installed returns nil if the library can be started here, and otherwise an error that
-// says in one line what is missing and how to get it.
+// Installed returns nil if the library can be started here. Otherwise its error says in
+// one line what is missing and how to get it.
 func Installed(library Library) error {
 	_, err := command(library)
 	return err

@@ -59,7 +59,7 @@ func launch(library Library, cmd *exec.Cmd) (*Peer, error) {
 	p.reader.Go(func() {
 		broken := p.listen(stdout)
 		if broken != nil {
-			_ = cmd.Process.Kill() // it would wait for somebody to listen
+			_ = cmd.Process.Kill() // it would wait for a listener
 		}
 		p.status = errors.Join(broken, cmd.Wait())
 		p.mu.Lock()

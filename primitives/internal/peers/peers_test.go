@@ -282,7 +282,7 @@ func claims(t *testing.T, st stage) {
 			if _, err := peer.Acquire(hasty, row.lock, dir+"/lock"); !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
-			// One whose node is written by somebody else.
+			// One whose node is written by another client.
 			if _, err := st.s.Create(ctx, dir+"/scratch", nil, session.Persistent); err != nil {
 				t.Fatal(err)
 			}

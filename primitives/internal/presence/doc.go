@@ -3,30 +3,30 @@
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
-// A node that stands there already is a ghost of ours, which is replaced at once; or
-// belongs to another session, which is waited for, each anew. It is never adopted: what is
-// ours has been created in the present session, by us. Once Joined was told, nobody is
-// replaced but our own ghosts: who has got the name since, while our session expired,
-// keeps it. Resumed is told when it was seen that the node stands.
+// A node that stands at the path already is a ghost of ours, or belongs to another session.
+// A ghost is replaced at once; another session is waited for. It is never adopted: our node
+// is one that the present session has created for this handle. After Joined only our own
+// ghosts are replaced. A session that has taken the name since, while ours expired, keeps
+// it. Resumed is emitted when the node was seen to stand.
 //
 // # Whose node it is
 //
 // ZooKeeper can compare the version of a node in a transaction, but not its owner, and
-// versions begin anew with every node. So that a request does not hit another node than it
-// was meant for,
+// versions begin anew with every node. Three rules keep a request from a node that it is not
+// meant for:
 //
-//   - nodes are created here with version 1, and new ones of other clients have 0;
-//   - what is to be deleted is written to before that, with the data that it has, until it
-//     has a version above 1; and the answers say whose it is;
-//   - nothing is requested while the session is suspended, and nothing after that before a
-//     look.
+//   - Nodes are created here with version 1; new nodes of other clients have 0.
+//   - A node is written to before it is deleted, with the data that it has, until its version
+//     is above 1. The answers identify the node.
+//   - No request is made while the session is suspended, and after that none before a look.
 //
-// What remains is a node that goes, and another with the same version that comes, while
-// a write is on its way. That one has the wrong data then: the writer learns it from the
-// answer, and does not take it for a success; an owner that is kept by this package puts
-// it right. One is deleted in error only if, within the one round trip between the answer
-// and the deletion, it comes and is changed as often as the one before it had been.
+// One case remains: the node goes, and another with the same version comes, while a write is
+// on its way. The write then hits the wrong node. The writer learns that from the answer,
+// and does not take it for a success; an owner that uses this package restores its data. A
+// node is deleted in error only if it comes between that answer and the deletion, and is
+// changed as often as its predecessor was.
 //
-// Who may not write to what he may delete cannot be as careful: he deletes his own node by
-// the version that a look has found a round trip before, and replaces nobody's.
+// A session that may delete a node, but not write to it, cannot be as careful. It deletes
+// its own node by the version that a look found one round trip before, and replaces no
+// other.
 package presence

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// What callers can act on. Recipes give them their own names.
+// Errors that callers can act on. Recipes give them their own names.
 var (
 	// ErrDuplicate means that another session holds the name.
 	ErrDuplicate = errors.New("name held by another")
 
-	// ErrNodeDeleted means that the node was deleted: by another client, or by the server with
-	// the session, whose end is not known yet then.
+	// ErrNodeDeleted means that another client deleted the node, or the server did so at the
+	// end of the session, which is not known yet.
 	ErrNodeDeleted = errors.New("node deleted by another client, or with the session")
 
 	// ErrLeft means that the node was given up on request.
 	ErrLeft = errors.New("left on request")
 )
 
-// An Event is what becomes of the node.
+// An Event reports a change in the state of the node.
 //
 //sumtype:decl
 type Event interface{ event() }
@@ -26,13 +26,13 @@ type Event interface{ event() }
 type (
 	// Joined means that the node stands.
 	Joined struct{}
-	// Suspended means that the connection is lost, and the node will be at the deadline.
+	// Suspended means that the connection is lost. At the deadline the node counts as lost too.
 	Suspended struct{ Deadline time.Time }
 	// Resumed means that the connection is back, and that the node was seen to stand.
 	Resumed struct{}
-	// Gone means that the node is gone; it is made again.
+	// Gone means that the node is gone. It is created again.
 	Gone struct{ Err error }
-	// Left is the last event. Err is nil if it was asked for.
+	// Left is the last event. Err is nil if a caller gave the node up.
 	Left struct{ Err error }
 )
 

@@ -12,7 +12,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Keeper is a machine with a kept node in it, and events of its own.
+// A Keeper is the machine of a recipe that keeps a node: it contains a [Machine], and adds
+// events of its own.
 type Keeper[M, In, Ev any] interface {
 	actors.Machine[M, In, Effect, Ev]
 
@@ -20,35 +21,40 @@ type Keeper[M, In, Ev any] interface {
 	Kept() Machine
 }
 
-// A Role is what a recipe makes of a node that it keeps.
+// A Role says how a recipe presents the node that it keeps.
 type Role[M, In, Ev any] struct {
-	Recipe string // the package, for the observer of the session
-	Path   string // of what it is a part of, for the same
-	Name   string // of the goroutine
+	// Recipe and Path are reported to the observer of the session: the recipe's package, and
+	// the path of the group or of the names, which is the node's parent.
+	Recipe string
+	Path   string
+	Name   string // the goroutine's name in profiles
 
-	Machine func(Machine) M
-	Input   func(Input) In // hands an input to the node
-	Merge   func(last, next Ev) (merged Ev, ok bool)
-	Cancel  func(last, next Ev) bool
+	Machine func(Machine) M // wraps the machine of the node
+	Input   func(Input) In  // wraps an input for the node
+
+	// Merge and Cancel are those of [actors.Role].
+	Merge  func(last, next Ev) (merged Ev, ok bool)
+	Cancel func(last, next Ev) bool
 }
 
-// A Kept node is what the handles of recipes have in common.
+// A Kept node is the part that the handles of recipes have in common.
 type Kept[In, Ev any] struct {
+	// Set by Keep, and constant.
 	actor  *actors.Actor[In, Ev]
 	input  func(Input) In
 	joined chan struct{} // closed when the node stands for the first time
-	once   sync.Once
+	once   sync.Once     // guards the closing of joined
 
-	// Of the actor's goroutine, for the observer of the session.
-	stands bool          // set while the node does
-	since  time.Duration // when that changed
+	// Used by the actor's goroutine alone, for the observer of the session.
+	stands bool          // set while the node stands, as was reported last
+	since  time.Duration // the session's age when stands changed; at first, when Keep was called
 
 	mu   sync.Mutex
-	last Machine // when it has ended
+	last Machine // the machine at its end, set before Done is closed; zero before
 }
 
-// Keep keeps a node at path with the data. It fails with [ErrDuplicate] if the path is
-// kept through this session already.
+// Keep keeps a node at path with the data. It fails with [ErrDuplicate] if a handle of
+// this session keeps the path already.
 func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data []byte, config Config, role Role[M, In, Ev]) (*Kept[In, Ev], error) {
 	n := newNode(client.Of(s), path)
 	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: s.Age()}
@@ -64,12 +70,12 @@ func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data
 		Merge:   role.Merge,
 		Cancel:  role.Cancel,
 	})
-	close(n.started)
+	close(n.started) // Find returns k from now on, which is complete
 	n.Begin(func(in Input) { _ = k.Tell(k.input(in)) }, k.Done())
 	return k, nil
 }
 
-// Find returns the handle of what is kept at path through the session, nil if nothing is.
+// Find returns the handle that keeps the path through the session; nil if none does.
 func Find(s *session.Session, path string) any {
 	r := registryOf(client.Of(s))
 	r.mu.Lock()
@@ -82,7 +88,8 @@ func Find(s *session.Session, path string) any {
 	return n.kept
 }
 
-// observe keeps what others see up to date with the machine.
+// observe follows each step, on the actor's goroutine: it closes joined, reports to the
+// observer, and gives the path free when the machine has ended.
 func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 	if m.Joined() {
 		k.once.Do(func() { close(k.joined) })
@@ -91,7 +98,7 @@ func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 	if !m.Ended() {
 		return
 	}
-	n.End() // whoever sees the end may keep the node again
+	n.End() // before Done is closed: a caller that has seen it may keep the path again
 	k.mu.Lock()
 	k.last = m
 	k.mu.Unlock()
@@ -100,7 +107,8 @@ func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 	}
 }
 
-// report tells the session's observer since when the node stands, or is waited for.
+// report tells the session's observer when the node begins to stand, and when it is gone,
+// with the time since the last such change.
 func (k *Kept[In, Ev]) report(s client.Session, m Machine, recipe, path string) {
 	observer, took, stands := s.Observer(), s.Age()-k.since, m.Joined() && !m.Ended()
 	switch {
@@ -130,19 +138,20 @@ func (k *Kept[In, Ev]) Done() <-chan struct{} { return k.actor.Ended() }
 // Joined returns a channel that is closed when the node stands for the first time.
 func (k *Kept[In, Ev]) Joined() <-chan struct{} { return k.joined }
 
-// Last returns the machine as it is at its end. Before that it is not [Machine.Ended].
+// Last returns the machine as it was at its end. Before the end it returns a zero Machine,
+// which is not [Machine.Ended].
 func (k *Kept[In, Ev]) Last() Machine {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last
 }
 
-// Err returns why the node was given up. It is nil before that, and if that was asked
-// for.
+// Err returns why the node was given up. It is nil before the end, and if a caller asked.
 func (k *Kept[In, Ev]) Err() error { return k.Last().Err() }
 
-// Update stores other data. It returns nil when the server has it, or newer data; if ctx
-// ends first, the cause, and goes on; and if the node is given up first, the reason.
+// Update stores other data. It returns nil when the server has it, or newer data. If ctx
+// ends first, it returns the cause, and the update goes on. If the node is given up first, it
+// returns the reason.
 func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 	if err := session.CheckContext(ctx); err != nil {
 		return err
@@ -156,8 +165,9 @@ func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 	return errors.Join(err, result)
 }
 
-// Leave gives the node up, and returns nil when that is done, and [Machine.Undeleted] when
-// it could not be. If ctx ends first, it returns the cause, and goes on.
+// Leave gives the node up. It returns nil when the node is deleted, and [Machine.Undeleted]
+// if the server refused that. If ctx ends first, it returns the cause, and the deletion goes
+// on.
 func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
 	if err := session.CheckContext(ctx); err != nil {
 		return err
@@ -171,10 +181,10 @@ func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
 	}
 }
 
-// Close gives the node up, and waits until that is done.
+// Close gives the node up, and waits until the machine has ended.
 func (k *Kept[In, Ev]) Close() { k.actor.Close() }
 
-// StepAs is the Step of a machine whose events have other names.
+// StepAs is Machine.Step for a recipe whose events have other names: name translates each.
 func StepAs[Ev any](m Machine, in Input, name func(Event) Ev, out *actors.Effects[Effect, Ev]) Machine {
 	did := Effects{Do: out.Do}
 	m = m.Step(in, &did)
@@ -185,7 +195,8 @@ func StepAs[Ev any](m Machine, in Input, name func(Event) Ev, out *actors.Effect
 	return m
 }
 
-// claim makes a node the one that is kept at its path through the session.
+// claim registers the node as the only one that is kept at its path through the session.
+// End takes that back.
 func (n *Node) claim(kept any) error {
 	n.kept, n.started = kept, make(chan struct{})
 	n.registry.mu.Lock()

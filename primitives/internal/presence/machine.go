@@ -11,46 +11,72 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a node is kept, as a pure function. It compares what is to be with
-// what is there, and makes one request after the other until they agree; whatever goes
-// wrong on the way, it looks again. The performer of its effects is in presence.go.
+// This file keeps a node as a pure function. After every input, advance compares the node
+// that the caller wants with the node that was seen, and makes at most one request:
+//
+//	seen at the path             request                   leads to
+//	----------------             -------                   --------
+//	unknown (doubt)              look                      one of the lines below
+//	nothing                      create                    ours
+//	nothing, and no parent       makeParent                nothing
+//	ours, with other data        store (setting)           ours, up to date
+//	ours, up to date             none                      Joined, or Resumed, is emitted
+//	an earlier session's         store (marking),          ours
+//	  of this process            then takeOver (taking)
+//	another session's, before    none: wait                another session's
+//	  Joined
+//	another session's, after     look after a sync         takeOver as above if the options
+//	  the wait                   (confirming)              allow it, else Left
+//	another session's, after     none                      Left
+//	  Joined
+//	anything, while leaving      withdraw if the node is   Left
+//	                             ours or in doubt
+//
+// A request that fails for a reason that may pass sets doubt, which leads to the first
+// line. No request is made without a session, or after one has failed because its session
+// is over; while the session is suspended, only withdraw is. The performer of the effects
+// is in presence.go.
 
-// An asked is the request that is under way.
+// An asked is the request that is under way. There is at most one.
 type asked int
 
 const (
-	nothing asked = iota
-	creating
-	making     // the parent
-	looking    // at what is there
-	confirming // what is there, as the leader knows it
-	marking    // what is to be taken over: only a write tells for certain whose node has a version
-	taking     // over: deleting what is there, and creating ours
-	setting
-	withdrawing // what is ours, to leave
+	nothing     asked = iota
+	creating          // create: our node
+	making            // makeParent
+	looking           // look: read the path
+	confirming        // look: read the path after a sync, as the leader knows it
+	marking           // store: write the node's own data, so that the answer says whose version it is
+	taking            // takeOver: delete the marked node and create ours
+	setting           // store: write the newest data to our node
+	withdrawing       // withdraw: delete our node, to leave
 )
 
 func (a asked) String() string {
 	return [...]string{"idle", "creating", "making", "looking", "confirming", "marking", "taking", "setting", "withdrawing"}[a]
 }
 
-// birth is the version that nodes of ours begin with. Those of others begin with 0, so that
-// what is meant for a node of ours never hits a new one of theirs.
+// birth is the version with which our nodes begin. Nodes of other clients begin with 0, so
+// that a request for one of ours does not hit a new one of theirs.
 const birth = 1
 
-// A turn names a request: answers to earlier ones mean nothing.
-type turn struct{ epoch, n int }
+// A turn names a request. An answer is for the request under way if its turn is equal.
+type turn struct {
+	epoch int // set when a session is heard of, cleared when it expires; 0 without one
+	n     int // counts the requests, and never goes back
+}
 
-// A Sight is what was seen at the path.
+// A Sight is the state of the path at the moment of a read or of an answer.
 type Sight struct {
 	Exists  bool
-	Owner   int64 // the session that owns the node, 0 if none does
-	Past    bool  // the owner is an earlier session of ours
+	Owner   int64 // the session that owns the node; 0 if none does
+	Past    bool  // the owner is an earlier session of the same session.Session, whose node is a ghost
 	Czxid   int64 // 0 if it is not known
 	Version int32
 	Data    string
 }
 
+// String names all fields, for transcripts.
 func (s Sight) String() string {
 	if !s.Exists {
 		return "nothing"
@@ -62,9 +88,10 @@ func (s Sight) String() string {
 	return text
 }
 
-// A ghost is a node that is waited for, or will be taken for a rival's.
+// A ghost identifies a node that the machine waits for, whatever its data and version.
 type ghost struct{ owner, czxid int64 }
 
+// ghost returns which node it is.
 func (s Sight) ghost() ghost { return ghost{s.Owner, s.Czxid} }
 
 // An Input is something that happened.
@@ -73,23 +100,23 @@ func (s Sight) ghost() ghost { return ghost{s.Owner, s.Czxid} }
 type Input interface{ input() }
 
 type (
-	// Leave is the command to remove the node, for the reason, or on request if it is nil.
+	// Leave is the command to remove the node. Why is the error of Left; nil if a caller asked.
 	Leave struct{ Why error }
 	// Update is the command to store other data.
 	Update struct {
 		Data  string
 		Reply actors.Reply[error]
 	}
-	// Insist is the command to replace at once what stands there, unless the node was told
-	// to stand.
+	// Insist is the command to replace a node that stands at the path without a wait. It
+	// means nothing once Joined was emitted: our own node stands then.
 	Insist struct{}
-	// heard tells what became of the session.
+	// heard is an event of the session.
 	heard struct{ session.Event }
-	saw   struct { // told at any time after follow
+	saw   struct { // an answer to follow, whenever the path has changed
 		epoch int
 		Sight
 	}
-	blind struct { // told instead, when the node cannot be watched
+	blind struct { // the last answer to follow, when the path cannot be watched
 		epoch int
 		err   error
 	}
@@ -100,7 +127,7 @@ type (
 	}
 	done struct { // answers makeParent and withdraw
 		turn
-		other bool // another node was found in the place of what was to be withdrawn
+		other bool // of withdraw: a node of another session stood at the path
 	}
 	looked struct { // answers look
 		turn
@@ -108,10 +135,10 @@ type (
 	}
 	stored struct { // answers store
 		turn
-		ghost   // whose data it is now
+		ghost   // of the node that was written to, which may not be the one that was meant
 		version int32
 	}
-	failed struct { // answers any of them
+	failed struct { // answers any request
 		turn
 		err error
 	}
@@ -131,41 +158,45 @@ func (stored) input()  {}
 func (failed) input()  {}
 func (patient) input() {}
 
-// An Effect is something to do about it.
+// An Effect is a request, a timer, or a reply to a command.
 //
 //sumtype:decl
 type Effect interface{ effect() }
 
 type (
+	// create creates our node with version birth, and fails if any node stands.
 	create struct {
 		turn
 		data string
 	}
+	// makeParent creates the parent with all its ancestors. It succeeds if they exist.
 	makeParent struct{ turn }
 	look       struct {
 		turn
-		sync bool // after the server was brought up to date
+		sync bool // read after a sync, to see what the leader has committed
 	}
 	takeOver struct { // delete the node at its version and create ours, in one transaction
 		turn
 		version int32
 		data    string
 	}
+	// store writes to the node that has the version, whosever it is: the server compares
+	// nothing else.
 	store struct {
 		turn
 		version int32
 		data    string
 	}
-	withdraw struct { // what is of the session, until it is gone
+	withdraw struct { // delete the node if the session owns it, and repeat that until it is gone
 		turn
 		session int64
 	}
-	follow struct{ epoch int } // answered by any number of saw, and blind
-	wait   struct {            // replaces an earlier one
+	follow struct{ epoch int } // answered by any number of saw, and by blind
+	wait   struct {            // replaces an earlier wait
 		n    int
 		long time.Duration
 	}
-	answer struct { // to commands; answered by nothing
+	answer struct { // replies to commands; is not answered
 		replies []actors.Reply[error]
 		err     error
 	}
@@ -184,47 +215,61 @@ func (answer) effect()     {}
 // Effects are what a step asks for.
 type Effects = actors.Effects[Effect, Event]
 
-// A waiter is a command that is answered when what it wants is stored.
+// A waiter is an Update whose reply is due.
 type waiter struct {
-	rev   int
+	rev   int // of its data; it is answered when this revision, or a newer one, is stored or refused
 	reply actors.Reply[error]
 }
 
 // A Machine keeps one node.
 type Machine struct {
-	conflictAfter time.Duration // 0: twice the timeout of the session
-	takeOver      bool          // from others, after that; until Joined is told
-	atOnce        bool          // without waiting, and what no session owns too
+	// How a conflict ends.
+	conflictAfter time.Duration // how long to wait for another session's node; 0 is twice the session's timeout; constant
+	takeOver      bool          // replace the node after the wait; set by options or Insist, cleared by Joined
+	atOnce        bool          // do not wait, and replace a persistent node too; set and cleared with takeOver
 
-	data    string // that is to be stored
-	rev     int    // counts them
-	stored  int    // the newest that is known to have been, or was refused
-	waiters []waiter
+	// The data that the caller wants. Revisions count the updates, from 1.
+	data    string   // of the newest update; set back to the node's own data if the server refuses it
+	rev     int      // of the newest update
+	stored  int      // the newest revision that was stored or refused; at most rev
+	waiters []waiter // the updates without a reply, oldest first; their revisions are above stored
 
-	turn      turn // epoch 0: there is no session
-	session   int64
-	timeout   time.Duration
-	asked     asked
-	sending   int // the rev of what the request stores
-	sent      string
-	aim       Sight // what it stores it in
-	seen      Sight
-	doubt     bool // what is there is not known
-	orphan    bool // there is no parent
-	stalled   bool // the session has ended, which will be told
-	offline   bool // the session is suspended: requests would wait, and be made when they are wrong
-	joined    bool // Joined was told, and no Gone
-	suspended bool // Suspended was told, and no Resumed
-	waits     int  // how often we have waited
-	ghost     ghost
-	waiting   int   // for it to go: which wait it is; 0 if it is none
-	impatient bool  // it has not gone
-	barred    error // why it cannot be taken over
-	leaving   bool
-	stood     bool  // Joined was told then, and no Gone, and no other node was found instead
-	why       error // of leaving
-	undeleted error // why the node stands still, which is tried to be deleted for as long as the session lasts
-	ended     bool
+	// The session.
+	turn    turn          // of the newest request
+	session int64         // the id of the session; set with turn.epoch, and kept until the next
+	timeout time.Duration // set with session
+	stalled bool          // set when a request failed because its session is over; cleared by the next session
+	offline bool          // set while the session is suspended; a request made then could arrive when it is wrong
+
+	// The request under way. These are set by ask; only asked is cleared, by the answer and by the expiry.
+	asked   asked  // nothing if no request is under way
+	sending int    // the value of rev when it was made: that revision is stored if it succeeds
+	sent    string // the value of data when it was made, which it writes unless it marks: then the node's own data
+	aim     Sight  // the value of seen when it was made: the node that it is meant for
+
+	// The node that stands at the path.
+	seen   Sight // set by the watch and by answers; cleared by the expiry, which deletes our node
+	doubt  bool  // set when seen may be wrong: after Resumed, and after an unknown outcome; cleared by a look
+	orphan bool  // set when create found no parent; cleared when the parent's creation is answered, or by another failure
+
+	// The events that were emitted.
+	joined    bool // set by Joined, cleared by Gone; while set, our node stood when it was last seen
+	suspended bool // set by Suspended, cleared by Resumed and Gone; implies joined
+
+	// The wait for the node of another session. All but waits are cleared by Joined and by
+	// the expiry, and when another ghost is found.
+	waits     int   // counts the waits, and numbers them
+	ghost     ghost // the node that is waited for
+	waiting   int   // the number of the wait; 0 before it begins, and after Resumed, which begins it anew
+	impatient bool  // set when that wait has ended and the ghost still stands; cleared with waiting
+	barred    error // set when the server refused that the ghost is replaced
+
+	// The end.
+	leaving   bool  // set when the node is given up for good; never cleared
+	stood     bool  // set with leaving if joined is; cleared if another node is found in its place
+	why       error // set with leaving, or by the end of the sessions; nil if a caller asked
+	undeleted error // set when the server refuses to delete the node; the session goes on trying
+	ended     bool  // set when Left is emitted
 }
 
 func (m Machine) String() string {
@@ -257,10 +302,12 @@ func (m Machine) String() string {
 	return b.String() + ")"
 }
 
-// Ended implements [actors.Machine].
+// Ended implements [actors.Machine]. After the end no effect is asked for but answers to
+// updates, which come too late.
 func (m Machine) Ended() bool { return m.ended }
 
-// Step implements [actors.Machine].
+// Step implements [actors.Machine]. take changes the state by the input alone; advance then
+// makes the request that follows from the state, whichever input has led to it.
 func (m Machine) Step(in Input, out *Effects) Machine {
 	if m.ended {
 		if in, ok := in.(Update); ok {
@@ -276,7 +323,7 @@ func (m Machine) Step(in Input, out *Effects) Machine {
 	return s.Machine
 }
 
-// A stepper is a machine during a step.
+// A stepper is a machine during a step, with the accumulator of its effects.
 type stepper struct {
 	Machine
 	out *Effects
@@ -285,7 +332,8 @@ type stepper struct {
 func (m *stepper) do(e Effect)      { m.out.Do = append(m.out.Do, e) }
 func (m *stepper) emit(event Event) { m.out.Emit = append(m.out.Emit, event) }
 
-// take notes what has happened.
+// take enters the input into the state. Answers to any but the request under way are
+// ignored.
 func (m *stepper) take(in Input) {
 	switch in := in.(type) {
 	case Leave:
@@ -337,7 +385,8 @@ func (m *stepper) take(in Input) {
 	}
 }
 
-// heard follows what became of the session.
+// heard follows an event of the session. A session begins only when none is known: an
+// Expired for the one before has come first.
 func (m *stepper) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
@@ -353,7 +402,7 @@ func (m *stepper) heard(ev session.Event) {
 		}
 	case session.Resumed:
 		m.offline, m.doubt = false, true
-		m.waiting, m.impatient = 0, false // ghosts live longer while the servers cannot be reached
+		m.waiting, m.impatient = 0, false // the servers let ghosts live longer while they cannot be reached
 	case session.Expired:
 		if ev.Epoch == m.turn.epoch {
 			m.expire()
@@ -366,9 +415,10 @@ func (m *stepper) heard(ev session.Event) {
 	}
 }
 
+// answered reports whether t is the request under way.
 func (m *stepper) answered(t turn) bool { return t == m.turn && m.asked != nothing }
 
-// done follows the parent's creation, or the end of what was ours.
+// done follows makeParent, or withdraw, which is the last request.
 func (m *stepper) done(other bool) {
 	if m.asked == withdrawing {
 		m.seen, m.stood = Sight{}, m.stood && !other
@@ -377,11 +427,14 @@ func (m *stepper) done(other bool) {
 	m.asked, m.orphan = nothing, false
 }
 
+// looked follows a read. Only a read after a sync decides a conflict: a server that lags
+// behind could show a node that is gone. The conflict is decided if the read shows the very
+// ghost that was waited for.
 func (m *stepper) looked(s Sight) {
 	confirmed := m.asked == confirming
 	m.asked, m.doubt = nothing, false
 	m.seen = s
-	if m.own() && s.Data == m.sent {
+	if m.own() && s.Data == m.sent { // the newest data arrived, though its answer was lost
 		m.confirm(m.sending)
 	}
 	switch {
@@ -389,11 +442,11 @@ func (m *stepper) looked(s Sight) {
 	case m.takeOver && m.barred == nil && (s.Owner != 0 || m.atOnce):
 		m.mark(s.Data)
 	default:
-		m.leave(m.duplicate())
+		m.leave(m.duplicate()) // the wait is over, and the options, or the server, forbid more
 	}
 }
 
-// duplicate says who has the name.
+// duplicate returns the error of a conflict that is not, or cannot be, resolved.
 func (m Machine) duplicate() error {
 	err := fmt.Errorf("%w: held by session %#x", ErrDuplicate, m.seen.Owner)
 	if m.seen.Owner == 0 {
@@ -405,8 +458,8 @@ func (m Machine) duplicate() error {
 	return err
 }
 
-// wrote follows data that was stored in what stands there, which may be another node by
-// now that has been changed as often.
+// wrote follows a write to the node at the path. The version says only that the node was
+// changed as often as the one that was meant: if it is another one, the machine looks again.
 func (m *stepper) wrote(in stored) {
 	was := m.asked
 	m.asked = nothing
@@ -414,14 +467,14 @@ func (m *stepper) wrote(in stored) {
 		m.doubt = true
 		return
 	}
-	m.seen = m.aim // which is newer than what was seen meanwhile
+	m.seen = m.aim // newer than a sight that the watch reported meanwhile
 	m.seen.Czxid, m.seen.Version, m.seen.Data = in.czxid, in.version, m.sent
 	switch {
 	case was == setting:
 		m.confirm(m.sending)
-	case m.offline || m.doubt: // it is marked again, if it is still there
-	case m.leaving: // it is not to be deleted any more
-	case in.version <= birth:
+	case m.offline || m.doubt: // marked again after the next look, if it still stands
+	case m.leaving: // a node that is not ours is not deleted any more
+	case in.version <= birth: // a node created meanwhile could have this version: mark once more
 		m.mark(m.sent)
 	default:
 		m.ask(taking)
@@ -429,13 +482,13 @@ func (m *stepper) wrote(in stored) {
 	}
 }
 
-// confirm answers those whose data is known to have been stored.
+// confirm answers the updates up to rev, whose data is known to have been stored.
 func (m *stepper) confirm(rev int) {
 	m.stored = max(m.stored, rev)
 	m.give(m.stored, nil)
 }
 
-// give answers those who wait for the data that counts up to rev.
+// give answers the updates up to rev, which are the oldest, with err.
 func (m *stepper) give(rev int, err error) {
 	var replies []actors.Reply[error]
 	for len(m.waiters) > 0 && m.waiters[0].rev <= rev {
@@ -447,11 +500,14 @@ func (m *stepper) give(rev int, err error) {
 	}
 }
 
+// isAny reports whether err is one of the targets.
 func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// fail follows a request that was not done, or may not have been.
+// fail follows a request that was not done, or may not have been. An error that says
+// nothing about the node sets doubt, so that a look comes next. The node is given up only
+// for an error that would come again.
 func (m *stepper) fail(err error) {
 	was := m.asked
 	m.asked, m.orphan = nothing, false
@@ -460,7 +516,7 @@ func (m *stepper) fail(err error) {
 		m.undeleted = err
 		m.end()
 	case session.Over(err):
-		m.stalled = true
+		m.stalled = true // the event of its end follows
 	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
 		m.doubt = true
 	case was == creating && isAny(err, session.ErrNoNode):
@@ -471,7 +527,7 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
-	case session.Busy(err): // it may have been done
+	case session.Busy(err): // a busy server may have done it
 		m.doubt = true
 	case was == marking, was == taking && isAny(err, session.ErrNoAuth):
 		m.barred = err
@@ -480,7 +536,8 @@ func (m *stepper) fail(err error) {
 	}
 }
 
-// refuse gives up to store what the server does not accept.
+// refuse answers an update that the server does not accept, and stops to try it. A newer
+// update is tried next.
 func (m *stepper) refuse(err error) {
 	if m.rev == m.sending {
 		m.data, m.stored = m.aim.Data, m.rev
@@ -488,22 +545,25 @@ func (m *stepper) refuse(err error) {
 	m.give(m.sending, err)
 }
 
+// leave gives the node up. The first reason counts.
 func (m *stepper) leave(why error) {
 	if !m.leaving {
 		m.leaving, m.stood, m.why = true, m.joined, why
 	}
 }
 
+// expire forgets the session, and all that was known of the path through it. The server
+// has deleted our node.
 func (m *stepper) expire() {
 	m.turn.epoch, m.asked, m.seen, m.doubt, m.orphan, m.offline = 0, nothing, Sight{}, false, false, false
 	m.forget()
 	m.gone(session.ErrExpired)
 }
 
-// forget ends the wait for a ghost.
+// forget ends the wait for a ghost, and forgets which it was.
 func (m *stepper) forget() { m.ghost, m.waiting, m.impatient, m.barred = ghost{}, 0, false, nil }
 
-// gone tells that the node is, if it was told that it stands.
+// gone emits Gone if Joined was emitted. While the node is given up, Left says it all.
 func (m *stepper) gone(why error) {
 	if m.joined {
 		m.joined, m.suspended = false, false
@@ -513,33 +573,39 @@ func (m *stepper) gone(why error) {
 	}
 }
 
+// own reports whether our node was seen to stand. A node that this session owns is ours:
+// the registry allows one handle for each path and session.
 func (m Machine) own() bool { return m.seen.Exists && m.seen.Owner == m.session }
 
-// foreign reports whether what stands is not for us to replace without further ado.
+// foreign reports whether a node stands that is not ours and must not be replaced at once.
+// The node of an earlier session of ours may be, unless the server has refused it.
 func (m Machine) foreign() bool {
 	return m.seen.Exists && m.seen.Owner != m.session && (!m.seen.Past || m.barred != nil)
 }
 
+// ask enters a request as the one under way, with what its answer is compared with.
 func (m *stepper) ask(a asked) {
 	m.asked = a
 	m.turn.n++
 	m.sending, m.sent, m.aim = m.rev, m.data, m.seen
 }
 
-// advance makes the next request, unless one is under way.
+// advance makes the next request, unless one is under way. The order of its cases is the
+// protocol: leaving comes before everything that would keep the node, and doubt before
+// everything that trusts the last sight.
 func (m *stepper) advance() {
 	switch {
 	case m.asked != nothing:
 	case m.turn.epoch == 0 && m.leaving:
 		m.end()
-	case m.turn.epoch == 0 || m.stalled:
+	case m.turn.epoch == 0 || m.stalled: // until a session is heard of
 	case m.leaving && (m.doubt || m.own()):
 		m.ask(withdrawing)
 		m.do(withdraw{m.turn, m.session})
 	case m.leaving:
 		m.stood = m.stood && !m.seen.Exists
 		m.end()
-	case m.offline:
+	case m.offline: // and goes on after Resumed, which sets doubt
 	case m.doubt:
 		m.ask(looking)
 		m.do(look{m.turn, false})
@@ -555,7 +621,7 @@ func (m *stepper) advance() {
 		m.do(follow{m.turn.epoch})
 	case m.own():
 		m.keep()
-	case !m.foreign():
+	case !m.foreign(): // our own ghost is replaced at once
 		m.gone(ErrNodeDeleted)
 		m.mark(m.seen.Data)
 	case m.joined:
@@ -566,20 +632,20 @@ func (m *stepper) advance() {
 	}
 }
 
-// keep keeps the node that is ours up to date.
+// keep emits what our node's sight implies, and stores newer data in it.
 func (m *stepper) keep() {
 	if !m.joined {
 		m.joined = true
 		m.forget()
-		m.takeOver, m.atOnce = false, false // whoever has the name from now on has got it after us
+		m.takeOver, m.atOnce = false, false // a later owner of the name has come after us, and keeps it
 		m.emit(Joined{})
 	}
 	if m.suspended {
 		m.suspended = false
 		m.emit(Resumed{})
 	}
-	// What was seen before an update came says nothing of it: somebody may have taken over
-	// since.
+	// Equal data is written again for an update: another session may have taken the name since
+	// the sight, and the update must not be answered as if our node had it.
 	if m.seen.Data == m.data && m.stored == m.rev {
 		return
 	}
@@ -587,18 +653,18 @@ func (m *stepper) keep() {
 	m.do(store{m.turn, m.seen.Version, m.data})
 }
 
-// mark begins to take over what was seen. Its version alone would not say which node it is,
-// as a newer one may have the same: so it is written to, with the data that it has anyway,
-// and the answer says whose it is. What is deleted then has a version that no node has which
-// comes in between.
+// mark begins to take over the node that was seen. Its version does not identify it: a newer
+// node may have the same. So the machine first writes to it, with the data that it has. The
+// answer says which node was written to. The version that the deletion names then is above
+// birth, and no node that is created in between begins with it.
 func (m *stepper) mark(data string) {
 	m.ask(marking)
 	m.sent = data
 	m.do(store{m.turn, m.seen.Version, data})
 }
 
-// conflict waits for the node of another session to go, and then makes sure that it is
-// there before it acts on it.
+// conflict waits for the node of another session to go. When the wait is over, it makes
+// sure that the node still stands, before looked decides.
 func (m *stepper) conflict() {
 	if m.seen.ghost() != m.ghost {
 		m.forget()
@@ -615,11 +681,11 @@ func (m *stepper) conflict() {
 	}
 }
 
-// waited reports whether there is nothing more to wait for. What no session owns goes with
-// none.
+// waited reports whether the wait is over. A persistent node is not waited for: no
+// session's end deletes it.
 func (m Machine) waited() bool { return m.impatient || m.atOnce || m.seen.Owner == 0 }
 
-// wait has the machine told when it has waited for long enough.
+// wait starts the timer that ends the wait for a ghost.
 func (m *stepper) wait() {
 	m.waits++
 	m.waiting = m.waits
@@ -630,18 +696,17 @@ func (m *stepper) wait() {
 	m.do(wait{m.waiting, long})
 }
 
-// Joined reports whether the node stands, as far as is known.
+// Joined reports whether the node stood when it was last seen.
 func (m Machine) Joined() bool { return m.joined }
 
-// Suspended reports whether that was told, and no Resumed.
+// Suspended reports whether Suspended was emitted, and neither Resumed nor Gone after it.
 func (m Machine) Suspended() bool { return m.suspended }
 
-// Stood reports whether it did when the command came to remove it, as far as is known at
-// the end.
+// Stood reports, after the end, whether the node stood when the machine began to leave. It
+// is false if another session's node was found in its place.
 func (m Machine) Stood() bool { return m.stood }
 
-// Err returns why the node was given up. It is nil before that, and if that was asked
-// for.
+// Err returns why the node was given up. It is nil before the end, and if a caller asked.
 func (m Machine) Err() error {
 	if !m.ended {
 		return nil
@@ -649,11 +714,11 @@ func (m Machine) Err() error {
 	return m.why
 }
 
-// Undeleted returns why the server did not let the node be deleted. It is nil if the node
-// is gone.
+// Undeleted returns why the server refused to delete the node. It is nil if the node is
+// gone.
 func (m Machine) Undeleted() error { return m.undeleted }
 
-// Reason is [Machine.Err], or [ErrLeft].
+// Reason returns the error for a command that comes too late: [Machine.Err], or [ErrLeft].
 func (m Machine) Reason() error {
 	if m.why != nil {
 		return m.why
@@ -661,6 +726,7 @@ func (m Machine) Reason() error {
 	return ErrLeft
 }
 
+// end emits the last event, and answers every update that is not stored.
 func (m *stepper) end() {
 	m.ended = true
 	m.give(m.rev, m.Reason())

@@ -194,7 +194,7 @@ func TestExhaustion(t *testing.T) {
 				if requests > 1 || requests == 1 && m.asked == nothing || p.asked != nothing && m.asked == p.asked && requests > 0 && p.turn == m.turn {
 					t.Fatalf("%v, %#v: %v does %#v", p.Machine, in, m, out.Do)
 				}
-				// Whoever is connected waits for an answer, a ghost, or nothing at all.
+				// A connected machine waits for an answer, a ghost, or nothing at all.
 				idle := m.asked == nothing && m.turn.epoch != 0 && !m.stalled && !m.offline && !m.ended
 				stands := m.joined && m.seen.Owner == m.session && m.seen.Data == m.data
 				if idle && !stands && m.waiting == 0 {

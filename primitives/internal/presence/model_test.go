@@ -100,7 +100,7 @@ func newWorld(s *scenario, keyed bool) *world {
 		c := &contender{n: i}
 		at := w.Sessions[i]
 		n := newNode(at, namePath)
-		_ = n.claim(nil) // nobody else is in the session
+		_ = n.claim(nil) // no other handle is in the session
 		c.Runner = zkmodel.Run(w.World, at, m, actors.Role[Machine, Input, Effect, Event]{
 			Perform: n.Perform,
 			Observe: func(m Machine, _ []Event) {
@@ -232,8 +232,8 @@ func (w *world) asks(c *contender, e Effect) {
 	}
 }
 
-// Check implements [exploration.World]: when all is quiet, everybody is where it should be,
-// and nothing is left behind.
+// Check implements [exploration.World]: when all is quiet, every machine is where it should
+// be, and nothing is left behind.
 func (w *world) Check() {
 	if !w.Quiet() {
 		return

@@ -9,13 +9,14 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Config is how a node is kept.
+// A Config says how a conflict with another session's node ends.
 type Config struct {
-	// ConflictAfter is how long a node of another session is waited for. The default
-	// is twice the timeout of the session.
+	// ConflictAfter is how long the machine waits for a node of another session to go. The
+	// default is twice the timeout of the session.
 	ConflictAfter time.Duration
 
-	// TakeOver replaces it then; AtOnce does not wait.
+	// TakeOver replaces that node after the wait. AtOnce replaces it without a wait, and a
+	// persistent node too.
 	TakeOver, AtOnce bool
 }
 
@@ -24,26 +25,26 @@ type Node struct {
 	session  client.Session
 	path     string
 	registry *registry
-	kept     any           // its handle
-	started  chan struct{} // closed when that is complete
+	kept     any           // the handle; set by claim, and complete when started is closed
+	started  chan struct{} // closed when the handle is complete
 
-	owned owned.Set
+	owned owned.Set // the watch, the timer and the session's events; ended by End
 
-	following int // the epoch; of the goroutine of the actor
+	following int // the epoch in which the path is watched; used by the actor's goroutine alone
 }
 
-// A registry is what is known of a session by those who keep nodes in it.
+// A registry is shared by all nodes that one session keeps.
 type registry struct {
 	mu     sync.Mutex
-	ids    map[int64]struct{} // of the sessions on the server that it has had
-	claims map[string]*Node   // by path
+	ids    map[int64]struct{} // the ids of all sessions so far: nodes that they own are ghosts of ours
+	claims map[string]*Node   // the node that is kept at each path; set by claim, cleared by End
 
-	// Who waits until a parent is made, each from the request for it to the answer: many who join at once
-	// find that there is none, and one of them makes it.
+	// making holds an answer for each node that waits until its parent is created. Many nodes
+	// that join at once find no parent: the first asks for it, and the answer is for all.
 	making map[parent][]func(error)
 }
 
-// A parent is made in one epoch.
+// A parent is created in one epoch: the answer of another is not for its waiters.
 type parent struct {
 	dir   string
 	epoch int
@@ -51,7 +52,8 @@ type parent struct {
 
 type registryKey struct{}
 
-// registryOf returns that of the session.
+// registryOf returns the registry of the session. The first call creates it, and follows
+// the session to learn its ids.
 func registryOf(s client.Session) *registry {
 	fresh := false
 	v := s.Local(registryKey{}, func() any {
@@ -72,6 +74,7 @@ func registryOf(s client.Session) *registry {
 	return r
 }
 
+// had reports whether id is, or was, the session's.
 func (r *registry) had(id int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,6 +82,7 @@ func (r *registry) had(id int64) bool {
 	return ok
 }
 
+// newMachine returns a machine without a session, whose first update is data.
 func newMachine(data []byte, config Config) Machine {
 	return Machine{
 		conflictAfter: config.ConflictAfter, takeOver: config.TakeOver, atOnce: config.AtOnce,
@@ -92,13 +96,13 @@ func newNode(s client.Session, path string) *Node {
 	return n
 }
 
-// Begin has the machine told what becomes of the session, which waits for ended before
-// it ends itself.
+// Begin follows the session for the machine. A session that is closed waits until ended
+// before it ends itself, so that the node is deleted.
 func (n *Node) Begin(tell func(Input), ended <-chan struct{}) {
 	n.owned.Follow(n.session, func(ev session.Event) { tell(heard{ev}) }, ended)
 }
 
-// End gives up the claim to the path, when the machine has ended.
+// End gives the path free, and ends the watch and the timer. The machine has ended.
 func (n *Node) End() {
 	n.registry.mu.Lock()
 	if n.registry.claims[n.path] == n {
@@ -108,7 +112,8 @@ func (n *Node) End() {
 	n.owned.End()
 }
 
-// Perform starts one thing that the machine asked for.
+// Perform starts one effect. Answers to requests come late if the server is busy, so that
+// the machine may repeat at once.
 func (n *Node) Perform(e Effect, tell func(Input)) {
 	reply := func(t turn, in Input, err error) {
 		if err != nil {
@@ -147,7 +152,8 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	}
 }
 
-// makeParent makes the parent, unless that is under way.
+// makeParent creates the parent, unless a request for it is under way: its answer is for
+// both then.
 func (r *registry) makeParent(requests client.Async, p parent, answer func(error)) {
 	r.mu.Lock()
 	waiting := append(r.making[p], answer)
@@ -167,11 +173,13 @@ func (r *registry) makeParent(requests client.Async, p parent, answer func(error
 	})
 }
 
+// in returns the requests of the turn's epoch: after that session they fail, and never
+// arrive in the next.
 func (n *Node) in(t turn) client.Async { return n.session.Async(t.epoch) }
 
-// create creates the node after first is done, and changes it at once to give it its
-// version. That is left out where it cannot be: for data that is too large to be sent
-// twice, or who may not write to his own node.
+// create sends first, the creation, and a write that gives the node the version birth, in
+// one transaction. The write is left out if the data is too large to be sent twice, or if
+// the server refuses it: an ACL may forbid to write to the own node.
 func (n *Node) create(t turn, data string, first []session.Op, tell func(created, error)) {
 	plain := append(first, session.CreateOp(n.path, []byte(data), session.Ephemeral))
 	send := func(ops []session.Op, refused func()) {
@@ -198,6 +206,7 @@ func (n *Node) create(t turn, data string, first []session.Op, tell func(created
 	send(whole, func() { send(plain, nil) })
 }
 
+// look reads the node, after a sync if the effect says so.
 func (n *Node) look(e look, tell func(Sight, error)) {
 	requests := n.in(e.turn)
 	get := func() {
@@ -216,6 +225,7 @@ func (n *Node) look(e look, tell func(Sight, error)) {
 	})
 }
 
+// sight returns what a read has found; stat is nil if no node stands.
 func (n *Node) sight(data []byte, stat *session.Stat) Sight {
 	if stat == nil {
 		return Sight{}
@@ -226,7 +236,7 @@ func (n *Node) sight(data []byte, stat *session.Stat) Sight {
 	}
 }
 
-// follow watches the node, once in each epoch.
+// follow watches the path, once in each epoch. The watch of an earlier epoch is dropped.
 func (n *Node) follow(epoch int, tell func(Input)) {
 	if n.following == epoch {
 		return
@@ -242,11 +252,12 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 	n.owned.Keep(follow{}, sub)
 }
 
-// withdraw deletes the node if it is of the session, also after the end, until a later handle
-// keeps the path: it may have taken over this very node. It answers whether another node was
-// found in its place before the deletion was sent.
+// withdraw deletes the node if the session owns it. The session repeats that until it is
+// confirmed, also after End. It stops when a later handle keeps the path, because that may
+// have taken over this very node. The answer says whether another node was found in its
+// place before the deletion was sent.
 func (n *Node) withdraw(e withdraw, answer func(other bool, err error)) {
-	const certain = 2 // when it was read, and when it was written to
+	const certain = 2 // sights of our node: by the read, and by the write that marks it
 	other, found := false, 0
 	n.in(e.turn).Remove(session.Removal{
 		Path: n.path, Contested: true,
@@ -262,7 +273,7 @@ func (n *Node) withdraw(e withdraw, answer func(other bool, err error)) {
 	}, func(err error) { answer(other, err) })
 }
 
-// replaced reports whether a later handle keeps the path.
+// replaced reports whether a later handle keeps the path. The claim of this one is gone then.
 func (n *Node) replaced() bool {
 	n.registry.mu.Lock()
 	defer n.registry.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 // This file is how a lock with priorities is claimed, as the pure rules of package
 // claim:
 //
-//	nobody holds ──── a reader claims ───► readers hold ── the last one leaves ─┐
+//	none holds ────── a reader claims ───► readers hold ── the last one leaves ─┐
 //	  │     ▲                                   │  ▲                            │
 //	  │     └───────────────────────────────────┼──┼────────────────────────────┘
 //	  │ a writer claims                         └──┘ another reader claims
 //	  ▼
-//	a writer holds ── it leaves, or turns into a reader ► nobody holds, or readers hold
+//	a writer holds ── it leaves, or turns into a reader ► none holds, or readers hold
 //
 // The holder's node exists while a writer holds, and the readers' nodes below
 // "readers" while readers do. Each transaction that claims fails in the other two
@@ -43,7 +43,7 @@ func (b bid) own() string    { return session.Join(b.path, b.node) }
 func (b bid) holder() string { return session.Join(b.path, holderNode) }
 func (b bid) shared() string { return session.Join(b.path, readersNode) }
 
-// claimed returns the path of what the contender claims, or has claimed.
+// claimed returns the path of the contender's claim.
 func (b bid) claimed() string {
 	if isReader(b.node) {
 		return session.Join(b.shared(), b.node)
@@ -52,8 +52,8 @@ func (b bid) claimed() string {
 }
 
 // Take implements [claim.Spec]. A reader checks the version of the path, a writer
-// raises it: so a list that a writer's claim has followed lets nobody in. The node of
-// a reader is written to, because the answer to that has the zxid.
+// raises it: so no reader gets in by a list that is older than a writer's claim. The
+// node of a reader is written to, because the answer to that has the zxid.
 func (b bid) Take() []session.Op {
 	own := session.CheckOp(b.own(), session.AnyVersion)
 	if isReader(b.node) {
@@ -120,9 +120,8 @@ func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Re
 	return r
 }
 
-// unclaim returns the removal of what is claimed by a contender whose name begins so.
-// Another contender does not become the holder unless the version of the path has
-// grown.
+// unclaim returns the removal of the claim of a contender whose name begins so. Another
+// contender does not become the holder unless the version of the path has grown.
 func (b bid) unclaim(node string) *session.Removal {
 	if isReader(node) {
 		return &session.Removal{Path: b.claimed()}

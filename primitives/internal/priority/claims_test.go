@@ -101,7 +101,7 @@ func TestMarksOvertaken(t *testing.T) {
 
 		w, p = claimedBy(theirsPriority)
 		asked := false
-		r := line.NewPerformer(w.Sessions[0], p.Recipe()).Recipe
+		r := &line.NewPerformer(w.Sessions[0], p.Recipe()).Recipe
 		p.demand(r, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
 		serve(w, before)
 		w.SetData(p.node(theirsPriority), "written")

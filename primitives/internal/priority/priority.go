@@ -24,54 +24,56 @@ import (
 //
 //	_c_<uuid>-p<priority + 1000>-read-<number>     contenders, as long as they wait or hold
 //	_c_<uuid>-p<priority + 1000>-write-<number>
-//	holder                                         made by the writer that holds; its data is the name of that
-//	readers/<name of a reader>                     made by each reader that holds
+//	holder                                         the writer that holds has created it; its data is its name
+//	readers/<name of a reader>                     each reader that holds has created one
 //
-// all ephemeral but for readers, a container. Who is first by what it has seen claims, in
-// one transaction that fails if somebody else who matters holds:
+// All are ephemeral but for readers, a container. A contender that is first by its list claims,
+// in one transaction that fails while a contender holds that excludes it:
 //
 //	writer: check(own) set(path, version) delete(readers), if it has no children; create(holder)
 //	reader: check(own) check(path, version) create(holder) delete(holder) create(readers/own)
 //
-// The version of the path grows with every claim of a writer. So long as it is the one of
-// our claim, holder is ours: that is what a release checks.
+// The version of the path grows with every claim of a writer. While it is the one of our claim,
+// holder is ours: a release checks that.
 const marker = "priority 1"
 
-// Options are those of a contender.
+// Options are the options of a contender.
 type Options struct {
-	Data         []byte
-	Kind         line.Kind
-	Priority     int
-	Preempt      bool
-	PreemptAfter time.Duration
+	Data         []byte        // of its node
+	Kind         line.Kind     // read or write
+	Priority     int           // from Lowest to Highest
+	Preempt      bool          // ask holders of lower priority to leave, when first
+	PreemptAfter time.Duration // remove holders that have not left by then; 0 for never
 }
 
-// A Lock is what one handle knows of a line with priorities.
+// A Lock is the knowledge of one handle of a line with priorities. It performs what
+// [line.Ways] ask for.
 type Lock struct {
+	// Constant.
 	session client.Session
 	path    string
 	opts    Options
 
-	claims claim.Keeper[bid]
+	claims claim.Keeper[bid] // of its contenders, one after the other
 
 	mu    sync.Mutex
-	asked map[string]time.Duration // since when, by the age of the session; asking, if that is under way
-	asker int                      // for which attempt
-	seen  seen
+	asked map[string]time.Duration // the holders that were asked to leave, and the session's age then, or asking
+	asker int                      // the attempt that asked has entries of; those of an earlier one are dropped
+	seen  seen                     // set by each list, for the claim that follows it
 }
 
-// seen is what was read of the line when the contenders were listed.
+// A seen is the state of the line as of the newest list.
 type seen struct {
 	version int32 // of the path
-	readers bool  // there is a node for them
+	readers bool  // set if readers exists
 }
 
-// New returns what a handle knows at first.
+// New returns the Lock of a handle that has read nothing.
 func New(s client.Session, path string, opts Options) *Lock {
 	return &Lock{session: s, path: path, opts: opts}
 }
 
-// Recipe returns how it stands in line.
+// Recipe returns the recipe by which the handle stands in line.
 func (p *Lock) Recipe() *line.Recipe {
 	return &line.Recipe{
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
@@ -83,7 +85,7 @@ func (p *Lock) Recipe() *line.Recipe {
 	}
 }
 
-// Inspect is how other layouts look at a path before they stand in line there: see [line.Ways].
+// Inspect is [line.Ways] Inspect of the other layouts: it refuses a path with priorities.
 func Inspect(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
 		if err != nil || stat == nil || !mayBePriority(int(stat.DataLength)) {
@@ -103,12 +105,12 @@ func Inspect(r *line.Recipe, requests client.Async, _ bool, answer func(exists, 
 	})
 }
 
-// hint is what the session keeps that has seen the path to be that of a lock with
-// priorities. It is no path that anybody else could keep.
+// hint is the path under which the session remembers that this path is one with
+// priorities. It is not a valid path, so no recipe can use it.
 func (p *Lock) hint() string { return p.path + "//" + marker }
 
-// inspect implements [line.Ways] Inspect. What the session has seen is seen again when we
-// stand in line.
+// inspect implements [line.Ways] Inspect. If the session remembers the path, nothing is
+// read: the list of the line reads it anyway.
 func (p *Lock) inspect(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	if p.session.Warm(p.hint()) {
 		answer(true, false, nil)
@@ -117,8 +119,8 @@ func (p *Lock) inspect(_ *line.Recipe, requests client.Async, _ bool, answer fun
 	p.settle(requests, answer)
 }
 
-// settle looks whether the path is that of a lock with priorities, and has it so if nobody
-// else uses it.
+// settle reads whether the path is one with priorities. It marks an empty path that has
+// no contenders of another layout.
 func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err error)) {
 	var data []byte
 	var version int32
@@ -153,18 +155,19 @@ func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err
 	})
 }
 
-// IsPriority reports whether the data of a path are those of a lock with priorities.
+// IsPriority reports whether the data of a path is that of a lock with priorities.
 func IsPriority(data []byte) bool {
 	first, _, _ := strings.Cut(string(data), "\n")
 	return first == marker
 }
 
-// mayBePriority reports whether they may be, by their length.
+// mayBePriority reports whether data of the length may be that of a lock with priorities.
 func mayBePriority(length int) bool {
 	const named = len(marker) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
 	return length == len(marker) || length >= named
 }
 
+// checkMark returns an error for data that is not of a lock with priorities.
 func checkMark(data []byte) error {
 	if !IsPriority(data) {
 		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", line.ErrLayout)
@@ -178,7 +181,7 @@ func IsForeign(name string) bool {
 	return !ranked && line.IsContender(name)
 }
 
-// without returns nil for an error that is no failure.
+// without returns err, or nil if it is the expected one.
 func without(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil
@@ -186,12 +189,13 @@ func without(err, expected error) error {
 	return err
 }
 
-// mark writes the kind of the lock to a path that is empty.
+// mark writes the kind of the lock to an empty path, at the version at which it was read.
 func (p *Lock) mark(requests client.Async, version int32, answer func(error)) {
 	requests.Set(p.path, []byte(marker), version, func(_ *session.Stat, err error) { answer(err) })
 }
 
-// make makes the path. It is inspected again in any case: others may write to it.
+// make creates the path. The line inspects it again in any case: other clients may write
+// to it.
 func (p *Lock) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
 	client.MakeContainer(requests, p.path, marker, func(err error) {
@@ -210,7 +214,9 @@ func (p *Lock) make(r *line.Recipe, requests client.Async, answer func(made bool
 	})
 }
 
-// beside reads who holds, and whether the path is still what it was.
+// beside reads which contenders hold, and whether the path is still one with priorities.
+// The requests go out at once, behind the list of the line: the answers are in this
+// order.
 func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	var data []byte
 	var version int32
@@ -223,7 +229,7 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 	})
 	requests.Get(session.Join(p.path, holderNode), func(d []byte, _ *session.Stat, err error) {
 		if sight.Holder = string(d); err == nil && len(d) == 0 {
-			sight.Holder = holderNode // made by nobody that we know
+			sight.Holder = holderNode // another client has created it: no contender matches
 		}
 		if failed == nil {
 			failed = without(err, session.ErrNoNode)
@@ -235,7 +241,7 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 			failed = without(err, session.ErrNoNode)
 		}
 		switch {
-		case failed == nil && len(data) == 0: // somebody has emptied it
+		case failed == nil && len(data) == 0: // another client has emptied the path
 			p.session.SetWarm(p.hint(), false)
 			p.settle(requests, func(exists, _ bool, err error) {
 				switch {
@@ -260,21 +266,24 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 	})
 }
 
-// bid returns the claim of a contender by what was seen last.
+// bid returns the bid of a contender as of the newest list.
 func (p *Lock) bid(node string) bid {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return bid{p.path, node, p.seen}
 }
 
+// node returns the path of a contender.
 func (p *Lock) node(name string) string { return session.Join(p.path, name) }
 
-// claimed returns the path of what the contender claims, or has claimed.
+// claimed implements [line.Ways] Claimed: the path of the node that the contender claims.
 func (p *Lock) claimed(_ *line.Recipe, node string) string {
 	return bid{path: p.path, node: node}.claimed()
 }
 
-// take implements [line.Ways] Claim. Repeating it is safe: what has been done makes it fail.
+// take implements [line.Ways] Claim. It may be repeated: a claim that was done makes the
+// transaction fail. A reader first creates the directory of the readers, if the list did
+// not show it.
 func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	b := p.bid(node)
 	try := func() { p.claims.Take(requests, b, node, again, answer) }
@@ -291,11 +300,12 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 	})
 }
 
-// change implements [line.Ways] Change: the writer that holds becomes a reader that holds.
+// change implements [line.Ways] Change: the writer that holds becomes a reader that
+// holds, in one transaction.
 func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
 	writer, reader := p.bid(from), p.bid(to)
 	held := p.claims.Claim()
-	client.MakeContainer(requests, reader.shared(), "", func(error) { // it will be missed if it is missing
+	client.MakeContainer(requests, reader.shared(), "", func(error) { // if this fails, so does the transaction
 		r.Carry(requests, from, func(data []byte, version int32, written func()) {
 			requests.Multi([]session.Op{
 				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.Version),
@@ -306,7 +316,7 @@ func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, an
 				case errors.Is(err, session.ErrBadVersion) && len(results) > 0 && results[0].Err != nil:
 					written()
 					return
-				case errors.Is(err, session.ErrBadVersion): // somebody has written to the path
+				case errors.Is(err, session.ErrBadVersion): // another client has written to the path
 					claim.Find(requests, writer, func(v claim.Verdict) {
 						switch {
 						case v.Zxid != 0:
@@ -328,23 +338,24 @@ func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, an
 	})
 }
 
-// withdraw implements [line.Ways] Withdraw.
+// withdraw implements [line.Ways] Withdraw. The claim goes with its contender.
 func (p *Lock) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	p.claims.GiveUp(requests, p.bid(node), node, prefix, answer)
 }
 
-// remove removes a contender of another handle, and then what it may have claimed.
+// remove removes a contender of another handle, and then its claim, if it has any.
 func (p *Lock) remove(requests client.Async, node string, answer func()) {
 	requests.Remove(p.bid(node).Remove(node, "", claim.Claim{}, true), func(error) { answer() })
 }
 
-// Unclaim returns the removal of what is claimed by a contender.
+// Unclaim returns the removal of a contender's claim.
 func (p *Lock) Unclaim(node string) *session.Removal { return p.bid(node).unclaim(node) }
 
-// asking is when a holder has been asked whose node is not marked yet.
+// asking is the entry of a holder whose node is being marked.
 const asking = math.MaxInt64
 
-// ask implements [line.Ways] Ask.
+// ask implements [line.Ways] Ask: it asks a holder to leave, once in each attempt. When
+// PreemptAfter has passed since, it removes the holder.
 func (p *Lock) ask(r *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
 	after := p.opts.PreemptAfter
 	since, before := p.request(attempt, node)
@@ -365,18 +376,18 @@ func (p *Lock) ask(r *line.Recipe, requests client.Async, attempt int, node stri
 	}
 }
 
-// overdue is the key of a timer.
+// An overdue is the key of the timer for a holder that was asked.
 type overdue struct {
 	attempt int
 	node    string
 }
 
-// request returns since when a holder has been asked in the attempt. If it has not been, it is
-// from now on.
+// request returns since when a holder has been asked in the attempt. If it was not asked,
+// it is entered as being asked.
 func (p *Lock) request(attempt int, node string) (since time.Duration, before bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if attempt != p.asker || p.asked == nil { // it has asked for nothing, and hears of nobody's time
+	if attempt != p.asker || p.asked == nil { // the entries are of an earlier attempt
 		p.asker, p.asked = attempt, make(map[string]time.Duration)
 	}
 	since, before = p.asked[node]
@@ -386,8 +397,8 @@ func (p *Lock) request(attempt int, node string) (since time.Duration, before bo
 	return since, before
 }
 
-// asks keeps since when a holder has been asked: who has gone long ago is not asked again. One
-// that could not be asked may be later, and does not lose the lock.
+// asks enters when a holder was asked, or that it could not be: that may be tried again.
+// The entries of holders that must have left are dropped.
 func (p *Lock) asks(attempt int, node string, marked bool) {
 	const many = 64
 	now := p.session.Age()
@@ -405,8 +416,8 @@ func (p *Lock) asks(attempt int, node string, marked bool) {
 	}
 }
 
-// demand writes the mark of revocation, unless it is there. It is not marked if there is no node,
-// or it may not be written.
+// demand writes the mark of revocation, unless it is there. The answer is false if the
+// node is gone, or may not be written.
 func (p *Lock) demand(r *line.Recipe, requests client.Async, node string, answer func(marked bool)) {
 	path := p.node(node)
 	again := func(err error) { r.Owned().Answer(err, func() { p.demand(r, requests, node, answer) }) }
@@ -429,7 +440,7 @@ func (p *Lock) demand(r *line.Recipe, requests client.Async, node string, answer
 	})
 }
 
-// Holders returns the names of the contenders who hold the lock.
+// Holders returns the names of the contenders that hold the lock.
 func Holders(ctx context.Context, s *session.Session, path string) (map[string]bool, error) {
 	all := make(map[string]bool)
 	data, _, err := s.Get(ctx, session.Join(path, holderNode))

@@ -16,7 +16,9 @@ import (
 //	_c_<GUID>-p<priority + 1000, four digits>-read-<number>
 //	_c_<GUID>-p<priority + 1000, four digits>-write-<number>
 //
-// and what they claim is a node beside them, or below one: see [standing].
+// A contender that is first claims a node beside the contenders, or below one of these:
+// see [standing]. A claim is necessary, since a contender of a higher priority may come
+// at any time, and then ranks before the holder.
 
 // The limits of priorities.
 const (
@@ -24,27 +26,29 @@ const (
 	Highest = 1000
 )
 
-// rule is the rule of locks with priorities: of those who do not hold yet the one with
-// the highest priority goes first, and of those with the same who came first. Readers wait
-// for those who do not share, all others for everybody; and both for who holds.
+// A rule is the rule of locks with priorities. Contenders go by priority, and those of
+// the same priority in the order in which they came. A reader waits for the writers that
+// rank before it, a writer for all contenders that do. Both wait for the holders that
+// exclude them, however these rank.
 type rule struct {
-	Kind     line.Kind
-	Priority int
-	Preempt  bool // ask holders of lower priority to leave
+	Kind     line.Kind // read or write
+	Priority int       // from Lowest to Highest
+	Preempt  bool      // set if the contender, when first, asks holders of lower priority to leave
 }
 
-// A standing is who holds: what a [rule] reads beside the names.
+// A standing says which contenders hold: what a [rule] knows beside the names in line.
 type standing struct {
-	Holder  string   // who excludes everybody; "" if there is none
-	Former  string   // who has excluded everybody last
-	Readers []string // who share
+	Holder  string   // the writer that holds; "" if none does
+	Former  string   // the writer that has held last
+	Readers []string // the readers that hold
 }
 
-// String returns what is to be the Data of a [line.Sight].
+// String returns the Data of a [line.Sight], which parseStanding reads.
 func (s standing) String() string {
 	return strings.Join(append([]string{s.Holder, s.Former}, s.Readers...), "\n")
 }
 
+// parseStanding reads the result of String.
 func parseStanding(data string) standing {
 	all := strings.SplitN(data, "\n", 3)
 	s := standing{Holder: all[0]}
@@ -57,27 +61,30 @@ func parseStanding(data string) standing {
 	return s
 }
 
-// A Rank is the name of a contender in a line with priorities.
+// A Rank is the parsed name of a contender in a line with priorities.
 type Rank struct {
 	line.Contender
 	Priority int
 }
 
-// The parts of its name have these lengths.
+// The offsets of the parts of a name.
 const (
 	rankBegins = len("_c_00000000-0000-0000-0000-000000000000-")
 	rankEnds   = rankBegins + len("p0000-")
 )
 
-// ParseRank reads the name of a contender in a line with priorities.
+// ParseRank reads the name of a contender in a line with priorities. It reports false for
+// any other name.
 func ParseRank(name string) (r Rank, ok bool) {
 	if len(name) < rankEnds || !strings.HasPrefix(name, "_c_") || name[rankBegins] != 'p' || name[rankBegins-1] != '-' || name[rankEnds-1] != '-' {
 		return r, false
 	}
 	p, err := strconv.ParseUint(name[rankBegins+1:rankEnds-1], 10, 16)
+	// No such priority can be asked for.
 	if err != nil || p > Highest-Lowest {
 		return r, false
 	}
+	// The name is that of a contender up to here; its kind and number follow.
 	r.Name, r.Priority = name, int(p)+Lowest
 	number, isRead := strings.CutPrefix(name[rankEnds:], "read-")
 	if r.Kind = line.Read; !isRead {
@@ -90,12 +97,14 @@ func ParseRank(name string) (r Rank, ok bool) {
 	return r, ok
 }
 
-// compareRanks orders two contenders.
+// compareRanks orders two contenders: by priority, and then by number, counted from the
+// reference.
 func compareRanks(reference int32, a, b Rank) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), line.Compare(reference, a.Contender, b.Contender))
 }
 
-// Ranks returns the contenders among the children, in the order in which they go.
+// Ranks returns the contenders among the children, in the order in which they go. Other
+// children are left out.
 func Ranks(children []string) []Rank {
 	var all []Rank
 	for _, name := range children {
@@ -104,13 +113,15 @@ func Ranks(children []string) []Rank {
 		}
 	}
 	if len(all) > 0 {
+		// Numbers may overflow: they are compared by their distance from any of them.
 		reference := all[0].Number
 		slices.SortFunc(all, func(a, b Rank) int { return compareRanks(reference, a, b) })
 	}
 	return all
 }
 
-// Name implements [line.Rule].
+// Name implements [line.Rule]. Names of higher priority do not sort before those of
+// lower: Line orders them.
 func (r rule) Name(guid string) string {
 	kind := "write-"
 	if r.Kind == line.Read {
@@ -122,7 +133,7 @@ func (r rule) Name(guid string) string {
 // Prefix implements [line.Rule].
 func (rule) Prefix(guid string) string { return session.GUIDName(guid, "") }
 
-// Line implements [line.Rule].
+// Line implements [line.Rule]. Names of other layouts are left out; Locate refuses them.
 func (rule) Line(names []string) []string {
 	all := Ranks(names)
 	names = make([]string, len(all))
@@ -132,31 +143,33 @@ func (rule) Line(names []string) []string {
 	return names
 }
 
-// Room implements [line.Rule].
+// Room implements [line.Rule]. The number of children says nothing about priorities.
 func (rule) Room(int, string) bool { return false }
 
-// Lists implements [line.Rule].
+// Lists implements [line.Rule]. Contenders that came later may rank before us.
 func (rule) Lists() bool { return true }
 
-// Announces implements [line.Rule].
+// Announces implements [line.Rule]. A claim announces itself: it is a node.
 func (rule) Announces() bool { return false }
 
-// Claims implements [line.Rule].
+// Claims implements [line.Rule]: to be first in line is not to hold, as a contender of a
+// higher priority may come.
 func (rule) Claims() bool { return true }
 
-// Downgrade implements [line.Rule].
+// Downgrade implements [line.Rule]. The reader keeps the GUID, the priority and the
+// number of the writer.
 func (r rule) Downgrade(own, guid string) (line.Rule, string, bool) {
 	if r.Kind != line.Write {
 		return r, "", false
 	}
-	number := strings.TrimPrefix(own, r.Name(guid))
+	number := strings.TrimPrefix(own, r.Name(guid)) // the node is another, and keeps its place
 	r.Kind = line.Read
 	return r, r.Name(guid) + number, true
 }
 
-// Locate implements [line.Rule]. Everybody watches the nearest of those who rank before it, and
-// who is first watches who holds, one of them. All that is waited for has to go before it
-// can be our turn, so nothing is missed by not watching more.
+// Locate implements [line.Rule]. A contender watches the nearest of those that rank
+// before it; the first in line watches a holder. Every contender and claim that it waits
+// for has to go before its turn, so one watch misses nothing.
 func (r rule) Locate(s line.Sight, own, guid string) line.Position {
 	var p line.Position
 	me, _ := ParseRank(own)
@@ -164,17 +177,18 @@ func (r rule) Locate(s line.Sight, own, guid string) line.Position {
 	var nearest Rank
 	for _, name := range s.Names {
 		if name == own {
-			p.Present = true
+			p.Present = true // our node stands
 			continue
 		}
 		c, ok := ParseRank(name)
 		switch {
 		case !ok:
-			if line.IsContender(name) {
+			if line.IsContender(name) { // it would not wait for us
 				p.Err = line.OtherLayout(name)
 			}
 		case strings.HasPrefix(name, prefix):
-			p.Zombies = append(p.Zombies, name)
+			p.Zombies = append(p.Zombies, name) // of another attempt, or of a lost reply
+		// Behind us, or a reader like us.
 		case compareRanks(me.Number, me, c) < 0, r.shares(c):
 		default:
 			p.Ahead++
@@ -188,13 +202,14 @@ func (r rule) Locate(s line.Sight, own, guid string) line.Position {
 	return p
 }
 
-// mind has a contender wait for those who hold. Its own claim does not count: it stands in line, and
-// does not rank behind itself.
+// mind has a contender wait for the holders that exclude it. A holder that stands in line
+// before us is counted already. Our own claim does not count: its contender does not rank
+// behind itself.
 func (r rule) mind(p *line.Position, names []string, standing standing, me Rank) {
 	first := p.Ahead == 0
 	mind := func(holder, node string) {
 		h, ok := ParseRank(holder)
-		if !ok || compareRanks(me.Number, me, h) < 0 || !slices.Contains(names, holder) { // else it is among those who rank before us
+		if !ok || compareRanks(me.Number, me, h) < 0 || !slices.Contains(names, holder) { // else it is counted among those that rank before us
 			p.Ahead++
 			if p.Watch.Node == "" {
 				p.Watch.Node = node
@@ -208,22 +223,23 @@ func (r rule) mind(p *line.Position, names []string, standing standing, me Rank)
 	case standing.Holder != "":
 		mind(standing.Holder, holderNode)
 	case slices.Contains(names, standing.Former):
-		mind(standing.Former, standing.Former) // an operator has deleted what it claimed, which it may not have heard yet
+		// An operator has deleted its claim. It may hold until it notices.
+		mind(standing.Former, standing.Former)
 	}
-	if r.Kind == line.Read {
+	if r.Kind == line.Read { // readers share
 		return
 	}
-	slices.Sort(standing.Readers)
+	slices.Sort(standing.Readers) // so that equal sights lead to equal positions
 	for _, reader := range standing.Readers {
 		mind(reader, readersNode+"/"+reader)
 	}
 }
 
-// Where it says who holds, below the line.
+// The nodes that say which contenders hold, below the line.
 const (
-	holderNode  = "holder"  // the data of which is the name of the contender who excludes all others
-	readersNode = "readers" // whose children are named like the contenders who share
+	holderNode  = "holder"  // its data is the name of the writer that holds
+	readersNode = "readers" // its children are named like the readers that hold
 )
 
-// shares reports whether we need not wait for a contender at all.
+// shares reports whether both are readers: neither waits for the other.
 func (r rule) shares(c Rank) bool { return r.Kind == line.Read && c.Kind == line.Read }

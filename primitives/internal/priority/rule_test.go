@@ -148,7 +148,7 @@ func TestRankedLocate(t *testing.T) {
 	}
 }
 
-// Who stands in line in one layout refuses those of others, and takes back what a create of
+// A contender in one layout refuses those of others, and takes back what a create of
 // unknown outcome has left.
 func TestRankedRefuses(t *testing.T) {
 	own := ranked("me 0 w5")

@@ -92,6 +92,9 @@ func (s *Session) view() tree {
 // Async implements [client.Session].
 func (s *Session) Async(epoch int) client.Async { return requests{s, epoch, nil} }
 
+// Sharing implements [client.Session]. No caller can tell whether others share its transactions.
+func (s *Session) Sharing(epoch int) client.Async { return s.Async(epoch) }
+
 // Subscribe implements [client.Session].
 func (s *Session) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
 	sub := &subscriber{tell, s.w.now}
@@ -252,6 +255,11 @@ func (a requests) Set(path string, data []byte, version int32, answer func(*sess
 // Multi implements [client.Async].
 func (a requests) Multi(ops []session.Op, answer func([]session.OpResult, error)) {
 	a.ask(&request{kind: write, ops: opsOf(ops), answer: func(r result) { answer(r.results, r.err) }})
+}
+
+// Share implements [client.Async].
+func (a requests) Share(ops []session.Op, answer func([]session.OpResult, error)) {
+	a.Multi(ops, answer)
 }
 
 // Get implements [client.Async].
@@ -463,7 +471,7 @@ func (s *Session) notice(first bool, fate int) {
 
 // What becomes of the writes on the way when a connection breaks.
 const (
-	unknownFate = iota // nothing, and nobody knows
+	unknownFate = iota // nothing, and no actor knows
 	neverSent          // nothing, and the client knows
 	doneLate
 	fates

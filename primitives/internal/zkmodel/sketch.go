@@ -16,9 +16,8 @@ type View struct {
 }
 
 // Sketch returns lines, in order, that are equal for worlds that differ in nothing but zxids and the
-// clock. It tells worlds apart whose machines and performers look at neither, and for which
-// an effect and the request that is under way for it say what its answer leads to. The
-// machines themselves are not in it.
+// clock. It tells worlds apart whose machines and performers look at neither. An effect and its
+// request have to determine the consequences of the answer. The machines themselves are not in it.
 func (w *World) Sketch(v View) (lines []string) {
 	add := func(line []byte) { lines = append(lines, string(line)) }
 	w.nodes(v, w.tree, "node ", add)

@@ -45,7 +45,7 @@ func (t tree) stat(i int) *session.Stat {
 	}
 }
 
-// A change is what a transaction does to a node.
+// A change is the effect of a transaction on a node.
 type change struct {
 	path string
 	kind changeKind

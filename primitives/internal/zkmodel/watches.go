@@ -8,7 +8,7 @@ import (
 )
 
 // This file is the table of watches that package session keeps: one on each aspect of each
-// node, whoever wants it.
+// node, for all subscribers.
 
 type watchKey struct {
 	path   string
@@ -62,6 +62,12 @@ func (sub *subscription) end(r session.Reading, err error) {
 		sub.over = true
 		sub.s.w.within(sub.act, err, func() { sub.tell(r, err) })
 	}
+}
+
+// FollowCreated implements [client.Async]. A caller that relies on a reading that is newer, or
+// is not, has gone wrong.
+func (a requests) FollowCreated(path string, _ []byte, _, _ session.OpResult, tell func(session.Reading, error)) client.Subscription {
+	return a.Follow(path, session.AspectData, false, tell)
 }
 
 // Follow implements [client.Async].
@@ -126,7 +132,7 @@ func (s *Session) follow(key watchKey, sub *subscription) {
 	}
 }
 
-// unfollow keeps a watch that nobody wants any more, as package session does.
+// unfollow keeps a watch that has no subscriber any more, as package session does.
 func (s *Session) unfollow(sub *subscription) {
 	e := sub.entry
 	e.subs = slices.DeleteFunc(e.subs, func(o *subscription) bool { return o == sub })

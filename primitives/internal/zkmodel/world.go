@@ -42,7 +42,7 @@ func (a Action) String() string {
 	return strings.TrimRight(s+" "+a.Node, " ")
 }
 
-// ErrBusy is what a busy server says.
+// ErrBusy is the answer of a busy server.
 var ErrBusy = &session.ServerError{Code: -127}
 
 // An Actor runs in the model. See [Run].
@@ -84,7 +84,7 @@ type World struct {
 	shared []any
 	now    *activity
 	soon   []func()
-	keyed  bool // somebody asks for Key
+	keyed  bool // a caller asks for Key
 	serial bool // set by Serial. While set, sessions keep told
 }
 
@@ -183,7 +183,7 @@ func Violate(format string, args ...any) {
 // Timer returns the effect that waits for a timer.
 func (w *World) Timer(i int) (effect any) { return w.timers[i].act.of }
 
-// Quiet reports whether nothing will happen unless somebody makes it.
+// Quiet reports whether nothing happens without a command or a fault.
 func (w *World) Quiet() bool {
 	for _, a := range w.Actors {
 		if a.Waiting() {
@@ -427,14 +427,14 @@ func (w *World) settleLate(id int64, looks *request) {
 
 // --- the server
 
-// Operate changes the tree, as somebody who is not in the model.
+// Operate changes the tree, as a client that is not in the model.
 func (w *World) Operate(f func(t *txn)) {
 	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1}
 	f(t)
 	w.commit(t)
 }
 
-// SetData writes to a node, as somebody who is not in the model.
+// SetData writes to a node, as a client that is not in the model.
 func (w *World) SetData(path, data string) {
 	w.Operate(func(t *txn) { _, _ = t.set(path, []byte(data), session.AnyVersion) })
 	w.settle()

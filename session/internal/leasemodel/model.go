@@ -625,7 +625,7 @@ type client struct {
 
 	contenders [2]contender
 	numbers    int
-	busy       time.Duration // between requests that nobody needs; 0 for none
+	busy       time.Duration // between requests without a purpose; 0 for none
 }
 
 // A contender wants something that excludes others.
@@ -1045,7 +1045,7 @@ func (n *conn) beat() {
 	n.send(sync, ByLeader, 0)
 }
 
-// chat sends requests that nobody needs.
+// chat sends requests without a purpose.
 func (c *client) chat() {
 	if c.conn != nil && c.conn.open && c.believes() {
 		if c.w.oneIn(8) {

@@ -48,6 +48,17 @@ func AppendPart(b []byte, r *Request) []byte {
 	return appendBody(appendMultiHeader(b, r.Op, false, -1), r)
 }
 
+// AppendPartsOf appends the operations of a multi, or the operation that another request is, from
+// the frame of that.
+func AppendPartsOf(b, frame []byte) []byte {
+	const header, end = 4 + 4 + 4, 4 + 1 + 4
+	op := Op(binary.BigEndian.Uint32(frame[8:]))
+	if op == OpMulti {
+		return append(b, frame[header:len(frame)-end]...)
+	}
+	return append(appendMultiHeader(b, op, false, -1), frame[header:]...)
+}
+
 // EndMulti ends the frame of a multi.
 func EndMulti(frame []byte) []byte {
 	frame = appendMultiEnd(frame)

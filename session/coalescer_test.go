@@ -1,0 +1,456 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
+
+// A bench has callers, an epoch, and a server that does what the frames of its connection ask for,
+// step by step.
+type bench struct {
+	t     *testing.T
+	rand  *rand.Rand
+	s     *Session
+	e     *epoch
+	l     *connection
+	lanes []*caller
+	asked []*ask
+
+	next    int      // the first of pending that the server has not executed
+	replies [][]byte // of those that it has
+	zxid    int64
+	done    []string       // the requests that were done, as they name themselves
+	most    int            // shared transactions in flight
+	shared  int            // transactions with several members
+	wasted  map[string]int // shared transactions that failed, by the names of their members
+	blamed  map[string]int // by the one at which they failed
+	calm    bool           // no connection is cut, no server is busy, no caller gives up, no epoch ends
+	healed  bool           // set when the last fault has been
+}
+
+// A caller has a lane, and numbers what it asks for.
+type caller struct {
+	n, asked int
+	lane     Lane
+	standing []string // nodes that it may delete
+}
+
+// An ask is a request of a caller.
+type ask struct {
+	name    string // "caller/number"
+	caller  *caller
+	bad     bool
+	read    bool
+	errand  *errand // that may be cancelled; or nil
+	left    bool    // it was cancelled, before it was sent
+	answers int
+	err     error
+}
+
+func newBench(t *testing.T, seed uint64) *bench {
+	t.Helper()
+	s := &Session{
+		clock: newClock(), order: newOrder(func() {}), wake: make(chan struct{}, 1),
+		opts: Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second, Observer: NopObserver{}, Logger: slog.New(slog.DiscardHandler)},
+	}
+	s.servers = newServers([]string{"localhost:1"}, &s.opts)
+	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: s, wasted: map[string]int{}, blamed: map[string]int{}}
+	b.e = newEpoch(s, 1)
+	b.e.retire = func() {}
+	b.e.coalescer.limits = shareLimits{ops: 7, bytes: 500}
+	s.newest = b.e
+	b.connect()
+	for n := range 6 {
+		b.lanes = append(b.lanes, &caller{n: n})
+	}
+	return b
+}
+
+func (b *bench) connect() {
+	socket, _ := net.Pipe()
+	b.l = newConnection(b.e, "localhost:1", socket)
+	b.l.phase, b.l.synced = phaseOpen, true
+	b.next, b.replies = 0, nil
+	b.e.mu.Lock()
+	b.e.current, b.e.open = b.l, b.l
+	b.e.advance()
+	b.e.mu.Unlock()
+}
+
+// submit has a caller ask for something.
+func (b *bench) submit() {
+	c := b.lanes[b.rand.IntN(len(b.lanes))]
+	c.asked++
+	a := &ask{name: fmt.Sprintf("%d/%d", c.n, c.asked), caller: c}
+	b.asked = append(b.asked, a)
+	requests := b.s.Async(1).In(&c.lane)
+	name := fmt.Sprintf("%d_%d", c.n, c.asked)
+	parent := fmt.Sprintf("/p%d", b.rand.IntN(5))
+	answered := func(err error) { a.answers, a.err = a.answers+1, err }
+	switch kind := b.rand.IntN(10); {
+	case kind < 2:
+		a.read = true
+		requests.Children("/read/"+name, func(_ []string, _ *Stat, err error) { answered(err) })
+	case kind < 5 && len(c.standing) > 0:
+		node := c.standing[0]
+		c.standing = c.standing[1:]
+		if a.bad = b.rand.IntN(4) == 0; a.bad {
+			node = "/none/bad"
+		}
+		errand := requests.newErrand(nil)
+		errand.joins, a.errand = requests.mayShare(), &errand
+		errand.Delete(node+"@"+name, AnyVersion, false, func(_ int64, err error) { answered(err) })
+	default:
+		if a.bad = b.rand.IntN(6) == 0; a.bad {
+			parent = "/bad" + parent[1:]
+		}
+		node := parent + "/" + name + "-"
+		requests.Share([]Op{
+			CreateOp(node, make([]byte, b.rand.IntN(60)), EphemeralSequential),
+			SetOp(parent, nil, AnyVersion),
+		}, func(results []OpResult, err error) {
+			answered(err)
+			switch {
+			case err != nil:
+			case len(results) != 2 || results[0].Path != node+"0000000000" || results[1].Stat == nil || results[1].Stat.Mzxid == 0:
+				b.t.Errorf("%s: %+v", a.name, results)
+			default:
+				c.standing = append(c.standing, parent)
+			}
+		})
+	}
+}
+
+// check looks at what is in flight.
+func (b *bench) check() {
+	inFlight := 0
+	for _, c := range b.l.pending.all() {
+		if c.counted || c.shared != nil {
+			inFlight++
+		}
+		if c.shared == nil {
+			continue
+		}
+		parents := map[string]bool{}
+		for _, m := range c.shared.members {
+			for parent := range m.createsUnder {
+				if parents[parent] {
+					b.t.Fatalf("two share a transaction that create a node under %s", parent)
+				}
+				parents[parent] = true
+			}
+		}
+		if limits := b.e.coalescer.limits; len(c.ops) > limits.ops || len(c.frame) > limits.bytes+100 {
+			b.t.Fatalf("%d operations, %d bytes", len(c.ops), len(c.frame))
+		}
+	}
+	b.most = max(b.most, inFlight)
+	q := &b.e.coalescer
+	if inFlight > maxShared || q.inFlight != inFlight || q.waiting.len() > 0 && inFlight < maxShared {
+		b.t.Fatalf("%d in flight, counted as %d, and %d wait", inFlight, q.inFlight, q.waiting.len())
+	}
+}
+
+// execute has the server do the oldest request that it has not done.
+func (b *bench) execute() {
+	pending := b.l.pending.all()
+	if b.next == len(pending) {
+		return
+	}
+	c := pending[b.next]
+	b.next++
+	xid, r, err := wire.ParseRequest(c.frame[4:])
+	if err != nil || xid != c.xid {
+		b.t.Fatal(xid, c.xid, err)
+	}
+	op := r.Op
+	b.zxid++
+	h := wire.Header{Xid: xid, Zxid: b.zxid}
+	if !b.calm && !b.healed && b.rand.IntN(40) == 0 {
+		h.Code = []wire.Code{wire.CodeThrottledOp, wire.CodeMarshalling}[b.rand.IntN(2)]
+		b.reply(h, op, nil)
+		return
+	}
+	ops := r.Ops
+	if op != wire.OpMulti {
+		ops = []wire.Request{r}
+	}
+	reply := wire.Reply{}
+	bad := slices.IndexFunc(ops, func(o wire.Request) bool { return strings.Contains(o.Path, "bad") })
+	for i, o := range ops {
+		result := wire.Result{Op: o.Op}
+		switch {
+		case bad >= 0:
+			result = wire.Result{Op: wire.OpError}
+			if i == bad {
+				result.Code = wire.CodeNoNode
+			} else if i > bad {
+				result.Code = wire.CodeRuntimeInconsistency
+			}
+			if c.shared != nil {
+				b.wasted[named(o.Path)]++
+			}
+		case o.Op.IsCreate():
+			result.Op, result.Path = wire.OpCreate, o.Path+"0000000000"
+			b.done = append(b.done, named(o.Path))
+		case o.Op == wire.OpSetData:
+			result.HasStat, result.Stat.Mzxid = true, b.zxid
+		case o.Op == wire.OpDelete, o.Op == wire.OpGetChildren2:
+			b.done = append(b.done, named(o.Path))
+		}
+		reply.Results = append(reply.Results, result)
+	}
+	if c.shared != nil {
+		b.shared++
+		if bad >= 0 {
+			b.blamed[named(ops[bad].Path)]++
+		}
+	}
+	if op != wire.OpMulti && bad >= 0 {
+		h.Code = wire.CodeNoNode
+	}
+	b.reply(h, op, &reply)
+}
+
+func (b *bench) reply(h wire.Header, op wire.Op, r *wire.Reply) {
+	b.replies = append(b.replies, wire.AppendReply(nil, h, op, r))
+}
+
+// named returns the name of the request that a path belongs to; "" for a parent.
+func named(path string) string {
+	_, name := Split(path)
+	if _, after, deleted := strings.Cut(path, "@"); deleted {
+		name = after
+	}
+	name = strings.TrimSuffix(name, "-")
+	if !strings.Contains(name, "_") {
+		return ""
+	}
+	return strings.Replace(name, "_", "/", 1)
+}
+
+// deliver brings the oldest reply.
+func (b *bench) deliver() {
+	if len(b.replies) == 0 {
+		return
+	}
+	frame := b.replies[0]
+	b.replies, b.next = b.replies[1:], b.next-1
+	b.l.unwritten, b.l.out = 0, nil
+	if err := b.l.receive(frame[4:]); err != nil {
+		b.t.Fatal(err)
+	}
+	b.s.order.run()
+}
+
+// cut has the connection fail. Some of what was not executed was not written either.
+func (b *bench) cut() {
+	b.l.unwritten = b.rand.IntN(b.l.pending.len() - b.next + 1)
+	b.l.fail(errSilent)
+	b.e.severed(b.l)
+	b.connect()
+}
+
+// leave has the caller of a request give it up, if it was not sent.
+func (b *bench) leave() {
+	if len(b.asked) == 0 {
+		return
+	}
+	a := b.asked[b.rand.IntN(len(b.asked))]
+	if a.errand == nil || a.answers > 0 || len(a.errand.calls) == 0 {
+		return
+	}
+	c := a.errand.calls[0]
+	a.errand.cancel()
+	a.left = c.state.Load() == callAbandoned
+}
+
+// end has the epoch end. Some replies come when it has ended, and its connection has not failed yet.
+func (b *bench) end() {
+	gone := b.e.gone
+	b.e.gone = func() {
+		gone()
+		for range b.rand.IntN(5) {
+			b.execute()
+			b.deliver()
+		}
+	}
+	b.e.end(ErrExpired)
+	b.l.unwritten = b.rand.IntN(b.l.pending.len() - b.next + 1)
+	b.e.severed(b.l)
+	b.s.order.run()
+}
+
+// TestCoalescer plays schedules of callers, a server, and connections that are cut: every request is
+// answered once, is done at most once, and exactly once if the answer says so; a caller's requests are
+// done in the order in which it has asked; a refusal costs others no more than it may. When the last
+// fault has been, or the epoch has ended, no request is left behind. A caller that gives up a request
+// that was not sent is not answered, and it is not done.
+func TestCoalescer(t *testing.T) {
+	walks := 3000
+	if testing.Short() {
+		walks = 300
+	}
+	shared := 0
+	for seed := range walks {
+		b := newBench(t, uint64(seed))
+		b.calm = seed%2 == 0
+		b.play()
+		b.verify()
+		if shared += b.shared; t.Failed() {
+			t.Fatalf("seed %d: %v", seed, b.done)
+		}
+	}
+	if shared < walks*5 {
+		t.Errorf("only %d transactions were shared", shared)
+	}
+}
+
+func (b *bench) play() {
+	eager := 1 + b.rand.IntN(12)
+	for range 150 {
+		switch step := b.rand.IntN(20); {
+		case step < eager:
+			b.submit()
+		case step < 16:
+			b.execute()
+		case step < 19 || b.calm:
+			b.deliver()
+		default:
+			switch b.rand.IntN(10) {
+			case 0, 1:
+				b.cut()
+			case 2, 3, 4:
+				b.leave()
+			}
+		}
+		b.s.order.run()
+		b.check()
+	}
+	if b.healed = true; !b.calm && b.rand.IntN(4) == 0 {
+		b.end()
+		return
+	}
+	for b.l.pending.len() > 0 {
+		b.execute()
+		b.deliver()
+		b.check()
+	}
+}
+
+func (b *bench) verify() {
+	times, newest := map[string]int{}, map[string]int{}
+	for _, name := range b.done {
+		times[name]++
+		var caller, number int
+		if _, err := fmt.Sscanf(name, "%d/%d", &caller, &number); err != nil {
+			b.t.Fatal(name, err)
+		}
+		lane, _, _ := strings.Cut(name, "/")
+		if newest[lane] >= number {
+			b.t.Errorf("%s was done after number %d", name, newest[lane])
+		}
+		newest[lane] = number
+	}
+	for _, a := range b.asked {
+		n := times[a.name]
+		switch {
+		case a.left && (a.answers != 0 || n != 0):
+			b.t.Errorf("%s was given up, and has %d answers, and was done %d times", a.name, a.answers, n)
+		case a.left:
+		case a.answers != 1:
+			b.t.Errorf("%s has %d answers", a.name, a.answers)
+		case n > 1, a.err == nil && n != 1, a.err != nil && !InDoubt(a.err) && !a.read && !errors.Is(a.err, ErrDisconnected) && n != 0:
+			b.t.Errorf("%s was done %d times: %v", a.name, n, a.err)
+		case a.bad && a.err == nil, b.calm && a.bad != errors.Is(a.err, ErrNoNode):
+			b.t.Errorf("%s: %v", a.name, a.err)
+		case b.wasted[a.name] > maxSpoilt, b.blamed[a.name] > 1:
+			b.t.Errorf("%s was a part of %d transactions that failed", a.name, b.wasted[a.name])
+		}
+	}
+	if lanes := b.lanes; slices.ContainsFunc(lanes, func(c *caller) bool { return c.lane.write != nil }) {
+		b.t.Error("a lane is not empty")
+	}
+	if q := &b.e.coalescer; q.inFlight != 0 || q.waiting.len() != 0 || len(q.creating) != 0 || b.e.queue.len() != 0 {
+		b.t.Errorf("left: %+v, and %d in the queue", q, b.e.queue.len())
+	}
+	if b.most > maxShared {
+		b.t.Errorf("%d in flight", b.most)
+	}
+}
+
+// TestRivals: of two callers that create a node under one parent, who has waited goes first, and alone, and
+// what it has asked for since goes with it.
+func TestRivals(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	create := func(lane *Lane, node string) {
+		dir, _ := Split(node)
+		b.s.Async(1).In(lane).Share([]Op{CreateOp(node, nil, Ephemeral), SetOp(dir, nil, AnyVersion)}, func(_ []OpResult, err error) {
+			if err != nil {
+				t.Errorf("%s: %v", node, err)
+			}
+		})
+	}
+	for i := range maxShared {
+		create(&b.lanes[i].lane, fmt.Sprintf("/p%d/first_%d-", i, i))
+	}
+	waits, comes := new(Lane), new(Lane)
+	create(new(Lane), "/p/other_1-")
+	create(waits, "/rivals/waits_1-")
+	b.s.Async(1).In(waits).Children("/read/waits_2", func([]string, *Stat, error) {})
+	create(comes, "/rivals/comes_1-")
+	create(new(Lane), "/rivals/third_1-")
+	for b.l.pending.len() > 0 {
+		b.check()
+		b.execute()
+		b.deliver()
+	}
+	want := []string{"first/0", "first/1", "first/2", "first/3", "waits/1", "comes/1", "waits/2", "other/1", "third/1"}
+	if !slices.Equal(b.done, want) || b.shared != 1 {
+		t.Errorf("done: %v, want %v; %d transactions were shared", b.done, want, b.shared)
+	}
+}
+
+// TestGivenUp: where all that would share a transaction have given up, none goes out, and others go.
+func TestGivenUp(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	answers := 0
+	remove := func(node string) *call {
+		requests := b.s.Async(1).In(new(Lane))
+		errand := requests.newErrand(nil)
+		errand.joins = true
+		errand.Delete(node, AnyVersion, false, func(int64, error) { answers++ })
+		return errand.calls[0]
+	}
+	for i := range maxShared {
+		remove(fmt.Sprintf("/p@first_%d", i))
+	}
+	for i := range 3 {
+		if c := remove(fmt.Sprintf("/p@left_%d", i)); !c.abandon() {
+			t.Error("it was sent")
+		}
+	}
+	for range 2 {
+		for b.l.pending.len() > 0 {
+			b.execute()
+			b.deliver()
+			b.check()
+		}
+		remove("/p@last_1")
+		b.check()
+	}
+	if want := []string{"first/0", "first/1", "first/2", "first/3", "last/1"}; !slices.Equal(b.done, want) || answers != 5 {
+		t.Errorf("done: %v, want %v; %d answers", b.done, want, answers)
+	}
+}

@@ -1,0 +1,138 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
+
+// What a session has created in one transaction is known: its data, its Stat, and the zxid of the
+// transaction. To watch it needs no reading. One request sets the watches on all that one
+// transaction has created, and has the server tell what was changed since.
+
+// maxPlanting is how many requests plant watches on what was created, before others wait to go out together.
+const maxPlanting = 1
+
+// A planter decides which watches are planted together. The lock of the table guards it.
+type planter struct {
+	waiting  []*watchEntry // to be planted, the oldest first
+	inFlight int           // requests without an answer
+}
+
+// FollowCreated is [Async.Follow] of the data of an ephemeral node, which has just been created
+// with the data by [Async.Share]: created and parent are the results of the creation and of
+// a write to the parent in the same transaction.
+func (a Async) FollowCreated(path string, data []byte, created, parent OpResult, tell func(Reading, error)) *Subscription {
+	s := a.session
+	if created.company < 2 || parent.Stat == nil || !s.readsOwn() {
+		return a.Follow(path, AspectData, false, tell)
+	}
+	zxid, when := parent.Stat.Mzxid, parent.Stat.Mtime
+	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: &Stat{
+		Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: when, Mtime: when, DataLength: int32(len(data)),
+	}})
+}
+
+// readsOwn reports whether the session may certainly read what it creates.
+func (s *Session) readsOwn() bool {
+	return !slices.ContainsFunc(s.acl, func(a wire.ACL) bool {
+		return a.Perms&int32(PermRead) == 0 || a.Scheme != "world" && a.Scheme != "auth"
+	})
+}
+
+// What follows is called with the table locked, unless it says otherwise.
+
+// plant plants the watch on a node that is known, but for its owner.
+func (s *Session) plant(e *watchEntry, known Reading) {
+	p := &s.watches.planter
+	e.epoch.mu.Lock()
+	known.Stat.EphemeralOwner = e.epoch.id
+	e.epoch.mu.Unlock()
+	e.reading = known
+	p.waiting = append(p.waiting, e)
+	s.plantNext()
+}
+
+// plantNext plants the watches that wait, as long as not too many requests do that: those on what was created
+// in one transaction together, the oldest first.
+func (s *Session) plantNext() {
+	p := &s.watches.planter
+	for p.inFlight < maxPlanting && len(p.waiting) > 0 {
+		oldest := p.waiting[0]
+		var now, later []*watchEntry
+		for _, e := range p.waiting {
+			switch {
+			case e.dead:
+			case len(e.subs) == 0:
+				s.drop(e)
+			case e.epoch == oldest.epoch && e.reading.Stat.Czxid == oldest.reading.Stat.Czxid:
+				now = append(now, e)
+			default:
+				later = append(later, e)
+			}
+		}
+		if p.waiting = later; len(now) == 0 {
+			continue
+		}
+		p.inFlight++
+		s.sendPlanting(now)
+	}
+}
+
+func (s *Session) sendPlanting(entries []*watchEntry) {
+	const most = 128 << 10 // see setWatches
+	r := &planting{session: s, entries: entries}
+	r.typed, r.op, r.path = r, "watch", s.relative(entries[0].key.path)
+	w := wire.Request{Op: wire.OpSetWatches, Zxid: entries[0].reading.Stat.Czxid, Watches: new([5][]string)}
+	e := entries[0].epoch
+	e.mu.Lock()
+	for i, size := 0, 0; i < len(entries); i++ {
+		if size += 4 + len(entries[i].key.path); size > most && i > 0 {
+			s.watches.planter.waiting = append(entries[i:len(entries):len(entries)], s.watches.planter.waiting...)
+			r.entries = entries[:i]
+			break
+		}
+		w.Watches[watchData] = append(w.Watches[watchData], entries[i].key.path)
+		// As if the watch stood: it is set again after a reconnect, which does no harm.
+		e.watches[entries[i].key] = struct{}{}
+	}
+	e.mu.Unlock()
+	for _, e := range r.entries {
+		e.planting = true
+	}
+	issue(s.Async(e.number), &r.call, &w)
+}
+
+// A planting is the call that sets watches on nodes that are known.
+type planting struct {
+	call
+	session *Session
+	entries []*watchEntry
+}
+
+func (*planting) take(*wire.Reply) error { return nil }
+
+// answer is called in the session's order, and locks the table. What has changed since the
+// transaction was told before.
+func (r *planting) answer(err error) {
+	s := r.session
+	s.watches.mu.Lock()
+	s.watches.planter.inFlight--
+	s.plantNext()
+	unchanged := r.entries[:0]
+	for _, e := range r.entries {
+		switch e.planting = false; {
+		case e.stale && !e.dead:
+			e.stale = false
+			s.arm(e)
+		default:
+			unchanged = append(unchanged, e)
+		}
+	}
+	s.watches.mu.Unlock()
+	for _, e := range unchanged {
+		known := e.reading // no other goroutine writes to it before
+		known.Zxid = r.zxid
+		s.answered(e, known, false, err)
+	}
+}
