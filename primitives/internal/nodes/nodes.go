@@ -161,9 +161,9 @@ func ParseRounds(data []byte) (r Rounds, ok bool) {
 	return r, true
 }
 
-// partyFields splits the name of a party's node: a round, the ID of the handle, which has four hyphens, the number of the
-// node among those of the handle, and the name of the handle, which may be absent. Hyphens are between them. If ok is false,
-// no party has such a node.
+// partyFields splits the name of a party's node. Its parts are a round, the ID of the handle, a number, and the name of the
+// handle. Hyphens are between them, and four in the ID. The number grows with each node of the handle. The name may be
+// absent. If ok is false, no party has such a node.
 func partyFields(node string) (id, entry, label string, labelled, ok bool) {
 	const before, fields = 1, 5 // fields of the ID
 	begins, ends, hyphens := 0, 0, 0
