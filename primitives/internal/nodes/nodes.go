@@ -163,8 +163,8 @@ func ParseRounds(data []byte) (r Rounds, ok bool) {
 
 // partyFields splits the name of a party's node. Its parts are a round, the ID of the handle, a number, and the name of the
 // handle. Hyphens are between them, and four in the ID. The number grows with each node of the handle. The name may be
-// absent. If ok is false, no party has such a node.
-func partyFields(node string) (id, entry, label string, labelled, ok bool) {
+// absent. All are empty if no party has such a node.
+func partyFields(node string) (id, entry, label string, labelled bool) {
 	const before, fields = 1, 5 // fields of the ID
 	begins, ends, hyphens := 0, 0, 0
 	for i := range len(node) {
@@ -177,19 +177,19 @@ func partyFields(node string) (id, entry, label string, labelled, ok bool) {
 		case before + fields:
 			ends = i
 		case before + fields + 1:
-			return node[begins:ends], node[ends+1 : i], node[i+1:], true, true
+			return node[begins:ends], node[ends+1 : i], node[i+1:], true
 		}
 	}
 	if hyphens < before+fields {
-		return "", "", "", false, false
+		return "", "", "", false
 	}
-	return node[begins:ends], node[ends+1:], "", false, true
+	return node[begins:ends], node[ends+1:], "", false
 }
 
 // PartyName returns what the name of a party's node says to people: the name of the handle, or its ID. It returns
 // "" if no party has such a node.
 func PartyName(node string) string {
-	id, _, label, labelled, _ := partyFields(node)
+	id, _, label, labelled := partyFields(node)
 	if labelled {
 		return label
 	}
@@ -198,7 +198,7 @@ func PartyName(node string) string {
 
 // PartyEntry returns the ID of the handle that has made a party's node, and the number of the node among those of the handle.
 func PartyEntry(node string) (id string, entry int) {
-	id, number, _, _, _ := partyFields(node)
+	id, number, _, _ := partyFields(node)
 	entry, _ = strconv.Atoi(number)
 	return id, entry
 }
