@@ -1433,7 +1433,7 @@ func settings() (all []setting) {
 					s := of.setting
 					s.parties, s.handles, s.enters = parties, parties+spare, enters
 					if s.faults > 1 && spare > 0 && parties > 2 {
-						continue // it takes days, or more
+						continue // too many states
 					}
 					if small := s.size() <= of.small && (s.size() <= 2 || !testing.Short()); small || *full {
 						all = append(all, s)
