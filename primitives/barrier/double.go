@@ -242,6 +242,11 @@ func (p *performer) create(round int) []session.Op {
 	}
 }
 
+// absent fails if the directory of a round stands.
+func (p *performer) absent(round int) []session.Op {
+	return []session.Op{session.CreateOp(p.dir(round), nil, session.Persistent), session.DeleteOp(p.dir(round), session.AnyVersion)}
+}
+
 // ops returns the transaction of a request.
 func (p *performer) ops(e request) (ops []session.Op) {
 	own := p.node(e.round, e.name)
@@ -253,13 +258,13 @@ func (p *performer) ops(e request) (ops []session.Op) {
 			ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
 		}
 		ops = append(ops, p.create(e.round)...)
+		ops = append(ops, p.absent(e.round+1)...)
 	case entering:
 		ops = append(ops, session.CheckOp(p.path, e.version), session.CreateOp(own, nil, session.Ephemeral), count)
 	case starting:
 		ops = append(ops, session.SetOp(p.path, e.book.encode(), e.version))
 		if e.round > 1 {
-			last := p.dir(e.round - 1)
-			ops = append(ops, session.CreateOp(last, nil, session.Persistent), session.DeleteOp(last, session.AnyVersion))
+			ops = append(ops, p.absent(e.round-1)...)
 		}
 		for _, name := range e.book.Members {
 			ops = append(ops, session.CheckOp(p.node(e.round, name), session.AnyVersion))
@@ -370,8 +375,11 @@ func (p *performer) request(e request, tell func(input)) {
 	case inspecting:
 		a.Children(p.path, func(names []string, _ *session.Stat, err error) { reply(answered{err: err, names: names}) })
 	case listing, looking:
-		a.Children(p.in(e.round), func(names []string, _ *session.Stat, err error) {
+		a.Children(p.in(e.round), func(names []string, stat *session.Stat, err error) {
 			in := answered{err: err}
+			if stat != nil {
+				in.czxid = stat.Czxid
+			}
 			if e.step == looking && errors.Is(err, session.ErrNoNode) {
 				in.err = nil // the server has removed it
 			}

@@ -52,12 +52,18 @@ import (
 // transaction that checks the version of the record. So no node appears in the directory of a
 // round that has begun. The same transaction writes to the directory, and its reply says how many
 // nodes stand there. An entrant that finds enough of them has a duty: it lists the directory
-// once, and begins the round. The others send nothing more.
+// once, and begins the round. The others send nothing more. A handle whose session has expired may be back before
+// the server deletes its node: of the nodes of one handle, the newest counts, so no round lists a handle twice.
 //
 // Beginning a round is one transaction. It writes the record at its version, so a round begins
 // once. It checks the node of every member, so no member is a ghost. It creates and deletes the
 // node of round N, which fails while that stands, so rounds do not overlap. It makes the
 // directory for round N+2.
+//
+// The server may remove the record between two rounds, while a request is under way that checks its version. A new
+// record may have the same version by then. So an entrant begins no round with a directory that is younger than what it has read
+// of the record; it leaves another record only if no round has begun there; and it opens no round if the directory of the next
+// one stands.
 //
 // Every gathering party watches the record. An entrant is in when the record lists its name, and
 // for no other reason. An entrant that is not listed deletes its node, and gathers for the next
@@ -208,6 +214,7 @@ type (
 		err     error
 		at      culprit  // the node because of which it was refused
 		count   int      // of the nodes in the directory; after looking, of the parties in it
+		czxid   int64    // after listing: that of the directory
 		names   []string // of parties in the directory, or of all nodes at the path
 		foreign string   // after looking and shutting: a node in the round that is not a party
 	}
@@ -722,11 +729,11 @@ func (m *turning) advanceGathering() {
 		case r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
 			m.in()
 			return
-		case r.czxid != m.root || r.book.Round >= m.node: // a round has begun without us, or the record is another
+		case r.book.Round >= m.node: // a round has begun without us
 			m.ask(exiting, m.node)
 			m.send()
 			return
-		case m.retire:
+		case m.retire, r.czxid != m.root: // the record is another
 			m.ask(retiring, m.node)
 			m.send()
 			return
@@ -890,7 +897,11 @@ func (m *turning) opened(in answered) {
 	case in.err == nil, moved(in): // by us, or by another party
 		m.outdated()
 	case session.Passing(in.err):
-	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && m.sight.fresh, in.at == directory && errors.Is(in.err, session.ErrNotEmpty):
+	case errors.Is(in.err, session.ErrNotEmpty), errors.Is(in.err, session.ErrNodeExists) && (m.sight.fresh || in.at == other):
+		if !m.synced {
+			m.reread() // it may be another record
+			return
+		}
 		m.fail(fmt.Errorf("%w: there is a node %d, or a node in it", ErrLayout, m.asked.round))
 	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && !again, in.at == directory && errors.Is(in.err, session.ErrNoNode) && again:
 		m.again = !again // the server has removed the directory only, or removed the rest since
@@ -934,6 +945,12 @@ func (m *turning) stand(duty bool) {
 	m.do(guard{m.epoch, m.node, m.name})
 }
 
+// reread follows the record anew, after the server is brought up to date.
+func (m *turning) reread() {
+	m.ask(syncing, 0)
+	m.send()
+}
+
 // listed follows the list of the entrants. With enough of them the round is begun, if the
 // record is still as it was.
 func (m *turning) listed(in answered) {
@@ -946,16 +963,33 @@ func (m *turning) listed(in answered) {
 	case in.err != nil:
 		m.fail(in.err)
 		return
+	case in.czxid > m.sight.zxid: // the directory is of another record
+		m.reread()
+		return
 	}
-	m.emit(Waiting{min(len(in.names), m.parties)})
-	if len(in.names) < m.parties {
+	names := present(in.names)
+	m.emit(Waiting{min(len(names), m.parties)})
+	if len(names) < m.parties {
 		m.duty = false // the entrant that completes the number has it
 		return
 	}
 	if m.retire || m.stale == m.sight.n || m.sight.book.Round+1 != m.node {
 		return
 	}
-	m.start(in.names)
+	m.start(names)
+}
+
+// present returns the newest name of each handle. An older one is of a session that the handle has lost.
+func present(names []string) []string {
+	newest := make(map[string]int, len(names))
+	for _, name := range names {
+		id, entry := nodes.PartyEntry(name)
+		newest[id] = max(newest[id], entry)
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		id, entry := nodes.PartyEntry(name)
+		return entry < newest[id]
+	})
 }
 
 // start begins the round with the oldest names.
@@ -990,7 +1024,7 @@ func (m *turning) started(in answered) {
 // has moved, it may list us.
 func (m *turning) retired(in answered) {
 	switch {
-	case in.err == nil, in.at == party && errors.Is(in.err, session.ErrNoNode):
+	case in.err == nil, isAny(in.err, session.ErrNoNode): // without the record there is no node below it
 		m.rename()
 	case moved(in):
 		m.outdated()

@@ -460,3 +460,21 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherRecord has the performer tell what a machine needs to notice that the path was removed and made again.
+func TestOtherRecord(t *testing.T) {
+	const created = 7
+	w := zkmodel.New(zkmodel.Faults{}, 1, zkmodel.Node{Path: root}, zkmodel.Node{Path: root + "/2"}, zkmodel.Node{Path: root + "/2/in", Czxid: created})
+	p := &performer{session: w.Sessions[0], path: root}
+	asks := func(r request) (got answered) {
+		p.request(r, func(in input) { got = in.(answered) })
+		w.Apply(zkmodel.Action{Kind: "serve"})
+		return got
+	}
+	if got := asks(request{step: listing, round: 2}); got.err != nil || got.czxid != created {
+		t.Errorf("the directory was created at %d, %v", got.czxid, got.err)
+	}
+	if got := asks(request{step: opening, round: 1, book: book{Parties: 1}}); got.at != other || !errors.Is(got.err, session.ErrNodeExists) {
+		t.Errorf("a round is opened before the next: %v, at %d", got.err, got.at)
+	}
+}

@@ -298,3 +298,25 @@ func TestCancelledWhileLeaving(t *testing.T) {
 		}
 	})
 }
+
+// A handle whose session has expired may be back before the server deletes its node. The two nodes are one party.
+func TestNotWithItself(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 2)
+		srv.KeepEphemerals(20 * time.Second)
+		first := begin(func() error { return handles[0].Enter(t.Context()) })
+		waits(t, "Enter", first)
+		srv.Expire(s[0].ID())
+		pass(5 * time.Second)
+		waits(t, "Enter", first)
+		if left := parties(srv); len(left) != 2 {
+			t.Fatalf("there are %q, want the old node and the new one", left)
+		}
+		ok(t, handles[1].Enter(t.Context()))
+		ok(t, settled(t, "Enter", first))
+		leaver := begin(func() error { return handles[0].Leave(t.Context()) })
+		waits(t, "Leave", leaver)
+		ok(t, handles[1].Leave(t.Context()))
+		ok(t, settled(t, "Leave", leaver))
+	})
+}

@@ -161,11 +161,12 @@ func ParseRounds(data []byte) (r Rounds, ok bool) {
 	return r, true
 }
 
-// PartyName returns what the name of a party's node says to people: the name of the handle, or its ID. It returns
-// "" if no party has such a node.
-func PartyName(node string) string {
-	const before, id = 1, 5 // fields
-	hyphens, begins, ends := 0, 0, 0
+// partyFields splits the name of a party's node. Its parts are a round, the ID of the handle, a number, and the name of the
+// handle. Hyphens are between them, and four in the ID. The number grows with each node of the handle. The name may be
+// absent. All are empty if no party has such a node.
+func partyFields(node string) (id, entry, label string, labelled bool) {
+	const before, fields = 1, 5 // fields of the ID
+	begins, ends, hyphens := 0, 0, 0
 	for i := range len(node) {
 		if node[i] != '-' {
 			continue
@@ -173,16 +174,33 @@ func PartyName(node string) string {
 		switch hyphens++; hyphens {
 		case before:
 			begins = i + 1
-		case before + id:
+		case before + fields:
 			ends = i
-		case before + id + 1:
-			return node[i+1:]
+		case before + fields + 1:
+			return node[begins:ends], node[ends+1 : i], node[i+1:], true
 		}
 	}
-	if hyphens == before+id {
-		return node[begins:ends]
+	if hyphens < before+fields {
+		return "", "", "", false
 	}
-	return ""
+	return node[begins:ends], node[ends+1:], "", false
+}
+
+// PartyName returns what the name of a party's node says to people: the name of the handle, or its ID. It returns
+// "" if no party has such a node.
+func PartyName(node string) string {
+	id, _, label, labelled := partyFields(node)
+	if labelled {
+		return label
+	}
+	return id
+}
+
+// PartyEntry returns the ID of the handle that has made a party's node, and the number of the node among those of the handle.
+func PartyEntry(node string) (id string, entry int) {
+	id, number, _, _ := partyFields(node)
+	entry, _ = strconv.Atoi(number)
+	return id, entry
 }
 
 // A Bucket is the name of a directory with items of a queue.
