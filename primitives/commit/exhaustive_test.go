@@ -1279,7 +1279,8 @@ func (e *encoder) site(m *sitemachine) {
 // A walk goes through all worlds that follow from one, depth first.
 type walk struct {
 	*register
-	seen  map[uint64]bool // by key: whether the walk is on the way that leads on from it
+	seen  map[uint64]struct{} // keys
+	on    map[uint64]struct{} // of these, those from which the walk has not come back
 	way   []move
 	ends  int // worlds in which nothing happens by itself
 	limit int
@@ -1288,8 +1289,8 @@ type walk struct {
 // from goes through what follows.
 func (k *walk) from(w *world) {
 	key := k.key(w)
-	if on, seen := k.seen[key]; seen {
-		if on {
+	if _, seen := k.seen[key]; seen {
+		if _, on := k.on[key]; on {
 			violate("it goes round")
 		}
 		return
@@ -1297,7 +1298,7 @@ func (k *walk) from(w *world) {
 	if len(k.seen) >= k.limit {
 		violate("more than %d states", k.limit)
 	}
-	k.seen[key] = true
+	k.seen[key], k.on[key] = struct{}{}, struct{}{}
 	var some [32]move
 	moves := w.calm(some[:0])
 	if len(moves) == 0 {
@@ -1315,13 +1316,13 @@ func (k *walk) from(w *world) {
 		k.from(&next)
 		k.way = k.way[:len(k.way)-1]
 	}
-	k.seen[key] = false
+	delete(k.on, key)
 }
 
 // explore goes through all worlds of a setting.
 func (s *setting) explore(t *testing.T, limit int) {
 	began := time.Now()
-	k := &walk{register: newRegister(s), seen: map[uint64]bool{}, limit: limit}
+	k := &walk{register: newRegister(s), seen: map[uint64]struct{}{}, on: map[uint64]struct{}{}, limit: limit}
 	defer func() {
 		if r := recover(); r != nil {
 			t.Fatalf("%v, after %v", r, k.way)
