@@ -85,6 +85,16 @@ func StartKept[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, D
 }
 
 func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev], kept bool) *Actor[In, Ev] {
+	l := newLoop(m, role)
+	if kept {
+		l.actor.Events()
+	}
+	go l.run(role.Begin)
+	return &l.actor
+}
+
+// newLoop returns the state of an actor whose first goroutine is about to begin.
+func newLoop[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *loop[M, In, Do, Ev] {
 	l := &loop[M, In, Do, Ev]{
 		actor: Actor[In, Ev]{
 			stop: role.Stop,
@@ -102,11 +112,7 @@ func start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	l.answer = func(in In) { a.inbox.put(in) }
 	a.inbox.begin = func() { go l.run(nil) }
 	a.inbox.awake = true
-	if kept {
-		a.Events()
-	}
-	go l.run(role.Begin)
-	return a
+	return l
 }
 
 // A loop is the state that an actor keeps from one of its goroutines to the next.
