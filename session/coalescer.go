@@ -65,9 +65,10 @@ type shareLimits struct{ ops, bytes int }
 // shareLimitsOf keeps shared requests, and the replies to them, below what the options allow.
 func shareLimitsOf(o *Options) shareLimits {
 	const reply = 200 // at most, but for the path of the request
+	const more = 16   // bytes of a transaction, at most, than its members have when they go alone
 	return shareLimits{
 		ops:   max(1, min(maxSharedOps, o.MaxReply/2/reply)),
-		bytes: min(maxSharedBytes, o.MaxRequest, o.MaxReply/2),
+		bytes: min(maxSharedBytes, o.MaxRequest-more, o.MaxReply/2),
 	}
 }
 

@@ -454,3 +454,49 @@ func TestGivenUp(t *testing.T) {
 		t.Errorf("done: %v, want %v; %d answers", b.done, want, answers)
 	}
 }
+
+// TestShareLimits: no shared request is larger than a request may be, nor is the reply to it.
+func TestShareLimits(t *testing.T) {
+	path := func(length int) string { return "/" + strings.Repeat("n", length-1) }
+	request := func(ops ...wire.Request) *call {
+		if len(ops) == 1 {
+			return &call{opcode: ops[0].Op, frame: wire.AppendRequest(nil, 0, &ops[0])}
+		}
+		c := &call{opcode: wire.OpMulti, frame: wire.AppendRequest(nil, 0, &wire.Request{Op: wire.OpMulti, Ops: ops})}
+		for _, op := range ops {
+			c.ops = append(c.ops, op.Op)
+		}
+		return c
+	}
+	for _, o := range []Options{{MaxRequest: 4 << 10, MaxReply: 1 << 20}, {MaxRequest: 1 << 20, MaxReply: 4 << 10}, {MaxRequest: 4 << 20, MaxReply: 64 << 20}} {
+		for length := 10; length < 4000; length++ {
+			node, dir := path(length), path(length/2)
+			for _, c := range []*call{
+				request(wire.Request{Op: wire.OpDelete, Path: node}),
+				request(wire.Request{Op: wire.OpCreate2, Path: dir, ACL: []wire.ACL{{}}}, wire.Request{Op: wire.OpSetData, Path: dir}),
+			} {
+				q := coalescer{limits: shareLimitsOf(&o)}
+				for range maxSharedOps + 1 {
+					q.waiting.push(c)
+				}
+				n := q.next()
+				s := newShared(slices.Repeat([]*call{c}, n))
+				r := wire.Reply{}
+				for _, op := range s.ops {
+					r.Results = append(r.Results, wire.Result{Op: op, HasStat: op != wire.OpDelete})
+					if op.IsCreate() {
+						r.Results[len(r.Results)-1].Path = dir + "0000000000"
+					}
+				}
+				reply := wire.AppendReply(nil, wire.Header{}, wire.OpMulti, &r)
+				if n > 1 && (len(s.frame)-4 > o.MaxRequest || len(reply)-4 > o.MaxReply) || len(s.ops) > maxSharedOps || n > 1 && len(s.frame) > maxSharedBytes+16 {
+					t.Fatalf("MaxRequest %d, MaxReply %d: %d of %d bytes go together, in a request of %d with %d operations, and its reply of %d",
+						o.MaxRequest, o.MaxReply, n, len(c.frame), len(s.frame), len(s.ops), len(reply))
+				}
+			}
+			if length > 100 {
+				length += 6
+			}
+		}
+	}
+}
