@@ -3,6 +3,8 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +105,167 @@ func TestFollowCreated(t *testing.T) {
 		}
 		if requests := srv.Requests(); requests[zktest.OpSetWatches] == 0 {
 			t.Errorf("no watch was planted: %v", requests)
+		}
+	})
+}
+
+// TestPlantingInStorms: whatever happens, who follows a node that was created together with others is told, in
+// the end, what has become of it.
+func TestPlantingInStorms(t *testing.T) {
+	const parents = 12
+	type place struct {
+		mu    sync.Mutex
+		sub   *session.Subscription
+		path  string
+		told  string
+		lane  session.Lane
+		epoch int
+	}
+	inStorms(t, func(t *testing.T, w *weather, s, calm *session.Session) {
+		for i := range parents {
+			if err := calm.EnsurePath(t.Context(), fmt.Sprint(target, "/p", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var epoch atomic.Int64
+		defer s.Subscribe(func(ev session.Event) <-chan struct{} {
+			if c, ok := ev.(session.Connected); ok {
+				epoch.Store(int64(c.Epoch))
+			}
+			return nil
+		})()
+		synctest.Wait()
+		var all []*place
+		enter := func(i int) {
+			p := &place{epoch: int(epoch.Load())}
+			all = append(all, p)
+			requests := s.Async(p.epoch).In(&p.lane)
+			dir, data := fmt.Sprint(target, "/p", i), []byte("own")
+			requests.Share([]session.Op{
+				session.CreateOp(dir+"/n-", data, session.EphemeralSequential), session.SetOp(dir, nil, session.AnyVersion),
+			}, func(results []session.OpResult, err error) {
+				if err != nil {
+					return
+				}
+				sub := requests.FollowCreated(results[0].Path, data, results[0], results[1], func(r session.Reading, err error) {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					if p.told = describe(session.AspectData, r, err); errors.Is(err, session.ErrNoNode) {
+						p.told = "no node"
+					}
+				})
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.path, p.sub = results[0].Path, sub
+			})
+		}
+		change := func(p *place) (err error) {
+			p.mu.Lock()
+			path := p.path
+			p.mu.Unlock()
+			switch kind := w.dice.IntN(4); {
+			case path == "":
+			case kind == 0:
+				_, err = calm.Set(t.Context(), path, fmt.Append(nil, w.dice.IntN(1000)), session.AnyVersion)
+			case kind == 1:
+				err = calm.Delete(t.Context(), path, session.AnyVersion)
+			case kind == 2:
+				s.Async(p.epoch).In(&p.lane).Withdraw(path, func() {})
+			default:
+				s.Async(p.epoch).Follow(path, session.AspectChildren, false, func(session.Reading, error) {})
+			}
+			if errors.Is(err, session.ErrNoNode) {
+				err = nil
+			}
+			return err
+		}
+		for range 12 {
+			if w.dice.IntN(3) > 0 {
+				w.worsens()
+			}
+			for i := range parents {
+				enter(i)
+			}
+			for range w.dice.IntN(10) {
+				if w.dice.IntN(3) > 0 {
+					pass(time.Duration(w.dice.IntN(3)) * time.Millisecond)
+				}
+				if err := change(all[len(all)-1-w.dice.IntN(min(len(all), 2*parents))]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass(time.Duration(w.dice.IntN(2000)) * time.Millisecond)
+		}
+		w.clears(t)
+		for _, p := range all {
+			p.mu.Lock()
+			switch r := (session.Reading{}); {
+			case p.sub == nil || p.told == "over":
+			case p.told == "":
+				t.Errorf("%s: told nothing", p.path)
+			default:
+				r = readNow(t, calm, p.path, session.AspectData)
+				if want := describe(session.AspectData, r, nil); p.told != want {
+					t.Errorf("%s: told %s, want %s", p.path, p.told, want)
+				}
+			}
+			p.mu.Unlock()
+		}
+	})
+}
+
+// TestPlantingIsLost: a node was changed before its watch was to be planted, the request for that is lost with its
+// connection, and what the session has seen since is newer.
+func TestPlantingIsLost(t *testing.T) {
+	bubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s, other := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		defer s.Close()
+		defer other.Close()
+		const n = 8
+		for i := range n {
+			if err := other.EnsurePath(t.Context(), fmt.Sprint("/p", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		srv.Delay(zktest.Match{Op: zktest.OpSetData, Path: "/p0"}, 100*time.Millisecond)
+		srv.Delay(zktest.Match{Op: zktest.OpSetWatches}, time.Second)
+		var told [n]string
+		var nodes [n]string
+		for i := range n {
+			requests := s.Async(1).In(new(session.Lane))
+			dir := fmt.Sprint("/p", i)
+			requests.Share([]session.Op{
+				session.CreateOp(dir+"/n-", []byte("own"), session.EphemeralSequential), session.SetOp(dir, nil, session.AnyVersion),
+			}, func(results []session.OpResult, err error) {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				nodes[i] = results[0].Path
+				requests.FollowCreated(nodes[i], []byte("own"), results[0], results[1], func(r session.Reading, err error) {
+					told[i] = fmt.Sprintf("%s %v", r.Data, err)
+				})
+			})
+		}
+		pass(2500 * time.Microsecond) // what is created together is on its way
+		s.Async(1).Set("/p0", nil, session.AnyVersion, func(*session.Stat, error) {}) // what plants comes later
+		pass(20 * time.Millisecond)
+		for _, node := range nodes {
+			if _, err := other.Set(t.Context(), node, []byte("new"), session.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(500 * time.Millisecond)
+		if planted := srv.RequestsOf(s.ID())[zktest.OpSetWatches]; planted != 1 {
+			t.Fatalf("%d requests have planted watches", planted)
+		}
+		srv.Disconnect(s.ID())
+		pass(time.Second)
+		synctest.Wait()
+		for i := range n {
+			if told[i] != "new <nil>" {
+				t.Errorf("%s: told %q", nodes[i], told[i])
+			}
 		}
 	})
 }
