@@ -51,6 +51,7 @@ type ask struct {
 	bad     bool
 	read    bool
 	errand  *errand // that may be cancelled; or nil
+	call    *call   // that may be given up; or nil
 	left    bool    // it was cancelled, before it was sent
 	answers int
 	err     error
@@ -108,16 +109,21 @@ func (b *bench) submit() {
 		}
 		errand := requests.newErrand(nil)
 		errand.joins, a.errand = requests.mayShare(), &errand
-		errand.Delete(node+"@"+name, AnyVersion, false, func(_ int64, err error) { answered(err) })
+		told := b.e.newest
+		errand.Delete(node+"@"+name, AnyVersion, false, func(known int64, err error) {
+			if answered(err); known < told && (err == nil || InDoubt(err)) {
+				b.t.Errorf("%s: %d was known when it was sent, and %d before", a.name, known, told)
+			}
+		})
 	default:
 		if a.bad = b.rand.IntN(6) == 0; a.bad {
 			parent = "/bad" + parent[1:]
 		}
 		node := parent + "/" + name + "-"
-		requests.Share([]Op{
+		a.call = requests.multi([]Op{ // as Share does
 			CreateOp(node, make([]byte, b.rand.IntN(60)), EphemeralSequential),
 			SetOp(parent, nil, AnyVersion),
-		}, func(results []OpResult, err error) {
+		}, requests.mayShare(), func(results []OpResult, err error) {
 			answered(err)
 			switch {
 			case err != nil:
@@ -266,11 +272,18 @@ func (b *bench) leave() {
 		return
 	}
 	a := b.asked[b.rand.IntN(len(b.asked))]
-	if a.errand == nil || a.answers > 0 || len(a.errand.calls) == 0 {
+	c := a.call
+	switch {
+	case a.answers > 0 || a.left:
+		return
+	case c != nil:
+		c.abandon()
+	case a.errand != nil && len(a.errand.calls) > 0:
+		c = a.errand.calls[0]
+		a.errand.cancel()
+	default:
 		return
 	}
-	c := a.errand.calls[0]
-	a.errand.cancel()
 	a.left = c.state.Load() == callAbandoned
 }
 
@@ -382,6 +395,9 @@ func (b *bench) verify() {
 	}
 	if q := &b.e.coalescer; q.inFlight != 0 || q.waiting.len() != 0 || len(q.creating) != 0 || b.e.queue.len() != 0 {
 		b.t.Errorf("left: %+v, and %d in the queue", q, b.e.queue.len())
+	}
+	if reserved := b.e.ephemerals.reserved; reserved != 0 {
+		b.t.Errorf("%d bytes are reserved for ephemeral nodes", reserved)
 	}
 	if b.most > maxShared {
 		b.t.Errorf("%d in flight", b.most)
@@ -498,5 +514,197 @@ func TestShareLimits(t *testing.T) {
 				length += 6
 			}
 		}
+	}
+}
+
+// share has a new caller create a node, and returns where the answer goes: nil before.
+func (b *bench) share(node string) *[]error {
+	answers := new([]error)
+	dir, _ := Split(node)
+	b.s.Async(1).In(new(Lane)).Share([]Op{CreateOp(node, nil, Ephemeral), SetOp(dir, nil, AnyVersion)}, func(_ []OpResult, err error) {
+		*answers = append(*answers, err)
+	})
+	return answers
+}
+
+// crowd fills the server with requests of one caller each, and has more callers wait, whose nodes have the name.
+func (b *bench) crowd(name string, waiting int) (all []*[]error) {
+	for i := range maxShared {
+		b.share(fmt.Sprintf("/first%d/first_%d-", i, i))
+	}
+	for i := range waiting {
+		all = append(all, b.share(fmt.Sprintf("/%s%d/%s_%d-", name, i, name, i)))
+	}
+	return all
+}
+
+// drain has the server do everything.
+func (b *bench) drain() {
+	for b.l.pending.len() > 0 {
+		b.check()
+		b.execute()
+		b.deliver()
+	}
+}
+
+// TestWide: a request that is larger than what may be shared goes alone when it is its turn.
+func TestWide(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	b.crowd("before", 1)
+	var ops []Op
+	for range b.e.coalescer.limits.ops + 1 {
+		ops = append(ops, DeleteOp("/p@wide_1", AnyVersion))
+	}
+	answers := 0
+	b.s.Async(1).In(new(Lane)).Share(ops, func([]OpResult, error) { answers++ })
+	b.share("/after/after_1-")
+	b.drain()
+	if answers != 1 || b.done[len(b.done)-1] != "after/1" {
+		t.Errorf("%d answers, done: %v", answers, b.done)
+	}
+}
+
+// TestRefusedTogether: where nobody knows which request the server has refused, all go alone, before those that
+// have come later. Where others may go together again, they are before those as well.
+func TestRefusedTogether(t *testing.T) {
+	for _, code := range []wire.Code{wire.CodeMarshalling, wire.CodeOK} {
+		b := newBench(t, 0)
+		b.calm = true
+		names := []string{"a", "b", "c"}
+		for i := range maxShared {
+			b.share(fmt.Sprintf("/first%d/first_%d-", i, i))
+		}
+		var all []*[]error
+		for _, name := range names {
+			all = append(all, b.share("/"+name+"/"+name+"_1-"))
+		}
+		for b.l.pending.all()[0].shared == nil {
+			b.execute()
+			b.deliver()
+		}
+		for i := range maxShared + 1 { // the last two wait
+			b.share(fmt.Sprintf("/late%d/late_%d-", i, i))
+		}
+		last := b.l.pending.all()[0]
+		reply := wire.Reply{Results: make([]wire.Result, len(last.ops))}
+		for i := range reply.Results {
+			reply.Results[i] = wire.Result{Op: wire.OpError, Code: wire.CodeRuntimeInconsistency}
+		}
+		reply.Results[2].Code = wire.CodeNoAuth // at b
+		b.next++
+		b.reply(wire.Header{Xid: last.xid, Zxid: b.zxid, Code: code}, wire.OpMulti, &reply)
+		b.deliver()
+		for _, c := range b.l.pending.all() {
+			if c.shared != nil && code != wire.CodeOK && slices.ContainsFunc(c.shared.members, func(m *call) bool { return m.spoilt > 0 }) {
+				t.Errorf("%v: some go together again", code)
+			}
+		}
+		b.drain()
+		at := func(name string) int { return slices.Index(b.done, name) }
+		for i, name := range names {
+			if len(*all[i]) != 1 || (*all[i])[0] != nil || at(name+"/1") > at("late/3") {
+				t.Errorf("%v: %s has the answers %v, done: %v", code, name, *all[i], b.done)
+			}
+		}
+	}
+}
+
+// TestReplyTooLarge: who shares a transaction whose reply is too large is told that the outcome is unknown.
+func TestReplyTooLarge(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	all := b.crowd("crowd", 3)
+	for b.l.pending.all()[0].shared == nil {
+		b.execute()
+		b.deliver()
+	}
+	b.next++
+	b.reply(wire.Header{Xid: b.l.pending.all()[0].xid, Zxid: b.zxid, Code: codeTooLarge}, wire.OpMulti, nil)
+	b.deliver()
+	for _, answers := range all {
+		if len(*answers) != 1 || !InDoubt((*answers)[0]) || !errors.Is((*answers)[0], ErrTooLarge) {
+			t.Errorf("answers: %v", *answers)
+		}
+	}
+	b.drain()
+}
+
+// TestBreaksConnections: when connections break, one after the other, with a shared transaction unanswered, all
+// go alone until one has lasted. The same is true when a reply to one is malformed.
+func TestBreaksConnections(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	together := func() bool {
+		b.crowd("crowd", 3)
+		b.execute()
+		b.deliver()
+		return slices.ContainsFunc(b.l.pending.all(), func(c *call) bool { return c.shared != nil })
+	}
+	cut := func() {
+		b.l.unwritten, b.l.out = 0, nil
+		b.l.fail(errSilent)
+		b.e.severed(b.l)
+		b.connect()
+	}
+	lasts := func() {
+		b.drain()
+		b.e.id, b.e.timeout = 1, time.Minute
+		b.l.asked = b.s.clock.now()
+		if _, err := b.l.check(b.l.made + b.l.terms().heartbeat); err != nil {
+			t.Fatal(err)
+		}
+		b.l.pending, b.replies, b.next = fifo[*call]{}, nil, 0 // heartbeats
+	}
+	expect := func(want bool, when string) {
+		t.Helper()
+		if together() != want {
+			t.Errorf("%s, writes go together: %v", when, !want)
+		}
+	}
+	expect(true, "at first")
+	cut()
+	expect(true, "when one connection has broken")
+	b.drain()
+	expect(true, "when the next has not")
+	cut()
+	expect(true, "when one connection has broken since")
+	cut()
+	expect(false, "when two have broken")
+	cut()
+	expect(false, "when a third has")
+	lasts()
+	expect(true, "when a connection has lasted")
+	for b.l.pending.all()[0].shared == nil {
+		b.execute()
+		b.deliver()
+	}
+	b.reply(wire.Header{Xid: b.l.pending.all()[0].xid, Zxid: b.zxid}, wire.OpMulti, &wire.Reply{})
+	b.l.unwritten = 0
+	if err := b.l.receive(b.replies[0][4:]); err == nil {
+		t.Error("a reply without results is no error")
+	}
+	cut()
+	expect(false, "when a reply was malformed")
+}
+
+// TestGivenUpBeforeACut: who has given up before the connection breaks is not asked for on the next.
+func TestGivenUpBeforeACut(t *testing.T) {
+	b := newBench(t, 0)
+	b.calm = true
+	b.crowd("crowd", 2)
+	c := b.s.Async(1).In(new(Lane)).multi([]Op{CreateOp("/p/left_1-", nil, Ephemeral)}, true, func([]OpResult, error) {
+		t.Error("it was answered")
+	})
+	if c.lane.write != c || !c.abandon() {
+		t.Error("it was sent")
+	}
+	b.l.unwritten = b.l.pending.len()
+	b.l.fail(errSilent)
+	b.e.severed(b.l)
+	b.connect()
+	b.drain()
+	if slices.Contains(b.done, "left/1") || len(b.done) != maxShared+2 || b.e.ephemerals.reserved != 0 {
+		t.Errorf("done: %v, and %d bytes are reserved", b.done, b.e.ephemerals.reserved)
 	}
 }
