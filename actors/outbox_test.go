@@ -186,3 +186,17 @@ func TestMailboxReusesItsMemory(t *testing.T) {
 		t.Errorf("%d+%d places are kept after a burst", cap(spare), cap(box.queue))
 	}
 }
+
+func TestMailboxKeepsNothingWhenClosed(t *testing.T) {
+	room := make([]*int, 0, usual)
+	box := mailbox[*int]{awake: true, queue: room}
+	for range usual {
+		box.put(new(int))
+	}
+	box.close()
+	for _, p := range room[:usual] {
+		if p != nil {
+			t.Error("an input is kept alive")
+		}
+	}
+}

@@ -149,6 +149,10 @@ func (r *rig) play(scripts []string, choices []int) (possible []int) {
 
 // verify returns what is wrong when the schedule is over.
 func (r *rig) verify() error {
+	r.settle()
+	if last := len(r.stepped) - 1; len(r.told) > 0 && !r.stopped && (last < 0 || r.stepped[last] != len(r.told)) {
+		return fmt.Errorf("stepped %v, told %v", r.stepped, r.told)
+	}
 	if r.wanted < 0 {
 		r.do('e')
 	}
