@@ -35,7 +35,7 @@ type call struct {
 	lane    *Lane   // of its caller; or nil
 	behind  []*call // asked for after it in its lane; none unless it is the write of that
 	shared  *shared // the transaction that it is, of several calls; or nil
-	joins   bool    // it may share a transaction; set until it is known that it goes alone
+	joins   bool    // it may share a transaction; cleared when one has failed, and it is to go alone
 	counted bool    // it is in flight as a transaction of its own that others might have shared
 	company int32   // how many callers share the transaction that has done it, when the reply has come
 	spoilt  int8    // how many transactions have failed that it was a part of

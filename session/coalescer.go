@@ -27,7 +27,8 @@ type Lane struct {
 
 // In returns the requests of one caller in the epoch. Its [Async.Share] and [Async.Withdraw]
 // may share transactions with those of others, and it has at most one such write without an answer.
-// Requests go out in the order in which they are made on one lane.
+// Requests go out in the order in which they are made on one lane, but for what [Async.Follow] and
+// [Async.Watch] read: that does not wait for a write.
 func (a Async) In(lane *Lane) Async {
 	a.lane = lane
 	return a
@@ -302,7 +303,6 @@ func (e *epoch) route(c *call) {
 
 // dispatch sends a call that goes alone, unless it was abandoned. What waited for it in its lane comes next.
 func (e *epoch) dispatch(c *call) {
-	c.joins = false
 	e.requeue(c.leaveLane())
 	if c.state.CompareAndSwap(callQueued, callSent) {
 		e.open.send(c)

@@ -489,6 +489,7 @@ func TestShareLimits(t *testing.T) {
 			node, dir := path(length), path(length/2)
 			for _, c := range []*call{
 				request(wire.Request{Op: wire.OpDelete, Path: node}),
+				request(slices.Repeat([]wire.Request{{Op: wire.OpSetData, Path: path(length / 5)}}, 5)...),
 				request(wire.Request{Op: wire.OpCreate2, Path: dir, ACL: []wire.ACL{{}}}, wire.Request{Op: wire.OpSetData, Path: dir}),
 			} {
 				q := coalescer{limits: shareLimitsOf(&o)}
