@@ -19,8 +19,8 @@ type planter struct {
 	inFlight int           // requests without an answer
 }
 
-// FollowCreated is [Async.Follow] of the data of an ephemeral node, which has just been created
-// with the data and the ACL of the session by [Async.Share]: created and parent are the results of the creation and of
+// FollowCreated is [Async.Follow] of the data of an ephemeral node, which [Async.Share] has just created
+// with the data and the ACL of the session. The results are those of the creation and of
 // a write to the parent in the same transaction.
 func (a Async) FollowCreated(path string, data []byte, created, parent OpResult, tell func(Reading, error)) *Subscription {
 	s := a.session

@@ -199,13 +199,12 @@ func TestPlantingInStorms(t *testing.T) {
 		w.clears(t)
 		for _, p := range all {
 			p.mu.Lock()
-			switch r := (session.Reading{}); {
+			switch {
 			case p.sub == nil || p.told == "over":
 			case p.told == "":
 				t.Errorf("%s: told nothing", p.path)
 			default:
-				r = readNow(t, calm, p.path, session.AspectData)
-				if want := describe(session.AspectData, r, nil); p.told != want {
+				if want := describe(session.AspectData, readNow(t, calm, p.path, session.AspectData), nil); p.told != want {
 					t.Errorf("%s: told %s, want %s", p.path, p.told, want)
 				}
 			}
