@@ -141,7 +141,12 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 // run is a goroutine of the actor. It ends when there is nothing to do, and the next input begins another:
 // there is one at most. It never blocks but while the reader is slower than the events.
 func (l *loop[M, In, Do, Ev]) run(begin []Do) {
-	a := &l.actor
+	a, rests := &l.actor, false
+	defer func() {
+		if !rests { // at the end, or when a function of the role has called runtime.Goexit
+			a.gone.raise()
+		}
+	}()
 	setLabel(l.name)
 	for _, do := range begin {
 		l.perform(do, l.answer)
@@ -154,12 +159,12 @@ func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 		}
 		if l.ended && (l.closing || a.out.delivered()) {
 			a.finish()
-			a.gone.raise()
 			return
 		}
 		ready, next := a.out.next()
 		switch {
 		case ready == nil && a.inbox.rest():
+			rests = true
 			return
 		case ready == nil:
 			l.receive()

@@ -691,6 +691,20 @@ func TestPanicsAreNotRecovered(t *testing.T) {
 	}
 }
 
+// TestGoexit: Close does not wait for a goroutine that a function of the role has ended, as a test does that fails.
+func TestGoexit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
+			Perform: func(effect, func(input)) { runtime.Goexit() },
+			Stop:    stop{},
+		})
+		synctest.Wait()
+		tell(t, a, want{[]effect{echo{1}}})
+		a.Close()
+		a.Close()
+	})
+}
+
 // TestKeptFromTheBeginning: all events are there for a reader that comes after them.
 func TestKeptFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
