@@ -1306,6 +1306,10 @@ func (s *setting) tell(way []move, say func(string, ...any)) {
 	}
 }
 
+// brief reports whether to go through the smallest settings only: also under the race detector, which makes a walk, that has one
+// goroutine, fifteen times as slow.
+func brief() bool { return testing.Short() || raceEnabled && !*full }
+
 var full = flag.Bool("barrier.full", false, "go through the larger settings of the exhaustive walk too")
 
 // TestExhaustive goes through all states of all settings, and with -barrier.full of larger ones. With four parties and two
@@ -1391,7 +1395,7 @@ func TestWalkFindsMutants(t *testing.T) {
 		}
 	}
 	for name, s := range all {
-		if s.size() > 6 && testing.Short() {
+		if s.size() > 6 && brief() {
 			continue
 		}
 		if _, _, _, err := s.explore(false); err == nil {
@@ -1435,7 +1439,7 @@ func settings() (all []setting) {
 					if s.faults > 1 && spare > 0 && parties > 2 {
 						continue // too many states
 					}
-					if small := s.size() <= of.small && (s.size() <= 2 || !testing.Short()); small || *full {
+					if small := s.size() <= of.small && (s.size() <= 2 || !brief()); small || *full {
 						all = append(all, s)
 					}
 				}

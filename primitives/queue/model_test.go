@@ -150,16 +150,16 @@ type model struct {
 	put       map[string]fate
 	taken     map[string]int
 	acked     map[string]int
-	doubtful  map[string]bool     // may have been taken or acknowledged
-	nodes     map[string][]string // of an item that was ever there
-	wrong     string              // what a caller was told that is wrong by itself
-	asker     *actors.Actor[input, Event]
+	doubtful  map[string]bool                    // may have been taken or acknowledged
+	nodes     map[string][]string                // of an item that was ever there
+	wrong     string                             // what a caller was told that is wrong by itself
+	asker     func() *actors.Actor[input, Event] // a function, so that the actor is not hashed
 }
 
 func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	w := &model{
 		s: s, leaves: s.leaves, put: map[string]fate{}, taken: map[string]int{}, acked: map[string]int{},
-		doubtful: map[string]bool{}, nodes: map[string][]string{}, asker: asker,
+		doubtful: map[string]bool{}, nodes: map[string][]string{}, asker: func() *actors.Actor[input, Event] { return asker },
 	}
 	var there []zkmodel.Node
 	add := func(path, data string) {
@@ -448,7 +448,7 @@ func (w *model) Apply(a zkmodel.Action) {
 		var reply actors.Reply[error]
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, _ = actors.Ask(over, w.asker, func(r actors.Reply[error]) input {
+		_, _ = actors.Ask(over, w.asker(), func(r actors.Reply[error]) input {
 			reply = r
 			return changed{}
 		})
