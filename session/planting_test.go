@@ -249,6 +249,7 @@ func TestPlantingIsLost(t *testing.T) {
 		pass(2500 * time.Microsecond)                                                 // what is created together is on its way
 		s.Async(1).Set("/p0", nil, session.AnyVersion, func(*session.Stat, error) {}) // what plants comes later
 		pass(20 * time.Millisecond)
+		synctest.Wait()
 		for _, node := range nodes {
 			if _, err := other.Set(t.Context(), node, []byte("new"), session.AnyVersion); err != nil {
 				t.Fatal(err)
