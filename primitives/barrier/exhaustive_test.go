@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
@@ -1025,25 +1026,9 @@ func (h *hall) ends() {
 type encoder struct {
 	h     *hall
 	begun [][]string // the different members in the requests that may begin a round
-	to    []byte
+	to    exploration.Bytes
 	parts [mostHandles][]byte
 	seed  maphash.Seed
-}
-
-func (e *encoder) numbers(all ...int) {
-	for _, n := range all {
-		e.to = binary.AppendVarint(e.to, int64(n))
-	}
-}
-
-func (e *encoder) flags(all ...bool) {
-	set := 0
-	for i, is := range all {
-		if is {
-			set |= 1 << i
-		}
-	}
-	e.numbers(set)
 }
 
 // key returns a hash.
@@ -1105,12 +1090,12 @@ func (e *encoder) hall() {
 	}
 	parts := e.parts[:h.setting.handles]
 	slices.SortFunc(parts, bytes.Compare)
-	e.flags(h.stands, h.fresh, h.reaped && h.left.reaps > 0)
-	e.numbers(int(h.gen), int(h.version), h.book.Round, int(h.dirs), int(h.ins))
+	e.to.Flags(h.stands, h.fresh, h.reaped && h.left.reaps > 0)
+	e.to.Numbers(int(h.gen), int(h.version), h.book.Round, int(h.dirs), int(h.ins))
 	l := h.left
-	e.numbers(int(l.faults), int(l.cancels), int(l.reaps), int(l.ticks))
+	e.to.Numbers(int(l.faults), int(l.cancels), int(l.reaps), int(l.ticks))
 	for _, part := range parts {
-		e.numbers(len(part))
+		e.to.Numbers(len(part))
 		e.to = append(e.to, part...)
 	}
 }
@@ -1121,7 +1106,7 @@ func (e *encoder) may(r request) bool { return r.step == starting && e.h.checks(
 // name writes a name of a handle. It is compared with others of that handle only, and by its age.
 func (e *encoder) name(p *process, name string) {
 	if name == "" {
-		e.numbers(0)
+		e.to.Numbers(0)
 		return
 	}
 	starts, entries := int8(0), 0
@@ -1131,65 +1116,65 @@ func (e *encoder) name(p *process, name string) {
 	for _, c := range name[entry:] {
 		entries = entries*10 + int(c-'0')
 	}
-	e.numbers(1+int(p.starts-starts), int(name[since]-'0'), p.m.entries-entries)
+	e.to.Numbers(1+int(p.starts-starts), int(name[since]-'0'), p.m.entries-entries)
 }
 
 func (e *encoder) handle(n int8) {
 	h, p := e.h, &e.h.handles[n]
-	if e.flags(p.crashed, p.done()); !p.crashed && !p.done() {
+	if e.to.Flags(p.crashed, p.done()); !p.crashed && !p.done() {
 		e.process(p)
 		e.machine(&p.m)
 	}
 	for _, o := range h.nodes {
 		if o.handle == n {
-			e.numbers(int(o.round), int(p.session-o.session))
+			e.to.Numbers(int(o.round), int(p.session-o.session))
 			e.name(p, o.name)
-			e.flags(slices.Contains(h.book.Members, o.name))
+			e.to.Flags(slices.Contains(h.book.Members, o.name))
 		}
 	}
-	e.numbers(-1)
+	e.to.Numbers(-1)
 	for _, g := range h.ghosts {
 		if g.handle == n {
-			e.numbers(int(p.session - g.session))
+			e.to.Numbers(int(p.session - g.session))
 			e.request(p, g.asks, g.request)
 		}
 	}
-	e.numbers(-1)
+	e.to.Numbers(-1)
 	for _, names := range e.begun {
 		for _, name := range names {
 			if int8(name[handle]-'0') == n {
 				e.name(p, name)
 			}
 		}
-		e.numbers(-1)
+		e.to.Numbers(-1)
 	}
 }
 
 func (e *encoder) process(p *process) {
-	e.flags(p.awaits, p.timer, p.cancels, p.guard.epoch != 0 && p.guard.name == p.m.name, p.gen == e.h.gen)
-	e.numbers(int(min(p.record, 0)), int(p.enters), int(p.calls), int(p.listed), int(p.last))
+	e.to.Flags(p.awaits, p.timer, p.cancels, p.guard.epoch != 0 && p.guard.name == p.m.name, p.gen == e.h.gen)
+	e.to.Numbers(int(min(p.record, 0)), int(p.enters), int(p.calls), int(p.listed), int(p.last))
 	e.request(p, p.asks, p.request)
 }
 
 func (e *encoder) request(p *process, asks bool, r request) {
 	if !asks {
-		e.numbers(-1)
+		e.to.Numbers(-1)
 		return
 	}
-	e.numbers(int(r.step), r.round, int(r.version), r.book.Round)
-	e.numbers(e.which(r))
-	e.flags(r.again)
+	e.to.Numbers(int(r.step), r.round, int(r.version), r.book.Round)
+	e.to.Numbers(e.which(r))
+	e.to.Flags(r.again)
 	e.name(p, r.name)
 }
 
 func (e *encoder) machine(m *machine) {
 	s := m.sight
-	e.numbers(int(m.stage), int(m.step), m.newest, m.since, m.node, int(m.root), m.round, m.awaited, int(m.known))
-	e.flags(m.epoch != 0, m.halted, m.following, m.synced, m.sure, m.doubted, m.again)
-	e.flags(m.aside, m.duty, m.retire, m.failure != nil, m.exited, m.look, m.err != nil)
-	e.flags(len(m.acks) > 0, s.n > 0, s.n == m.stale, s.n == m.inspected, s.n == m.based, s.fresh, s.crowded())
-	e.flags(m.name != "", m.name != "" && slices.Contains(s.book.Members, m.name))
-	e.numbers(int(s.zxid), int(s.czxid), int(s.version), s.book.Round)
+	e.to.Numbers(int(m.stage), int(m.step), m.newest, m.since, m.node, int(m.root), m.round, m.awaited, int(m.known))
+	e.to.Flags(m.epoch != 0, m.halted, m.following, m.synced, m.sure, m.doubted, m.again)
+	e.to.Flags(m.aside, m.duty, m.retire, m.failure != nil, m.exited, m.look, m.err != nil)
+	e.to.Flags(len(m.acks) > 0, s.n > 0, s.n == m.stale, s.n == m.inspected, s.n == m.based, s.fresh, s.crowded())
+	e.to.Flags(m.name != "", m.name != "" && slices.Contains(s.book.Members, m.name))
+	e.to.Numbers(int(s.zxid), int(s.czxid), int(s.version), s.book.Round)
 }
 
 // --- the walk
@@ -1197,8 +1182,8 @@ func (e *encoder) machine(m *machine) {
 // A walk goes through all halls that follow from one, depth first.
 type walk struct {
 	encoder
-	seen  map[uint64]bool // by key: whether the walk is on the way that leads on from it
-	halls []*hall         // the memory for those on the way
+	exploration.Depth
+	halls []*hall // the memory for those on the way
 	way   []move
 	ends  int               // halls in which nothing happens by itself
 	next  map[uint64]uint64 // by key: a hash of the keys of what follows; nil unless keys are checked
@@ -1211,13 +1196,12 @@ func (k *walk) from() {
 	if k.next != nil {
 		k.compare(key, h)
 	}
-	if on, seen := k.seen[key]; seen {
-		if on {
-			violate("it goes round")
-		}
+	switch first, round := k.Enter(key); {
+	case round:
+		violate("it goes round")
+	case !first:
 		return
 	}
-	k.seen[key] = true
 	if len(k.halls) == len(k.way)+1 {
 		k.halls = append(k.halls, new(hall))
 	}
@@ -1239,7 +1223,7 @@ func (k *walk) from() {
 		k.from()
 		k.way = k.way[:len(k.way)-1]
 	}
-	k.seen[key] = false
+	k.Leave(key)
 }
 
 // compare checks that halls with the same key are followed by halls with the same keys.
@@ -1265,12 +1249,12 @@ func (k *walk) compare(key uint64, h *hall) {
 
 // explore goes through all halls of a setting. It returns what is wrong, and how that came about.
 func (s *setting) explore(compared bool) (states, ends int, way []move, err error) {
-	k := &walk{encoder: encoder{seed: maphash.MakeSeed()}, seen: map[uint64]bool{}}
+	k := &walk{encoder: encoder{seed: maphash.MakeSeed()}}
 	if compared {
 		k.next = map[uint64]uint64{}
 	}
 	defer func() {
-		states, ends, way = len(k.seen), k.ends, k.way
+		states, ends, way = k.States(), k.ends, k.way
 		switch r := recover().(type) {
 		case nil:
 		case wrong:

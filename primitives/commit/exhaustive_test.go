@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -1089,41 +1089,29 @@ func (g *register) key(w *world) uint64 {
 // An encoder writes a world, in which the sites have another order. Every field of a machine is in it, or is the same in all
 // worlds of a setting.
 type encoder struct {
-	to    []byte
+	to    exploration.Bytes
 	order []int // the site that stands at each place
 }
 
-func (e *encoder) number(n int) { e.to = binary.AppendVarint(e.to, int64(n)) }
-
-func (e *encoder) flags(all ...bool) {
-	bits := 0
-	for i, set := range all {
-		if set {
-			bits |= 1 << i
-		}
-	}
-	e.number(bits)
-}
-
 func (e *encoder) world(w *world) {
-	e.number(int(w.node))
+	e.to.Numbers(int(w.node))
 	e.outcome(w.decided.decision())
-	e.number(int(w.chairs))
-	e.number(int(w.budget))
-	e.number(int(w.time))
+	e.to.Numbers(int(w.chairs))
+	e.to.Numbers(int(w.budget))
+	e.to.Numbers(int(w.time))
 	e.process(w, 0, func(p *process) { e.coordinator(&p.coordinator) })
 	for _, i := range e.order {
-		e.number(int(w.ballots[i]))
-		e.number(int(w.present[i]))
+		e.to.Numbers(int(w.ballots[i]))
+		e.to.Numbers(int(w.present[i]))
 		e.process(w, 1+i, func(p *process) { e.site(&p.site) })
 	}
 	for _, g := range w.ghosts {
 		if g.session == 0 {
 			break
 		}
-		e.number(e.place(int(g.party)))
-		e.number(int(g.base))
-		e.number(int(g.session))
+		e.to.Numbers(e.place(int(g.party)))
+		e.to.Numbers(int(g.base))
+		e.to.Numbers(int(g.session))
 		e.requests(g.queue)
 	}
 }
@@ -1141,20 +1129,20 @@ func (e *encoder) place(party int) int { return 1 + slices.Index(e.order, party-
 
 func (e *encoder) process(w *world, party int, machine func(*process)) {
 	p := &w.parties[party]
-	e.flags(p.crashed, p.over, p.cut, p.expired, p.surveys, p.unheard, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
-	e.number(int(p.session))
+	e.to.Flags(p.crashed, p.over, p.cut, p.expired, p.surveys, p.unheard, p.told, p.prepared, p.learned, p.voted, p.finished, p.timers[deadline], p.timers[patrol])
+	e.to.Numbers(int(p.session))
 	if p.crashed {
 		return
 	}
-	e.number(int(p.base))
-	e.number(int(p.epoch))
+	e.to.Numbers(int(p.base))
+	e.to.Numbers(int(p.epoch))
 	e.requests(p.queue)
 	e.requests(p.lost)
 	for kind, last := range p.follows {
 		switch {
 		case kind >= ofBallots && p.deaf():
 		case kind == ofSites:
-			e.flags(last == inactive) // the rest is in the machine
+			e.to.Flags(last == inactive) // the rest is in the machine
 		default:
 			e.follow(w, kind, last)
 		}
@@ -1165,50 +1153,50 @@ func (e *encoder) process(w *world, party int, machine func(*process)) {
 // follow writes what was delivered last.
 func (e *encoder) follow(w *world, kind int, last int32) {
 	if kind < ofBallots || last < 0 {
-		e.number(int(last))
+		e.to.Numbers(int(last))
 		return
 	}
 	for _, i := range e.order {
 		if kind == ofSites {
-			e.number(int(last >> i & 1))
+			e.to.Numbers(int(last >> i & 1))
 		} else {
-			e.number(int(last >> (2 * (len(w.plan) - 1 - i)) & 3))
+			e.to.Numbers(int(last >> (2 * (len(w.plan) - 1 - i)) & 3))
 		}
 	}
 }
 
 func (e *encoder) requests(all []any) {
-	e.number(len(all))
+	e.to.Numbers(len(all))
 	for _, r := range all {
 		switch r := r.(type) {
 		case begin:
-			e.number(1)
-			e.number(r.epoch)
+			e.to.Numbers(1)
+			e.to.Numbers(r.epoch)
 		case look:
-			e.number(2)
+			e.to.Numbers(2)
 		case decide:
-			e.number(3)
+			e.to.Numbers(3)
 			e.outcome(&r.Outcome)
 		case appear:
-			e.number(4)
-			e.number(r.epoch)
+			e.to.Numbers(4)
+			e.to.Numbers(r.epoch)
 		case retire:
-			e.number(5)
-			e.number(r.epoch)
+			e.to.Numbers(5)
+			e.to.Numbers(r.epoch)
 		case remove:
-			e.number(6)
+			e.to.Numbers(6)
 		case check:
-			e.number(7)
+			e.to.Numbers(7)
 		case cast:
-			e.number(8)
+			e.to.Numbers(8)
 		case propose:
-			e.number(9)
+			e.to.Numbers(9)
 			e.outcome(&r.Outcome)
 		case conclude:
-			e.number(10)
-			e.number(int(r.vote))
+			e.to.Numbers(10)
+			e.to.Numbers(int(r.vote))
 		case clearUp:
-			e.number(11)
+			e.to.Numbers(11)
 		default:
 			panic(fmt.Sprintf("unknown request %T", r))
 		}
@@ -1220,57 +1208,57 @@ func (e *encoder) outcome(o *Outcome) {
 	const none, unset, aborted, committed = 0, 1, 2, 3
 	switch {
 	case o == nil:
-		e.number(none)
+		e.to.Numbers(none)
 	case *o == Outcome{}:
-		e.number(unset)
+		e.to.Numbers(unset)
 	case o.Committed:
-		e.number(committed)
+		e.to.Numbers(committed)
 	default:
-		e.number(aborted)
+		e.to.Numbers(aborted)
 	}
 }
 
 // chair writes what a deciding party knows. It looks at the presence only of sites whose vote it does not know.
 func (e *encoder) chair(c *chair) {
 	for _, i := range e.order {
-		if e.number(int(c.votes[i])); c.votes[i] == 0 {
-			e.flags(c.seen[i], c.dead[i])
+		if e.to.Numbers(int(c.votes[i])); c.votes[i] == 0 {
+			e.to.Flags(c.seen[i], c.dead[i])
 		}
 	}
-	e.flags(c.late, c.given, c.knows)
+	e.to.Flags(c.late, c.given, c.knows)
 }
 
 // coordinator leaves out what is not looked at any more when the outcome is known.
 func (e *encoder) coordinator(m *machine) {
-	e.number(int(m.phase))
-	e.flags(m.settled, m.err != nil)
-	e.number(m.epoch)
-	e.number(m.stood)
+	e.to.Numbers(int(m.phase))
+	e.to.Flags(m.settled, m.err != nil)
+	e.to.Numbers(m.epoch)
+	e.to.Numbers(m.stood)
 	e.outcome(&m.outcome)
 	if m.phase <= open {
 		e.chair(&m.chair)
-		e.flags(m.asked, m.moot, m.doubt, m.rec.Outcome != nil)
+		e.to.Flags(m.asked, m.moot, m.doubt, m.rec.Outcome != nil)
 	}
 }
 
 // site leaves out what is not looked at any more when the outcome is known.
 func (e *encoder) site(m *sitemachine) {
-	e.flags(m.began, m.over)
+	e.to.Flags(m.began, m.over)
 	for i := range m.parts {
 		p := &m.parts[i]
-		e.flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.finish, p.done, p.clear)
-		e.number(int(p.task))
-		e.number(int(p.ballot.vote))
-		e.number(len(p.finishers))
+		e.to.Flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.finish, p.done, p.clear)
+		e.to.Numbers(int(p.task))
+		e.to.Numbers(int(p.ballot.vote))
+		e.to.Numbers(len(p.finishers))
 		e.outcome(p.outcome)
 		if p.rec == nil || p.outcome != nil {
 			continue
 		}
 		e.chair(&p.chair)
-		e.flags(m.attends, p.presides, p.patrols, p.beaten)
-		e.number(p.alone)
+		e.to.Flags(m.attends, p.presides, p.patrols, p.beaten)
+		e.to.Numbers(p.alone)
 		for _, i := range e.order {
-			e.flags(!p.presides && slices.Contains(m.there, siteNames[i]))
+			e.to.Flags(!p.presides && slices.Contains(m.there, siteNames[i]))
 		}
 	}
 }
@@ -1280,8 +1268,7 @@ func (e *encoder) site(m *sitemachine) {
 // A walk goes through all worlds that follow from one, depth first.
 type walk struct {
 	*register
-	seen  map[uint64]struct{} // keys
-	on    map[uint64]struct{} // of these, those from which the walk has not come back
+	exploration.Depth
 	way   []move
 	ends  int // worlds in which nothing happens by itself
 	limit int
@@ -1290,16 +1277,14 @@ type walk struct {
 // from goes through what follows.
 func (k *walk) from(w *world) {
 	key := k.key(w)
-	if _, seen := k.seen[key]; seen {
-		if _, on := k.on[key]; on {
-			violate("it goes round")
-		}
+	switch first, round := k.Enter(key); {
+	case round:
+		violate("it goes round")
+	case !first:
 		return
-	}
-	if len(k.seen) >= k.limit {
+	case k.States() > k.limit:
 		violate("more than %d states", k.limit)
 	}
-	k.seen[key], k.on[key] = struct{}{}, struct{}{}
 	var some [32]move
 	moves := w.calm(some[:0])
 	if len(moves) == 0 {
@@ -1317,20 +1302,20 @@ func (k *walk) from(w *world) {
 		k.from(&next)
 		k.way = k.way[:len(k.way)-1]
 	}
-	delete(k.on, key)
+	k.Leave(key)
 }
 
 // explore goes through all worlds of a setting.
 func (s *setting) explore(t *testing.T, limit int) {
 	began := time.Now()
-	k := &walk{register: newRegister(s), seen: map[uint64]struct{}{}, on: map[uint64]struct{}{}, limit: limit}
+	k := &walk{register: newRegister(s), limit: limit}
 	defer func() {
 		if r := recover(); r != nil {
 			t.Fatalf("%v, after %v", r, k.way)
 		}
 	}()
 	k.from(newWorld(s))
-	t.Logf("%d states, %d at rest, %v", len(k.seen), k.ends, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d states, %d at rest, %v", k.States(), k.ends, time.Since(began).Round(time.Millisecond))
 }
 
 var (
