@@ -170,7 +170,7 @@ func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 			l.receive()
 			continue
 		}
-		select {
+		select { // most events find room, so most actors never need the channel of news
 		case ready <- next:
 			a.out.pop()
 			continue

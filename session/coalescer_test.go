@@ -404,8 +404,8 @@ func (b *bench) verify() {
 	}
 }
 
-// TestRivals: of two callers that create a node under one parent, who has waited goes first, and alone, and
-// what it has asked for since goes with it.
+// TestRivals: of two callers that create a node under one parent, the one that has waited goes first, and alone. Its
+// later requests go with it.
 func TestRivals(t *testing.T) {
 	b := newBench(t, 0)
 	b.calm = true

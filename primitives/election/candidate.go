@@ -143,8 +143,8 @@ func (c *Candidate) Leading() (term int64, leading bool) {
 	return term, true
 }
 
-// Leader returns who leads, as far as is known, without waiting. It is false if none
-// does.
+// Leader returns the leader, as far as is known, without waiting. It is false if there is
+// none.
 func (c *Candidate) Leader() (leader Leader, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

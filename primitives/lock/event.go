@@ -76,8 +76,8 @@ type (
 	// Revoked means that another client asks for the lock. It is emitted once. The lock is
 	// still held. It will be taken away at about the Deadline, by the clock of this
 	// process, unless it is released before. If that is zero, the first request has no
-	// deadline, or none that the layout can express; others who ask later are not told,
-	// and may use force.
+	// deadline, or none that the layout can express. Later requests emit no event, and may
+	// use force.
 	Revoked struct{ Deadline time.Time }
 
 	// Released means that the lock, or the place in line for it, was given up

@@ -362,7 +362,7 @@ var (
 	}
 )
 
-// meetStrangers measures who excludes whom. No contender of ours is granted what one of theirs
+// meetStrangers measures which contenders exclude which. No contender of ours is granted what one of theirs
 // holds that excludes it, unless ours came before (gha).
 func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()

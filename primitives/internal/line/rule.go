@@ -85,7 +85,7 @@ func (t Target) String() string {
 }
 
 // First is the rule of locks: first come, first served, in the order of numbers. Readers
-// wait for the nearest who does not share; all others wait for every contender ahead.
+// wait for the nearest contender that does not share; all others wait for every contender ahead.
 type First struct {
 	*Grammar
 
