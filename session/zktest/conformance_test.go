@@ -575,10 +575,11 @@ const transcript = "testdata/conformance.txt"
 
 var rewrite = flag.Bool("rewrite", false, "write down what a real server says to the table of conformance")
 
-// conformanceOptions are those under which the table is played.
+// conformanceOptions are those under which the table is played. The shortest session is
+// longer than a loaded machine pauses.
 func conformanceOptions() Option {
 	return func(c *Config) {
-		c.MinTimeout, c.MaxTimeout, c.Tick, c.ReapInterval = time.Second, 10*time.Second, 100*time.Millisecond, time.Hour
+		c.MinTimeout, c.MaxTimeout, c.Tick, c.ReapInterval = 5*time.Second, 10*time.Second, 100*time.Millisecond, time.Hour
 	}
 }
 
@@ -606,7 +607,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceWithARealServer compares with a server that is there.
 func TestConformanceWithARealServer(t *testing.T) {
 	t.Parallel()
-	ens := StartEnsemble(t, 1, NoSync(), Setting("minSessionTimeout", "1000"), Setting("maxSessionTimeout", "10000"), realFlags())
+	ens := StartEnsemble(t, 1, NoSync(), Setting("minSessionTimeout", "5000"), Setting("maxSessionTimeout", "10000"), realFlags())
 	srv := Start(t, conformanceOptions())
 	theirs, ours := newWorld(t, ens.Addr(0)), newWorld(t, srv.Addrs()[0])
 	var lines strings.Builder

@@ -22,46 +22,6 @@ import (
 // takes, so that a loaded machine does not fail them.
 const patience = 30 * time.Second
 
-// dial connects a client, and waits until it has a session.
-func dial(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
-	t.Helper()
-	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogger(silence{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	awaitState(t, events, zk.StateHasSession)
-	// The client looks at its watches, and at the newest zxid, a moment later, without
-	// a lock. A round trip gets it past that.
-	if _, _, err := conn.Exists("/"); err != nil {
-		t.Fatal(err)
-	}
-	return conn
-}
-
-// silence is a logger.
-type silence struct{}
-
-func (silence) Printf(string, ...any) {}
-
-func awaitState(t *testing.T, events <-chan zk.Event, state zk.State) {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		select {
-		case ev, ok := <-events:
-			if !ok {
-				t.Fatalf("events ended before %v", state)
-			}
-			if ev.State == state {
-				return
-			}
-		case <-deadline:
-			t.Fatalf("no %v within %v", state, patience)
-		}
-	}
-}
-
 // eventually repeats try until it succeeds.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()

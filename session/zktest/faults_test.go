@@ -3,6 +3,7 @@ package zktest_test
 import (
 	"errors"
 	"maps"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -45,19 +46,8 @@ func TestFaults(t *testing.T) {
 				t.Parallel()
 				srv := zktest.Start(t)
 				f := faulty{T: t, srv: srv, Faults: kind.faces(t, srv)}
-				// The client's own channel has room for six, and loses the rest.
-				events := make(chan zk.Event, 1000)
-				conn, _, err := zk.Connect(append(f.Addrs(), f.Addrs()...), 10*time.Second, zk.WithLogger(silence{}),
-					zk.WithEventCallback(func(ev zk.Event) { events <- ev }))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					f.Thaw(0)
-					conn.Close()
-				})
-				awaitState(t, events, zk.StateHasSession)
-				f.conn, f.events = conn, events
+				f.conn, f.events = connect(t, 10*time.Second, net.DialTimeout, append(f.Addrs(), f.Addrs()...)...)
+				t.Cleanup(func() { f.Thaw(0) })
 				test.run(f)
 			})
 		}

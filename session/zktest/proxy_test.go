@@ -118,16 +118,8 @@ func TestProxy(t *testing.T) {
 			if _, err := s.direct.Create(s.dir, nil, 0, acl); err != nil {
 				t.Fatal(err)
 			}
-			conn, states, err := zk.Connect(s.proxy.Addrs(), patience, zk.WithLogger(silence{}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				s.proxy.Thaw(0)
-				conn.Close()
-			})
-			awaitState(t, states, zk.StateHasSession)
-			s.victim, s.states = conn, states
+			s.victim, s.states = connect(t, patience, net.DialTimeout, s.proxy.Addrs()...)
+			t.Cleanup(func() { s.proxy.Thaw(0) })
 			test(s)
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// connect opens a session of go-zookeeper's.
-func connect(srv *zktest.Server) *zk.Conn {
+// connectTo opens a session of go-zookeeper's.
+func connectTo(srv *zktest.Server) *zk.Conn {
 	conn, events, err := zk.Connect(srv.Addrs(), 10*time.Second, zk.WithLogger(silence{}))
 	if err != nil {
 		panic(err)
@@ -31,7 +31,7 @@ func ExampleNewServer() {
 		return
 	}
 	defer srv.Close()
-	conn := connect(srv)
+	conn := connectTo(srv)
 	defer conn.Close()
 
 	path, err := conn.Create("/hello", []byte("world"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -51,7 +51,7 @@ func ExampleServer_DropReply() {
 		return
 	}
 	defer srv.Close()
-	conn := connect(srv)
+	conn := connectTo(srv)
 	defer conn.Close()
 
 	srv.DropReply(zktest.Match{Op: zktest.OpCreate, Path: "/jobs*"})
@@ -68,7 +68,7 @@ func ExampleServer_Requests() {
 		return
 	}
 	defer srv.Close()
-	conn := connect(srv)
+	conn := connectTo(srv)
 	defer conn.Close()
 
 	lock := zk.NewLock(conn, "/lock", zk.WorldACL(zk.PermAll))
@@ -97,7 +97,7 @@ func ExampleManualClock() {
 		return
 	}
 	defer srv.Close()
-	conn := connect(srv)
+	conn := connectTo(srv)
 	defer conn.Close()
 
 	clock.Advance(9 * time.Second)

@@ -35,13 +35,7 @@ func ask(t *testing.T, addr, word string) string {
 func openAt(t *testing.T, srv *zktest.Server, replica int) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	addr := srv.Addrs()[replica]
-	conn, events, err := zk.Connect([]string{addr, addr}, 4*time.Second, zk.WithLogger(silence{}), zk.WithDialer(srv.Dialer()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	awaitState(t, events, zk.StateHasSession)
-	return conn, events
+	return connect(t, 4*time.Second, srv.Dialer(), addr, addr)
 }
 
 func TestReplicaLags(t *testing.T) {

@@ -16,13 +16,7 @@ func open(t *testing.T, srv *zktest.Server, timeout time.Duration) (*zk.Conn, <-
 	// With one address alone, this client waits for a second before it uses it
 	// again.
 	addrs := append(srv.Addrs(), srv.Addrs()...)
-	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogger(silence{}), zk.WithDialer(srv.Dialer()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	awaitState(t, events, zk.StateHasSession)
-	return conn, events
+	return connect(t, timeout, srv.Dialer(), addrs...)
 }
 
 func TestServerServes(t *testing.T) {
