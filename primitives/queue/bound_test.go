@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,4 +91,33 @@ func TestFull(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBoundOfAnotherTime: the directories of a queue are deleted when they are empty, with the version at which a
+// producer has counted the items. Those that another producer makes may come to the same version, and be full.
+func TestBoundOfAnotherTime(t *testing.T) {
+	for _, expires := range []bool{false, true} {
+		t.Run(fmt.Sprintf("expires=%v", expires), func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				bounded := &queue.Options{MaxItems: 2, RefuseWhenFull: true}
+				early, late := open(t, s[0], bounded), open(t, s[1], bounded)
+				put(t, early, "a")
+				equal(t, "taken", drain(t, open(t, s[0], nil)), []string{"a"})
+				if expires {
+					srv.Expire(s[0].ID())
+				}
+				pass(10 * time.Minute)
+				if slices.Contains(srv.Paths(), at+"/items") {
+					t.Fatalf("left behind: %q", srv.Paths())
+				}
+				_, err := late.PutAll(t.Context(), bytesOf([]string{"b", "c"}))
+				ok(t, err)
+				if _, err := early.Put(t.Context(), []byte("d")); !errors.Is(err, queue.ErrFull) {
+					t.Errorf("put into a full queue: %v", err)
+				}
+				equal(t, "taken", drain(t, late), []string{"b", "c"})
+				put(t, early, "e", "f")
+			})
+		})
+	}
 }

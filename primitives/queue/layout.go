@@ -39,8 +39,9 @@ import (
 // it was delivered. So each claim has the version of its item: only its consumer can acknowledge it,
 // by a transaction that deletes the claim, and the item at that version.
 //
-// Producers of a bounded queue write to <path>/items, at the version at which they have counted the items. So no two
-// of them put items that were counted together.
+// Producers of a bounded queue write to <path>/receipts, at the version at which they have counted the items. So no two
+// of them put items that were counted together. The receipt of the transaction was there before the count: the
+// directory was not deleted, and made again, meanwhile.
 //
 // Each transaction begins with a write to the receipt of its client at the version that the client knows.
 // It cannot be done twice, and the version says whether it was done.

@@ -354,13 +354,52 @@ func TestReceiptOfAnEarlierSession(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out actors.Effects[writeEffect, none]
-			m := transaction{}.Step(granted{receipt: receipt{"/r", 3}}, &out)
+			m := transaction{}.Step(granted{receipt: receipt{node: "/r", version: 3}}, &out)
 			for _, doubt := range test.doubts {
 				m = m.Step(sent{err: with(doubt)}, &out)
 			}
 			m = m.Step(refusal, &out).Step(voided{test.voided}, &out)
 			answer, ok := out.Do[len(out.Do)-1].(outcome)
 			if !ok || !m.Ended() || errors.Is(answer.err, session.ErrUnknownOutcome) != test.unknown || !test.unknown && !errors.Is(answer.err, session.ErrNodeExists) {
+				t.Errorf("%+v", out.Do)
+			}
+		})
+	}
+}
+
+// TestYoungerReceipt: a transaction that relies on a receipt that was there before is not sent with another.
+func TestYoungerReceipt(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		inputs []writeInput
+		sends  bool
+	}{
+		{"older", []writeInput{granted{receipt: receipt{"/r", 3, 1}}}, true},
+		{"younger", []writeInput{granted{receipt: receipt{"/r", 3, 2}}}, false},
+		{"made", []writeInput{granted{}, made{receipt: receipt{"/r", 0, 2}}}, false},
+		{"gone", []writeInput{
+			granted{receipt: receipt{"/q", 3, 1}}, sent{[]session.OpResult{{Err: session.ErrNoNode}}, session.ErrNoNode},
+			made{receipt: receipt{"/r", 0, 2}},
+		}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out actors.Effects[writeEffect, none]
+			m := transaction{before: 2}
+			for _, in := range test.inputs {
+				out.Do = nil
+				m = m.Step(in, &out)
+			}
+			switch last := out.Do[len(out.Do)-1].(type) {
+			case send:
+				if !test.sends {
+					t.Errorf("it is sent: %+v", out.Do)
+				}
+			case outcome:
+				kept := out.Do[0] == writeEffect(putAway{m.receipt, false}) // for the next transaction
+				if test.sends || !errors.Is(last.err, errYounger) || !kept {
+					t.Errorf("%+v", out.Do)
+				}
+			default:
 				t.Errorf("%+v", out.Do)
 			}
 		})

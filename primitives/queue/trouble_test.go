@@ -184,11 +184,11 @@ var commands = []command{
 		_, err := q.PutAfter(ctx, []byte("new"), time.Second)
 		return v.enter(err, "new")
 	}},
-	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 8, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 9, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 20, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 21, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
