@@ -75,7 +75,7 @@ type (
 	}
 	checked struct{ err error } // answers check
 	timed   struct {            // answers readClock
-		high int64
+		high int64 // no earlier than the call, by the server's clock
 		err  error
 	}
 	counted struct { // answers count
@@ -114,7 +114,7 @@ type filingEffect interface{ filingEffect() }
 
 type (
 	check      struct{}                  // whether the path is that of a queue
-	readClock  struct{}                  // read the server's clock
+	readClock  struct{}                  // read the server's clock, and find out when the call was
 	count      struct{}                  // count the items
 	awaitRoom  struct{}                  // answer when items may be gone
 	findNewest struct{}                  // look for the newest bucket of the priority

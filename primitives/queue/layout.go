@@ -105,6 +105,11 @@ type place struct {
 	name   string // of its node
 }
 
+// compare orders items as they are delivered.
+func (p place) compare(q place) int {
+	return cmp.Or(p.bucket.compare(q.bucket), cmp.Compare(dueOf(p.name), dueOf(q.name)), int(sequenceOf(p.name)-sequenceOf(q.name)))
+}
+
 // itemName returns the name of an item, without the sequence. It is due at the time, or not delayed if that is 0.
 func itemName(id string, due int64) string {
 	if due > 0 {

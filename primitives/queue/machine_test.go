@@ -294,6 +294,27 @@ func TestLostRead(t *testing.T) {
 	}
 }
 
+// TestRejectedWhileLooking: a list that is under way when an item goes back may be from before that. It is asked for
+// again.
+func TestRejectedWhileLooking(t *testing.T) {
+	back := claimed{place: place{name: "back"}, version: 1}
+	m := machine{prefetch: 2, held: []held{{claimed: back, taken: true}}}
+	m.turn = turn{epoch: 1}
+	m, _ = m.after(settle{settling{claimed: back, how: reject}})
+	if m.phase != looking_ || len(m.under) != 1 {
+		t.Fatalf("%v", m)
+	}
+	before := m.turn
+	m, _ = m.after(settled{n: m.n})
+	if m, _ = m.after(looked{turn: before, view: view{places: []place{{name: "later"}}}}); m.phase != looking_ {
+		t.Errorf("it goes on with an old list: %v", m)
+	}
+	m, out := m.after(looked{turn: m.turn, view: view{places: []place{{name: "back"}, {name: "later"}}}})
+	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(read); return is }); i < 0 || out.Do[i].(read).places[0].name != "back" {
+		t.Errorf("%v does %v", m, out.Do)
+	}
+}
+
 // TestScatter: a consumer with a rival begins anywhere among the most urgent items, and nowhere else. Without a backlog it
 // begins at the first again.
 func TestScatter(t *testing.T) {

@@ -103,7 +103,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		if delay > 0 && b.opts.MaxItems == 0 { // its bucket is never full
 			return p.begin(answer)
 		}
-		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, items: p.items, answer: answer})
+		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, called: p.called, items: p.items, answer: answer})
 	})
 	if err != nil {
 		return nil, b.explain(err)
@@ -151,6 +151,7 @@ type producer struct {
 	first    []session.Op // done in the same transaction
 	items    []newItem
 	mode     session.CreateMode
+	called   time.Duration // the age of the session when the delay began
 	answer   func(created []session.OpResult, err error)
 
 	pauses owned.Set
@@ -170,7 +171,7 @@ func millis(delay time.Duration) int64 {
 
 // producing returns a producer without items.
 func (b *base) producing(priority int32, delay int64) *producer {
-	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential}
+	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential, called: b.session.Age()}
 	if b.opts.Ephemeral {
 		p.mode = session.EphemeralSequential
 	}
@@ -205,7 +206,10 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			slowly(err, checked{err})
 		})
 	case readClock:
-		p.receipts.now(epoch, func(_, high int64, err error) { slowly(err, timed{high, err}) })
+		p.receipts.now(epoch, func(_, high int64, err error) {
+			waited := (p.into.session.Age() - p.called) / time.Millisecond
+			slowly(err, timed{high - int64(waited), err})
+		})
 	case count:
 		p.count(slowly)
 	case awaitRoom:
