@@ -399,7 +399,8 @@ func TestYoungerReceipt(t *testing.T) {
 		{"younger", []writeInput{granted{receipt: receipt{"/r", 3, 2}}}, false},
 		{"made", []writeInput{granted{}, made{receipt: receipt{"/r", 0, 2}}}, false},
 		{"gone", []writeInput{
-			granted{receipt: receipt{"/q", 3, 1}}, sent{[]session.OpResult{{Err: session.ErrNoNode}}, session.ErrNoNode},
+			granted{receipt: receipt{"/q", 3, 1}},
+			sent{[]session.OpResult{{Err: session.ErrNoNode}}, session.ErrNoNode},
 			made{receipt: receipt{"/r", 0, 2}},
 		}, false},
 	} {
@@ -410,17 +411,15 @@ func TestYoungerReceipt(t *testing.T) {
 				out.Do = nil
 				m = m.Step(in, &out)
 			}
-			switch last := out.Do[len(out.Do)-1].(type) {
-			case send:
-				if !test.sends {
-					t.Errorf("it is sent: %+v", out.Do)
-				}
-			case outcome:
-				kept := out.Do[0] == writeEffect(putAway{m.receipt, false}) // for the next transaction
-				if test.sends || !errors.Is(last.err, errYounger) || !kept {
-					t.Errorf("%+v", out.Do)
-				}
-			default:
+			last := out.Do[len(out.Do)-1]
+			if _, sends := last.(send); sends != test.sends {
+				t.Fatalf("it sends: %v, %+v", sends, out.Do)
+			}
+			if test.sends {
+				return
+			}
+			kept := out.Do[0] == writeEffect(putAway{m.receipt, false}) // for the next transaction
+			if told, is := last.(outcome); !is || !errors.Is(told.err, errYounger) || !kept {
 				t.Errorf("%+v", out.Do)
 			}
 		})
