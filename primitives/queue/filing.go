@@ -93,7 +93,7 @@ type (
 		results []session.OpResult
 		err     error
 	}
-	stop struct{} // commanded
+	stop struct{} // commanded; shut too
 )
 
 func (file) filingInput()    {}
@@ -105,6 +105,7 @@ func (newest) filingInput()  {}
 func (based) filingInput()   {}
 func (filed) filingInput()   {}
 func (stop) filingInput()    {}
+func (shut) filingInput()    {}
 
 // A filingEffect asks the performer for one thing. Questions are answered by one input
 // each; forgo, learn and confirm are not.
@@ -237,6 +238,10 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 		}
 	case filed:
 		s.filed(in.results, in.err)
+	case shut:
+		if s.phase == queueing { // else a request is under way
+			s.end(nil, ErrClosed)
+		}
 	case stop:
 		if s.phase == putting {
 			s.do(forgo{}) // the items may have been put

@@ -217,6 +217,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			p.waiter = newWaiter(p.into, p.receipts, producersDir, epoch)
 		}
 		p.waiter.stand(p.full, false, func() { tell(room{}) })
+		p.receipts.tellClosed(p.waiter, func() { tell(shut{}) })
 	case findNewest:
 		p.find(slowly)
 	case makeDir:

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,11 +21,12 @@ type receipts struct {
 	clock   clock
 
 	mu    sync.Mutex
-	free  []receipt // that no transaction has
-	made  int       // how many were made
-	over  bool      // set by close. While set, nothing is kept, and nothing begins
-	using int       // how many transactions, and other things that leave nodes, are under way
-	idle  func()    // called when the last of them ends after close
+	free  []receipt          // that no transaction has
+	made  int                // how many were made
+	over  bool               // set by close. While set, nothing is kept, and nothing begins
+	using int                // how many transactions, and other things that leave nodes, are under way
+	waits map[*waiter]func() // of calls that wait: called by close
+	idle  func()             // called when the last of them ends after close
 }
 
 // take returns a receipt that is free, and otherwise a new one, without a node.
@@ -89,6 +91,27 @@ func (rs *receipts) put(r receipt) {
 	idle()
 }
 
+// tellClosed has closed called by close, or at once after it, unless the waiter leaves before.
+func (rs *receipts) tellClosed(w *waiter, closed func()) {
+	rs.mu.Lock()
+	if !rs.over {
+		if rs.waits == nil {
+			rs.waits = make(map[*waiter]func())
+		}
+		rs.waits[w] = closed
+		closed = func() {}
+	}
+	rs.mu.Unlock()
+	closed()
+}
+
+// forget undoes tellClosed.
+func (rs *receipts) forget(w *waiter) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.waits, w)
+}
+
 // hold has close wait until put gives back the empty receipt.
 func (rs *receipts) hold() {
 	rs.mu.Lock()
@@ -118,7 +141,11 @@ func (rs *receipts) close(closed func()) {
 	rs.free = nil
 	rs.using += len(free) + 1 // with this call
 	rs.idle = closed
+	waits := slices.Collect(maps.Values(rs.waits))
 	rs.mu.Unlock()
+	for _, end := range waits {
+		end()
+	}
 	for _, r := range free {
 		rs.discard(r)
 	}
