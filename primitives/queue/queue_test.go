@@ -335,3 +335,24 @@ func TestClose(t *testing.T) {
 		equal(t, "left", drain(t, other), []string{"x"})
 	})
 }
+
+// TestCloseAgain: each call of Close waits until what the handle has is gone.
+func TestCloseAgain(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "x")
+		srv.Delay(zktest.Match{Session: s[0].ID()}, 5*time.Second)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := q.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Close while the reply is late: %v", err)
+			}
+		}
+		ok(t, q.Close(t.Context()))
+		if n := left(srv, "receipts"); len(n) > 0 {
+			t.Errorf("left behind: %q", n)
+		}
+		ok(t, q.Close(t.Context()))
+	})
+}

@@ -26,7 +26,7 @@ type receipts struct {
 	over  bool               // set by close. While set, nothing is kept, and nothing begins
 	using int                // how many transactions, and other things that leave nodes, are under way
 	waits map[*waiter]func() // of calls that wait: called by close
-	idle  func()             // called when the last of them ends after close
+	idle  []func()           // called when the last of them ends after close
 }
 
 // take returns a receipt that is free, and otherwise a new one, without a node.
@@ -83,12 +83,14 @@ func (rs *receipts) put(r receipt) {
 		rs.free = append(rs.free, r)
 	}
 	rs.using--
-	idle := func() {}
-	if rs.over && rs.using == 0 && rs.idle != nil {
+	var idle []func()
+	if rs.over && rs.using == 0 {
 		idle, rs.idle = rs.idle, nil
 	}
 	rs.mu.Unlock()
-	idle()
+	for _, closed := range idle {
+		closed()
+	}
 }
 
 // tellClosed has closed called by close, or at once after it, unless the waiter leaves before.
@@ -131,16 +133,11 @@ func (rs *receipts) discard(r receipt) {
 // close removes the receipts, and calls closed when they are gone.
 func (rs *receipts) close(closed func()) {
 	rs.mu.Lock()
-	if rs.over {
-		rs.mu.Unlock()
-		closed()
-		return
-	}
 	rs.over = true
 	free := rs.free
 	rs.free = nil
 	rs.using += len(free) + 1 // with this call
-	rs.idle = closed
+	rs.idle = append(rs.idle, closed)
 	waits := slices.Collect(maps.Values(rs.waits))
 	rs.mu.Unlock()
 	for _, end := range waits {
