@@ -3,6 +3,7 @@ package lock_test
 import (
 	"fmt"
 	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,4 +64,31 @@ func TestHandOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHandOverAtOnce: each holder releases as soon as it holds. That a contender learns that it is next takes
+// no longer than the hand-over before its own.
+func TestHandOverAtOnce(t *testing.T) {
+	const contenders, latency = 10, 10 * time.Millisecond
+	withSessions(t, contenders, zktest.Config{Latency: latency}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		var line []*lock.Lock
+		for _, s := range all {
+			l, err := lock.New(s, "/l", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line = append(line, l)
+			<-time.After(time.Second)
+		}
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		began := time.Now()
+		for i, l := range line {
+			await[lock.Acquired](t, l)
+			if took, want := time.Since(began), time.Duration(i)*2*latency; took != want {
+				t.Errorf("%d hand-overs take %v, want a round trip each, %v", i, took, want)
+			}
+			wg.Go(l.Close)
+		}
+	})
 }
