@@ -8,7 +8,8 @@ import (
 
 // What a session has created in one transaction is known: its data, its Stat, and the zxid of the
 // transaction. To watch it needs no reading. One request sets the watches on all that one
-// transaction has created, and has the server tell what was changed since.
+// transaction has created, and has the server tell what was changed since. The same request sets
+// watches on nodes that others have created, of which nothing but the deletion is awaited.
 
 // maxPlanting is how many requests plant watches on what was created, before others wait to go out together.
 const maxPlanting = 1
@@ -27,10 +28,76 @@ func (a Async) FollowCreated(path string, data []byte, created, parent OpResult,
 	if created.company < 2 || parent.Stat == nil || !s.readsOwn() {
 		return a.Follow(path, AspectData, false, tell)
 	}
-	zxid, when := parent.Stat.Mzxid, parent.Stat.Mtime
-	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: &Stat{
-		Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: when, Mtime: when, DataLength: int32(len(data)),
-	}})
+	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: s.statCreated(nil, data, parent)})
+}
+
+// Beside is a node that is watched together with one that was created: see [Async.FollowTogether].
+type Beside struct {
+	Path string
+	Tell func(Reading, error)
+}
+
+// FollowTogether is [Async.FollowCreated], and watches nodes of others with the same request, which does not
+// read them: what is told of each first has a Stat without values. From then on, changes since the creation
+// included, it is told of like one that [Async.Follow] follows. The server does not say whether it may be read:
+// if not, it sends no event. Only a caller that need not hear of the change may follow a node so.
+func (a Async) FollowTogether(path string, data []byte, created, parent OpResult, tell func(Reading, error), beside []Beside) (sub *Subscription, others []*Subscription) {
+	s := a.session
+	if parent.Stat == nil || !s.readsOwn() {
+		for _, b := range beside {
+			others = append(others, a.Follow(b.Path, AspectData, false, b.Tell))
+		}
+		return a.Follow(path, AspectData, false, tell), others
+	}
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	epoch, over := a.present()
+	var entries []*watchEntry
+	size := 0
+	follow := func(path string, tell func(Reading, error), known Reading) *Subscription {
+		sub := &Subscription{session: s, tell: tell}
+		full, err := s.target(path)
+		if err == nil {
+			err = over
+		}
+		if err != nil {
+			s.deny(sub, path, err)
+			return sub
+		}
+		key := watchKey{full, watchData}
+		size += 4 + len(full)
+		if e := s.watches.entries[key]; e != nil && e.epoch == epoch || size > maxWatches {
+			s.follow(epoch, key, sub, Reading{})
+			return sub
+		}
+		e := s.enter(epoch, key)
+		sub.entry, e.subs, e.reading = e, []*Subscription{sub}, known
+		entries = append(entries, e)
+		return sub
+	}
+	sub = follow(path, tell, Reading{Data: data, Stat: s.statCreated(epoch, data, parent)})
+	for _, b := range beside {
+		others = append(others, follow(b.Path, b.Tell, Reading{Stat: unread}))
+	}
+	if len(entries) > 0 {
+		s.sendPlanting(entries, parent.Stat.Mzxid, false)
+	}
+	return sub, others
+}
+
+// unread is the Stat of nodes that are watched and were not read.
+var unread = new(Stat) //nolint:gochecknoglobals // it is constant
+
+// statCreated returns the Stat of an ephemeral node that was created in one transaction with a write to the parent.
+// The epoch must not be locked; it may be nil.
+func (s *Session) statCreated(e *epoch, data []byte, parent OpResult) *Stat {
+	zxid, when, owner := parent.Stat.Mzxid, parent.Stat.Mtime, int64(0)
+	if e != nil {
+		e.mu.Lock()
+		owner = e.id
+		e.mu.Unlock()
+	}
+	return &Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: when, Mtime: when, DataLength: int32(len(data)), EphemeralOwner: owner}
 }
 
 // readsOwn reports whether the session may certainly read what it creates.
@@ -74,20 +141,25 @@ func (s *Session) plantNext() {
 		if p.waiting = later; len(now) == 0 {
 			continue
 		}
-		p.inFlight++
-		s.sendPlanting(now)
+		s.sendPlanting(now, oldest.reading.Stat.Czxid, true)
 	}
 }
 
-func (s *Session) sendPlanting(entries []*watchEntry) {
-	const most = 128 << 10 // see setWatches
-	r := &planting{session: s, entries: entries}
+// maxWatches is how many bytes of paths are in one request that sets watches: see setWatches.
+const maxWatches = 128 << 10
+
+// sendPlanting plants watches on nodes, and has the server tell what was changed since. Others wait for it if it counts.
+func (s *Session) sendPlanting(entries []*watchEntry, since int64, counts bool) {
+	r := &planting{session: s, entries: entries, counts: counts}
+	if counts {
+		s.watches.planter.inFlight++
+	}
 	r.typed, r.op, r.path = r, "watch", s.relative(entries[0].key.path)
-	w := wire.Request{Op: wire.OpSetWatches, Zxid: entries[0].reading.Stat.Czxid, Watches: new([5][]string)}
+	w := wire.Request{Op: wire.OpSetWatches, Zxid: since, Watches: new([5][]string)}
 	e := entries[0].epoch
 	e.mu.Lock()
 	for i, size := 0, 0; i < len(entries); i++ {
-		if size += 4 + len(entries[i].key.path); size > most && i > 0 {
+		if size += 4 + len(entries[i].key.path); size > maxWatches && i > 0 {
 			s.watches.planter.waiting = append(entries[i:len(entries):len(entries)], s.watches.planter.waiting...)
 			r.entries = entries[:i]
 			break
@@ -108,6 +180,7 @@ type planting struct {
 	call
 	session *Session
 	entries []*watchEntry
+	counts  bool // among those in flight
 }
 
 func (*planting) take(*wire.Reply) error { return nil }
@@ -117,8 +190,10 @@ func (*planting) take(*wire.Reply) error { return nil }
 func (r *planting) answer(err error) {
 	s := r.session
 	s.watches.mu.Lock()
-	s.watches.planter.inFlight--
-	s.plantNext()
+	if r.counts {
+		s.watches.planter.inFlight--
+		s.plantNext()
+	}
 	unchanged := r.entries[:0]
 	for _, e := range r.entries {
 		switch e.planting = false; {

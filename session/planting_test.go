@@ -110,7 +110,7 @@ func TestFollowCreated(t *testing.T) {
 }
 
 // TestPlantingInStorms: whatever happens, who follows a node that was created together with others is told, in
-// the end, what has become of it.
+// the end, what has become of it, and of the node that is watched with it.
 func TestPlantingInStorms(t *testing.T) {
 	const parents = 12
 	type place struct {
@@ -120,6 +120,8 @@ func TestPlantingInStorms(t *testing.T) {
 		told  string
 		lane  session.Lane
 		epoch int
+
+		ahead, toldAhead string // another node, which is watched with it and not read
 	}
 	inStorms(t, func(t *testing.T, w *weather, s, calm *session.Session) {
 		for i := range parents {
@@ -138,6 +140,12 @@ func TestPlantingInStorms(t *testing.T) {
 		var all []*place
 		enter := func(i int) {
 			p := &place{epoch: int(epoch.Load())}
+			if len(all) >= parents {
+				before := all[len(all)-parents]
+				before.mu.Lock()
+				p.ahead = before.path
+				before.mu.Unlock()
+			}
 			all = append(all, p)
 			requests := s.Async(p.epoch).In(&p.lane)
 			dir, data := fmt.Sprint(target, "/p", i), []byte("own")
@@ -147,13 +155,25 @@ func TestPlantingInStorms(t *testing.T) {
 				if err != nil {
 					return
 				}
-				sub := requests.FollowCreated(results[0].Path, data, results[0], results[1], func(r session.Reading, err error) {
-					p.mu.Lock()
-					defer p.mu.Unlock()
-					if p.told = describe(session.AspectData, r, err); errors.Is(err, session.ErrNoNode) {
-						p.told = "no node"
+				hear := func(told *string) func(session.Reading, error) {
+					return func(r session.Reading, err error) {
+						p.mu.Lock()
+						defer p.mu.Unlock()
+						switch *told = describe(session.AspectData, r, err); {
+						case errors.Is(err, session.ErrNoNode):
+							*told = "no node"
+						case err == nil && r.Stat.Czxid == 0:
+							*told = "unread"
+						}
 					}
-				})
+				}
+				var sub *session.Subscription
+				if p.ahead == "" {
+					sub = requests.FollowCreated(results[0].Path, data, results[0], results[1], hear(&p.told))
+				} else {
+					sub, _ = requests.FollowTogether(results[0].Path, data, results[0], results[1], hear(&p.told),
+						[]session.Beside{{Path: p.ahead, Tell: hear(&p.toldAhead)}})
+				}
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				p.path, p.sub = results[0].Path, sub
@@ -206,6 +226,13 @@ func TestPlantingInStorms(t *testing.T) {
 			default:
 				if want := describe(session.AspectData, readNow(t, calm, p.path, session.AspectData), nil); p.told != want {
 					t.Errorf("%s: told %s, want %s", p.path, p.told, want)
+				}
+				if p.ahead == "" || p.toldAhead == "over" {
+					break
+				}
+				now := readNow(t, calm, p.ahead, session.AspectData)
+				if want := describe(session.AspectData, now, nil); p.toldAhead != want && (p.toldAhead != "unread" || now.Stat == nil || now.Stat.Version > 0) {
+					t.Errorf("%s, beside %s: told %s, want %s", p.ahead, p.path, p.toldAhead, want)
 				}
 			}
 			p.mu.Unlock()
@@ -266,6 +293,132 @@ func TestPlantingIsLost(t *testing.T) {
 			if told[i] != "new <nil>" {
 				t.Errorf("%s: told %q", nodes[i], told[i])
 			}
+		}
+	})
+}
+
+// TestFollowTogether: nodes of others that are watched without being read, by the request that watches an own one.
+func TestFollowTogether(t *testing.T) {
+	bubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s, other := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		defer s.Close()
+		defer other.Close()
+		secret := mustOpen(t, srv.Addrs(), &session.Options{
+			Dialer: srv.DialContext, ACL: session.CreatorAll(), Auth: []session.Auth{{Scheme: "digest", Secret: []byte("u:p")}},
+		})
+		defer secret.Close()
+		set := func(path string) func() error {
+			return func() error {
+				_, err := other.Set(t.Context(), path, []byte("new"), session.AnyVersion)
+				return err
+			}
+		}
+		remove := func(path string) func() error {
+			return func() error { return other.Delete(t.Context(), path, session.AnyVersion) }
+		}
+		nothing := func() error { return nil }
+		told, followed := map[string][]string{}, map[string][]string{}
+		hear := func(told map[string][]string, name string) func(session.Reading, error) {
+			return func(r session.Reading, err error) {
+				switch {
+				case errors.Is(err, session.ErrNoNode):
+					told[name] = append(told[name], "gone")
+				case err != nil:
+					told[name] = append(told[name], err.Error())
+				case r.Stat.Czxid == 0:
+					told[name] = append(told[name], "watched")
+				default:
+					told[name] = append(told[name], string(r.Data))
+				}
+			}
+		}
+		rows := []struct {
+			name          string
+			before, after func() error // the watch is planted
+			want, follows string       // who follows it between the two is told
+		}{
+			{"stands", nothing, nothing, "watched old", "old"},
+			{"goes", nothing, remove("/l/goes"), "watched old gone", "old gone"},
+			{"went", remove("/l/went"), nothing, "gone", "gone"},
+			{"changes", nothing, set("/l/changes"), "watched old new", "old new"},
+			{"changed", set("/l/changed"), nothing, "new", "new"},
+			{"alone", nothing, remove("/l/alone"), "watched gone", ""},
+			{"restless", nothing, set("/l/restless"), "watched new", ""},
+			{"secret", nothing, remove("/l/secret"), "watched", ""},
+			{"known", nothing, remove("/l/known"), "old gone", "old gone"},
+		}
+		if err := other.EnsurePath(t.Context(), "/l"); err != nil {
+			t.Fatal(err)
+		}
+		var beside []session.Beside
+		for _, row := range rows {
+			owner := other
+			if row.name == "secret" {
+				owner = secret
+			}
+			if _, err := owner.Create(t.Context(), "/l/"+row.name, []byte("old"), session.Ephemeral); err != nil {
+				t.Fatal(err)
+			}
+			beside = append(beside, session.Beside{Path: "/l/" + row.name, Tell: hear(told, row.name)})
+		}
+		beside = append(beside, session.Beside{Path: "nonsense", Tell: func(_ session.Reading, err error) {
+			if !errors.Is(err, session.ErrInvalidPath) {
+				t.Error(err)
+			}
+		}})
+		follow := func(name string) { s.Async(1).Follow("/l/"+name, session.AspectData, false, hear(followed, name)) }
+		follow("known")
+		synctest.Wait()
+		pass(time.Second)
+		srv.Delay(zktest.Match{Op: zktest.OpSetWatches}, 100*time.Millisecond)
+		srv.ResetRequests()
+		own := ""
+		requests := s.Async(1).In(new(session.Lane))
+		requests.Share([]session.Op{
+			session.CreateOp("/l/own-", []byte("own"), session.EphemeralSequential), session.SetOp("/l", nil, session.AnyVersion),
+		}, func(results []session.OpResult, err error) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			own = results[0].Path
+			requests.FollowTogether(own, []byte("own"), results[0], results[1], hear(told, "own"), beside)
+		})
+		pass(50 * time.Millisecond)
+		for _, row := range rows {
+			if err := row.before(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Second)
+		if got := srv.RequestsOf(s.ID()); got[zktest.OpSetWatches] != 1 || got[zktest.OpGetData] != 2 { // of what has changed
+			t.Errorf("planted by %v", got)
+		}
+		for _, row := range rows {
+			if row.follows != "" && row.name != "known" {
+				follow(row.name)
+			}
+		}
+		pass(time.Second)
+		for _, row := range rows {
+			if err := row.after(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := remove(own)(); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		for _, row := range rows {
+			if got := fmt.Sprint(told[row.name]); got != "["+row.want+"]" {
+				t.Errorf("%s: told %s, want %s", row.name, got, row.want)
+			}
+			if got := fmt.Sprint(followed[row.name]); got != "["+row.follows+"]" {
+				t.Errorf("%s: who follows is told %s, want %s", row.name, got, row.follows)
+			}
+		}
+		if got := fmt.Sprint(told["own"]); got != "[own gone]" {
+			t.Errorf("own: told %s", got)
 		}
 	})
 }

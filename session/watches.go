@@ -163,9 +163,14 @@ func (a Async) follow(path string, aspect Aspect, sub *Subscription, known Readi
 		err = s.enlist(a, key, sub, known)
 	}
 	if err != nil {
-		s.order.put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
+		s.deny(sub, path, err)
 	}
 	return sub
+}
+
+// deny ends a subscription that has not begun.
+func (s *Session) deny(sub *Subscription, path string, err error) {
+	s.order.put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
 }
 
 // enlist follows in the epoch of a. Only while the table is locked it is certain that this
@@ -210,6 +215,10 @@ func (s *Session) follow(epoch *epoch, key watchKey, sub *Subscription, known Re
 	case fresh && known.Stat != nil:
 		s.plant(e, known)
 	case fresh:
+		s.arm(e)
+	case e.reading.Stat == unread && e.planting:
+		e.stale = true // it is to be read
+	case e.reading.Stat == unread && e.armed:
 		s.arm(e)
 	case !e.armed: // the read under way tells
 	case e.reading.Stat == nil && !sub.lasting:

@@ -801,6 +801,7 @@ func TestThrottledCommands(t *testing.T) {
 			if err := a.Transfer(w.Context(), b.Node()); err != nil {
 				w.Errorf("%v: transfer: %v", op, err)
 			}
+			synctest.Wait() // it hears of it when the former leader does, or later
 			if _, leads := b.Leading(); !leads {
 				w.Errorf("%v: it does not lead", op)
 			}

@@ -293,7 +293,7 @@ func TestRows(t *testing.T) {
 		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
 		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{line.Alphabet(leader.place, 0)[claimGone]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
 		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).after(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
-		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace ", "election.LeaderChanged ", nil},
+		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace election.inPlace ", "election.LeaderChanged ", nil},
 		{"and has been taken by another: once is enough", first(heir.after(sighted{1, successor})), placed{line.Alphabet(heir.place, 0)[taken]}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
 		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: other, acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.node == own.node && !m.acknowledged }},
 		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: own.node, acknowledged: true}}}, "", "election.LeaderChanged ", nil},

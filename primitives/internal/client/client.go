@@ -53,6 +53,7 @@ type Async interface {
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
 	FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription
+	FollowTogether(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error), beside []session.Beside) (sub Subscription, others []Subscription)
 
 	// After is [actors.After].
 	After(d time.Duration, f func()) (stop func())
@@ -92,6 +93,14 @@ func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell 
 
 func (r requests) FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription {
 	return r.Async.FollowCreated(path, data, created, parent, tell)
+}
+
+func (r requests) FollowTogether(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error), beside []session.Beside) (sub Subscription, others []Subscription) {
+	own, all := r.Async.FollowTogether(path, data, created, parent, tell, beside)
+	for _, o := range all {
+		others = append(others, o)
+	}
+	return own, others
 }
 
 func (r requests) Remove(what session.Removal, answer func(error)) (cancel func()) {

@@ -57,14 +57,14 @@ func (m *turn) downgrade(reply actors.Reply[error]) {
 // carried it, unless the change has carried it on.
 func (m *turn) changed() {
 	m.do(unwatchTarget{m.attempt, Target{Node: m.node}})
-	m.do(watchTarget{m.attempt, Target{Node: m.to}})
+	m.watch(Target{Node: m.to})
 	m.do(answer{m.attempt, m.reply, nil})
 	m.rule, _, _ = m.rule.Downgrade(m.node, m.guid())
 	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
 	if m.rule.Claims() {
 		m.do(unwatchTarget{m.attempt, m.target})
 		m.target, m.lessened = Target{m.node, Claim}, true
-		m.do(watchTarget{m.attempt, m.target})
+		m.watch(m.target)
 	}
 	m.marked, m.until = false, time.Time{} // the mark is gone with the node that carried it
 }

@@ -17,14 +17,15 @@ import (
 // yet: the server decides who holds. Otherwise the czxid of our node is the token, and
 // has to be known by now.
 func (m *turn) first() {
-	if !m.rule.Claims() {
+	if m.rule.Claims() {
+		m.unwatch()
+		m.state = claiming
+		m.do(claim{m.attempt, m.node, false})
+	} else {
 		m.token = m.czxid
 		m.grant()
-		return
 	}
-	m.unwatch()
-	m.state = claiming
-	m.do(claim{m.attempt, m.node, false})
+	m.watchOwn("")
 }
 
 // grant tells the holder. From here on only our node is watched, and our claim. A mark
@@ -34,7 +35,7 @@ func (m *turn) grant() {
 	m.state = held
 	if m.rule.Claims() {
 		m.target = Target{m.node, Claim}
-		m.do(watchTarget{m.attempt, m.target})
+		m.watch(m.target)
 	}
 	m.emit(Acquired{Token: m.token, Node: m.node})
 	m.revoke()
@@ -55,7 +56,7 @@ func (m *turn) revoke() {
 // priority may hold.
 func (m *turn) yield() {
 	m.state, m.target = waiting, Target{m.node, Claim}
-	m.do(watchTarget{m.attempt, m.target})
+	m.watch(m.target)
 	m.behind(1)
 }
 

@@ -79,21 +79,34 @@ func (m *turn) join() {
 // were at its zxid: if the rule has room for as many, it is our turn, and no list is
 // needed.
 func (m *turn) joined(in joined) {
-	m.node, m.czxid = in.node, in.czxid
+	m.node, m.czxid, m.unwatched = in.node, in.czxid, true
 	if in.children > 0 && m.rule.Room(in.children, in.data) { // no other node was there at that very zxid, or there is room for all
 		m.first()
-		m.do(watchTarget{m.attempt, Target{Node: m.node}})
 		return
 	}
 	m.queue()
 }
 
-// queue watches our node, and finds out who is ahead of it. In this order, so that a
-// node that the list shows is a node whose deletion we shall hear of.
+// queue finds out which contenders are ahead of our node. The watch on that goes out with theirs, if its
+// czxid is known: a deletion since is told then. Else it is the first to go out, because the czxid comes with it.
 func (m *turn) queue() {
 	m.state = waiting
-	m.do(watchTarget{m.attempt, Target{Node: m.node}})
+	if m.czxid == 0 {
+		m.watchOwn("")
+	}
 	m.look()
+}
+
+// watchOwn has our node watched, unless it is, and the others that have the keys.
+func (m *turn) watchOwn(with string) {
+	switch {
+	case !m.unwatched:
+	case with == "":
+		m.watch(Target{Node: m.node})
+	default:
+		m.do(watchTogether{m.attempt, m.node, with})
+	}
+	m.unwatched = false
 }
 
 // recovered adopts the node that a create of unknown outcome has left, or repeats the
@@ -107,7 +120,7 @@ func (m *turn) recovered(s Sight) {
 		m.join()
 		return
 	}
-	m.node = ours[0] // the others are withdrawn as zombies
+	m.node, m.unwatched = ours[0], true // the others are withdrawn as zombies
 	m.queue()
 }
 

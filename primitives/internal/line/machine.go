@@ -99,11 +99,13 @@ type Machine struct {
 // session ends.
 type place struct {
 	// Our own node. It is known while we stand in line.
-	node    string // our node; set when its creation is known, cleared when it is known to be gone
-	czxid   int64  // its czxid; 0 until known; always known before a grant, but where the rule claims
-	token   int64  // of the grant; set with it, and never changed
-	owned   bool   // set when the watch on our node is confirmed; cleared when a downgrade exchanges the node
-	suspect bool   // set when a create, or a change, of unknown outcome is repeated: there may be nodes we do not know
+	node  string // our node; set when its creation is known, cleared when it is known to be gone
+	czxid int64  // its czxid; 0 until known; always known before a grant, but where the rule claims
+	token int64  // of the grant; set with it, and never changed
+	owned bool   // set when the watch on our node is confirmed; cleared when a downgrade exchanges the node
+	// set when our node is known and its watch not asked for, cleared with that; never while we hold, or claim
+	unwatched bool
+	suspect   bool // set when a create, or a change, of unknown outcome is repeated: there may be nodes we do not know
 
 	// What we know of others. Target and beside are set while we wait, and cleared by the grant.
 	listing bool   // set while a list is under way; of its own attempt, or it is not looked at
@@ -111,7 +113,7 @@ type place struct {
 	target  Target // what is watched beside our node: another contender, or the members; while held, our claim
 	instead Target // of this: it has announced itself, or cannot be read; zero if of nothing; cleared with target
 	beside  string // the keys of targets that are watched as well until they are gone, each with a slash behind it
-	heir    bool   // set when target is all that is ahead, so that its deletion is the grant; cleared by any other news
+	heir    bool   // set when target and beside are all that is ahead: the last deletion is the grant; cleared by any other news
 	kin     bool   // set when target is of our own session, whose end would delete it and our node at once
 
 	// Requests to leave, and downgrades.
@@ -160,6 +162,7 @@ func (m Machine) String() string {
 		{m.czxid != 0, fmt.Sprintf("czxid=%d", m.czxid)},
 		{m.token != m.czxid && m.token != 0, fmt.Sprintf("token=%d", m.token)},
 		{m.owned, "owned"},
+		{m.unwatched, "unwatched"},
 		{m.suspect, "suspect"},
 		{m.listing, "listing"},
 		{m.stale, "stale"},
@@ -385,6 +388,6 @@ func (m *turn) failed(e Effect, err error) {
 		if session.Passing(err) && m.Holding() && e.node == m.node {
 			m.do(e)
 		}
-	case ask, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
+	case ask, watchTogether, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 }

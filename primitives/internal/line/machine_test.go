@@ -327,6 +327,8 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "waits without a node"
 	case next.state == waiting && next.target == (Target{}) && !next.listing && (next.czxid != 0 || next.rule.Claims()): // or for its czxid
 		return "waits for nothing"
+	case next.unwatched && (next.Holding() || next.state == claiming):
+		return "holds what it would not lose"
 	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
 	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.unclear && !next.rule.Lists() && !next.Ended():
@@ -362,7 +364,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 				return "is not alone"
 			case isListed && (!p.Present || p.Ahead > 0):
 				return "is not first"
-			case isGone && (g.target != m.target || !m.heir || !m.owned || m.listing):
+			case isGone && (g.target != m.target || !m.heir || !m.owned || m.listing || m.beside != ""):
 				return "is not heir"
 			case !isJoined && !isListed && !isGone:
 				return "is granted for nothing"
@@ -393,9 +395,11 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			lists++
 			ok = next.listing
 		case watchTarget:
-			ok = next.standing() && (e.target == deletion(next.node) || e.target == next.target)
+			ok = next.standing() && (e.target == deletion(next.node) && !next.unwatched || e.target == next.target || next.accompaniedBy(e.target))
+		case watchTogether:
+			ok = next.standing() && e.node == next.node && m.unwatched && !next.unwatched && e.with == next.beside
 		case unwatchTarget:
-			ok = e.target == m.target && e.target != next.target || e.target == deletion(m.node) && m.node != next.node && next.Holding()
+			ok = e.target == m.target && e.target != next.target || m.accompaniedBy(e.target) && (!next.accompaniedBy(e.target) || !next.standing()) || e.target == deletion(m.node) && m.node != next.node && next.Holding()
 		case claim:
 			f, isFailed := in.(failed)
 			ok = next.state == claiming && next.rule.Claims() && e.node == next.node && e.again == (isFailed && (errors.Is(f.err, session.ErrUnknownOutcome) || f.what == Effect(claim{next.attempt, next.node, true})))
@@ -524,7 +528,7 @@ func inspectEnd(m Machine) string {
 				return "awaits another withdrawal than it asked for"
 			}
 		case unwatchTarget, complain, answer:
-		case inspectParent, makeParent, createNode, listParent, watchTarget, claim, changeNode, announce, ask:
+		case inspectParent, makeParent, createNode, listParent, watchTarget, watchTogether, claim, changeNode, announce, ask:
 			return "asks for more when it leaves"
 		}
 	}
@@ -543,7 +547,7 @@ func script(m Machine, ins ...Input) (Machine, Effects) {
 }
 
 func TestDangers(t *testing.T) {
-	const a, b = "a-lock-0000000001", "b-lock-0000000002"
+	const a, b, c = "a-lock-0000000001", "b-lock-0000000002", "c-lock-0000000003"
 	var (
 		id      = actorID(1)
 		at      = attempt{1, 1}
@@ -555,12 +559,13 @@ func TestDangers(t *testing.T) {
 		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		mine    = watched{at, deletion(own), 7, 9, false, obstacle{}}
 
-		behind  = []Input{hello, joined{at, own, 7, 2, ""}, mine}                                         // stands in line
-		heir    = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, own}}})                // next, and watches a
-		third   = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, b, own}}})             // watches a, too
+		behind  = []Input{hello, joined{at, own, 7, 2, ""}}                                               // stands in line
+		heir    = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, own}}}, mine)          // next, and watches a
+		third   = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, b, own}}}, mine)       // watches a and b
+		fourth  = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, b, c, own}}}, mine)    // watches b and c
 		holder  = []Input{hello, joined{at, own, 7, 1, ""}}                                               // held at once
 		suspect = []Input{hello, failed{create, unknown}, listed{at, Sight{Names: nil}}}                  // creating once more
-		doubt   = append(slices.Clone(suspect), joined{at, own, 7, 2, ""}, mine)                          // in line, with a possible zombie
+		doubt   = append(slices.Clone(suspect), joined{at, own, 7, 2, ""})                                // in line, with a possible zombie
 		sole    = append(slices.Clone(suspect), joined{at, own, 7, 1, ""}, mine)                          // held, with a possible zombie
 		cleared = append(slices.Clone(doubt), gone{at, deletion(own)})                                    // clearing
 		failing = append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}) // leaving, and has said so
@@ -596,7 +601,7 @@ func TestDangers(t *testing.T) {
 		{danger: "a node created too late does not revive us", before: []Input{hello, Leave{}}, in: joined{at, own, 7, 1, ""}, state: leaving},
 
 		{danger: "alone: granted, and the watch is asked for", before: []Input{hello}, in: joined{at, own, 7, 1, ""}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
-		{danger: "not alone: watch before list", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
+		{danger: "not alone: the watch goes out with those that the list leads to", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "the plain recipe does not know whether it is alone", before: []Input{hello}, in: joined{at, own, 0, 0, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
 
 		{danger: "the node of a lost create is adopted", before: []Input{hello, failed{create, unknown}}, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
@@ -618,21 +623,33 @@ func TestDangers(t *testing.T) {
 		{danger: "busy: the parent is made again", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrBusy}, state: preparing, do: []Effect{makeParent{at}}},
 		{danger: "busy: the node may have been created", before: []Input{hello}, in: failed{create, session.ErrBusy}, state: recovering, do: []Effect{listParent{at}}},
 		{danger: "busy: the line is listed again", before: behind, in: failed{listParent{at}, session.ErrBusy}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "first in line", before: behind, in: listed{at, Sight{Names: []string{own, "x-lock-0000000006", "config"}}}, state: held, emit: "acquired"},
-		{danger: "second in line", before: behind, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
-		{danger: "third in line watches the one ahead of the one ahead", before: behind, in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "first in line", before: behind, in: listed{at, Sight{Names: []string{own, "x-lock-0000000006", "config"}}}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "second in line", before: behind, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "third in line watches the one ahead of the one ahead, too", before: behind, in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{watchTogether{at, own, a + "/"}, watchTarget{at, deletion(b)}}, emit: "waiting"},
+		{danger: "and no others", before: behind, in: listed{at, Sight{Names: []string{a, b, c, own}}}, state: waiting, do: []Effect{watchTogether{at, own, b + "/"}, watchTarget{at, deletion(c)}}, emit: "waiting"},
+		{danger: "the own watch goes out once", before: append(slices.Clone(heir), heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, deletion(b)}, watchTarget{at, deletion(a)}}, emit: "waiting"},
 		{danger: "a second Waiting of the same position", before: append(slices.Clone(heir), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{a, own}}}, state: waiting},
-		{danger: "a watch is moved, not multiplied", before: append(slices.Clone(third), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, deletion(b)}}, emit: "waiting"},
-		{danger: "own zombies are removed and do not count", before: doubt, in: listed{at, Sight{Names: []string{zombie, own}}}, state: held, do: []Effect{withdrawNode{at, zombie}}, emit: "acquired"},
-		{danger: "own zombies are removed while others are ahead", before: doubt, in: listed{at, Sight{Names: []string{zombie, a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(a)}, withdrawNode{at, zombie}}, emit: "waiting"},
+		{danger: "a watch is moved, not multiplied", before: append(slices.Clone(third), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "own zombies are removed and do not count", before: doubt, in: listed{at, Sight{Names: []string{zombie, own}}}, state: held, do: []Effect{watchTarget{at, deletion(own)}, withdrawNode{at, zombie}}, emit: "acquired"},
+		{danger: "own zombies are removed while others are ahead", before: doubt, in: listed{at, Sight{Names: []string{zombie, a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(a)}, withdrawNode{at, zombie}}, emit: "waiting"},
 
 		{danger: "the event is the grant", before: heir, in: gone{at, deletion(a)}, state: held, emit: "acquired"},
 		{danger: "no grant while the own watch is not confirmed", before: []Input{hello, joined{at, own, 7, 2, ""}, listed{at, Sight{Names: []string{a, own}}}}, in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "no grant by event after a suspension", before: append(slices.Clone(heir), heard{session.Suspended{}}), in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "no grant by event while a list is under way", before: append(slices.Clone(heir), heard{session.Suspended{}}, heard{session.Resumed{}}), in: gone{at, deletion(a)}, state: waiting},
-		{danger: "the third is not the heir", before: third, in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "the third is the next when the first leaves", before: third, in: gone{at, deletion(a)}, state: waiting, emit: "waiting"},
+		{danger: "and then the event is the grant", before: append(slices.Clone(third), gone{at, deletion(a)}), in: gone{at, deletion(b)}, state: held, emit: "acquired"},
+		{danger: "the second leaves before its turn", before: third, in: gone{at, deletion(b)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "and the first after it: that is no grant", before: append(slices.Clone(third), gone{at, deletion(b)}), in: gone{at, deletion(a)}, state: waiting},
+		{danger: "the first of two was gone before it was watched", before: third, in: failed{watchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "the first of two may not be watched: the other one's end will do", before: third, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting},
+		{danger: "and is no grant", before: append(slices.Clone(third), failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}), in: gone{at, deletion(b)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "nothing is known after a suspension", before: append(slices.Clone(third), heard{session.Suspended{}}), in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "the fourth is not the heir of those that it watches", before: fourth, in: gone{at, deletion(b)}, state: waiting, do: []Effect{listParent{at}}},
+		{danger: "it has not learnt so far who is left", before: append(slices.Clone(fourth), gone{at, deletion(b)}), in: gone{at, deletion(c)}, state: waiting},
+		{danger: "then it is", before: append(slices.Clone(fourth), gone{at, deletion(b)}, listed{at, Sight{Names: []string{c, own}}}), in: gone{at, deletion(c)}, state: held, emit: "acquired"},
 		{danger: "the one ahead is gone before it is watched", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "a node that was not watched at last", before: third, in: gone{at, deletion(b)}, state: waiting},
+		{danger: "a node that was not watched at last", before: fourth, in: gone{at, deletion(a)}, state: waiting},
 		{danger: "what happened meanwhile?", before: heir, in: heard{session.Resumed{}}, state: waiting, do: []Effect{listParent{at}}},
 		{danger: "one list at a time", before: behind, in: heard{session.Resumed{}}, state: waiting},
 		{danger: "a lost list is asked for again", before: behind, in: failed{listParent{at}, session.ErrDisconnected}, state: waiting, do: []Effect{listParent{at}}},
@@ -732,26 +749,26 @@ func TestDangersOfReaders(t *testing.T) {
 		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
 
 		behind = []Input{hello, joined{at, own, 7, 2, ""}} // and the list is under way
-		waits  = append(slices.Clone(behind), watched{at, deletion(own), 7, 9, false, obstacle{}}, seen(w, own))
+		waits  = append(slices.Clone(behind), seen(w, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
 	)
 	for _, row := range []dangerRow{
 		{danger: "one round trip: the list goes out with the create", in: hello, state: joining, do: []Effect{create, list}},
 		{danger: "alone: the list is not waited for", before: []Input{hello}, in: joined{at, own, 7, 1, ""}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
 		{danger: "and means nothing then", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: seen(w, own), state: held},
 		{danger: "nor does its failure", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: failed{list, session.ErrNoAuth}, state: held},
-		{danger: "not alone: there is a list already", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}}},
-		{danger: "readers ahead do not count", before: behind, in: seen(r, own), state: held, emit: "acquired"},
-		{danger: "a writer ahead does", before: behind, in: seen(w, own), state: waiting, do: []Effect{watchTarget{at, deletion(w)}}, emit: "waiting"},
-		{danger: "of writers the nearest is watched, not the lowest", before: behind, in: seen(w2, r, w, own), state: waiting, do: []Effect{watchTarget{at, deletion(w2)}}, emit: "waiting"},
-		{danger: "a writer behind is nobody to wait for", before: behind, in: seen(own, "d-write-0000000006"), state: held, emit: "acquired"},
-		{danger: "an exclusive contender is like a writer", before: behind, in: seen("d-lock-0000000003", own), state: waiting, do: []Effect{watchTarget{at, deletion("d-lock-0000000003")}}, emit: "waiting"},
+		{danger: "not alone: there is a list already", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting},
+		{danger: "readers ahead do not count", before: behind, in: seen(r, own), state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "a writer ahead does", before: behind, in: seen(w, own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(w)}}, emit: "waiting"},
+		{danger: "of writers the nearest is watched, not the lowest", before: behind, in: seen(w2, r, w, own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(w2)}}, emit: "waiting"},
+		{danger: "a writer behind is nobody to wait for", before: behind, in: seen(own, "d-write-0000000006"), state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "an exclusive contender is like a writer", before: behind, in: seen("d-lock-0000000003", own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion("d-lock-0000000003")}}, emit: "waiting"},
 		{danger: "a wake-up is always followed by a list", before: waits, in: gone{at, deletion(w)}, state: waiting, do: []Effect{list}},
 		{danger: "the writer has become a reader", before: append(slices.Clone(waits), gone{at, deletion(w)}), in: seen("b-read-0000000002", own), state: held, emit: "acquired"},
 
-		{danger: "a list that is older than our node is no answer", before: []Input{hello, seen(w)}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "a list that is older than our node is no answer", before: []Input{hello, seen(w)}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{list}},
 		{danger: "both are lost: one list at a time", before: []Input{hello}, in: failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
 		{danger: "the first list is lost, and nobody asks for a second one yet", before: []Input{hello, failed{create, session.ErrDisconnected}}, in: failed{list, session.ErrDisconnected}, state: joining},
-		{danger: "but with our node there", before: []Input{hello, failed{create, session.ErrDisconnected}, failed{list, session.ErrDisconnected}}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
+		{danger: "but with our node there", before: []Input{hello, failed{create, session.ErrDisconnected}, failed{list, session.ErrDisconnected}}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{list}},
 		{danger: "the parent may not be written", before: []Input{hello}, in: failed{create, session.ErrNoAuth}, state: joining, do: []Effect{plainly}},
 		{danger: "the parent is gone", before: []Input{hello}, in: failed{create, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
 		{danger: "for the list, too", before: []Input{hello, failed{create, session.ErrNoNode}}, in: failed{list, session.ErrNoNode}, state: preparing},
@@ -782,7 +799,7 @@ func TestDangersOfDowngrades(t *testing.T) {
 
 		joins   = []Input{heard{session.Connected{Epoch: 1, ID: 9}}}
 		held_   = then(joins, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false, obstacle{}})
-		heir    = then(joins, joined{at, own, 7, 2, ""}, watched{at, deletion(own), 7, 9, false, obstacle{}}, seen(e, own))
+		heir    = then(joins, joined{at, own, 7, 2, ""}, seen(e, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
 		under   = then(held_, Downgrade{})
 		doubt   = then(under, failed{change, unknown})
 		again   = then(doubt, seen(own))
@@ -792,7 +809,7 @@ func TestDangersOfDowngrades(t *testing.T) {
 		leaves  = []Effect{withdrawAll{at, guid}, gives(ErrNotHeld)}
 	)
 	for _, row := range []dangerRow{
-		{danger: "a writer waits for readers", before: then(joins, joined{at, own, 7, 2, ""}), in: seen(r, own), state: waiting, do: []Effect{watchTarget{at, deletion(r)}}, emit: "waiting"},
+		{danger: "a writer waits for readers", before: then(joins, joined{at, own, 7, 2, ""}), in: seen(r, own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(r)}}, emit: "waiting"},
 		{danger: "and is granted by a list only, also after an exclusive contender", before: heir, in: gone{at, deletion(e)}, state: waiting, do: []Effect{list}},
 		{danger: "nothing is held yet", before: heir, in: Downgrade{}, state: waiting, do: []Effect{gives(ErrNotHeld)}},
 		{danger: "nothing is held any more", before: then(held_, Leave{}), in: Downgrade{}, state: leaving, do: []Effect{gives(ErrNotHeld)}},
@@ -851,14 +868,14 @@ func TestDangersOfRevocation(t *testing.T) {
 		then  = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
 		holder = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}
-		waits  = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 2, ""}, mine, seen(a, own), mark}
+		waits  = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 2, ""}, seen(a, own), mine, mark}
 	)
 	for _, row := range []dangerRow{
 		{danger: "a mark while it is held", before: then(holder, mine), in: mark, state: held, emit: "revoked"},
 		{danger: "a second mark", before: then(holder, mine, mark), in: mark, state: held},
 		{danger: "a mark that the first read finds", before: holder, in: mark, state: held, emit: "revoked"},
-		{danger: "a mark between the create and the first read of one that waits", before: waits[:2], in: mark, state: waiting},
-		{danger: "is told when it is held", before: then(waits[:2], mark, mine), in: seen(own), state: held, emit: "acquiredrevoked"},
+		{danger: "a mark between the create and the first read of one that waits", before: waits[:3], in: mark, state: waiting},
+		{danger: "is told when it is held", before: then(waits[:3], mark, mine, heard{session.Resumed{}}), in: seen(own), state: held, do: []Effect{unwatchTarget{at, deletion(a)}}, emit: "acquiredrevoked"},
 		{danger: "a mark while it waits: granted by event", before: waits, in: gone{at, deletion(a)}, state: held, emit: "acquiredrevoked"},
 		{danger: "a mark on the one ahead", before: waits[:4], in: marked{attempt: at, target: deletion(a)}, state: waiting},
 		{danger: "a mark while suspended", before: then(holder, mine, heard{session.Suspended{}}), in: mark, state: held, emit: "revoked"},
@@ -999,6 +1016,9 @@ func TestTranscripts(t *testing.T) {
 		})
 	})
 }
+
+// accompaniedBy reports whether the target is watched beside another.
+func (m Machine) accompaniedBy(t Target) bool { return (&turn{Machine: m}).accompanied(t) }
 
 func typeName(v any) string { return strings.TrimPrefix(fmt.Sprintf("%T", v), "line.") }
 

@@ -114,14 +114,14 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 			}
 			for i, own := range want {
 				p := locate(children, own, "none")
-				watch := ""
-				switch {
-				case i == 1:
-					watch = want[0]
-				case i > 1:
-					watch = want[i-2]
+				watch, beside := "", []Target(nil)
+				if i > 0 {
+					watch = want[i-1]
 				}
-				if !p.Present || p.Ahead != i || p.Watch != deletion(watch) || p.Heir != (i == 1) || p.Zombies != nil {
+				if i > 1 {
+					beside = []Target{deletion(want[i-2])}
+				}
+				if !p.Present || p.Ahead != i || p.Watch != deletion(watch) || !slices.Equal(p.Beside, beside) || p.Heir != (i == 1 || i == 2) || p.Zombies != nil {
 					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
 				}
 			}
@@ -143,7 +143,7 @@ func TestTiesAreBrokenByName(t *testing.T) {
 	if got, want := line(children), []string{children[2], children[1], children[0]}; !slices.Equal(got, want) {
 		t.Errorf("line = %q, want %q", got, want)
 	}
-	if p := locate(children, children[0], "none"); p.Ahead != 2 || p.Watch != deletion(children[2]) {
+	if p := locate(children, children[0], "none"); p.Ahead != 2 || p.Watch != deletion(children[1]) || !slices.Equal(p.Beside, []Target{deletion(children[2])}) {
 		t.Errorf("locate = %+v", p)
 	}
 	if p := locate(children, children[2], "none"); p.Ahead != 0 {

@@ -170,6 +170,8 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	switch e := e.(type) {
 	case watchTarget:
 		p.watch(requests, e, tell)
+	case watchTogether:
+		p.watchTogether(requests, e, tell)
 	case unwatchTarget:
 		p.owned.Cancel(e.target)
 	case ask:
@@ -230,7 +232,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
-	case watchTarget, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
+	case watchTarget, watchTogether, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
 	}
 }
 
@@ -404,6 +406,30 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 	p.owned.Keep(e.target, sub)
 }
 
+// watchTogether has the node that was just created watched by one request with others.
+func (p *Performer) watchTogether(requests client.Async, e watchTogether, tell func(Input)) {
+	own := watchTarget{e.attempt, Target{Node: e.node}}
+	path, r := p.nodePath(e.node), p.created.Swap(nil)
+	var others []watchTarget
+	var beside []session.Beside
+	for key := range strings.SplitSeq(strings.TrimSuffix(e.with, "/"), "/") {
+		other := watchTarget{e.attempt, besideOf(key)}
+		others = append(others, other)
+		beside = append(beside, session.Beside{Path: session.Join(p.Dir, other.target.Node), Tell: p.follower(other, tell)})
+	}
+	if r == nil || r[0].Path != path {
+		for _, e := range append(others, own) {
+			p.watch(requests, e, tell)
+		}
+		return
+	}
+	sub, all := requests.FollowTogether(path, p.Data, r[0], r[1], p.follower(own, tell), beside)
+	p.owned.Keep(own.target, sub)
+	for i, other := range others {
+		p.owned.Keep(other.target, all[i])
+	}
+}
+
 // nodePath returns the path of a contender. It belongs to the goroutine of the actor.
 func (p *Performer) nodePath(node string) string {
 	dir, found := strings.CutSuffix(p.path, node)
@@ -431,16 +457,18 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 
 // follower returns what tells the machine of a node.
 func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
-	var czxid int64 // 0 until it was told
+	told, czxid := false, int64(0) // which is 0 as long as the node was not read
 	mine := e.target.Until == Claim || ours(e.target.Node, p.guid)
 	return func(r session.Reading, err error) {
 		switch {
-		case czxid != 0 && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
+		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
 		case err != nil: // or it was found to be gone, at an unknown time
 			tell(failed{e, err})
-		case czxid == 0:
+		case told && czxid == 0: // it was watched unread, and has changed
 			czxid = r.Stat.Czxid
+		case !told:
+			told, czxid = true, r.Stat.Czxid
 			in := watched{
 				attempt: e.attempt, target: e.target, czxid: czxid,
 				owner: r.Stat.EphemeralOwner, announced: e.target.Until == Changed && r.Stat.Version > 0,

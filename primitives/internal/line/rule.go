@@ -53,7 +53,7 @@ type Position struct {
 	Ahead    int      // how many others have to go first; 0 if it is our turn
 	Watch    Target   // what to watch while it is not
 	Beside   []Target // contenders beside that whose deletion, or announcement, may change that
-	Heir     bool     // Watch is all that is ahead, and its deletion says that it is our turn
+	Heir     bool     // Watch and Beside are all that is ahead, and the deletion of the last of them says that it is our turn
 	Announce bool     // a contender behind waits for the news that it is our turn
 	Ask      []string // nodes of holders who are to leave, because we are next and may ask them
 	Zombies  []string // other nodes with the contender's own GUID; they do not count
@@ -129,8 +129,8 @@ func (f First) Downgrade(own, guid string) (Rule, string, bool) {
 	return f, f.Name(guid) + number, true
 }
 
-// Locate implements [Rule]. A contender behind the second watches its predecessor's
-// predecessor. So it learns in advance, while others work, that it is next.
+// Locate implements [Rule]. A contender watches its predecessor, and where deletions grant also that
+// one's predecessor. So it learns in advance, while others work, that it is next.
 func (f First) Locate(s Sight, own, guid string) Position {
 	var p Position
 	me, _ := f.Parse(own)
@@ -159,14 +159,13 @@ func (f First) Locate(s Sight, own, guid string) Position {
 			}
 		}
 	}
-	switch {
+	p.Watch.Node = next.Name
+	switch grants := f.EventGrants && f.Kind == Exclusive && next.Kind == Exclusive; {
+	case p.Ahead > 1 && grants && second.Kind == Exclusive:
+		p.Beside = []Target{{Node: second.Name}}
+		p.Heir = p.Ahead == 2
 	case p.Ahead == 1:
-		p.Watch.Node = next.Name
-		p.Heir = f.EventGrants && f.Kind == Exclusive && next.Kind == Exclusive
-	case p.Ahead > 1 && f.Kind == Exclusive && next.Kind == Exclusive && second.Kind == Exclusive:
-		p.Watch.Node = second.Name
-	case p.Ahead > 1:
-		p.Watch.Node = next.Name
+		p.Heir = grants
 	}
 	return p
 }

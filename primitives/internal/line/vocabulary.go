@@ -143,6 +143,11 @@ type (
 		attempt
 		target Target
 	}
+	watchTogether struct { // our node, and others; each is answered as if there were a watchTarget for it
+		attempt
+		node string
+		with string // the keys of the others, as in [place.beside]
+	}
 	unwatchTarget struct {
 		attempt
 		target Target
@@ -188,6 +193,7 @@ func (makeParent) effect()    {}
 func (createNode) effect()    {}
 func (listParent) effect()    {}
 func (watchTarget) effect()   {}
+func (watchTogether) effect() {}
 func (unwatchTarget) effect() {}
 func (claim) effect()         {}
 func (changeNode) effect()    {}
@@ -207,7 +213,7 @@ func Withdraws(e Effect) bool {
 	switch e.(type) {
 	case withdrawNode, withdrawAll:
 		return true
-	case inspectParent, makeParent, createNode, listParent, watchTarget, unwatchTarget, claim, changeNode, announce, ask, complain, answer:
+	case inspectParent, makeParent, createNode, listParent, watchTarget, watchTogether, unwatchTarget, claim, changeNode, announce, ask, complain, answer:
 	}
 	return false
 }

@@ -90,21 +90,37 @@ func (m *turn) rank(s Sight) {
 
 // wait watches what the rule says, and tells the position if that is news. What is
 // watched already stays watched: a watch that is begun anew would cost a read. The
-// watches beside begin after the target's, so that the events that are told first are
-// those of the target.
+// watch on our node goes out first: when the target's stands, ours does. With it go those beside
+// that are to tell of a deletion only. The others begin after the target's, so that the events
+// that are told first are those of the target.
 func (m *turn) wait(p Position) {
 	// A contender that has announced itself says nothing more before it goes: so all
 	// are watched, until another contender is nearest.
 	more := m.accompany(p.Beside)
+	if m.unwatched {
+		var with string
+		more = slices.DeleteFunc(more, func(t Target) bool {
+			if t.Until == Gone {
+				with += t.String() + "/"
+			}
+			return t.Until == Gone
+		})
+		m.watchOwn(with)
+	}
 	if p.Watch != m.target && p.Watch != m.instead {
 		m.unwatchTarget()
 		m.target = p.Watch
-		m.do(watchTarget{m.attempt, m.target})
+		m.watch(m.target)
 	}
-	m.out.Do = append(m.out.Do, more...)
+	for _, t := range more {
+		m.watch(t)
+	}
 	m.heir = p.Heir
 	m.behind(p.Ahead)
 }
+
+// watch has a target watched.
+func (m *turn) watch(t Target) { m.do(watchTarget{m.attempt, t}) }
 
 // behind tells how many are ahead, if that is news. A position that is worse than the
 // last one is told too: others may have priority.
@@ -115,10 +131,10 @@ func (m *turn) behind(ahead int) {
 	}
 }
 
-// accompany has the targets watched beside the target, and no others. It returns the
-// watches to begin. The keys of the targets are kept in one string, because a machine
+// accompany has the targets watched beside the target, and no others. It returns those
+// whose watches are to begin. The keys of the targets are kept in one string, because a machine
 // is comparable: each of them with a slash behind it, which no name contains.
-func (m *turn) accompany(targets []Target) (begin []Effect) {
+func (m *turn) accompany(targets []Target) (begin []Target) {
 	before := m.beside // what is watched now
 	if before == "" && len(targets) == 0 {
 		return nil
@@ -131,7 +147,7 @@ func (m *turn) accompany(targets []Target) (begin []Effect) {
 	}
 	for _, t := range targets {
 		if m.beside += t.String() + "/"; !strings.Contains("/"+before, "/"+t.String()+"/") {
-			begin = append(begin, watchTarget{m.attempt, t})
+			begin = append(begin, t)
 		}
 	}
 	return begin
@@ -205,15 +221,16 @@ func (m *turn) watched(in watched) {
 func (m *turn) watchMembers(of Target) {
 	m.unwatchTarget()
 	m.target, m.instead = Target{Until: Members}, of
-	m.do(watchTarget{m.attempt, m.target})
+	m.watch(m.target)
 }
 
-// gone follows what was awaited of a target. The deletion of the one contender ahead
+// gone follows what was awaited of a target. The deletion of the last contender ahead
 // is the grant, if
 //
-//   - that one was all that is ahead (heir), by a list that no other event has followed,
+//   - those that were watched were all that is ahead (heir), by a list that no other event has followed,
 //   - the watch on our own node is confirmed and has not fired (owned), and
-//   - it was not of our own session, which may have ended (kin).
+//   - it was not of our own session, which may have ended (kin), and was the predecessor. If another
+//     is the last one, its session is not known.
 //
 // In every other case a list decides.
 func (m *turn) gone(target Target) {
@@ -225,12 +242,16 @@ func (m *turn) gone(target Target) {
 		m.vanish()
 	case m.accompanied(target):
 		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.String()+"/", "/", 1), "/")
+		if m.heir && m.beside == "" { // the target is all that is ahead now
+			m.behind(1)
+			return
+		}
 		m.look()
 	case target != m.target:
 	case m.Holding(): // our claim, and nothing else is watched
 		m.fail(m.deleted())
 	default:
-		granted := m.heir && m.owned && !m.kin
+		granted := m.heir && m.owned && !m.kin && m.beside == ""
 		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
 		if granted {
 			m.first()

@@ -409,7 +409,9 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 			zkmodel.Violate("contender %d has lost a session that lives: %v", c.N, err)
 		}
 	case forced || errors.Is(err, line.ErrNodeDeleted):
-		asked := slices.Contains(w.asked, before.Node()) || w.Demanded(before.Node())
+		asked := w.Demanded(before.Node()) || slices.ContainsFunc(w.asked, func(node string) bool {
+			return GUID(node) == GUID(before.Node()) // a downgrade carries the mark on
+		})
 		switch {
 		case forced && !asked:
 			zkmodel.Violate("contender %d was asked to leave %s by no contender", c.N, before.Node())
@@ -500,7 +502,7 @@ func (w *World) checkQuiet() {
 			zkmodel.Violate("contender %d does not know that it is asked to leave: %v", c.N, c.M)
 		case !c.Session().Watches(c.N, n.Path, session.AspectData):
 			zkmodel.Violate("contender %d does not watch its node: %v", c.N, c.M)
-		case len(watched) > 2 && !c.rule.Announces():
+		case len(watched) > 3 && !c.rule.Announces():
 			zkmodel.Violate("contender %d watches too much: %v", c.N, watched)
 		case c.M.Holding() && !w.claims(c) && len(watched) > 1, c.M.Holding() && w.claims(c) && !slices.Contains(watched, w.Claim(w, node)):
 			zkmodel.Violate("contender %d holds, and watches %v", c.N, watched)

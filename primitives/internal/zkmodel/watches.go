@@ -70,6 +70,20 @@ func (a requests) FollowCreated(path string, _ []byte, _, _ session.OpResult, te
 	return a.Follow(path, session.AspectData, false, tell)
 }
 
+// FollowTogether implements [client.Async]. The nodes beside are read, but what is read is not told.
+func (a requests) FollowTogether(path string, _ []byte, _, _ session.OpResult, tell func(session.Reading, error), beside []session.Beside) (sub client.Subscription, others []client.Subscription) {
+	sub = a.Follow(path, session.AspectData, false, tell)
+	for _, b := range beside {
+		others = append(others, a.Follow(b.Path, session.AspectData, false, func(r session.Reading, err error) {
+			if err == nil {
+				r.Data, r.Stat = nil, new(session.Stat)
+			}
+			b.Tell(r, err)
+		}))
+	}
+	return sub, others
+}
+
 // Follow implements [client.Async].
 func (a requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) client.Subscription {
 	s := a.s
