@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -240,7 +241,7 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 		case mode == Container && isAny(err, ErrUnimplemented, ErrInvalidArgument):
 			e.ensure(full, Persistent, answer)
 		case isNoNode(err) && full != "/":
-			dir, _ := Split(full)
+			dir, _ := znode.Split(full)
 			e.ensure(dir, mode, func(_ bool, err error) {
 				if err != nil {
 					answer(false, err)
@@ -268,10 +269,3 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 		}
 	}).call, &w)
 }
-
-// hasGUID reports whether name is that of a node created with the GUID.
-func hasGUID(name, guid string) bool { return strings.HasPrefix(name, GUIDName(guid, "")) }
-
-// GUIDName returns the name for a node that can be found again by its GUID, in the
-// form that Curator introduced.
-func GUIDName(guid, name string) string { return "_c_" + guid + "-" + name }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -189,7 +190,7 @@ func (c *call) width() int { return max(1, len(c.ops)) }
 func (c *call) createsUnder(yield func(parent string) bool) {
 	for i := range c.asked {
 		if c.asked[i].kind == opKindCreate {
-			if dir, _ := Split(c.asked[i].path); !yield(dir) {
+			if dir, _ := znode.Split(c.asked[i].path); !yield(dir) {
 				return
 			}
 		}

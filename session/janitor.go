@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -170,7 +171,7 @@ func (j *job) list() {
 			if strings.HasPrefix(name, j.Prefix) {
 				left++
 				found = true
-				one := Removal{Path: Join(j.Path, name), Impatient: j.Impatient}
+				one := Removal{Path: znode.Join(j.Path, name), Impatient: j.Impatient}
 				(&job{Removal: one, desk: j.desk, done: gone}).begin()
 			}
 		}

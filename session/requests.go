@@ -2,31 +2,16 @@ package session
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
-
-// NewGUID returns a random GUID for [GUIDName].
-func NewGUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	text := make([]byte, 0, 36)
-	for i, part := range [][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
-		if i > 0 {
-			text = append(text, '-')
-		}
-		text = hex.AppendEncode(text, part)
-	}
-	return string(text)
-}
 
 // awaitAnswer makes a request and waits for its answer, or the end of ctx.
 func awaitAnswer[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
@@ -222,12 +207,12 @@ func (s *Session) createWith(ctx context.Context, path string, data []byte, mode
 
 // createSequential tries under one GUID until it is known what became of it.
 func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
-	dir, name := Split(path)
-	guid := NewGUID()
+	dir, name := znode.Split(path)
+	guid := znode.NewGUID()
 	for {
 		var c *call
 		node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
-			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, acl, answer)
+			c = s.anyEpoch().create(znode.Join(dir, znode.GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
 		if !isAny(err, ErrUnknownOutcome) {
@@ -247,7 +232,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 		case of.over(findErr):
 			return "", &OpError{Op: "create", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, findErr)}
 		case findErr != nil:
-			of.WithdrawAll(dir, GUIDName(guid, ""), func() {})
+			of.WithdrawAll(dir, znode.GUIDName(guid, ""), func() {})
 			return "", err
 		case found != "":
 			if mode.IsEphemeral() {
@@ -263,8 +248,8 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
 	children, err := requestRepeatedly(ctx, of, "children", dir, Async.children)
 	for _, name := range children.names {
-		if hasGUID(name, guid) {
-			return Join(dir, name), nil
+		if znode.HasGUID(name, guid) {
+			return znode.Join(dir, name), nil
 		}
 	}
 	return "", err

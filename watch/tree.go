@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -176,7 +177,7 @@ func (c *Cache) Children(path string) []string {
 	}
 	var names []string
 	for _, name := range n.names {
-		if child := c.tree.nodes[session.Join(path, name)]; child != nil && child.stat != nil {
+		if child := c.tree.nodes[znode.Join(path, name)]; child != nil && child.stat != nil {
 			names = append(names, name)
 		}
 	}
@@ -184,7 +185,8 @@ func (c *Cache) Children(path string) []string {
 	return names
 }
 
-// Nodes returns all nodes that the cache has, in the order of their paths.
+// Nodes returns all nodes that the cache has, in the order of their paths. All are of one
+// state of the cache: no change happens between them.
 func (c *Cache) Nodes() []TreeNode {
 	c.mu.RLock()
 	all := make([]TreeNode, 0, c.tree.size)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -344,14 +345,14 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 	// shows that.
 	for _, name := range n.names {
 		if _, stays := there[name]; !stays {
-			if child := m.nodes[session.Join(n.path, name)]; child != nil {
+			if child := m.nodes[znode.Join(n.path, name)]; child != nil {
 				m.remove(child)
 			}
 		}
 	}
 	n.names = names
 	for _, name := range names {
-		path := session.Join(n.path, name)
+		path := znode.Join(n.path, name)
 		child := m.nodes[path]
 		if child == nil {
 			if m.filter != nil && !m.filter(path) { // its children are not looked for either
@@ -399,7 +400,7 @@ func (n *treeNode) listed() int64 { return n.aspects[session.AspectChildren].zxi
 // and may come back.
 func (m *treeMachine) vanish(n *treeNode) {
 	for _, name := range n.names {
-		if child := m.nodes[session.Join(n.path, name)]; child != nil {
+		if child := m.nodes[znode.Join(n.path, name)]; child != nil {
 			m.remove(child)
 		}
 	}

@@ -47,10 +47,10 @@ type layer struct {
 var layers = []layer{
 	{"actors", nil, nil},
 	{"session/zktest", []string{"session/zktest", "session/internal"}, nil},
-	{"session", []string{"session/internal", "actors"}, []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}},
-	{"watch", []string{"watch/internal", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
-	{"primitives/inspect", []string{"primitives", "session", "actors"}, nil},
-	{"primitives", []string{"primitives/internal", "watch", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
+	{"session", []string{"session/internal", "internal/znode", "actors"}, []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}},
+	{"watch", []string{"watch/internal", "session", "internal/znode", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
+	{"primitives/inspect", []string{"primitives", "session", "internal/znode", "actors"}, nil},
+	{"primitives", []string{"primitives/internal", "watch", "session", "internal/znode", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
 }
 
 // recipeFiles are what every recipe has.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -77,7 +78,7 @@ func (b *Barrier) raise(ctx context.Context, step raiseStep) (below bool, err er
 		stat, err = b.session.Exists(ctx, b.path)
 		below = stat != nil && stat.NumChildren > 0
 	case raiseParent:
-		dir, _ := session.Split(b.path)
+		dir, _ := znode.Split(b.path)
 		err = b.session.EnsurePath(ctx, dir)
 	case raiseDone:
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -138,13 +139,13 @@ func transactions(names []string) []string {
 // A place is where the nodes of one transaction are.
 type place struct{ parent, id, guid string }
 
-func (p place) record() string            { return session.Join(p.parent, p.id) }
-func (p place) dir() string               { return session.Join(p.record(), p.guid) }
-func (p place) ballot(name string) string { return session.Join(p.dir(), name) }
+func (p place) record() string            { return znode.Join(p.parent, p.id) }
+func (p place) dir() string               { return znode.Join(p.record(), p.guid) }
+func (p place) ballot(name string) string { return znode.Join(p.dir(), name) }
 
 // presenceNode returns the node that says that a site is there.
 func presenceNode(parent, site string) string {
-	return session.Join(session.Join(parent, presences), site)
+	return znode.Join(znode.Join(parent, presences), site)
 }
 
 // beginOps returns the transaction that begins another one, with the coordinator's ballot.
@@ -193,7 +194,7 @@ func (p place) removeOps(kept *record) []session.Op {
 		session.DeleteOp(p.record(), session.AnyVersion),
 	}
 	if kept != nil {
-		node := session.Join(session.Join(p.parent, records), p.id+"-"+p.guid)
+		node := znode.Join(znode.Join(p.parent, records), p.id+"-"+p.guid)
 		ops = append(ops, session.CreateOp(node, kept.encode(), session.Persistent))
 	}
 	return ops

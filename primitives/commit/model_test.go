@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
@@ -107,7 +108,7 @@ type (
 )
 
 func newStage(s *scene) *stage {
-	nodes := []zkmodel.Node{{Path: modelParent, Czxid: 1}, {Path: session.Join(modelParent, presences), Czxid: 1}}
+	nodes := []zkmodel.Node{{Path: modelParent, Czxid: 1}, {Path: znode.Join(modelParent, presences), Czxid: 1}}
 	w := &stage{World: zkmodel.New(s.faults, 1, nodes...), s: s, budget: s.budget, ticks: s.ticks, yes: make([]bool, len(s.plan))}
 	w.Root, w.Prompt = modelParent, func(string) bool { return true } // a server refuses what comes late from a session that has moved on
 	w.parties = []*party{{at: w.Sessions[0]}}
@@ -215,7 +216,7 @@ func (w *stage) coordinated(p *party, ev Event) {
 		p.left = ev.Err
 		switch {
 		case errors.Is(ev.Err, ErrForgotten):
-			if w.Node(session.Join(modelParent, modelID)) != nil {
+			if w.Node(znode.Join(modelParent, modelID)) != nil {
 				zkmodel.Violate("forgotten, and there")
 			}
 		case errors.Is(ev.Err, session.ErrUnknownOutcome), p.at.Epoch() == 0:
@@ -357,7 +358,7 @@ func (w *stage) settle() {
 
 // observe takes note of what the server has: one outcome, and commit only after every Yes.
 func (w *stage) observe() {
-	n := w.Node(session.Join(modelParent, modelID))
+	n := w.Node(znode.Join(modelParent, modelID))
 	if n == nil {
 		return
 	}
@@ -389,7 +390,7 @@ func (w *stage) observe() {
 
 // Check implements [exploration.World].
 func (w *stage) Check() {
-	if w.began && w.outcome == nil && w.Node(session.Join(modelParent, modelID)) == nil {
+	if w.began && w.outcome == nil && w.Node(znode.Join(modelParent, modelID)) == nil {
 		zkmodel.Violate("removed undecided")
 	}
 }
@@ -454,7 +455,7 @@ func (w *stage) done() bool {
 	if t := w.parties[0].transaction; t != nil && !t.Ended() {
 		return false
 	}
-	if w.s.keep && w.began && len(w.Children(session.Join(modelParent, records))) != 1 {
+	if w.s.keep && w.began && len(w.Children(znode.Join(modelParent, records))) != 1 {
 		return false
 	}
 	for _, p := range w.parties[1:] {

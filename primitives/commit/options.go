@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -114,7 +115,7 @@ func (o Options) validate(s *session.Session, path string) error {
 	var errs []error
 	if err := s.CheckPath(path); err != nil {
 		errs = append(errs, fmt.Errorf("commit: path: %w", err))
-	} else if _, id := session.Split(path); id == "" || strings.HasPrefix(id, "_") {
+	} else if _, id := znode.Split(path); id == "" || strings.HasPrefix(id, "_") {
 		errs = append(errs, fmt.Errorf("commit: path: %w %q: the id must not be empty or begin with _", session.ErrInvalidPath, path))
 	}
 	if len(o.Sites) == 0 {

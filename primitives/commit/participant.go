@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
@@ -108,7 +109,7 @@ func (p *Participant) VoteWith(ctx context.Context, tx string, vote Vote, data [
 	if vote != Yes && vote != No {
 		return p.explain("vote in", tx, fmt.Errorf("%w: vote %d", session.ErrInvalidArgument, int(vote)))
 	}
-	ops := place{p.parent, tx, session.NewGUID()}.voteOps(p.site, ballot{vote, data != nil}, data)
+	ops := place{p.parent, tx, znode.NewGUID()}.voteOps(p.site, ballot{vote, data != nil}, data)
 	if err := p.session.Fits(ops...); err != nil {
 		return p.explain("vote in", tx, fmt.Errorf("data: %w", err))
 	}
@@ -151,7 +152,7 @@ func (p *Participant) explain(op, tx string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s %s as %s: %w", op, session.Join(p.parent, tx), p.site, p.session.Explain(err))
+	return fmt.Errorf("commit: %s %s as %s: %w", op, znode.Join(p.parent, tx), p.site, p.session.Explain(err))
 }
 
 // Done returns a channel that is closed when the handle has ended.
@@ -183,11 +184,11 @@ func logOutcomes(s client.Session, parent string, events []Event) {
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case Committed:
-			client.Log(s, slog.LevelDebug, recipe, session.Join(parent, ev.Tx), "committed", slog.String("by", ev.By))
+			client.Log(s, slog.LevelDebug, recipe, znode.Join(parent, ev.Tx), "committed", slog.String("by", ev.By))
 		case Aborted:
-			client.Log(s, slog.LevelInfo, recipe, session.Join(parent, ev.Tx), "aborted", slog.String("reason", string(ev.Reason)))
+			client.Log(s, slog.LevelInfo, recipe, znode.Join(parent, ev.Tx), "aborted", slog.String("reason", string(ev.Reason)))
 		case Forgotten:
-			client.Log(s, slog.LevelWarn, recipe, session.Join(parent, ev.Tx), "forgotten", slog.Attr{})
+			client.Log(s, slog.LevelWarn, recipe, znode.Join(parent, ev.Tx), "forgotten", slog.Attr{})
 		case Voted, Prepare, Left:
 		}
 	}
@@ -227,7 +228,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 			answer(err, siteListed{r.Names, err})
 		}))
 	case followRecord:
-		p.owned.Keep(recordKey(e), a.Follow(session.Join(p.parent, e.id), session.AspectData, false, func(r session.Reading, err error) {
+		p.owned.Keep(recordKey(e), a.Follow(znode.Join(p.parent, e.id), session.AspectData, false, func(r session.Reading, err error) {
 			in := siteRead{id: e.id, zxid: r.Zxid, err: err}
 			if err == nil {
 				// A node that is not a transaction is none of ours.
@@ -246,7 +247,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 	case unwatch:
 		p.owned.Cancel(siteBallotsKey(e))
 	case watchSites:
-		p.owned.Keep(sitesKey{}, a.Follow(session.Join(p.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
+		p.owned.Keep(sitesKey{}, a.Follow(znode.Join(p.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, siteAttended{r.Names, err})
 		}))
 	case await:

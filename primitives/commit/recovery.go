@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
@@ -26,7 +27,7 @@ func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transact
 	}
 	handles := make([]*Transaction, len(found.records))
 	for i, r := range found.records {
-		t := newTransaction(client.Of(s), parent, r, session.NewGUID())
+		t := newTransaction(client.Of(s), parent, r, znode.NewGUID())
 		t.run(s, resumed(r), resumption())
 		handles[i] = t
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -52,12 +53,12 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	if err := o.validate(s, path); err != nil {
 		return nil, err
 	}
-	parent, id := session.Split(path)
+	parent, id := znode.Split(path)
 	r := &record{
-		id: id, GUID: session.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
+		id: id, GUID: znode.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
 		TakeoverAfter: o.TakeoverAfter, Keep: o.Record, Payload: slices.Clone(o.Payload),
 	}
-	t := newTransaction(client.Of(s), parent, r, session.NewGUID())
+	t := newTransaction(client.Of(s), parent, r, znode.NewGUID())
 	if err := t.fits(); err != nil {
 		return nil, t.explain("begin", err)
 	}
@@ -226,7 +227,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 			answer(err, counted{r.Names, err})
 		}))
 	case followSites:
-		t.owned.Keep(sitesKey{}, a.Follow(session.Join(t.place.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
+		t.owned.Keep(sitesKey{}, a.Follow(znode.Join(t.place.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, attended{r.Names, err})
 		}))
 	case unfollow:
@@ -276,7 +277,7 @@ func clearOut(a client.Async, p place, r *record, answer func(error)) {
 			answer(err)
 			return
 		}
-		a.EnsurePath(session.Join(p.parent, records), func(_ bool, err error) {
+		a.EnsurePath(znode.Join(p.parent, records), func(_ bool, err error) {
 			if err != nil {
 				answer(err)
 				return

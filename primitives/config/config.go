@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -51,7 +52,7 @@ func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *O
 	if err := errors.Join(validate(s, path, opts), err); err != nil {
 		return nil, err
 	}
-	v := &Value[T]{session: s, client: client.Of(s), path: path, codec: made, opts: opts.withDefaults(path), id: session.NewGUID()}
+	v := &Value[T]{session: s, client: client.Of(s), path: path, codec: made, opts: opts.withDefaults(path), id: znode.NewGUID()}
 	v.actor = actors.Start(newMachine(made), actors.Role[machine[T], input, effect, Event]{
 		Name:    "config " + path,
 		Begin:   []effect{follow{}},
@@ -293,7 +294,7 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 	case ensure:
 		dir := v.opts.Markers
 		if !e.markers {
-			dir, _ = session.Split(v.path)
+			dir, _ = znode.Split(v.path)
 		}
 		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {
 			v.owned.Answer(err, func() { tell(ensured{e.attempt, err}) })
@@ -310,8 +311,8 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 // marker returns the path of our marker in one epoch: that of an earlier one may not be
 // gone yet.
 func (v *Value[T]) marker(epoch int) string {
-	_, name := session.Split(v.path)
-	return session.Join(v.opts.Markers, session.GUIDName(v.id, strconv.Itoa(epoch)+"-"+name))
+	_, name := znode.Split(v.path)
+	return znode.Join(v.opts.Markers, znode.GUIDName(v.id, strconv.Itoa(epoch)+"-"+name))
 }
 
 // ops returns the transaction of a write. The marker comes first: if it has moved,

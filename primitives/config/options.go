@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -29,8 +30,8 @@ func (o *Options) withDefaults(path string) Options {
 		v = *o
 	}
 	if v.Markers == "" {
-		dir, _ := session.Split(path)
-		v.Markers = session.Join(dir, "_config-markers")
+		dir, _ := znode.Split(path)
+		v.Markers = znode.Join(dir, "_config-markers")
 	}
 	return v
 }

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -89,5 +90,5 @@ func (f *follower) followLine(requests client.Async, r session.Reading, tell fun
 			fail(err)
 		}
 	}
-	f.owned.Keep(foremost{}, owned.Func(requests.Watch(session.Join(f.place.dir, first), read, read)))
+	f.owned.Keep(foremost{}, owned.Func(requests.Watch(znode.Join(f.place.dir, first), read, read)))
 }

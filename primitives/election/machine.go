@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -117,8 +118,9 @@ func (m machine) leading() (term int64, yes bool) {
 	return m.term, m.term != 0 && !m.suspended
 }
 
-// A turn is a step under way. Its effects are performed, and its events told, in the
-// order in which they were asked for.
+// A turn is a step under way: the machine as it is by now, and what the step has asked for
+// so far. Its effects are performed, and its events delivered, in the order in which they
+// were asked for.
 type turn struct {
 	machine
 	out *effects
@@ -204,7 +206,7 @@ func (t *turn) advance(in line.Input) {
 	// It stands by another node each time, and is told so once, before it is elected.
 	if node := t.place.Node(); t.place.Standing() && node != t.stood {
 		t.stood = node
-		t.emit(Standing{session.Join(t.view.dir, node)})
+		t.emit(Standing{znode.Join(t.view.dir, node)})
 	}
 	for _, ev := range did.Emit {
 		switch ev := ev.(type) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -83,9 +84,9 @@ func validate(s *session.Session, path string, opts Options) error {
 
 // fits reports why the largest transaction of a candidate cannot be sent.
 func fits(s *session.Session, path string, opts Options) error {
-	node := session.GUIDName(session.NewGUID(), "__lock__-2147483648")
+	node := znode.GUIDName(znode.NewGUID(), "__lock__-2147483648")
 	r := record{node: node, acknowledged: true, successor: node, data: string(opts.Data)}.bytes()
-	own, leader := session.Join(session.Join(path, candidatesNode), node), session.Join(path, leaderNode)
+	own, leader := znode.Join(znode.Join(path, candidatesNode), node), znode.Join(path, leaderNode)
 	return s.Fits(
 		session.CheckOp(own, 0), session.DeleteOp(own, 0), session.DeleteOp(leader, 0),
 		session.CreateOp(leader, r, session.Ephemeral), session.SetOp(leader, r, 0),

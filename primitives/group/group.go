@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -32,11 +33,11 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 	if err := validate(s, path, id, data, o); err != nil {
 		return nil, err
 	}
-	kept, err := presence.Keep(s, session.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
+	kept, err := presence.Keep(s, znode.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
 		presence.Role[machine, input, Event]{
 			Recipe:  "group",
 			Path:    path,
-			Name:    "member " + session.Join(path, id),
+			Name:    "member " + znode.Join(path, id),
 			Machine: func(node presence.Machine) machine { return machine{node: node, view: view{dir: path}} },
 			Input:   func(in presence.Input) input { return kept{in} },
 			Merge:   merge,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -78,7 +79,7 @@ func (v view) id(path string) string {
 	if path == v.dir {
 		return ""
 	}
-	_, name := session.Split(path)
+	_, name := znode.Split(path)
 	return name
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -74,12 +75,12 @@ func validateID(path, id string) error {
 	case strings.Contains(id, "/"):
 		return fmt.Errorf("%w: %q has a / in it", session.ErrInvalidArgument, id)
 	}
-	return session.ValidatePath(session.Join(path, id))
+	return session.ValidatePath(znode.Join(path, id))
 }
 
 // fits reports why the payload cannot be sent, in any of the requests it is sent in.
 func fits(s *session.Session, path, id string, data []byte) error {
-	node := session.Join(path, id)
+	node := znode.Join(path, id)
 	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral)); err != nil {
 		return fmt.Errorf("data: %w", err)
 	}

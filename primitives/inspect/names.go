@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file reads names and data of nodes.
@@ -188,7 +188,7 @@ func isKazooLease(name string) bool {
 }
 
 func nameOf(node string) string {
-	_, name := session.Split(node)
+	_, name := znode.Split(node)
 	return name
 }
 

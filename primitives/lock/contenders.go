@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -50,7 +51,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	answers := make([]chan contenderRead, len(standing))
 	for i, c := range standing {
 		answers[i] = make(chan contenderRead, 1)
-		node := session.Join(path, c.Name)
+		node := znode.Join(path, c.Name)
 		s.Async(0).Get(node, func(data []byte, stat *session.Stat, err error) {
 			answers[i] <- readContender(node, c, data, stat, err)
 		})
@@ -65,7 +66,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 			return nil, fmt.Errorf("contenders of %s: %w", path, s.Explain(context.Cause(ctx)))
 		}
 		if session.Passing(a.err) { // nothing is lost by reading again
-			node := session.Join(path, c.Name)
+			node := znode.Join(path, c.Name)
 			data, stat, err := s.Get(ctx, node)
 			a = readContender(node, c, data, stat, err)
 		}
@@ -75,7 +76,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 			if holds != nil {
 				holds[weaker] = held
 			}
-			node := session.Join(path, weaker)
+			node := znode.Join(path, weaker)
 			data, stat, err := s.Get(ctx, node)
 			a = readContender(node, c, data, stat, err)
 		}

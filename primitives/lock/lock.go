@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
@@ -213,7 +214,7 @@ func (l *Lock) shares() bool {
 	if l.kind == Read {
 		return true
 	}
-	_, node := session.Split(l.Node()) // after a downgrade that of a reader
+	_, node := znode.Split(l.Node()) // after a downgrade that of a reader
 	c, ok := grammars[l.layout].Parse(node)
 	return ok && Kind(c.Kind) == Read
 }

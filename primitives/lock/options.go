@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -93,7 +94,7 @@ func fits(s *session.Session, path string, opts Options) error {
 	if s.Fits(session.CreateOp(path, opts.Data, session.EphemeralSequential), session.CheckOp("/"+longestName, 0), set) == nil {
 		return nil
 	}
-	return s.Fits(session.CreateOp(session.Join(path, longestName), opts.Data, session.EphemeralSequential), set)
+	return s.Fits(session.CreateOp(znode.Join(path, longestName), opts.Data, session.EphemeralSequential), set)
 }
 
 // longestName is at least as long as the name of any contender, but for its number.
@@ -223,11 +224,11 @@ func (l Layout) validate() error {
 //nolint:gochecknoglobals // they are constant
 var grammars = [...]*line.Grammar{
 	Standard: {
-		Prefix: session.GUIDName, Separated: true,
+		Prefix: znode.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 	Curator: {
-		Prefix: session.GUIDName, Separated: true,
+		Prefix: znode.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "__READ__", Kind: line.Read}, {Text: "__WRIT__", Kind: line.Write}},
 	},
 	Kazoo: {
@@ -235,7 +236,7 @@ var grammars = [...]*line.Grammar{
 		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}, {Text: "__lock__", Kind: line.Write}, {Text: "__rlock__", Kind: line.Read}},
 	},
 	Prioritized: { // but for the priority
-		Prefix: session.GUIDName, Separated: true,
+		Prefix: znode.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/conformance"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -79,7 +80,7 @@ func remains(t *testing.T, s *session.Session, path string) []string {
 	t.Helper()
 	names := children(t, s, path)
 	if slices.Contains(names, "readers") {
-		for _, name := range children(t, s, session.Join(path, "readers")) {
+		for _, name := range children(t, s, znode.Join(path, "readers")) {
 			names = append(names, "readers/"+name)
 		}
 	}
@@ -577,7 +578,7 @@ func TestPriorityOperator(t *testing.T) {
 				l := standsAt(t, open, all[0], "/l", prior(0))
 				next := standsAt(t, lock.New, all[1], "/l", prior(0))
 				node := l.Node()
-				if _, name := session.Split(node); claim {
+				if _, name := znode.Split(node); claim {
 					node = "/l/holder"
 					if !slices.Contains(children(t, all[2], "/l"), "holder") {
 						node = "/l/readers/" + name
@@ -657,7 +658,7 @@ func TestPriorityPathWritten(t *testing.T) {
 		for path, use := range map[string]func(){
 			"/b": func() { write("/b", "mine") },
 			"/c": func() {
-				node := "/c/" + session.GUIDName(session.NewGUID(), "lock-")
+				node := "/c/" + znode.GUIDName(znode.NewGUID(), "lock-")
 				if _, err := all[2].Create(t.Context(), node, nil, session.EphemeralSequential); err != nil {
 					t.Fatal(err)
 				}

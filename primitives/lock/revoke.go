@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
@@ -100,7 +101,7 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 	if err != nil {
 		return err
 	}
-	_, name := session.Split(node)
+	_, name := znode.Split(node)
 	_, ok := grammars[o.Layout].Parse(name)
 	if _, ranked := priority.ParseRank(name); !ok || ranked != (o.Layout == Prioritized) {
 		return fmt.Errorf("lock: node: %w: %s does not stand in a line of the %v layout", session.ErrInvalidArgument, node, o.Layout)
@@ -178,9 +179,9 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 // downgraded returns the node of the reader that the writer with the node becomes by a
 // downgrade.
 func (o RevokeOptions) downgraded(node string) (reader string, ok bool) {
-	path, name := session.Split(node)
+	path, name := znode.Split(node)
 	reader, ok = o.Layout.weaker(name)
-	return session.Join(path, reader), ok
+	return znode.Join(path, reader), ok
 }
 
 func refused(node string, err error) error {
@@ -225,7 +226,7 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
 	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
 	if o.Layout == Prioritized {
-		path, name := session.Split(t.node)
+		path, name := znode.Split(t.node)
 		r.Then = priority.New(client.Of(s), path, priority.Options{}).Unclaim(name)
 	}
 	return owned.Remove(ctx, s, r)

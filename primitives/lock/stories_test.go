@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -68,12 +69,12 @@ type faultCase struct {
 func faultCases() []faultCase {
 	cold := func(*testing.T, *session.Session, *session.Session, string) {}
 	foreign := func(t *testing.T, _, other *session.Session, path string) {
-		dir, _ := session.Split(path)
+		dir, _ := znode.Split(path)
 		ensure(t, other, dir, nil)
 		ensure(t, other, path, []byte("somebody else's"))
 	}
 	warm := func(t *testing.T, s, _ *session.Session, path string) {
-		dir, _ := session.Split(path)
+		dir, _ := znode.Split(path)
 		ensure(t, s, dir, nil)
 		ensure(t, s, path, nil)
 		s.SetWarm(path, true)
@@ -370,7 +371,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		"_c_00000000-0000-4000-8000-000000000000-reader-0000000000",
 	}
 	for _, name := range names {
-		ensure(t, a, session.Join(path, name), []byte("somebody's"))
+		ensure(t, a, znode.Join(path, name), []byte("somebody's"))
 	}
 	ensure(t, a, path+"/nested/lock-0000000000", nil)
 	ensure(t, a, path+"/nested/deeper", nil)

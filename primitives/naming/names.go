@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -35,7 +36,7 @@ func nodeOf(s *session.Session, path, name string) (string, error) {
 	if name == "" {
 		return "", fmt.Errorf("naming: %w: name: it is empty", session.ErrInvalidArgument)
 	}
-	node := session.Join(path, encode(name))
+	node := znode.Join(path, encode(name))
 	if err := s.CheckPath(node); err != nil {
 		return "", fmt.Errorf("naming: name %q: %w", name, err)
 	}

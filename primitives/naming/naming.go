@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -44,7 +45,7 @@ func Register(ctx context.Context, s *session.Session, path, name string, data [
 }
 
 func registerEphemeral(ctx context.Context, s *session.Session, path, name string, data []byte, o Options) error {
-	node := session.Join(path, encode(name))
+	node := znode.Join(path, encode(name))
 	for {
 		r, err := Keep(s, path, name, data, &o)
 		if err == nil {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/session"
 )
 
 // The nodes of a queue in the standard layout:
@@ -107,9 +107,9 @@ type place struct {
 // itemName returns the name of an item, without the sequence. It is due at the time, or not delayed if that is 0.
 func itemName(id string, due int64) string {
 	if due > 0 {
-		return session.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, itemInfix))
+		return znode.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, itemInfix))
 	}
-	return session.GUIDName(id, itemInfix[1:])
+	return znode.GUIDName(id, itemInfix[1:])
 }
 
 // dueOf returns when an item is due, and 0 if it is not delayed.
@@ -221,5 +221,5 @@ func (l Layout) owns(name string) bool {
 
 // foreign returns an error that names a node that does not belong to the layout.
 func foreign(dir, name string) error {
-	return fmt.Errorf("%w: %s", ErrLayout, session.Join(dir, name))
+	return fmt.Errorf("%w: %s", ErrLayout, znode.Join(dir, name))
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -134,7 +135,7 @@ func (w *writing) perform(e writeEffect, tell func(writeInput)) {
 	case makeReceipt:
 		node := e.node
 		if node == "" {
-			node = session.Join(rs.dir, session.GUIDName(rs.newID(), "receipt"))
+			node = znode.Join(rs.dir, znode.GUIDName(rs.newID(), "receipt"))
 		}
 		w.requests.Create(node, nil, session.Ephemeral, func(_ string, err error) {
 			w.pauses.Answer(err, func() { tell(made{node, err}) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -71,7 +72,7 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, session.ErrNoNode):
-		dir, _ := session.Split(path)
+		dir, _ := znode.Split(path)
 		if err := s.EnsurePath(ctx, dir); err != nil {
 			return false, err
 		}
@@ -155,14 +156,14 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 	answers := make([]chan holderRead, len(standing))
 	for i, c := range standing {
 		answers[i] = make(chan holderRead, 1)
-		s.Async(0).Get(session.Join(leasesOf(path), c.Name), func(data []byte, stat *session.Stat, err error) {
+		s.Async(0).Get(znode.Join(leasesOf(path), c.Name), func(data []byte, stat *session.Stat, err error) {
 			answers[i] <- holderRead{data, stat, err}
 		})
 	}
 	var all []Holder
 	sum := 0
 	for i, c := range standing {
-		node := session.Join(leasesOf(path), c.Name)
+		node := znode.Join(leasesOf(path), c.Name)
 		var r holderRead
 		select {
 		case r = <-answers[i]:

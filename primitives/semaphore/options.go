@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -57,7 +58,7 @@ func validate(s *session.Session, path string, limit int, opts Options) error {
 		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over the limit, %d", session.ErrInvalidArgument, opts.Weight, limit))
 	}
 	errs = append(errs, validateLimit(limit))
-	node := session.Join(leasesOf(path), rule(limit, opts).Name(session.NewGUID()))
+	node := znode.Join(leasesOf(path), rule(limit, opts).Name(znode.NewGUID()))
 	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(leasesOf(path), nil, 0)); err != nil {
 		errs = append(errs, fmt.Errorf("semaphore: Options.Data: %w", err))
 	}

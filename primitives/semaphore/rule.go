@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/session"
 )
 
 // admission is the rule of semaphores: whose weight, with the weights of all who stand
@@ -28,13 +28,13 @@ type admission struct {
 // Name implements [line.Rule].
 func (l admission) Name(guid string) string {
 	if l.Weight == 1 {
-		return session.GUIDName(guid, nodes.LeaseMark)
+		return znode.GUIDName(guid, nodes.LeaseMark)
 	}
-	return session.GUIDName(guid, nodes.LeaseMark) + strconv.Itoa(l.Weight) + "-"
+	return znode.GUIDName(guid, nodes.LeaseMark) + strconv.Itoa(l.Weight) + "-"
 }
 
 // Prefix implements [line.Rule].
-func (l admission) Prefix(guid string) string { return session.GUIDName(guid, "") }
+func (l admission) Prefix(guid string) string { return znode.GUIDName(guid, "") }
 
 // Line implements [line.Rule].
 func (l admission) Line(names []string) (sorted []string) {

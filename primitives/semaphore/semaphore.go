@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -49,7 +50,7 @@ func inside(r admission, within []*Lease) line.Rule {
 	}
 	n := nested{admission: r}
 	for _, l := range within {
-		_, name := session.Split(l.Node())
+		_, name := znode.Split(l.Node())
 		n.within += name + "/"
 	}
 	return n

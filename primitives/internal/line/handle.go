@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
@@ -62,7 +63,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 	h := &Handle[Ev]{since: s.Age()}
 	h.performer.begin(client.Of(s), r)
 	s.Observer().Waiting(r.Name, r.Path)
-	h.told.begin(New(session.NewGUID(), r.Rule, s.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
+	h.told.begin(New(znode.NewGUID(), r.Rule, s.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
 	h.actor = actors.Start(
 		&h.told,
 		actors.Role[*told[Ev], Input, Effect, Ev]{
@@ -198,7 +199,7 @@ func (h *Handle[Ev]) Node() string {
 	if h.node == "" {
 		return ""
 	}
-	return session.Join(h.performer.Dir, h.node)
+	return znode.Join(h.performer.Dir, h.node)
 }
 
 // Guard returns an operation that fails a transaction unless it is still held.
@@ -210,7 +211,7 @@ func (h *Handle[Ev]) Guard() session.Op {
 // wraps lost. Without a node it fails every transaction.
 func GuardOf(dir, node string, lost error) session.Op {
 	if node == "" {
-		node = session.Join(dir, session.GUIDName(session.NewGUID(), "not-acquired"))
+		node = znode.Join(dir, znode.GUIDName(znode.NewGUID(), "not-acquired"))
 	}
 	return session.GuardOp(node, refusal{lost, ErrNotHeld})
 }

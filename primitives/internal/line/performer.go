@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -227,7 +228,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 		}
 		change(&p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
 	case announce:
-		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
+		requests.Set(znode.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
 	case watchTarget, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
@@ -238,8 +239,8 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 func exchange(r *Recipe, requests client.Async, from, to string, answer func(error)) {
 	r.Carry(requests, from, func(data []byte, version int32, written func()) {
 		requests.Multi([]session.Op{
-			session.CreateOp(session.Join(r.Dir, to), data, session.Ephemeral),
-			session.DeleteOp(session.Join(r.Dir, from), version),
+			session.CreateOp(znode.Join(r.Dir, to), data, session.Ephemeral),
+			session.DeleteOp(znode.Join(r.Dir, from), version),
 		}, func(_ []session.OpResult, err error) {
 			if errors.Is(err, session.ErrBadVersion) {
 				written()
@@ -256,7 +257,7 @@ func exchange(r *Recipe, requests client.Async, from, to string, answer func(err
 func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
 	var again func()
 	again = func() {
-		requests.Get(session.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
+		requests.Get(znode.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
 			if err != nil {
 				answer(err)
 				return
@@ -288,13 +289,13 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 // create stands in line: in one transaction with a write to the parent, whose Stat has
 // the number of children at that very moment.
 func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
-	path := session.Join(p.Dir, p.Rule.Name(e.guid))
+	path := znode.Join(p.Dir, p.Rule.Name(e.guid))
 	p.guid = e.guid
 	if e.plain || p.Plain {
 		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
 			in := joined{attempt: e.attempt}
 			if err == nil {
-				_, in.node = session.Split(node)
+				_, in.node = znode.Split(node)
 			}
 			reply(in, err)
 		})
@@ -331,7 +332,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 func (p *Performer) joined(e createNode, results []session.OpResult, err error) joined {
 	in := joined{attempt: e.attempt}
 	if err == nil {
-		_, in.node = session.Split(results[0].Path)
+		_, in.node = znode.Split(results[0].Path)
 		in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
 		p.created.Store((*[2]session.OpResult)(results))
 	}
@@ -408,7 +409,7 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 func (p *Performer) nodePath(node string) string {
 	dir, found := strings.CutSuffix(p.path, node)
 	if !found || dir != p.Dir && strings.TrimSuffix(dir, "/") != p.Dir {
-		p.path = session.Join(p.Dir, node)
+		p.path = znode.Join(p.Dir, node)
 	}
 	return p.path
 }

@@ -3,6 +3,7 @@ package priority
 import (
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
@@ -39,14 +40,14 @@ func isReader(node string) bool {
 	return rank.Kind == line.Read
 }
 
-func (b bid) own() string    { return session.Join(b.path, b.node) }
-func (b bid) holder() string { return session.Join(b.path, holderNode) }
-func (b bid) shared() string { return session.Join(b.path, readersNode) }
+func (b bid) own() string    { return znode.Join(b.path, b.node) }
+func (b bid) holder() string { return znode.Join(b.path, holderNode) }
+func (b bid) shared() string { return znode.Join(b.path, readersNode) }
 
 // claimed returns the path of the contender's claim.
 func (b bid) claimed() string {
 	if isReader(b.node) {
-		return session.Join(b.shared(), b.node)
+		return znode.Join(b.shared(), b.node)
 	}
 	return b.holder()
 }
@@ -106,7 +107,7 @@ func (b bid) Resign(c claim.Claim) []session.Op {
 // Remove implements [claim.Spec]. What contenders of a prefix may have claimed is a
 // reader's or a writer's: both are removed.
 func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Removal {
-	r := session.Removal{Path: session.Join(b.path, node)}
+	r := session.Removal{Path: znode.Join(b.path, node)}
 	if node == "" {
 		r = session.Removal{Path: b.path, Prefix: prefix}
 	}
