@@ -37,9 +37,9 @@
 // may be deposed without knowing it, and continues to answer syncs and handshakes until it
 // notices, which takes syncLimit ticks. The next leader gives each session a whole timeout
 // when its reign begins. A committed transaction proves that no such reign had begun when
-// the transaction was sent: a quorum followed the old leader. So while a recipe relies on
-// the session ([Session.Rely]), the base is the earlier of A and the newest committed
-// transaction of the same connection.
+// the transaction was sent: a quorum followed the old leader. So while a recipe holds, or
+// contends for, what excludes others, it relies on the session: the base is the earlier of A
+// and the newest committed transaction of the same connection.
 //
 // The base that is proven when the reliance begins is kept, without a transaction. A grant
 // rests on a transaction that is sent later. The leader that commits it is the leader of

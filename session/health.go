@@ -51,7 +51,7 @@ func (e *UnhealthyError) Unwrap() []error {
 // [ErrReadOnly]: a service that writes nothing may count that as ready. A liveness probe must not
 // depend on Healthy, because a restart of the process does not bring ZooKeeper back.
 func (s *Session) Healthy(ctx context.Context) error {
-	if err := CheckContext(ctx); err != nil {
+	if err := checkContext(ctx); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	if ctx.Err() != nil {

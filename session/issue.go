@@ -50,14 +50,6 @@ func (c *call) begin(a Async) *call {
 	return c
 }
 
-// Fits reports why a transaction of these operations cannot be sent.
-func (s *Session) Fits(ops ...Op) error {
-	if s.multiSize(ops) <= s.opts.MaxRequest {
-		return nil
-	}
-	return s.fits(len(s.appendMulti(nil, ops)) - 4)
-}
-
 // fits reports why a request of so many bytes cannot be sent.
 func (s *Session) fits(bytes int) error {
 	if limit := s.opts.MaxRequest; bytes > limit {

@@ -308,13 +308,6 @@ func (a Async) Withdraw(path string, answer func()) {
 	Removal{Path: path, joins: a.mayShare()}.start(a, nil, answer)
 }
 
-// WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
-// contain a GUID. Like [Async.Withdraw], it does not depend on the reply to the create.
-// It is to be asked for after the create.
-func (a Async) WithdrawAll(dir, prefix string, answer func()) {
-	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)
-}
-
 // over reports whether an error means that nothing is left to do: the session is closed, or the
 // epoch has ended.
 func (a Async) over(err error) bool {
@@ -328,7 +321,7 @@ type errand struct {
 	answer   func(error)
 	settled  func()                      // called in the place of answer, if it is not nil
 	ended    bool                        // answer or settled was called
-	until    time.Duration               // by [Session.Age]: answer then, unless it is impatient
+	until    time.Duration               // by the clock of the session: answer then, unless it is impatient
 	pause    *backoff.ExponentialBackOff // nil until it is tried again
 
 	impatient bool // of a removal: the answer ends it
@@ -414,7 +407,7 @@ func (e *errand) Over(err error) bool { return e.requests.over(err) }
 
 func (a Async) newErrand(answer func(error)) errand {
 	s := a.session
-	return errand{requests: a, answer: answer, until: s.Age() + s.opts.Timeout}
+	return errand{requests: a, answer: answer, until: s.clock.now() + s.opts.Timeout}
 }
 
 // Done implements [Desk]. The first outcome is the answer.
@@ -442,7 +435,7 @@ func (e *errand) Later(path string, why error, do func()) {
 	switch {
 	case cancelled:
 		return
-	case s.Age() > e.until && !e.impatient:
+	case s.clock.now() > e.until && !e.impatient:
 		e.Done(why)
 	}
 	if e.pause == nil {

@@ -93,8 +93,8 @@ type Options struct {
 	// CloseTimeout bounds [Session.Close]. The default is 2 s.
 	CloseTimeout time.Duration
 
-	// Lease says what extends the session's lease while a recipe relies on it, see
-	// [Session.Rely]. The default is LeaseCommitted.
+	// Lease says what extends the session's lease while a recipe relies on it: see the package
+	// comment. The default is LeaseCommitted.
 	Lease Lease
 
 	// MaxRequest is the largest request that is sent, in bytes. Servers refuse more than

@@ -19,20 +19,6 @@ type planter struct {
 	inFlight int           // requests without an answer
 }
 
-// FollowCreated is [Async.Follow] of the data of an ephemeral node, which [Async.Share] has just created
-// with the data and the ACL of the session. The results are those of the creation and of
-// a write to the parent in the same transaction.
-func (a Async) FollowCreated(path string, data []byte, created, parent OpResult, tell func(Reading, error)) *Subscription {
-	s := a.session
-	if created.company < 2 || parent.Stat == nil || !s.readsOwn() {
-		return a.Follow(path, AspectData, false, tell)
-	}
-	zxid, when := parent.Stat.Mzxid, parent.Stat.Mtime
-	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: &Stat{
-		Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: when, Mtime: when, DataLength: int32(len(data)),
-	}})
-}
-
 // readsOwn reports whether the session may certainly read what it creates.
 func (s *Session) readsOwn() bool {
 	return !slices.ContainsFunc(s.acl, func(a wire.ACL) bool {

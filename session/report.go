@@ -13,10 +13,6 @@ import (
 // A reporter passes each report to the observer, and then to the log.
 type reporter struct{ session *Session }
 
-// Observer returns the receiver of the reports of recipes: the [Observer] and the log of the
-// session's options.
-func (s *Session) Observer() Observer { return reporter{s} }
-
 // Request implements [Observer]. Requests are not logged.
 func (r reporter) Request(op string, took time.Duration, err error) {
 	r.session.opts.Observer.Request(op, took, err)

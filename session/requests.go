@@ -82,16 +82,6 @@ func (s *Session) blameChroot(ctx context.Context, err error) error {
 	return err
 }
 
-// Explain adds to the error of a wait that ended with its context the last failure of each server, if the
-// session is not connected. It is for recipes: the errors of requests say so themselves.
-func (s *Session) Explain(err error) error {
-	var request *OpError
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) || errors.As(err, &request) {
-		return err
-	}
-	return s.waitedInVain(err)
-}
-
 // waitedInVain returns the error of a request that was not sent: with the last failure of
 // each server if there is no connection.
 func (s *Session) waitedInVain(why error) error {
@@ -232,7 +222,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 		case of.over(findErr):
 			return "", &OpError{Op: "create", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, findErr)}
 		case findErr != nil:
-			of.WithdrawAll(dir, znode.GUIDName(guid, ""), func() {})
+			Removal{Path: dir, Prefix: znode.GUIDName(guid, "")}.start(of, nil, func() {})
 			return "", err
 		case found != "":
 			if mode.IsEphemeral() {

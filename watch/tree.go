@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
@@ -146,7 +147,7 @@ func (c *Cache) sessionOf(n *treeNode) (*session.Session, error) {
 		return c.session, nil
 	}
 	if c.own == nil { // the first node that needs it
-		own, err := c.session.Sibling()
+		own, err := client.Sibling(c.session)
 		if err != nil {
 			return nil, err
 		}

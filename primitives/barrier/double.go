@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -108,7 +108,7 @@ func (d *Double) Enter(ctx context.Context) error {
 // Leave does not wait for a member whose session has expired on the server. If the handle itself is
 // in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the reason.
 func (d *Double) Leave(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return d.explain("leave", err)
 	}
 	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })

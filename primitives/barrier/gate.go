@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -39,7 +39,7 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 	}
 	m := newGate(znode.NewGUID())
 	g := &Gate{barrier: b, keeper: &gatekeeper{session: client.Of(b.session), path: b.path, id: m.id}, done: make(chan struct{})}
-	g.keeper.release = b.session.Rely()
+	g.keeper.release = client.Of(b.session).Rely()
 	g.actor = actors.Start(m, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 		Name:    "gate " + b.path,
 		Perform: g.keeper.perform,
@@ -128,7 +128,7 @@ func (g *Gate) Err() error {
 // lost. A barrier of others that stands at the path by now stays. If ctx ends first, the error is
 // its cause, and the gate is lifted in the background.
 func (g *Gate) Lift(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return g.barrier.explain("lift", err)
 	}
 	err := g.ask(ctx, func(reply actors.Reply[error]) gateInput { return lift{reply} })

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -248,7 +249,7 @@ func (g *gating) became(ev session.Event) {
 func (g *gating) replied(in replied) {
 	switch {
 	// The request may have been done, but its node goes with the session.
-	case session.Over(in.err):
+	case client.Over(in.err):
 		g.halted = true
 	case session.Passing(in.err):
 		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err) // the same step again
@@ -312,7 +313,7 @@ func (g *gating) lift() {
 // unminded follows the end of the watch.
 func (g *gating) unminded(err error) {
 	switch {
-	case session.Over(err): // the end of the session follows
+	case client.Over(err): // the end of the session follows
 	case errors.Is(err, session.ErrNoNode):
 		g.lose(ErrNodeGone)
 	case session.Passing(err):

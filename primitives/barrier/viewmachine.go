@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -149,7 +150,7 @@ func (v *viewing) take(in viewInput) {
 		v.sighted(in)
 	case unsighted:
 		switch {
-		case in.epoch != v.epoch || session.Over(in.err):
+		case in.epoch != v.epoch || client.Over(in.err):
 		case session.Passing(in.err):
 			v.do(see{v.epoch})
 		default:
@@ -181,7 +182,7 @@ func (v *viewing) look(w waiter) {
 // came.
 func (v *viewing) looked(in looked) {
 	i := slices.IndexFunc(v.waiters, func(w waiter) bool { return w.n == in.n && !w.saw })
-	if i < 0 || in.epoch != v.epoch || session.Over(in.err) { // given up, or of another session, in which it looks again
+	if i < 0 || in.epoch != v.epoch || client.Over(in.err) { // given up, or of another session, in which it looks again
 		return
 	}
 	w := v.waiters[i]

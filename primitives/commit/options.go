@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
@@ -87,7 +88,7 @@ func validateSession(s *session.Session) error {
 }
 
 func validateParent(s *session.Session, parent string) error {
-	if err := s.CheckPath(parent); err != nil {
+	if err := client.CheckPath(s, parent); err != nil {
 		return fmt.Errorf("commit: parent: %w", err)
 	}
 	return nil
@@ -113,7 +114,7 @@ func (o Options) validate(s *session.Session, path string) error {
 		return err
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("commit: path: %w", err))
 	} else if _, id := znode.Split(path); id == "" || strings.HasPrefix(id, "_") {
 		errs = append(errs, fmt.Errorf("commit: path: %w %q: the id must not be empty or begin with _", session.ErrInvalidPath, path))

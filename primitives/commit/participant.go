@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
@@ -130,7 +130,7 @@ func (p *Participant) Finish(ctx context.Context, tx string) error {
 }
 
 func (p *Participant) ask(ctx context.Context, op, tx string, command func(actors.Reply[error]) siteInput) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return p.explain(op, tx, err)
 	}
 	if ctx.Err() != nil {

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -42,7 +42,7 @@ type Transaction struct {
 // afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
 // other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	o := Options{}
@@ -133,7 +133,7 @@ func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
 // transaction was removed before its outcome was read, [ErrForgotten] too. If ctx ends first, it
 // returns the cause.
 func (t *Transaction) Wait(ctx context.Context) (Outcome, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return Outcome{}, t.explain("wait for", err)
 	}
 	select {

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -157,10 +157,10 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 		return v.explain(fmt.Errorf("encode: %w", err))
 	}
 	at := attempt{epoch: maxNumber, n: maxNumber}
-	if err := v.session.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
+	if err := client.Of(v.session).Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
 		return v.explain(fmt.Errorf("value: %w", err))
 	}
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return v.explain(err)
 	}
 	if ctx.Err() != nil {
@@ -197,7 +197,7 @@ func (v *Value[T]) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("config %s: %w", v.path, v.session.Explain(err))
+	return fmt.Errorf("config %s: %w", v.path, client.Of(v.session).Explain(err))
 }
 
 // usable returns an error if the handle has ended.

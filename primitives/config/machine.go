@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -553,7 +554,7 @@ func (m *turn[T]) moved(in wrote) {
 // doubt reads the marker to learn what became of a write whose reply was lost. In another
 // epoch that marker is gone, and the outcome stays unknown.
 func (m *turn[T]) doubt(at attempt, err error) {
-	if at.epoch != m.epoch || session.Over(err) {
+	if at.epoch != m.epoch || client.Over(err) {
 		m.settle(err)
 		return
 	}
@@ -574,7 +575,7 @@ func (m *turn[T]) looked(in looked) {
 		m.settle(nil)
 	case in.epoch != m.epoch:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
-	case session.Passing(in.err) && !session.Over(in.err):
+	case session.Passing(in.err) && !client.Over(in.err):
 		m.do(look{in.attempt})
 	case in.err != nil:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))

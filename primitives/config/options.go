@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
@@ -42,14 +43,14 @@ func validate(s *session.Session, path string, opts *Options) error {
 		return fmt.Errorf("config: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	switch err := s.CheckPath(path); {
+	switch err := client.CheckPath(s, path); {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("config: path: %w", err))
 	case path == "/":
 		errs = append(errs, fmt.Errorf("config: path: %w %q: the root cannot be a value", session.ErrInvalidPath, path))
 	}
 	if opts != nil && opts.Markers != "" {
-		if err := s.CheckPath(opts.Markers); err != nil {
+		if err := client.CheckPath(s, opts.Markers); err != nil {
 			errs = append(errs, fmt.Errorf("config: Options.Markers: %w", err))
 		} else if strings.HasPrefix(opts.Markers+"/", path+"/") {
 			errs = append(errs, fmt.Errorf("config: Options.Markers: %w %q: it must not be the value, or below it", session.ErrInvalidPath, opts.Markers))

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -44,7 +44,7 @@ type Candidate struct {
 //
 // If opts is nil, the default options are used.
 func Stand(ctx context.Context, s *session.Session, path string, opts *Options) (*Candidate, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("election: %w", err)
 	}
 	c, err := New(s, path, opts)
@@ -73,7 +73,7 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		return nil, err
 	}
 	c := newCandidate(client.Of(s), path, o, znode.NewGUID())
-	s.Observer().Waiting("election", path)
+	client.Of(s).Observer().Waiting("election", path)
 	c.tell = func(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
 	c.actor = actors.Start(c.now, actors.Role[machine, input, effect, Event]{
 		Name:    "election " + path,
@@ -228,7 +228,7 @@ func (c *Candidate) refuse(op string, why error) error {
 
 // ask gives a command, and returns what it is answered with.
 func (c *Candidate) ask(ctx context.Context, op string, command func(actors.Reply[error]) input) error {
-	err := session.CheckContext(ctx)
+	err := client.CheckContext(ctx)
 	if err == nil {
 		var failed error
 		if err, failed = actors.Ask(ctx, c.actor, command); failed != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
@@ -64,7 +65,7 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		select {
 		case a = <-ch:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("candidates of %s: %w", path, s.Explain(context.Cause(ctx)))
+			return nil, fmt.Errorf("candidates of %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
 		}
 		switch {
 		case errors.Is(a.err, session.ErrNoNode):

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
@@ -145,7 +146,7 @@ func (m machine) Step(in input, out *effects) machine {
 			t.see(in.sighting)
 		}
 	case blinded: // a candidate that cannot see the leader could not be handed over to
-		if in.epoch == t.follow && !session.Over(in.err) {
+		if in.epoch == t.follow && !client.Over(in.err) {
 			t.end(in.err)
 		}
 	case touched: // if the leader is followed, its record is on its way
@@ -165,7 +166,7 @@ func (m machine) Step(in input, out *effects) machine {
 	case noted: // in whatever term it was written
 		t.noted(in)
 	case restored: // a write that was lost is repeated, and so is one that an acknowledgement came after
-		if ours := t.term != 0 && t.tenure == in.of.tenure; ours && !session.Over(in.err) && (session.Passing(in.err) || t.acknowledged && !in.of.acknowledged) {
+		if ours := t.term != 0 && t.tenure == in.of.tenure; ours && !client.Over(in.err) && (session.Passing(in.err) || t.acknowledged && !in.of.acknowledged) {
 			t.do(restore{t.tenure, t.acknowledged})
 		}
 	case transfer:
@@ -449,7 +450,7 @@ func (t *turn) noted(in noted) {
 			t.acknowledged = true
 			t.see(sighting{at: in.zxid, term: in.of.term, record: record{node: in.of.node, data: t.data, acknowledged: true}})
 		}
-	case !ours, session.Over(err), errors.Is(err, session.ErrNoNode):
+	case !ours, client.Over(err), errors.Is(err, session.ErrNoNode):
 		err = ErrNotLeading
 	case session.Passing(err): // to do it twice does no harm
 		t.do(in.of)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
@@ -65,7 +66,7 @@ func validate(s *session.Session, path string, opts Options) error {
 		return fmt.Errorf("election: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("election: path: %w", err))
 	} else if err := fits(s, path, opts); err != nil {
 		errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
@@ -87,7 +88,7 @@ func fits(s *session.Session, path string, opts Options) error {
 	node := znode.GUIDName(znode.NewGUID(), "__lock__-2147483648")
 	r := record{node: node, acknowledged: true, successor: node, data: string(opts.Data)}.bytes()
 	own, leader := znode.Join(znode.Join(path, candidatesNode), node), znode.Join(path, leaderNode)
-	return s.Fits(
+	return client.Of(s).Fits(
 		session.CheckOp(own, 0), session.DeleteOp(own, 0), session.DeleteOp(leader, 0),
 		session.CreateOp(leader, r, session.Ephemeral), session.SetOp(leader, r, 0),
 	)

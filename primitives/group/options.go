@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
@@ -52,7 +53,7 @@ func validate(s *session.Session, path, id string, data []byte, o Options) error
 		return fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("group: path: %w", err))
 	} else if err := validateID(path, id); err != nil {
 		errs = append(errs, fmt.Errorf("group: id: %w", err))
@@ -81,7 +82,7 @@ func validateID(path, id string) error {
 // fits reports why the payload cannot be sent, in any of the requests it is sent in.
 func fits(s *session.Session, path, id string, data []byte) error {
 	node := znode.Join(path, id)
-	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral)); err != nil {
+	if err := client.Of(s).Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral)); err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
 	return nil

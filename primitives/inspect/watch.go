@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -18,6 +19,7 @@ type Watcher struct {
 	path  string
 	actor *actors.Actor[input, *Survey]
 
+	// The lock is for err, which observe sets once the surveyor is over for a reason.
 	mu  sync.Mutex
 	err error
 }
@@ -235,7 +237,7 @@ func (m *surveyor) told(in told, out *effects) {
 		m.forget(in.key, out)
 	}
 	// Such an error says nothing about the node. Any other is part of the survey.
-	if session.Passing(in.err) || session.Over(in.err) {
+	if session.Passing(in.err) || client.Over(in.err) {
 		k.stale = true
 		m.failed = m.failed || answered // then all is read again, after a pause
 	} else {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
@@ -63,7 +64,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		select {
 		case a = <-answers[i]:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("contenders of %s: %w", path, s.Explain(context.Cause(ctx)))
+			return nil, fmt.Errorf("contenders of %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
 		}
 		if session.Passing(a.err) { // nothing is lost by reading again
 			node := znode.Join(path, c.Name)

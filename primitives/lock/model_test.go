@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"

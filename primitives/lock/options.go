@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
@@ -66,7 +67,7 @@ func validate(s *session.Session, path string, opts Options) error {
 		return fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
 		path = "/" // the data are checked in any case
 	}
@@ -91,10 +92,10 @@ func validate(s *session.Session, path string, opts Options) error {
 func fits(s *session.Session, path string, opts Options) error {
 	set := session.SetOp(path, nil, 0)
 	// More than it takes, without a string for the path of the node.
-	if s.Fits(session.CreateOp(path, opts.Data, session.EphemeralSequential), session.CheckOp("/"+longestName, 0), set) == nil {
+	if client.Of(s).Fits(session.CreateOp(path, opts.Data, session.EphemeralSequential), session.CheckOp("/"+longestName, 0), set) == nil {
 		return nil
 	}
-	return s.Fits(session.CreateOp(znode.Join(path, longestName), opts.Data, session.EphemeralSequential), set)
+	return client.Of(s).Fits(session.CreateOp(znode.Join(path, longestName), opts.Data, session.EphemeralSequential), set)
 }
 
 // longestName is at least as long as the name of any contender, but for its number.

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/conformance"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -251,7 +252,7 @@ func TestPriorityRefusesOthers(t *testing.T) {
 				t.Errorf("%v: %v", layout, err)
 			}
 			// One that believes to know the path does not look at it before.
-			all[2].SetWarm(path, true)
+			client.Of(all[2]).SetWarm(path, true)
 			refused(t, all[2], path, opts)
 			if !holds(ours) {
 				t.Errorf("%v: lost: %v", layout, ours.Err())
@@ -279,7 +280,7 @@ func TestPriorityRefusesOthers(t *testing.T) {
 		}
 		theirs.Close()
 		ensure(t, all[0], "/empty", nil)
-		all[1].SetWarm("/empty", true)
+		client.Of(all[1]).SetWarm("/empty", true)
 		l := standsAt(t, lock.New, all[1], "/empty", prior(0))
 		if !holds(l) {
 			t.Error("an empty path is no priority's")

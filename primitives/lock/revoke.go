@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -95,7 +95,7 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 	err := o.validate()
 	if s == nil {
 		err = errors.Join(err, fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument))
-	} else if e := s.CheckPath(node); e != nil {
+	} else if e := client.CheckPath(s, node); e != nil {
 		err = errors.Join(err, fmt.Errorf("lock: node: %w", e))
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -77,7 +78,7 @@ func faultCases() []faultCase {
 		dir, _ := znode.Split(path)
 		ensure(t, s, dir, nil)
 		ensure(t, s, path, nil)
-		s.SetWarm(path, true)
+		client.Of(s).SetWarm(path, true)
 	}
 	const (
 		exists, container, multi, create = zktest.OpExists, zktest.OpCreateContainer, zktest.OpMulti, zktest.OpCreate
@@ -340,7 +341,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 			s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
 			path := fmt.Sprintf("/%x-reaped", s.ID())
 			former := acquire(t, other, path) // until it leaves, the server reaps nothing
-			s.SetWarm(path, test.warm)
+			client.Of(s).SetWarm(path, test.warm)
 			var l *lock.Lock
 			hold(t, c, zktest.Match{Op: test.op, Session: s.ID()},
 				func() { l = join(t, s, path, nil) },

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -38,7 +39,7 @@ func validate(s *session.Session, node string, data []byte, o Options) error {
 	if o.ConflictAfter < 0 {
 		return fmt.Errorf("naming: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter)
 	}
-	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Persistent)); err != nil {
+	if err := client.Of(s).Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Persistent)); err != nil {
 		return fmt.Errorf("naming: data: %w", err)
 	}
 	return nil

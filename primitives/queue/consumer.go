@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -68,7 +69,7 @@ func validate(s *session.Session, path string, o Options) error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
 	validatePath := func(argument, path string) {
-		switch err := s.CheckPath(path); {
+		switch err := client.CheckPath(s, path); {
 		case err != nil:
 			refuse("%s: %w", argument, err)
 		case path == "/":

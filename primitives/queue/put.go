@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -70,7 +70,7 @@ func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay ti
 }
 
 func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, b.explain(err)
 	}
 	switch {

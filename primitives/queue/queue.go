@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -253,7 +254,7 @@ func (s *writeStep) sent(results []session.OpResult, err error) {
 		s.receipt = receipt{}
 		s.make()
 	// If a reply was lost before, nothing says any more whether that attempt was done.
-	case refused != nil || session.Over(err):
+	case refused != nil || client.Over(err):
 		s.fail(err)
 	// The refusal counts only if no earlier attempt arrives after it.
 	case s.doubt != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
@@ -121,7 +122,7 @@ func reconsider(ctx context.Context, s *session.Session, path string, limit int,
 
 // passing reports whether a write may be tried again in the same session.
 func passing(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && session.Passing(err) && !session.Over(err)
+	return ctx.Err() == nil && session.Passing(err) && !client.Over(err)
 }
 
 // A Holder holds a lease.
@@ -168,7 +169,7 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		select {
 		case r = <-answers[i]:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("holders of semaphore %s: %w", path, s.Explain(context.Cause(ctx)))
+			return nil, fmt.Errorf("holders of semaphore %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
 		}
 		if session.Passing(r.err) { // nothing is lost by reading again
 			r.data, r.stat, r.err = s.Get(ctx, node)

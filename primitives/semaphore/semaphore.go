@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
@@ -84,7 +85,7 @@ func Acquire(ctx context.Context, s *session.Session, path string, limit int, op
 // TryAcquire is [Acquire], but fails with [ErrFull] when there is no room at once. Then it
 // has left the line again, unless ctx has ended before that was confirmed.
 func TryAcquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("semaphore: %w", err)
 	}
 	l, err := New(s, path, limit, opts)
@@ -118,7 +119,7 @@ func Do(ctx context.Context, s *session.Session, path string, limit int, opts *O
 // enter joins the line, unless the leases that have ctx leave no room for another while they are
 // held.
 func enter(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("semaphore: %w", err)
 	}
 	o := opts.withDefaults()

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -129,7 +129,7 @@ func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan stru
 	})))
 }
 
-// reliance is the key of what [session.Session.Rely] returns, news that of the subscription to
+// reliance is the key of what Rely returns, news that of the subscription to
 // the events of the session.
 type (
 	reliance struct{}
@@ -143,7 +143,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 		return
 	}
 	sub := p.session.Async(epoch).Follow(p.Depends(&p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
-		if !session.Over(err) {
+		if !client.Over(err) {
 			tell(look{})
 		}
 	})

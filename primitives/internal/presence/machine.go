@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -353,7 +354,7 @@ func (m *stepper) take(in Input) {
 			m.seen = in.Sight
 		}
 	case blind:
-		if in.epoch == m.turn.epoch && !session.Over(in.err) {
+		if in.epoch == m.turn.epoch && !client.Over(in.err) {
 			m.leave(in.err)
 		}
 	case patient:
@@ -515,7 +516,7 @@ func (m *stepper) fail(err error) {
 	case was == withdrawing:
 		m.undeleted = err
 		m.end()
-	case session.Over(err):
+	case client.Over(err):
 		m.stalled = true // the event of its end follows
 	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
 		m.doubt = true
@@ -527,7 +528,7 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
-	case session.Busy(err): // a busy server may have done it
+	case errors.Is(err, session.ErrBusy): // a busy server may have done it
 		m.doubt = true
 	case was == marking, was == taking && isAny(err, session.ErrNoAuth):
 		m.barred = err

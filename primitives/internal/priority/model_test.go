@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"

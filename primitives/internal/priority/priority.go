@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/session"
@@ -425,13 +425,13 @@ func (p *Lock) demand(r *line.Recipe, requests client.Async, node string, answer
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
 		own, marked, _ := mark.Split(data)
 		switch {
-		case session.Passing(err) && !session.Over(err):
+		case session.Passing(err) && !client.Over(err):
 			again(err)
 		case err != nil || marked:
 			answer(err == nil)
 		default:
 			requests.Set(path, mark.Published(own, p.opts.PreemptAfter), stat.Version, func(_ *session.Stat, err error) {
-				if errors.Is(err, session.ErrBadVersion) || session.Passing(err) && !session.Over(err) {
+				if errors.Is(err, session.ErrBadVersion) || session.Passing(err) && !client.Over(err) {
 					again(err)
 					return
 				}

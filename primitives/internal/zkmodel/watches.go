@@ -3,7 +3,7 @@ package zkmodel
 import (
 	"slices"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
