@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
@@ -247,7 +248,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 	case unwatch:
 		p.owned.Cancel(siteBallotsKey(e))
 	case watchSites:
-		p.owned.Keep(sitesKey{}, a.Follow(znode.Join(p.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
+		p.owned.Keep(sitesKey{}, a.Follow(znode.Join(p.parent, nodes.Sites), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, siteAttended{r.Names, err})
 		}))
 	case await:
@@ -262,7 +263,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 			answer(err, castDone{e.name, err})
 		})
 	case propose:
-		n := name{e.rec.id, e.rec.GUID}
+		n := name{e.rec.ID, e.rec.GUID}
 		a.Multi(p.place(n).decideOps(e.rec, e.Outcome), func(_ []session.OpResult, err error) {
 			answer(err, siteRecorded{n, err})
 		})
@@ -271,7 +272,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 			answer(err, finished{e.name, left(results, err), err})
 		})
 	case clearUp:
-		n := name{e.rec.id, e.rec.GUID}
+		n := name{e.rec.ID, e.rec.GUID}
 		clearOut(a, p.place(n), e.rec, func(err error) { answer(err, cleared{n, err}) })
 	case respond:
 		e.reply.Give(e.err)

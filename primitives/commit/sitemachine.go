@@ -664,7 +664,7 @@ func (m *siteTurn) lament(p *part) {
 func (m *siteTurn) sweep(p *part) {
 	if p.clear && p.outcome != nil {
 		p.task = clearing
-		m.do(clearUp{p.rec.with(*p.outcome)})
+		m.do(clearUp{p.rec.With(*p.outcome)})
 	}
 }
 

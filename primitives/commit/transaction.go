@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -55,7 +56,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	}
 	parent, id := znode.Split(path)
 	r := &record{
-		id: id, GUID: znode.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
+		ID: id, GUID: znode.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
 		TakeoverAfter: o.TakeoverAfter, Keep: o.Record, Payload: slices.Clone(o.Payload),
 	}
 	t := newTransaction(client.Of(s), parent, r, znode.NewGUID())
@@ -83,7 +84,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 
 func newTransaction(s client.Session, parent string, r *record, self string) *Transaction {
 	return &Transaction{
-		session: s, place: place{parent, r.id, r.GUID}, rec: r, self: self, settled: make(chan struct{}),
+		session: s, place: place{parent, r.ID, r.GUID}, rec: r, self: self, settled: make(chan struct{}),
 	}
 }
 
@@ -104,7 +105,7 @@ func (t *Transaction) fits() error {
 		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
 	}
 	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
-	decided := t.rec.with(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
+	decided := t.rec.With(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
 	if err := t.session.Fits(t.place.removeOps(decided)...); err != nil {
 		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
 	}
@@ -199,7 +200,7 @@ type (
 
 // ballot returns the name of our ballot in an epoch: that of an earlier one may be there still.
 func (t *Transaction) ballot(epoch int) string {
-	return coordinator + t.self + "-" + strconv.Itoa(epoch)
+	return nodes.CoordinatorPrefix + t.self + "-" + strconv.Itoa(epoch)
 }
 
 // perform starts one thing that the machine asked for.
@@ -227,7 +228,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 			answer(err, counted{r.Names, err})
 		}))
 	case followSites:
-		t.owned.Keep(sitesKey{}, a.Follow(znode.Join(t.place.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
+		t.owned.Keep(sitesKey{}, a.Follow(znode.Join(t.place.parent, nodes.Sites), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, attended{r.Names, err})
 		}))
 	case unfollow:
@@ -250,7 +251,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 			answer(err, retired{left(results, err), err})
 		})
 	case remove:
-		r := t.rec.with(e.Outcome)
+		r := t.rec.With(e.Outcome)
 		clearOut(a, t.place, r, func(err error) { answer(err, removed{err}) })
 	case respond:
 		e.reply.Give(e.err)
@@ -277,7 +278,7 @@ func clearOut(a client.Async, p place, r *record, answer func(error)) {
 			answer(err)
 			return
 		}
-		a.EnsurePath(znode.Join(p.parent, records), func(_ bool, err error) {
+		a.EnsurePath(znode.Join(p.parent, nodes.TransactionRecords), func(_ bool, err error) {
 			if err != nil {
 				answer(err)
 				return

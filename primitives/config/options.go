@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -32,7 +33,7 @@ func (o *Options) withDefaults(path string) Options {
 	}
 	if v.Markers == "" {
 		dir, _ := znode.Split(path)
-		v.Markers = znode.Join(dir, "_config-markers")
+		v.Markers = znode.Join(dir, nodes.ConfigMarkers)
 	}
 	return v
 }

@@ -1,7 +1,7 @@
 package inspect
 
 import (
-	"encoding/json"
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,19 +146,14 @@ func firstOr(all []string, or string) string {
 }
 
 // A txRecord is the content of a transaction's node.
-type txRecord struct {
-	GUID    string          `json:"guid"`
-	Mode    commit.Mode     `json:"mode"`
-	Sites   []string        `json:"sites"`
-	Outcome *commit.Outcome `json:"outcome"`
-}
+type txRecord = nodes.Transaction[commit.Mode, commit.Outcome]
 
-func parseTransaction(data []byte) (r txRecord, ok bool) {
-	header, _, _ := strings.Cut(string(data), "\n")
-	if !strings.HasPrefix(header, `{"guid":"`) || json.Unmarshal([]byte(header), &r) != nil {
-		return txRecord{}, false
+func parseTransaction(id string, data []byte) (r *txRecord, ok bool) {
+	if !bytes.HasPrefix(data, []byte(nodes.TransactionPrefix)) {
+		return nil, false
 	}
-	return r, r.GUID != "" && len(r.Sites) > 0
+	r, err := nodes.ParseTransaction[commit.Mode, commit.Outcome](id, data)
+	return r, err == nil
 }
 
 // items are the names of items, of all layouts.

@@ -577,12 +577,8 @@ type leafNode struct {
 	*found
 }
 
-// The names of what recipes have beside them.
+// The names of nodes beside recipes, and of directories that are no recipe's.
 const (
-	presences   = "_sites"
-	txRecords   = "_records"
-	markers     = "_config-markers"
-	receipts    = "_queue-receipts"
 	systemNodes = "/zookeeper"
 
 	semaphoreLock = "-__lock__" // ends the name of the lock beside a semaphore of kazoo
@@ -597,11 +593,11 @@ func (r *recogniser) directory(path string, names []string) {
 	for _, name := range names {
 		node := znode.Join(path, name)
 		base, beside := strings.CutSuffix(name, semaphoreLock)
-		if beside && slices.Contains(names, base) || node == systemNodes || name == markers || name == receipts || name == presences || name == txRecords {
+		if beside && slices.Contains(names, base) || node == systemNodes || slices.Contains([]string{nodes.ConfigMarkers, nodes.QueueReceipts, nodes.Sites, nodes.TransactionRecords}, name) {
 			continue
 		}
 		if n := r.node(node, watched); n != nil && n.err == nil {
-			if _, ok := parseTransaction(n.data); ok {
+			if _, ok := parseTransaction(name, n.data); ok {
 				txs = append(txs, name)
 				continue
 			}
@@ -610,7 +606,7 @@ func (r *recogniser) directory(path string, names []string) {
 			leaves = append(leaves, leafNode{node, n})
 		}
 	}
-	if len(txs) > 0 || slices.Contains(names, presences) {
+	if len(txs) > 0 || slices.Contains(names, nodes.Sites) {
 		r.transactions(path, names, txs)
 	}
 	r.leaves(path, leaves)
@@ -620,8 +616,8 @@ func (r *recogniser) directory(path string, names []string) {
 func (r *recogniser) transactions(path string, names, ids []string) {
 	t := Thing{Path: path, Kind: Transactions}
 	var present []string
-	if slices.Contains(names, presences) {
-		if l := r.list(znode.Join(path, presences)); l != nil {
+	if slices.Contains(names, nodes.Sites) {
+		if l := r.list(znode.Join(path, nodes.Sites)); l != nil {
 			present, t.Forbidden = l.names, l.forbidden()
 		}
 	}
@@ -631,32 +627,34 @@ func (r *recogniser) transactions(path string, names, ids []string) {
 		if n == nil || n.err != nil {
 			continue
 		}
-		record, _ := parseTransaction(n.data)
+		record, ok := parseTransaction(id, n.data)
+		if !ok {
+			continue
+		}
 		l := r.list(znode.Join(node, record.GUID))
 		if l == nil || l.gone() {
 			continue
 		}
-		t.Transactions = append(t.Transactions, transaction(id, record, n.stat, l.names, present))
+		t.Transactions = append(t.Transactions, transaction(record, n.stat, l.names, present))
 	}
 	r.add(t)
 }
 
-func transaction(id string, record txRecord, stat *session.Stat, ballots, present []string) Transaction {
-	tx := Transaction{ID: id, Mode: record.Mode.String(), Since: since(stat.Ctime), InDoubt: record.Outcome == nil}
+func transaction(record *txRecord, stat *session.Stat, ballots, present []string) Transaction {
+	tx := Transaction{ID: record.ID, Mode: record.Mode.String(), Since: since(stat.Ctime), InDoubt: record.Outcome == nil}
 	if o := record.Outcome; o != nil {
 		tx.Committed, tx.Reason, tx.By = o.Committed, string(o.Reason), o.By
 	}
 	votes := make(map[string]string)
 	for _, name := range ballots {
-		kind, site, _ := strings.Cut(name, "-")
-		switch kind {
-		case "s":
+		switch kind, site := nodes.ParseBallot(name); kind {
+		case nodes.Unvoted:
 			votes[site] = ""
-		case "y", "Y":
+		case nodes.VotedYes, nodes.VotedYesWithData:
 			votes[site] = commit.Yes.String()
-		case "n", "N":
+		case nodes.VotedNo, nodes.VotedNoWithData:
 			votes[site] = commit.No.String()
-		case "c":
+		case nodes.CoordinatorPrefix:
 			tx.Coordinated = true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -78,7 +79,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	dir := b.dir(receiptsDir)
 	if o.Layout.flat() {
 		parent, _ := znode.Split(path)
-		dir = znode.Join(parent, "_queue-receipts")
+		dir = znode.Join(parent, nodes.QueueReceipts)
 	}
 	b.receipts = &receipts{session: s, dir: dir, newID: znode.NewGUID}
 	if o.DeadLetter != "" {
