@@ -7,7 +7,7 @@ import (
 
 var errNilContext = errors.New("actors: Ask: ctx is nil")
 
-// A Reply is where the answer to a command goes. To a machine it is an opaque
+// A Reply carries the answer to a command back to its caller. To a machine it is an opaque
 // token: it comes with the command, and goes out in the effect that answers it.
 // The zero Reply discards its answer. A Reply is comparable.
 type Reply[T any] struct{ ch chan T }

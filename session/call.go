@@ -189,7 +189,7 @@ type blamedError struct{ error }
 func (e blamedError) Unwrap() error      { return e.error }
 func (blamedError) Is(target error) bool { return target == errBlamed }
 
-// maxBlamed is how many connections in a row a request may break before it fails for good, with
+// maxBlamed is the number of connections in a row that a request may break before it fails for good, with
 // an error that wraps errHopeless.
 const maxBlamed = 5
 

@@ -166,7 +166,7 @@ func (q *coalescer) remove(c *call) {
 	q.waiting.set(slices.DeleteFunc(q.waiting.all(), func(o *call) bool { return o == c }))
 }
 
-// width is how many operations a call adds to a transaction.
+// width returns the number of operations that a call adds to a transaction.
 func (c *call) width() int { return max(1, len(c.ops)) }
 
 // createsUnder yields the parents of the nodes that the call creates.
@@ -180,7 +180,7 @@ func (c *call) createsUnder(yield func(parent string) bool) {
 	}
 }
 
-// A shared transaction is what goes out for several calls.
+// A shared transaction goes out for several calls.
 type shared struct {
 	call
 	members []*call

@@ -91,7 +91,7 @@ func (s *Session) unhealthy(newest Event) error {
 
 var errNeverConnected = errors.New("not connected yet")
 
-// A present is what a session tells of itself without waiting.
+// A present is the state of a session, which readers see without waiting.
 type present struct {
 	event Event     // the newest; nil before the first
 	lost  time.Time // set when the connection was lost or the session started; zero while it is connected

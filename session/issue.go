@@ -7,7 +7,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// This file is how a request is encoded, and how its reply is converted.
+// This file encodes requests, and converts their replies.
 
 // target returns the path on the server of a node, or why there cannot be such a node.
 func (s *Session) target(path string) (string, error) {

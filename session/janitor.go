@@ -314,7 +314,7 @@ func (a Async) over(err error) bool {
 	return isAny(err, ErrClosed) || a.epoch != 0 && isAny(err, ErrExpired) && !isAny(err, ErrDisconnected)
 }
 
-// An errand is something that the session does until it succeeds: a removal, whose desk it is, or
+// An errand is a task that the session repeats until it succeeds: a removal, whose desk it is, or
 // a read.
 type errand struct {
 	requests Async

@@ -218,7 +218,7 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Auth is what a session presents to be allowed more.
+// Auth is a credential that a session presents.
 type Auth struct {
 	Scheme string // "digest", for one
 	Secret []byte // "user:password" for digest

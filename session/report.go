@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// This file is where the reports of a session and of the recipes on it become records of the log.
+// This file turns the reports of a session and of the recipes on it into records of the log.
 
 // A reporter passes each report to the observer, and then to the log.
 type reporter struct{ session *Session }

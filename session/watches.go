@@ -18,7 +18,7 @@ const (
 	maxParkedNames = 128
 )
 
-// A Reading is what one read of a node has found. Data and Names belong to all
+// A Reading is the result of one read of a node. Data and Names belong to all
 // subscribers to the node, and must not be modified.
 type Reading struct {
 	// Zxid is that of the newest transaction that the server knew when it
@@ -30,7 +30,7 @@ type Reading struct {
 	Names []string // of [AspectChildren], in no order
 }
 
-// An Aspect is what of a node is watched.
+// An Aspect is the part of a node that a watch is for.
 type Aspect uint8
 
 // The aspects of a node.
@@ -425,7 +425,7 @@ func (s *Session) settled(e *watchEntry, n news) news {
 	return n
 }
 
-// news is what subscribers are told when the table is not locked.
+// news are readings for subscribers, delivered when the table is not locked.
 type news struct {
 	ended []*Subscription // are told the last reading, and why
 	last  Reading

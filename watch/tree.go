@@ -19,7 +19,7 @@ type TreeOptions struct {
 	// Sync is that of [Options].
 	Sync bool
 
-	// Depth is how many levels below the root are watched. The default is all.
+	// Depth is the number of levels below the root that are watched. The default is all.
 	Depth int
 
 	// Filter reports whether the node at path is watched, and the nodes below it. The root

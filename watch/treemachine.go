@@ -58,7 +58,7 @@ type treeAspect struct {
 	sub       *session.Subscription // used by the performer alone
 }
 
-// A treeInput is something that happened to a tree.
+// A treeInput is an event that a tree reacts to.
 //
 //sumtype:decl
 type treeInput interface{ treeInput() }
@@ -87,7 +87,7 @@ func (treeSynced) treeInput() {}
 func (want) treeInput()       {}
 func (leave) treeInput()      {}
 
-// A treeEffect is something to do about it.
+// A treeEffect is a request of the tree to its performer.
 //
 //sumtype:decl
 type treeEffect interface{ treeEffect() }

@@ -74,7 +74,7 @@ func validate(s *session.Session, path string) error {
 	return errors.Join(errs...)
 }
 
-// A kind is how readings of one aspect of a node become states.
+// A kind turns readings of one aspect of a node into states.
 type kind[S any] struct {
 	name   string
 	aspect session.Aspect

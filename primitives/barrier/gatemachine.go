@@ -10,7 +10,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a gate is raised, kept and lifted, as a pure function. The performer
+// This file raises, keeps and lifts a gate, as a pure function. The performer
 // of its effects is in gate.go.
 //
 //	          try                  created                Lift
@@ -22,7 +22,7 @@ import (
 //	          fallen, by way of falling if     fallen (Lost)     fallen (Released)
 //	          our node may stand
 
-// A gateStage is how far a gate has come. It only grows.
+// A gateStage is the progress of a gate. It only grows.
 type gateStage int
 
 const (
@@ -47,7 +47,7 @@ const (
 
 func (s gateStep) String() string { return [...]string{"raising", "making", "peering"}[s] }
 
-// A gateInput is something that happened.
+// A gateInput is an event that the machine reacts to.
 //
 //sumtype:decl
 type gateInput interface{ gateInput() }
@@ -118,7 +118,7 @@ func (reply) gateEffect() {}
 // gateEffects accumulates what one step asks for.
 type gateEffects = actors.Effects[gateEffect, GateEvent]
 
-// gatePrefix is how the data of gates begins.
+// gatePrefix begins the data of gates.
 const gatePrefix = "gate-"
 
 // A gate is the machine of a [Gate]. It requests nothing before try. After every step:

@@ -106,7 +106,7 @@ import (
 // A party follows the record from Enter on, also inside and at rest. So its watch and its newest reading
 // serve the next Enter. When others begin a round without it, it reads that, and follows no more.
 
-// A stage is how far the handle has come: it says which commands and which requests are
+// A stage is the progress of the handle: it says which commands and which requests are
 // possible.
 type stage int
 
@@ -167,7 +167,7 @@ type book struct {
 	Members        []string // the names of its nodes
 }
 
-// An input is something that happened.
+// An input is an event that the machine reacts to.
 //
 //sumtype:decl
 type input interface{ input() }

@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a barrier is watched, as a pure function. The performer of its effects
+// This file watches a barrier, as a pure function. The performer of its effects
 // is in barrier.go.
 //
 // A view emits a level: whether a barrier stands. Beside that, waiters pass when none
@@ -21,7 +21,7 @@ import (
 //	          │ a barrier stands (saw)
 //	          └──► a sight that is newer shows none: answered
 
-// A viewInput is something that happened.
+// A viewInput is an event that the machine reacts to.
 //
 //sumtype:decl
 type viewInput interface{ viewInput() }

@@ -81,7 +81,7 @@ func transactions(names []string) []string {
 	return names
 }
 
-// A place is where the nodes of one transaction are.
+// A place has the paths of the nodes of one transaction.
 type place struct{ parent, id, guid string }
 
 func (p place) record() string            { return znode.Join(p.parent, p.id) }

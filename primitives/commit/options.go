@@ -42,14 +42,14 @@ type Options struct {
 	// beside the names.
 	Payload []byte
 
-	// Deadline is how long the sites may take to vote, from when a deciding party first saw the
+	// Deadline is the time that the sites may take to vote, from when a deciding party first saw the
 	// transaction. The default is a minute.
 	Deadline time.Duration
 
 	// Mode says which parties decide. The default is Coordinated.
 	Mode Mode
 
-	// TakeoverAfter is how often a site looks for the coordinator, and after two looks without one it
+	// TakeoverAfter is the time after which a site looks for the coordinator again, and after two looks without one it
 	// decides in its place. It is also how often a site looks whether a transaction
 	// it has finished is left. The default is 30 seconds.
 	TakeoverAfter time.Duration
@@ -67,7 +67,7 @@ func (o Options) withDefaults() Options {
 // JoinOptions are optional parameters for [Join]. A nil *JoinOptions is equivalent to a zero
 // JoinOptions.
 type JoinOptions struct {
-	// ConflictAfter is how long another process with the site's name is taken for the remains of an
+	// ConflictAfter is the time for which another process with the site's name is taken for the remains of an
 	// earlier one of ours. The default is twice the timeout of the session.
 	ConflictAfter time.Duration
 }

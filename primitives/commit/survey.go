@@ -19,7 +19,7 @@ import (
 // that vanishes meanwhile, or is not a transaction, is left out. An error that does not pass
 // ends the survey with what was found so far.
 
-// A surveyInput is something that happened. Each answer names the node that it is about.
+// A surveyInput is an event that the machine reacts to. Each answer names the node that it is about.
 //
 //sumtype:decl
 type surveyInput interface{ surveyInput() }

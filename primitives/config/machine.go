@@ -30,7 +30,7 @@ import (
 // A handle that closes waits for the answer to its first write, refuses the others, and
 // removes its marker: open ► closing ► leaving ► ended.
 
-// A phase is how far the handle has come towards its end. It only grows.
+// A phase is the progress of the handle towards its end. It only grows.
 type phase int
 
 const (
@@ -82,7 +82,7 @@ func (w write) String() string {
 // is about. There is at most one open question.
 type attempt struct{ epoch, n int }
 
-// An input is something that happened.
+// An input is an event that the machine reacts to.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -183,7 +183,7 @@ var (
 	errMarker   = errors.New("our marker was deleted or changed by another client")
 )
 
-// A view is what the handle knows of the node, and what it has emitted.
+// A view is the handle's knowledge of the node, and its last event.
 type view[T any] struct {
 	zxid   int64 // of the newest reading; it never goes back
 	told   bool  // set by the first reading; while clear, no event was emitted

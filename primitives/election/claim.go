@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how leadership is claimed and given up in the standard layout, as the
+// This file claims leadership and gives it up in the standard layout, as the
 // pure rules of package claim. What keeps two candidates from leading at once:
 //
 //   - The leader's node is created only where there is none, in one transaction with a check

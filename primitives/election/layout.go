@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
-// A Layout is how nodes are named. All candidates and observers of an election have to use
+// A Layout decides the names of nodes. All candidates and observers of an election have to use
 // the same one.
 //
 // A candidate that finds a contender of another known layout leaves with [ErrLayout], when it comes and

@@ -21,7 +21,7 @@ type Options struct {
 	// are nothing.
 	Data []byte
 
-	// Layout is how nodes are named. The default is [Standard].
+	// Layout decides the names of nodes. The default is [Standard].
 	Layout Layout
 
 	// IgnoreLeader has the candidate not be told who leads: there is no [LeaderChanged] but of its own terms,

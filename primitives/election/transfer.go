@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a leader hands over to another candidate:
+// This file hands leadership over to another candidate:
 //
 //	seeking ── there is none ► refused, and we lead on
 //	   │ found: Deposed

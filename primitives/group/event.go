@@ -23,7 +23,7 @@ var (
 	ErrLeft = presence.ErrLeft
 )
 
-// A Member is one of a group. Data must not be modified.
+// A Member is a participant of a group. Data must not be modified.
 type Member struct {
 	ID      string
 	Data    []byte

@@ -83,7 +83,7 @@ func (v view) id(path string) string {
 	return name
 }
 
-// An input is something that happened to a member or its group. A watcher ignores those
+// An input is an event that the machine of a member or of a watcher reacts to. A watcher ignores those
 // of a node.
 //
 //sumtype:decl

@@ -14,7 +14,7 @@ import (
 // Options are optional parameters for [Join]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
-	// ConflictAfter is how long a member with the same id is taken for a ghost, and
+	// ConflictAfter is the time for which a member with the same id is taken for a ghost, and
 	// waited for; the wait begins anew with every one that comes, and after a suspension. The
 	// default is twice the timeout of the session: the server does not tell that of others, so
 	// that it must be set where an earlier version of the process had a longer one.

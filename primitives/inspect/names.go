@@ -16,7 +16,7 @@ import (
 
 // This file reads names and data of nodes.
 
-// A species is how the contenders of one recipe and layout are named.
+// A species has the names of the contenders of one recipe and layout.
 type species struct {
 	grammar line.Grammar
 	recipe  Kind
@@ -187,7 +187,7 @@ func nameOf(node string) string {
 	return name
 }
 
-// longestData is how much of a node's data is shown.
+// longestData is the number of bytes of a node's data that are shown.
 const longestData = 256
 
 // identity returns the data of a contender's node, and whether it was asked to release.

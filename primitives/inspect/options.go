@@ -26,7 +26,7 @@ type Options struct {
 	// Window bounds how many reads are under way at once. The default is 128.
 	Window int
 
-	// Pause is how long [Watch] gathers changes before it reads them. It is longer by 50 µs for each
+	// Pause is the time for which [Watch] gathers changes before it reads them. It is longer by 50 µs for each
 	// node of the last survey. The default is 250 ms.
 	Pause time.Duration
 }

@@ -224,7 +224,7 @@ func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) 
 	return read
 }
 
-// most is how many holders are watched.
+// most is the number of holders that are watched.
 const most = 16
 
 // line adds the contenders of a lock or an election that stand under the path itself.
@@ -458,7 +458,7 @@ func (r *recogniser) double(path string, n *found) {
 	r.add(t)
 }
 
-// manyClaims is how many claims of a queue are read, and manyBuckets how many of its buckets are watched.
+// manyClaims is the number of claims of a queue that are read, and manyBuckets of its buckets that are watched.
 const (
 	manyClaims  = 1000
 	manyBuckets = 16

@@ -78,7 +78,7 @@ func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 	}
 }
 
-// An input is something that happened.
+// An input is an event that the machine reacts to.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -216,7 +216,7 @@ func (m *surveyor) pause() time.Duration {
 	return m.opts.Pause + time.Duration(len(m.known))*50*time.Microsecond
 }
 
-// manyNames is how many children a watched node may have. A longer list is read for each
+// manyNames is the number of children that a watched node may have. A longer list is read for each
 // survey only, not after each change.
 const manyNames = 64
 

@@ -29,7 +29,7 @@ type Options struct {
 	// process; data that are empty, but not nil, are nothing.
 	Data []byte
 
-	// Layout is how nodes are named. The default is [Standard].
+	// Layout decides the names of nodes. The default is [Standard].
 	Layout Layout
 
 	// Priority is the rank of the contender: one of a higher priority goes before all of a
@@ -42,7 +42,7 @@ type Options struct {
 	// [TryAcquire] asks no holder.
 	Preempt bool
 
-	// PreemptAfter is how long they have for that before the lock is taken away from
+	// PreemptAfter is the time that they have for that before the lock is taken away from
 	// them, with [ErrRevoked]. Zero, the default, leaves it to them. A holder whose node
 	// may not be written cannot be asked, and keeps the lock.
 	PreemptAfter time.Duration
@@ -135,7 +135,7 @@ const (
 
 func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}[k] }
 
-// A Layout is how nodes are named and marked. All who contend for a lock have to use
+// A Layout decides the names and the marks of nodes. All who contend for a lock have to use
 // the same one.
 //
 // Contenders of every known layout are recognised: those of ZooKeeper's recipes, of Curator, of

@@ -21,7 +21,7 @@ var errNotReleased = errors.New("not released in time")
 // RevokeOptions are optional parameters for [Revoke]. A nil *RevokeOptions is equivalent
 // to a zero RevokeOptions.
 type RevokeOptions struct {
-	// ForceAfter is how long the holders have to release the lock before their nodes
+	// ForceAfter is the time that the holders have to release the lock before their nodes
 	// are deleted. Zero, the default, leaves it to them.
 	ForceAfter time.Duration
 

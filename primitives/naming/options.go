@@ -19,7 +19,7 @@ type Options struct {
 	// ephemeral name is lost later.
 	Replace bool
 
-	// ConflictAfter is how long an ephemeral name of another session is taken for a
+	// ConflictAfter is the time for which an ephemeral name of another session is taken for a
 	// ghost, and waited for, before it is [ErrTaken]; the wait begins anew with every one
 	// that comes, and after a suspension. The default is twice the timeout of the session: the
 	// server does not tell that of others, so that it must be set where an earlier version of

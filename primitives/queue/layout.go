@@ -60,7 +60,7 @@ const (
 	digits       = 10
 	minute       = 60_000 // ms
 
-	// bucketSize is how many items are put into a bucket before it is sealed, about: those that are on
+	// bucketSize is about the number of items that are put into a bucket before it is sealed: those that are on
 	// their way come too, a few transactions of each handle. A full one is listed in 64 KiB.
 	bucketSize = 1000
 )
@@ -98,7 +98,7 @@ func (b bucket) compare(c bucket) int {
 	return cmp.Compare(b.number, c.number)
 }
 
-// A place is where an item stands.
+// A place is the path of an item, and the bucket that it stands in.
 type place struct {
 	bucket bucket
 	name   string // of its node

@@ -54,7 +54,7 @@ type settling struct {
 	reply actors.Reply[error] // of the command; empty if the consumer itself gives the item back
 }
 
-// An input is something that happened. Answers name the turn, the number or the item that
+// An input is an event that the machine reacts to. Answers name the turn, the number or the item that
 // they answer.
 //
 //sumtype:decl

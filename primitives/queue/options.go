@@ -37,7 +37,7 @@ type Options struct {
 	// Ephemeral makes items that go with the session of their producer.
 	Ephemeral bool
 
-	// MaxAttempts is how often an item is delivered by [Queue.Consume]. An item that was rejected, or
+	// MaxAttempts is the number of times that an item is delivered by [Queue.Consume]. An item that was rejected, or
 	// not acknowledged, so often moves to the queue at DeadLetter. The default is no limit; one needs
 	// the other.
 	MaxAttempts int

@@ -187,7 +187,7 @@ func (c *clock) note(sent, answered time.Duration, ms int64) {
 	c.known, c.read, c.low, c.high = true, answered, ms-int64((answered+unit-1)/unit), ms+1-int64(sent/unit)
 }
 
-// stale is how old what is known of the server's clock may be: it can be set, and another server can become the
+// stale is the greatest age of an estimate of the server's clock: it can be set, and another server can become the
 // leader.
 const stale = 10 * time.Second
 

@@ -49,7 +49,7 @@ type receipt struct {
 	version int32
 }
 
-// A writeInput is something that happened to a transaction.
+// A writeInput is an event that a transaction reacts to.
 //
 //sumtype:decl
 type writeInput interface{ writeInput() }

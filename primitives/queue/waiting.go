@@ -44,7 +44,7 @@ func (r rank) String() string {
 	return [...]string{"absent", "joining", "founding", "ranking", "behind", "first"}[r]
 }
 
-// A waitInput is something that happened to a waiter.
+// A waitInput is an event that a waiter reacts to.
 //
 //sumtype:decl
 type waitInput interface{ waitInput() }

@@ -101,7 +101,7 @@ func (l admission) Claims() bool { return false }
 // Downgrade implements [line.Rule].
 func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return l, "", false }
 
-// manyBeside is how many nodes of others a contender watches, rather than all members.
+// manyBeside is the number of nodes of others that a contender watches, rather than all members.
 const manyBeside = 8
 
 // Locate implements [line.Rule]. The contenders that need not wait are the first in line; what the

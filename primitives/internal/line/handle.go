@@ -14,7 +14,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Manner is how a recipe presents its places in line.
+// A Manner is the presentation of places in line by a recipe.
 type Manner[Ev any] struct {
 	Tell   func(Event) Ev                 // gives an event its recipe's own type
 	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]

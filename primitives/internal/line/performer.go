@@ -29,8 +29,8 @@ type Recipe struct {
 // Owned returns what the handle owns: for timers that end with it.
 func (r *Recipe) Owned() *owned.Set { return r.owned }
 
-// Ways are how a recipe does what it does its own way. Where one is nil, the published
-// recipe is followed.
+// Ways are the functions of a recipe that differ from the published one. Where one is nil,
+// the published recipe is followed.
 type Ways struct {
 	// Inspect looks at the parent: whether there is one, and whether it is empty and
 	// ours to write; isNew is as New of [Sight]. Make makes it, and says whether it has;

@@ -61,7 +61,7 @@ type Position struct {
 	Err      error    // why there is no place for us at all
 }
 
-// A Target is something whose change is awaited.
+// A Target is a node, or a list, whose change is awaited.
 type Target struct {
 	Node  string // a path below the line; of a claim, that of the contender; "" for its members
 	Until Until

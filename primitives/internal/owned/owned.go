@@ -14,7 +14,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Thing is something that goes on until it is cancelled, like a [session.Subscription].
+// A Thing is an activity that goes on until it is cancelled, like a [session.Subscription].
 type Thing interface{ Cancel() }
 
 // A Func is a Thing that the function cancels.

@@ -95,7 +95,7 @@ type ghost struct{ owner, czxid int64 }
 // ghost returns which node it is.
 func (s Sight) ghost() ghost { return ghost{s.Owner, s.Czxid} }
 
-// An Input is something that happened.
+// An Input is an event that the machine reacts to.
 //
 //sumtype:decl
 type Input interface{ input() }
@@ -213,7 +213,7 @@ func (follow) effect()     {}
 func (wait) effect()       {}
 func (answer) effect()     {}
 
-// Effects are what a step asks for.
+// Effects are the requests and the events of a step.
 type Effects = actors.Effects[Effect, Event]
 
 // A waiter is an Update whose reply is due.

@@ -12,7 +12,7 @@ import (
 
 // A Config says how a conflict with another session's node ends.
 type Config struct {
-	// ConflictAfter is how long the machine waits for a node of another session to go. The
+	// ConflictAfter is the time that the machine waits for a node of another session to go. The
 	// default is twice the timeout of the session.
 	ConflictAfter time.Duration
 

@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a lock with priorities is claimed, as the pure rules of package
+// This file claims a lock with priorities, as the pure rules of package
 // claim:
 //
 //	none holds ────── a reader claims ───► readers hold ── the last one leaves ─┐

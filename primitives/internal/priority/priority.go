@@ -19,7 +19,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a lock with priorities departs from the published recipe. Below the
+// This file has the departures of a lock with priorities from the published recipe. Below the
 // path, which carries the data "priority 1" and in a second line the name of the writer that
 // has held last, there are
 //
