@@ -31,9 +31,9 @@ func (r Reply[T]) Late() (answer T, given bool) {
 	}
 }
 
-// Ask tells the actor a command, and waits for the answer. If ctx ends
-// before it is given, Ask returns the cause, and the command goes on; if the
-// machine ends without giving one, [ErrEnded]. If ctx is nil, the actor is told nothing.
+// Ask tells the actor a command, and waits for the answer. If ctx ends before it is given,
+// Ask returns the cause, and the command goes on; if the machine ends without giving one,
+// [ErrEnded]. If ctx is nil, the actor receives nothing.
 func Ask[T, In, Ev any](ctx context.Context, a *Actor[In, Ev], command func(Reply[T]) In) (T, error) {
 	var none T
 	if ctx == nil {

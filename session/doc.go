@@ -73,11 +73,11 @@
 //
 // # Requests
 //
-// Requests are sent in the order in which one goroutine makes them, one behind the
-// other, without waiting for replies. While the session is suspended they wait. What was
-// made for one epoch is never executed in a later one. A read whose reply is lost is
-// repeated; a write is not, if repeating could act twice: it fails with
-// [ErrUnknownOutcome]. All errors of requests wrap an [*OpError].
+// Requests are sent in the order in which one goroutine makes them, one behind the other,
+// without waiting for replies. While the session is suspended they wait. A request for one
+// epoch is never executed in a later one. A read whose reply is lost is repeated; a write
+// is not, if repeating could act twice: it fails with [ErrUnknownOutcome]. All errors of
+// requests wrap an [*OpError].
 //
 // Recipes are built on the asynchronous requests of [Async]. Their answers, watch
 // events and the session's own events come in the order of the wire.

@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// What callers can act on. Every error of a request wraps one of these, and an
+// The errors that callers can act on. Every error of a request wraps one of these, and an
 // [OpError] that names the operation and the path.
 var (
 	// ErrNoNode means that there is no node at the path, or that its parent is

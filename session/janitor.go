@@ -38,8 +38,8 @@ type Removal struct {
 	// read and written to again.
 	Contested bool
 
-	// Replaced, if not nil, is told the Stat of another node that was written to, because it had
-	// replaced the one that was read.
+	// Replaced, if not nil, receives the Stat of another node that was written to, because it
+	// had replaced the one that was read.
 	Replaced func(*Stat)
 
 	// Prefix, if not "", says that not the node at the path is removed, but its children whose
@@ -82,7 +82,7 @@ type Desk interface {
 	// Later does what has failed again, after a pause.
 	Later(path string, why error, do func())
 
-	// Done is told the outcome of the removal.
+	// Done receives the outcome of the removal.
 	Done(err error)
 }
 
@@ -107,7 +107,7 @@ func (r Removal) start(requests Async, answer func(error), settled func()) *erra
 	return e
 }
 
-// At is Begin with the requests of a desk, which is told the outcome.
+// At is Begin with the requests of a desk, which receives the outcome.
 func (r Removal) At(d Desk) { (&job{Removal: r, desk: d}).begin() }
 
 func (j *job) begin() {

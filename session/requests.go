@@ -365,8 +365,8 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	})
 }
 
-// EnsurePath makes sure that there is a node at path, with what is missing above it,
-// the session's chroot included. What it makes are containers, which the server
+// EnsurePath makes sure that there is a node at path, with the missing nodes above it, the
+// session's chroot included. The nodes that it makes are containers, which the server
 // deletes some time after their last child, where the server knows them.
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	ctx, cancel := s.bounded(ctx)

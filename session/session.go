@@ -269,8 +269,8 @@ func newSession(addresses []string, o Options) *Session {
 
 // Close ends the session on the server, so that its ephemeral nodes go at once. It waits until
 // that is confirmed, at most for [Options.CloseTimeout] and until the session's deadline. Then
-// no goroutine of the session is left. What is held through it is lost before the server is
-// told. It may be called any number of times.
+// no goroutine of the session is left. What is held through it is lost before the server
+// learns of it. It may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
 	select {

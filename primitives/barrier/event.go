@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What callers can act on, beside the errors of package session.
+// The errors that callers can act on, beside those of package session.
 var (
 	// ErrClosed means that the handle was closed, or has ended for the reason that is
 	// wrapped too.

@@ -108,8 +108,8 @@ func (v *Value[T]) Last() (value T, version int32, ok bool) {
 	return v.value, v.version, v.good
 }
 
-// Set sets the value, whatever it was: the last one wins. If there is no node, it is
-// made, with what is missing above it.
+// Set sets the value, whatever it was: the last one wins. If there is no node, it is made,
+// with the missing nodes above it.
 //
 // If the error wraps [session.ErrUnknownOutcome], it may have been done, or be done a
 // little later; with any other error it was not, and will not be.

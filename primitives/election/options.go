@@ -24,9 +24,9 @@ type Options struct {
 	// Layout decides the names of nodes. The default is [Standard].
 	Layout Layout
 
-	// IgnoreLeader has the candidate not be told who leads: there is no [LeaderChanged] but of its own terms,
-	// and [Candidate.Leader] knows no other leader. Without it every candidate reads the leader's
-	// node at each change; with it a succession costs the same however many candidates stand.
+	// With IgnoreLeader the candidate does not follow the leader: [LeaderChanged] reports only its own terms,
+	// and [Candidate.Leader] knows no other leader. Without it every candidate reads the leader's node at
+	// each change; with it a succession costs the same however many candidates stand.
 	IgnoreLeader bool
 
 	// LeadGrace is for how long a function of [Candidate.Lead] may go on after its context

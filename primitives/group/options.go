@@ -36,7 +36,7 @@ func (o *Options) withDefaults() Options {
 // WatchOptions are optional parameters for [Watch]. A nil *WatchOptions is equivalent
 // to a zero WatchOptions.
 type WatchOptions struct {
-	// Sync makes what is told first at least as new as the call, for a round trip.
+	// Sync makes the first report at least as new as the call, for a round trip.
 	Sync bool
 }
 

@@ -77,8 +77,8 @@ func (w *Watcher) observe(now watcher, events []MembersChanged) {
 // with "ev, ok := <-events", because a select over a closed channel spins.
 func (w *Watcher) Events() <-chan MembersChanged { return w.actor.Events() }
 
-// Members returns who is known to be a member, without waiting, in the order of their
-// ids. They must not be modified.
+// Members returns the known members, without waiting, in the order of their ids. They must
+// not be modified.
 func (w *Watcher) Members() []Member {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,7 @@ type Options struct {
 	// The default is 0: no bound.
 	MaxWaiters int
 
-	// MaxWatched bounds how many watches [Watch] keeps. What is beyond is read again every five seconds,
+	// MaxWatched bounds the watches that [Watch] keeps. Nodes beyond are read again every five seconds,
 	// and after each change. The default is 5,000.
 	MaxWatched int
 

@@ -27,10 +27,10 @@ type Contender struct {
 	Priority int
 }
 
-// Contenders returns who stands in line for the lock at path, in line order, as the
-// server that the session is connected to knows it. There are none if there is no such
-// path. A contender that leaves while they are read is left out. Where others contend in
-// another layout, the error may be [ErrLayout].
+// Contenders returns the contenders for the lock at path, in line order, as the server that
+// the session is connected to knows it. There are none if there is no such path. A
+// contender that leaves while they are read is left out. Where others contend in another
+// layout, the error may be [ErrLayout].
 //
 // If opts is nil, the default options are used.
 func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {

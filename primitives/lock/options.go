@@ -135,8 +135,8 @@ const (
 
 func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}[k] }
 
-// A Layout decides the names and the marks of nodes. All who contend for a lock have to use
-// the same one.
+// A Layout decides the names and the marks of nodes. All contenders for a lock use the same
+// layout.
 //
 // Contenders of every known layout are recognised: those of ZooKeeper's recipes, of Curator, of
 // kazoo, and of the other recipes of this library. One of ours that finds another's which its

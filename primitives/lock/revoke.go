@@ -29,13 +29,13 @@ type RevokeOptions struct {
 	Layout Layout
 }
 
-// Revoke asks those who hold the lock at path now to release it: each gets [Revoked]. It
+// Revoke asks the holders of the lock at path now to release it: each gets [Revoked]. It
 // follows ZooKeeper's recipe of revocable locks.
 //
-// Without [RevokeOptions.ForceAfter] it returns when all have been asked. With it, when all
-// have gone: those who have not by then lose the lock, with [ErrRevoked], by the deletion
-// of their nodes, also those who have downgraded it. A holder that cannot be reached learns of that only when its session's
-// deadline has passed; until then, only tokens and guards protect what it works on.
+// Without [RevokeOptions.ForceAfter] it returns when all have been asked. With it, when all have gone: holders that have
+// not released it by then lose it, with [ErrRevoked], by the deletion of their nodes, also of holders that have downgraded
+// it. A holder that cannot be reached learns of that only when its session's deadline has passed; until then, only tokens
+// and guards protect what it works on.
 //
 // The error is [ErrNotHeld] if the lock is not held. If ctx ends first it is the cause;
 // holders that were asked by then remain so, and none is forced.

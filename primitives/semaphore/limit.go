@@ -133,11 +133,11 @@ type Holder struct {
 	Session int64  // the session that it holds it through
 }
 
-// Holders returns who holds leases of the semaphore at path, in line order, as the server
-// that the session is connected to knows it: contenders for which there is room, whether
-// or not they have noticed yet, and those that have held since before the limit was
-// lowered. There are none if there is no such path. A contender that leaves while they
-// are read is left out.
+// Holders returns the holders of leases of the semaphore at path, in line order, as the
+// server that the session is connected to knows it: contenders for which there is room,
+// whether or not they have noticed yet, and those that have held since before the limit was
+// lowered. There are none if there is no such path. A contender that leaves while they are
+// read is left out.
 func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, error) {
 	if err := validatePlace(s, path); err != nil {
 		return nil, err

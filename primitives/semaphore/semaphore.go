@@ -10,8 +10,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Lease is one attempt to be among those whom a semaphore lets work: it is acquired at
-// most once, and over once it is released or lost. Create one with [New] or [Acquire].
+// A Lease is one attempt to be among the holders of a semaphore: it is acquired at most
+// once, and over once it is released or lost. Create one with [New] or [Acquire].
 //
 // A Lease is safe for concurrent use, and must be closed.
 type Lease struct {

@@ -11,7 +11,8 @@ import (
 var (
 	// ErrNodeDeleted means that the node that stood for it is gone. Another client has
 	// deleted it, or the server, which deletes it also when it ends the session, and tells
-	// of the deletion first. The loss is told at once, and not held back to find out which.
+	// of the deletion first. The loss is reported at once, and not held back to find out
+	// which.
 	ErrNodeDeleted = errors.New("node deleted by another client, or with the session")
 
 	// ErrRevoked means that it was deleted by force after it was asked for.
