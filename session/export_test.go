@@ -7,7 +7,8 @@ import "log/slog"
 // Lane is lane.
 type Lane = lane
 
-func (s *Session) CheckPath(path string) error                 { return forRecipes{}.CheckPath(s, path) }
+func (s *Session) CheckPath(path string) error { return forRecipes{}.CheckPath(s, path) }
+
 func (s *Session) Local(key any, create func() any) any        { return forRecipes{}.Local(s, key, create) }
 func (s *Session) Logger() *slog.Logger                        { return forRecipes{}.Logger(s) }
 func (s *Session) Observer() Observer                          { return forRecipes{}.Observer(s) }

@@ -98,7 +98,7 @@ func (forRecipes) Logger(s *Session) *slog.Logger { return s.opts.Logger }
 
 // Observer returns the receiver of the reports of recipes: the [Observer] and the log of the
 // session's options.
-func (forRecipes) Observer(s *Session) Observer { return reporter{s} }
+func (forRecipes) Observer(s *Session) Observer { return s.observer() }
 
 // Rely has the session's lease rest on what a quorum of the servers has committed, until
 // release is called: for recipes, as long as they hold, or contend for, what excludes

@@ -13,6 +13,8 @@ import (
 // A reporter passes each report to the observer, and then to the log.
 type reporter struct{ session *Session }
 
+func (s *Session) observer() Observer { return reporter{s} }
+
 // Request implements [Observer]. Requests are not logged.
 func (r reporter) Request(op string, took time.Duration, err error) {
 	r.session.opts.Observer.Request(op, took, err)

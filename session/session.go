@@ -577,7 +577,7 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 			settled = append(settled, done)
 		}
 	}
-	reporter{s}.State(ev)
+	s.observer().State(ev)
 	return settled
 }
 

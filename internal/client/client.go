@@ -112,14 +112,17 @@ func (l live) Async(epoch int) Async {
 	return requests{&a}
 }
 
-func (l live) Age() time.Duration                          { return behind().Age(l.Session) }
-func (l live) Explain(err error) error                     { return behind().Explain(l.Session, err) }
-func (l live) Fits(ops ...session.Op) error                { return behind().Fits(l.Session, ops...) }
-func (l live) Local(key any, create func() any) any        { return behind().Local(l.Session, key, create) }
-func (l live) Logger() *slog.Logger                        { return behind().Logger(l.Session) }
-func (l live) Observer() session.Observer                  { return behind().Observer(l.Session) }
-func (l live) Rely() (release func())                      { return behind().Rely(l.Session) }
-func (l live) SetWarm(path string, warm bool)              { behind().SetWarm(l.Session, path, warm) }
+func (l live) Age() time.Duration      { return behind().Age(l.Session) }
+func (l live) Explain(err error) error { return behind().Explain(l.Session, err) }
+
+func (l live) Fits(ops ...session.Op) error { return behind().Fits(l.Session, ops...) }
+
+func (l live) Local(key any, create func() any) any { return behind().Local(l.Session, key, create) }
+func (l live) Logger() *slog.Logger                 { return behind().Logger(l.Session) }
+func (l live) Observer() session.Observer           { return behind().Observer(l.Session) }
+func (l live) Rely() (release func())               { return behind().Rely(l.Session) }
+func (l live) SetWarm(path string, warm bool)       { behind().SetWarm(l.Session, path, warm) }
+
 func (l live) Sharing(epoch int) Async                     { return requests{behind().Sharing(l.Session, epoch)} }
 func (l live) Warm(path string) bool                       { return behind().Warm(l.Session, path) }
 func (live) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }

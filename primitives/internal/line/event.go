@@ -57,7 +57,8 @@ var (
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// with Suspended and Resumed in turn, and Revoked at most once.
+// with Suspended and Resumed in turn, and Revoked at most once. Packages lock and semaphore give each event a type of
+// their own, in the function tell of their event.go; the machine of package election reads them.
 //
 //sumtype:decl
 type Event interface{ event() }

@@ -86,6 +86,8 @@ func (t Target) String() string {
 
 // First is the rule of locks: first come, first served, in the order of numbers. Readers
 // wait for the nearest contender that does not share; all others wait for every contender ahead.
+// Contenders of package lock and package inspect show holders by the same rule, from kinds and numbers alone. Locks
+// with priorities have a rule of their own.
 type First struct {
 	*Grammar
 
