@@ -64,15 +64,15 @@ type Position struct {
 // A Target is a node, or a list, whose change is awaited.
 type Target struct {
 	Node  string // a path below the line; of a claim, that of the contender; "" for its members
-	Until Until
+	Until until
 }
 
-// Until says which change of a [Target] is awaited.
-type Until int8
+// until says which change of a [Target] is awaited.
+type until int8
 
 // The changes.
 const (
-	Gone    Until = iota // the node is deleted
+	Gone    until = iota // the node is deleted
 	Changed              // the node is deleted, or its data is set
 	Members              // the names of the children are others
 	Claim                // no contender has the claim, or another has it
