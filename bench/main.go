@@ -40,9 +40,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-		}
+		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1)
 	}
@@ -72,6 +70,7 @@ type options struct {
 	plots     string
 	profiles  string
 	install   bool
+	list      bool
 }
 
 // parse parses the flags. Unknown workloads are reported to log and left out.
@@ -88,15 +87,9 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags.StringVar(&o.plots, "plots", "", "write pictures to this directory, as SVG")
 	flags.StringVar(&o.profiles, "cpuprofile", "", "write CPU profiles of the Go clients to this directory, which costs them a little")
 	flags.BoolVar(&o.install, "install-peers", false, "install Debian's packages of ZooKeeper and the peers first")
-	list := flags.Bool("list", false, "print the names of the workloads, and end")
+	flags.BoolVar(&o.list, "list", false, "print the names of the workloads, and end")
 	if err := flags.Parse(args); err != nil {
 		return o, err
-	}
-	if *list {
-		for _, w := range workloads() {
-			_, _ = fmt.Fprintf(log, "%-20s %s\n", w.name, w.title)
-		}
-		return o, flag.ErrHelp
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("there is no argument %q: see -help", flags.Arg(0))
@@ -140,8 +133,16 @@ func choose(all []workload, filter string, log io.Writer) ([]workload, error) {
 
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	o, err := parse(args, log)
-	if err != nil {
+	switch {
+	case errors.Is(err, flag.ErrHelp): // the flags were printed
+		return nil
+	case err != nil:
 		return err
+	case o.list:
+		for _, w := range workloads() {
+			_, _ = fmt.Fprintf(out, "%-20s %s\n", w.name, w.title)
+		}
+		return nil
 	}
 	for _, file := range []string{o.json, o.markdown} {
 		if file == "" {

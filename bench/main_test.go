@@ -71,6 +71,17 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestHelp: what was asked for is no failure, and the list goes where it can be searched.
+func TestHelp(t *testing.T) {
+	var out, log bytes.Buffer
+	if err := run(t.Context(), []string{"-list"}, &out, &log); err != nil || !strings.Contains(out.String(), "\nqueue-drain-20000 ") || log.Len() > 0 {
+		t.Errorf("-list: %v, %q, %q", err, out.String(), log.String())
+	}
+	if err := run(t.Context(), []string{"-h"}, &out, &log); err != nil || !strings.Contains(log.String(), "-list") {
+		t.Errorf("-h: %v, %q", err, log.String())
+	}
+}
+
 func TestServersFlag(t *testing.T) {
 	for flag, want := range map[string][]offer{
 		"1":                         {{count: 1}},

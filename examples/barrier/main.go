@@ -7,9 +7,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/demo"
@@ -27,22 +28,30 @@ const (
 // A rod has a cell of 100 degrees at its left end, and one of 0 degrees at its right.
 type rod [1 + workers*cells + 1]float64
 
-func main() { demo.Main(20*time.Second, run) }
+func main() {
+	demo.Main(20*time.Second, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers) })
+}
 
-func run(ctx context.Context, servers []string) error {
+func run(ctx context.Context, out io.Writer, servers []string) error {
 	// The rounds take turns: what is written in one is read in the next.
 	var rods [2]rod
 	rods[0][0], rods[1][0] = 100, 100
-	results := make(chan error, workers)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var working sync.WaitGroup
 	for i := range workers {
-		go func() { results <- work(ctx, servers, i, &rods) }()
+		working.Go(func() {
+			if err := work(ctx, servers, i, &rods); err != nil {
+				fail(err) // the others would wait for this one
+			}
+		})
 	}
-	var errs []error
-	for range workers {
-		errs = append(errs, <-results)
+	working.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	_, _ = fmt.Fprintf(os.Stdout, "after %d rounds: %.0f\n", rounds, rods[rounds%2])
-	return errors.Join(errs...)
+	_, _ = fmt.Fprintf(out, "after %d rounds: %.0f\n", rounds, rods[rounds%2])
+	return nil
 }
 
 // work is one worker, which would be a process of its own elsewhere.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/demo"
@@ -10,7 +13,22 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
-	if err := demo.On(t.Context(), "", run); err != nil {
-		t.Fatal(err)
+	var out strings.Builder
+	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers) })
+	if err != nil || !strings.HasPrefix(out.String(), "after 20 rounds: [100 79 59 ") {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+}
+
+// TestInterrupted prints no result, and says once why.
+func TestInterrupted(t *testing.T) {
+	var out strings.Builder
+	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return run(ctx, &out, servers)
+	})
+	if !errors.Is(err, context.Canceled) || strings.Count(err.Error(), "canceled") != 1 || out.Len() > 0 {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

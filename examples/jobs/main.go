@@ -30,6 +30,9 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, servers []string, n int) error {
+	if n < 1 {
+		return fmt.Errorf("-jobs: %d, want at least 1", n)
+	}
 	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
 		return err
@@ -39,7 +42,7 @@ func run(ctx context.Context, out io.Writer, servers []string, n int) error {
 	if err != nil {
 		return err
 	}
-	p := &progress{out: out, left: n}
+	p := &progress{out: out}
 	if err := produce(ctx, q, p, n); err != nil {
 		return err
 	}
@@ -50,20 +53,27 @@ func run(ctx context.Context, out io.Writer, servers []string, n int) error {
 	defer stop()
 	p.done = stop
 	err = q.Run(work, 3, func(_ context.Context, item queue.Item) error { return p.work(item) })
-	if !errors.Is(err, context.Canceled) {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !errors.Is(err, context.Canceled):
 		return err
 	}
 	return bury(ctx, s, p)
 }
 
-// produce puts the jobs, all or none.
+// produce puts the jobs, all or none. A program that was interrupted may have left others.
 func produce(ctx context.Context, q *queue.Queue, p *progress, n int) error {
 	var all [][]byte
 	for i := range n {
 		all = append(all, fmt.Appendf(nil, "job %d", i))
 	}
-	_, err := q.PutAll(ctx, all)
-	p.say("%d jobs are put", n)
+	if _, err := q.PutAll(ctx, all); err != nil {
+		return err
+	}
+	var err error
+	p.left, err = q.Len(ctx)
+	p.say("%d jobs are put, of %d in the queue", n, p.left)
 	return err
 }
 

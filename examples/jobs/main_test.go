@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,16 +12,63 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// An output calls a function when a line has been printed.
+type output struct {
+	strings.Builder
+	line   string
+	called func()
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.called != nil && strings.HasPrefix(string(p), o.line) {
+		o.called()
+	}
+	return o.Builder.Write(p)
+}
+
+func contains(t *testing.T, out *output, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
 func TestRun(t *testing.T) {
-	var out strings.Builder
+	var out output
 	if err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers, 20) }); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{
-		"20 jobs are put", "a worker crashes with job 0", "job 0, attempt 2: <nil>", "job 7, attempt 3: cannot be done", "job 19, attempt 1", "; 0 left", "dead: job 7",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, out.String())
+	contains(t, &out, "20 jobs are put, of 20 in the queue", "a worker crashes with job 0", "job 0, attempt 2: <nil>",
+		"job 7, attempt 3: cannot be done", "job 19, attempt 1", "; 0 left", "dead: job 7")
+}
+
+// TestInterrupted stops in the middle. The next run does what is left.
+func TestInterrupted(t *testing.T) {
+	var out, again output
+	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {
+		part, interrupt := context.WithCancelCause(ctx)
+		defer interrupt(nil)
+		enough := errors.New("enough")
+		out.line, out.called = "job 3", func() { interrupt(enough) }
+		if err := run(part, &out, servers, 20); err == nil || err.Error() != enough.Error() {
+			t.Errorf("interrupted: %v", err)
+		}
+		return run(ctx, &again, servers, 1)
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, again.String())
+	}
+	contains(t, &again, "1 jobs are put, of ", "job 19, attempt", "; 0 left", "dead: job 7")
+}
+
+func TestNoJobs(t *testing.T) {
+	var out output
+	for _, n := range []int{0, -1} {
+		err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers, n) })
+		if err == nil || !strings.HasPrefix(err.Error(), "-jobs: ") || out.Len() > 0 {
+			t.Errorf("%d jobs: %v\n%s", n, err, out.String())
 		}
 	}
 }

@@ -46,8 +46,9 @@ func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) 
 	return raiseDone, err
 }
 
-// Raise raises the barrier, or returns nil if it stands. Missing nodes above it is made. The
-// error wraps [ErrLayout] if the node at the path has children: it is that of another recipe.
+// Raise raises the barrier, or returns nil if it stands. Missing nodes above it are made. A [Gate] that stands counts:
+// it goes with its holder all the same.
+// The error wraps [ErrLayout] if the node at the path has children: it is that of another recipe.
 //
 // If the error wraps [session.ErrUnknownOutcome], it may have been raised. While a reply is lost
 // and ctx goes on, Raise raises it again. So a barrier whose reply was lost, and that another

@@ -139,3 +139,47 @@ func TestDelayedAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestDelayBegins: the delay of an item whose turn to be put comes late began when PutAfter was called.
+func TestDelayBegins(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], &queue.Options{MaxItems: 1})
+		put(t, q, "first")
+		began := time.Now()
+		confirmed := make(chan error, 2)
+		go func() {
+			_, err := q.Put(t.Context(), []byte("waits for room"))
+			confirmed <- err
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := q.PutAfter(t.Context(), []byte("delayed"), time.Hour)
+			confirmed <- err
+		}()
+		pass(50 * time.Minute)
+		for _, want := range []string{"first", "waits for room"} {
+			data, err := q.Take(t.Context())
+			ok(t, err)
+			equal(t, "taken", []string{string(data)}, []string{want})
+			ok(t, <-confirmed)
+		}
+		data, err := q.Take(t.Context())
+		ok(t, err)
+		if late := time.Since(began) - time.Hour; string(data) != "delayed" || late < 0 || late > time.Second {
+			t.Errorf("%s comes %v late", data, late)
+		}
+		// The time has passed before there is room.
+		put(t, q, "again")
+		go func() {
+			_, err := q.PutAfter(t.Context(), []byte("delayed"), time.Minute)
+			confirmed <- err
+		}()
+		pass(time.Hour)
+		_, err = q.Take(t.Context())
+		ok(t, err)
+		ok(t, <-confirmed)
+		if data, err = q.TryTake(t.Context()); string(data) != "delayed" || err != nil {
+			t.Errorf("%s, %v", data, err)
+		}
+	})
+}

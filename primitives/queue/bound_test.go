@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,4 +93,86 @@ func TestFull(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBoundOfAnotherTime: the directories of a queue are deleted when they are empty, with the version at which a
+// producer has counted the items. Those that another producer makes may come to the same version, and be full.
+func TestBoundOfAnotherTime(t *testing.T) {
+	for _, expires := range []bool{false, true} {
+		t.Run(fmt.Sprintf("expires=%v", expires), func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				bounded := &queue.Options{MaxItems: 2, RefuseWhenFull: true}
+				early, late := open(t, s[0], bounded), open(t, s[1], bounded)
+				put(t, early, "a")
+				equal(t, "taken", drain(t, open(t, s[0], nil)), []string{"a"})
+				if expires {
+					srv.Expire(s[0].ID())
+				}
+				pass(10 * time.Minute)
+				if slices.Contains(srv.Paths(), at+"/items") {
+					t.Fatalf("left behind: %q", srv.Paths())
+				}
+				_, err := late.PutAll(t.Context(), bytesOf([]string{"b", "c"}))
+				ok(t, err)
+				if _, err := early.Put(t.Context(), []byte("d")); !errors.Is(err, queue.ErrFull) {
+					t.Errorf("put into a full queue: %v", err)
+				}
+				equal(t, "taken", drain(t, late), []string{"b", "c"})
+				put(t, early, "e", "f")
+			})
+		})
+	}
+}
+
+// TestBoundByChance has chance put and take, at the same time, while replies are lost, sessions expire, and directories
+// that are empty go: never are there too many items.
+func TestBoundByChance(t *testing.T) {
+	for seed := range uint64(8) {
+		bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			const most = 3
+			r := rand.New(rand.NewPCG(seed, 7))
+			var handles []*queue.Queue
+			for i := range 6 {
+				handles = append(handles, open(t, s[i%3], &queue.Options{MaxItems: most, RefuseWhenFull: i >= 3}))
+			}
+			for round := range 60 {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				var working sync.WaitGroup
+				for range r.IntN(5) {
+					q, n, takes, delayed := handles[r.IntN(6)], 1+r.IntN(most), r.IntN(3) > 0, r.IntN(4) == 0
+					working.Go(func() {
+						switch {
+						case takes:
+							_, _ = q.TryTake(ctx)
+						case delayed:
+							_, _ = q.PutAfter(ctx, []byte("later"), time.Minute)
+						default:
+							_, _ = q.PutAll(ctx, bytesOf(numbers(n)))
+						}
+					})
+				}
+				switch r.IntN(4) {
+				case 0:
+					srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: r.IntN(4)})
+				case 1:
+					srv.Expire(s[r.IntN(3)].ID())
+				case 2:
+					drain(t, handles[0])
+				}
+				working.Wait()
+				cancel()
+				srv.ClearFaults()
+				pass([]time.Duration{time.Second, time.Minute, 10 * time.Minute}[r.IntN(3)])
+				items := 0
+				for _, p := range srv.Paths() {
+					if path.Base(path.Dir(path.Dir(p))) == "items" {
+						items++
+					}
+				}
+				if items > most {
+					t.Fatalf("seed %d, round %d: %d items", seed, round, items)
+				}
+			}
+		})
+	}
 }

@@ -92,6 +92,28 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
+// TestRejectedIsNext: an item that a consumer gives back comes before those that it has listed, and not claimed yet.
+func TestRejectedIsNext(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(8)))
+		ok(t, err)
+		c := consume(t, q, 4)
+		defer c.Close()
+		item := next(t, c)
+		ok(t, item.Ack(t.Context()))
+		item = next(t, c)
+		ok(t, item.Reject(t.Context()))
+		var got []string
+		for range 7 {
+			item = next(t, c)
+			got = append(got, fmt.Sprintf("%s %d", item.Data, item.Attempt))
+			ok(t, item.Ack(t.Context()))
+		}
+		equal(t, "after item 1 was rejected", got, []string{"item 2 1", "item 3 1", "item 1 2", "item 4 1", "item 5 1", "item 6 1", "item 7 1"})
+	})
+}
+
 // TestExpiry has the claims of one consumer go to another.
 func TestExpiry(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {

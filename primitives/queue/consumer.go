@@ -25,7 +25,8 @@ const maxName = 256
 type ConsumeOptions struct {
 	// Prefetch limits how many items the consumer has claimed. Items that it has delivered count until they
 	// are settled. It claims more when half of them are settled, or all that it has claimed are delivered.
-	// Items of a [Priority] that are more urgent are claimed beside these. The default is 16.
+	// Items of a [Priority] that are more urgent are claimed beside these. A session has room for some ten thousand
+	// claims: a consumer that finds none ends with [session.ErrSessionFull]. The default is 16.
 	Prefetch int
 
 	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256 bytes.

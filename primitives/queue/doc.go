@@ -13,8 +13,9 @@
 // ends before the outcome is known.
 //
 // Items come in the order in which they were put, those of one priority in a [Priority]. A more urgent item
-// overtakes those that a consumer has claimed and not delivered. An item that goes back is delivered before later ones
-// that are not claimed yet. Consumers that compete for a backlog begin at different items among the next two thousand
+// overtakes those that a consumer has claimed and not delivered. A consumer delivers an item that it has rejected before
+// later ones that it has not claimed. Other clients first use up what they have listed, about a thousand items.
+// Consumers that compete for a backlog begin at different items among the next two thousand
 // of one priority: each delivers from there in this order, and then those before.
 //
 // An item that is not acknowledged goes back: when it is rejected, when its consumer is closed, and when the session

@@ -23,9 +23,11 @@ import (
 //	                      └───┴ refused ────────────────────────┘
 //	                          └ done, or failed: confirm
 //
-// In a bounded queue the transaction also writes to the directory of the items, at the
-// version at which they were counted. If it succeeds, no item was put since the count:
-// the bound holds, whatever other producers do.
+// In a bounded queue the transaction also writes to the directory of the receipts, at the
+// version at which the items were counted. If it succeeds, no item was put since the
+// count: the bound holds, whatever other producers do. The directory is deleted when it
+// is empty, and the version of the next begins anew. So the transaction has a receipt
+// that was there before the count, which has kept the directory since.
 
 // A filingPhase is the question whose answer a filing waits for. There is one at a time.
 type filingPhase int
@@ -48,12 +50,13 @@ type target struct {
 	seals  bool // set if the transaction seals the bucket before it; implies fresh
 }
 
-// A bound is an upper limit of the number of items, as of a version of their directory.
-// Every put into a bounded queue changes that version. While it stands, the count can
-// only have fallen.
+// A bound is an upper limit of the number of items, as of a version of the directory of
+// the receipts. Every put into a bounded queue changes that version. While it stands, the
+// count can only have fallen.
 type bound struct {
 	known   bool  // set by a count, and after each put by its result
-	version int32 // of the directory of the items
+	before  int   // the number of the next receipt when the count began: those before it were there
+	version int32 // of the directory of the receipts
 	count   int   // of the items, at most, at that version
 }
 
@@ -72,12 +75,12 @@ type (
 	}
 	checked struct{ err error } // answers check
 	timed   struct {            // answers readClock
-		high int64
+		high int64 // no earlier than the call, by the server's clock
 		err  error
 	}
 	counted struct { // answers count
-		bound // not known if there is no directory
-		err   error
+		bound
+		err error
 	}
 	room   struct{} // answers awaitRoom
 	newest struct { // answers findNewest
@@ -90,7 +93,7 @@ type (
 		results []session.OpResult
 		err     error
 	}
-	stop struct{} // commanded
+	stop struct{} // commanded; shut too
 )
 
 func (file) filingInput()    {}
@@ -102,6 +105,7 @@ func (newest) filingInput()  {}
 func (based) filingInput()   {}
 func (filed) filingInput()   {}
 func (stop) filingInput()    {}
+func (shut) filingInput()    {}
 
 // A filingEffect asks the performer for one thing. Questions are answered by one input
 // each; forgo, learn and confirm are not.
@@ -111,7 +115,7 @@ type filingEffect interface{ filingEffect() }
 
 type (
 	check      struct{}                  // whether the path is that of a queue
-	readClock  struct{}                  // read the server's clock
+	readClock  struct{}                  // read the server's clock, and find out when the call was
 	count      struct{}                  // count the items
 	awaitRoom  struct{}                  // answer when items may be gone
 	findNewest struct{}                  // look for the newest bucket of the priority
@@ -143,10 +147,9 @@ func (confirm) filingEffect()    {}
 
 // A filingPlan is the content of a transaction.
 type filingPlan struct {
-	target  target
-	due     int64 // 0 if the items are not delayed
-	bounded bool  // set if the directory of the items is written to at the version
-	version int32
+	target target
+	due    int64 // 0 if the items are not delayed
+	bound  bound // of the queue; not known if it has none
 }
 
 // A filing is the state of a call that puts items.
@@ -235,6 +238,10 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 		}
 	case filed:
 		s.filed(in.results, in.err)
+	case shut:
+		if s.phase == queueing { // else a request is under way
+			s.end(nil, ErrClosed)
+		}
 	case stop:
 		if s.phase == putting {
 			s.do(forgo{}) // the items may have been put
@@ -286,7 +293,7 @@ func (s *filingStep) proceed() {
 	case !s.flat && !s.known:
 		s.ask(finding, findNewest{})
 	default:
-		s.ask(putting, transact{filingPlan{s.target, s.due, s.most > 0, s.bound.version}})
+		s.ask(putting, transact{filingPlan{s.target, s.due, s.bound}})
 	}
 }
 
@@ -296,8 +303,6 @@ func (s *filingStep) counted(in counted) {
 		return
 	}
 	switch s.bound = in.bound; {
-	case !in.known:
-		s.ask(basing, makeDir{true})
 	case in.count+s.items <= s.most:
 		s.proceed()
 	case s.refuse:
@@ -308,7 +313,7 @@ func (s *filingStep) counted(in counted) {
 }
 
 // filed follows the answer to the transaction. A refusal names an operation: in order the
-// write to the directory of the items (in a bounded queue), those of the caller, those on
+// write to the directory of the receipts (in a bounded queue), those of the caller, those on
 // the bucket, and the items. That and the error say which belief was wrong.
 func (s *filingStep) filed(results []session.OpResult, err error) {
 	at := -1 // the operation that was refused
@@ -323,11 +328,14 @@ func (s *filingStep) filed(results []session.OpResult, err error) {
 	switch {
 	case err == nil:
 		s.placed(results[max(0, placed):])
+	case errors.Is(err, errYounger):
+		s.bound = bound{}
+		s.proceed()
 	// Refused as a whole, in doubt, or refused because of the caller's operations.
 	case at < 0 || at >= bounded && at < bounded+s.first:
 		s.fail(results, err)
 	case at < bounded && isAny(err, session.ErrBadVersion, session.ErrNoNode):
-		s.bound = bound{} // another producer has put items, or the directory was deleted and made again
+		s.bound = bound{} // another producer has put items
 		s.proceed()
 	case s.flat && errors.Is(err, session.ErrNoNode):
 		s.ask(basing, makeDir{false})
@@ -367,7 +375,9 @@ func (s *filingStep) fail(results []session.OpResult, err error) {
 // the same bucket, or if that is full into the next one, which the next transaction
 // creates.
 func (s *filingStep) placed(created []session.OpResult) {
-	known := learn{bound: bound{s.most > 0, s.bound.version + 1, s.bound.count + s.items}}
+	known := learn{bound: s.bound}
+	known.bound.version++
+	known.bound.count += s.items
 	if n := len(created); n > 0 && !s.flat && s.delay == 0 {
 		known.tail, known.known = target{bucket: s.target.bucket}, true
 		if sequenceOf(created[n-1].Path) >= bucketSize-1 {

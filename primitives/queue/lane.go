@@ -3,6 +3,7 @@ package queue
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -42,6 +43,7 @@ func (sh *shared) isLeft() bool {
 type putCall struct {
 	priority int32
 	delay    int64 // ms
+	called   time.Duration
 	items    []newItem
 	answer   func(created []session.OpResult, err error)
 	alone    bool // set when it was refused together with others
@@ -119,6 +121,7 @@ func (l *lane) group() (p *producer, n int) {
 	}
 	for {
 		p = l.of.producing(head.priority, head.delay)
+		p.called = head.called
 		for _, c := range l.waiting[:n] {
 			p.items = append(p.items, c.items...)
 		}

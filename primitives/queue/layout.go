@@ -39,8 +39,9 @@ import (
 // it was delivered. So each claim has the version of its item: only its consumer can acknowledge it,
 // by a transaction that deletes the claim, and the item at that version.
 //
-// Producers of a bounded queue write to <path>/items, at the version at which they have counted the items. So no two
-// of them put items that were counted together.
+// Producers of a bounded queue write to <path>/receipts, at the version at which they have counted the items. So no two
+// of them put items that were counted together. The receipt of the transaction was there before the count: the
+// directory was not deleted, and made again, meanwhile.
 //
 // Each transaction begins with a write to the receipt of its client at the version that the client knows.
 // It cannot be done twice, and the version says whether it was done.
@@ -102,6 +103,11 @@ func (b bucket) compare(c bucket) int {
 type place struct {
 	bucket bucket
 	name   string // of its node
+}
+
+// compare orders items as they are delivered.
+func (p place) compare(q place) int {
+	return cmp.Or(p.bucket.compare(q.bucket), cmp.Compare(dueOf(p.name), dueOf(q.name)), int(sequenceOf(p.name)-sequenceOf(q.name)))
 }
 
 // itemName returns the name of an item, without the sequence. It is due at the time, or not delayed if that is 0.

@@ -19,13 +19,11 @@ import (
 
 // A view is the result of listing a queue.
 type view struct {
-	places  []place          // in order: of the first buckets that have items
-	later   []place          // those that are not due yet, of the buckets that were listed
-	left    []place          // those that were left out because they are claimed
-	due     time.Duration    // the age of the session at which the next item that is not due may be; 0 if there is none
-	seen    map[string]int64 // the Pzxid of each directory in which items come and go, 0 if there was none
-	exists  bool             // whether the queue has a directory of items
-	version int32            // of that directory
+	places []place          // in order: of the first buckets that have items
+	later  []place          // those that are not due yet, of the buckets that were listed
+	left   []place          // those that were left out because they are claimed
+	due    time.Duration    // the age of the session at which the next item that is not due may be; 0 if there is none
+	seen   map[string]int64 // the Pzxid of each directory in which items come and go, 0 if there was none
 }
 
 // A looking lists a queue, bucket by bucket.
@@ -54,7 +52,7 @@ func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(vi
 	}
 	switch {
 	case st.layout.flat():
-		l.list(st.path, func(names []string, _ *session.Stat) { l.flat(names) })
+		l.list(st.path, l.flat)
 	case !st.isChecked():
 		l.requests.Children(st.path, func(names []string, _ *session.Stat, err error) {
 			if err == nil {
@@ -71,20 +69,19 @@ func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(vi
 	}
 }
 
-// list lists a directory, which may be missing: the Stat is nil then.
-func (l *looking) list(dir string, next func(names []string, stat *session.Stat)) {
+// list lists a directory. One that is missing has no nodes.
+func (l *looking) list(dir string, next func(names []string)) {
 	l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		switch {
 		case err == nil:
 			l.view.seen[dir] = stat.Pzxid
 		case errors.Is(err, session.ErrNoNode):
 			l.view.seen[dir] = 0
-			stat = nil
 		default:
 			l.answer(view{}, err)
 			return
 		}
-		next(names, stat)
+		next(names)
 	})
 }
 
@@ -114,7 +111,7 @@ func (l *looking) begin() {
 		items()
 		return
 	}
-	l.list(l.at.dir(claimsDir), func(names []string, _ *session.Stat) {
+	l.list(l.at.dir(claimsDir), func(names []string) {
 		l.claimed = make(map[string]bool, len(names))
 		for _, name := range names {
 			l.claimed[name] = true
@@ -123,10 +120,7 @@ func (l *looking) begin() {
 	})
 }
 
-func (l *looking) sorted(names []string, stat *session.Stat) {
-	if stat != nil {
-		l.view.exists, l.view.version = true, stat.Version
-	}
+func (l *looking) sorted(names []string) {
 	timed := false
 	for _, name := range names {
 		b, ok := parseBucket(name)
@@ -168,7 +162,7 @@ func (l *looking) next() {
 		l.next()
 		return
 	}
-	l.list(l.at.bucket(b), func(names []string, _ *session.Stat) {
+	l.list(l.at.bucket(b), func(names []string) {
 		for _, name := range names {
 			if !parseItem(name) {
 				l.answer(view{}, foreign(l.at.bucket(b), name))

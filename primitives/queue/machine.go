@@ -198,7 +198,8 @@ type machine struct {
 	took   bool // set when items were claimed, cleared with follow; while set, the others in line are next
 
 	// The items. The slices are replaced, never written to: an earlier machine shares them.
-	listed []place    // set by a look; emptied as its items are read, and by any sign that it is old
+	listed []place    // set by a look, joined by items that go back; emptied as its items are read, and by any sign that it is old
+	reads  []place    // the items of the newest read; means something in reading only
 	rivals bool       // set when another consumer had an item first; cleared when all that was listed is used up
 	chance uint64     // where to begin among rivals; begins at random, and grows with each use
 	held   []held     // in the order in which they were claimed; emptied when the session ends
@@ -432,12 +433,12 @@ func (s *step) fetch() {
 		// The readers have items. A little later more are claimed in one transaction.
 	case len(s.listed) > 0 && room > 0:
 		n := min(room, len(s.listed), maxBatch)
-		places := slices.Clone(s.listed[:n])
+		s.reads = slices.Clone(s.listed[:n])
 		if s.listed = s.listed[n:]; len(s.listed) == 0 {
 			s.follow = turn{} // the queue may have more than was listed
 			s.rivals = false
 		}
-		s.do(read{s.ask(reading), places})
+		s.do(read{s.ask(reading), s.reads})
 	case s.follow != turn{}: // the last look found nothing, and nothing has changed since
 	case room > 0 && len(s.listed) == 0, s.urgent:
 		want := max(room, 1)
@@ -671,7 +672,7 @@ func (s *step) settled(err error) {
 		}
 		s.do(answer{u.reply, err})
 		if u.how != acknowledge {
-			s.follow = turn{} // the item is there again
+			s.back(u.place)
 		}
 	}
 	if s.turn.epoch == 0 { // the session is over, and so are the claims
@@ -680,6 +681,29 @@ func (s *step) settled(err error) {
 		}
 		s.queue = nil
 	}
+}
+
+// back follows the return of an item: it comes before later ones that were listed. A list
+// that is under way may be from before that, and is asked for again. After a lost reply
+// the item may be gone instead. Then the read finds nothing, as for an item that another
+// consumer has acknowledged.
+func (s *step) back(p place) {
+	s.follow = turn{}
+	if s.phase == looking_ {
+		s.phase = resting
+	}
+	// A list that is newer than the transaction has the item, also if its answer comes
+	// first. Then the item may be claimed again by now.
+	known := slices.Contains(s.listed, p) || s.phase == reading && slices.Contains(s.reads, p) ||
+		slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
+	if len(s.listed) == 0 || known {
+		return
+	}
+	i := slices.IndexFunc(s.listed, func(q place) bool { return p.compare(q) < 0 })
+	if i < 0 {
+		i = len(s.listed)
+	}
+	s.listed = slices.Insert(slices.Clone(s.listed), i, p)
 }
 
 // forget removes a claim from those that are held.

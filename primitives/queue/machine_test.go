@@ -294,6 +294,27 @@ func TestLostRead(t *testing.T) {
 	}
 }
 
+// TestRejectedWhileLooking: a list that is under way when an item goes back may be from before that. It is asked for
+// again.
+func TestRejectedWhileLooking(t *testing.T) {
+	back := claimed{place: place{name: "back"}, version: 1}
+	m := machine{prefetch: 2, held: []held{{claimed: back, taken: true}}}
+	m.turn = turn{epoch: 1}
+	m, _ = m.after(settle{settling{claimed: back, how: reject}})
+	if m.phase != looking_ || len(m.under) != 1 {
+		t.Fatalf("%v", m)
+	}
+	before := m.turn
+	m, _ = m.after(settled{n: m.n})
+	if m, _ = m.after(looked{turn: before, view: view{places: []place{{name: "later"}}}}); m.phase != looking_ {
+		t.Errorf("it goes on with an old list: %v", m)
+	}
+	m, out := m.after(looked{turn: m.turn, view: view{places: []place{{name: "back"}, {name: "later"}}}})
+	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(read); return is }); i < 0 || out.Do[i].(read).places[0].name != "back" {
+		t.Errorf("%v does %v", m, out.Do)
+	}
+}
+
 // TestScatter: a consumer with a rival begins anywhere among the most urgent items, and nowhere else. Without a backlog it
 // begins at the first again.
 func TestScatter(t *testing.T) {
@@ -354,13 +375,51 @@ func TestReceiptOfAnEarlierSession(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out actors.Effects[writeEffect, none]
-			m := transaction{}.Step(granted{receipt: receipt{"/r", 3}}, &out)
+			m := transaction{}.Step(granted{receipt: receipt{node: "/r", version: 3}}, &out)
 			for _, doubt := range test.doubts {
 				m = m.Step(sent{err: with(doubt)}, &out)
 			}
 			m = m.Step(refusal, &out).Step(voided{test.voided}, &out)
 			answer, ok := out.Do[len(out.Do)-1].(outcome)
 			if !ok || !m.Ended() || errors.Is(answer.err, session.ErrUnknownOutcome) != test.unknown || !test.unknown && !errors.Is(answer.err, session.ErrNodeExists) {
+				t.Errorf("%+v", out.Do)
+			}
+		})
+	}
+}
+
+// TestYoungerReceipt: a transaction that relies on a receipt that was there before is not sent with another.
+func TestYoungerReceipt(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		inputs []writeInput
+		sends  bool
+	}{
+		{"older", []writeInput{granted{receipt: receipt{"/r", 3, 1}}}, true},
+		{"younger", []writeInput{granted{receipt: receipt{"/r", 3, 2}}}, false},
+		{"made", []writeInput{granted{}, made{receipt: receipt{"/r", 0, 2}}}, false},
+		{"gone", []writeInput{
+			granted{receipt: receipt{"/q", 3, 1}},
+			sent{[]session.OpResult{{Err: session.ErrNoNode}}, session.ErrNoNode},
+			made{receipt: receipt{"/r", 0, 2}},
+		}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out actors.Effects[writeEffect, none]
+			m := transaction{before: 2}
+			for _, in := range test.inputs {
+				out.Do = nil
+				m = m.Step(in, &out)
+			}
+			last := out.Do[len(out.Do)-1]
+			if _, sends := last.(send); sends != test.sends {
+				t.Fatalf("it sends: %v, %+v", sends, out.Do)
+			}
+			if test.sends {
+				return
+			}
+			kept := out.Do[0] == writeEffect(putAway{m.receipt, false}) // for the next transaction
+			if told, is := last.(outcome); !is || !errors.Is(told.err, errYounger) || !kept {
 				t.Errorf("%+v", out.Do)
 			}
 		})

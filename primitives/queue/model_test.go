@@ -64,6 +64,7 @@ var scenes = []scene{
 	{name: "two producers", producers: 2, puts: 1, empty: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "a bound", producers: 2, puts: 2, most: 2, items: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "a bound, and room", producers: 3, puts: 1, most: 1, items: 1, takers: 1, takes: 3, waits: true, leaves: 1, faults: zkmodel.Faults{Expires: 1, Cuts: 1}},
+	{name: "a bound, and directories that go", producers: 2, puts: 2, all: true, most: 2, empty: true, takers: 1, takes: 2, effort: 2, faults: zkmodel.Faults{Reaps: 3, Expires: 1}},
 	{name: "takers", takers: 2, takes: 2, items: 2, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "takers that wait", producers: 1, puts: 2, takers: 2, takes: 1, waits: true, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}},
 	{name: "three takers that wait", producers: 1, puts: 3, takers: 3, takes: 1, waits: true, faults: zkmodel.Faults{Crashes: 1, Cuts: 1}},

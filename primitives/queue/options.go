@@ -45,7 +45,8 @@ type Options struct {
 
 	// MaxItems limits the number of items, with the claimed ones: never are there more, whatever producers do at the
 	// same time, if all of them have the same bound. Put waits for room, in line, or fails with [ErrFull] if
-	// RefuseWhenFull is set. Dead letters are moved to a queue whether or not it is full. The default is no bound.
+	// RefuseWhenFull is set, or if the items of one call are more than that. Dead letters are moved to a queue whether or
+	// not it is full. The default is no bound.
 	MaxItems       int
 	RefuseWhenFull bool
 

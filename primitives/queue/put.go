@@ -104,7 +104,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		if delay > 0 && b.opts.MaxItems == 0 { // its bucket is never full
 			return p.begin(answer)
 		}
-		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, items: p.items, answer: answer})
+		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, called: p.called, items: p.items, answer: answer})
 	})
 	if err != nil {
 		return nil, b.explain(err)
@@ -120,7 +120,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 
 // longestPlan returns a plan whose operations are as long as those of any other.
 func longestPlan() filingPlan {
-	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, true, 0}
+	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, bound{known: true}}
 }
 
 // fits reports why an item could not be claimed, or moved to the dead letters.
@@ -152,6 +152,7 @@ type producer struct {
 	first    []session.Op // done in the same transaction
 	items    []newItem
 	mode     session.CreateMode
+	called   time.Duration // the age of the session when the delay began
 	answer   func(created []session.OpResult, err error)
 
 	pauses owned.Set
@@ -171,7 +172,7 @@ func millis(delay time.Duration) int64 {
 
 // producing returns a producer without items.
 func (b *base) producing(priority int32, delay int64) *producer {
-	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential}
+	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential, called: b.session.Age()}
 	if b.opts.Ephemeral {
 		p.mode = session.EphemeralSequential
 	}
@@ -206,23 +207,24 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			slowly(err, checked{err})
 		})
 	case readClock:
-		p.receipts.now(epoch, func(_, high int64, err error) { slowly(err, timed{high, err}) })
-	case count:
-		p.into.look(p.receipts, epoch, all, false, func(v view, err error) {
-			p.full = v
-			slowly(err, counted{bound{v.exists, v.version, len(v.places)}, err})
+		p.receipts.now(epoch, func(_, high int64, err error) {
+			waited := (p.into.session.Age() - p.called) / time.Millisecond
+			slowly(err, timed{high - int64(waited), err})
 		})
+	case count:
+		p.count(slowly)
 	case awaitRoom:
 		if p.waiter == nil {
 			p.waiter = newWaiter(p.into, p.receipts, producersDir, epoch)
 		}
 		p.waiter.stand(p.full, false, func() { tell(room{}) })
+		p.receipts.tellClosed(p.waiter, func() { tell(shut{}) })
 	case findNewest:
 		p.find(slowly)
 	case makeDir:
 		p.makeDir(e.ofItems, func(err error) { slowly(err, based{err}) })
 	case transact:
-		p.forgo = p.receipts.begin(epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
+		p.forgo = p.receipts.beginBefore(e.plan.bound.before, epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
 	case forgo:
 		p.forgo()
 	case learn:
@@ -234,6 +236,33 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		}
 		p.answer(e.created, e.err)
 	}
+}
+
+// count counts the items. There is a receipt before, which keeps its directory. Then the version is read: it is another
+// one if items are put meanwhile.
+func (p *producer) count(answer func(error, filingInput)) {
+	fail := func(err error) { answer(err, counted{err: err}) }
+	p.receipts.ensure(p.filing.epoch, func(err error) {
+		if err != nil {
+			fail(err)
+			return
+		}
+		b := bound{known: true, before: p.receipts.next()}
+		p.requests.Exists(p.receipts.dir, func(stat *session.Stat, err error) {
+			switch {
+			case err == nil && stat != nil:
+				b.version = stat.Version
+			case err != nil && !errors.Is(err, session.ErrNoNode): // else the receipt is gone, and will not do
+				fail(err)
+				return
+			}
+			p.into.look(p.receipts, p.filing.epoch, all, false, func(v view, err error) {
+				p.full = v
+				b.count = len(v.places)
+				answer(err, counted{b, err})
+			})
+		})
+	})
 }
 
 // makeDir makes the directory of the items, or of a flat queue. One that is shared with kazoo stays when it is empty:
@@ -300,8 +329,8 @@ func (p *producer) find(answer func(error, filingInput)) {
 
 // ops returns the operations of the plan.
 func (p *producer) ops(plan filingPlan) (ops []session.Op) {
-	if plan.bounded {
-		ops = append(ops, session.SetOp(p.into.dir(itemsDir), nil, plan.version))
+	if plan.bound.known {
+		ops = append(ops, session.SetOp(p.receipts.dir, nil, plan.bound.version))
 	}
 	ops = append(ops, p.first...)
 	to := plan.target

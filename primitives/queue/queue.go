@@ -89,8 +89,8 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 }
 
 // Close removes what the handle has beside its items, and waits until that is gone, or ctx ends; then it goes on.
-// Later calls fail with [ErrClosed]. Requests that are under way are still answered. Calls that wait for an item, or
-// for room, end with their contexts. Consumers are not closed.
+// Later calls fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are under way
+// are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
 	return b.explain(await(ctx, func(done func(error)) func() {
 		var once sync.Once

@@ -288,3 +288,71 @@ func TestForeignNodes(t *testing.T) {
 		})
 	}
 }
+
+// TestClose: calls that wait end with the handle, and nothing of them is left. Items are touched by none of them.
+func TestClose(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		full, empty := open(t, s[0], &queue.Options{MaxItems: 1}), open(t, s[0], nil)
+		other, err := queue.New(s[1], "/queues/other", nil)
+		ok(t, err)
+		put(t, full, "old")
+		calls := make(chan error, 4)
+		call := func(f func() error) {
+			go func() { calls <- f() }()
+			synctest.Wait()
+		}
+		for range 2 { // the second behind the first
+			call(func() error {
+				_, err := full.Put(t.Context(), []byte("new"))
+				return err
+			})
+		}
+		ok(t, full.Close(t.Context()))
+		for range 2 {
+			if err := <-calls; !errors.Is(err, queue.ErrClosed) || session.InDoubt(err) {
+				t.Errorf("Put that waits for room: %v", err)
+			}
+		}
+		equal(t, "left", drain(t, empty), []string{"old"})
+		empty, err = queue.New(s[0], "/queues/other", nil)
+		ok(t, err)
+		for range 2 {
+			call(func() error {
+				_, err := empty.Take(t.Context())
+				return err
+			})
+		}
+		ok(t, empty.Close(t.Context()))
+		for range 2 {
+			if err := <-calls; !errors.Is(err, queue.ErrClosed) || session.InDoubt(err) {
+				t.Errorf("Take that waits: %v", err)
+			}
+		}
+		if n := slices.Concat(left(srv, "waiters"), left(srv, "producers")); len(n) > 0 {
+			t.Errorf("left behind: %q", n)
+		}
+		put(t, other, "x")
+		equal(t, "left", drain(t, other), []string{"x"})
+	})
+}
+
+// TestCloseAgain: each call of Close waits until what the handle has is gone.
+func TestCloseAgain(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "x")
+		srv.Delay(zktest.Match{Session: s[0].ID()}, 5*time.Second)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := q.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Close while the reply is late: %v", err)
+			}
+		}
+		ok(t, q.Close(t.Context()))
+		if n := left(srv, "receipts"); len(n) > 0 {
+			t.Errorf("left behind: %q", n)
+		}
+		ok(t, q.Close(t.Context()))
+	})
+}

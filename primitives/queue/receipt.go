@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,10 +22,12 @@ type receipts struct {
 	clock   clock
 
 	mu    sync.Mutex
-	free  []receipt // that no transaction has
-	over  bool      // set by close. While set, nothing is kept, and nothing begins
-	using int       // how many transactions, and other things that leave nodes, are under way
-	idle  func()    // called when the last of them ends after close
+	free  []receipt          // that no transaction has
+	made  int                // how many were made
+	over  bool               // set by close. While set, nothing is kept, and nothing begins
+	using int                // how many transactions, and other things that leave nodes, are under way
+	waits map[*waiter]func() // of calls that wait: called by close
+	idle  []func()           // called when the last of them ends after close
 }
 
 // take returns a receipt that is free, and otherwise a new one, without a node.
@@ -41,6 +45,21 @@ func (rs *receipts) take() (receipt, error) {
 	r := rs.free[n-1]
 	rs.free = rs.free[:n-1]
 	return r, nil
+}
+
+// note notes that a receipt is there. The answer is its number.
+func (rs *receipts) note() int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.made++
+	return rs.made
+}
+
+// next returns the number of the next receipt that is made.
+func (rs *receipts) next() int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.made + 1
 }
 
 // open returns [ErrClosed] after close.
@@ -65,12 +84,35 @@ func (rs *receipts) put(r receipt) {
 		rs.free = append(rs.free, r)
 	}
 	rs.using--
-	idle := func() {}
-	if rs.over && rs.using == 0 && rs.idle != nil {
+	var idle []func()
+	if rs.over && rs.using == 0 {
 		idle, rs.idle = rs.idle, nil
 	}
 	rs.mu.Unlock()
-	idle()
+	for _, closed := range idle {
+		closed()
+	}
+}
+
+// tellClosed has closed called by close, or at once after it, unless the waiter leaves before.
+func (rs *receipts) tellClosed(w *waiter, closed func()) {
+	rs.mu.Lock()
+	if !rs.over {
+		if rs.waits == nil {
+			rs.waits = make(map[*waiter]func())
+		}
+		rs.waits[w] = closed
+		closed = func() {}
+	}
+	rs.mu.Unlock()
+	closed()
+}
+
+// forget undoes tellClosed.
+func (rs *receipts) forget(w *waiter) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.waits, w)
 }
 
 // hold has close wait until put gives back the empty receipt.
@@ -92,17 +134,16 @@ func (rs *receipts) discard(r receipt) {
 // close removes the receipts, and calls closed when they are gone.
 func (rs *receipts) close(closed func()) {
 	rs.mu.Lock()
-	if rs.over {
-		rs.mu.Unlock()
-		closed()
-		return
-	}
 	rs.over = true
 	free := rs.free
 	rs.free = nil
 	rs.using += len(free) + 1 // with this call
-	rs.idle = closed
+	rs.idle = append(rs.idle, closed)
+	waits := slices.Collect(maps.Values(rs.waits))
 	rs.mu.Unlock()
+	for _, end := range waits {
+		end()
+	}
 	for _, r := range free {
 		rs.discard(r)
 	}
@@ -113,11 +154,27 @@ func (rs *receipts) close(closed func()) {
 // and its reply lost. If the error wraps [session.ErrUnknownOutcome], it may have been done; with any
 // other it was not, and will not be. After leave, which has it answered at once, nothing more is sent.
 func (rs *receipts) begin(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (leave func()) {
+	return rs.beginBefore(0, epoch, ops, answer)
+}
+
+// beginBefore is begin, with a receipt that has a lower number unless that is 0. Without one the answer is [errYounger]:
+// the caller relies on the directory of the receipts, and that may have been made again.
+func (rs *receipts) beginBefore(before, epoch int, ops []session.Op, answer func([]session.OpResult, error)) (leave func()) {
 	w := &writing{of: rs, requests: rs.session.Async(epoch), ops: ops, answer: answer}
 	w.pauses.Clock = rs.session
 	r, err := rs.take()
-	p := run(transaction{epoch: epoch}, w.perform, writeInput(granted{r, err}))
+	p := run(transaction{epoch: epoch, before: before}, w.perform, writeInput(granted{r, err}))
 	return func() { p.tell(abandon{}) }
+}
+
+// ensure makes a receipt, unless one is free: no receipt has a number that is lower than that of the first.
+func (rs *receipts) ensure(epoch int, answer func(error)) {
+	rs.beginBefore(1, epoch, nil, func(_ []session.OpResult, err error) {
+		if errors.Is(err, errYounger) {
+			err = nil
+		}
+		answer(err)
+	})
 }
 
 // A writing performs what a transaction asks for.
@@ -133,12 +190,15 @@ func (w *writing) perform(e writeEffect, tell func(writeInput)) {
 	rs := w.of
 	switch e := e.(type) {
 	case makeReceipt:
-		node := e.node
-		if node == "" {
-			node = znode.Join(rs.dir, znode.GUIDName(rs.newID(), "receipt"))
+		r := receipt{node: e.node}
+		if r.node == "" {
+			r.node = znode.Join(rs.dir, znode.GUIDName(rs.newID(), "receipt"))
 		}
-		w.requests.Create(node, nil, session.Ephemeral, func(_ string, err error) {
-			w.pauses.Answer(err, func() { tell(made{node, err}) })
+		w.requests.Create(r.node, nil, session.Ephemeral, func(_ string, err error) {
+			if err == nil || errors.Is(err, session.ErrNodeExists) {
+				r.made = rs.note()
+			}
+			w.pauses.Answer(err, func() { tell(made{r, err}) })
 		})
 	case ensureReceipts:
 		w.requests.EnsurePath(rs.dir, func(_ bool, err error) {

@@ -79,6 +79,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 			k.waiter = newWaiter(&k.store, k.receipts, waitersDir, 0)
 		}
 		k.waiter.stand(e.view, false, func() { tell(roused{}) })
+		k.receipts.tellClosed(k.waiter, func() { tell(shut{}) })
 	case fetch:
 		k.requests.Get(k.node(e.place), func(data []byte, stat *session.Stat, err error) {
 			item := claimed{place: e.place}

@@ -62,6 +62,7 @@ type (
 	removed struct{ err error } // answers remove; a [refusal] if the server refused one operation
 	readied struct{ err error } // answers ready
 	drop    struct{}            // commanded: the caller waits no longer
+	shut    struct{}            // commanded: the handle is closed
 )
 
 func (picked) takingInput()   {}
@@ -71,6 +72,7 @@ func (fetched) takingInput()  {}
 func (removed) takingInput()  {}
 func (readied) takingInput()  {}
 func (drop) takingInput()     {}
+func (shut) takingInput()     {}
 
 // A takingEffect asks the performer for one thing. Questions are answered by one input
 // each; forget, disown and give are not.
@@ -169,6 +171,10 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) ta
 			s.fail(session.ErrClosed)
 		default:
 			s.fail(in.err)
+		}
+	case shut:
+		if s.phase == idling { // else a request is under way
+			s.fail(ErrClosed)
 		}
 	case drop:
 		if s.phase == removing {

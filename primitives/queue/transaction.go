@@ -17,7 +17,7 @@ import (
 // and the version says whether it was done:
 //
 //	unbegun ── no receipt ► making ── no directory ► ensuring ► making
-//	   │                      │
+//	   │                      │ made ── it has to be older ► ended
 //	   │ a receipt            ▼
 //	   └─────────────────► sending ── reply lost ► sending (in doubt)
 //	                          │ │ refused, in doubt
@@ -47,7 +47,17 @@ func (s stage) String() string {
 type receipt struct {
 	node    string // the path; "" if there is none
 	version int32
+	made    int // numbers the receipts of a handle, from 1, when they are known to be there
 }
+
+// next returns the receipt after a transaction was done.
+func (r receipt) next() receipt {
+	r.version++
+	return r
+}
+
+// errYounger refuses a transaction, before it is sent, whose receipt was made too late.
+var errYounger = errors.New("the receipt is younger than what the transaction relies on")
 
 // A writeInput is an event that a transaction reacts to.
 //
@@ -60,8 +70,8 @@ type (
 		err     error
 	}
 	made struct { // answers makeReceipt
-		node string
-		err  error
+		receipt receipt
+		err     error
 	}
 	ensured struct{ err error } // answers ensureReceipts
 	sent    struct {            // answers send; the first result is the receipt's
@@ -111,6 +121,7 @@ func (outcome) writeEffect()        {}
 // it can be done any more, or the caller was told that the outcome is unknown.
 type transaction struct {
 	epoch   int // the session in which it is to be done; 0 if the next will do as well; constant
+	before  int // the number under which all receipts were made that will do; 0 if any will do; constant
 	stage   stage
 	receipt receipt // of the attempts; another one only when none of them can have been done
 
@@ -150,7 +161,7 @@ func (t transaction) Step(in writeInput, out *actors.Effects[writeEffect, none])
 			s.send()
 		}
 	case made:
-		s.receipt.node = in.node
+		s.receipt = in.receipt
 		switch {
 		case in.err == nil, errors.Is(in.err, session.ErrNodeExists):
 			s.send()
@@ -217,8 +228,12 @@ func (s *writeStep) unmade(err error) {
 
 // send sends the transaction, for the first time or again, unless the caller is gone.
 func (s *writeStep) send() {
-	if s.answered {
+	switch {
+	case s.answered:
 		s.end(s.receipt, s.doubt != nil, nil, nil)
+		return
+	case s.before > 0 && s.receipt.made >= s.before:
+		s.end(s.receipt, false, nil, errYounger)
 		return
 	}
 	s.stage = sending
@@ -229,7 +244,7 @@ func (s *writeStep) send() {
 // operation is refused, the receipt had its version: no earlier attempt was done before
 // this one, but an earlier one could still arrive.
 func (s *writeStep) sent(results []session.OpResult, err error) {
-	next := receipt{s.receipt.node, s.receipt.version + 1}
+	next := s.receipt.next()
 	refused := error(nil)
 	if len(results) > 0 {
 		refused, results = results[0].Err, results[1:]
@@ -286,7 +301,7 @@ func (s *writeStep) voided(err error) {
 	case err == nil, errors.Is(err, session.ErrNoNode):
 		s.end(receipt{}, false, s.refusal.results, s.refusal.err)
 	case errors.Is(err, session.ErrBadVersion):
-		s.end(receipt{s.receipt.node, s.receipt.version + 1}, false, nil, nil)
+		s.end(s.receipt.next(), false, nil, nil)
 	case passes(s.epoch, err):
 		s.void()
 	default:

@@ -122,6 +122,21 @@ type command struct {
 	frees    bool     // and it takes an item then
 }
 
+// closes closes the queue while a call waits.
+func closes(ctx context.Context, q *queue.Queue, call func() error) error {
+	called := make(chan error, 1)
+	go func() { called <- call() }()
+	select {
+	case <-time.After(30 * time.Second):
+	case <-ctx.Done():
+	}
+	err := q.Close(ctx)
+	if end := <-called; !errors.Is(end, queue.ErrClosed) {
+		err = errors.Join(err, end)
+	}
+	return err
+}
+
 // take takes one item.
 func take(ctx context.Context, q *queue.Queue, v *victim) error {
 	data, err := q.Take(ctx)
@@ -184,11 +199,11 @@ var commands = []command{
 		_, err := q.PutAfter(ctx, []byte("new"), time.Second)
 		return v.enter(err, "new")
 	}},
-	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 8, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 9, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 20, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 22, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
@@ -199,6 +214,15 @@ var commands = []command{
 	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 7, run: take},
 	{name: "Take what came back", before: []string{"old"}, came: true, after: []string{"late"}, requests: 7, run: take},
 	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take},
+	{name: "Take waits, Close", requests: 13, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		return closes(ctx, q, func() error { return take(ctx, q, v) })
+	}},
+	{name: "Put waits for room, Close", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, requests: 13, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+		return closes(ctx, q, func() error {
+			_, err := q.Put(ctx, []byte("new"))
+			return v.enter(err, "new")
+		})
+	}},
 	{name: "Take, Curator's layout", opts: queue.Options{Layout: queue.Curator}, before: []string{"old"}, after: []string{"late"}, requests: 5, run: take},
 	{name: "Len and Peek", before: []string{"old"}, requests: 7, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Len(ctx)

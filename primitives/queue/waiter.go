@@ -45,6 +45,7 @@ func (w *waiter) stand(v view, rotate bool, wake func()) {
 
 // leave leaves the line.
 func (w *waiter) leave() {
+	w.receipts.forget(w)
 	w.receipts.hold() // until it is dealt with, perhaps by another goroutine
 	w.machine.tell(depart{})
 	w.owned.Cancel(watchQueue{})
