@@ -7,7 +7,7 @@ import (
 
 var errNilContext = errors.New("actors: Ask: ctx is nil")
 
-// A Reply is where the answer to a command goes. To a machine it is an opaque
+// A Reply carries the answer to a command back to its caller. To a machine it is an opaque
 // token: it comes with the command, and goes out in the effect that answers it.
 // The zero Reply discards its answer. A Reply is comparable.
 type Reply[T any] struct{ ch chan T }
@@ -31,9 +31,9 @@ func (r Reply[T]) Late() (answer T, given bool) {
 	}
 }
 
-// Ask tells the actor a command, and waits for the answer. If ctx ends
-// before it is given, Ask returns the cause, and the command goes on; if the
-// machine ends without giving one, [ErrEnded]. If ctx is nil, the actor is told nothing.
+// Ask tells the actor a command, and waits for the answer. If ctx ends before it is given,
+// Ask returns the cause, and the command goes on; if the machine ends without giving one,
+// [ErrEnded]. If ctx is nil, the actor receives nothing.
 func Ask[T, In, Ev any](ctx context.Context, a *Actor[In, Ev], command func(Reply[T]) In) (T, error) {
 	var none T
 	if ctx == nil {

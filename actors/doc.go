@@ -1,11 +1,10 @@
 // Package actors runs state machines.
 //
-// A [Machine] is a value with one pure function, Step. It does no I/O: it is
-// told what happened, and answers with what to do about it. An [Actor] runs
-// it: it feeds the machine, has its wishes performed, and
-// delivers its events to a reader that may be slow or absent. A [Stream] is an
-// actor whose machine only passes events on. [Ask] sends a command and waits
-// for its answer.
+// A [Machine] is a value with one pure function, Step. It does no I/O: it receives what
+// happened, and answers with what to do about it. An [Actor] runs it: it feeds the machine,
+// has its wishes performed, and delivers its events to a reader that may be slow or absent.
+// A [Stream] is an actor whose machine only passes events on. [Ask] sends a command and
+// waits for its answer.
 //
 // # Goroutines
 //
@@ -15,17 +14,16 @@
 //
 // # Order
 //
-// Inputs are stepped one after the other, in the order in which they arrived.
-// What a step asks for is started in the order in which it asked, and before
-// anything that a later step asks for. Events are delivered in the order in
-// which they were emitted.
+// Inputs are stepped one after the other, in the order in which they arrived. The effects
+// of a step are started in their order, and before anything that a later step asks for.
+// Events are delivered in the order in which they were emitted.
 //
 // # Backpressure
 //
-// An actor never waits for a reader: neither do those who give it inputs, nor does it
-// for its reader. Its inputs are bounded by what it asked for and by the commands of
-// its users; its undelivered events are bounded by [Role.Merge], and by [Role.Cancel],
-// and by one until [Actor.Events] is called.
+// An actor never waits for a reader: neither do its callers, nor does it for its reader.
+// Its inputs are bounded by what it asked for and by the commands of its users; its
+// undelivered events are bounded by [Role.Merge], and by [Role.Cancel], and by one until
+// [Actor.Events] is called.
 //
 // # End
 //

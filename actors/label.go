@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// labels are what goroutines have been labelled with, by name: to make one costs more than to
+// labels are the labels of goroutines, by name: to make one costs more than to
 // look for it. Most goroutines have the label of the one before.
 //
 //nolint:gochecknoglobals // it is a cache

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -223,13 +224,13 @@ func empty(ctx context.Context, s *session.Session, path string) error {
 func deleteAll(ctx context.Context, s *session.Session, path string, names []string) error {
 	var ops []session.Op
 	for _, name := range names {
-		ops = append(ops, session.DeleteOp(session.Join(path, name), session.AnyVersion))
+		ops = append(ops, session.DeleteOp(znode.Join(path, name), session.AnyVersion))
 	}
 	if _, err := s.Multi(ctx, ops...); err == nil {
 		return nil
 	}
 	for _, name := range names {
-		child := session.Join(path, name)
+		child := znode.Join(path, name)
 		err := s.Delete(ctx, child, session.AnyVersion)
 		if errors.Is(err, session.ErrNotEmpty) {
 			if err := empty(ctx, s, child); err != nil {

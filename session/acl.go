@@ -6,7 +6,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// Perms are what an [ACL] allows.
+// Perms are the operations that an [ACL] allows.
 type Perms int32
 
 // The permissions.

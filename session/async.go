@@ -3,15 +3,13 @@ package session
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"sync/atomic"
-	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// Async makes requests without waiting for them: what recipes are built on. A
+// Async makes requests without waiting for them: for actors of your own, as the recipes are. A
 // request returns at once and is answered by exactly one call of answer.
 //
 // All answers, all watch events, and all that [Session.Subscribe] tells come one after
@@ -24,65 +22,14 @@ import (
 type Async struct {
 	session  *Session
 	epoch    int
-	blocking bool // set for the blocking requests of the session, see [Options.ReadOnly]
-	lane     *Lane
+	blocking bool  // set for the blocking requests of the session, see [Options.ReadOnly]
+	lane     *lane // of a caller whose writes may share transactions; or nil
 }
 
 // Async returns the asynchronous requests of one epoch, which [Connected] names. In
 // any other epoch they are answered with [ErrExpired]. Epoch 0 stands for whichever
 // is present.
 func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch} }
-
-// Age returns how long ago this Session was started, by a clock that never goes back: for
-// recipes that report to the [Observer] how long something took.
-func (s *Session) Age() time.Duration { return s.clock.now() }
-
-// Warm reports whether the session has seen that the node at path exists and
-// carries no data: a hint for recipes, whose parents do neither come nor go often.
-func (s *Session) Warm(path string) bool { return s.warmth.has(path) }
-
-// SetWarm keeps, or takes back, such a hint.
-func (s *Session) SetWarm(path string, warm bool) { s.warmth.set(path, warm) }
-
-// Logger returns that of the session's options. Its records carry the name and the id of the
-// session.
-func (s *Session) Logger() *slog.Logger { return s.opts.Logger }
-
-// Local returns what a recipe keeps for the whole session under the key: what create
-// returned when it was first asked for. The type of the key belongs to the recipe alone.
-func (s *Session) Local(key any, create func() any) any {
-	s.localMu.Lock()
-	defer s.localMu.Unlock()
-	v, ok := s.locals[key]
-	if !ok {
-		v = create()
-		if s.locals == nil {
-			s.locals = make(map[any]any)
-		}
-		s.locals[key] = v
-	}
-	return v
-}
-
-// longestRecipePath leaves room for names, data and ACLs in every request of a recipe.
-const longestRecipePath = 32 << 10
-
-// CheckPath reports why path cannot be the path of a recipe, wrapping [ErrInvalidPath]. It
-// refuses more than [ValidatePath]: paths of more than 32 KiB, and ZooKeeper's own nodes,
-// which are /zookeeper and all below it on the server. It does no I/O.
-func (s *Session) CheckPath(path string) error {
-	if err := ValidatePath(path); err != nil {
-		return err
-	}
-	full := s.absolute(path)
-	switch {
-	case len(full) > longestRecipePath:
-		return fmt.Errorf("%w %q: it has %d bytes, the limit is %d", ErrInvalidPath, abbreviated(path), len(full), longestRecipePath)
-	case full == "/zookeeper" || strings.HasPrefix(full, "/zookeeper/"):
-		return fmt.Errorf("%w %q: /zookeeper belongs to the servers", ErrInvalidPath, path)
-	}
-	return nil
-}
 
 // Create creates a node with the ACL of the session, and answers with its path. The
 // server appends a number to it if the node is sequential.
@@ -240,7 +187,7 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 		case mode == Container && isAny(err, ErrUnimplemented, ErrInvalidArgument):
 			e.ensure(full, Persistent, answer)
 		case isNoNode(err) && full != "/":
-			dir, _ := Split(full)
+			dir, _ := znode.Split(full)
 			e.ensure(dir, mode, func(_ bool, err error) {
 				if err != nil {
 					answer(false, err)
@@ -261,17 +208,10 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 			})
 		case e.blamed == maxBlamed:
 			answer(false, fmt.Errorf("%w; %w", err, errHopeless))
-		case e.doubt != nil && Over(err) && !InDoubt(err):
+		case e.doubt != nil && isAny(err, ErrExpired, ErrClosed) && !InDoubt(err):
 			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 		default:
 			answer(false, err)
 		}
 	}).call, &w)
 }
-
-// hasGUID reports whether name is that of a node created with the GUID.
-func hasGUID(name, guid string) bool { return strings.HasPrefix(name, GUIDName(guid, "")) }
-
-// GUIDName returns the name for a node that can be found again by its GUID, in the
-// form that Curator introduced.
-func GUIDName(guid, name string) string { return "_c_" + guid + "-" + name }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/zkactors/zkactors/session"
 )
 

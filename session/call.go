@@ -32,7 +32,7 @@ type call struct {
 	began     time.Duration // age of the session when it was asked for
 
 	// See coalescer.go. The lock of the epoch guards all but lane.
-	lane    *Lane   // of its caller; or nil
+	lane    *lane   // of its caller; or nil
 	behind  []*call // asked for after it in its lane; none unless it is the write of that
 	shared  *shared // the transaction that it is, of several calls; or nil
 	joins   bool    // it may share a transaction; cleared when one has failed, and it is to go alone
@@ -189,7 +189,7 @@ type blamedError struct{ error }
 func (e blamedError) Unwrap() error      { return e.error }
 func (blamedError) Is(target error) bool { return target == errBlamed }
 
-// maxBlamed is how many connections in a row a request may break before it fails for good, with
+// maxBlamed is the number of connections in a row that a request may break before it fails for good, with
 // an error that wraps errHopeless.
 const maxBlamed = 5
 

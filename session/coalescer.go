@@ -1,9 +1,11 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -17,29 +19,11 @@ const (
 	maxBroken = 2 // how many connections in a row break with a transaction unanswered, before all go alone
 )
 
-// A Lane keeps the order of the requests of one caller, whose writes may share transactions with
+// A lane keeps the order of the requests of one caller, whose writes may share transactions with
 // those of others: while such a write waits, or may have to be sent again without another, what
-// the caller asks for after it waits, too. The zero Lane is ready for use, with one epoch, see
-// [Async.In].
-type Lane struct {
+// the caller asks for after it waits, too. The zero lane is ready for use, with one epoch.
+type lane struct {
 	write *call // waits in the coalescer, or is a part of a transaction without an answer; or nil. The lock of the epoch guards it
-}
-
-// In returns the requests of one caller in the epoch. Its [Async.Share] and [Async.Withdraw]
-// may share transactions with those of others, and it has at most one such write without an answer.
-// Requests go out in the order in which they are made on one lane, but for what [Async.Follow] and
-// [Async.Watch] read: that does not wait for a write.
-func (a Async) In(lane *Lane) Async {
-	a.lane = lane
-	return a
-}
-
-// Share is [Async.Multi], for operations that may be done in one transaction with those of
-// other callers: in the order in which they wait, and with one zxid. Two callers
-// that create nodes under one parent never share a transaction. It serves many callers with few
-// transactions. Without [Async.In], or in no certain epoch, it is Multi.
-func (a Async) Share(ops []Op, answer func([]OpResult, error)) {
-	a.multi(ops, a.mayShare(), answer)
 }
 
 // mayShare reports whether writes may share transactions.
@@ -182,21 +166,21 @@ func (q *coalescer) remove(c *call) {
 	q.waiting.set(slices.DeleteFunc(q.waiting.all(), func(o *call) bool { return o == c }))
 }
 
-// width is how many operations a call adds to a transaction.
+// width returns the number of operations that a call adds to a transaction.
 func (c *call) width() int { return max(1, len(c.ops)) }
 
 // createsUnder yields the parents of the nodes that the call creates.
 func (c *call) createsUnder(yield func(parent string) bool) {
 	for i := range c.asked {
 		if c.asked[i].kind == opKindCreate {
-			if dir, _ := Split(c.asked[i].path); !yield(dir) {
+			if dir, _ := znode.Split(c.asked[i].path); !yield(dir) {
 				return
 			}
 		}
 	}
 }
 
-// A shared transaction is what goes out for several calls.
+// A shared transaction goes out for several calls.
 type shared struct {
 	call
 	members []*call
@@ -269,7 +253,7 @@ func (t *shared) refused(h wire.Header) bool {
 	switch h.Code { //nolint:exhaustive // the others may be about one operation
 	case codeTooLarge, wire.CodeSessionMoved, wire.CodeSessionExpired, wire.CodeAuthFailed, wire.CodeNotReadOnly, wire.CodeSessionClosedRequireSASLAuth:
 	default:
-		if !Busy(err) {
+		if !errors.Is(err, ErrBusy) {
 			return false
 		}
 	}

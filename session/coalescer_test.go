@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -233,7 +234,7 @@ func (b *bench) reply(h wire.Header, op wire.Op, r *wire.Reply) {
 
 // named returns the name of the request that a path belongs to; "" for a parent.
 func named(path string) string {
-	_, name := Split(path)
+	_, name := znode.Split(path)
 	if _, after, deleted := strings.Cut(path, "@"); deleted {
 		name = after
 	}
@@ -410,7 +411,7 @@ func TestRivals(t *testing.T) {
 	b := newBench(t, 0)
 	b.calm = true
 	create := func(lane *Lane, node string) {
-		dir, _ := Split(node)
+		dir, _ := znode.Split(node)
 		b.s.Async(1).In(lane).Share([]Op{CreateOp(node, nil, Ephemeral), SetOp(dir, nil, AnyVersion)}, func(_ []OpResult, err error) {
 			if err != nil {
 				t.Errorf("%s: %v", node, err)
@@ -521,7 +522,7 @@ func TestShareLimits(t *testing.T) {
 // share has a new caller create a node, and returns where the answer goes: nil before.
 func (b *bench) share(node string) *[]error {
 	answers := new([]error)
-	dir, _ := Split(node)
+	dir, _ := znode.Split(node)
 	b.s.Async(1).In(new(Lane)).Share([]Op{CreateOp(node, nil, Ephemeral), SetOp(dir, nil, AnyVersion)}, func(_ []OpResult, err error) {
 		*answers = append(*answers, err)
 	})

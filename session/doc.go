@@ -37,9 +37,9 @@
 // may be deposed without knowing it, and continues to answer syncs and handshakes until it
 // notices, which takes syncLimit ticks. The next leader gives each session a whole timeout
 // when its reign begins. A committed transaction proves that no such reign had begun when
-// the transaction was sent: a quorum followed the old leader. So while a recipe relies on
-// the session ([Session.Rely]), the base is the earlier of A and the newest committed
-// transaction of the same connection.
+// the transaction was sent: a quorum followed the old leader. So while a recipe holds, or
+// contends for, what excludes others, it relies on the session: the base is the earlier of A
+// and the newest committed transaction of the same connection.
 //
 // The base that is proven when the reliance begins is kept, without a transaction. A grant
 // rests on a transaction that is sent later. The leader that commits it is the leader of
@@ -73,11 +73,11 @@
 //
 // # Requests
 //
-// Requests are sent in the order in which one goroutine makes them, one behind the
-// other, without waiting for replies. While the session is suspended they wait. What was
-// made for one epoch is never executed in a later one. A read whose reply is lost is
-// repeated; a write is not, if repeating could act twice: it fails with
-// [ErrUnknownOutcome]. All errors of requests wrap an [*OpError].
+// Requests are sent in the order in which one goroutine makes them, one behind the other,
+// without waiting for replies. While the session is suspended they wait. A request for one
+// epoch is never executed in a later one. A read whose reply is lost is repeated; a write
+// is not, if repeating could act twice: it fails with [ErrUnknownOutcome]. All errors of
+// requests wrap an [*OpError].
 //
 // Recipes are built on the asynchronous requests of [Async]. Their answers, watch
 // events and the session's own events come in the order of the wire.

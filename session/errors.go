@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// What callers can act on. Every error of a request wraps one of these, and an
+// The errors that callers can act on. Every error of a request wraps one of these, and an
 // [OpError] that names the operation and the path.
 var (
 	// ErrNoNode means that there is no node at the path, or that its parent is
@@ -78,8 +78,8 @@ var (
 	ErrSessionFull = errors.New("session full: too many bytes of ephemeral paths; use another session")
 )
 
-// CheckContext refuses a nil context with [ErrInvalidArgument].
-func CheckContext(ctx context.Context) error {
+// checkContext refuses a nil context with [ErrInvalidArgument].
+func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -114,12 +114,6 @@ func (e *ServerError) Is(target error) bool {
 	const operationTimeout, requestTimeout, throttled = -7, -122, -127
 	return target == ErrBusy && (e.Code == operationTimeout || e.Code == requestTimeout || e.Code == throttled)
 }
-
-// Over reports whether a request failed because its session is over.
-func Over(err error) bool { return isAny(err, ErrExpired, ErrClosed) }
-
-// Busy reports whether a request is to be repeated after a pause.
-func Busy(err error) bool { return errors.Is(err, ErrBusy) }
 
 // Passing reports whether a request that failed may succeed if it is made again: the connection
 // was lost, the server was busy, or the request belonged to no epoch and its session

@@ -51,7 +51,7 @@ func (e *UnhealthyError) Unwrap() []error {
 // [ErrReadOnly]: a service that writes nothing may count that as ready. A liveness probe must not
 // depend on Healthy, because a restart of the process does not bring ZooKeeper back.
 func (s *Session) Healthy(ctx context.Context) error {
-	if err := CheckContext(ctx); err != nil {
+	if err := checkContext(ctx); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	if ctx.Err() != nil {
@@ -91,7 +91,7 @@ func (s *Session) unhealthy(newest Event) error {
 
 var errNeverConnected = errors.New("not connected yet")
 
-// A present is what a session tells of itself without waiting.
+// A present is the state of a session, which readers see without waiting.
 type present struct {
 	event Event     // the newest; nil before the first
 	lost  time.Time // set when the connection was lost or the session started; zero while it is connected

@@ -7,7 +7,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// This file is how a request is encoded, and how its reply is converted.
+// This file encodes requests, and converts their replies.
 
 // target returns the path on the server of a node, or why there cannot be such a node.
 func (s *Session) target(path string) (string, error) {
@@ -48,14 +48,6 @@ func (c *call) begin(a Async) *call {
 	}
 	s.submit(c)
 	return c
-}
-
-// Fits reports why a transaction of these operations cannot be sent.
-func (s *Session) Fits(ops ...Op) error {
-	if s.multiSize(ops) <= s.opts.MaxRequest {
-		return nil
-	}
-	return s.fits(len(s.appendMulti(nil, ops)) - 4)
 }
 
 // fits reports why a request of so many bytes cannot be sent.

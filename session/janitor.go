@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -37,8 +38,8 @@ type Removal struct {
 	// read and written to again.
 	Contested bool
 
-	// Replaced, if not nil, is told the Stat of another node that was written to, because it had
-	// replaced the one that was read.
+	// Replaced, if not nil, receives the Stat of another node that was written to, because it
+	// had replaced the one that was read.
 	Replaced func(*Stat)
 
 	// Prefix, if not "", says that not the node at the path is removed, but its children whose
@@ -81,7 +82,7 @@ type Desk interface {
 	// Later does what has failed again, after a pause.
 	Later(path string, why error, do func())
 
-	// Done is told the outcome of the removal.
+	// Done receives the outcome of the removal.
 	Done(err error)
 }
 
@@ -106,7 +107,7 @@ func (r Removal) start(requests Async, answer func(error), settled func()) *erra
 	return e
 }
 
-// At is Begin with the requests of a desk, which is told the outcome.
+// At is Begin with the requests of a desk, which receives the outcome.
 func (r Removal) At(d Desk) { (&job{Removal: r, desk: d}).begin() }
 
 func (j *job) begin() {
@@ -170,7 +171,7 @@ func (j *job) list() {
 			if strings.HasPrefix(name, j.Prefix) {
 				left++
 				found = true
-				one := Removal{Path: Join(j.Path, name), Impatient: j.Impatient}
+				one := Removal{Path: znode.Join(j.Path, name), Impatient: j.Impatient}
 				(&job{Removal: one, desk: j.desk, done: gone}).begin()
 			}
 		}
@@ -307,27 +308,20 @@ func (a Async) Withdraw(path string, answer func()) {
 	Removal{Path: path, joins: a.mayShare()}.start(a, nil, answer)
 }
 
-// WithdrawAll deletes every child of dir whose name begins with the prefix, which has to
-// contain a GUID. Like [Async.Withdraw], it does not depend on the reply to the create.
-// It is to be asked for after the create.
-func (a Async) WithdrawAll(dir, prefix string, answer func()) {
-	Removal{Path: dir, Prefix: prefix}.start(a, nil, answer)
-}
-
 // over reports whether an error means that nothing is left to do: the session is closed, or the
 // epoch has ended.
 func (a Async) over(err error) bool {
 	return isAny(err, ErrClosed) || a.epoch != 0 && isAny(err, ErrExpired) && !isAny(err, ErrDisconnected)
 }
 
-// An errand is something that the session does until it succeeds: a removal, whose desk it is, or
+// An errand is a task that the session repeats until it succeeds: a removal, whose desk it is, or
 // a read.
 type errand struct {
 	requests Async
 	answer   func(error)
 	settled  func()                      // called in the place of answer, if it is not nil
 	ended    bool                        // answer or settled was called
-	until    time.Duration               // by [Session.Age]: answer then, unless it is impatient
+	until    time.Duration               // by the clock of the session: answer then, unless it is impatient
 	pause    *backoff.ExponentialBackOff // nil until it is tried again
 
 	impatient bool // of a removal: the answer ends it
@@ -413,7 +407,7 @@ func (e *errand) Over(err error) bool { return e.requests.over(err) }
 
 func (a Async) newErrand(answer func(error)) errand {
 	s := a.session
-	return errand{requests: a, answer: answer, until: s.Age() + s.opts.Timeout}
+	return errand{requests: a, answer: answer, until: s.clock.now() + s.opts.Timeout}
 }
 
 // Done implements [Desk]. The first outcome is the answer.
@@ -441,7 +435,7 @@ func (e *errand) Later(path string, why error, do func()) {
 	switch {
 	case cancelled:
 		return
-	case s.Age() > e.until && !e.impatient:
+	case s.clock.now() > e.until && !e.impatient:
 		e.Done(why)
 	}
 	if e.pause == nil {

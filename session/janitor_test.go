@@ -376,7 +376,7 @@ func TestWithdrawAllFollowsReplacements(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
-		s.Async(0).WithdrawAll("/dir", "pre-", func() { close(done) })
+		session.Removal{Path: "/dir", Prefix: "pre-"}.Begin(s.Async(0), func(error) { close(done) })
 		s.Async(0).Multi([]session.Op{
 			session.DeleteOp("/dir/pre-a", session.AnyVersion), session.CreateOp("/dir/pre-b", nil, session.Ephemeral),
 		}, func(_ []session.OpResult, err error) {

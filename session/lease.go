@@ -14,7 +14,7 @@ const (
 	byQuorum              // a leader that a quorum follows: a transaction
 )
 
-// A lease is what one connection proves about the leader that its server follows. All
+// A lease has the proofs of one connection about the leader that its server follows. All
 // times are on the clock of the session.
 type lease struct {
 	report time.Duration // a server in touch with its leader reports at least so often whom it has heard

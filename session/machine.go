@@ -33,7 +33,7 @@ func (s state) String() string {
 	return [...]string{"connecting", "connected", "suspended", "closing", "closed"}[s]
 }
 
-// An input is something that happened. All but shut and parted name their epoch: an input
+// An input is an event that the machine reacts to. All but shut and parted name their epoch: an input
 // of an earlier epoch comes too late.
 //
 //sumtype:decl

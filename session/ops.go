@@ -82,7 +82,7 @@ func (m CreateMode) validate() error {
 	return fmt.Errorf("%w: mode %d", ErrInvalidArgument, m)
 }
 
-// sequenceLength is how much longer the server makes a sequential name.
+// sequenceLength is the length of the number that the server appends to a sequential name.
 const sequenceLength = 11
 
 // An Op is one operation of a [Session.Multi].
@@ -214,7 +214,7 @@ func (o Op) refused(err error) error {
 	return fmt.Errorf("%w: %w", o.guards, err)
 }
 
-// An OpResult is what became of one operation.
+// An OpResult is the outcome of one operation.
 type OpResult struct {
 	Path string // of a created node
 	Stat *Stat  // after a create or a set

@@ -93,8 +93,8 @@ type Options struct {
 	// CloseTimeout bounds [Session.Close]. The default is 2 s.
 	CloseTimeout time.Duration
 
-	// Lease says what extends the session's lease while a recipe relies on it, see
-	// [Session.Rely]. The default is LeaseCommitted.
+	// Lease says what extends the session's lease while a recipe relies on it: see the package
+	// comment. The default is LeaseCommitted.
 	Lease Lease
 
 	// MaxRequest is the largest request that is sent, in bytes. Servers refuse more than
@@ -218,7 +218,7 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Auth is what a session presents to be allowed more.
+// Auth is a credential that a session presents.
 type Auth struct {
 	Scheme string // "digest", for one
 	Secret []byte // "user:password" for digest

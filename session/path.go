@@ -49,23 +49,6 @@ func flawOf(path string) (why string) {
 	return ""
 }
 
-// Join returns the path of the child of dir with the given name.
-func Join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
-}
-
-// Split returns the parent of the node at path and its name there.
-func Split(path string) (dir, name string) {
-	i := strings.LastIndexByte(path, '/')
-	if i <= 0 {
-		return "/", path[i+1:]
-	}
-	return path[:i], path[i+1:]
-}
-
 // A chroot is the path on the server of the session's root; "" if that is the server's.
 type chroot string
 

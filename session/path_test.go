@@ -2,10 +2,7 @@ package session
 
 import (
 	"errors"
-	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 func TestValidatePath(t *testing.T) {
@@ -22,17 +19,6 @@ func TestValidatePath(t *testing.T) {
 			t.Errorf("%q is accepted: %v", bad, err)
 		}
 	}
-}
-
-func TestJoinAndSplit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfN(rapid.StringMatching(`[a-zé]{1,4}`), 1, 4).Draw(t, "names")
-		path := "/" + strings.Join(names, "/")
-		dir, name := Split(path)
-		if name != names[len(names)-1] || Join(dir, name) != path {
-			t.Fatalf("Split(%q) = %q, %q", path, dir, name)
-		}
-	})
 }
 
 func TestChroot(t *testing.T) {

@@ -171,8 +171,8 @@ func TestPlantingInStorms(t *testing.T) {
 				if p.ahead == "" {
 					sub = requests.FollowCreated(results[0].Path, data, results[0], results[1], hear(&p.told))
 				} else {
-					sub, _ = requests.FollowTogether(results[0].Path, data, results[0], results[1], hear(&p.told),
-						[]session.Beside{{Path: p.ahead, Tell: hear(&p.toldAhead)}})
+					sub, _ = requests.FollowTogether(results[0].Path, data, results[1], hear(&p.told),
+						[]session.Other{{Path: p.ahead, Tell: hear(&p.toldAhead)}})
 				}
 				p.mu.Lock()
 				defer p.mu.Unlock()
@@ -350,7 +350,7 @@ func TestFollowTogether(t *testing.T) {
 		if err := other.EnsurePath(t.Context(), "/l"); err != nil {
 			t.Fatal(err)
 		}
-		var beside []session.Beside
+		var beside []session.Other
 		for _, row := range rows {
 			owner := other
 			if row.name == "secret" {
@@ -359,9 +359,9 @@ func TestFollowTogether(t *testing.T) {
 			if _, err := owner.Create(t.Context(), "/l/"+row.name, []byte("old"), session.Ephemeral); err != nil {
 				t.Fatal(err)
 			}
-			beside = append(beside, session.Beside{Path: "/l/" + row.name, Tell: hear(told, row.name)})
+			beside = append(beside, session.Other{Path: "/l/" + row.name, Tell: hear(told, row.name)})
 		}
-		beside = append(beside, session.Beside{Path: "nonsense", Tell: func(_ session.Reading, err error) {
+		beside = append(beside, session.Other{Path: "nonsense", Tell: func(_ session.Reading, err error) {
 			if !errors.Is(err, session.ErrInvalidPath) {
 				t.Error(err)
 			}
@@ -382,7 +382,7 @@ func TestFollowTogether(t *testing.T) {
 				return
 			}
 			own = results[0].Path
-			requests.FollowTogether(own, []byte("own"), results[0], results[1], hear(told, "own"), beside)
+			requests.FollowTogether(own, []byte("own"), results[1], hear(told, "own"), beside)
 		})
 		pass(50 * time.Millisecond)
 		for _, row := range rows {

@@ -8,14 +8,12 @@ import (
 	"time"
 )
 
-// This file is where the reports of a session and of the recipes on it become records of the log.
+// This file turns the reports of a session and of the recipes on it into records of the log.
 
 // A reporter passes each report to the observer, and then to the log.
 type reporter struct{ session *Session }
 
-// Observer returns the receiver of the reports of recipes: the [Observer] and the log of the
-// session's options.
-func (s *Session) Observer() Observer { return reporter{s} }
+func (s *Session) observer() Observer { return reporter{s} }
 
 // Request implements [Observer]. Requests are not logged.
 func (r reporter) Request(op string, took time.Duration, err error) {

@@ -2,31 +2,16 @@ package session
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
-
-// NewGUID returns a random GUID for [GUIDName].
-func NewGUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	text := make([]byte, 0, 36)
-	for i, part := range [][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
-		if i > 0 {
-			text = append(text, '-')
-		}
-		text = hex.AppendEncode(text, part)
-	}
-	return string(text)
-}
 
 // awaitAnswer makes a request and waits for its answer, or the end of ctx.
 func awaitAnswer[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
@@ -95,16 +80,6 @@ func (s *Session) blameChroot(ctx context.Context, err error) error {
 		return &OpError{Op: of.Op, Path: of.Path, Err: why}
 	}
 	return err
-}
-
-// Explain adds to the error of a wait that ended with its context the last failure of each server, if the
-// session is not connected. It is for recipes: the errors of requests say so themselves.
-func (s *Session) Explain(err error) error {
-	var request *OpError
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) || errors.As(err, &request) {
-		return err
-	}
-	return s.waitedInVain(err)
 }
 
 // waitedInVain returns the error of a request that was not sent: with the last failure of
@@ -222,12 +197,12 @@ func (s *Session) createWith(ctx context.Context, path string, data []byte, mode
 
 // createSequential tries under one GUID until it is known what became of it.
 func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
-	dir, name := Split(path)
-	guid := NewGUID()
+	dir, name := znode.Split(path)
+	guid := znode.NewGUID()
 	for {
 		var c *call
 		node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
-			c = s.anyEpoch().create(Join(dir, GUIDName(guid, name)), data, mode, acl, answer)
+			c = s.anyEpoch().create(znode.Join(dir, znode.GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
 		if !isAny(err, ErrUnknownOutcome) {
@@ -247,7 +222,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 		case of.over(findErr):
 			return "", &OpError{Op: "create", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, findErr)}
 		case findErr != nil:
-			of.WithdrawAll(dir, GUIDName(guid, ""), func() {})
+			Removal{Path: dir, Prefix: znode.GUIDName(guid, "")}.start(of, nil, func() {})
 			return "", err
 		case found != "":
 			if mode.IsEphemeral() {
@@ -263,8 +238,8 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
 	children, err := requestRepeatedly(ctx, of, "children", dir, Async.children)
 	for _, name := range children.names {
-		if hasGUID(name, guid) {
-			return Join(dir, name), nil
+		if znode.HasGUID(name, guid) {
+			return znode.Join(dir, name), nil
 		}
 	}
 	return "", err
@@ -390,8 +365,8 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	})
 }
 
-// EnsurePath makes sure that there is a node at path, with what is missing above it,
-// the session's chroot included. What it makes are containers, which the server
+// EnsurePath makes sure that there is a node at path, with the missing nodes above it, the
+// session's chroot included. The nodes that it makes are containers, which the server
 // deletes some time after their last child, where the server knows them.
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	ctx, cancel := s.bounded(ctx)

@@ -159,7 +159,7 @@ func (s *servers) unresolved(why error) {
 	s.opts.Logger.Warn("servers cannot be resolved", "reason", why)
 }
 
-// patience is how long a server may take for a step of a connection.
+// patience bounds the time that a server takes for a step of a connection.
 func (s *servers) patience() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

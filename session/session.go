@@ -267,38 +267,10 @@ func newSession(addresses []string, o Options) *Session {
 	return s
 }
 
-// Sibling returns another session with the same servers and options, at once: it is
-// not established yet, and what is asked of it waits for that. It has an id and an end
-// of its own, and is closed with this one at the latest. The [Observer] is told of its
-// requests, not of its state.
-//
-// It is for what would burden this one: a reconnect takes as long as it takes to set
-// all watches of a session again.
-func (s *Session) Sibling() (*Session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.closing:
-		return nil, fmt.Errorf("open session: %w", ErrClosed)
-	default:
-	}
-	o := s.opts
-	o.Observer = requestObserver{Observer: o.Observer}
-	o.Resolve = nil // this session tells its siblings
-	sibling := newSession(s.servers.list(), o)
-	sibling.parent = s
-	if s.beside == nil {
-		s.beside = make(map[*Session]struct{})
-	}
-	s.beside[sibling] = struct{}{}
-	go sibling.loop()
-	return sibling, nil
-}
-
 // Close ends the session on the server, so that its ephemeral nodes go at once. It waits until
 // that is confirmed, at most for [Options.CloseTimeout] and until the session's deadline. Then
-// no goroutine of the session is left. What is held through it is lost before the server is
-// told. It may be called any number of times.
+// no goroutine of the session is left. What is held through it is lost before the server
+// learns of it. It may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
 	select {
@@ -475,20 +447,6 @@ func (s *Session) checkDeadline() {
 	}
 }
 
-// Rely has the session's lease rest on what a quorum of the servers has committed, until
-// release is called: for recipes, as long as they hold, or contend for, what excludes
-// others. It is to be called before the request that begins that is made. See the
-// package comment for what it costs.
-func (s *Session) Rely() (release func()) {
-	s.addRelied(1)
-	var released atomic.Bool
-	return func() {
-		if released.CompareAndSwap(false, true) {
-			s.addRelied(-1)
-		}
-	}
-}
-
 func (s *Session) addRelied(n int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -619,7 +577,7 @@ func (s *Session) announce(ev Event) []<-chan struct{} {
 			settled = append(settled, done)
 		}
 	}
-	s.Observer().State(ev)
+	s.observer().State(ev)
 	return settled
 }
 

@@ -2,7 +2,7 @@ package session
 
 import "github.com/zkactors/zkactors/session/internal/wire"
 
-// A Stat is what ZooKeeper knows of a node beside its data. The names are
+// A Stat describes a node: all that ZooKeeper records of it beside its data. The names are
 // ZooKeeper's.
 type Stat struct {
 	Czxid          int64 // of the transaction that created the node

@@ -381,7 +381,9 @@ func verbs() []verb {
 			a.Multi(modes, func(results []session.OpResult, err error) { answer(consistent(err, len(results) == len(modes))) })
 		})},
 		{"Async.Withdraw", "withdraw", async(func(a session.Async, answer func(error)) { a.Withdraw(node, func() { answer(nil) }) })},
-		{"Async.WithdrawAll", "withdraw all", async(func(a session.Async, answer func(error)) { a.WithdrawAll(target, "none", func() { answer(nil) }) })},
+		{"Async.WithdrawAll", "withdraw all", async(func(a session.Async, answer func(error)) {
+			session.Removal{Path: target, Prefix: "none"}.Begin(a, answer)
+		})},
 		{"Async.Watch", "watch", async(func(a session.Async, answer func(error)) {
 			a.Watch(node, func(data []byte, stat *session.Stat, err error) {
 				answer(consistent(err, stat != nil && string(data) == "data"))

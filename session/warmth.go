@@ -5,7 +5,7 @@ import "sync"
 // maxWarm bounds what a session remembers of paths.
 const maxWarm = 16 << 10
 
-// warmth is what a session has seen of the parents that recipes use. It is only a
+// warmth has the parents of recipes that a session has seen to exist. It is only a
 // hint: what is forgotten is looked up again.
 type warmth struct {
 	mu    sync.Mutex

@@ -18,7 +18,7 @@ const (
 	maxParkedNames = 128
 )
 
-// A Reading is what one read of a node has found. Data and Names belong to all
+// A Reading is the result of one read of a node. Data and Names belong to all
 // subscribers to the node, and must not be modified.
 type Reading struct {
 	// Zxid is that of the newest transaction that the server knew when it
@@ -30,7 +30,7 @@ type Reading struct {
 	Names []string // of [AspectChildren], in no order
 }
 
-// An Aspect is what of a node is watched.
+// An Aspect is the part of a node that a watch is for.
 type Aspect uint8
 
 // The aspects of a node.
@@ -77,7 +77,7 @@ type Subscription struct {
 	over    atomic.Bool // told for the last time, or cancelled
 }
 
-// Cancel ends the subscription. It may be told once more by what is on its way.
+// Cancel ends the subscription. One more call may be on its way.
 func (sub *Subscription) Cancel() {
 	if sub.entry == nil {
 		return
@@ -88,7 +88,7 @@ func (sub *Subscription) Cancel() {
 	sub.session.unfollow(sub)
 }
 
-// Over reports whether nothing more will be told.
+// Over reports whether no more readings will be delivered.
 func (sub *Subscription) Over() bool { return sub.over.Load() }
 
 // Unsettled reports, where the session gives its answers, whether an older change of the
@@ -145,8 +145,8 @@ func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, 
 // error: [ErrExpired] or [ErrClosed] with the epoch, or why the node cannot be read.
 // After a reconnect it goes on by itself.
 //
-// There is one watch on each aspect of a node, and one read for each change, however
-// many follow it. What is told first may be older than the call, but is still true.
+// There is one watch on each aspect of a node, and one read for each change, however many
+// follow it. The first reading may be older than the call, but is still true.
 func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Reading, error)) *Subscription {
 	return a.follow(path, aspect, &Subscription{session: a.session, tell: tell, lasting: lasting}, Reading{})
 }
@@ -434,7 +434,7 @@ func (s *Session) settled(e *watchEntry, n news) news {
 	return n
 }
 
-// news is what subscribers are told when the table is not locked.
+// news are readings for subscribers, delivered when the table is not locked.
 type news struct {
 	ended []*Subscription // are told the last reading, and why
 	last  Reading

@@ -7,8 +7,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A ChildrenState is which children a node has. Names and Stat are shared by all who
-// watch them, and must not be modified.
+// A ChildrenState is which children a node has. Names and Stat are shared by all their
+// watchers, and must not be modified.
 type ChildrenState struct {
 	Names   []string      // in order; empty if there is no node
 	Added   []string      // since the last state that this reader has received, in order

@@ -14,7 +14,7 @@ import (
 //	(only with Options.Sync)                 ▲  │ readings: each new state is emitted
 //	                                         └──┘
 
-// A phase is how far a view has come. It only grows.
+// A phase is the progress of a view. It only grows.
 type phase int
 
 const (
@@ -25,7 +25,7 @@ const (
 
 func (p phase) String() string { return [...]string{"syncing", "following", "ended"}[p] }
 
-// An input is something that happened.
+// An input is an event that the machine reacts to.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -46,7 +46,7 @@ func (read) input()   {}
 func (failed) input() {}
 func (leave) input()  {}
 
-// An effect is something to do about it.
+// An effect is a request of the machine to its performer.
 //
 //sumtype:decl
 type effect interface{ effect() }

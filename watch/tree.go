@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -17,7 +19,7 @@ type TreeOptions struct {
 	// Sync is that of [Options].
 	Sync bool
 
-	// Depth is how many levels below the root are watched. The default is all.
+	// Depth is the number of levels below the root that are watched. The default is all.
 	Depth int
 
 	// Filter reports whether the node at path is watched, and the nodes below it. The root
@@ -145,7 +147,7 @@ func (c *Cache) sessionOf(n *treeNode) (*session.Session, error) {
 		return c.session, nil
 	}
 	if c.own == nil { // the first node that needs it
-		own, err := c.session.Sibling()
+		own, err := client.Sibling(c.session)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +178,7 @@ func (c *Cache) Children(path string) []string {
 	}
 	var names []string
 	for _, name := range n.names {
-		if child := c.tree.nodes[session.Join(path, name)]; child != nil && child.stat != nil {
+		if child := c.tree.nodes[znode.Join(path, name)]; child != nil && child.stat != nil {
 			names = append(names, name)
 		}
 	}
@@ -184,7 +186,8 @@ func (c *Cache) Children(path string) []string {
 	return names
 }
 
-// Nodes returns all nodes that the cache has, in the order of their paths.
+// Nodes returns all nodes that the cache has, in the order of their paths. All are of one
+// state of the cache: no change happens between them.
 func (c *Cache) Nodes() []TreeNode {
 	c.mu.RLock()
 	all := make([]TreeNode, 0, c.tree.size)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -33,7 +34,7 @@ func onServer(t *testing.T, s *session.Session, path string) []string {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		all = append(all, onServer(t, s, session.Join(path, name))...)
+		all = append(all, onServer(t, s, znode.Join(path, name))...)
 	}
 	slices.Sort(all)
 	return all
@@ -380,7 +381,7 @@ func randomTree(t *testing.T, r *rand.Rand) {
 			return
 		}
 		for _, name := range names {
-			clear(session.Join(path, name))
+			clear(znode.Join(path, name))
 		}
 		_ = other.Delete(ctx, path, session.AnyVersion)
 	}

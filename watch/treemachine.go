@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -57,7 +58,7 @@ type treeAspect struct {
 	sub       *session.Subscription // used by the performer alone
 }
 
-// A treeInput is something that happened to a tree.
+// A treeInput is an event that a tree reacts to.
 //
 //sumtype:decl
 type treeInput interface{ treeInput() }
@@ -86,7 +87,7 @@ func (treeSynced) treeInput() {}
 func (want) treeInput()       {}
 func (leave) treeInput()      {}
 
-// A treeEffect is something to do about it.
+// A treeEffect is a request of the tree to its performer.
 //
 //sumtype:decl
 type treeEffect interface{ treeEffect() }
@@ -344,14 +345,14 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 	// shows that.
 	for _, name := range n.names {
 		if _, stays := there[name]; !stays {
-			if child := m.nodes[session.Join(n.path, name)]; child != nil {
+			if child := m.nodes[znode.Join(n.path, name)]; child != nil {
 				m.remove(child)
 			}
 		}
 	}
 	n.names = names
 	for _, name := range names {
-		path := session.Join(n.path, name)
+		path := znode.Join(n.path, name)
 		child := m.nodes[path]
 		if child == nil {
 			if m.filter != nil && !m.filter(path) { // its children are not looked for either
@@ -399,7 +400,7 @@ func (n *treeNode) listed() int64 { return n.aspects[session.AspectChildren].zxi
 // and may come back.
 func (m *treeMachine) vanish(n *treeNode) {
 	for _, name := range n.names {
-		if child := m.nodes[session.Join(n.path, name)]; child != nil {
+		if child := m.nodes[znode.Join(n.path, name)]; child != nil {
 			m.remove(child)
 		}
 	}

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A znode is one on the servers of a model.
-type znode struct {
+// A serverNode is a znode on the servers of a model.
+type serverNode struct {
 	czxid, mzxid, pzxid int64
 	ephemeral           bool
 }
@@ -22,7 +23,7 @@ type znode struct {
 type model struct {
 	t       *testing.T
 	r       *rand.Rand
-	history []map[string]znode // by zxid
+	history []map[string]serverNode // by zxid
 	servers [2]*modelServer
 	m       *treeMachine
 	syncs   []catchUpNode
@@ -142,11 +143,11 @@ func (w *model) serve(s *modelServer) bool {
 	return true
 }
 
-func namesBelow(state map[string]znode, dir string) []string {
+func namesBelow(state map[string]serverNode, dir string) []string {
 	var names []string
 	for path := range state {
 		if path != "/" {
-			if parent, name := session.Split(path); parent == dir {
+			if parent, name := znode.Split(path); parent == dir {
 				names = append(names, name)
 			}
 		}
@@ -228,7 +229,7 @@ func (w *model) mutate() {
 	for range w.r.IntN(4) {
 		path += fmt.Sprintf("/%d", w.r.IntN(2))
 	}
-	parent, _ := session.Split(path)
+	parent, _ := znode.Split(path)
 	touch := func() {
 		if p, ok := next[parent]; ok {
 			p.pzxid = zxid
@@ -245,7 +246,7 @@ func (w *model) mutate() {
 		z.mzxid = zxid
 		next[path] = z
 	case able && !above.ephemeral:
-		next[path] = znode{zxid, zxid, zxid, w.r.IntN(6) == 0}
+		next[path] = serverNode{zxid, zxid, zxid, w.r.IntN(6) == 0}
 		touch()
 	default:
 		return
@@ -262,7 +263,7 @@ func TestTreeConverges(t *testing.T) {
 	}
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
-		w := &model{t: t, r: r, history: []map[string]znode{{"/": {}}}, f: map[string]TreeNode{}}
+		w := &model{t: t, r: r, history: []map[string]serverNode{{"/": {}}}, f: map[string]TreeNode{}}
 		for range r.IntN(10) {
 			w.mutate()
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -31,7 +32,7 @@ func UntilExists(ctx context.Context, s *session.Session, path string) error {
 }
 
 func until(ctx context.Context, s *session.Session, path string, wanted error, exists bool) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	if s == nil {
@@ -46,7 +47,7 @@ func until(ctx context.Context, s *session.Session, path string, wanted error, e
 		case errors.Is(err, wanted):
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("watch %s: %w", path, s.Explain(context.Cause(ctx)))
+			return fmt.Errorf("watch %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
 		case !errors.Is(err, session.ErrExpired):
 			return err
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Codec turns values into the data of a node, and back. Its methods depend on nothing
-// but their argument, and must not block: a view waits for its own. What Encode returns
-// may be sent later, and is not modified any more. Decode must not keep or modify its
-// argument. A panic of a codec is an error, and so is [runtime.Goexit].
+// A Codec turns values into the data of a node, and back. Its methods depend on nothing but
+// their argument, and must not block: a view waits for its own. The result of Encode may be
+// sent later, and is not modified any more. Decode must not keep or modify its argument. A
+// panic of a codec is an error, and so is [runtime.Goexit].
 type Codec[T any] interface {
 	Encode(value T) ([]byte, error)
 	Decode(data []byte) (T, error)
@@ -108,14 +108,14 @@ type ValueState[T any] struct {
 	// Err tells why the data does not decode. Value is then what it was before.
 	Err error
 
-	// Stat is shared by all who watch the node, and must not be modified.
+	// Stat is shared by all watchers of the node, and must not be modified.
 	Stat *session.Stat
 }
 
 // Value watches the node at path like [Node], and decodes its data. A nil codec is
 // refused.
 //
-// Data that does not decode is told with the error, beside the last good value of the
+// Data that does not decode is delivered with the error, beside the last good value of the
 // node; so is a codec that panics.
 //
 // If opts is nil, the default options are used. The error names what is wrong with the

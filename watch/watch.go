@@ -74,7 +74,7 @@ func validate(s *session.Session, path string) error {
 	return errors.Join(errs...)
 }
 
-// A kind is how readings of one aspect of a node become states.
+// A kind turns readings of one aspect of a node into states.
 type kind[S any] struct {
 	name   string
 	aspect session.Aspect
@@ -132,7 +132,7 @@ func (w *Watch[S]) perform(s *session.Session, path string, aspect session.Aspec
 // rested calls f, after a pause if the server was busy.
 func rested(err error, f func()) {
 	const pause = 100 * time.Millisecond
-	if session.Busy(err) {
+	if errors.Is(err, session.ErrBusy) {
 		actors.After(pause, f)
 		return
 	}

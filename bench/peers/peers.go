@@ -4,12 +4,13 @@ package peers
 
 import (
 	_ "embed" // of the drivers
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/zkactors/zkactors/internal/debian"
 )
 
 //go:embed Curator.java
@@ -17,11 +18,6 @@ var curatorDriver string
 
 //go:embed kazoo_driver.py
 var kazooDriver string
-
-const (
-	python = "/usr/bin/python3" // Debian's, which knows Debian's modules
-	jars   = "/usr/share/java"
-)
 
 // A Library has recipes, and a driver that runs them.
 type Library string
@@ -39,7 +35,7 @@ func Libraries() []Library { return []Library{ZKActors, GoZookeeper, Curator, Ka
 
 // Packages returns Debian's packages of all peers.
 func Packages() []string {
-	return []string{"libcurator-recipes-java", "openjdk-17-jdk-headless", "python3-kazoo"}
+	return strings.Fields(debian.CuratorPackages + " " + debian.KazooPackages)
 }
 
 // Missing returns nil if the library can be run here. Otherwise the error says in one line what
@@ -47,39 +43,19 @@ func Packages() []string {
 func Missing(l Library) error {
 	switch l {
 	case Curator:
-		for _, program := range []string{"java", "javac"} {
-			if _, err := exec.LookPath(program); err != nil {
-				return absent(l, errors.New("no "+program), "openjdk-17-jdk-headless libcurator-recipes-java")
-			}
-		}
-		if _, err := os.Stat(classPath()[0]); err != nil {
-			return absent(l, err, "libcurator-recipes-java")
-		}
+		return absent(l, debian.Curator(), debian.CuratorPackages)
 	case Kazoo:
-		if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
-			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-			if last := lines[len(lines)-1]; last != "" {
-				err = errors.New(last)
-			}
-			return absent(l, err, "python3-kazoo")
-		}
+		return absent(l, debian.Kazoo(), debian.KazooPackages)
 	case ZKActors, GoZookeeper:
 	}
 	return nil
 }
 
 func absent(l Library, err error, packages string) error {
-	return fmt.Errorf("%s is not measured: %w; to get it: -install-peers, or apt-get install -y --no-install-recommends %s", l, err, packages)
-}
-
-func classPath() []string {
-	var path []string
-	for _, jar := range []string{
-		"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "failureaccess", "slf4j-api", "slf4j-nop",
-	} {
-		path = append(path, filepath.Join(jars, jar+".jar"))
+	if err == nil {
+		return nil
 	}
-	return path
+	return fmt.Errorf("%s is not measured: %w; to get it: -install-peers, or apt-get install -y --no-install-recommends %s", l, err, packages)
 }
 
 // Command returns the command line of the library's driver. self is the program of the bench, and
@@ -90,7 +66,7 @@ func Command(l Library, self, dir string) ([]string, error) {
 		return curatorCommand(dir)
 	case Kazoo:
 		file := filepath.Join(dir, "kazoo_driver.py")
-		return []string{python, "-B", file}, os.WriteFile(file, []byte(kazooDriver), 0o600)
+		return []string{debian.Python, "-B", file}, os.WriteFile(file, []byte(kazooDriver), 0o600)
 	case ZKActors, GoZookeeper:
 		return []string{self, DriverArgument, string(l)}, nil
 	}
@@ -102,7 +78,7 @@ func Command(l Library, self, dir string) ([]string, error) {
 const DriverArgument = "driver"
 
 func curatorCommand(dir string) ([]string, error) {
-	command := []string{"java", "-Xmx2g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(append(classPath(), dir), ":"), "Curator"}
+	command := []string{"java", "-Xmx2g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(append(debian.ClassPath(), dir), ":"), "Curator"}
 	if _, err := os.Stat(filepath.Join(dir, "Curator.class")); err == nil {
 		return command, nil
 	}
@@ -110,7 +86,7 @@ func curatorCommand(dir string) ([]string, error) {
 	if err := os.WriteFile(file, []byte(curatorDriver), 0o600); err != nil {
 		return nil, err
 	}
-	if out, err := exec.Command("javac", "-d", dir, "-cp", strings.Join(classPath(), ":"), file).CombinedOutput(); err != nil {
+	if out, err := exec.Command("javac", "-d", dir, "-cp", strings.Join(debian.ClassPath(), ":"), file).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compile the driver of curator: %w: %s", err, out)
 	}
 	return command, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,7 +154,7 @@ func (v *service) order(w http.ResponseWriter, r *http.Request) {
 	tenant := r.PathValue("tenant")
 	n := 0
 	err := v.locked(r.Context(), tenant, func(ctx context.Context, held *lock.Lock) error {
-		path := session.Join(tenants, tenant)
+		path := path.Join(tenants, tenant)
 		if err := v.ensure(ctx, path); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strconv"
 	"sync"
 	"time"
@@ -194,5 +195,5 @@ func applied(ctx context.Context, s *session.Session, tx *commit.Transaction) (c
 	if err != nil {
 		return outcome, err
 	}
-	return outcome, watch.UntilGone(ctx, s, session.Join(parent, tx.ID()))
+	return outcome, watch.UntilGone(ctx, s, path.Join(parent, tx.ID()))
 }

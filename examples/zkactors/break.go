@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/zkactors/zkactors/examples/zkactors/console"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -75,7 +77,7 @@ func (t *taker) chosen(thing inspect.Thing) ([]inspect.Contender, error) {
 		return holders, nil
 	}
 	for _, c := range thing.Contenders {
-		if _, name := session.Split(c.Node); name == t.node || c.Node == t.node {
+		if _, name := znode.Split(c.Node); name == t.node || c.Node == t.node {
 			return []inspect.Contender{c}, nil
 		}
 	}

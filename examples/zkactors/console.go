@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/zkactors/zkactors/examples/zkactors/console"
 	"github.com/zkactors/zkactors/session"
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/session"
 )

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -302,7 +304,7 @@ func (p *program) completePaths(c *cobra.Command, args []string, begun string) (
 	}
 	var paths []string
 	for _, name := range names {
-		if path := session.Join(dir, name); strings.HasPrefix(path, begun) {
+		if path := znode.Join(dir, name); strings.HasPrefix(path, begun) {
 			paths = append(paths, path)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/examples/zkactors/internal/storm"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/session"
 )
@@ -45,7 +46,7 @@ func raw(ctx context.Context, t *testing.T, s *session.Session, dir string) (nod
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		s.Async(0).Get(session.Join(dir, name), func(data []byte, stat *session.Stat, err error) {
+		s.Async(0).Get(znode.Join(dir, name), func(data []byte, stat *session.Stat, err error) {
 			if err != nil {
 				answers <- standing{}
 				return
@@ -97,7 +98,7 @@ func wantThing(t *testing.T, path string, line []standing, survey inspect.Survey
 	}
 	same := thing.Line == len(line) && len(thing.Contenders) == len(line)
 	for i, c := range thing.Contenders {
-		_, name := session.Split(c.Node)
+		_, name := znode.Split(c.Node)
 		same = same && c.Holds == (i < n) && name == line[i].name && c.Identity == line[i].data &&
 			c.Session == fmt.Sprintf("%#x", line[i].session) && c.Czxid == line[i].czxid && c.Since.UnixMilli() == line[i].created
 	}

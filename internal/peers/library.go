@@ -12,16 +12,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/debian"
 )
 
 // RequireVariable is the environment variable that, set to 1, makes a test fail for
 // which another library is not installed, instead of skipping it.
 const RequireVariable = "ZKACTORS_REQUIRE_PEERS"
-
-const (
-	python = "/usr/bin/python3" // Debian's, which knows Debian's modules
-	jars   = "/usr/share/java"
-)
 
 //go:embed programs/Curator.java
 var curatorProgram string
@@ -49,17 +46,12 @@ func command(library Library) (program, error) {
 		p := program{"Curator.java", curatorProgram, []string{
 			// Small and quickly started, rather than fast for days.
 			"java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
-			"-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(classPath(), ":"),
+			"-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(debian.ClassPath(), ":"),
 		}}
-		_, err := exec.LookPath("javac") // java compiles the program itself, with what is part of it
-		if err == nil {
-			_, err = os.Stat(classPath()[0])
-		}
-		return p, missing(library, err, "libcurator-recipes-java openjdk-17-jdk-headless")
+		return p, missing(library, debian.Curator(), debian.CuratorPackages)
 	case Kazoo:
-		p := program{"kazoo_peer.py", kazooProgram, []string{python}}
-		err := exec.Command(python, "-c", "import kazoo").Run()
-		return p, missing(library, err, "python3-kazoo")
+		p := program{"kazoo_peer.py", kazooProgram, []string{debian.Python}}
+		return p, missing(library, debian.Kazoo(), debian.KazooPackages)
 	}
 	return program{}, fmt.Errorf("peers: unknown library %q", library)
 }
@@ -69,16 +61,6 @@ func missing(library Library, err error, packages string) error {
 		return nil
 	}
 	return fmt.Errorf("peers: %s is not installed (%w); to get it: apt-get install -y --no-install-recommends %s", library, err, packages)
-}
-
-func classPath() []string {
-	var path []string
-	for _, jar := range []string{
-		"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "failureaccess", "slf4j-api", "slf4j-nop",
-	} {
-		path = append(path, filepath.Join(jars, jar+".jar"))
-	}
-	return path
 }
 
 // require skips the test if the library is not installed, and with -short; but see

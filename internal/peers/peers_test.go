@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -247,7 +248,7 @@ func claims(t *testing.T, st stage) {
 			}
 
 			c := acquire(t, peer, row.lock, dir+"/lock")
-			if dir, _ := session.Split(c.Node()); dir != path.Join(dir) {
+			if dir, _ := znode.Split(c.Node()); dir != path.Join(dir) {
 				t.Errorf("it holds %s", c.Node())
 			}
 			if stat, err := st.s.Exists(ctx, c.Node()); err != nil || stat == nil {

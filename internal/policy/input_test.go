@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -202,7 +203,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Candidate.Acknowledge", func() error { return c.Acknowledge(none) })
 	add("Candidate.Resign", func() error { return c.Resign(none) })
 	add("Candidate.Transfer", func() error {
-		return c.Transfer(none, session.Join("/election/candidates", "_c_00000000-0000-4000-8000-000000000000-n_0000000000"))
+		return c.Transfer(none, znode.Join("/election/candidates", "_c_00000000-0000-4000-8000-000000000000-n_0000000000"))
 	})
 	add("Candidate.Lead", func() error { return c.Lead(none, nothing) })
 

@@ -45,12 +45,14 @@ type layer struct {
 
 // layers, the most specific first.
 var layers = []layer{
+	{"internal/znode", nil, nil},
 	{"actors", nil, nil},
 	{"session/zktest", []string{"session/zktest", "session/internal"}, nil},
-	{"session", []string{"session/internal", "actors"}, []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}},
-	{"watch", []string{"watch/internal", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
-	{"primitives/inspect", []string{"primitives", "session", "actors"}, nil},
-	{"primitives", []string{"primitives/internal", "watch", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
+	{"session", []string{"session/internal", "internal/znode", "actors"}, []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}},
+	{"internal/client", []string{"session", "actors"}, nil},
+	{"watch", []string{"watch/internal", "internal/client", "internal/znode", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
+	{"primitives/inspect", []string{"primitives", "internal/client", "internal/znode", "session", "actors"}, nil},
+	{"primitives", []string{"primitives/internal", "watch", "internal/client", "internal/znode", "session", "actors"}, []string{"github.com/cenkalti/backoff/v4"}},
 }
 
 // recipeFiles are what every recipe has.
@@ -233,6 +235,18 @@ func TestImportsPointDown(t *testing.T) {
 				t.Errorf("%s imports %s: %s may import the standard library and %v", s.path(), imported, l.dir, l.outside)
 			}
 		}
+	}
+}
+
+// What users of a session do not need has one way out of its package (docs/adr/0028).
+func TestOnlyClientSeesWhatIsForRecipes(t *testing.T) {
+	for _, s := range sources(t) {
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if n, ok := n.(*ast.SelectorExpr); ok && n.Sel.Name == "ForRecipes" && isPackage(n.X, "session") && s.dir != "internal/client" {
+				t.Errorf("%s: use package internal/client", s.at(n))
+			}
+			return true
+		})
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -121,7 +121,7 @@ func (b *Barrier) refusal(ctx context.Context) error {
 
 // usable returns why nothing can be done with a context; nil if there is no reason.
 func usable(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
@@ -154,7 +154,7 @@ func (b *Barrier) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("barrier %s: %s: %w", b.path, op, b.session.Explain(err))
+	return fmt.Errorf("barrier %s: %s: %w", b.path, op, client.Of(b.session).Explain(err))
 }
 
 // A viewer performs the effects of a view.

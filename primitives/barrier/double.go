@@ -11,7 +11,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -38,7 +39,7 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 	if opts != nil {
 		o = *opts
 	}
-	id := session.NewGUID()
+	id := znode.NewGUID()
 	err := validate(s, path)
 	if parties < 1 {
 		err = errors.Join(err, fmt.Errorf("barrier: parties: %w: %d, want at least 1", session.ErrInvalidArgument, parties))
@@ -107,7 +108,7 @@ func (d *Double) Enter(ctx context.Context) error {
 // Leave does not wait for a member whose session has expired on the server. If the handle itself is
 // in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the reason.
 func (d *Double) Leave(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return d.explain("leave", err)
 	}
 	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
@@ -205,11 +206,11 @@ func (p *performer) rely(wanted bool) {
 
 // Paths.
 
-func (p *performer) dir(round int) string { return session.Join(p.path, strconv.Itoa(round)) }
-func (p *performer) in(round int) string  { return session.Join(p.dir(round), "in") }
+func (p *performer) dir(round int) string { return znode.Join(p.path, strconv.Itoa(round)) }
+func (p *performer) in(round int) string  { return znode.Join(p.dir(round), "in") }
 
 func (p *performer) node(round int, name string) string {
-	return session.Join(p.in(round), name)
+	return znode.Join(p.in(round), name)
 }
 
 func (b book) encode() []byte { return nodes.Rounds(b).Bytes() }
@@ -233,7 +234,7 @@ func (p *performer) fits(id, label string, parties int) error {
 // create makes the directories of a round. The server removes a container that is empty only
 // if it has had a child.
 func (p *performer) create(round int) []session.Op {
-	used := session.Join(p.in(round), "used")
+	used := znode.Join(p.in(round), "used")
 	return []session.Op{
 		session.CreateOp(p.dir(round), nil, session.Container),
 		session.CreateOp(p.in(round), nil, session.Container),
@@ -288,7 +289,7 @@ func (p *performer) ops(e request) (ops []session.Op) {
 
 // culprit returns which node has failed a request.
 func (p *performer) culprit(e request, path string) culprit {
-	dir, _ := session.Split(path)
+	dir, _ := znode.Split(path)
 	switch {
 	case path == p.path:
 		return record
@@ -385,7 +386,7 @@ func (p *performer) request(e request, tell func(input)) {
 			}
 			for _, name := range names {
 				if nodes.PartyName(name) == "" {
-					in.foreign = session.Join(p.in(e.round), name)
+					in.foreign = znode.Join(p.in(e.round), name)
 				} else {
 					in.names = append(in.names, name)
 				}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What callers can act on, beside the errors of package session.
+// The errors that callers can act on, beside those of package session.
 var (
 	// ErrClosed means that the handle was closed, or has ended for the reason that is
 	// wrapped too.
@@ -74,8 +74,8 @@ type Event interface {
 }
 
 type (
-	// Waiting means that the node of the handle stands. Present is how many parties were present
-	// when it was created, or when they were last listed, and at most the number of parties.
+	// Waiting means that the node of the handle stands. Present counts the parties that were present
+	// when it was created, or when they were last listed. It is never more than the parties of a round.
 	Waiting struct{ Present int }
 
 	// Entered means that the round has begun and lists the handle.

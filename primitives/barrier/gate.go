@@ -9,7 +9,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -36,9 +37,9 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 	if err := b.refusal(ctx); err != nil {
 		return nil, b.explain("try to raise", err)
 	}
-	m := newGate(session.NewGUID())
+	m := newGate(znode.NewGUID())
 	g := &Gate{barrier: b, keeper: &gatekeeper{session: client.Of(b.session), path: b.path, id: m.id}, done: make(chan struct{})}
-	g.keeper.release = b.session.Rely()
+	g.keeper.release = client.Of(b.session).Rely()
 	g.actor = actors.Start(m, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 		Name:    "gate " + b.path,
 		Perform: g.keeper.perform,
@@ -127,7 +128,7 @@ func (g *Gate) Err() error {
 // lost. A barrier of others that stands at the path by now stays. If ctx ends first, the error is
 // its cause, and the gate is lifted in the background.
 func (g *Gate) Lift(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return g.barrier.explain("lift", err)
 	}
 	err := g.ask(ctx, func(reply actors.Reply[error]) gateInput { return lift{reply} })
@@ -232,7 +233,7 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 			answer(replied{token: token}) // the reply to a creation may have no Stat
 		})
 	case making:
-		dir, _ := session.Split(p.path)
+		dir, _ := znode.Split(p.path)
 		a.EnsurePath(dir, func(_ bool, err error) { answer(replied{err: err}) })
 	case peering:
 		a.Get(p.path, func(data []byte, stat *session.Stat, err error) {

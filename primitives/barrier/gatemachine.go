@@ -6,10 +6,11 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a gate is raised, kept and lifted, as a pure function. The performer
+// This file raises, keeps and lifts a gate, as a pure function. The performer
 // of its effects is in gate.go.
 //
 //	          try                  created                Lift
@@ -21,7 +22,7 @@ import (
 //	          fallen, by way of falling if     fallen (Lost)     fallen (Released)
 //	          our node may stand
 
-// A gateStage is how far a gate has come. It only grows.
+// A gateStage is the progress of a gate. It only grows.
 type gateStage int
 
 const (
@@ -46,7 +47,7 @@ const (
 
 func (s gateStep) String() string { return [...]string{"raising", "making", "peering"}[s] }
 
-// A gateInput is something that happened.
+// A gateInput is an event that the machine reacts to.
 //
 //sumtype:decl
 type gateInput interface{ gateInput() }
@@ -117,7 +118,7 @@ func (reply) gateEffect() {}
 // gateEffects accumulates what one step asks for.
 type gateEffects = actors.Effects[gateEffect, GateEvent]
 
-// gatePrefix is how the data of gates begins.
+// gatePrefix begins the data of gates.
 const gatePrefix = "gate-"
 
 // A gate is the machine of a [Gate]. It requests nothing before try. After every step:
@@ -248,7 +249,7 @@ func (g *gating) became(ev session.Event) {
 func (g *gating) replied(in replied) {
 	switch {
 	// The request may have been done, but its node goes with the session.
-	case session.Over(in.err):
+	case client.Over(in.err):
 		g.halted = true
 	case session.Passing(in.err):
 		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err) // the same step again
@@ -312,7 +313,7 @@ func (g *gating) lift() {
 // unminded follows the end of the watch.
 func (g *gating) unminded(err error) {
 	switch {
-	case session.Over(err): // the end of the session follows
+	case client.Over(err): // the end of the session follows
 	case errors.Is(err, session.ErrNoNode):
 		g.lose(ErrNodeGone)
 	case session.Passing(err):

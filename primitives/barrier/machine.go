@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
@@ -105,7 +106,7 @@ import (
 // A party follows the record from Enter on, also inside and at rest. So its watch and its newest reading
 // serve the next Enter. When others begin a round without it, it reads that, and follows no more.
 
-// A stage is how far the handle has come: it says which commands and which requests are
+// A stage is the progress of the handle: it says which commands and which requests are
 // possible.
 type stage int
 
@@ -166,7 +167,7 @@ type book struct {
 	Members        []string // the names of its nodes
 }
 
-// An input is something that happened.
+// An input is an event that the machine reacts to.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -599,7 +600,7 @@ func (m *turning) drop(why error) {
 // lost follows the end of our node. A member is in no longer. An entrant looks whether
 // the record lists it, and creates another.
 func (m *turning) lost(in lost) {
-	if in.epoch != m.epoch || in.name != m.name || session.Over(in.err) {
+	if in.epoch != m.epoch || in.name != m.name || client.Over(in.err) {
 		return
 	}
 	gone := errors.Is(in.err, session.ErrNoNode)
@@ -635,7 +636,7 @@ func (m *turning) saw(in saw) {
 
 // blind follows the end of the watch on the record.
 func (m *turning) blind(in blind) {
-	if in.epoch != m.epoch || !m.following || session.Over(in.err) {
+	if in.epoch != m.epoch || !m.following || client.Over(in.err) {
 		return
 	}
 	m.following = false
@@ -809,7 +810,7 @@ func (m *turning) advanceLeaving() {
 func (m *turning) answered(in answered) {
 	was := m.step
 	m.step = idle
-	if session.Over(in.err) {
+	if client.Over(in.err) {
 		m.halted = true
 		return
 	}
@@ -1092,7 +1093,7 @@ func (m *turning) rest() {
 // over follows the watch on the directory of the awaited round.
 func (m *turning) over(in over) {
 	switch {
-	case in.epoch != m.epoch || in.round != m.awaited || session.Over(in.err): // of another round, or the session's end follows
+	case in.epoch != m.epoch || in.round != m.awaited || client.Over(in.err): // of another round, or the session's end follows
 	case in.err == nil && in.czxid > m.known, errors.Is(in.err, session.ErrNoNode): // a directory that was made later belongs to another record
 		m.removed()
 	case in.err == nil:

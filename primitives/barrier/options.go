@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -28,7 +29,7 @@ func validate(s *session.Session, path string) error {
 		return fmt.Errorf("barrier: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	switch err := s.CheckPath(path); {
+	switch err := client.CheckPath(s, path); {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("barrier: path: %w", err))
 	case path == "/":

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
@@ -103,7 +104,7 @@ func (w *plainWorld) raise(r *rising) {
 		next, outcome := after(r.step, err, below)
 		r.stood = r.stood || w.stands() != nil
 		switch {
-		case outcome != nil && next == raiseDone && !session.Over(outcome):
+		case outcome != nil && next == raiseDone && !client.Over(outcome):
 			zkmodel.Violate("Raise fails: %v", outcome)
 		case outcome == nil && next == raiseDone && !r.stood:
 			zkmodel.Violate("a barrier is raised, and none has stood")

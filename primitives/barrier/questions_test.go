@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -300,7 +301,7 @@ func raze(t *testing.T, s *session.Session, path string) {
 	}
 	ok(t, err)
 	for _, name := range names {
-		raze(t, s, session.Join(path, name))
+		raze(t, s, znode.Join(path, name))
 	}
 	err = s.Delete(t.Context(), path, session.AnyVersion)
 	if !errors.Is(err, session.ErrNoNode) && !errors.Is(err, session.ErrNotEmpty) { // it was deleted, or is used again

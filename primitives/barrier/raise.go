@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -45,7 +46,7 @@ func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) 
 	return raiseDone, err
 }
 
-// Raise raises the barrier, or returns nil if it stands. What is missing above it is made. A [Gate] that stands counts:
+// Raise raises the barrier, or returns nil if it stands. Missing nodes above it are made. A [Gate] that stands counts:
 // it goes with its holder all the same.
 // The error wraps [ErrLayout] if the node at the path has children: it is that of another recipe.
 //
@@ -78,7 +79,7 @@ func (b *Barrier) raise(ctx context.Context, step raiseStep) (below bool, err er
 		stat, err = b.session.Exists(ctx, b.path)
 		below = stat != nil && stat.NumChildren > 0
 	case raiseParent:
-		dir, _ := session.Split(b.path)
+		dir, _ := znode.Split(b.path)
 		err = b.session.EnsurePath(ctx, dir)
 	case raiseDone:
 	}

@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a barrier is watched, as a pure function. The performer of its effects
+// This file watches a barrier, as a pure function. The performer of its effects
 // is in barrier.go.
 //
 // A view emits a level: whether a barrier stands. Beside that, waiters pass when none
@@ -20,7 +21,7 @@ import (
 //	          │ a barrier stands (saw)
 //	          └──► a sight that is newer shows none: answered
 
-// A viewInput is something that happened.
+// A viewInput is an event that the machine reacts to.
 //
 //sumtype:decl
 type viewInput interface{ viewInput() }
@@ -149,7 +150,7 @@ func (v *viewing) take(in viewInput) {
 		v.sighted(in)
 	case unsighted:
 		switch {
-		case in.epoch != v.epoch || session.Over(in.err):
+		case in.epoch != v.epoch || client.Over(in.err):
 		case session.Passing(in.err):
 			v.do(see{v.epoch})
 		default:
@@ -181,7 +182,7 @@ func (v *viewing) look(w waiter) {
 // came.
 func (v *viewing) looked(in looked) {
 	i := slices.IndexFunc(v.waiters, func(w waiter) bool { return w.n == in.n && !w.saw })
-	if i < 0 || in.epoch != v.epoch || session.Over(in.err) { // given up, or of another session, in which it looks again
+	if i < 0 || in.epoch != v.epoch || client.Over(in.err) { // given up, or of another session, in which it looks again
 		return
 	}
 	w := v.waiters[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/internal/conformance"
 	"github.com/zkactors/zkactors/session"
@@ -21,7 +22,7 @@ func TestConformance(t *testing.T) {
 	t.Run("coordinator", func(t *testing.T) {
 		conformance.Run(t, conformance.Recipe[commit.Event]{
 			Open: func(s *session.Session) (conformance.Handle[commit.Event], error) {
-				return commit.Begin(context.Background(), s, "/app/tx/"+session.NewGUID(), &commit.Options{Sites: []string{"a", "b"}})
+				return commit.Begin(context.Background(), s, "/app/tx/"+znode.NewGUID(), &commit.Options{Sites: []string{"a", "b"}})
 			},
 			Last: last,
 		})

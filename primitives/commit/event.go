@@ -186,7 +186,7 @@ func (e Committed) Once() session.Op { return session.DeleteOp(e.node, session.A
 // eventOf returns the event of an outcome.
 func eventOf(r *record, o Outcome, node string) Event {
 	if o.Committed {
-		return Committed{Tx: r.id, Payload: r.Payload, By: o.By, node: node}
+		return Committed{Tx: r.ID, Payload: r.Payload, By: o.By, node: node}
 	}
-	return Aborted{Tx: r.id, Reason: o.Reason, Site: o.Site, By: o.By}
+	return Aborted{Tx: r.ID, Reason: o.Reason, Site: o.Site, By: o.By}
 }

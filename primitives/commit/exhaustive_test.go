@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -175,7 +176,7 @@ func violate(format string, args ...any) { panic(wrong(fmt.Sprintf(format, args.
 var thisName = name{modelID, "g"}
 
 func newWorld(s *setting) *world {
-	r := &record{id: modelID, GUID: "g", Mode: s.mode, Deadline: time.Minute, TakeoverAfter: time.Second, Sites: siteNames[:len(s.plan)]}
+	r := &record{ID: modelID, GUID: "g", Mode: s.mode, Deadline: time.Minute, TakeoverAfter: time.Second, Sites: siteNames[:len(s.plan)]}
 	w := &world{setting: s, record: r, ballots: [mostSites]int8{absent, absent, absent}}
 	for i := range w.parties {
 		w.parties[i] = process{session: 1, epoch: 1}
@@ -480,7 +481,7 @@ func (w *world) decide(gone error, o Outcome) error {
 	case o.Committed && slices.Contains(w.yes[:len(w.plan)], false):
 		violate("committed with the votes %v", w.yes)
 	}
-	w.decided = w.record.with(o)
+	w.decided = w.record.With(o)
 	return nil
 }
 
@@ -513,7 +514,7 @@ func (w *world) count() (n int) {
 // ballotNames are the names of a site's ballots.
 var ballotNames = func() (all [mostSites][3]string) {
 	for i, site := range siteNames {
-		all[i] = [...]string{unvoted + site, yes + site, no + site}
+		all[i] = [...]string{nodes.Unvoted + site, nodes.VotedYes + site, nodes.VotedNo + site}
 	}
 	return all
 }()
@@ -527,7 +528,7 @@ func (w *world) names(coordinators bool) []string {
 		}
 	}
 	if coordinators && w.chairs != 0 {
-		names = append(names, coordinator+"x")
+		names = append(names, nodes.CoordinatorPrefix+"x")
 	}
 	return names
 }
@@ -578,7 +579,7 @@ func (w *world) deliver(party, kind int) {
 	var names []string
 	switch kind {
 	case ofParent:
-		if names = []string{presences}; w.node == there {
+		if names = []string{nodes.Sites}; w.node == there {
 			names = append(names, modelID)
 		}
 		w.take(party, siteListed{names: names})
@@ -1095,7 +1096,7 @@ type encoder struct {
 
 func (e *encoder) world(w *world) {
 	e.to.Numbers(int(w.node))
-	e.outcome(w.decided.decision())
+	e.outcome(decision(w.decided))
 	e.to.Numbers(int(w.chairs))
 	e.to.Numbers(int(w.budget))
 	e.to.Numbers(int(w.time))
@@ -1117,7 +1118,7 @@ func (e *encoder) world(w *world) {
 }
 
 // decision returns the outcome; nil if there is none.
-func (r *record) decision() *Outcome {
+func decision(r *record) *Outcome {
 	if r == nil {
 		return nil
 	}

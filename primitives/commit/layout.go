@@ -1,77 +1,27 @@
 package commit
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
-// The directories beside the transactions. Ids do not begin with _.
-const (
-	presences = "_sites"
-	records   = "_records"
-)
-
-// The kinds of a ballot's name, before the name of the site. Kinds in capitals say that the
-// node has data.
-const (
-	unvoted     = "s-"
-	yes         = "y-"
-	yesWithData = "Y-"
-	no          = "n-"
-	noWithData  = "N-"
-	coordinator = "c-"
-)
-
-// A record is the content of a transaction's node: a line of JSON, and then the payload. Its
-// outcome is nil until the transaction is decided. A record is not modified.
-type record struct {
-	id string // the name of the node
-
-	GUID          string        `json:"guid"`
-	Mode          Mode          `json:"mode"`
-	Sites         []string      `json:"sites"`
-	Deadline      time.Duration `json:"deadline"`
-	TakeoverAfter time.Duration `json:"takeoverAfter"`
-	Keep          bool          `json:"record,omitempty"`
-	Outcome       *Outcome      `json:"outcome,omitempty"`
-	Payload       []byte        `json:"-"`
-}
-
-func (r *record) encode() []byte {
-	header, err := json.Marshal(r)
-	if err != nil {
-		panic("commit: " + err.Error()) // there is nothing in it that cannot be encoded
-	}
-	return slices.Concat(header, []byte("\n"), r.Payload)
-}
-
-// with returns the record with the outcome.
-func (r *record) with(o Outcome) *record {
-	decided := *r
-	decided.Outcome = &o
-	return &decided
-}
+// A record is the content of a transaction's node. It is not modified.
+type record = nodes.Transaction[Mode, Outcome]
 
 // errForeign means that a node is not the record of a transaction.
 var errForeign = errors.New("the node is not a transaction's")
 
 func decode(id string, data []byte) (*record, error) {
-	header, payload, _ := bytes.Cut(data, []byte("\n"))
-	r := &record{}
-	if err := json.Unmarshal(header, r); err != nil {
-		return nil, fmt.Errorf("%w: the record does not decode: %w", errForeign, err)
+	r, err := nodes.ParseTransaction[Mode, Outcome](id, data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errForeign, err)
 	}
-	if r.GUID == "" || len(r.Sites) == 0 {
-		return nil, fmt.Errorf("%w: the record names no sites", errForeign)
-	}
-	r.id, r.Payload = id, payload
 	return r, nil
 }
 
@@ -85,15 +35,15 @@ type ballot struct {
 func (b ballot) name(site string) string {
 	switch b {
 	case ballot{Yes, false}:
-		return yes + site
+		return nodes.VotedYes + site
 	case ballot{Yes, true}:
-		return yesWithData + site
+		return nodes.VotedYesWithData + site
 	case ballot{No, false}:
-		return no + site
+		return nodes.VotedNo + site
 	case ballot{No, true}:
-		return noWithData + site
+		return nodes.VotedNoWithData + site
 	}
-	return unvoted + site
+	return nodes.Unvoted + site
 }
 
 // ballots are all that a list of a transaction's ballots says.
@@ -105,18 +55,14 @@ type ballots struct {
 func parse(names []string) ballots {
 	b := ballots{of: make(map[string]ballot, len(names))}
 	for _, name := range names {
-		if len(name) < len(unvoted) {
-			continue
-		}
-		kind, site := name[:len(unvoted)], name[len(unvoted):]
-		switch kind {
-		case unvoted:
+		switch kind, site := nodes.ParseBallot(name); kind {
+		case nodes.Unvoted:
 			b.of[site] = ballot{}
-		case yes, yesWithData:
-			b.of[site] = ballot{Yes, kind == yesWithData}
-		case no, noWithData:
-			b.of[site] = ballot{No, kind == noWithData}
-		case coordinator:
+		case nodes.VotedYes, nodes.VotedYesWithData:
+			b.of[site] = ballot{Yes, kind == nodes.VotedYesWithData}
+		case nodes.VotedNo, nodes.VotedNoWithData:
+			b.of[site] = ballot{No, kind == nodes.VotedNoWithData}
+		case nodes.CoordinatorPrefix:
 			b.coordinators++
 		}
 	}
@@ -135,27 +81,27 @@ func transactions(names []string) []string {
 	return names
 }
 
-// A place is where the nodes of one transaction are.
+// A place has the paths of the nodes of one transaction.
 type place struct{ parent, id, guid string }
 
-func (p place) record() string            { return session.Join(p.parent, p.id) }
-func (p place) dir() string               { return session.Join(p.record(), p.guid) }
-func (p place) ballot(name string) string { return session.Join(p.dir(), name) }
+func (p place) record() string            { return znode.Join(p.parent, p.id) }
+func (p place) dir() string               { return znode.Join(p.record(), p.guid) }
+func (p place) ballot(name string) string { return znode.Join(p.dir(), name) }
 
 // presenceNode returns the node that says that a site is there.
 func presenceNode(parent, site string) string {
-	return session.Join(session.Join(parent, presences), site)
+	return znode.Join(znode.Join(parent, nodes.Sites), site)
 }
 
 // beginOps returns the transaction that begins another one, with the coordinator's ballot.
 func (p place) beginOps(r *record, coordinator string) []session.Op {
 	ops := []session.Op{
-		session.CreateOp(p.record(), r.encode(), session.Persistent),
+		session.CreateOp(p.record(), r.Bytes(), session.Persistent),
 		session.CreateOp(p.dir(), nil, session.Persistent),
 		session.CreateOp(p.ballot(coordinator), nil, session.Ephemeral),
 	}
 	for _, site := range r.Sites {
-		ops = append(ops, session.CreateOp(p.ballot(unvoted+site), nil, session.Persistent))
+		ops = append(ops, session.CreateOp(p.ballot(nodes.Unvoted+site), nil, session.Persistent))
 	}
 	return ops
 }
@@ -163,7 +109,7 @@ func (p place) beginOps(r *record, coordinator string) []session.Op {
 // voteOps returns the transaction that replaces the site's ballot by its vote.
 func (p place) voteOps(site string, b ballot, data []byte) []session.Op {
 	return []session.Op{
-		session.DeleteOp(p.ballot(unvoted+site), 0),
+		session.DeleteOp(p.ballot(nodes.Unvoted+site), 0),
 		session.CreateOp(p.ballot(b.name(site)), data, session.Persistent),
 	}
 }
@@ -172,7 +118,7 @@ func (p place) voteOps(site string, b ballot, data []byte) []session.Op {
 func (p place) decideOps(r *record, o Outcome) []session.Op {
 	return []session.Op{
 		session.CheckOp(p.dir(), session.AnyVersion),
-		session.SetOp(p.record(), r.with(o).encode(), 0),
+		session.SetOp(p.record(), r.With(o).Bytes(), 0),
 	}
 }
 
@@ -193,8 +139,8 @@ func (p place) removeOps(kept *record) []session.Op {
 		session.DeleteOp(p.record(), session.AnyVersion),
 	}
 	if kept != nil {
-		node := session.Join(session.Join(p.parent, records), p.id+"-"+p.guid)
-		ops = append(ops, session.CreateOp(node, kept.encode(), session.Persistent))
+		node := znode.Join(znode.Join(p.parent, nodes.TransactionRecords), p.id+"-"+p.guid)
+		ops = append(ops, session.CreateOp(node, kept.Bytes(), session.Persistent))
 	}
 	return ops
 }

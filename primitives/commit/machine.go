@@ -54,7 +54,7 @@ func (p phase) String() string {
 	return [...]string{"waiting", "beginning", "open", "retiring", "removing", "ended"}[p]
 }
 
-// An input is something that happened. Each answer belongs to the one request of its kind
+// An input is an event that the machine reacts to. Each answer belongs to the one request of its kind
 // that is under way.
 //
 //sumtype:decl

@@ -18,7 +18,7 @@ var errLost = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconn
 // coordinate has a coordinator of sites a and b take inputs, and returns what it asked for and
 // emitted, step by step.
 func coordinate(inputs ...input) string {
-	m, _ := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}}).after(start{})
+	m, _ := newMachine(&record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}).after(start{})
 	var all []string
 	for _, in := range inputs {
 		var did effects
@@ -164,7 +164,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 	errs := []error{nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrNoAuth, session.ErrBusy}
 	for seed := range grammarSeeds() {
 		random := rand.New(rand.NewPCG(seed, 2))
-		m := newMachine(&record{id: "t", GUID: "g", Sites: []string{"a", "b"}})
+		m := newMachine(&record{ID: "t", GUID: "g", Sites: []string{"a", "b"}})
 		events, epoch := "", 0
 		for range 60 {
 			err := errs[random.IntN(len(errs))]
@@ -226,7 +226,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 func TestSiteGrammar(t *testing.T) {
 	grammar := regexp.MustCompile(`^((prepare;)?((committed|aborted|forgotten);)?)?left;$`)
 	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy}
-	r := &record{id: "t", GUID: "g", Sites: []string{"a", "b"}}
+	r := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
 	seen := map[string]bool{}
 	for seed := range grammarSeeds() {
 		random := rand.New(rand.NewPCG(seed, 3))

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -107,15 +109,15 @@ type (
 )
 
 func newStage(s *scene) *stage {
-	nodes := []zkmodel.Node{{Path: modelParent, Czxid: 1}, {Path: session.Join(modelParent, presences), Czxid: 1}}
-	w := &stage{World: zkmodel.New(s.faults, 1, nodes...), s: s, budget: s.budget, ticks: s.ticks, yes: make([]bool, len(s.plan))}
+	at := []zkmodel.Node{{Path: modelParent, Czxid: 1}, {Path: znode.Join(modelParent, nodes.Sites), Czxid: 1}}
+	w := &stage{World: zkmodel.New(s.faults, 1, at...), s: s, budget: s.budget, ticks: s.ticks, yes: make([]bool, len(s.plan))}
 	w.Root, w.Prompt = modelParent, func(string) bool { return true } // a server refuses what comes late from a session that has moved on
 	w.parties = []*party{{at: w.Sessions[0]}}
 	for i := range s.plan {
 		w.parties = append(w.parties, &party{n: i + 1, site: siteNames[i]})
 	}
 	coordinate := func() {
-		r := &record{id: modelID, GUID: "g", Mode: s.mode, Deadline: time.Minute, TakeoverAfter: time.Second, Keep: s.keep}
+		r := &record{ID: modelID, GUID: "g", Mode: s.mode, Deadline: time.Minute, TakeoverAfter: time.Second, Keep: s.keep}
 		for _, p := range w.parties[1:] {
 			r.Sites = append(r.Sites, p.site)
 		}
@@ -215,7 +217,7 @@ func (w *stage) coordinated(p *party, ev Event) {
 		p.left = ev.Err
 		switch {
 		case errors.Is(ev.Err, ErrForgotten):
-			if w.Node(session.Join(modelParent, modelID)) != nil {
+			if w.Node(znode.Join(modelParent, modelID)) != nil {
 				zkmodel.Violate("forgotten, and there")
 			}
 		case errors.Is(ev.Err, session.ErrUnknownOutcome), p.at.Epoch() == 0:
@@ -357,7 +359,7 @@ func (w *stage) settle() {
 
 // observe takes note of what the server has: one outcome, and commit only after every Yes.
 func (w *stage) observe() {
-	n := w.Node(session.Join(modelParent, modelID))
+	n := w.Node(znode.Join(modelParent, modelID))
 	if n == nil {
 		return
 	}
@@ -369,8 +371,8 @@ func (w *stage) observe() {
 	dir := place{modelParent, modelID, "g"}
 	for i := range w.yes {
 		site := w.parties[i+1].site
-		w.yes[i] = w.yes[i] || w.Node(dir.ballot(yes+site)) != nil
-		if w.yes[i] && w.Node(dir.ballot(no+site)) != nil {
+		w.yes[i] = w.yes[i] || w.Node(dir.ballot(nodes.VotedYes+site)) != nil
+		if w.yes[i] && w.Node(dir.ballot(nodes.VotedNo+site)) != nil {
 			zkmodel.Violate("%s votes twice", site)
 		}
 	}
@@ -389,7 +391,7 @@ func (w *stage) observe() {
 
 // Check implements [exploration.World].
 func (w *stage) Check() {
-	if w.began && w.outcome == nil && w.Node(session.Join(modelParent, modelID)) == nil {
+	if w.began && w.outcome == nil && w.Node(znode.Join(modelParent, modelID)) == nil {
 		zkmodel.Violate("removed undecided")
 	}
 }
@@ -454,7 +456,7 @@ func (w *stage) done() bool {
 	if t := w.parties[0].transaction; t != nil && !t.Ended() {
 		return false
 	}
-	if w.s.keep && w.began && len(w.Children(session.Join(modelParent, records))) != 1 {
+	if w.s.keep && w.began && len(w.Children(znode.Join(modelParent, nodes.TransactionRecords))) != 1 {
 		return false
 	}
 	for _, p := range w.parties[1:] {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -40,14 +42,14 @@ type Options struct {
 	// beside the names.
 	Payload []byte
 
-	// Deadline is how long the sites may take to vote, from when a deciding party first saw the
+	// Deadline is the time that the sites may take to vote, from when a deciding party first saw the
 	// transaction. The default is a minute.
 	Deadline time.Duration
 
 	// Mode says which parties decide. The default is Coordinated.
 	Mode Mode
 
-	// TakeoverAfter is how often a site looks for the coordinator, and after two looks without one it
+	// TakeoverAfter is the time after which a site looks for the coordinator again, and after two looks without one it
 	// decides in its place. It is also how often a site looks whether a transaction
 	// it has finished is left. The default is 30 seconds.
 	TakeoverAfter time.Duration
@@ -65,7 +67,7 @@ func (o Options) withDefaults() Options {
 // JoinOptions are optional parameters for [Join]. A nil *JoinOptions is equivalent to a zero
 // JoinOptions.
 type JoinOptions struct {
-	// ConflictAfter is how long another process with the site's name is taken for the remains of an
+	// ConflictAfter is the time for which another process with the site's name is taken for the remains of an
 	// earlier one of ours. The default is twice the timeout of the session.
 	ConflictAfter time.Duration
 }
@@ -86,7 +88,7 @@ func validateSession(s *session.Session) error {
 }
 
 func validateParent(s *session.Session, parent string) error {
-	if err := s.CheckPath(parent); err != nil {
+	if err := client.CheckPath(s, parent); err != nil {
 		return fmt.Errorf("commit: parent: %w", err)
 	}
 	return nil
@@ -112,9 +114,9 @@ func (o Options) validate(s *session.Session, path string) error {
 		return err
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("commit: path: %w", err))
-	} else if _, id := session.Split(path); id == "" || strings.HasPrefix(id, "_") {
+	} else if _, id := znode.Split(path); id == "" || strings.HasPrefix(id, "_") {
 		errs = append(errs, fmt.Errorf("commit: path: %w %q: the id must not be empty or begin with _", session.ErrInvalidPath, path))
 	}
 	if len(o.Sites) == 0 {

@@ -9,7 +9,9 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
@@ -108,7 +110,7 @@ func (p *Participant) VoteWith(ctx context.Context, tx string, vote Vote, data [
 	if vote != Yes && vote != No {
 		return p.explain("vote in", tx, fmt.Errorf("%w: vote %d", session.ErrInvalidArgument, int(vote)))
 	}
-	ops := place{p.parent, tx, session.NewGUID()}.voteOps(p.site, ballot{vote, data != nil}, data)
+	ops := place{p.parent, tx, znode.NewGUID()}.voteOps(p.site, ballot{vote, data != nil}, data)
 	if err := p.session.Fits(ops...); err != nil {
 		return p.explain("vote in", tx, fmt.Errorf("data: %w", err))
 	}
@@ -129,7 +131,7 @@ func (p *Participant) Finish(ctx context.Context, tx string) error {
 }
 
 func (p *Participant) ask(ctx context.Context, op, tx string, command func(actors.Reply[error]) siteInput) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return p.explain(op, tx, err)
 	}
 	if ctx.Err() != nil {
@@ -151,7 +153,7 @@ func (p *Participant) explain(op, tx string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s %s as %s: %w", op, session.Join(p.parent, tx), p.site, p.session.Explain(err))
+	return fmt.Errorf("commit: %s %s as %s: %w", op, znode.Join(p.parent, tx), p.site, p.session.Explain(err))
 }
 
 // Done returns a channel that is closed when the handle has ended.
@@ -183,11 +185,11 @@ func logOutcomes(s client.Session, parent string, events []Event) {
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case Committed:
-			client.Log(s, slog.LevelDebug, recipe, session.Join(parent, ev.Tx), "committed", slog.String("by", ev.By))
+			client.Log(s, slog.LevelDebug, recipe, znode.Join(parent, ev.Tx), "committed", slog.String("by", ev.By))
 		case Aborted:
-			client.Log(s, slog.LevelInfo, recipe, session.Join(parent, ev.Tx), "aborted", slog.String("reason", string(ev.Reason)))
+			client.Log(s, slog.LevelInfo, recipe, znode.Join(parent, ev.Tx), "aborted", slog.String("reason", string(ev.Reason)))
 		case Forgotten:
-			client.Log(s, slog.LevelWarn, recipe, session.Join(parent, ev.Tx), "forgotten", slog.Attr{})
+			client.Log(s, slog.LevelWarn, recipe, znode.Join(parent, ev.Tx), "forgotten", slog.Attr{})
 		case Voted, Prepare, Left:
 		}
 	}
@@ -227,7 +229,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 			answer(err, siteListed{r.Names, err})
 		}))
 	case followRecord:
-		p.owned.Keep(recordKey(e), a.Follow(session.Join(p.parent, e.id), session.AspectData, false, func(r session.Reading, err error) {
+		p.owned.Keep(recordKey(e), a.Follow(znode.Join(p.parent, e.id), session.AspectData, false, func(r session.Reading, err error) {
 			in := siteRead{id: e.id, zxid: r.Zxid, err: err}
 			if err == nil {
 				// A node that is not a transaction is none of ours.
@@ -246,7 +248,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 	case unwatch:
 		p.owned.Cancel(siteBallotsKey(e))
 	case watchSites:
-		p.owned.Keep(sitesKey{}, a.Follow(session.Join(p.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
+		p.owned.Keep(sitesKey{}, a.Follow(znode.Join(p.parent, nodes.Sites), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, siteAttended{r.Names, err})
 		}))
 	case await:
@@ -261,7 +263,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 			answer(err, castDone{e.name, err})
 		})
 	case propose:
-		n := name{e.rec.id, e.rec.GUID}
+		n := name{e.rec.ID, e.rec.GUID}
 		a.Multi(p.place(n).decideOps(e.rec, e.Outcome), func(_ []session.OpResult, err error) {
 			answer(err, siteRecorded{n, err})
 		})
@@ -270,7 +272,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 			answer(err, finished{e.name, left(results, err), err})
 		})
 	case clearUp:
-		n := name{e.rec.id, e.rec.GUID}
+		n := name{e.rec.ID, e.rec.GUID}
 		clearOut(a, p.place(n), e.rec, func(err error) { answer(err, cleared{n, err}) })
 	case respond:
 		e.reply.Give(e.err)

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -26,7 +27,7 @@ func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transact
 	}
 	handles := make([]*Transaction, len(found.records))
 	for i, r := range found.records {
-		t := newTransaction(client.Of(s), parent, r, session.NewGUID())
+		t := newTransaction(client.Of(s), parent, r, znode.NewGUID())
 		t.run(s, resumed(r), resumption())
 		handles[i] = t
 	}
@@ -80,7 +81,7 @@ func List(ctx context.Context, s *session.Session, parent string) ([]Status, err
 
 // run runs the survey.
 func (m survey) run(ctx context.Context, s *session.Session, op, parent string) (surveyed, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return surveyed{}, fmt.Errorf("commit: %w", err)
 	}
 	if err := validateSession(s); err != nil {
@@ -99,7 +100,7 @@ func (m survey) run(ctx context.Context, s *session.Session, op, parent string) 
 	defer a.Close()
 	found, err := actors.Ask(ctx, a, func(reply actors.Reply[surveyed]) surveyInput { return surveyBegin{reply} })
 	if err = cmp.Or(err, found.err); err != nil {
-		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, s.Explain(err))
+		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, client.Of(s).Explain(err))
 	}
 	return found, nil
 }

@@ -61,7 +61,7 @@ func (t task) String() string {
 	return [...]string{"idle", "checking", "voting", "deciding", "finishing", "clearing"}[t]
 }
 
-// A timer is one of the two that a part may wait for.
+// A timer is one of two deadlines of a part.
 type timer int
 
 // The timers of a part. Each is set again by the machine; forget ends both.
@@ -74,7 +74,7 @@ const (
 // Answers that name another one are ignored.
 type name struct{ id, guid string }
 
-// A siteInput is something that happened.
+// A siteInput is an event that the machine reacts to.
 //
 //sumtype:decl
 type siteInput interface{ siteInput() }
@@ -277,7 +277,7 @@ type part struct {
 	// patrols is set when TakeoverAfter has passed, and cleared by the list that follows.
 	patrols bool
 
-	// alone is how many of these lists in a row showed no coordinator. A list that shows one clears it.
+	// alone is the number of these lists in a row that showed no coordinator. A list that shows one clears it.
 	alone int
 
 	// beaten is set when recording an outcome failed because there is one, or the record is gone. It is cleared by the next
@@ -664,7 +664,7 @@ func (m *siteTurn) lament(p *part) {
 func (m *siteTurn) sweep(p *part) {
 	if p.clear && p.outcome != nil {
 		p.task = clearing
-		m.do(clearUp{p.rec.with(*p.outcome)})
+		m.do(clearUp{p.rec.With(*p.outcome)})
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // that vanishes meanwhile, or is not a transaction, is left out. An error that does not pass
 // ends the survey with what was found so far.
 
-// A surveyInput is something that happened. Each answer names the node that it is about.
+// A surveyInput is an event that the machine reacts to. Each answer names the node that it is about.
 //
 //sumtype:decl
 type surveyInput interface{ surveyInput() }
@@ -213,7 +213,7 @@ func (t *surveyTurn) answered(in surveyInput) {
 // show enters the ballots of a transaction, and asks for the data of its votes.
 func (t *surveyTurn) show(in surveyCounted) {
 	b := parse(in.names)
-	s := Status{ID: in.rec.id, Mode: in.rec.Mode, Payload: in.rec.Payload, Outcome: in.rec.Outcome, Coordinated: b.coordinators > 0}
+	s := Status{ID: in.rec.ID, Mode: in.rec.Mode, Payload: in.rec.Payload, Outcome: in.rec.Outcome, Coordinated: b.coordinators > 0}
 	for i, site := range in.rec.Sites {
 		// A site without a ballot has finished.
 		ours, there := b.of[site]
@@ -233,7 +233,7 @@ func (t *surveyTurn) voteRead(in surveyVoteRead) {
 	}
 	t.shown = slices.Clone(t.shown)
 	for i := range t.shown {
-		if s := &t.shown[i]; s.ID == in.of.rec.id {
+		if s := &t.shown[i]; s.ID == in.of.rec.ID {
 			// An earlier machine shares the slices.
 			s.Sites = slices.Clone(s.Sites)
 			s.Sites[in.of.site].Data, s.Sites[in.of.site].Finished = in.data, in.err != nil
@@ -244,7 +244,7 @@ func (t *surveyTurn) voteRead(in surveyVoteRead) {
 // end gives the reply, in the order of the ids, with the presence of each site.
 func (t *surveyTurn) end(err error) {
 	found := surveyed{records: slices.Clone(t.records), shown: slices.Clone(t.shown), err: err}
-	slices.SortFunc(found.records, func(a, b *record) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(found.records, func(a, b *record) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(found.shown, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
 	// The sites may have been listed after the ballots.
 	for i := range found.shown {

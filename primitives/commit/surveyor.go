@@ -1,7 +1,9 @@
 package commit
 
 import (
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -32,11 +34,11 @@ func (v *surveyor) perform(e surveyEffect, tell func(surveyInput)) {
 	case surveyParent:
 		a.Children(v.parent, func(names []string, _ *session.Stat, err error) { answer(err, surveyListed{names, err}) })
 	case surveySites:
-		a.Children(session.Join(v.parent, presences), func(names []string, _ *session.Stat, err error) {
+		a.Children(znode.Join(v.parent, nodes.Sites), func(names []string, _ *session.Stat, err error) {
 			answer(err, surveyAttended{names, err})
 		})
 	case surveyRecord:
-		a.Get(session.Join(v.parent, e.id), func(data []byte, _ *session.Stat, err error) {
+		a.Get(znode.Join(v.parent, e.id), func(data []byte, _ *session.Stat, err error) {
 			in := surveyRead{id: e.id, err: err}
 			if err == nil {
 				in.rec, in.err = decode(e.id, data)
@@ -44,11 +46,11 @@ func (v *surveyor) perform(e surveyEffect, tell func(surveyInput)) {
 			answer(err, in)
 		})
 	case surveyBallots:
-		a.Children(place{v.parent, e.rec.id, e.rec.GUID}.dir(), func(names []string, _ *session.Stat, err error) {
+		a.Children(place{v.parent, e.rec.ID, e.rec.GUID}.dir(), func(names []string, _ *session.Stat, err error) {
 			answer(err, surveyCounted{e.rec, names, err})
 		})
 	case surveyVote:
-		a.Get(place{v.parent, e.rec.id, e.rec.GUID}.ballot(e.node), func(data []byte, _ *session.Stat, err error) {
+		a.Get(place{v.parent, e.rec.ID, e.rec.GUID}.ballot(e.node), func(data []byte, _ *session.Stat, err error) {
 			answer(err, surveyVoteRead{e, data, err})
 		})
 	case surveyRespond:

@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -41,7 +43,7 @@ type Transaction struct {
 // afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
 // other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	o := Options{}
@@ -52,12 +54,12 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	if err := o.validate(s, path); err != nil {
 		return nil, err
 	}
-	parent, id := session.Split(path)
+	parent, id := znode.Split(path)
 	r := &record{
-		id: id, GUID: session.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
+		ID: id, GUID: znode.NewGUID(), Mode: o.Mode, Sites: slices.Clone(o.Sites), Deadline: o.Deadline,
 		TakeoverAfter: o.TakeoverAfter, Keep: o.Record, Payload: slices.Clone(o.Payload),
 	}
-	t := newTransaction(client.Of(s), parent, r, session.NewGUID())
+	t := newTransaction(client.Of(s), parent, r, znode.NewGUID())
 	if err := t.fits(); err != nil {
 		return nil, t.explain("begin", err)
 	}
@@ -82,7 +84,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 
 func newTransaction(s client.Session, parent string, r *record, self string) *Transaction {
 	return &Transaction{
-		session: s, place: place{parent, r.id, r.GUID}, rec: r, self: self, settled: make(chan struct{}),
+		session: s, place: place{parent, r.ID, r.GUID}, rec: r, self: self, settled: make(chan struct{}),
 	}
 }
 
@@ -103,7 +105,7 @@ func (t *Transaction) fits() error {
 		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
 	}
 	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
-	decided := t.rec.with(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
+	decided := t.rec.With(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
 	if err := t.session.Fits(t.place.removeOps(decided)...); err != nil {
 		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
 	}
@@ -132,7 +134,7 @@ func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
 // transaction was removed before its outcome was read, [ErrForgotten] too. If ctx ends first, it
 // returns the cause.
 func (t *Transaction) Wait(ctx context.Context) (Outcome, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return Outcome{}, t.explain("wait for", err)
 	}
 	select {
@@ -198,7 +200,7 @@ type (
 
 // ballot returns the name of our ballot in an epoch: that of an earlier one may be there still.
 func (t *Transaction) ballot(epoch int) string {
-	return coordinator + t.self + "-" + strconv.Itoa(epoch)
+	return nodes.CoordinatorPrefix + t.self + "-" + strconv.Itoa(epoch)
 }
 
 // perform starts one thing that the machine asked for.
@@ -226,7 +228,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 			answer(err, counted{r.Names, err})
 		}))
 	case followSites:
-		t.owned.Keep(sitesKey{}, a.Follow(session.Join(t.place.parent, presences), session.AspectChildren, true, func(r session.Reading, err error) {
+		t.owned.Keep(sitesKey{}, a.Follow(znode.Join(t.place.parent, nodes.Sites), session.AspectChildren, true, func(r session.Reading, err error) {
 			answer(err, attended{r.Names, err})
 		}))
 	case unfollow:
@@ -249,7 +251,7 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 			answer(err, retired{left(results, err), err})
 		})
 	case remove:
-		r := t.rec.with(e.Outcome)
+		r := t.rec.With(e.Outcome)
 		clearOut(a, t.place, r, func(err error) { answer(err, removed{err}) })
 	case respond:
 		e.reply.Give(e.err)
@@ -276,7 +278,7 @@ func clearOut(a client.Async, p place, r *record, answer func(error)) {
 			answer(err)
 			return
 		}
-		a.EnsurePath(session.Join(p.parent, records), func(_ bool, err error) {
+		a.EnsurePath(znode.Join(p.parent, nodes.TransactionRecords), func(_ bool, err error) {
 			if err != nil {
 				answer(err)
 				return

@@ -115,7 +115,7 @@ func tellEffect(e any) string {
 
 // storyRecord returns the record of sites a and b.
 func storyRecord(d *datadriven.TestData) *record {
-	r := &record{id: "t", GUID: "g", Sites: []string{"a", "b"}, Deadline: time.Minute, TakeoverAfter: 30 * time.Second}
+	r := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}, Deadline: time.Minute, TakeoverAfter: 30 * time.Second}
 	if d.HasArg("peer") {
 		r.Mode = Peer
 	}
@@ -145,11 +145,11 @@ func storyFound(r *record, words []string) *record {
 	case "undecided":
 		return r
 	case "committed":
-		return r.with(Outcome{Committed: true, By: "b"})
+		return r.With(Outcome{Committed: true, By: "b"})
 	case "aborted":
-		return r.with(Outcome{Reason: VotedNo, Site: "b", By: "b"})
+		return r.With(Outcome{Reason: VotedNo, Site: "b", By: "b"})
 	case "another":
-		return &record{id: "t", GUID: "h", Sites: []string{"b"}}
+		return &record{ID: "t", GUID: "h", Sites: []string{"b"}}
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package config
 
 import "github.com/zkactors/zkactors/watch"
 
-// A Codec turns values into the data of a node, and back. Its methods depend on nothing
-// but their argument, and must not block: events, and writes that are under way, wait
-// for Decode. What Encode returns may be sent later, and is not modified any more. Decode
-// must not keep or modify its argument. A panic of a codec is an error that wraps
+// A Codec turns values into the data of a node, and back. Its methods depend on nothing but
+// their argument, and must not block: events, and writes that are under way, wait for
+// Decode. The result of Encode may be sent later, and is not modified any more. Decode must
+// not keep or modify its argument. A panic of a codec is an error that wraps
 // [watch.ErrCodec], and so is [runtime.Goexit].
 type Codec[T any] = watch.Codec[T]
 

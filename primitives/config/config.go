@@ -9,7 +9,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -51,7 +52,7 @@ func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *O
 	if err := errors.Join(validate(s, path, opts), err); err != nil {
 		return nil, err
 	}
-	v := &Value[T]{session: s, client: client.Of(s), path: path, codec: made, opts: opts.withDefaults(path), id: session.NewGUID()}
+	v := &Value[T]{session: s, client: client.Of(s), path: path, codec: made, opts: opts.withDefaults(path), id: znode.NewGUID()}
 	v.actor = actors.Start(newMachine(made), actors.Role[machine[T], input, effect, Event]{
 		Name:    "config " + path,
 		Begin:   []effect{follow{}},
@@ -107,8 +108,8 @@ func (v *Value[T]) Last() (value T, version int32, ok bool) {
 	return v.value, v.version, v.good
 }
 
-// Set sets the value, whatever it was: the last one wins. If there is no node, it is
-// made, with what is missing above it.
+// Set sets the value, whatever it was: the last one wins. If there is no node, it is made,
+// with the missing nodes above it.
 //
 // If the error wraps [session.ErrUnknownOutcome], it may have been done, or be done a
 // little later; with any other error it was not, and will not be.
@@ -156,10 +157,10 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 		return v.explain(fmt.Errorf("encode: %w", err))
 	}
 	at := attempt{epoch: maxNumber, n: maxNumber}
-	if err := v.session.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
+	if err := client.Of(v.session).Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
 		return v.explain(fmt.Errorf("value: %w", err))
 	}
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return v.explain(err)
 	}
 	if ctx.Err() != nil {
@@ -196,7 +197,7 @@ func (v *Value[T]) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("config %s: %w", v.path, v.session.Explain(err))
+	return fmt.Errorf("config %s: %w", v.path, client.Of(v.session).Explain(err))
 }
 
 // usable returns an error if the handle has ended.
@@ -293,7 +294,7 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 	case ensure:
 		dir := v.opts.Markers
 		if !e.markers {
-			dir, _ = session.Split(v.path)
+			dir, _ = znode.Split(v.path)
 		}
 		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {
 			v.owned.Answer(err, func() { tell(ensured{e.attempt, err}) })
@@ -310,8 +311,8 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 // marker returns the path of our marker in one epoch: that of an earlier one may not be
 // gone yet.
 func (v *Value[T]) marker(epoch int) string {
-	_, name := session.Split(v.path)
-	return session.Join(v.opts.Markers, session.GUIDName(v.id, strconv.Itoa(epoch)+"-"+name))
+	_, name := znode.Split(v.path)
+	return znode.Join(v.opts.Markers, znode.GUIDName(v.id, strconv.Itoa(epoch)+"-"+name))
 }
 
 // ops returns the transaction of a write. The marker comes first: if it has moved,

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What callers can act on, beside the errors of package session. A value that is not
+// The errors that callers can act on, beside those of package session. A value that is not
 // there is [session.ErrNoNode].
 var (
 	// ErrInvalid means that the data of the node does not decode. The error of the
@@ -29,7 +29,7 @@ type Event interface {
 type (
 	// Changed means that there is a new value.
 	Changed[T any] struct {
-		// Value belongs to all who have it, and must not be modified.
+		// Value belongs to all its receivers, and must not be modified.
 		Value T
 		// Version is that of the node. It begins anew when the node is made again.
 		Version int32

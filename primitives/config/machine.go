@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -29,7 +30,7 @@ import (
 // A handle that closes waits for the answer to its first write, refuses the others, and
 // removes its marker: open ► closing ► leaving ► ended.
 
-// A phase is how far the handle has come towards its end. It only grows.
+// A phase is the progress of the handle towards its end. It only grows.
 type phase int
 
 const (
@@ -81,7 +82,7 @@ func (w write) String() string {
 // is about. There is at most one open question.
 type attempt struct{ epoch, n int }
 
-// An input is something that happened.
+// An input is an event that the machine reacts to.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -182,7 +183,7 @@ var (
 	errMarker   = errors.New("our marker was deleted or changed by another client")
 )
 
-// A view is what the handle knows of the node, and what it has emitted.
+// A view is the handle's knowledge of the node, and its last event.
 type view[T any] struct {
 	zxid   int64 // of the newest reading; it never goes back
 	told   bool  // set by the first reading; while clear, no event was emitted
@@ -553,7 +554,7 @@ func (m *turn[T]) moved(in wrote) {
 // doubt reads the marker to learn what became of a write whose reply was lost. In another
 // epoch that marker is gone, and the outcome stays unknown.
 func (m *turn[T]) doubt(at attempt, err error) {
-	if at.epoch != m.epoch || session.Over(err) {
+	if at.epoch != m.epoch || client.Over(err) {
 		m.settle(err)
 		return
 	}
@@ -574,7 +575,7 @@ func (m *turn[T]) looked(in looked) {
 		m.settle(nil)
 	case in.epoch != m.epoch:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
-	case session.Passing(in.err) && !session.Over(in.err):
+	case session.Passing(in.err) && !client.Over(in.err):
 		m.do(look{in.attempt})
 	case in.err != nil:
 		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))

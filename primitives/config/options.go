@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -29,8 +32,8 @@ func (o *Options) withDefaults(path string) Options {
 		v = *o
 	}
 	if v.Markers == "" {
-		dir, _ := session.Split(path)
-		v.Markers = session.Join(dir, "_config-markers")
+		dir, _ := znode.Split(path)
+		v.Markers = znode.Join(dir, nodes.ConfigMarkers)
 	}
 	return v
 }
@@ -41,14 +44,14 @@ func validate(s *session.Session, path string, opts *Options) error {
 		return fmt.Errorf("config: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	switch err := s.CheckPath(path); {
+	switch err := client.CheckPath(s, path); {
 	case err != nil:
 		errs = append(errs, fmt.Errorf("config: path: %w", err))
 	case path == "/":
 		errs = append(errs, fmt.Errorf("config: path: %w %q: the root cannot be a value", session.ErrInvalidPath, path))
 	}
 	if opts != nil && opts.Markers != "" {
-		if err := s.CheckPath(opts.Markers); err != nil {
+		if err := client.CheckPath(s, opts.Markers); err != nil {
 			errs = append(errs, fmt.Errorf("config: Options.Markers: %w", err))
 		} else if strings.HasPrefix(opts.Markers+"/", path+"/") {
 			errs = append(errs, fmt.Errorf("config: Options.Markers: %w %q: it must not be the value, or below it", session.ErrInvalidPath, opts.Markers))

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -43,7 +44,7 @@ type Candidate struct {
 //
 // If opts is nil, the default options are used.
 func Stand(ctx context.Context, s *session.Session, path string, opts *Options) (*Candidate, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("election: %w", err)
 	}
 	c, err := New(s, path, opts)
@@ -71,8 +72,8 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	c := newCandidate(client.Of(s), path, o, session.NewGUID())
-	s.Observer().Waiting("election", path)
+	c := newCandidate(client.Of(s), path, o, znode.NewGUID())
+	client.Of(s).Observer().Waiting("election", path)
 	c.tell = func(in input) { _ = c.actor.Tell(in) } // one that has left needs nothing
 	c.actor = actors.Start(c.now, actors.Role[machine, input, effect, Event]{
 		Name:    "election " + path,
@@ -158,7 +159,7 @@ func (c *Candidate) Node() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if node := c.now.place.Node(); node != "" {
-		return session.Join(c.place.dir, node)
+		return znode.Join(c.place.dir, node)
 	}
 	return ""
 }
@@ -171,9 +172,9 @@ func (c *Candidate) Guard() session.Op {
 	defer c.mu.Unlock()
 	node := c.now.node
 	if node == "" {
-		node = session.GUIDName(session.NewGUID(), "not-leading")
+		node = znode.GUIDName(znode.NewGUID(), "not-leading")
 	}
-	return session.GuardOp(session.Join(c.place.dir, node), ErrNotLeading)
+	return session.GuardOp(znode.Join(c.place.dir, node), ErrNotLeading)
 }
 
 // Acknowledge makes every [LeaderChanged] say that the leader has done what it had to do
@@ -214,7 +215,7 @@ func (c *Candidate) Transfer(ctx context.Context, node string) error {
 	if err := session.ValidatePath(node); err != nil {
 		return c.refuse("transfer", fmt.Errorf("node: %w", err))
 	}
-	dir, name := session.Split(node)
+	dir, name := znode.Split(node)
 	if dir != c.place.dir || len(c.opts.Layout.first().Line([]string{name})) == 0 {
 		return c.refuse("transfer", fmt.Errorf("%w: %s", ErrNoCandidate, node))
 	}
@@ -227,7 +228,7 @@ func (c *Candidate) refuse(op string, why error) error {
 
 // ask gives a command, and returns what it is answered with.
 func (c *Candidate) ask(ctx context.Context, op string, command func(actors.Reply[error]) input) error {
-	err := session.CheckContext(ctx)
+	err := client.CheckContext(ctx)
 	if err == nil {
 		var failed error
 		if err, failed = actors.Ask(ctx, c.actor, command); failed != nil {
@@ -359,7 +360,7 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 func (c *Candidate) seek(e seek) {
 	requests := c.session.Async(e.epoch)
 	requests.Sync(c.place.dir, func(error) {}) // if it fails, so does what follows
-	requests.Get(session.Join(c.place.dir, e.to), func(data []byte, stat *session.Stat, err error) {
+	requests.Get(znode.Join(c.place.dir, e.to), func(data []byte, stat *session.Stat, err error) {
 		if isNoNode(err) {
 			err = nil
 		}
@@ -371,7 +372,7 @@ func (c *Candidate) seek(e seek) {
 // with a write to its node, unless that is not allowed or too large: then only a candidate that follows the
 // leader is told.
 func (c *Candidate) hand(e hand, tells bool) {
-	node := session.Join(c.place.dir, e.to)
+	node := znode.Join(c.place.dir, e.to)
 	first := session.CheckOp(node, session.AnyVersion)
 	if tells {
 		first = session.SetOp(node, []byte(e.toData), session.AnyVersion)
@@ -404,5 +405,5 @@ func (c *Candidate) expect(e expect) {
 			c.tell(refused{e})
 		}
 	}
-	c.owned.Keep(expect{}, owned.Func(c.session.Async(e.epoch).Watch(session.Join(c.place.dir, e.to), gone, gone)))
+	c.owned.Keep(expect{}, owned.Func(c.session.Async(e.epoch).Watch(znode.Join(c.place.dir, e.to), gone, gone)))
 }

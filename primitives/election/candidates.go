@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -44,7 +46,7 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 	for i := range answers {
 		node := p.leader // as the last one
 		if i < len(names) {
-			node = session.Join(p.dir, names[i])
+			node = znode.Join(p.dir, names[i])
 		} else if layout != Standard {
 			break
 		}
@@ -63,18 +65,18 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		select {
 		case a = <-ch:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("candidates of %s: %w", path, s.Explain(context.Cause(ctx)))
+			return nil, fmt.Errorf("candidates of %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
 		}
 		switch {
 		case errors.Is(a.err, session.ErrNoNode):
 		case a.err != nil:
 			return nil, fmt.Errorf("candidates: %w", a.err)
 		case i < len(names):
-			all = append(all, Candidacy{Node: session.Join(p.dir, names[i]), Data: a.data, Session: a.stat.EphemeralOwner})
+			all = append(all, Candidacy{Node: znode.Join(p.dir, names[i]), Data: a.data, Session: a.stat.EphemeralOwner})
 		default:
 			r := parseRecord(a.data)
 			for j := range all {
-				all[j].Leading = r.successor == "" && all[j].Node == session.Join(p.dir, r.node)
+				all[j].Leading = r.successor == "" && all[j].Node == znode.Join(p.dir, r.node)
 			}
 		}
 	}

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how leadership is claimed and given up in the standard layout, as the
+// This file claims leadership and gives it up in the standard layout, as the
 // pure rules of package claim. What keeps two candidates from leading at once:
 //
 //   - The leader's node is created only where there is none, in one transaction with a check
@@ -42,9 +43,9 @@ const (
 // Take implements [claim.Spec]. The check is first: without our node there is no
 // claim. The set is last: its Stat has the zxid, which is the term.
 func (b bid) Take() []session.Op {
-	ops := []session.Op{session.CheckOp(session.Join(b.dir, b.record.node), session.AnyVersion)}
+	ops := []session.Op{session.CheckOp(znode.Join(b.dir, b.record.node), session.AnyVersion)}
 	if b.stands == yielded {
-		ops = append(ops, session.DeleteOp(session.Join(b.dir, b.from), session.AnyVersion))
+		ops = append(ops, session.DeleteOp(znode.Join(b.dir, b.from), session.AnyVersion))
 	}
 	if b.stands != nothing {
 		ops = append(ops, session.DeleteOp(b.leader, b.version))
@@ -107,12 +108,12 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 // no other node at the path is deleted by it, unless it was written to as often, and
 // the first deletion fails then.
 func (b bid) Resign(c claim.Claim) []session.Op {
-	return []session.Op{session.DeleteOp(session.Join(b.dir, c.Node), session.AnyVersion), session.DeleteOp(b.leader, c.Version)}
+	return []session.Op{session.DeleteOp(znode.Join(b.dir, c.Node), session.AnyVersion), session.DeleteOp(b.leader, c.Version)}
 }
 
 // Remove implements [claim.Spec].
 func (b bid) Remove(node, prefix string, c claim.Claim, claimed bool) session.Removal {
-	nodes := session.Removal{Path: session.Join(b.dir, node)}
+	nodes := session.Removal{Path: znode.Join(b.dir, node)}
 	if node == "" {
 		nodes = session.Removal{Path: b.dir, Prefix: prefix}
 	}

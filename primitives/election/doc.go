@@ -1,4 +1,4 @@
-// Package election implements leader election: candidates, and observers who only look on.
+// Package election implements leader election: candidates, and observers that only look on.
 //
 // Candidates stand in line in the order in which they came, and the first of them leads. A
 // [Candidate] stands until it is closed, whatever becomes of its sessions and its terms:
@@ -18,11 +18,11 @@
 //
 // # Nodes
 //
-// Candidates stand under "candidates", and the leader is written down beside that as
-// "leader": an ephemeral node with a few lines of text, which observers watch, and every
-// candidate without [Options.IgnoreLeader]. All of it belongs to the election. [Curator] and [Kazoo] are layouts for
-// elections with these; they know no acknowledgement and no transfer. A candidate that finds
-// others who stand by another layout leaves with [ErrLayout]; a leader logs it.
+// Candidates stand under "candidates", and the leader is written down beside that as "leader": an ephemeral node
+// with a few lines of text, which observers watch, and every candidate without [Options.IgnoreLeader]. All of it
+// belongs to the election. [Curator] and [Kazoo] are layouts for elections with these; they know no acknowledgement
+// and no transfer. A candidate that finds others that stand by another layout leaves with [ErrLayout]; a leader logs
+// it.
 //
 // # Backpressure
 //

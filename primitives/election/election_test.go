@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -114,7 +115,7 @@ func testTransfer(t *testing.T, told int) {
 			}
 		}
 		<-time.After(time.Second)
-		if err := all[0].Transfer(w.soon(), session.Join(path, "candidates/_c_nobody-n_0000000007")); !errors.Is(err, election.ErrNoCandidate) {
+		if err := all[0].Transfer(w.soon(), znode.Join(path, "candidates/_c_nobody-n_0000000007")); !errors.Is(err, election.ErrNoCandidate) {
 			w.Error("to nobody:", err)
 		}
 		if err := all[0].Transfer(w.soon(), "/elsewhere/n_0000000007"); !errors.Is(err, election.ErrNoCandidate) {

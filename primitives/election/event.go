@@ -24,8 +24,8 @@ var (
 
 	// ErrNodeDeleted means that the node that stood for the leadership, or the candidate, is
 	// gone. Another client has deleted it, or the server, which deletes it also when it ends
-	// the session, and tells of the deletion first. The loss is told at once, and not held
-	// back to find out which.
+	// the session, and tells of the deletion first. The loss is reported at once, and not
+	// held back to find out which.
 	ErrNodeDeleted = line.ErrNodeDeleted
 )
 
@@ -84,7 +84,7 @@ type (
 		Term int64
 	}
 
-	// LeaderChanged tells who leads.
+	// LeaderChanged reports the leader.
 	LeaderChanged struct {
 		// Leader is zero while no candidate leads, as far as is known.
 		Leader Leader

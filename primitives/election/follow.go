@@ -1,7 +1,8 @@
 package election
 
 import (
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -84,10 +85,10 @@ func (f *follower) followLine(requests client.Async, r session.Reading, tell fun
 		switch {
 		case err == nil:
 			tell(sighting{at: stat.Czxid, term: stat.Czxid, record: record{node: first, data: string(data)}})
-		case session.Passing(err), session.Over(err), isNoNode(err): // the children tell more
+		case session.Passing(err), client.Over(err), isNoNode(err): // the children tell more
 		default:
 			fail(err)
 		}
 	}
-	f.owned.Keep(foremost{}, owned.Func(requests.Watch(session.Join(f.place.dir, first), read, read)))
+	f.owned.Keep(foremost{}, owned.Func(requests.Watch(znode.Join(f.place.dir, first), read, read)))
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
-	"github.com/zkactors/zkactors/session"
 )
 
-// A Layout is how nodes are named. All candidates and observers of an election have to use
+// A Layout decides the names of nodes. All candidates and observers of an election have to use
 // the same one.
 //
 // A candidate that finds a contender of another known layout leaves with [ErrLayout], when it comes and
@@ -57,8 +57,8 @@ func (l Layout) without(what string) error {
 //
 //nolint:gochecknoglobals // they are constant
 var grammars = [...]*line.Grammar{
-	Standard: {Prefix: session.GUIDName, Separated: true, Marks: []line.Mark{{Text: "n_", Kind: line.Exclusive}}},
-	Curator:  {Prefix: session.GUIDName, Separated: true, Marks: []line.Mark{{Text: "latch-", Kind: line.Exclusive}}},
+	Standard: {Prefix: znode.GUIDName, Separated: true, Marks: []line.Mark{{Text: "n_", Kind: line.Exclusive}}},
+	Curator:  {Prefix: znode.GUIDName, Separated: true, Marks: []line.Mark{{Text: "latch-", Kind: line.Exclusive}}},
 	Kazoo: {
 		Prefix: func(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest },
 		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}},

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -117,8 +119,9 @@ func (m machine) leading() (term int64, yes bool) {
 	return m.term, m.term != 0 && !m.suspended
 }
 
-// A turn is a step under way. Its effects are performed, and its events told, in the
-// order in which they were asked for.
+// A turn is a step under way: the machine as it is by now, and what the step has asked for
+// so far. Its effects are performed, and its events delivered, in the order in which they
+// were asked for.
 type turn struct {
 	machine
 	out *effects
@@ -143,7 +146,7 @@ func (m machine) Step(in input, out *effects) machine {
 			t.see(in.sighting)
 		}
 	case blinded: // a candidate that cannot see the leader could not be handed over to
-		if in.epoch == t.follow && !session.Over(in.err) {
+		if in.epoch == t.follow && !client.Over(in.err) {
 			t.end(in.err)
 		}
 	case touched: // if the leader is followed, its record is on its way
@@ -163,7 +166,7 @@ func (m machine) Step(in input, out *effects) machine {
 	case noted: // in whatever term it was written
 		t.noted(in)
 	case restored: // a write that was lost is repeated, and so is one that an acknowledgement came after
-		if ours := t.term != 0 && t.tenure == in.of.tenure; ours && !session.Over(in.err) && (session.Passing(in.err) || t.acknowledged && !in.of.acknowledged) {
+		if ours := t.term != 0 && t.tenure == in.of.tenure; ours && !client.Over(in.err) && (session.Passing(in.err) || t.acknowledged && !in.of.acknowledged) {
 			t.do(restore{t.tenure, t.acknowledged})
 		}
 	case transfer:
@@ -204,7 +207,7 @@ func (t *turn) advance(in line.Input) {
 	// It stands by another node each time, and is told so once, before it is elected.
 	if node := t.place.Node(); t.place.Standing() && node != t.stood {
 		t.stood = node
-		t.emit(Standing{session.Join(t.view.dir, node)})
+		t.emit(Standing{znode.Join(t.view.dir, node)})
 	}
 	for _, ev := range did.Emit {
 		switch ev := ev.(type) {
@@ -447,7 +450,7 @@ func (t *turn) noted(in noted) {
 			t.acknowledged = true
 			t.see(sighting{at: in.zxid, term: in.of.term, record: record{node: in.of.node, data: t.data, acknowledged: true}})
 		}
-	case !ours, session.Over(err), errors.Is(err, session.ErrNoNode):
+	case !ours, client.Over(err), errors.Is(err, session.ErrNoNode):
 		err = ErrNotLeading
 	case session.Passing(err): // to do it twice does no harm
 		t.do(in.of)

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file has candidates meet in the model of ZooKeeper: what runs in production, but for the
@@ -81,7 +81,7 @@ func newElectorate(s *campaign, keyed bool) *electorate {
 		hands: s.hands, resigns: s.resigns, works: s.works,
 	}
 	w.Root = campaignPath
-	w.Strikes = func(path string) bool { return strings.HasPrefix(path, session.Join(campaignPath, candidatesNode)+"/") }
+	w.Strikes = func(path string) bool { return strings.HasPrefix(path, znode.Join(campaignPath, candidatesNode)+"/") }
 	if w.history = linemodel.NewHistory(linemodel.Capacity); keyed {
 		w.history = nil
 		w.Keyed()
@@ -156,7 +156,7 @@ func (w *electorate) Apply(a zkmodel.Action) {
 }
 
 func (w *electorate) leader() (n *zkmodel.Node, r record) {
-	if n = w.Node(session.Join(campaignPath, leaderNode)); n != nil {
+	if n = w.Node(znode.Join(campaignPath, leaderNode)); n != nil {
 		r = parseRecord([]byte(n.Data))
 	}
 	return n, r
@@ -231,7 +231,7 @@ func (w *electorate) checkQuiet(leads int) {
 			continue
 		}
 		stand++
-		switch node := w.Node(session.Join(session.Join(campaignPath, candidatesNode), p.M.place.Node())); {
+		switch node := w.Node(znode.Join(znode.Join(campaignPath, candidatesNode), p.M.place.Node())); {
 		case !p.M.place.Waiting() && !p.M.place.Holding():
 			zkmodel.Violate("candidate %d is stuck: %v", p.n, p.M)
 		case p.M.place.Node() == "" || node == nil:

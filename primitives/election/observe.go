@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -99,7 +99,7 @@ func (o *Observer) observe(now watcher, events []LeaderChanged) {
 
 	// The session's observer is the caller's code: it is not called with the lock held.
 	for _, ev := range events {
-		o.session.Observer().Leader(o.place.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
+		client.Of(o.session).Observer().Leader(o.place.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
 	}
 }
 
@@ -138,7 +138,7 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 			out.Emit = append(out.Emit, w.view.event())
 		}
 	case blinded:
-		if in.epoch == w.epoch && !session.Over(in.err) {
+		if in.epoch == w.epoch && !client.Over(in.err) {
 			w.ended, w.err = true, in.err
 		}
 	case leave:

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -137,7 +138,7 @@ func TestForeignLayouts(t *testing.T) {
 				if err != nil || string(data) != "id-1" || stat.Czxid != term || stat.EphemeralOwner != leader.session.ID() {
 					w.Errorf("%q, %+v, %v", data, stat, err)
 				}
-				if dir, name := session.Split(leader.Node()); dir != path || !strings.Contains(name, test.mark) {
+				if dir, name := znode.Split(leader.Node()); dir != path || !strings.Contains(name, test.mark) {
 					w.Errorf("it stands as %s", leader.Node())
 				}
 				for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {

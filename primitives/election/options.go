@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -19,12 +21,12 @@ type Options struct {
 	// are nothing.
 	Data []byte
 
-	// Layout is how nodes are named. The default is [Standard].
+	// Layout decides the names of nodes. The default is [Standard].
 	Layout Layout
 
-	// IgnoreLeader has the candidate not be told who leads: there is no [LeaderChanged] but of its own terms,
-	// and [Candidate.Leader] knows no other leader. Without it every candidate reads the leader's
-	// node at each change; with it a succession costs the same however many candidates stand.
+	// With IgnoreLeader the candidate does not follow the leader: [LeaderChanged] reports only its own terms,
+	// and [Candidate.Leader] knows no other leader. Without it every candidate reads the leader's node at
+	// each change; with it a succession costs the same however many candidates stand.
 	IgnoreLeader bool
 
 	// LeadGrace is for how long a function of [Candidate.Lead] may go on after its context
@@ -64,7 +66,7 @@ func validate(s *session.Session, path string, opts Options) error {
 		return fmt.Errorf("election: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("election: path: %w", err))
 	} else if err := fits(s, path, opts); err != nil {
 		errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
@@ -83,10 +85,10 @@ func validate(s *session.Session, path string, opts Options) error {
 
 // fits reports why the largest transaction of a candidate cannot be sent.
 func fits(s *session.Session, path string, opts Options) error {
-	node := session.GUIDName(session.NewGUID(), "__lock__-2147483648")
+	node := znode.GUIDName(znode.NewGUID(), "__lock__-2147483648")
 	r := record{node: node, acknowledged: true, successor: node, data: string(opts.Data)}.bytes()
-	own, leader := session.Join(session.Join(path, candidatesNode), node), session.Join(path, leaderNode)
-	return s.Fits(
+	own, leader := znode.Join(znode.Join(path, candidatesNode), node), znode.Join(path, leaderNode)
+	return client.Of(s).Fits(
 		session.CheckOp(own, 0), session.DeleteOp(own, 0), session.DeleteOp(leader, 0),
 		session.CreateOp(leader, r, session.Ephemeral), session.SetOp(leader, r, 0),
 	)

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -35,7 +36,7 @@ type handover struct {
 func newPlace(layout Layout, path, data string) *place {
 	p := &place{layout: layout, path: path, dir: path, data: data}
 	if layout == Standard {
-		p.dir, p.leader = session.Join(path, candidatesNode), session.Join(path, leaderNode)
+		p.dir, p.leader = znode.Join(path, candidatesNode), znode.Join(path, leaderNode)
 	}
 	return p
 }
@@ -77,7 +78,7 @@ func inspectGuests(r *line.Recipe, requests client.Async, _ bool, answer func(ex
 			return
 		}
 		if err == nil {
-			err = r.Rule.Locate(line.Sight{Names: names}, "", session.NewGUID()).Err
+			err = r.Rule.Locate(line.Sight{Names: names}, "", znode.NewGUID()).Err
 		}
 		answer(true, err == nil && stat.DataLength == 0, err)
 	})
@@ -137,7 +138,7 @@ func (p *place) withdraw(_ *line.Recipe, requests client.Async, node, prefix str
 // write writes the record of a leader that still stands as the node, in one transaction with what is
 // to be done first. It answers with the zxid of that, or which operation has failed.
 func (p *place) write(requests client.Async, first []session.Op, r record, answer func(zxid int64, failed int, err error)) {
-	ops := append(first, session.CheckOp(session.Join(p.dir, r.node), session.AnyVersion))
+	ops := append(first, session.CheckOp(znode.Join(p.dir, r.node), session.AnyVersion))
 	requests.Multi(append(ops, session.SetOp(p.leader, r.bytes(), session.AnyVersion)), func(results []session.OpResult, err error) {
 		if err != nil {
 			answer(0, slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil }), err)

@@ -1,8 +1,8 @@
 package election
 
 import (
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file reads the leader's node: see [nodes.Leader].
@@ -74,6 +74,6 @@ func (v view) event() LeaderChanged {
 		return LeaderChanged{Term: v.newest}
 	}
 	return LeaderChanged{
-		Leader: Leader{Node: session.Join(v.dir, s.node), Data: []byte(s.data)}, Term: s.term, Acknowledged: s.acknowledged,
+		Leader: Leader{Node: znode.Join(v.dir, s.node), Data: []byte(s.data)}, Term: s.term, Acknowledged: s.acknowledged,
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a leader hands over to another candidate:
+// This file hands leadership over to another candidate:
 //
 //	seeking ── there is none ► refused, and we lead on
 //	   │ found: Deposed
@@ -70,7 +71,7 @@ func (t *turn) hands(of tenure, p phase) bool {
 func (t *turn) sought(in sought) {
 	switch {
 	case !t.hands(in.of.tenure, seeking):
-	case session.Over(in.err): // we shall be deposed
+	case client.Over(in.err): // we shall be deposed
 	case session.Passing(in.err):
 		t.do(in.of)
 	case in.err != nil || !in.exists:
@@ -90,7 +91,7 @@ func (t *turn) sought(in sought) {
 // watch that it does not vanish before.
 func (t *turn) handed(in handed) {
 	switch {
-	case !t.hands(in.of.tenure, offered), !t.place.Holding(), session.Over(in.err), in.gone: // the place is told of its end
+	case !t.hands(in.of.tenure, offered), !t.place.Holding(), client.Over(in.err), in.gone: // the place is told of its end
 	case in.err == nil:
 		t.do(expect{in.of.tenure, in.of.to})
 	case in.nobody:

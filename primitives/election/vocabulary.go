@@ -8,7 +8,7 @@ import (
 
 // This file has the inputs and the effects of a candidate.
 
-// An input is something that happened. An answer carries the effect that it answers,
+// An input is an event that the machine reacts to. An answer carries the effect that it answers,
 // so that one for another term or epoch is known, and means nothing.
 //
 //sumtype:decl
@@ -111,7 +111,7 @@ type termOrError struct {
 	err  error
 }
 
-// An effect is something to do about it. Those that name an epoch must not be done in
+// An effect is a request of the machine to its performer. Those that name an epoch must not be done in
 // another.
 //
 //sumtype:decl

@@ -20,17 +20,17 @@
 // session that has taken the id by then keeps it. Only ghosts of earlier sessions of the same
 // [session.Session] are replaced at once. No node that is there is taken for one's own.
 //
-// # What is told
+// # Events
 //
-// [MembersChanged] begins with who is there, and converges to it whatever happens to
-// connections. No member is told without its payload, and none goes back to an earlier
+// [MembersChanged] begins with the present members, and converges to it whatever happens to
+// connections. No member is reported without its payload, and none goes back to an earlier
 // one; payloads of different members are read one by one. While the reader is cut off, the
 // members that it knew stay. Only ephemeral nodes are members. A member that may not read
-// the group is one all the same: it is told [Blinded], once.
+// the group is a member all the same: it receives [Blinded], once.
 //
-// What it does not promise: that a member is alive. A crashed one is there until its
-// session has timed out, and two processes see changes at different times. And where two
-// fight for one id, one can see the other's payload under it for a moment.
+// It does not promise that a member is alive. A crashed one is there until its session has
+// timed out, and two processes see changes at different times. And where two fight for one
+// id, one can see the other's payload under it for a moment.
 //
 // A slow reader delays no other. Changes that it has not received merge into one, unless
 // another event came between; and none comes between [Suspended] and [Resumed], which vanish

@@ -9,8 +9,8 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
-// What callers can act on: the reasons of [Gone] and [Left], beside those of package
-// session.
+// The errors that callers can act on: the reasons of [Gone] and [Left], beside those of
+// package session.
 var (
 	// ErrDuplicate means that another session is a member with this id.
 	ErrDuplicate = presence.ErrDuplicate
@@ -23,7 +23,7 @@ var (
 	ErrLeft = presence.ErrLeft
 )
 
-// A Member is one of a group. Data must not be modified.
+// A Member is a participant of a group. Data must not be modified.
 type Member struct {
 	ID      string
 	Data    []byte
@@ -48,9 +48,9 @@ type (
 	// Joined means that this handle is a member.
 	Joined struct{}
 
-	// MembersChanged tells who is a member, and how that differs from what this reader
-	// has received last; the first has every member in Added. All are in the order of
-	// their ids, and must not be modified.
+	// MembersChanged reports the members, and how they differ from what this reader has
+	// received last; the first has every member in Added. All are in the order of their ids,
+	// and must not be modified.
 	MembersChanged struct {
 		Members []Member
 		Added   []Member
@@ -66,8 +66,8 @@ type (
 	// membership goes on.
 	Blinded struct{ Err error }
 
-	// Suspended means that the connection is lost. The membership will be at the
-	// Deadline unless Resumed comes first. What was told of the others may be outdated.
+	// Suspended means that the connection is lost. The membership will be at the Deadline
+	// unless Resumed comes first. The last report of the others may be outdated.
 	Suspended struct{ Deadline time.Time }
 
 	// Resumed means that the connection is back, and that this handle was found to be a

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -32,11 +34,11 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 	if err := validate(s, path, id, data, o); err != nil {
 		return nil, err
 	}
-	kept, err := presence.Keep(s, session.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
+	kept, err := presence.Keep(s, znode.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
 		presence.Role[machine, input, Event]{
 			Recipe:  "group",
 			Path:    path,
-			Name:    "member " + session.Join(path, id),
+			Name:    "member " + znode.Join(path, id),
 			Machine: func(node presence.Machine) machine { return machine{node: node, view: view{dir: path}} },
 			Input:   func(in presence.Input) input { return kept{in} },
 			Merge:   merge,
@@ -52,7 +54,7 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 // cause, and the membership is given up in the background. If it is given up for another reason,
 // such as [ErrDuplicate], the error wraps that.
 func Enroll(ctx context.Context, s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("group: %w", err)
 	}
 	m, err := Join(s, path, id, data, opts)
@@ -66,7 +68,7 @@ func Enroll(ctx context.Context, s *session.Session, path, id string, data []byt
 		err = m.kept.Last().Reason()
 	case <-ctx.Done():
 		_ = m.kept.Tell(kept{presence.Leave{}}) // an ended one has left
-		err = s.Explain(context.Cause(ctx))
+		err = client.Of(s).Explain(context.Cause(ctx))
 	}
 	return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -78,11 +79,11 @@ func (v view) id(path string) string {
 	if path == v.dir {
 		return ""
 	}
-	_, name := session.Split(path)
+	_, name := znode.Split(path)
 	return name
 }
 
-// An input is something that happened to a member or its group. A watcher ignores those
+// An input is an event that the machine of a member or of a watcher reacts to. A watcher ignores those
 // of a node.
 //
 //sumtype:decl

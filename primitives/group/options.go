@@ -6,13 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
 // Options are optional parameters for [Join]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
-	// ConflictAfter is how long a member with the same id is taken for a ghost, and
+	// ConflictAfter is the time for which a member with the same id is taken for a ghost, and
 	// waited for; the wait begins anew with every one that comes, and after a suspension. The
 	// default is twice the timeout of the session: the server does not tell that of others, so
 	// that it must be set where an earlier version of the process had a longer one.
@@ -34,7 +36,7 @@ func (o *Options) withDefaults() Options {
 // WatchOptions are optional parameters for [Watch]. A nil *WatchOptions is equivalent
 // to a zero WatchOptions.
 type WatchOptions struct {
-	// Sync makes what is told first at least as new as the call, for a round trip.
+	// Sync makes the first report at least as new as the call, for a round trip.
 	Sync bool
 }
 
@@ -51,7 +53,7 @@ func validate(s *session.Session, path, id string, data []byte, o Options) error
 		return fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("group: path: %w", err))
 	} else if err := validateID(path, id); err != nil {
 		errs = append(errs, fmt.Errorf("group: id: %w", err))
@@ -74,13 +76,13 @@ func validateID(path, id string) error {
 	case strings.Contains(id, "/"):
 		return fmt.Errorf("%w: %q has a / in it", session.ErrInvalidArgument, id)
 	}
-	return session.ValidatePath(session.Join(path, id))
+	return session.ValidatePath(znode.Join(path, id))
 }
 
 // fits reports why the payload cannot be sent, in any of the requests it is sent in.
 func fits(s *session.Session, path, id string, data []byte) error {
-	node := session.Join(path, id)
-	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral)); err != nil {
+	node := znode.Join(path, id)
+	if err := client.Of(s).Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral)); err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
 	return nil

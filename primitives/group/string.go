@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/internal/znode"
 )
 
 // String describes the membership in one short line.
-func (m *Membership) String() string { return "member " + session.Join(m.path, m.id) }
+func (m *Membership) String() string { return "member " + znode.Join(m.path, m.id) }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (m *Membership) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -59,7 +60,7 @@ func parseInput(d *datadriven.TestData) (input, error) {
 			continue
 		}
 		sign, id := arg.Key[:1], strings.TrimLeft(arg.Key, "+-~")
-		n := watch.TreeNode{Path: session.Join("/g", id), Stat: &session.Stat{EphemeralOwner: 1}}
+		n := watch.TreeNode{Path: znode.Join("/g", id), Stat: &session.Stat{EphemeralOwner: 1}}
 		if id == "." {
 			n = watch.TreeNode{Path: "/g", Stat: &session.Stat{}}
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 )
@@ -32,7 +33,7 @@ func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error
 		return nil, fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("group: path: %w", err))
 	}
 	if _, closed := s.State().(session.Closed); closed {
@@ -67,7 +68,7 @@ func (w *Watcher) observe(now watcher, events []MembersChanged) {
 
 	// The calls that follow run code of the caller.
 	for _, ev := range events {
-		w.session.Observer().Members(w.path, len(ev.Members))
+		client.Of(w.session).Observer().Members(w.path, len(ev.Members))
 	}
 }
 
@@ -76,8 +77,8 @@ func (w *Watcher) observe(now watcher, events []MembersChanged) {
 // with "ev, ok := <-events", because a select over a closed channel spins.
 func (w *Watcher) Events() <-chan MembersChanged { return w.actor.Events() }
 
-// Members returns who is known to be a member, without waiting, in the order of their
-// ids. They must not be modified.
+// Members returns the known members, without waiting, in the order of their ids. They must
+// not be modified.
 func (w *Watcher) Members() []Member {
 	w.mu.Lock()
 	defer w.mu.Unlock()

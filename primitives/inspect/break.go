@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
@@ -20,7 +21,7 @@ var ErrGone = errors.New("the contender is gone")
 // Nothing is deleted if the node is not that of the survey, by its Czxid: the error wraps [ErrGone]. A leader's
 // record is deleted with it. If the error wraps [session.ErrUnknownOutcome], it may have been done.
 func Break(ctx context.Context, s *session.Session, c Contender) error {
-	err := session.CheckContext(ctx)
+	err := client.CheckContext(ctx)
 	if err == nil {
 		err = validate(s, c.Node, Options{})
 	}

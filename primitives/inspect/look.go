@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -18,7 +19,7 @@ import (
 // If opts is nil, the default options are used.
 func Look(ctx context.Context, s *session.Session, path string, opts *Options) (*Survey, error) {
 	o := opts.withDefaults()
-	err := session.CheckContext(ctx)
+	err := client.CheckContext(ctx)
 	if err == nil {
 		err = validate(s, path, o)
 	}
@@ -82,7 +83,7 @@ func readAll(ctx context.Context, s *session.Session, keys []key, window int, kn
 			return context.Cause(ctx)
 		}
 		switch {
-		case session.Over(a.err) && errors.Is(a.err, session.ErrClosed):
+		case client.Over(a.err) && errors.Is(a.err, session.ErrClosed):
 			return a.err
 		case session.Passing(a.err):
 			if err := pauses.Wait(ctx, a.err); err != nil {

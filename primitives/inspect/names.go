@@ -1,22 +1,22 @@
 package inspect
 
 import (
-	"encoding/json"
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file reads names and data of nodes.
 
-// A species is how the contenders of one recipe and layout are named.
+// A species has the names of the contenders of one recipe and layout.
 type species struct {
 	grammar line.Grammar
 	recipe  Kind
@@ -146,19 +146,14 @@ func firstOr(all []string, or string) string {
 }
 
 // A txRecord is the content of a transaction's node.
-type txRecord struct {
-	GUID    string          `json:"guid"`
-	Mode    commit.Mode     `json:"mode"`
-	Sites   []string        `json:"sites"`
-	Outcome *commit.Outcome `json:"outcome"`
-}
+type txRecord = nodes.Transaction[commit.Mode, commit.Outcome]
 
-func parseTransaction(data []byte) (r txRecord, ok bool) {
-	header, _, _ := strings.Cut(string(data), "\n")
-	if !strings.HasPrefix(header, `{"guid":"`) || json.Unmarshal([]byte(header), &r) != nil {
-		return txRecord{}, false
+func parseTransaction(id string, data []byte) (r *txRecord, ok bool) {
+	if !bytes.HasPrefix(data, []byte(nodes.TransactionPrefix)) {
+		return nil, false
 	}
-	return r, r.GUID != "" && len(r.Sites) > 0
+	r, err := nodes.ParseTransaction[commit.Mode, commit.Outcome](id, data)
+	return r, err == nil
 }
 
 // items are the names of items, of all layouts.
@@ -188,11 +183,11 @@ func isKazooLease(name string) bool {
 }
 
 func nameOf(node string) string {
-	_, name := session.Split(node)
+	_, name := znode.Split(node)
 	return name
 }
 
-// longestData is how much of a node's data is shown.
+// longestData is the number of bytes of a node's data that are shown.
 const longestData = 256
 
 // identity returns the data of a contender's node, and whether it was asked to release.

@@ -19,14 +19,14 @@ type Options struct {
 	// The default is 0: no bound.
 	MaxWaiters int
 
-	// MaxWatched bounds how many watches [Watch] keeps. What is beyond is read again every five seconds,
+	// MaxWatched bounds the watches that [Watch] keeps. Nodes beyond are read again every five seconds,
 	// and after each change. The default is 5,000.
 	MaxWatched int
 
 	// Window bounds how many reads are under way at once. The default is 128.
 	Window int
 
-	// Pause is how long [Watch] gathers changes before it reads them. It is longer by 50 µs for each
+	// Pause is the time for which [Watch] gathers changes before it reads them. It is longer by 50 µs for each
 	// node of the last survey. The default is 250 ms.
 	Pause time.Duration
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -208,7 +209,7 @@ func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) 
 		if i < min(hold, most) { // their data changes
 			c = watched
 		}
-		node := session.Join(dir, s.Name)
+		node := znode.Join(dir, s.Name)
 		n := r.node(node, c)
 		if n == nil || n.gone() || n.stat == nil {
 			continue
@@ -223,7 +224,7 @@ func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) 
 	return read
 }
 
-// most is how many holders are watched.
+// most is the number of holders that are watched.
 const most = 16
 
 // line adds the contenders of a lock or an election that stand under the path itself.
@@ -260,16 +261,16 @@ func (r *recogniser) prioritized(path string, names []string) {
 	const holder, readers = "holder", "readers"
 	claims := make(map[string]string)
 	if slices.Contains(names, holder) {
-		node := session.Join(path, holder)
+		node := znode.Join(path, holder)
 		if n := r.node(node, watched); n != nil && n.err == nil {
 			claims[string(n.data)] = node
 		}
 	}
 	if slices.Contains(names, readers) {
-		dir := session.Join(path, readers)
+		dir := znode.Join(path, readers)
 		if l := r.list(dir); l != nil && l.err == nil {
 			for _, name := range l.names {
-				claims[name] = session.Join(dir, name)
+				claims[name] = znode.Join(dir, name)
 			}
 		}
 	}
@@ -299,7 +300,7 @@ func first(a, b bool) int {
 
 // semaphore adds a semaphore of this library, or of Curator.
 func (r *recogniser) semaphore(path string, n *found, names []string) {
-	dir := session.Join(path, "leases")
+	dir := znode.Join(path, "leases")
 	t := Thing{Path: path, Kind: Semaphore, Layout: standard}
 	record, _ := nodes.ParseLimit(string(n.data))
 	t.Limit = record.Limit
@@ -311,7 +312,7 @@ func (r *recogniser) semaphore(path string, n *found, names []string) {
 	all := standings(l.names)
 	if slices.Contains(names, "locks") {
 		t.Layout, t.Limit = curator, 0
-		r.curatorSemaphore(session.Join(path, "locks"), dir, all, &t)
+		r.curatorSemaphore(znode.Join(path, "locks"), dir, all, &t)
 		r.add(t)
 		return
 	}
@@ -398,7 +399,7 @@ func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 
 // election adds an election of this library.
 func (r *recogniser) election(path string, names []string) {
-	dir := session.Join(path, "candidates")
+	dir := znode.Join(path, "candidates")
 	t := Thing{Path: path, Kind: Election, Layout: standard}
 	l := r.list(dir)
 	if l == nil {
@@ -407,7 +408,7 @@ func (r *recogniser) election(path string, names []string) {
 	t.Forbidden = l.forbidden()
 	t.Contenders = r.contenders(&t, dir, standings(l.names), 1)
 	if slices.Contains(names, "leader") {
-		node := session.Join(path, "leader")
+		node := znode.Join(path, "leader")
 		n := r.node(node, watched)
 		if n == nil {
 			return
@@ -415,11 +416,11 @@ func (r *recogniser) election(path string, names []string) {
 		t.Forbidden = t.Forbidden || n.forbidden()
 		if record := nodes.ParseLeader(n.data); record.Node != "" && n.stat != nil {
 			t.Leader = &Leader{
-				Node: session.Join(dir, record.Node), Identity: text([]byte(record.Data)), Term: n.stat.Czxid,
+				Node: znode.Join(dir, record.Node), Identity: text([]byte(record.Data)), Term: n.stat.Czxid,
 				Since: since(n.stat.Ctime), Acknowledged: record.Acknowledged,
 			}
 			if record.Successor != "" {
-				t.Leader.Successor = session.Join(dir, record.Successor)
+				t.Leader.Successor = znode.Join(dir, record.Successor)
 			}
 			for i := range t.Contenders {
 				if c := &t.Contenders[i]; c.Node == t.Leader.Node && record.Successor == "" {
@@ -436,13 +437,13 @@ func (r *recogniser) double(path string, n *found) {
 	record, _ := nodes.ParseRounds(n.data)
 	t := Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{Round: record.Round, Parties: record.Parties}}
 	parties := func(round int) (all []Entry) {
-		dir := session.Join(session.Join(path, strconv.Itoa(round)), "in")
+		dir := znode.Join(znode.Join(path, strconv.Itoa(round)), "in")
 		l := r.list(dir)
 		if l == nil || l.err != nil {
 			return nil
 		}
 		for _, name := range l.names {
-			node := session.Join(dir, name)
+			node := znode.Join(dir, name)
 			if n := r.node(node, forever); n != nil && n.stat != nil {
 				all = append(all, entry(cmp.Or(nodes.PartyName(name), name), node, n))
 			}
@@ -457,7 +458,7 @@ func (r *recogniser) double(path string, n *found) {
 	r.add(t)
 }
 
-// manyClaims is how many claims of a queue are read, and manyBuckets how many of its buckets are watched.
+// manyClaims is the number of claims of a queue that are read, and manyBuckets of its buckets that are watched.
 const (
 	manyClaims  = 1000
 	manyBuckets = 16
@@ -471,7 +472,7 @@ func (r *recogniser) queue(path string, names []string) bool {
 	}
 	lists := make(map[string][]string)
 	for _, name := range names {
-		l := r.list(session.Join(path, name))
+		l := r.list(znode.Join(path, name))
 		if l != nil && l.err == nil {
 			lists[name] = l.names
 		}
@@ -479,14 +480,14 @@ func (r *recogniser) queue(path string, names []string) bool {
 	q := &QueueState{
 		Buckets: len(lists["items"]), Claimed: len(lists["claims"]), Waiting: len(lists["waiters"]), Producers: len(lists["producers"]),
 	}
-	items := session.Join(path, "items")
+	items := znode.Join(path, "items")
 	searched := make(map[int32]bool) // priorities whose oldest item is known
 	for i, name := range lists["items"] {
 		bucket, ok := nodes.ParseBucket(name)
 		if !ok {
 			return false
 		}
-		dir := session.Join(items, name)
+		dir := znode.Join(items, name)
 		n := r.count(dir, i < manyBuckets || i >= q.Buckets-manyBuckets)
 		q.Items += n
 		switch {
@@ -497,9 +498,9 @@ func (r *recogniser) queue(path string, names []string) bool {
 			q.Oldest = earlier(q.Oldest, r.oldest(dir))
 		}
 	}
-	claims := session.Join(path, "claims")
+	claims := znode.Join(path, "claims")
 	for _, id := range lists["claims"][:min(len(lists["claims"]), manyClaims)] {
-		if n := r.node(session.Join(claims, id), polled); n != nil && n.stat != nil {
+		if n := r.node(znode.Join(claims, id), polled); n != nil && n.stat != nil {
 			q.Claims = append(q.Claims, Claim{id, text(n.data), sessionText(n.stat.EphemeralOwner), since(n.stat.Ctime)})
 		}
 	}
@@ -525,8 +526,8 @@ func (r *recogniser) count(path string, watch bool) int {
 // flat adds a queue whose items stand under the path itself, and reports whether there is one.
 func (r *recogniser) flat(path string, names []string) bool {
 	if slices.Contains(names, "entries") && slices.Contains(names, "taken") { // kazoo's LockingQueue
-		entries := session.Join(path, "entries")
-		q := &QueueState{Items: r.count(entries, true), Claimed: r.count(session.Join(path, "taken"), true), Oldest: r.oldest(entries)}
+		entries := znode.Join(path, "entries")
+		q := &QueueState{Items: r.count(entries, true), Claimed: r.count(znode.Join(path, "taken"), true), Oldest: r.oldest(entries)}
 		r.add(Thing{Path: path, Kind: Queue, Layout: kazoo, Queue: q})
 		return true
 	}
@@ -551,7 +552,7 @@ func (r *recogniser) oldestOf(dir string, names []string) time.Time {
 	const first = 8
 	all := items.Line(names)
 	for _, item := range all[:min(len(all), first)] {
-		n := r.node(session.Join(dir, item.Name), forever)
+		n := r.node(znode.Join(dir, item.Name), forever)
 		switch {
 		case n == nil: // it is read
 			return time.Time{}
@@ -576,12 +577,8 @@ type leafNode struct {
 	*found
 }
 
-// The names of what recipes have beside them.
+// The names of nodes beside recipes, and of directories that are no recipe's.
 const (
-	presences   = "_sites"
-	txRecords   = "_records"
-	markers     = "_config-markers"
-	receipts    = "_queue-receipts"
 	systemNodes = "/zookeeper"
 
 	semaphoreLock = "-__lock__" // ends the name of the lock beside a semaphore of kazoo
@@ -594,13 +591,13 @@ func (r *recogniser) directory(path string, names []string) {
 	var leaves []leafNode
 	var txs []string
 	for _, name := range names {
-		node := session.Join(path, name)
+		node := znode.Join(path, name)
 		base, beside := strings.CutSuffix(name, semaphoreLock)
-		if beside && slices.Contains(names, base) || node == systemNodes || name == markers || name == receipts || name == presences || name == txRecords {
+		if beside && slices.Contains(names, base) || node == systemNodes || slices.Contains([]string{nodes.ConfigMarkers, nodes.QueueReceipts, nodes.Sites, nodes.TransactionRecords}, name) {
 			continue
 		}
 		if n := r.node(node, watched); n != nil && n.err == nil {
-			if _, ok := parseTransaction(n.data); ok {
+			if _, ok := parseTransaction(name, n.data); ok {
 				txs = append(txs, name)
 				continue
 			}
@@ -609,7 +606,7 @@ func (r *recogniser) directory(path string, names []string) {
 			leaves = append(leaves, leafNode{node, n})
 		}
 	}
-	if len(txs) > 0 || slices.Contains(names, presences) {
+	if len(txs) > 0 || slices.Contains(names, nodes.Sites) {
 		r.transactions(path, names, txs)
 	}
 	r.leaves(path, leaves)
@@ -619,43 +616,45 @@ func (r *recogniser) directory(path string, names []string) {
 func (r *recogniser) transactions(path string, names, ids []string) {
 	t := Thing{Path: path, Kind: Transactions}
 	var present []string
-	if slices.Contains(names, presences) {
-		if l := r.list(session.Join(path, presences)); l != nil {
+	if slices.Contains(names, nodes.Sites) {
+		if l := r.list(znode.Join(path, nodes.Sites)); l != nil {
 			present, t.Forbidden = l.names, l.forbidden()
 		}
 	}
 	for _, id := range ids {
-		node := session.Join(path, id)
+		node := znode.Join(path, id)
 		n := r.node(node, watched)
 		if n == nil || n.err != nil {
 			continue
 		}
-		record, _ := parseTransaction(n.data)
-		l := r.list(session.Join(node, record.GUID))
+		record, ok := parseTransaction(id, n.data)
+		if !ok {
+			continue
+		}
+		l := r.list(znode.Join(node, record.GUID))
 		if l == nil || l.gone() {
 			continue
 		}
-		t.Transactions = append(t.Transactions, transaction(id, record, n.stat, l.names, present))
+		t.Transactions = append(t.Transactions, transaction(record, n.stat, l.names, present))
 	}
 	r.add(t)
 }
 
-func transaction(id string, record txRecord, stat *session.Stat, ballots, present []string) Transaction {
-	tx := Transaction{ID: id, Mode: record.Mode.String(), Since: since(stat.Ctime), InDoubt: record.Outcome == nil}
+func transaction(record *txRecord, stat *session.Stat, ballots, present []string) Transaction {
+	tx := Transaction{ID: record.ID, Mode: record.Mode.String(), Since: since(stat.Ctime), InDoubt: record.Outcome == nil}
 	if o := record.Outcome; o != nil {
 		tx.Committed, tx.Reason, tx.By = o.Committed, string(o.Reason), o.By
 	}
 	votes := make(map[string]string)
 	for _, name := range ballots {
-		kind, site, _ := strings.Cut(name, "-")
-		switch kind {
-		case "s":
+		switch kind, site := nodes.ParseBallot(name); kind {
+		case nodes.Unvoted:
 			votes[site] = ""
-		case "y", "Y":
+		case nodes.VotedYes, nodes.VotedYesWithData:
 			votes[site] = commit.Yes.String()
-		case "n", "N":
+		case nodes.VotedNo, nodes.VotedNoWithData:
 			votes[site] = commit.No.String()
-		case "c":
+		case nodes.CoordinatorPrefix:
 			tx.Coordinated = true
 		}
 	}

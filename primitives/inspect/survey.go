@@ -44,7 +44,7 @@ type Thing struct {
 	// Contenders stand in line for a lock, a semaphore or an election, the first in line first.
 	Contenders []Contender `json:"contenders,omitempty"`
 
-	// Line is how many stand in line, by their names. [Options.MaxWaiters] bounds how many of them Contenders has.
+	// Line is the number of contenders in line, by their names. [Options.MaxWaiters] bounds how many of them Contenders has.
 	Line int `json:"line,omitempty"`
 
 	// Limit is that of a semaphore, 0 if it is unknown. Held is the weight that is held in sum. Room is the rest
@@ -111,7 +111,7 @@ type QueueState struct {
 	// the first sixteen buckets are searched. It is zero if there is no such item.
 	Oldest time.Time `json:"oldest,omitzero"`
 
-	// Claimed is how many items consumers have claimed, and Claims has the first of these claims.
+	// Claimed is the number of items that consumers have claimed, and Claims has the first of these claims.
 	Claimed int     `json:"claimed"`
 	Claims  []Claim `json:"claims,omitempty"`
 
@@ -143,7 +143,7 @@ type Rounds struct {
 	Waiting []Entry `json:"waiting,omitempty"` // for the next round
 }
 
-// A Transaction is one of a two-phase commit.
+// A Transaction is the state of a two-phase commit.
 type Transaction struct {
 	ID          string    `json:"id"`
 	Mode        string    `json:"mode"`

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -18,6 +19,7 @@ type Watcher struct {
 	path  string
 	actor *actors.Actor[input, *Survey]
 
+	// The lock is for err, which observe sets once the surveyor is over for a reason.
 	mu  sync.Mutex
 	err error
 }
@@ -76,7 +78,7 @@ func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 	}
 }
 
-// An input is something that happened.
+// An input is an event that the machine reacts to.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -214,7 +216,7 @@ func (m *surveyor) pause() time.Duration {
 	return m.opts.Pause + time.Duration(len(m.known))*50*time.Microsecond
 }
 
-// manyNames is how many children a watched node may have. A longer list is read for each
+// manyNames is the number of children that a watched node may have. A longer list is read for each
 // survey only, not after each change.
 const manyNames = 64
 
@@ -235,7 +237,7 @@ func (m *surveyor) told(in told, out *effects) {
 		m.forget(in.key, out)
 	}
 	// Such an error says nothing about the node. Any other is part of the survey.
-	if session.Passing(in.err) || session.Over(in.err) {
+	if session.Passing(in.err) || client.Over(in.err) {
 		k.stale = true
 		m.failed = m.failed || answered // then all is read again, after a pause
 	} else {

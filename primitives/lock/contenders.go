@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -25,10 +27,10 @@ type Contender struct {
 	Priority int
 }
 
-// Contenders returns who stands in line for the lock at path, in line order, as the
-// server that the session is connected to knows it. There are none if there is no such
-// path. A contender that leaves while they are read is left out. Where others contend in
-// another layout, the error may be [ErrLayout].
+// Contenders returns the contenders for the lock at path, in line order, as the server that
+// the session is connected to knows it. There are none if there is no such path. A
+// contender that leaves while they are read is left out. Where others contend in another
+// layout, the error may be [ErrLayout].
 //
 // If opts is nil, the default options are used.
 func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {
@@ -50,7 +52,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	answers := make([]chan contenderRead, len(standing))
 	for i, c := range standing {
 		answers[i] = make(chan contenderRead, 1)
-		node := session.Join(path, c.Name)
+		node := znode.Join(path, c.Name)
 		s.Async(0).Get(node, func(data []byte, stat *session.Stat, err error) {
 			answers[i] <- readContender(node, c, data, stat, err)
 		})
@@ -62,10 +64,10 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		select {
 		case a = <-answers[i]:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("contenders of %s: %w", path, s.Explain(context.Cause(ctx)))
+			return nil, fmt.Errorf("contenders of %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
 		}
 		if session.Passing(a.err) { // nothing is lost by reading again
-			node := session.Join(path, c.Name)
+			node := znode.Join(path, c.Name)
 			data, stat, err := s.Get(ctx, node)
 			a = readContender(node, c, data, stat, err)
 		}
@@ -75,7 +77,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 			if holds != nil {
 				holds[weaker] = held
 			}
-			node := session.Join(path, weaker)
+			node := znode.Join(path, weaker)
 			data, stat, err := s.Get(ctx, node)
 			a = readContender(node, c, data, stat, err)
 		}

@@ -2,9 +2,9 @@
 // and writers.
 //
 // A lock is a place in line: contenders stand in the order in which they came, and the
-// first holds the lock, or all readers before the first who excludes them. One handle is
-// one tenancy: acquired at most once, and over when it is released or lost. What
-// happens to it is told as [Event] values, in the order in which it happened:
+// first holds the lock, or all readers before the first that excludes them. One handle is
+// one tenancy: acquired at most once, and over when it is released or lost. Its [Event]
+// values arrive in the order in which things happened:
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
@@ -12,8 +12,8 @@
 // another client, or whose session expires, joins the line again at its end, by itself; a holder
 // receives [Lost] in these cases.
 //
-// In the layout [Prioritized] those who wait go by [Options.Priority], and may ask who holds
-// the lock to release it, or have it taken away. Low priorities may wait for ever there.
+// In the layout [Prioritized] waiters go by [Options.Priority], and may ask the holder to
+// release it, or have it taken away. Low priorities may wait for ever there.
 //
 // # Safety
 //

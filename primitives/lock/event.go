@@ -8,8 +8,8 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
-// What callers can act on. The error of every [Lost] wraps [ErrLost] and the reason:
-// one of these, or one of package session.
+// The errors that callers can act on. The error of every [Lost] wraps [ErrLost] and the
+// reason: one of these, or one of package session.
 var (
 	// ErrLost means that the lock, or the place in line for it, is gone
 	// without having been released.
@@ -21,7 +21,8 @@ var (
 
 	// ErrNodeDeleted means that the node that stood for the lock is gone. Another client has
 	// deleted it, or the server, which deletes it also when it ends the session, and tells
-	// of the deletion first. The loss is told at once, and not held back to find out which.
+	// of the deletion first. The loss is reported at once, and not held back to find out
+	// which.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrRevoked means that the node was deleted by force, after the holder had been

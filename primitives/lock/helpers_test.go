@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -169,7 +170,7 @@ func awaitEmpty(t *testing.T, s *session.Session, path string) {
 			return
 		}
 		for _, name := range names {
-			if err := watch.UntilGone(ctx, s, session.Join(path, name)); err != nil {
+			if err := watch.UntilGone(ctx, s, znode.Join(path, name)); err != nil {
 				t.Fatalf("there is still %s: %v", name, err)
 			}
 		}
@@ -182,7 +183,7 @@ func removeAll(tb testing.TB, s *session.Session, path string) {
 	ctx := patient(tb)
 	for {
 		for _, name := range children(tb, s, path) {
-			removeAll(tb, s, session.Join(path, name))
+			removeAll(tb, s, znode.Join(path, name))
 		}
 		err := s.Delete(ctx, path, session.AnyVersion)
 		switch {

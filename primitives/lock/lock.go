@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -63,7 +64,7 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 // A nil f is refused before the lock is acquired. Do returns the error of f. If f returned none, and the lock was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
 	if f == nil {
@@ -103,7 +104,7 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	shares, err := reenters(ctx, s, path, kind)
@@ -126,7 +127,7 @@ func acquire(ctx context.Context, s *session.Session, path string, kind Kind, op
 }
 
 func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // a call that does not wait finds it held
@@ -213,7 +214,7 @@ func (l *Lock) shares() bool {
 	if l.kind == Read {
 		return true
 	}
-	_, node := session.Split(l.Node()) // after a downgrade that of a reader
+	_, node := znode.Split(l.Node()) // after a downgrade that of a reader
 	c, ok := grammars[l.layout].Parse(node)
 	return ok && Kind(c.Kind) == Read
 }

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file has locks of the standard layout meet in the model of ZooKeeper: what runs in
@@ -145,7 +145,7 @@ func standard(kinds []Kind) *linemodel.Kind {
 					zkmodel.Violate("contender %d holds before its turn", c.N)
 				}
 			}
-			w.CheckToken(c, w.Node(session.Join(linemodel.Root, me.Name)).Czxid, me.Kind != line.Read)
+			w.CheckToken(c, w.Node(znode.Join(linemodel.Root, me.Name)).Czxid, me.Kind != line.Read)
 		},
 		Check: func(w *linemodel.World, holders []*linemodel.Contender) {
 			w.CheckApart(holders)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -59,7 +60,7 @@ func NewReentrantMutex(s *session.Session, path string, opts *Options) (*Mutex, 
 // Lock locks the mutex, and returns nil when it is held. Otherwise the error is as that of [Acquire],
 // and no Unlock is needed.
 func (m *Mutex) Lock(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
 	if entered, err := m.reenter(ctx); entered || err != nil {
@@ -75,7 +76,7 @@ func (m *Mutex) Lock(ctx context.Context) error {
 
 // TryLock is [Mutex.Lock], but fails with [ErrHeld] when the mutex is not free, as [TryAcquire] does.
 func (m *Mutex) TryLock(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
 	entered, err := m.reenter(ctx)
@@ -118,7 +119,7 @@ func (m *Mutex) take(l *Lock, err error) error {
 // does: if ctx ends first, the mutex is unlocked, and the release goes on. If the lock was lost, the
 // error wraps [ErrLost], and the mutex is unlocked. The error is [ErrNotHeld] if it was not locked.
 func (m *Mutex) Unlock(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
 	m.mu.Lock()

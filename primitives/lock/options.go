@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -27,7 +29,7 @@ type Options struct {
 	// process; data that are empty, but not nil, are nothing.
 	Data []byte
 
-	// Layout is how nodes are named. The default is [Standard].
+	// Layout decides the names of nodes. The default is [Standard].
 	Layout Layout
 
 	// Priority is the rank of the contender: one of a higher priority goes before all of a
@@ -40,7 +42,7 @@ type Options struct {
 	// [TryAcquire] asks no holder.
 	Preempt bool
 
-	// PreemptAfter is how long they have for that before the lock is taken away from
+	// PreemptAfter is the time that they have for that before the lock is taken away from
 	// them, with [ErrRevoked]. Zero, the default, leaves it to them. A holder whose node
 	// may not be written cannot be asked, and keeps the lock.
 	PreemptAfter time.Duration
@@ -65,7 +67,7 @@ func validate(s *session.Session, path string, opts Options) error {
 		return fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("lock: path: %w", err))
 		path = "/" // the data are checked in any case
 	}
@@ -90,10 +92,10 @@ func validate(s *session.Session, path string, opts Options) error {
 func fits(s *session.Session, path string, opts Options) error {
 	set := session.SetOp(path, nil, 0)
 	// More than it takes, without a string for the path of the node.
-	if s.Fits(session.CreateOp(path, opts.Data, session.EphemeralSequential), session.CheckOp("/"+longestName, 0), set) == nil {
+	if client.Of(s).Fits(session.CreateOp(path, opts.Data, session.EphemeralSequential), session.CheckOp("/"+longestName, 0), set) == nil {
 		return nil
 	}
-	return s.Fits(session.CreateOp(session.Join(path, longestName), opts.Data, session.EphemeralSequential), set)
+	return client.Of(s).Fits(session.CreateOp(znode.Join(path, longestName), opts.Data, session.EphemeralSequential), set)
 }
 
 // longestName is at least as long as the name of any contender, but for its number.
@@ -133,8 +135,8 @@ const (
 
 func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}[k] }
 
-// A Layout is how nodes are named and marked. All who contend for a lock have to use
-// the same one.
+// A Layout decides the names and the marks of nodes. All contenders for a lock use the same
+// layout.
 //
 // Contenders of every known layout are recognised: those of ZooKeeper's recipes, of Curator, of
 // kazoo, and of the other recipes of this library. One of ours that finds another's which its
@@ -223,11 +225,11 @@ func (l Layout) validate() error {
 //nolint:gochecknoglobals // they are constant
 var grammars = [...]*line.Grammar{
 	Standard: {
-		Prefix: session.GUIDName, Separated: true,
+		Prefix: znode.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 	Curator: {
-		Prefix: session.GUIDName, Separated: true,
+		Prefix: znode.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "__READ__", Kind: line.Read}, {Text: "__WRIT__", Kind: line.Write}},
 	},
 	Kazoo: {
@@ -235,7 +237,7 @@ var grammars = [...]*line.Grammar{
 		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}, {Text: "__lock__", Kind: line.Write}, {Text: "__rlock__", Kind: line.Read}},
 	},
 	Prioritized: { // but for the priority
-		Prefix: session.GUIDName, Separated: true,
+		Prefix: znode.GUIDName, Separated: true,
 		Marks: []line.Mark{{Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
 	},
 }

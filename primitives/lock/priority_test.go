@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/conformance"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -79,7 +81,7 @@ func remains(t *testing.T, s *session.Session, path string) []string {
 	t.Helper()
 	names := children(t, s, path)
 	if slices.Contains(names, "readers") {
-		for _, name := range children(t, s, session.Join(path, "readers")) {
+		for _, name := range children(t, s, znode.Join(path, "readers")) {
 			names = append(names, "readers/"+name)
 		}
 	}
@@ -250,7 +252,7 @@ func TestPriorityRefusesOthers(t *testing.T) {
 				t.Errorf("%v: %v", layout, err)
 			}
 			// One that believes to know the path does not look at it before.
-			all[2].SetWarm(path, true)
+			client.Of(all[2]).SetWarm(path, true)
 			refused(t, all[2], path, opts)
 			if !holds(ours) {
 				t.Errorf("%v: lost: %v", layout, ours.Err())
@@ -278,7 +280,7 @@ func TestPriorityRefusesOthers(t *testing.T) {
 		}
 		theirs.Close()
 		ensure(t, all[0], "/empty", nil)
-		all[1].SetWarm("/empty", true)
+		client.Of(all[1]).SetWarm("/empty", true)
 		l := standsAt(t, lock.New, all[1], "/empty", prior(0))
 		if !holds(l) {
 			t.Error("an empty path is no priority's")
@@ -577,7 +579,7 @@ func TestPriorityOperator(t *testing.T) {
 				l := standsAt(t, open, all[0], "/l", prior(0))
 				next := standsAt(t, lock.New, all[1], "/l", prior(0))
 				node := l.Node()
-				if _, name := session.Split(node); claim {
+				if _, name := znode.Split(node); claim {
 					node = "/l/holder"
 					if !slices.Contains(children(t, all[2], "/l"), "holder") {
 						node = "/l/readers/" + name
@@ -657,7 +659,7 @@ func TestPriorityPathWritten(t *testing.T) {
 		for path, use := range map[string]func(){
 			"/b": func() { write("/b", "mine") },
 			"/c": func() {
-				node := "/c/" + session.GUIDName(session.NewGUID(), "lock-")
+				node := "/c/" + znode.GUIDName(znode.NewGUID(), "lock-")
 				if _, err := all[2].Create(t.Context(), node, nil, session.EphemeralSequential); err != nil {
 					t.Fatal(err)
 				}

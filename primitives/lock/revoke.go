@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -20,7 +21,7 @@ var errNotReleased = errors.New("not released in time")
 // RevokeOptions are optional parameters for [Revoke]. A nil *RevokeOptions is equivalent
 // to a zero RevokeOptions.
 type RevokeOptions struct {
-	// ForceAfter is how long the holders have to release the lock before their nodes
+	// ForceAfter is the time that the holders have to release the lock before their nodes
 	// are deleted. Zero, the default, leaves it to them.
 	ForceAfter time.Duration
 
@@ -28,13 +29,13 @@ type RevokeOptions struct {
 	Layout Layout
 }
 
-// Revoke asks those who hold the lock at path now to release it: each gets [Revoked]. It
+// Revoke asks the holders of the lock at path now to release it: each gets [Revoked]. It
 // follows ZooKeeper's recipe of revocable locks.
 //
-// Without [RevokeOptions.ForceAfter] it returns when all have been asked. With it, when all
-// have gone: those who have not by then lose the lock, with [ErrRevoked], by the deletion
-// of their nodes, also those who have downgraded it. A holder that cannot be reached learns of that only when its session's
-// deadline has passed; until then, only tokens and guards protect what it works on.
+// Without [RevokeOptions.ForceAfter] it returns when all have been asked. With it, when all have gone: holders that have
+// not released it by then lose it, with [ErrRevoked], by the deletion of their nodes, also of holders that have downgraded
+// it. A holder that cannot be reached learns of that only when its session's deadline has passed; until then, only tokens
+// and guards protect what it works on.
 //
 // The error is [ErrNotHeld] if the lock is not held. If ctx ends first it is the cause;
 // holders that were asked by then remain so, and none is forced.
@@ -94,13 +95,13 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 	err := o.validate()
 	if s == nil {
 		err = errors.Join(err, fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument))
-	} else if e := s.CheckPath(node); e != nil {
+	} else if e := client.CheckPath(s, node); e != nil {
 		err = errors.Join(err, fmt.Errorf("lock: node: %w", e))
 	}
 	if err != nil {
 		return err
 	}
-	_, name := session.Split(node)
+	_, name := znode.Split(node)
 	_, ok := grammars[o.Layout].Parse(name)
 	if _, ranked := priority.ParseRank(name); !ok || ranked != (o.Layout == Prioritized) {
 		return fmt.Errorf("lock: node: %w: %s does not stand in a line of the %v layout", session.ErrInvalidArgument, node, o.Layout)
@@ -178,9 +179,9 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 // downgraded returns the node of the reader that the writer with the node becomes by a
 // downgrade.
 func (o RevokeOptions) downgraded(node string) (reader string, ok bool) {
-	path, name := session.Split(node)
+	path, name := znode.Split(node)
 	reader, ok = o.Layout.weaker(name)
-	return session.Join(path, reader), ok
+	return znode.Join(path, reader), ok
 }
 
 func refused(node string, err error) error {
@@ -225,7 +226,7 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
 	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
 	if o.Layout == Prioritized {
-		path, name := session.Split(t.node)
+		path, name := znode.Split(t.node)
 		r.Then = priority.New(client.Of(s), path, priority.Options{}).Unclaim(name)
 	}
 	return owned.Remove(ctx, s, r)

@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// What callers of shared locks can act on.
+// The errors that callers of shared locks can act on.
 var (
 	// ErrUpgrade means that a read lock does not turn into a lock that excludes
 	// others: two readers that both wait for that would wait for ever.

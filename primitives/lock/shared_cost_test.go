@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -26,7 +27,7 @@ func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.
 			if err := all[0].EnsurePath(t.Context(), paths[i]); err != nil {
 				t.Fatal(err)
 			}
-			all[0].SetWarm(paths[i], true)
+			client.Of(all[0]).SetWarm(paths[i], true)
 		}
 		f(t, srv, all[0], func() []*lock.Lock {
 			locks := make([]*lock.Lock, many)

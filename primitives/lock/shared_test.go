@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -860,7 +861,7 @@ func TestLostReplies(t *testing.T) {
 					paths++
 					if test.warm {
 						makeParent(t, all[1], path)
-						all[0].SetWarm(path, true)
+						client.Of(all[0]).SetWarm(path, true)
 					}
 					var ahead []*lock.Lock
 					for _, kind := range test.ahead {

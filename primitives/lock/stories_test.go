@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -68,15 +70,15 @@ type faultCase struct {
 func faultCases() []faultCase {
 	cold := func(*testing.T, *session.Session, *session.Session, string) {}
 	foreign := func(t *testing.T, _, other *session.Session, path string) {
-		dir, _ := session.Split(path)
+		dir, _ := znode.Split(path)
 		ensure(t, other, dir, nil)
 		ensure(t, other, path, []byte("somebody else's"))
 	}
 	warm := func(t *testing.T, s, _ *session.Session, path string) {
-		dir, _ := session.Split(path)
+		dir, _ := znode.Split(path)
 		ensure(t, s, dir, nil)
 		ensure(t, s, path, nil)
-		s.SetWarm(path, true)
+		client.Of(s).SetWarm(path, true)
 	}
 	const (
 		exists, container, multi, create = zktest.OpExists, zktest.OpCreateContainer, zktest.OpMulti, zktest.OpCreate
@@ -339,7 +341,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 			s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
 			path := fmt.Sprintf("/%x-reaped", s.ID())
 			former := acquire(t, other, path) // until it leaves, the server reaps nothing
-			s.SetWarm(path, test.warm)
+			client.Of(s).SetWarm(path, test.warm)
 			var l *lock.Lock
 			hold(t, c, zktest.Match{Op: test.op, Session: s.ID()},
 				func() { l = join(t, s, path, nil) },
@@ -370,7 +372,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		"_c_00000000-0000-4000-8000-000000000000-reader-0000000000",
 	}
 	for _, name := range names {
-		ensure(t, a, session.Join(path, name), []byte("somebody's"))
+		ensure(t, a, znode.Join(path, name), []byte("somebody's"))
 	}
 	ensure(t, a, path+"/nested/lock-0000000000", nil)
 	ensure(t, a, path+"/nested/deeper", nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
-// What callers can act on.
+// The errors that callers can act on.
 var (
 	// ErrNotFound means that there is no such name.
 	ErrNotFound = errors.New("no such name")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -29,14 +31,14 @@ func nodeOf(s *session.Session, path, name string) (string, error) {
 	if s == nil {
 		return "", fmt.Errorf("naming: %w: session is nil", session.ErrInvalidArgument)
 	}
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		return "", fmt.Errorf("naming: path: %w", err)
 	}
 	if name == "" {
 		return "", fmt.Errorf("naming: %w: name: it is empty", session.ErrInvalidArgument)
 	}
-	node := session.Join(path, encode(name))
-	if err := s.CheckPath(node); err != nil {
+	node := znode.Join(path, encode(name))
+	if err := client.CheckPath(s, node); err != nil {
 		return "", fmt.Errorf("naming: name %q: %w", name, err)
 	}
 	if _, closed := s.State().(session.Closed); closed {

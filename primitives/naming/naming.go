@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -23,7 +25,7 @@ import (
 //
 // If opts is nil, the default options are used.
 func Register(ctx context.Context, s *session.Session, path, name string, data []byte, opts *Options) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("naming: %w", err)
 	}
 	o := opts.withDefaults()
@@ -44,7 +46,7 @@ func Register(ctx context.Context, s *session.Session, path, name string, data [
 }
 
 func registerEphemeral(ctx context.Context, s *session.Session, path, name string, data []byte, o Options) error {
-	node := session.Join(path, encode(name))
+	node := znode.Join(path, encode(name))
 	for {
 		r, err := Keep(s, path, name, data, &o)
 		if err == nil {
@@ -76,7 +78,7 @@ func (r *Registration) await(ctx context.Context) error {
 		return fmt.Errorf("naming: register %q: %w", r.name, r.kept.Last().Reason())
 	case <-ctx.Done():
 		_ = r.kept.Tell(presence.Leave{}) // an ended one has left
-		return fmt.Errorf("naming: register %q: %w", r.name, r.session.Explain(context.Cause(ctx)))
+		return fmt.Errorf("naming: register %q: %w", r.name, client.Of(r.session).Explain(context.Cause(ctx)))
 	}
 }
 
@@ -87,7 +89,7 @@ func (r *Registration) await(ctx context.Context) error {
 // outcome is known, the error wraps its cause; a name that this session keeps is given up
 // all the same.
 func Unregister(ctx context.Context, s *session.Session, path, name string) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("naming: %w", err)
 	}
 	node, err := nodeOf(s, path, name)
@@ -109,7 +111,7 @@ func Unregister(ctx context.Context, s *session.Session, path, name string) erro
 	if err == nil || gaveUp && errors.Is(err, ErrNotFound) {
 		return nil
 	}
-	return fmt.Errorf("naming: unregister %q: %w", name, s.Explain(err))
+	return fmt.Errorf("naming: unregister %q: %w", name, client.Of(s).Explain(err))
 }
 
 // Lookup returns what the name stands for. If there is no such name, the error wraps

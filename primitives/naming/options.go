@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -18,7 +19,7 @@ type Options struct {
 	// ephemeral name is lost later.
 	Replace bool
 
-	// ConflictAfter is how long an ephemeral name of another session is taken for a
+	// ConflictAfter is the time for which an ephemeral name of another session is taken for a
 	// ghost, and waited for, before it is [ErrTaken]; the wait begins anew with every one
 	// that comes, and after a suspension. The default is twice the timeout of the session: the
 	// server does not tell that of others, so that it must be set where an earlier version of
@@ -38,7 +39,7 @@ func validate(s *session.Session, node string, data []byte, o Options) error {
 	if o.ConflictAfter < 0 {
 		return fmt.Errorf("naming: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter)
 	}
-	if err := s.Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Persistent)); err != nil {
+	if err := client.Of(s).Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Persistent)); err != nil {
 		return fmt.Errorf("naming: data: %w", err)
 	}
 	return nil

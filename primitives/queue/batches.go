@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// batchDepth is how many transactions of takers are under way, at most.
+	// batchDepth is the greatest number of transactions of takers that are under way.
 	batchDepth = 1
 
-	// fullBatch is how many items one of them takes, at most.
+	// fullBatch is the greatest number of items that one of them takes.
 	fullBatch = 64
 )
 

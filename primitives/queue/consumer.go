@@ -9,15 +9,15 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
-// defaultPrefetch is how many items a consumer claims ahead by default.
+// defaultPrefetch is the number of items that a consumer claims ahead by default.
 const defaultPrefetch = 16
 
-// maxName is how long the name of a consumer may be: it is sent beside the item.
+// maxName is the greatest length of the name of a consumer: it is sent beside the item.
 const maxName = 256
 
 // ConsumeOptions are optional parameters for Consume. A nil *ConsumeOptions is equivalent to a zero

@@ -1,8 +1,8 @@
 // Package queue implements distributed queues: first in, first out, or by priority.
 //
 // [Queue.Put] adds items, and [Queue.Take] removes them: each is delivered at most once. A [Consumer] claims items
-// instead, and delivers each at least once: on [Consumer.Items], until it is acknowledged. What becomes of a
-// consumer is told as [Event] values:
+// instead, and delivers each at least once: on [Consumer.Items], until it is acknowledged. The life of a consumer
+// is reported as [Event] values:
 //
 //	(Suspended | Resumed | Lost | Buried)* Closed
 //

@@ -60,7 +60,7 @@ type bound struct {
 	count   int   // of the items, at most, at that version
 }
 
-// A filingInput is something that happened to a filing.
+// A filingInput is an event that a filing reacts to.
 //
 //sumtype:decl
 type filingInput interface{ filingInput() }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -103,7 +104,7 @@ func (i Item) settle(ctx context.Context, how settlement) error {
 	if i.consumer == nil {
 		return fmt.Errorf("queue: %w: the zero Item", session.ErrInvalidArgument)
 	}
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return i.consumer.explain(err)
 	}
 	if ctx.Err() != nil {

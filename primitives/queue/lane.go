@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// laneItems is how many items of several calls are put in one transaction, at most.
+	// laneItems is the greatest number of items of several calls in one transaction.
 	laneItems = bucketSize / 2
 
-	// laneDepth is how many transactions of a lane are under way, at most.
+	// laneDepth is the greatest number of transactions of a lane that are under way.
 	laneDepth = 4
 )
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/session"
 )
 
 // The nodes of a queue in the standard layout:
@@ -61,7 +61,7 @@ const (
 	digits       = 10
 	minute       = 60_000 // ms
 
-	// bucketSize is how many items are put into a bucket before it is sealed, about: those that are on
+	// bucketSize is about the number of items that are put into a bucket before it is sealed: those that are on
 	// their way come too, a few transactions of each handle. A full one is listed in 64 KiB.
 	bucketSize = 1000
 )
@@ -99,7 +99,7 @@ func (b bucket) compare(c bucket) int {
 	return cmp.Compare(b.number, c.number)
 }
 
-// A place is where an item stands.
+// A place is the path of an item, and the bucket that it stands in.
 type place struct {
 	bucket bucket
 	name   string // of its node
@@ -113,9 +113,9 @@ func (p place) compare(q place) int {
 // itemName returns the name of an item, without the sequence. It is due at the time, or not delayed if that is 0.
 func itemName(id string, due int64) string {
 	if due > 0 {
-		return session.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, itemInfix))
+		return znode.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, itemInfix))
 	}
-	return session.GUIDName(id, itemInfix[1:])
+	return znode.GUIDName(id, itemInfix[1:])
 }
 
 // dueOf returns when an item is due, and 0 if it is not delayed.
@@ -227,5 +227,5 @@ func (l Layout) owns(name string) bool {
 
 // foreign returns an error that names a node that does not belong to the layout.
 func foreign(dir, name string) error {
-	return fmt.Errorf("%w: %s", ErrLayout, session.Join(dir, name))
+	return fmt.Errorf("%w: %s", ErrLayout, znode.Join(dir, name))
 }

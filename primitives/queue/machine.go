@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -53,7 +54,7 @@ type settling struct {
 	reply actors.Reply[error] // of the command; empty if the consumer itself gives the item back
 }
 
-// An input is something that happened. Answers name the turn, the number or the item that
+// An input is an event that the machine reacts to. Answers name the turn, the number or the item that
 // they answer.
 //
 //sumtype:decl
@@ -519,7 +520,7 @@ func (s *step) failed(err error) bool {
 	switch {
 	case err == nil:
 		return false
-	case session.Over(err) || session.Passing(err):
+	case client.Over(err) || session.Passing(err):
 		s.listed, s.follow = nil, turn{} // what was listed may still be there
 	default: // it would fail again
 		s.phase = resting
@@ -660,7 +661,7 @@ func (s *step) settled(err error) {
 		} else {
 			stays = !s.leaving // a reader may settle it once more
 		}
-	case session.Over(err) && !session.InDoubt(err): // not done, and the claims are gone
+	case client.Over(err) && !session.InDoubt(err): // not done, and the claims are gone
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	}
 	for _, u := range under {
@@ -729,7 +730,7 @@ func (s *step) buried(in buried) {
 		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	case session.InDoubt(err): // the item may have moved, or not
-	case session.Over(err):
+	case client.Over(err):
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	default:
 		fails = true

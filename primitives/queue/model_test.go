@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
@@ -165,7 +166,7 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	var there []zkmodel.Node
 	add := func(path, data string) {
 		there = append(there, zkmodel.Node{Path: path, Data: data, Czxid: 1, Mzxid: 1, Pzxid: 1})
-		dir, _ := session.Split(path)
+		dir, _ := znode.Split(path)
 		for j := range there {
 			if there[j].Path == dir {
 				there[j].Made++
@@ -333,7 +334,7 @@ func (w *model) clean(p *peer, m machine) {
 		return // they go with the session
 	}
 	for _, n := range w.Nodes() {
-		mine := func(id string) bool { return strings.Contains(n.Path, session.GUIDName(id, "")) }
+		mine := func(id string) bool { return strings.Contains(n.Path, znode.GUIDName(id, "")) }
 		if n.Owner != 0 && n.Owner == p.at.ID() && slices.ContainsFunc(p.made, mine) {
 			w.wrong = "a consumer has ended, and left " + n.Path
 		}
@@ -476,7 +477,7 @@ func (w *model) note() {
 
 // itemAt returns the item whose node it is.
 func itemAt(n zkmodel.Node) (x string, ok bool) {
-	_, name := session.Split(n.Path)
+	_, name := znode.Split(n.Path)
 	if !parseItem(name) && !Curator.owns(name) {
 		return "", false
 	}
@@ -505,7 +506,7 @@ func (w *model) Check() {
 		zkmodel.Violate("%d items, and at most %d are allowed", live, w.s.most)
 	}
 	for _, claim := range w.Children(modelQueue + "/" + claimsDir) {
-		if !slices.ContainsFunc(w.Nodes(), func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+session.GUIDName(claim, "")) }) {
+		if !slices.ContainsFunc(w.Nodes(), func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+znode.GUIDName(claim, "")) }) {
 			zkmodel.Violate("%s is claimed, and not there", claim)
 		}
 	}
@@ -547,7 +548,7 @@ func (w *model) rest() {
 			continue
 		}
 		live++
-		_, name := session.Split(n.Path)
+		_, name := znode.Split(n.Path)
 		if w.s.layout != Standard || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil {
 			free++
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -36,7 +37,7 @@ type Options struct {
 	// Ephemeral makes items that go with the session of their producer.
 	Ephemeral bool
 
-	// MaxAttempts is how often an item is delivered by [Queue.Consume]. An item that was rejected, or
+	// MaxAttempts is the number of times that an item is delivered by [Queue.Consume]. An item that was rejected, or
 	// not acknowledged, so often moves to the queue at DeadLetter. The default is no limit; one needs
 	// the other.
 	MaxAttempts int
@@ -69,7 +70,7 @@ func validate(s *session.Session, path string, o Options) error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
 	validatePath := func(argument, path string) {
-		switch err := s.CheckPath(path); {
+		switch err := client.CheckPath(s, path); {
 		case err != nil:
 			refuse("%s: %w", argument, err)
 		case path == "/":

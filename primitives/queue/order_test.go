@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -45,7 +46,7 @@ func TestSequenceWrap(t *testing.T) {
 				ok(t, s[0].EnsurePath(t.Context(), at))
 				node := fmt.Sprintf(layouts[layout], first+int32(i))
 				if layout == queue.Standard {
-					node = fmt.Sprintf(layouts[layout], session.NewGUID(), first+int32(i))
+					node = fmt.Sprintf(layouts[layout], znode.NewGUID(), first+int32(i))
 				}
 				_, err := s[0].Create(t.Context(), node, []byte(want[i]), session.Persistent)
 				ok(t, err)

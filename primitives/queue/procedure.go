@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -67,7 +68,7 @@ func abandoned(doubt bool) error {
 
 // await waits until the procedure that begin starts calls done. When ctx ends it abandons the command.
 func await(ctx context.Context, begin func(done func(error)) (abandon func())) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

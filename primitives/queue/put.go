@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -69,7 +70,7 @@ func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay ti
 }
 
 func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, b.explain(err)
 	}
 	switch {
@@ -111,7 +112,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	if b.layout.flat() {
 		clear(ids)
 		for i := range created {
-			_, ids[i] = session.Split(created[i].Path)
+			_, ids[i] = znode.Split(created[i].Path)
 		}
 	}
 	return ids, nil
@@ -134,7 +135,7 @@ func (b *base) fits(item newItem) error {
 
 // longestReceipt returns an operation as long as that of any receipt.
 func (b *base) longestReceipt() session.Op {
-	return session.SetOp(session.Join(b.receipts.dir, session.GUIDName(session.NewGUID(), "receipt")), nil, 0)
+	return session.SetOp(znode.Join(b.receipts.dir, znode.GUIDName(znode.NewGUID(), "receipt")), nil, 0)
 }
 
 type newItem struct {
@@ -275,7 +276,7 @@ func (p *producer) makeDir(ofItems bool, answer func(error)) {
 		p.requests.EnsurePath(dir, func(_ bool, err error) { answer(err) })
 		return
 	}
-	parent, _ := session.Split(dir)
+	parent, _ := znode.Split(dir)
 	p.requests.EnsurePath(parent, func(_ bool, err error) {
 		if err != nil {
 			answer(err)
@@ -345,9 +346,9 @@ func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 		ops = append(ops, session.CheckOp(dir, 0))
 	}
 	for _, item := range p.items {
-		path := session.Join(p.into.path, p.into.layout.prefix())
+		path := znode.Join(p.into.path, p.into.layout.prefix())
 		if !p.filing.flat {
-			path = session.Join(dir, itemName(item.id, plan.due))
+			path = znode.Join(dir, itemName(item.id, plan.due))
 		}
 		ops = append(ops, session.CreateOp(path, item.data, p.mode))
 	}

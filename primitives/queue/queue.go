@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -76,10 +78,10 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	b.session, b.path, b.layout = s, path, o.Layout
 	dir := b.dir(receiptsDir)
 	if o.Layout.flat() {
-		parent, _ := session.Split(path)
-		dir = session.Join(parent, "_queue-receipts")
+		parent, _ := znode.Split(path)
+		dir = znode.Join(parent, nodes.QueueReceipts)
 	}
-	b.receipts = &receipts{session: s, dir: dir, newID: session.NewGUID}
+	b.receipts = &receipts{session: s, dir: dir, newID: znode.NewGUID}
 	if o.DeadLetter != "" {
 		b.dead = &store{session: s, path: o.DeadLetter, any: true}
 	}

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -191,7 +192,7 @@ func (w *writing) perform(e writeEffect, tell func(writeInput)) {
 	case makeReceipt:
 		r := receipt{node: e.node}
 		if r.node == "" {
-			r.node = session.Join(rs.dir, session.GUIDName(rs.newID(), "receipt"))
+			r.node = znode.Join(rs.dir, znode.GUIDName(rs.newID(), "receipt"))
 		}
 		w.requests.Create(r.node, nil, session.Ephemeral, func(_ string, err error) {
 			if err == nil || errors.Is(err, session.ErrNodeExists) {
@@ -246,7 +247,7 @@ func (c *clock) note(sent, answered time.Duration, ms int64) {
 	c.known, c.read, c.low, c.high = true, answered, ms-int64((answered+unit-1)/unit), ms+1-int64(sent/unit)
 }
 
-// stale is how old what is known of the server's clock may be: it can be set, and another server can become the
+// stale is the greatest age of an estimate of the server's clock: it can be set, and another server can become the
 // leader.
 const stale = 10 * time.Second
 

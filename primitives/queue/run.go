@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -16,7 +17,7 @@ import (
 // An item that f has worked on is delivered again if the session ends before the item is acknowledged. The end of ctx
 // does not keep an item from being acknowledged. [Item.Guard] keeps work that does not count out of ZooKeeper.
 func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context, item Item) error) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return b.explain(err)
 	}
 	switch {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -23,19 +24,19 @@ type store struct {
 	checked bool             // set when the path was seen to be that of a queue
 }
 
-func (st *store) dir(name string) string { return session.Join(st.path, name) }
+func (st *store) dir(name string) string { return znode.Join(st.path, name) }
 
-func (st *store) bucket(b bucket) string { return session.Join(st.dir(itemsDir), b.name()) }
+func (st *store) bucket(b bucket) string { return znode.Join(st.dir(itemsDir), b.name()) }
 
 // node returns the path of an item.
 func (st *store) node(p place) string {
 	if st.layout.flat() {
-		return session.Join(st.path, p.name)
+		return znode.Join(st.path, p.name)
 	}
-	return session.Join(st.bucket(p.bucket), p.name)
+	return znode.Join(st.bucket(p.bucket), p.name)
 }
 
-func (st *store) claim(id string) string { return session.Join(st.dir(claimsDir), id) }
+func (st *store) claim(id string) string { return znode.Join(st.dir(claimsDir), id) }
 
 // known returns what a filing begins with.
 func (st *store) known(priority int32) file {

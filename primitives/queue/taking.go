@@ -39,7 +39,7 @@ const (
 	readying                    // readied: the directory of the claims is being made
 )
 
-// A takingInput is something that happened to a taking.
+// A takingInput is an event that a taking reacts to.
 //
 //sumtype:decl
 type takingInput interface{ takingInput() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -58,7 +59,7 @@ func (r receipt) next() receipt {
 // errYounger refuses a transaction, before it is sent, whose receipt was made too late.
 var errYounger = errors.New("the receipt is younger than what the transaction relies on")
 
-// A writeInput is something that happened to a transaction.
+// A writeInput is an event that a transaction reacts to.
 //
 //sumtype:decl
 type writeInput interface{ writeInput() }
@@ -268,7 +269,7 @@ func (s *writeStep) sent(results []session.OpResult, err error) {
 		s.receipt = receipt{}
 		s.make()
 	// If a reply was lost before, nothing says any more whether that attempt was done.
-	case refused != nil || session.Over(err):
+	case refused != nil || client.Over(err):
 		s.fail(err)
 	// The refusal counts only if no earlier attempt arrives after it.
 	case s.doubt != nil:

@@ -3,7 +3,8 @@ package queue
 import (
 	"sync"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -64,8 +65,8 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 	case join:
 		w.receipts.hold() // until the node is there, or known not to be
 		id := w.receipts.newID()
-		w.requests.Create(session.Join(w.line, session.GUIDName(id, waiterName)), nil, session.EphemeralSequential, func(node string, err error) {
-			_, name := session.Split(node)
+		w.requests.Create(znode.Join(w.line, znode.GUIDName(id, waiterName)), nil, session.EphemeralSequential, func(node string, err error) {
+			_, name := znode.Split(node)
 			w.owned.Answer(err, func() { tell(joined{id, name, err}) })
 		})
 	case landed:
@@ -79,7 +80,7 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 			w.owned.Answer(err, func() { tell(ranked{names, err}) })
 		})
 	case watchAhead:
-		w.owned.Keep(watchAhead{}, w.requests.Follow(session.Join(w.line, e.name), session.AspectData, false, func(_ session.Reading, err error) {
+		w.owned.Keep(watchAhead{}, w.requests.Follow(znode.Join(w.line, e.name), session.AspectData, false, func(_ session.Reading, err error) {
 			if err != nil {
 				tell(ahead(e))
 			}
@@ -93,9 +94,9 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 		w.receipts.hold()
 		gone := func() { w.receipts.put(receipt{}) }
 		if e.name == "" {
-			w.of.session.Async(0).WithdrawAll(w.line, session.GUIDName(e.id, ""), gone)
+			w.of.session.Async(0).WithdrawAll(w.line, znode.GUIDName(e.id, ""), gone)
 		} else {
-			w.of.session.Async(0).Withdraw(session.Join(w.line, e.name), gone)
+			w.of.session.Async(0).Withdraw(znode.Join(w.line, e.name), gone)
 		}
 	}
 }

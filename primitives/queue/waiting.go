@@ -3,9 +3,9 @@ package queue
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -44,7 +44,7 @@ func (r rank) String() string {
 	return [...]string{"absent", "joining", "founding", "ranking", "behind", "first"}[r]
 }
 
-// A waitInput is something that happened to a waiter.
+// A waitInput is an event that a waiter reacts to.
 //
 //sumtype:decl
 type waitInput interface{ waitInput() }
@@ -252,7 +252,7 @@ func (s *waitStep) ranked(in ranked) {
 	}
 	names := slices.Clone(in.names)
 	sortItems(names)
-	i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, session.GUIDName(s.id, "")) })
+	i := slices.IndexFunc(names, func(name string) bool { return znode.HasGUID(name, s.id) })
 	rotates := s.rotates
 	s.rotates = false
 	switch {

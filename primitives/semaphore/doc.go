@@ -4,9 +4,9 @@
 // no rate limiter. Contenders stand in line in the order in which they came, each for a
 // lease of some weight. Those at the head whose weights are within the limit in sum hold
 // their leases. A lease is held with all of its weight or not at all. So two contenders
-// that want two of two never wait for each other; and no contender overtakes one that
-// wants more than is free, so that none starves. One handle is one tenancy, as with locks.
-// What happens to it is told as [Event] values, in the order in which it happened:
+// that want two of two never wait for each other; and no contender overtakes one that wants
+// more than is free, so that none starves. One handle is one tenancy, as with locks. Its
+// [Event] values arrive in the order in which things happened:
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
@@ -32,10 +32,8 @@
 //
 // # Layout
 //
-// The path holds the limit as text: "10 unit", or "10" once there has been a lease of
-// another weight than 1, or where it was written by hand; the line is `<path>/leases`, with
-// nodes `_c_<uuid>-lease-<number>` and `_c_<uuid>-lease-<weight>-<number>`. Where others have leases
-// or contend in another layout, such as Curator's or kazoo's, the error is [ErrLayout]. Holders write to their own nodes to wake who is behind. A lease never waits for
-// the reader of its events: undelivered [Waiting] events collapse into the newest, and an
-// undelivered [Suspended] vanishes with its [Resumed].
+// The path holds the limit as text: "10 unit", or "10" once there has been a lease of another weight than 1, or where it was written by hand; the line is
+// `<path>/leases`, with nodes `_c_<uuid>-lease-<number>` and `_c_<uuid>-lease-<weight>-<number>`. Where others have leases or contend in another layout, such as
+// Curator's or kazoo's, the error is [ErrLayout]. Holders write to their own nodes to wake the contenders behind. A lease never waits for the reader of its events:
+// undelivered [Waiting] events collapse into the newest, and an undelivered [Suspended] vanishes with its [Resumed].
 package semaphore

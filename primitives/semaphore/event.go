@@ -8,8 +8,8 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
-// What callers can act on. The error of every [Lost] wraps [ErrLost] and the reason:
-// [ErrNodeDeleted], [ErrLimit], or one of package session.
+// The errors that callers can act on. The error of every [Lost] wraps [ErrLost] and the
+// reason: [ErrNodeDeleted], [ErrLimit], or one of package session.
 var (
 	// ErrFull means that there was not room at once when a lease was tried for.
 	ErrFull = errors.New("semaphore full")
@@ -37,8 +37,8 @@ var (
 	ErrLost = errors.New("lease lost")
 
 	// ErrNodeDeleted means that the node that stood for the lease is gone. Another client has
-	// deleted it, or the server, which deletes it also when it ends the session, and tells
-	// of the deletion first. The loss is told at once, and not held back to find out which.
+	// deleted it, or the server, which deletes it also when it ends the session, and tells of
+	// the deletion first. The loss is reported at once, and not held back to find out which.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrNotHeld means that a [Lease.Guard] has refused a transaction.

@@ -3,7 +3,8 @@ package semaphore
 import (
 	"errors"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -18,7 +19,7 @@ import (
 // is recorded when the semaphore is made, and taken back for good before another contender
 // joins the line. A limit without that word is safe, whichever client wrote it.
 
-func leasesOf(path string) string { return session.Join(path, "leases") }
+func leasesOf(path string) string { return znode.Join(path, "leases") }
 
 func rule(limit int, opts Options) admission {
 	return admission{Limit: limit, Any: opts.AnyLimit, Weight: opts.Weight}
@@ -147,7 +148,7 @@ func makeRecord(requests client.Async, path string, record recordedLimit, answer
 		case errors.Is(err, session.ErrNodeExists):
 			answer(false, nil)
 		case errors.Is(err, session.ErrNoNode):
-			dir, _ := session.Split(path)
+			dir, _ := znode.Split(path)
 			requests.EnsurePath(dir, func(_ bool, err error) {
 				if err != nil {
 					answer(false, err)

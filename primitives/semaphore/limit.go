@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -71,7 +73,7 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, session.ErrNoNode):
-		dir, _ := session.Split(path)
+		dir, _ := znode.Split(path)
 		if err := s.EnsurePath(ctx, dir); err != nil {
 			return false, err
 		}
@@ -120,7 +122,7 @@ func reconsider(ctx context.Context, s *session.Session, path string, limit int,
 
 // passing reports whether a write may be tried again in the same session.
 func passing(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && session.Passing(err) && !session.Over(err)
+	return ctx.Err() == nil && session.Passing(err) && !client.Over(err)
 }
 
 // A Holder holds a lease.
@@ -131,11 +133,11 @@ type Holder struct {
 	Session int64  // the session that it holds it through
 }
 
-// Holders returns who holds leases of the semaphore at path, in line order, as the server
-// that the session is connected to knows it: contenders for which there is room, whether
-// or not they have noticed yet, and those that have held since before the limit was
-// lowered. There are none if there is no such path. A contender that leaves while they
-// are read is left out.
+// Holders returns the holders of leases of the semaphore at path, in line order, as the
+// server that the session is connected to knows it: contenders for which there is room,
+// whether or not they have noticed yet, and those that have held since before the limit was
+// lowered. There are none if there is no such path. A contender that leaves while they are
+// read is left out.
 func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, error) {
 	if err := validatePlace(s, path); err != nil {
 		return nil, err
@@ -155,19 +157,19 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 	answers := make([]chan holderRead, len(standing))
 	for i, c := range standing {
 		answers[i] = make(chan holderRead, 1)
-		s.Async(0).Get(session.Join(leasesOf(path), c.Name), func(data []byte, stat *session.Stat, err error) {
+		s.Async(0).Get(znode.Join(leasesOf(path), c.Name), func(data []byte, stat *session.Stat, err error) {
 			answers[i] <- holderRead{data, stat, err}
 		})
 	}
 	var all []Holder
 	sum := 0
 	for i, c := range standing {
-		node := session.Join(leasesOf(path), c.Name)
+		node := znode.Join(leasesOf(path), c.Name)
 		var r holderRead
 		select {
 		case r = <-answers[i]:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("holders of semaphore %s: %w", path, s.Explain(context.Cause(ctx)))
+			return nil, fmt.Errorf("holders of semaphore %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
 		}
 		if session.Passing(r.err) { // nothing is lost by reading again
 			r.data, r.stat, r.err = s.Get(ctx, node)

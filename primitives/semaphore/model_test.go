@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
@@ -169,7 +170,7 @@ func (p *pool) checkWoken(w *linemodel.World, c *linemodel.Contender, ahead []li
 	}
 	for _, o := range ahead {
 		_, weight, _ := nodes.ParseLease(o.Name)
-		if sum-weight <= r.Limit && !c.Session().Watches(c.N, w.Dir, session.AspectChildren) && !watchesNode(c, session.Join(w.Dir, o.Name)) {
+		if sum-weight <= r.Limit && !c.Session().Watches(c.N, w.Dir, session.AspectChildren) && !watchesNode(c, znode.Join(w.Dir, o.Name)) {
 			zkmodel.Violate("nothing would wake %v when %s leaves", c.M, o.Name)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -57,8 +59,8 @@ func validate(s *session.Session, path string, limit int, opts Options) error {
 		errs = append(errs, fmt.Errorf("semaphore: Options.Weight: %w: %d is over the limit, %d", session.ErrInvalidArgument, opts.Weight, limit))
 	}
 	errs = append(errs, validateLimit(limit))
-	node := session.Join(leasesOf(path), rule(limit, opts).Name(session.NewGUID()))
-	if err := s.Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(leasesOf(path), nil, 0)); err != nil {
+	node := znode.Join(leasesOf(path), rule(limit, opts).Name(znode.NewGUID()))
+	if err := client.Of(s).Fits(session.CreateOp(node, opts.Data, session.EphemeralSequential), session.SetOp(leasesOf(path), nil, 0)); err != nil {
 		errs = append(errs, fmt.Errorf("semaphore: Options.Data: %w", err))
 	}
 	return errors.Join(errs...)
@@ -80,7 +82,7 @@ func validatePlace(s *session.Session, path string) error {
 		return fmt.Errorf("semaphore: %w: session is nil", session.ErrInvalidArgument)
 	}
 	var errs []error
-	if err := s.CheckPath(path); err != nil {
+	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("semaphore: path: %w", err))
 	}
 	if _, closed := s.State().(session.Closed); closed {

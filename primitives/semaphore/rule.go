@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/session"
 )
 
 // admission is the rule of semaphores: whose weight, with the weights of all who stand
@@ -28,13 +28,13 @@ type admission struct {
 // Name implements [line.Rule].
 func (l admission) Name(guid string) string {
 	if l.Weight == 1 {
-		return session.GUIDName(guid, nodes.LeaseMark)
+		return znode.GUIDName(guid, nodes.LeaseMark)
 	}
-	return session.GUIDName(guid, nodes.LeaseMark) + strconv.Itoa(l.Weight) + "-"
+	return znode.GUIDName(guid, nodes.LeaseMark) + strconv.Itoa(l.Weight) + "-"
 }
 
 // Prefix implements [line.Rule].
-func (l admission) Prefix(guid string) string { return session.GUIDName(guid, "") }
+func (l admission) Prefix(guid string) string { return znode.GUIDName(guid, "") }
 
 // Line implements [line.Rule].
 func (l admission) Line(names []string) (sorted []string) {
@@ -101,7 +101,7 @@ func (l admission) Claims() bool { return false }
 // Downgrade implements [line.Rule].
 func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return l, "", false }
 
-// manyBeside is how many nodes of others a contender watches, rather than all members.
+// manyBeside is the number of nodes of others that a contender watches, rather than all members.
 const manyBeside = 8
 
 // Locate implements [line.Rule]. The contenders that need not wait are the first in line; what the

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Lease is one attempt to be among those whom a semaphore lets work: it is acquired at
-// most once, and over once it is released or lost. Create one with [New] or [Acquire].
+// A Lease is one attempt to be among the holders of a semaphore: it is acquired at most
+// once, and over once it is released or lost. Create one with [New] or [Acquire].
 //
 // A Lease is safe for concurrent use, and must be closed.
 type Lease struct {
@@ -49,7 +51,7 @@ func inside(r admission, within []*Lease) line.Rule {
 	}
 	n := nested{admission: r}
 	for _, l := range within {
-		_, name := session.Split(l.Node())
+		_, name := znode.Split(l.Node())
 		n.within += name + "/"
 	}
 	return n
@@ -83,7 +85,7 @@ func Acquire(ctx context.Context, s *session.Session, path string, limit int, op
 // TryAcquire is [Acquire], but fails with [ErrFull] when there is no room at once. Then it
 // has left the line again, unless ctx has ended before that was confirmed.
 func TryAcquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("semaphore: %w", err)
 	}
 	l, err := New(s, path, limit, opts)
@@ -117,7 +119,7 @@ func Do(ctx context.Context, s *session.Session, path string, limit int, opts *O
 // enter joins the line, unless the leases that have ctx leave no room for another while they are
 // held.
 func enter(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("semaphore: %w", err)
 	}
 	o := opts.withDefaults()

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -442,14 +443,14 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 		}
 		joins(2) // once where there is no line
 		for _, code := range []int32{-101, -103} {
-			all[1].SetWarm(path+"/leases", false)
+			client.Of(all[1]).SetWarm(path+"/leases", false)
 			if _, err := all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion); err != nil {
 				t.Fatal(err)
 			}
 			srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[1].ID()}, code)
 			acquire(t, all[1], 4, weight(2)).Close()
 			record(t, all[0], "4")
-			all[1].SetWarm(path+"/leases weighted", false)
+			client.Of(all[1]).SetWarm(path+"/leases weighted", false)
 		}
 	})
 }

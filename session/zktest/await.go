@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// awaitLimit is how long [Await] waits. It only ends tests that hang.
+	// awaitLimit is the time that [Await] waits. It only ends tests that hang.
 	awaitLimit = 30 * time.Second
 
-	// awaitShown is how many values a failure shows.
+	// awaitShown is the number of values that a failure shows.
 	awaitShown = 20
 )
 

@@ -22,11 +22,11 @@ const RequireVariable = "ZKACTORS_REQUIRE_ZOOKEEPER"
 // An EnsembleConfig describes an ensemble of real servers. The zero value is
 // one server that is as safe as in production, and has short ticks.
 type EnsembleConfig struct {
-	// Servers is how many servers there are. The default is 1, which is a
+	// Servers is the number of servers. The default is 1, which is a
 	// standalone server.
 	Servers int
 
-	// Dir is where the servers keep their data, configuration and logs; it
+	// Dir is the directory of the servers' data, configuration and logs; it
 	// must be empty or missing, and stays. By default it is a temporary
 	// directory that Close removes.
 	Dir string

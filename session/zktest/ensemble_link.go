@@ -34,7 +34,7 @@ const (
 	farEnd                 // at the server connected to
 )
 
-// A link is how one server of an ensemble connects to another: a proxy for
+// A link connects one server of an ensemble to another: it is a proxy for
 // each of the other's ports.
 type link struct {
 	listeners []net.Listener

@@ -27,7 +27,7 @@ const (
 	mainClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 )
 
-// pollInterval is how often a server that is starting is asked how it does.
+// pollInterval is the time between two questions to a server that is starting.
 const pollInterval = 20 * time.Millisecond
 
 // wordTimeout bounds the answer to a four letter word, which a paused server
@@ -248,7 +248,7 @@ func (s *realServer) verify() error {
 	return nil
 }
 
-// A serverStatus is what a serving server says of itself.
+// A serverStatus is the state of a server in its own words.
 type serverStatus struct {
 	leads bool
 	epoch int64

@@ -7,7 +7,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// Faults is what can be done to the connections between clients and a server. A [Proxy]
+// Faults are the faults of the connections between clients and a server. A [Proxy]
 // before a real server implements it, and so does the server in memory. So a table of
 // faults is written once and runs against both.
 //

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// streamSize is how many unread bytes a stream takes before writes wait, as those
+// streamSize is the number of unread bytes that a stream takes before writes wait, as those
 // to a socket do. It is more than a request, so that a test can stop reading
 // without stopping the other side at once.
 const streamSize = 2 << 20

@@ -57,13 +57,13 @@ type Proxy struct {
 
 var _ Faults = (*Proxy)(nil)
 
-// A proxySession is what it takes to speak for a session.
+// A proxySession has the id and the password to speak for a session.
 type proxySession struct {
 	timeout  int32
 	password []byte
 }
 
-// A proxyFreeze is what does not flow.
+// A proxyFreeze has the traffic that does not flow.
 type proxyFreeze struct {
 	toServer, toClient proxyHold
 }
@@ -86,7 +86,7 @@ const (
 	proxyDelay
 )
 
-// A proxyFault is something to do to one request.
+// A proxyFault is an action on one request.
 type proxyFault struct {
 	kind  proxyFaultKind
 	match Match

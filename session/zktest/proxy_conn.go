@@ -12,7 +12,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// maxHeld is how many bytes a pipe holds before it stops being filled.
+// maxHeld is the number of bytes that a pipe holds before it stops being filled.
 const maxHeld = 4 << 20
 
 // proxyBuffer is the size of the reads of a connection.
@@ -40,7 +40,7 @@ type proxyConn struct {
 	whenIdle    *proxyFault // cuts the connection when nothing is outstanding
 }
 
-// An outstandingRequest is one that has not been answered.
+// An outstandingRequest has not been answered.
 type outstandingRequest struct {
 	op   Op
 	xid  int32
@@ -111,7 +111,7 @@ func (c *proxyConn) gone() {
 	p.settle(c.whenIdle)
 }
 
-// A proxyPacket is something to deliver.
+// A proxyPacket is to be delivered.
 type proxyPacket struct {
 	data   []byte
 	due    time.Time // zero for at once
@@ -121,7 +121,7 @@ type proxyPacket struct {
 	record *Record // to be recorded when delivered
 }
 
-// A proxyPipe is one direction of a connection: what has been read and not written.
+// A proxyPipe is one direction of a connection: the bytes that have been read and not written.
 type proxyPipe struct {
 	wake chan struct{} // holds a value when there may be something to write
 	room chan struct{} // holds a value when there may be room for more

@@ -19,7 +19,7 @@ import (
 // A Config describes a [Server]. The zero value is one server on a loopback
 // port.
 type Config struct {
-	// Addr is where the server listens, or the first of several replicas; the
+	// Addr is the address of the server, or of the first of several replicas; the
 	// others have ports of their own on the same host. The default is
 	// "127.0.0.1:0".
 	Addr string
@@ -37,28 +37,28 @@ type Config struct {
 	// are 2 and 20 ticks.
 	MinTimeout, MaxTimeout time.Duration
 
-	// Latency is how long each direction of a connection takes. Requests and
+	// Latency is the time that each direction of a connection takes. Requests and
 	// replies overlap, as on a long wire.
 	Latency time.Duration
 
-	// Replicas is how many servers there are. The default is 1. The first one
+	// Replicas is the number of servers. The default is 1. The first one
 	// is the leader.
 	Replicas int
 
-	// Lag is how much later than the leader the other replicas see a
-	// transaction.
+	// Lag is the delay with which the other replicas see a transaction of the
+	// leader.
 	Lag time.Duration
 
-	// ReapInterval is how often empty containers and nodes whose TTL has passed
-	// are deleted. The default is one minute.
+	// ReapInterval is the time between two deletions of empty containers and of nodes whose TTL has
+	// passed. The default is one minute.
 	ReapInterval time.Duration
 
-	// GreetTimeout is how long a connection may be silent before its handshake.
+	// GreetTimeout is the time that a connection may be silent before its handshake.
 	// Then it is cut, at a whole multiple of that time. The default is 10 s, as
 	// in ZooKeeper.
 	GreetTimeout time.Duration
 
-	// MaxOwed is how many bytes of replies a client may leave unread, about, before
+	// MaxOwed is about the number of bytes of replies that a client may leave unread before
 	// nothing more is read from it. A client that leaves 16 times as much in
 	// notifications is cut. The default is 1 MiB.
 	MaxOwed int
@@ -341,7 +341,7 @@ func (s *Server) roundUp(d, interval time.Duration) int64 {
 func (s *Server) Addrs() []string { return append([]string(nil), s.addrs...) }
 
 // Dialer returns a function that connects to the replica at an address of
-// [Server.Addrs] without sockets. It is what go-zookeeper's WithDialer takes.
+// [Server.Addrs] without sockets. go-zookeeper's WithDialer takes it.
 func (s *Server) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return func(network, address string, _ time.Duration) (net.Conn, error) {
 		return s.DialContext(context.Background(), network, address)
@@ -455,7 +455,7 @@ func (t *timers) stopAll() {
 	t.stops = nil
 }
 
-// statistics are what the four-letter words tell.
+// statistics are the answers of the four-letter words.
 type statistics struct {
 	received, sent    int
 	deletedEvents     int // deletions of which a client was notified

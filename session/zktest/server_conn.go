@@ -13,7 +13,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// readBuffer is how many bytes of requests a connection reads at once. It is all
+// readBuffer is the number of bytes of requests that a connection reads at once. It is all
 // that a connection keeps while nothing happens.
 const readBuffer = 4 << 10
 
@@ -50,7 +50,7 @@ type conn struct {
 	in  inbound
 }
 
-// A flow is what is stopped on a connection.
+// A flow has the directions of a connection that are stopped.
 type flow struct{ requests, replies, events bool }
 
 func (f flow) or(g flow) flow {

@@ -10,7 +10,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// A fault is something to do to a request or a notification, once.
+// A fault is an action on a request or a notification, once.
 type fault struct {
 	match Match
 	what  verdict
@@ -18,7 +18,7 @@ type fault struct {
 	name  string
 }
 
-// A verdict is what becomes of a request.
+// A verdict decides on a request.
 type verdict struct {
 	drop  bool // the server never sees it
 	mute  bool // its reply is lost

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A replica is what some of the clients are connected to. It has a tree of its
+// A replica is the server of some of the clients. It has a tree of its
 // own while it is behind the leader, or cut off from it; otherwise it shares
 // the leader's.
 type replica struct {

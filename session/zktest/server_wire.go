@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// frameSize is what a frame or a part of it counts for, besides data and names:
+	// frameSize is the size of a frame or a part of it, besides data and names:
 	// about the memory that it takes while it waits.
 	frameSize = 256
 
-	// writeSize is how many bytes are written at once, or a single frame.
+	// writeSize is the number of bytes that are written at once, or a single frame.
 	writeSize = 64 << 10
 
-	// burstSize is how many replies to a burst of requests are written at once. It
+	// burstSize is the number of replies to a burst of requests that are written at once. It
 	// is also what the queue keeps room for, twice at most.
 	burstSize = 64
 
-	// eventFactor is how many times [Config.MaxOwed] a connection may be owed in
+	// eventFactor is the multiple of [Config.MaxOwed] that a connection may be owed in
 	// all before it is cut. Only notifications get that far: they do not wait
 	// for the client to read.
 	eventFactor = 16
 )
 
-// A parcel is something to write: a reply, a notification, or bytes.
+// A parcel is written at once: a reply, a notification, or bytes.
 type parcel struct {
 	due    time.Time // zero means now
 	size   int       // about
@@ -81,7 +81,7 @@ func sizeOfNames(names []string) int {
 	return size
 }
 
-// An outbound is what a connection owes its client. It is filled under the
+// An outbound has the replies and notifications that a connection owes its client. It is filled under the
 // server's lock; encoding and writing happen without.
 type outbound struct {
 	mu      sync.Mutex // taken after the server's, held for moments
@@ -153,7 +153,7 @@ func (o *outbound) begin() bool {
 	return true
 }
 
-// A batch is what is written at once. The connections of a server share some: an
+// A batch has the bytes that are written at once. The connections of a server share some: an
 // idle connection has none.
 type batch struct {
 	parcels []parcel
@@ -276,7 +276,7 @@ func (c *conn) fill(w *batch) bool {
 	return false
 }
 
-// An inbound is what comes in: with latency, the wire between reading and
+// An inbound has the requests that come in: with latency, the wire between reading and
 // executing.
 type inbound struct {
 	mu      sync.Mutex
@@ -349,7 +349,7 @@ func (i *inbound) take() (lateFrame, bool) {
 	return f, true
 }
 
-// acceptPause is how long a listener rests after an error, as ZooKeeper's does:
+// acceptPause is the time for which a listener rests after an error, as ZooKeeper's does:
 // without descriptors, the next attempt fails at once.
 const acceptPause = 10 * time.Millisecond
 

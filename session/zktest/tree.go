@@ -164,7 +164,7 @@ func (t *tree) countBelow(path string) int32 {
 	return count
 }
 
-// A txn is what every replica applies at once.
+// A txn is a transaction, which every replica applies at once.
 type txn struct {
 	zxid    int64
 	time    int64 // milliseconds of the epoch
@@ -201,7 +201,7 @@ const (
 	aclSet
 )
 
-// An undo is what a change has destroyed.
+// An undo has the state that a change has destroyed.
 type undo struct {
 	change
 	node    *node     // the deleted one

@@ -10,7 +10,7 @@ const (
 	watchRecursive
 )
 
-// A watchTable is who watches what. A server has one for nodes and their data,
+// A watchTable has the watches of all connections. A server has one for nodes and their data,
 // and one for children. Like those of ZooKeeper 3.8, a table has one mode for a
 // path and a connection: setting another one replaces it.
 type watchTable struct {

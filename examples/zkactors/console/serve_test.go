@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -279,7 +280,7 @@ func fill(t *testing.T, s *session.Session, path, identity string, n int) {
 	}
 	answers := make(chan error, n)
 	for i := range n {
-		node := session.Join(path, session.GUIDName(session.NewGUID(), "lock-"))
+		node := znode.Join(path, znode.GUIDName(znode.NewGUID(), "lock-"))
 		s.Async(0).Create(node, fmt.Appendf(nil, "%s%d", identity, i), session.EphemeralSequential, func(_ string, err error) { answers <- err })
 	}
 	for range n {

@@ -22,7 +22,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -158,5 +159,5 @@ func replied(results []session.OpResult, err error) reply {
 
 // Prefix returns the prefix that the names of all contenders of one attempt share.
 func Prefix(node string) string {
-	return node[:min(len(node), len(session.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), "")))]
+	return node[:min(len(node), len(znode.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), "")))]
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -152,7 +153,7 @@ func (m machine[S]) next(r reply) (machine[S], Verdict) {
 		}
 		return m.follow(m.spec.Refused(r.failed, r.err))
 	case resigning:
-		if r.err == nil || session.Over(r.err) {
+		if r.err == nil || client.Over(r.err) {
 			return m, Verdict{}
 		}
 		m.step = removing

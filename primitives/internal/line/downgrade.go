@@ -10,7 +10,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a holder turns into one that excludes less: one transaction creates
+// This file turns a holder into a weaker one, such as a reader: one transaction creates
 // the weaker node and deletes the present one.
 //
 //	held ── Downgrade ► change is under way ── done ─────────────► held, with the weaker rule

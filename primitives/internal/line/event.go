@@ -11,7 +11,8 @@ import (
 var (
 	// ErrNodeDeleted means that the node that stood for it is gone. Another client has
 	// deleted it, or the server, which deletes it also when it ends the session, and tells
-	// of the deletion first. The loss is told at once, and not held back to find out which.
+	// of the deletion first. The loss is reported at once, and not held back to find out
+	// which.
 	ErrNodeDeleted = errors.New("node deleted by another client, or with the session")
 
 	// ErrRevoked means that it was deleted by force after it was asked for.
@@ -56,7 +57,8 @@ var (
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// with Suspended and Resumed in turn, and Revoked at most once.
+// with Suspended and Resumed in turn, and Revoked at most once. Packages lock and semaphore give each event a type of
+// their own, in the function tell of their event.go; the machine of package election reads them.
 //
 //sumtype:decl
 type Event interface{ event() }

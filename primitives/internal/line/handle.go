@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Manner is how a recipe presents its places in line.
+// A Manner is the presentation of places in line by a recipe.
 type Manner[Ev any] struct {
 	Tell   func(Event) Ev                 // gives an event its recipe's own type
 	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]
@@ -59,10 +60,10 @@ type derived struct{ end context.CancelCauseFunc }
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
-	h := &Handle[Ev]{since: s.Age()}
+	h := &Handle[Ev]{since: client.Of(s).Age()}
 	h.performer.begin(client.Of(s), r)
-	s.Observer().Waiting(r.Name, r.Path)
-	h.told.begin(New(session.NewGUID(), r.Rule, s.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
+	client.Of(s).Observer().Waiting(r.Name, r.Path)
+	h.told.begin(New(znode.NewGUID(), r.Rule, client.Of(s).Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
 	h.actor = actors.Start(
 		&h.told,
 		actors.Role[*told[Ev], Input, Effect, Ev]{
@@ -198,7 +199,7 @@ func (h *Handle[Ev]) Node() string {
 	if h.node == "" {
 		return ""
 	}
-	return session.Join(h.performer.Dir, h.node)
+	return znode.Join(h.performer.Dir, h.node)
 }
 
 // Guard returns an operation that fails a transaction unless it is still held.
@@ -210,7 +211,7 @@ func (h *Handle[Ev]) Guard() session.Op {
 // wraps lost. Without a node it fails every transaction.
 func GuardOf(dir, node string, lost error) session.Op {
 	if node == "" {
-		node = session.Join(dir, session.GUIDName(session.NewGUID(), "not-acquired"))
+		node = znode.Join(dir, znode.GUIDName(znode.NewGUID(), "not-acquired"))
 	}
 	return session.GuardOp(node, refusal{lost, ErrNotHeld})
 }
@@ -218,7 +219,7 @@ func GuardOf(dir, node string, lost error) session.Op {
 // Release gives it up, or the place in line, and returns when that is confirmed; the
 // cause if ctx ends first.
 func (h *Handle[Ev]) Release(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("release %s %s: %w", h.performer.Name, h.performer.Path, err)
 	}
 	h.Tell(Leave{})
@@ -232,7 +233,7 @@ func (h *Handle[Ev]) Release(ctx context.Context) error {
 
 // Downgrade has the holder exclude others that share no more.
 func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("downgrade %s %s: %w", h.performer.Name, h.performer.Path, err)
 	}
 	err, failed := actors.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })

@@ -7,8 +7,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a contender holds what the line is for: how it claims that, keeps
-// it, and hears that it is gone.
+// This file has the steps of a contender that holds: how it claims the first
+// place, keeps it, and hears that it is gone.
 //
 // While it holds, its own node is watched, and where the rule claims, its claim; no
 // other contender is.

@@ -36,7 +36,7 @@ type obstacle struct {
 	since    int64  // when its node was created, in milliseconds by the server's clock
 }
 
-// longestIdentity is how much of another contender's data is kept.
+// longestIdentity is the number of bytes of another contender's data that are kept.
 const longestIdentity = 64
 
 func obstacleOf(data []byte, ctime int64) obstacle {

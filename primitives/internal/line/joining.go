@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a contender comes to stand in line: from a session to a node that
+// This file has the steps of a contender that joins the line: from a session to a node that
 // is its own.
 //
 // At most one create is on its way. After one of unknown outcome the children are

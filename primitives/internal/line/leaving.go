@@ -4,7 +4,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a contender comes to an end: by itself, by force, or with its
+// This file has the steps of a contender that ends: by itself, by force, or with its
 // session. Whatever may stand for it on the server is withdrawn, and the performer
 // repeats that until it is confirmed or the epoch ends.
 //

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -353,7 +354,7 @@ func (m Machine) standing() bool {
 // busy, the answer has come after a pause. Each case asks first whether the machine
 // still wants what has failed.
 func (m *turn) failed(e Effect, err error) {
-	if session.Over(err) {
+	if client.Over(err) {
 		return
 	}
 	switch e := e.(type) {

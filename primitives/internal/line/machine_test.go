@@ -13,11 +13,12 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
 // shared is the grammar of all kinds.
-var shared = &Grammar{Prefix: session.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
+var shared = &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
 
 func actorID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000001", i) }
 
@@ -110,7 +111,7 @@ func TestGrammarIsTheDocumentedOne(t *testing.T) {
 }
 
 // exclusive is the rule of the exclusive lock.
-var exclusive = First{Grammar: &Grammar{Prefix: session.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}}}, EventGrants: true}
+var exclusive = First{Grammar: &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}}}, EventGrants: true}
 
 // deletion is what is mostly awaited of a node.
 func deletion(node string) Target { return Target{Node: node} }

@@ -39,7 +39,7 @@ type Mark struct {
 	Kind Kind
 }
 
-// A Grammar is how the names of contenders are written. It is the address that is
+// A Grammar is the form of the names of contenders. It is the address that is
 // compared.
 type Grammar struct {
 	Marks []Mark

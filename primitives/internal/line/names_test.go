@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/internal/znode"
 )
 
 func parse(name string) (int32, bool) {
@@ -169,4 +169,4 @@ func BenchmarkLocate(b *testing.B) {
 }
 
 // Published is how the published recipes name nodes, and Curator: _c_<GUID>-<mark><number>.
-func Published(guid string) string { return session.GUIDName(guid, "") }
+func Published(guid string) string { return znode.GUIDName(guid, "") }

@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -28,8 +29,8 @@ type Recipe struct {
 // Owned returns what the handle owns: for timers that end with it.
 func (r *Recipe) Owned() *owned.Set { return r.owned }
 
-// Ways are how a recipe does what it does its own way. Where one is nil, the published
-// recipe is followed.
+// Ways are the functions of a recipe that differ from the published one. Where one is nil,
+// the published recipe is followed.
 type Ways struct {
 	// Inspect looks at the parent: whether there is one, and whether it is empty and
 	// ours to write; isNew is as New of [Sight]. Make makes it, and says whether it has;
@@ -128,7 +129,7 @@ func (p *Performer) Begin(tell func(Input), actor interface{ Ended() <-chan stru
 	})))
 }
 
-// reliance is the key of what [session.Session.Rely] returns, news that of the subscription to
+// reliance is the key of what Rely returns, news that of the subscription to
 // the events of the session.
 type (
 	reliance struct{}
@@ -142,7 +143,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 		return
 	}
 	sub := p.session.Async(epoch).Follow(p.Depends(&p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
-		if !session.Over(err) {
+		if !client.Over(err) {
 			tell(look{})
 		}
 	})
@@ -229,7 +230,7 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 		}
 		change(&p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
 	case announce:
-		requests.Set(session.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
+		requests.Set(znode.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
 			reply(announced{e.attempt}, err)
 		})
 	case watchTarget, watchTogether, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
@@ -240,8 +241,8 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 func exchange(r *Recipe, requests client.Async, from, to string, answer func(error)) {
 	r.Carry(requests, from, func(data []byte, version int32, written func()) {
 		requests.Multi([]session.Op{
-			session.CreateOp(session.Join(r.Dir, to), data, session.Ephemeral),
-			session.DeleteOp(session.Join(r.Dir, from), version),
+			session.CreateOp(znode.Join(r.Dir, to), data, session.Ephemeral),
+			session.DeleteOp(znode.Join(r.Dir, from), version),
 		}, func(_ []session.OpResult, err error) {
 			if errors.Is(err, session.ErrBadVersion) {
 				written()
@@ -258,7 +259,7 @@ func exchange(r *Recipe, requests client.Async, from, to string, answer func(err
 func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
 	var again func()
 	again = func() {
-		requests.Get(session.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
+		requests.Get(znode.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
 			if err != nil {
 				answer(err)
 				return
@@ -290,13 +291,13 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 // create stands in line: in one transaction with a write to the parent, whose Stat has
 // the number of children at that very moment.
 func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
-	path := session.Join(p.Dir, p.Rule.Name(e.guid))
+	path := znode.Join(p.Dir, p.Rule.Name(e.guid))
 	p.guid = e.guid
 	if e.plain || p.Plain {
 		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
 			in := joined{attempt: e.attempt}
 			if err == nil {
-				_, in.node = session.Split(node)
+				_, in.node = znode.Split(node)
 			}
 			reply(in, err)
 		})
@@ -333,7 +334,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 func (p *Performer) joined(e createNode, results []session.OpResult, err error) joined {
 	in := joined{attempt: e.attempt}
 	if err == nil {
-		_, in.node = session.Split(results[0].Path)
+		_, in.node = znode.Split(results[0].Path)
 		in.czxid, in.children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
 		p.created.Store((*[2]session.OpResult)(results))
 	}
@@ -411,11 +412,11 @@ func (p *Performer) watchTogether(requests client.Async, e watchTogether, tell f
 	own := watchTarget{e.attempt, Target{Node: e.node}}
 	path, r := p.nodePath(e.node), p.created.Swap(nil)
 	var others []watchTarget
-	var beside []session.Beside
+	var beside []client.Other
 	for key := range strings.SplitSeq(strings.TrimSuffix(e.with, "/"), "/") {
 		other := watchTarget{e.attempt, besideOf(key)}
 		others = append(others, other)
-		beside = append(beside, session.Beside{Path: session.Join(p.Dir, other.target.Node), Tell: p.follower(other, tell)})
+		beside = append(beside, client.Other{Path: znode.Join(p.Dir, other.target.Node), Tell: p.follower(other, tell)})
 	}
 	if r == nil || r[0].Path != path {
 		for _, e := range append(others, own) {
@@ -423,7 +424,7 @@ func (p *Performer) watchTogether(requests client.Async, e watchTogether, tell f
 		}
 		return
 	}
-	sub, all := requests.FollowTogether(path, p.Data, r[0], r[1], p.follower(own, tell), beside)
+	sub, all := requests.FollowTogether(path, p.Data, r[1], p.follower(own, tell), beside)
 	p.owned.Keep(own.target, sub)
 	for i, other := range others {
 		p.owned.Keep(other.target, all[i])
@@ -434,7 +435,7 @@ func (p *Performer) watchTogether(requests client.Async, e watchTogether, tell f
 func (p *Performer) nodePath(node string) string {
 	dir, found := strings.CutSuffix(p.path, node)
 	if !found || dir != p.Dir && strings.TrimSuffix(dir, "/") != p.Dir {
-		p.path = session.Join(p.Dir, node)
+		p.path = znode.Join(p.Dir, node)
 	}
 	return p.path
 }

@@ -61,18 +61,18 @@ type Position struct {
 	Err      error    // why there is no place for us at all
 }
 
-// A Target is something whose change is awaited.
+// A Target is a node, or a list, whose change is awaited.
 type Target struct {
 	Node  string // a path below the line; of a claim, that of the contender; "" for its members
-	Until Until
+	Until until
 }
 
-// Until says which change of a [Target] is awaited.
-type Until int8
+// until says which change of a [Target] is awaited.
+type until int8
 
 // The changes.
 const (
-	Gone    Until = iota // the node is deleted
+	Gone    until = iota // the node is deleted
 	Changed              // the node is deleted, or its data is set
 	Members              // the names of the children are others
 	Claim                // no contender has the claim, or another has it
@@ -86,6 +86,8 @@ func (t Target) String() string {
 
 // First is the rule of locks: first come, first served, in the order of numbers. Readers
 // wait for the nearest contender that does not share; all others wait for every contender ahead.
+// Contenders of package lock and package inspect show holders by the same rule, from kinds and numbers alone. Locks
+// with priorities have a rule of their own.
 type First struct {
 	*Grammar
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -44,7 +45,7 @@ func (s scripted) Downgrade(own, guid string) (Rule, string, bool) {
 // The rule depends on what stands beside the names.
 func TestDependentMachine(t *testing.T) {
 	id := actorID(1)
-	grammar := &Grammar{Prefix: session.GUIDName, Separated: true, Marks: []Mark{{Text: "lease-"}}}
+	grammar := &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{Text: "lease-"}}}
 	own, at := Published(attemptGUID(id, 1))+"lease-0000000005", attempt{1, 1}
 	const a = "a-lease-0000000001"
 	hello := heard{session.Connected{Epoch: 1, ID: 9}}

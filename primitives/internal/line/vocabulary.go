@@ -21,7 +21,7 @@ type attempt struct {
 
 func (a attempt) of() attempt { return a }
 
-// An Input is something that happened.
+// An Input is an event that the machine reacts to.
 //
 //sumtype:decl
 type Input interface{ input() }
@@ -117,7 +117,8 @@ func (asked) input()     {}
 func (withdrawn) input() {}
 func (failed) input()    {}
 
-// An Effect is something to do about it. It belongs to the epoch of its attempt, must
+// An Effect is a request of the machine to its performer. It belongs to the epoch of its
+// attempt, must
 // not be done in another, and is answered by exactly one input; unwatchTarget,
 // complain and answer by none.
 //
@@ -204,7 +205,7 @@ func (withdrawNode) effect()  {}
 func (withdrawAll) effect()   {}
 func (answer) effect()        {}
 
-// Effects are what a step asks for.
+// Effects are the requests and the events of a step.
 type Effects = actors.Effects[Effect, Event]
 
 // Withdraws reports whether the effect is to give up what is held, or may be. An election

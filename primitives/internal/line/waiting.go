@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a contender finds out whose turn it is.
+// This file has the steps of a contender that waits for its turn.
 //
 // While it waits, at least one of these holds, so that it never waits for nothing: a
 // list is under way, a target is watched, or the czxid of its own node is yet to come.

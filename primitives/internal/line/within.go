@@ -7,7 +7,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A site is where a recipe is, as a session sees it.
+// A site is the path of a recipe, and the session that it is seen through.
 type site struct {
 	session *session.Session
 	path    string

@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
@@ -186,7 +187,7 @@ func (w *World) Actions() (normal, wishes, faulty []zkmodel.Action) {
 		}
 	}
 	for _, name := range w.Children(w.Dir) {
-		n := w.Node(session.Join(w.Dir, name))
+		n := w.Node(znode.Join(w.Dir, name))
 		if w.marks > 0 && n.Owner != 0 && GUID(name) != "" && !w.Marked(n.Data) {
 			faulty = append(faulty, zkmodel.Action{Kind: "mark", Node: n.Path})
 		}
@@ -222,7 +223,7 @@ func (c *Contender) weaker(node string) (name string, ok bool) {
 // Lowered reports whether a weaker node stands for a contender, which it may not know.
 func (w *World) Lowered(c *Contender) bool {
 	name, ok := c.weaker(c.M.Node())
-	return ok && w.Node(session.Join(w.Dir, name)) != nil
+	return ok && w.Node(znode.Join(w.Dir, name)) != nil
 }
 
 // Apply implements [exploration.World].
@@ -239,7 +240,7 @@ func (w *World) Apply(a zkmodel.Action) {
 		w.All[a.I].Tell(line.Downgrade{})
 	case "mark":
 		w.marks--
-		_, name := session.Split(a.Node)
+		_, name := znode.Split(a.Node)
 		w.asked = append(w.asked, name)
 		w.SetData(a.Node, w.Mark(w.Node(a.Node).Data))
 	case "set":
@@ -256,7 +257,7 @@ func (w *World) Apply(a zkmodel.Action) {
 	w.remember()
 	most, gone := 0, ""
 	for _, name := range names {
-		if w.Node(session.Join(w.Dir, name)) == nil {
+		if w.Node(znode.Join(w.Dir, name)) == nil {
 			most, gone = most+w.Herd(w, name, names), name
 		}
 	}
@@ -273,7 +274,7 @@ func (w *World) remember() {
 	}
 	w.history.Limit(w.limit())
 	for _, c := range w.All {
-		gone := w.Node(session.Join(w.Dir, c.M.Node())) == nil && !w.Lowered(c)
+		gone := w.Node(znode.Join(w.Dir, c.M.Node())) == nil && !w.Lowered(c)
 		w.history.Doomed(c.N, c.asked || gone || w.Doomed(c))
 	}
 }
@@ -311,7 +312,7 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 			c.Token = ev.Token
 			w.enters(c)
 			if !w.Doomed(c) {
-				if w.Node(session.Join(w.Dir, c.M.Node())) == nil {
+				if w.Node(znode.Join(w.Dir, c.M.Node())) == nil {
 					zkmodel.Violate("contender %d holds without a node", c.N)
 				}
 				w.Granted(w, c)
@@ -347,7 +348,7 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 // hears is told of an input that a contender is about to hear. News of another contender's
 // node that let it in must not come before the news that its own is gone.
 func (w *World) hears(c *Contender, in line.Input) {
-	if kind := reflect.TypeOf(in).Name(); kind != "gone" && kind != "failed" || c.M.Node() == "" || c.Session().Sees(session.Join(w.Dir, c.M.Node())) {
+	if kind := reflect.TypeOf(in).Name(); kind != "gone" && kind != "failed" || c.M.Node() == "" || c.Session().Sees(znode.Join(w.Dir, c.M.Node())) {
 		return
 	}
 	m := c.M
@@ -461,7 +462,7 @@ func (w *World) Check() {
 		}
 		if c.M.Holding() && !w.Doomed(c) {
 			holders = append(holders, c)
-			if w.Node(session.Join(w.Dir, c.M.Node())) == nil && !w.Lowered(c) && !w.Demanded(c.M.Node()) {
+			if w.Node(znode.Join(w.Dir, c.M.Node())) == nil && !w.Lowered(c) && !w.Demanded(c.M.Node()) {
 				zkmodel.Violate("contender %d holds without a node", c.N)
 			}
 		}
@@ -489,7 +490,7 @@ func (w *World) checkQuiet() {
 			continue
 		}
 		node := c.M.Node()
-		n := w.Node(session.Join(w.Dir, node))
+		n := w.Node(znode.Join(w.Dir, node))
 		watched := slices.DeleteFunc(c.Session().Watched(c.N), func(path string) bool { return path == Root && w.Dir != Root })
 		switch {
 		case !c.M.Waiting() && !c.M.Holding():
@@ -534,10 +535,10 @@ func (w *World) belongs(c *Contender, n zkmodel.Node) bool {
 	own := c.M.Node()
 	late := w.scenario.Faults.Lates > 0 || w.scenario.Faults.Cuts > 0
 	switch {
-	case n.Path == session.Join(w.Dir, own), c.M.Holding() && w.claims(c) && n.Path == w.Claim(w, own) && (n.Data == own || n.Data == ""):
+	case n.Path == znode.Join(w.Dir, own), c.M.Holding() && w.claims(c) && n.Path == w.Claim(w, own) && (n.Data == own || n.Data == ""):
 		return true
 	}
-	dir, name := session.Split(n.Path)
+	dir, name := znode.Split(n.Path)
 	return late && dir == w.Dir && GUID(own) != "" && GUID(name) == GUID(own)
 }
 

@@ -4,6 +4,7 @@ package owned
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Thing is something that goes on until it is cancelled, like a [session.Subscription].
+// A Thing is an activity that goes on until it is cancelled, like a [session.Subscription].
 type Thing interface{ Cancel() }
 
 // A Func is a Thing that the function cancels.
@@ -188,7 +189,7 @@ func (s *Set) Wait(ctx context.Context, err error) error {
 func (s *Set) rest(err error) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !session.Busy(err) {
+	if !errors.Is(err, session.ErrBusy) {
 		s.pause = 0
 		return 0
 	}

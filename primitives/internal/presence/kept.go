@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -57,11 +57,11 @@ type Kept[In, Ev any] struct {
 // this session keeps the path already.
 func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data []byte, config Config, role Role[M, In, Ev]) (*Kept[In, Ev], error) {
 	n := newNode(client.Of(s), path)
-	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: s.Age()}
+	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: client.Of(s).Age()}
 	if err := n.claim(k); err != nil {
 		return nil, err
 	}
-	s.Observer().Waiting(role.Recipe, role.Path)
+	client.Of(s).Observer().Waiting(role.Recipe, role.Path)
 	k.actor = actors.Start(role.Machine(newMachine(data, config)), actors.Role[M, In, Effect, Ev]{
 		Name:    role.Name,
 		Perform: func(e Effect, tell func(In)) { n.Perform(e, func(in Input) { tell(k.input(in)) }) },
@@ -153,7 +153,7 @@ func (k *Kept[In, Ev]) Err() error { return k.Last().Err() }
 // ends first, it returns the cause, and the update goes on. If the node is given up first, it
 // returns the reason.
 func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
 	result, err := actors.Ask(ctx, k.actor, func(reply actors.Reply[error]) In {
@@ -169,7 +169,7 @@ func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 // if the server refused that. If ctx ends first, it returns the cause, and the deletion goes
 // on.
 func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
-	if err := session.CheckContext(ctx); err != nil {
+	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
 	_ = k.Tell(k.input(Leave{})) // an ended one has left

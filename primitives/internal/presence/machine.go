@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -94,7 +95,7 @@ type ghost struct{ owner, czxid int64 }
 // ghost returns which node it is.
 func (s Sight) ghost() ghost { return ghost{s.Owner, s.Czxid} }
 
-// An Input is something that happened.
+// An Input is an event that the machine reacts to.
 //
 //sumtype:decl
 type Input interface{ input() }
@@ -212,7 +213,7 @@ func (follow) effect()     {}
 func (wait) effect()       {}
 func (answer) effect()     {}
 
-// Effects are what a step asks for.
+// Effects are the requests and the events of a step.
 type Effects = actors.Effects[Effect, Event]
 
 // A waiter is an Update whose reply is due.
@@ -353,7 +354,7 @@ func (m *stepper) take(in Input) {
 			m.seen = in.Sight
 		}
 	case blind:
-		if in.epoch == m.turn.epoch && !session.Over(in.err) {
+		if in.epoch == m.turn.epoch && !client.Over(in.err) {
 			m.leave(in.err)
 		}
 	case patient:
@@ -515,7 +516,7 @@ func (m *stepper) fail(err error) {
 	case was == withdrawing:
 		m.undeleted = err
 		m.end()
-	case session.Over(err):
+	case client.Over(err):
 		m.stalled = true // the event of its end follows
 	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
 		m.doubt = true
@@ -527,7 +528,7 @@ func (m *stepper) fail(err error) {
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
-	case session.Busy(err): // a busy server may have done it
+	case errors.Is(err, session.ErrBusy): // a busy server may have done it
 		m.doubt = true
 	case was == marking, was == taking && isAny(err, session.ErrNoAuth):
 		m.barred = err

@@ -4,14 +4,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A Config says how a conflict with another session's node ends.
 type Config struct {
-	// ConflictAfter is how long the machine waits for a node of another session to go. The
+	// ConflictAfter is the time that the machine waits for a node of another session to go. The
 	// default is twice the timeout of the session.
 	ConflictAfter time.Duration
 
@@ -125,7 +126,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	case create:
 		n.create(e.turn, e.data, nil, func(in created, err error) { reply(e.turn, in, err) })
 	case makeParent:
-		dir, _ := session.Split(n.path)
+		dir, _ := znode.Split(n.path)
 		n.registry.makeParent(n.in(e.turn), parent{dir, e.epoch}, func(err error) { reply(e.turn, done{turn: e.turn}, err) })
 	case look:
 		n.look(e, func(s Sight, err error) { reply(e.turn, looked{e.turn, s}, err) })

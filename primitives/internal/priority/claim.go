@@ -3,12 +3,13 @@ package priority
 import (
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a lock with priorities is claimed, as the pure rules of package
+// This file claims a lock with priorities, as the pure rules of package
 // claim:
 //
 //	none holds ────── a reader claims ───► readers hold ── the last one leaves ─┐
@@ -39,14 +40,14 @@ func isReader(node string) bool {
 	return rank.Kind == line.Read
 }
 
-func (b bid) own() string    { return session.Join(b.path, b.node) }
-func (b bid) holder() string { return session.Join(b.path, holderNode) }
-func (b bid) shared() string { return session.Join(b.path, readersNode) }
+func (b bid) own() string    { return znode.Join(b.path, b.node) }
+func (b bid) holder() string { return znode.Join(b.path, holderNode) }
+func (b bid) shared() string { return znode.Join(b.path, readersNode) }
 
 // claimed returns the path of the contender's claim.
 func (b bid) claimed() string {
 	if isReader(b.node) {
-		return session.Join(b.shared(), b.node)
+		return znode.Join(b.shared(), b.node)
 	}
 	return b.holder()
 }
@@ -106,7 +107,7 @@ func (b bid) Resign(c claim.Claim) []session.Op {
 // Remove implements [claim.Spec]. What contenders of a prefix may have claimed is a
 // reader's or a writer's: both are removed.
 func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Removal {
-	r := session.Removal{Path: session.Join(b.path, node)}
+	r := session.Removal{Path: znode.Join(b.path, node)}
 	if node == "" {
 		r = session.Removal{Path: b.path, Prefix: prefix}
 	}

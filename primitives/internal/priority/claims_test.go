@@ -3,6 +3,7 @@ package priority
 import (
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
@@ -20,11 +21,11 @@ const (
 
 // claimedBy returns a line of two writers, one of which holds, and the handle of the first.
 func claimedBy(holder string) (*zkmodel.World, *Lock) {
-	holds := session.Join(linemodel.Root, holderNode)
+	holds := znode.Join(linemodel.Root, holderNode)
 	w := zkmodel.New(zkmodel.Faults{}, 2,
 		zkmodel.Node{Path: linemodel.Root, Czxid: 1, Data: marker + "\n" + holder},
-		zkmodel.Node{Path: session.Join(linemodel.Root, oursPriority), Czxid: 2, Owner: 1},
-		zkmodel.Node{Path: session.Join(linemodel.Root, theirsPriority), Czxid: 3, Owner: 2},
+		zkmodel.Node{Path: znode.Join(linemodel.Root, oursPriority), Czxid: 2, Owner: 1},
+		zkmodel.Node{Path: znode.Join(linemodel.Root, theirsPriority), Czxid: 3, Owner: 2},
 		zkmodel.Node{Path: holds, Czxid: 4, Owner: 1, Data: holder},
 	)
 	return w, New(w.Sessions[0], linemodel.Root, Options{Kind: line.Write})
@@ -68,11 +69,11 @@ func TestUnclaimOvertaken(t *testing.T) {
 			return
 		}
 		var ops []session.Op
-		if w.Node(session.Join(p.path, holderNode)) != nil {
-			ops = append(ops, session.DeleteOp(session.Join(p.path, holderNode), session.AnyVersion))
+		if w.Node(znode.Join(p.path, holderNode)) != nil {
+			ops = append(ops, session.DeleteOp(znode.Join(p.path, holderNode), session.AnyVersion))
 		}
 		ops = append(ops, session.SetOp(p.path, []byte(marker+"\n"+theirsPriority), session.AnyVersion),
-			session.CreateOp(session.Join(p.path, holderNode), []byte(theirsPriority), session.Ephemeral))
+			session.CreateOp(znode.Join(p.path, holderNode), []byte(theirsPriority), session.Ephemeral))
 		w.Sessions[1].Async(0).Multi(ops, func(_ []session.OpResult, err error) {
 			if err != nil {
 				t.Error(err)
@@ -80,7 +81,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 		})
 		w.Apply(zkmodel.Action{Kind: "serve", I: 1})
 		serve(w, most)
-		if n := w.Node(session.Join(p.path, holderNode)); n == nil || w.Node(p.node(oursPriority)) != nil {
+		if n := w.Node(znode.Join(p.path, holderNode)); n == nil || w.Node(p.node(oursPriority)) != nil {
 			t.Errorf("overtaken after %d requests: the holder is %v", before, n)
 		}
 	}

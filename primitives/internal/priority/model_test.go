@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file has locks with priorities meet in the model of ZooKeeper, with the callbacks that
@@ -73,10 +73,10 @@ func rivalries() []rivalry {
 
 // sight returns the holders that the tree names.
 func sight(w *linemodel.World) (s standing) {
-	if holder := w.Node(session.Join(linemodel.Root, holderNode)); holder != nil {
+	if holder := w.Node(znode.Join(linemodel.Root, holderNode)); holder != nil {
 		s.Holder = holder.Data
 	}
-	s.Readers = w.Children(session.Join(linemodel.Root, readersNode))
+	s.Readers = w.Children(znode.Join(linemodel.Root, readersNode))
 	return s
 }
 
@@ -125,7 +125,7 @@ func (r *rivalry) asks(w *linemodel.World) {
 		rivals := rule{r.rivals[c.N].kind, r.rivals[c.N].priority, r.rivals[c.N].preempt}
 		p := rivals.Locate(sight, c.M.Node(), linemodel.GUID(c.M.Node()))
 		for _, holder := range p.Ask {
-			n := w.Node(session.Join(linemodel.Root, holder))
+			n := w.Node(znode.Join(linemodel.Root, holder))
 			switch {
 			case !strings.Contains(p.Watch.Node, holder) && p.Watch.Node != holderNode || n == nil:
 			case !isMarked(n.Data):
@@ -139,7 +139,7 @@ func (r *rivalry) asks(w *linemodel.World) {
 
 func TestRivalries(t *testing.T) {
 	for _, r := range rivalries() {
-		r.Strikable = func(path string) bool { return path != session.Join(linemodel.Root, readersNode) }
+		r.Strikable = func(path string) bool { return path != znode.Join(linemodel.Root, readersNode) }
 		t.Run(r.Name, func(t *testing.T) { linemodel.Test(t, r.kind(), &r.Scenario) })
 	}
 }

@@ -11,14 +11,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
-	"github.com/zkactors/zkactors/primitives/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is how a lock with priorities departs from the published recipe. Below the
+// This file has the departures of a lock with priorities from the published recipe. Below the
 // path, which carries the data "priority 1" and in a second line the name of the writer that
 // has held last, there are
 //
@@ -203,7 +204,7 @@ func (p *Lock) make(r *line.Recipe, requests client.Async, answer func(made bool
 			answer(false, without(err, session.ErrNodeExists))
 			return
 		}
-		dir, _ := session.Split(p.path)
+		dir, _ := znode.Split(p.path)
 		requests.EnsurePath(dir, func(_ bool, err error) {
 			if err != nil {
 				answer(false, err)
@@ -227,7 +228,7 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 			version = stat.Version
 		}
 	})
-	requests.Get(session.Join(p.path, holderNode), func(d []byte, _ *session.Stat, err error) {
+	requests.Get(znode.Join(p.path, holderNode), func(d []byte, _ *session.Stat, err error) {
 		if sight.Holder = string(d); err == nil && len(d) == 0 {
 			sight.Holder = holderNode // another client has created it: no contender matches
 		}
@@ -235,7 +236,7 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 			failed = without(err, session.ErrNoNode)
 		}
 	})
-	requests.Children(session.Join(p.path, readersNode), func(names []string, _ *session.Stat, err error) {
+	requests.Children(znode.Join(p.path, readersNode), func(names []string, _ *session.Stat, err error) {
 		sight.Readers = names
 		if failed == nil {
 			failed = without(err, session.ErrNoNode)
@@ -274,7 +275,7 @@ func (p *Lock) bid(node string) bid {
 }
 
 // node returns the path of a contender.
-func (p *Lock) node(name string) string { return session.Join(p.path, name) }
+func (p *Lock) node(name string) string { return znode.Join(p.path, name) }
 
 // claimed implements [line.Ways] Claimed: the path of the node that the contender claims.
 func (p *Lock) claimed(_ *line.Recipe, node string) string {
@@ -424,13 +425,13 @@ func (p *Lock) demand(r *line.Recipe, requests client.Async, node string, answer
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
 		own, marked, _ := mark.Split(data)
 		switch {
-		case session.Passing(err) && !session.Over(err):
+		case session.Passing(err) && !client.Over(err):
 			again(err)
 		case err != nil || marked:
 			answer(err == nil)
 		default:
 			requests.Set(path, mark.Published(own, p.opts.PreemptAfter), stat.Version, func(_ *session.Stat, err error) {
-				if errors.Is(err, session.ErrBadVersion) || session.Passing(err) && !session.Over(err) {
+				if errors.Is(err, session.ErrBadVersion) || session.Passing(err) && !client.Over(err) {
 					again(err)
 					return
 				}
@@ -443,13 +444,13 @@ func (p *Lock) demand(r *line.Recipe, requests client.Async, node string, answer
 // Holders returns the names of the contenders that hold the lock.
 func Holders(ctx context.Context, s *session.Session, path string) (map[string]bool, error) {
 	all := make(map[string]bool)
-	data, _, err := s.Get(ctx, session.Join(path, holderNode))
+	data, _, err := s.Get(ctx, znode.Join(path, holderNode))
 	if err == nil {
 		all[string(data)] = true
 	} else if !errors.Is(err, session.ErrNoNode) {
 		return nil, err
 	}
-	readers, _, err := s.Children(ctx, session.Join(path, readersNode))
+	readers, _, err := s.Children(ctx, znode.Join(path, readersNode))
 	for _, name := range readers {
 		all[name] = true
 	}

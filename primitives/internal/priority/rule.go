@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
-	"github.com/zkactors/zkactors/session"
 )
 
 // This file is the rule of lines with priorities. Contenders are named
@@ -131,7 +131,7 @@ func (r rule) Name(guid string) string {
 }
 
 // Prefix implements [line.Rule].
-func (rule) Prefix(guid string) string { return session.GUIDName(guid, "") }
+func (rule) Prefix(guid string) string { return znode.GUIDName(guid, "") }
 
 // Line implements [line.Rule]. Names of other layouts are left out; Locate refuses them.
 func (rule) Line(names []string) []string {

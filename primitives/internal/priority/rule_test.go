@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
-	"github.com/zkactors/zkactors/session"
 )
 
 func guidOf(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
@@ -51,7 +51,7 @@ func TestRankNames(t *testing.T) {
 			}
 		}
 	}
-	prefix := session.GUIDName(guid, "")
+	prefix := znode.GUIDName(guid, "")
 	for _, name := range []string{
 		"", "holder", "readers", prefix, prefix + "p1000-", prefix + "p1000-write-", prefix + "p1000-write-1", prefix + "p2001-write-0000000001",
 		prefix + "p-100-write-0000000001", prefix + "p+100-write-0000000001", prefix + "p1000-lock-0000000001", prefix + "write-0000000001", prefix + "p01000-write-0000000001",
@@ -152,13 +152,13 @@ func TestRankedLocate(t *testing.T) {
 // unknown outcome has left.
 func TestRankedRefuses(t *testing.T) {
 	own := ranked("me 0 w5")
-	theirs := session.GUIDName(guidOf(3), "") + "lock-0000000001"
+	theirs := znode.GUIDName(guidOf(3), "") + "lock-0000000001"
 	r := rule{Kind: line.Write}
 	if p := r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")); !errors.Is(p.Err, line.ErrLayout) {
 		t.Errorf("%+v", p)
 	}
 	exclusive := line.First{Kind: line.Exclusive, Grammar: &line.Grammar{
-		Prefix: session.GUIDName, Separated: true, Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "write-", Kind: line.Write}},
+		Prefix: znode.GUIDName, Separated: true, Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "write-", Kind: line.Write}},
 	}}
 	if p := exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)); !errors.Is(p.Err, line.ErrLayout) {
 		t.Errorf("%+v", p)

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -299,7 +300,7 @@ func (a requests) EnsurePath(path string, answer func(made bool, err error)) {
 		case is(err, session.ErrNodeExists):
 			answer(false, nil)
 		case is(err, session.ErrNoNode):
-			dir, _ := session.Split(path)
+			dir, _ := znode.Split(path)
 			a.EnsurePath(dir, func(_ bool, err error) {
 				if err != nil {
 					answer(false, err)

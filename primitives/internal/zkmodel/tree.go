@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -69,7 +70,7 @@ type txn struct {
 }
 
 func (t *txn) create(path string, data []byte, mode session.CreateMode) (string, error) {
-	dir, _ := session.Split(path)
+	dir, _ := znode.Split(path)
 	p, ok := t.index(dir)
 	switch {
 	case !ok:
@@ -130,7 +131,7 @@ func (t *txn) delete(path string, version int32) error {
 		return session.ErrNotEmpty
 	}
 	t.tree = slices.Delete(t.tree, i, i+1)
-	dir, _ := session.Split(path)
+	dir, _ := znode.Split(path)
 	p, _ := t.index(dir)
 	t.tree[p].Pzxid = t.zxid
 	t.changes = append(t.changes, change{path, deleted}, change{dir, reshaped})

@@ -3,7 +3,7 @@ package zkmodel
 import (
 	"slices"
 
-	"github.com/zkactors/zkactors/primitives/internal/client"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -70,18 +70,18 @@ func (a requests) FollowCreated(path string, _ []byte, _, _ session.OpResult, te
 	return a.Follow(path, session.AspectData, false, tell)
 }
 
-// FollowTogether implements [client.Async]. The nodes beside are read, but what is read is not told.
-func (a requests) FollowTogether(path string, _ []byte, _, _ session.OpResult, tell func(session.Reading, error), beside []session.Beside) (sub client.Subscription, others []client.Subscription) {
+// FollowTogether implements [client.Async]. The other nodes are read, but what is read is not told.
+func (a requests) FollowTogether(path string, _ []byte, _ session.OpResult, tell func(session.Reading, error), others []client.Other) (sub client.Subscription, all []client.Subscription) {
 	sub = a.Follow(path, session.AspectData, false, tell)
-	for _, b := range beside {
-		others = append(others, a.Follow(b.Path, session.AspectData, false, func(r session.Reading, err error) {
+	for _, o := range others {
+		all = append(all, a.Follow(o.Path, session.AspectData, false, func(r session.Reading, err error) {
 			if err == nil {
 				r.Data, r.Stat = nil, new(session.Stat)
 			}
-			b.Tell(r, err)
+			o.Tell(r, err)
 		}))
 	}
-	return sub, others
+	return sub, all
 }
 
 // Follow implements [client.Async].

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
 )
@@ -419,7 +420,7 @@ func (w *World) bereave(s *Session) {
 func (w *World) settleLate(id int64, looks *request) {
 	w.lates = slices.DeleteFunc(w.lates, func(l late) bool {
 		return l.id == id && slices.ContainsFunc(l.ops, func(o op) bool {
-			dir, name := session.Split(o.path)
+			dir, name := znode.Split(o.path)
 			return o.kind == opCreate && dir == looks.path && strings.HasPrefix(name, looks.prefix)
 		})
 	})
@@ -443,7 +444,7 @@ func (w *World) SetData(path, data string) {
 // remove deletes a node with all that is below it, one by one from below.
 func (w *World) remove(path string) {
 	for _, name := range w.Children(path) {
-		w.remove(session.Join(path, name))
+		w.remove(znode.Join(path, name))
 	}
 	if n := w.Node(path); n != nil {
 		w.Struck = append(w.Struck, *n)

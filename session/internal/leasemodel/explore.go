@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Result is what random schedules showed.
+// A Result has the findings of random schedules.
 type Result struct {
 	Tally    Tally
 	Failures map[Failure]*Example

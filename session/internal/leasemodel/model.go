@@ -124,7 +124,7 @@ type world struct {
 	firm     bool // the expiry was committed, not only possible
 }
 
-// An occurrence is something that is to happen.
+// An occurrence is an event that is to happen.
 type occurrence struct {
 	at     time.Duration
 	serial int
@@ -271,7 +271,7 @@ type member struct {
 	acked    int
 }
 
-// A count is what a leader knows of a session.
+// A count is the knowledge of a leader about a session.
 type count struct {
 	from, timeout time.Duration
 	known         bool
@@ -405,7 +405,7 @@ func (s *server) apply(n int) {
 	}
 }
 
-// beat is what a leader does every half a tick.
+// beat does the work of a leader every half a tick.
 func (r *reign) beat() {
 	w := r.leader.w
 	if r.over {
@@ -1183,7 +1183,7 @@ func (w *world) strike(f fault) {
 	}
 }
 
-// A schedule is what a seed stands for, less what was left out of it.
+// A schedule is the sequence of a seed, less the parts that were left out.
 type schedule struct {
 	seed   uint64
 	faults []fault

@@ -1,0 +1,47 @@
+// Package znode has what sessions and recipes do with the paths and names of znodes.
+package znode
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+)
+
+// Join returns the path of the child of dir with the given name.
+func Join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}
+
+// Split returns the parent of the node at path and its name there.
+func Split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i <= 0 {
+		return "/", path[i+1:]
+	}
+	return path[:i], path[i+1:]
+}
+
+// NewGUID returns a random GUID for [GUIDName].
+func NewGUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	text := make([]byte, 0, 36)
+	for i, part := range [][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
+		if i > 0 {
+			text = append(text, '-')
+		}
+		text = hex.AppendEncode(text, part)
+	}
+	return string(text)
+}
+
+// GUIDName returns the name for a node that can be found again by its GUID, in the
+// form that Curator introduced.
+func GUIDName(guid, name string) string { return "_c_" + guid + "-" + name }
+
+// HasGUID reports whether name is that of a node created with the GUID.
+func HasGUID(name, guid string) bool { return strings.HasPrefix(name, GUIDName(guid, "")) }
