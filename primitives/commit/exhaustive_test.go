@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -41,6 +42,7 @@ type setting struct {
 	faults int8   // how many of the two kinds, at most
 	crash  bool   // a process is killed, and starts again
 	cut    bool   // a connection breaks: replies are lost, or requests; or the session expires
+	hits   []Vote // if not empty, the fault befalls sites with such a vote only; the coordinator has a number of its own
 	ticks  int8   // how many timers fire at any moment; at the end all do
 	late   bool   // the sites begin when the transaction is there
 	slow   bool   // users vote at any moment after Prepare
@@ -221,6 +223,12 @@ func (p *process) ask(request any) { p.queue = append(slices.Clip(p.queue), requ
 
 // deaf reports whether a site knows the outcome, and looks no more at the votes, the presence of others, or its deadline.
 func (p *process) deaf() bool { return len(p.site.parts) > 0 && p.site.parts[0].outcome != nil }
+
+// deafened reports whether a site looks no more at the votes or the presence of others: it is deaf, or it was too late to record
+// an outcome, and waits for the one that is recorded.
+func (p *process) deafened() bool {
+	return len(p.site.parts) > 0 && (p.site.parts[0].outcome != nil || p.site.parts[0].beaten)
+}
 
 // online reports whether the process has a session and a connection.
 func (p *process) online() bool { return !p.crashed && p.epoch != 0 && !p.cut }
@@ -736,7 +744,7 @@ func (w *world) calm(to []move) []move {
 			continue
 		}
 		for kind, last := range p.follows {
-			if kind >= ofBallots && p.deaf() {
+			if kind >= ofBallots && p.deafened() {
 				break
 			}
 			if w.news(kind, last) && w.matters(i, kind) {
@@ -755,6 +763,52 @@ func (w *world) calm(to []move) []move {
 		}
 	}
 	return to
+}
+
+func (w *world) alone() (move, bool) {
+	if w.slow || w.time > 0 {
+		return move{}, false
+	}
+	for i := range w.parties[:1+len(w.plan)] {
+		p, n := &w.parties[i], int8(i)
+		if p.crashed || p.expired || p.cut || w.budget > 0 && w.befalls(i) {
+			continue
+		}
+		if p.epoch == 0 {
+			return move{connects, n, 0}, true
+		}
+		if w.decided == nil {
+			continue
+		}
+		if i == 0 {
+			if p.unheard || p.surveys || len(p.queue) == 0 || p.follows[ofBallots] != inactive || p.follows[ofSites] != inactive {
+				continue
+			}
+			switch p.queue[0].(type) {
+			case decide:
+				return move{serves, n, 0}, true
+			case look:
+				if w.chairs&(1<<p.session) != 0 {
+					return move{serves, n, 0}, true
+				}
+			}
+			continue
+		}
+		if len(p.site.parts) != 1 || p.site.parts[0].vote {
+			continue
+		}
+		if len(p.queue) > 0 {
+			if _, is := p.queue[0].(propose); is {
+				return move{serves, n, 0}, true
+			}
+			continue
+		}
+		haunted := slices.ContainsFunc(w.ghosts[:], func(g ghost) bool { return g.session != 0 && g.party == n && len(g.queue) > 0 })
+		if !haunted && p.site.parts[0].rec != nil && p.site.parts[0].outcome == nil && w.ballots[i-1] != absent && w.news(ofRecord, p.follows[ofRecord]) {
+			return move{delivers, n, ofRecord}, true
+		}
+	}
+	return move{}, false
 }
 
 // news reports whether a follow has something to deliver.
@@ -819,7 +873,7 @@ func (w *world) vanishes(to []move, kind moveKind, n, party, session int8) []mov
 		weight := int16(1)
 		for i := range w.parties[:1+len(w.plan)] {
 			p := &w.parties[i]
-			if c := p.chair(); c != nil && p.online() && !p.deaf() && c.votes[party-1] == 0 {
+			if c := p.chair(); c != nil && p.online() && !p.deafened() && c.votes[party-1] == 0 {
 				for _, before := range slices.Clone(all) {
 					if w.news(ofSites, p.follows[ofSites]) {
 						all = append(all, before+ofPresence*weight)
@@ -880,11 +934,23 @@ func (w *world) more(to []move) []move {
 		if w.crash && w.budget > 0 {
 			to = append(to, move{crashes, n, 0})
 		}
-		if idle := p.over && len(p.queue) == 0 && i == 0; w.cut && w.budget > 0 && p.online() && !idle {
+		if idle := p.over && len(p.queue) == 0 && i == 0; w.cut && w.budget > 0 && p.online() && !idle && w.befalls(i) {
 			to = append(to, move{cuts, n, 0})
 		}
 	}
 	return to
+}
+
+// theCoordinator stands for it among votes.
+const theCoordinator Vote = -1
+
+// befalls reports whether the fault may befall a party.
+func (s *setting) befalls(party int) bool {
+	vote := theCoordinator
+	if party > 0 {
+		vote = s.plan[party-1]
+	}
+	return len(s.hits) == 0 || slices.Contains(s.hits, vote)
 }
 
 func (w *world) apply(m move) {
@@ -1140,7 +1206,7 @@ func (e *encoder) process(w *world, party int, machine func(*process)) {
 	e.requests(p.lost)
 	for kind, last := range p.follows {
 		switch {
-		case kind >= ofBallots && p.deaf():
+		case kind >= ofBallots && p.deafened():
 		case kind == ofSites:
 			e.to.Flags(last == inactive) // the rest is in the machine
 		default:
@@ -1152,17 +1218,11 @@ func (e *encoder) process(w *world, party int, machine func(*process)) {
 
 // follow writes what was delivered last.
 func (e *encoder) follow(w *world, kind int, last int32) {
-	if kind < ofBallots || last < 0 {
+	if kind < ofBallots || last == inactive {
 		e.to.Numbers(int(last))
 		return
 	}
-	for _, i := range e.order {
-		if kind == ofSites {
-			e.to.Numbers(int(last >> i & 1))
-		} else {
-			e.to.Numbers(int(last >> (2 * (len(w.plan) - 1 - i)) & 3))
-		}
-	}
+	e.to.Flags(w.news(kind, last)) // no state of the ballots returns
 }
 
 func (e *encoder) requests(all []any) {
@@ -1254,8 +1314,9 @@ func (e *encoder) site(m *sitemachine) {
 		if p.rec == nil || p.outcome != nil {
 			continue
 		}
-		e.chair(&p.chair)
-		e.to.Flags(m.attends, p.presides, p.patrols, p.beaten)
+		if e.to.Flags(m.attends, p.presides, p.patrols, p.beaten); !p.beaten {
+			e.chair(&p.chair)
+		}
 		e.to.Numbers(p.alone)
 		for _, i := range e.order {
 			e.to.Flags(!p.presides && slices.Contains(m.there, siteNames[i]))
@@ -1271,6 +1332,8 @@ type walk struct {
 	exploration.Depth
 	way   []move
 	ends  int // worlds in which nothing happens by itself
+	complete bool
+	rests map[uint64]bool
 	limit int
 }
 
@@ -1287,7 +1350,25 @@ func (k *walk) from(w *world) {
 	}
 	var some [32]move
 	moves := w.calm(some[:0])
+	if m, is := w.alone(); is && !k.complete {
+		for _, other := range moves {
+			if other.party == m.party && other.kind < appears && other != m { // it does no harm, and makes no difference
+				next := *w
+				next.apply(other)
+			}
+		}
+		k.way = append(k.way, m)
+		next := *w
+		next.apply(m)
+		k.from(&next)
+		k.way = k.way[:len(k.way)-1]
+		k.Leave(key)
+		return
+	}
 	if len(moves) == 0 {
+		if k.rests != nil {
+			k.rests[key] = true
+		}
 		k.ends++
 		end := *w
 		end.finish()
@@ -1337,6 +1418,40 @@ func TestExhaustive(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			s.explore(t, *modelStates)
+		})
+	}
+}
+
+func TestTmp(t *testing.T) {
+	for _, s := range []setting{
+		{plan: []Vote{Yes, No}},
+		{plan: []Vote{Yes, No}, faults: 1, cut: true, hits: []Vote{No}},
+		{plan: []Vote{Yes, No}, faults: 1, cut: true, hits: []Vote{Yes}},
+	    {plan: []Vote{Yes, Yes, Yes}},
+		{plan: []Vote{Yes, Yes, No}},
+		{plan: []Vote{Yes, Yes, No}, faults: 1, cut: true, hits: []Vote{theCoordinator}},
+	} {
+		s.mode = Peer
+		t.Run(fmt.Sprint(&s, s.hits), func(t *testing.T) {
+			reg := newRegister(&s)
+			var rests [2]map[uint64]bool
+			for i := range 2 {
+				began := time.Now()
+				k := &walk{register: reg, limit: *modelStates, complete: i == 0, rests: map[uint64]bool{}}
+				rests[i] = k.rests
+				func() {
+					defer func() {
+						if r := recover(); r != nil {
+							t.Errorf("%v, after %v", r, k.way)
+						}
+					}()
+					k.from(newWorld(&s))
+				}()
+				t.Logf("%d states, %d at rest, %v", k.States(), k.ends, time.Since(began).Round(time.Millisecond))
+			}
+			if !maps.Equal(rests[0], rests[1]) {
+				t.Error("other ends")
+			}
 		})
 	}
 }
