@@ -1,6 +1,9 @@
 package exploration
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // A Depth keeps where a walk has been that goes depth first through worlds that are copied. The
 // zero Depth has been nowhere. It takes 11 to 22 bytes for a world.
@@ -8,6 +11,7 @@ type Depth struct {
 	seen   []uint64            // an open hash table, whose length is a power of two; 0 is a free place
 	states int                 // in seen
 	on     map[uint64]struct{} // of these, those from which the walk has not come back
+	next   map[uint64][]uint64 // of worlds that were compared, the keys of what follows
 }
 
 // Enter notes that the walk comes to the world with the key. It reports whether it comes
@@ -55,8 +59,21 @@ func (d *Depth) grow() {
 // Leave notes that the walk comes back from the world with the key.
 func (d *Depth) Leave(key uint64) { delete(d.on, max(key, 1)) }
 
+// Alike notes the keys of the worlds that follow from the world with the key. It reports whether they are those that
+// followed from the last world with that key, if there was one. The order makes no difference.
+func (d *Depth) Alike(key uint64, next []uint64) bool {
+	if d.next == nil {
+		d.next = map[uint64][]uint64{}
+	}
+	next = slices.Compact(slices.Sorted(slices.Values(next)))
+	before, compared := d.next[key]
+	d.next[key] = next
+	return !compared || slices.Equal(before, next)
+}
+
 // States returns how many worlds the walk has come to.
 func (d *Depth) States() int { return d.states }
+
 // Bytes are a world as it is hashed.
 type Bytes []byte
 
