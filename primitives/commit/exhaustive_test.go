@@ -1255,7 +1255,7 @@ func (e *encoder) process(w *world, party int, machine func(*process)) {
 		switch {
 		case kind >= ofBallots && p.deafened():
 		case kind == ofSites:
-			e.to.Flags(last == inactive) // the rest is in the machine
+			e.to.Flags(last == inactive || p.chair() == nil) // the rest is in the machine
 		default:
 			e.follow(w, kind, last)
 		}
