@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +58,12 @@ func (r *record) with(o Outcome) *record {
 	decided := *r
 	decided.Outcome = &o
 	return &decided
+}
+
+// overdue returns the time after which a coordinator must have decided. Its summands may be as long as a
+// [time.Duration] can be.
+func (r *record) overdue() time.Duration {
+	return r.Deadline + min(r.TakeoverAfter, math.MaxInt64-r.Deadline)
 }
 
 // errForeign means that a node is not the record of a transaction.

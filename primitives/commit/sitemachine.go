@@ -600,7 +600,7 @@ func (m *siteTurn) ask(p *part) {
 		m.do(await{p.name(), deadline, p.rec.Deadline})
 		m.preside(p)
 	} else {
-		m.do(await{p.name(), deadline, p.rec.Deadline + p.rec.TakeoverAfter})
+		m.do(await{p.name(), deadline, p.rec.overdue()})
 		m.patrol(p)
 	}
 	if p.ballot.vote == 0 {
