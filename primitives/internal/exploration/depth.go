@@ -36,7 +36,7 @@ func (d *Depth) Enter(key uint64) (first, round bool) {
 
 // find returns the place of a key, or the free one where it is to be put.
 func (d *Depth) find(key uint64) int {
-	const spread = 0x9e3779b97f4a7c15 // so that keys need not be hashes
+	const spread = 0x9e3779b97f4a7c15 // keys need not be hashes
 	last := len(d.seen) - 1
 	at := int(key*spread>>32) & last
 	for d.seen[at] != 0 && d.seen[at] != key {
