@@ -1279,9 +1279,7 @@ func (s *setting) tell(way []move, say func(string, ...any)) {
 	}
 }
 
-// brief reports whether to go through the smallest settings only: also under the race detector, which makes a walk, that has one
-// goroutine, fifteen times as slow.
-func brief() bool { return testing.Short() || raceEnabled && !*full }
+func brief() bool { return exploration.Brief(*full) }
 
 var full = flag.Bool("barrier.full", false, "go through the larger settings of the exhaustive walk too")
 

@@ -31,6 +31,10 @@ import (
 //   - Sites with the same vote are alike. Of the worlds that differ in their order only, one is gone through.
 //   - Outcomes are alike if both commit or both abort. No machine looks at the reason, or at the party that has decided.
 //   - Resume is one read. A record is there for one stretch of time, so a list and a later read show no more than the read.
+//   - A site that was too late to record an outcome waits for the recorded one. It hears no more of votes and presence.
+//   - No state of the ballots returns. So of the last list that a follow delivered, only this counts: whether it is old.
+//   - One fault befalls one party. A setting with one fault is a setting for each victim: the coordinator, and a site with each
+//     vote. Together they have the same histories. The parties that are not the victim have no trouble: see first.
 //   - A request whose reply is lost, and the client's notice of that, are steps of their own. What the server executes after
 //     the notice it could have executed before: a server refuses it once the session is served elsewhere.
 
@@ -1344,7 +1348,7 @@ func (e *encoder) coordinator(m *machine) {
 	e.outcome(&m.outcome)
 	if m.phase <= open {
 		e.chair(&m.chair)
-		e.to.Flags(m.asked, m.moot, m.doubt, m.rec.Outcome != nil)
+		e.to.Flags(m.asked, m.moot, m.void, m.doubt, m.rec.Outcome != nil)
 	}
 }
 
@@ -1463,9 +1467,30 @@ var (
 	modelStates = flag.Int("commit.states", 50_000_000, "states of each of these that are gone through at most")
 )
 
-// TestExhaustive goes through all states of all settings, and with -commit.full of larger ones.
+// TestExhaustive goes through all states of all settings, and with -commit.full of larger ones. It is complete: no setting is
+// too large. With three sites and one fault these are so many states, with the coordinator, a site with Yes, and the other
+// site as the victim:
+//
+//	                  all Yes             two Yes, a No                   two Yes, no vote
+//	coordinated
+//	  a crash    1,394    7,342     15,998     20,981     19,748     397     6,377     3,026
+//	  a cut        826   18,298      6,260     48,958     36,395     701    17,472     5,393
+//	peer
+//	  a crash    2,043  130,685     45,979    899,101    406,013     397    68,727    39,358
+//	  a cut      1,852  527,314     42,715  3,198,141  1,162,656     701   281,307    90,446
+//
+// Without fewer moves first, and without victims, two Yes and a No in peer mode have 10,975,529 with a crash, and with a cut
+// more than 11 GB hold in a map of Go. A million states takes TIME of one processor, and MEMORY. The two faults of two sites
+// are the largest setting, with 4,255,188 states.
 func TestExhaustive(t *testing.T) {
-	for _, s := range settings(*modelFull) {
+	size := usual
+	switch {
+	case *modelFull:
+		size = large
+	case exploration.Brief(false):
+		size = small
+	}
+	for _, s := range settings(size) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			k := &walk{register: newRegister(&s), limit: *modelStates}
@@ -1474,10 +1499,18 @@ func TestExhaustive(t *testing.T) {
 	}
 }
 
+// checkable returns the settings that tests of the walk go through.
+func checkable() []setting {
+	if *modelFull {
+		return settings(large)
+	}
+	return slices.DeleteFunc(settings(small), func(s setting) bool { return s.faults > 1 })
+}
+
 // TestFirst checks that walks that take some moves first come to the same ends as walks that take all moves in every order. With
 // -commit.full it does so for the larger settings too.
 func TestFirst(t *testing.T) {
-	for _, s := range settings(*modelFull) {
+	for _, s := range checkable() {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			some := &walk{register: newRegister(&s), limit: *modelStates}
@@ -1493,7 +1526,7 @@ func TestFirst(t *testing.T) {
 
 // TestKeys checks that worlds go on alike if their keys are the same.
 func TestKeys(t *testing.T) {
-	for _, s := range settings(*modelFull) {
+	for _, s := range checkable() {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			k := &walk{register: newRegister(&s), limit: *modelStates, compares: true}
@@ -1502,13 +1535,27 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// settings returns those that are gone through.
-func settings(full bool) (all []setting) {
+// A size says which settings are gone through.
+type size int
+
+const (
+	small size = iota
+	usual
+	large // all
+)
+
+// settings returns those of a size, and smaller ones.
+func settings(most size) (all []setting) {
 	for _, plan := range [][]Vote{{Yes}, {Yes, Yes}, {Yes, No}, {Yes, 0}, {Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}} {
 		for _, mode := range []Mode{Coordinated, Peer} {
-			// add adds a setting, if it is small or all are wanted.
-			add := func(small bool, s setting) {
-				if s.mode, s.plan = mode, plan; !small && !full {
+			parties := len(plan) // that decide or vote
+			if mode == Peer {
+				parties++
+			}
+			// add adds a setting that is small, or usual, up to so many parties. Of one with a fault, it adds those
+			// with each victim.
+			add := func(smallTo, usualTo int, s setting) {
+				if s.mode, s.plan = mode, plan; parties > smallTo && (most == small || parties > usualTo && most == usual) {
 					return
 				}
 				if s.faults != 1 {
@@ -1519,18 +1566,14 @@ func settings(full bool) (all []setting) {
 					all = append(all, s)
 				}
 			}
-			parties := len(plan) // that decide or vote
-			if mode == Peer {
-				parties++
-			}
-			add(true, setting{slow: true})
-			add(parties < 4, setting{slow: true, late: true})
-			add(parties < 3, setting{ticks: 1, slow: true})
-			add(parties < 3, setting{faults: 1, crash: true})
-			add(parties < 3, setting{faults: 1, cut: true})
+			add(4, 4, setting{slow: true})
+			add(3, 3, setting{slow: true, late: true})
+			add(2, 3, setting{ticks: 1, slow: true})
+			add(2, 3, setting{faults: 1, crash: true})
+			add(2, 3, setting{faults: 1, cut: true})
 			if parties < 3 {
-				add(parties < 2, setting{faults: 1, crash: true, ticks: 1, late: true})
-				add(parties < 2, setting{faults: 2, crash: true, cut: true})
+				add(1, 1, setting{faults: 1, crash: true, ticks: 1, late: true})
+				add(1, 1, setting{faults: 2, crash: true, cut: true})
 			}
 		}
 	}

@@ -491,6 +491,45 @@ func TestForeignNodes(t *testing.T) {
 	})
 }
 
+// An operator deletes the ballots of a transaction, and its record remains. It cannot be decided any more: all parties
+// hear that, and send no more requests.
+func TestBallotsDeleted(t *testing.T) {
+	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+		t.Run(mode.String(), func(t *testing.T) {
+			bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				a, b := join(t, s[1], "a", always(commit.Yes)), join(t, s[2], "b", always(0))
+				pass(time.Second)
+				tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a", "b"}, Mode: mode})
+				pass(time.Second)
+				nodes := left(srv)
+				sort.Slice(nodes, func(i, j int) bool { return len(nodes[i]) > len(nodes[j]) })
+				for _, path := range nodes[:len(nodes)-1] {
+					if err := s[3].Delete(t.Context(), path, session.AnyVersion); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := tx.Wait(t.Context()); !errors.Is(err, commit.ErrForgotten) {
+					t.Error(err)
+				}
+				tx.Close()
+				pass(5 * time.Minute)
+				srv.ResetRequests()
+				pass(time.Hour)
+				for op, n := range srv.Requests() {
+					if op != zktest.OpPing && op != zktest.OpSync { // of the sessions
+						t.Errorf("%d requests: %v", n, op)
+					}
+				}
+				a.close(t)
+				b.close(t)
+				if got := fmt.Sprint(a.got, b.got); got != "map[t:[prepare  forgotten]] map[t:[prepare  aborted: the transaction is gone and this site has not voted]]" {
+					t.Error(got)
+				}
+			})
+		})
+	}
+}
+
 // Resume and List refuse bad arguments before any request, and name operation and path.
 func TestBadSurveys(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, all ...*session.Session) {

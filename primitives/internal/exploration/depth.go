@@ -3,10 +3,15 @@ package exploration
 import (
 	"encoding/binary"
 	"slices"
+	"testing"
 )
 
+// Brief reports whether walks go through the smallest settings only: in short tests, and, unless all are wanted, under the
+// race detector, which makes a walk, that has one goroutine, fifteen times as slow.
+func Brief(all bool) bool { return testing.Short() || raced && !all }
+
 // A Depth keeps where a walk has been that goes depth first through worlds that are copied. The
-// zero Depth has been nowhere. It takes 11 to 22 bytes for a world.
+// zero Depth has been nowhere. A world takes 11 to 22 bytes, and half as much again while the table grows.
 type Depth struct {
 	seen   []uint64            // an open hash table, whose length is a power of two; 0 is a free place
 	states int                 // in seen
