@@ -119,7 +119,9 @@ func TestAlike(t *testing.T) {
 			t.Error(i)
 		}
 	}
-	if !d.Alike(2, nil) || !d.Alike(2, nil) {
-		t.Error("of a world that nothing follows")
+	for range 2 {
+		if !d.Alike(2, nil) {
+			t.Error("of a world that nothing follows")
+		}
 	}
 }
