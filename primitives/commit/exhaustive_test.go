@@ -1339,7 +1339,8 @@ func (e *encoder) chair(c *chair) {
 	e.to.Flags(c.late, c.given, c.knows)
 }
 
-// coordinator leaves out what is not looked at any more when the outcome is known.
+// coordinator leaves out what is not looked at any more when the outcome is known. No operator touches the nodes: void is set
+// only after a decision, and makes no difference then.
 func (e *encoder) coordinator(m *machine) {
 	e.to.Numbers(int(m.phase))
 	e.to.Flags(m.settled, m.err != nil)
@@ -1348,7 +1349,7 @@ func (e *encoder) coordinator(m *machine) {
 	e.outcome(&m.outcome)
 	if m.phase <= open {
 		e.chair(&m.chair)
-		e.to.Flags(m.asked, m.moot, m.void, m.doubt, m.rec.Outcome != nil)
+		e.to.Flags(m.asked, m.moot, m.doubt, m.rec.Outcome != nil)
 	}
 }
 

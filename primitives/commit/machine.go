@@ -188,8 +188,8 @@ type machine struct {
 	// follows. While it is set, nothing is decided.
 	moot bool
 
-	// void is set when an answer shows that the ballots are gone, and never cleared. The record goes with them. If it is there all
-	// the same, without an outcome, an operator has deleted the ballots, and there will be no outcome.
+	// void is set when an answer shows that no outcome can be recorded any more, and never cleared: the ballots are gone, or the
+	// record was written. If the record is there without an outcome all the same, an operator did that, and there will be none.
 	void bool
 
 	// doubt is set with begin, and cleared by an answer that says whether the transaction is there. While it is set, a caller
@@ -595,9 +595,9 @@ func (m *turn) recorded(err error) {
 	switch {
 	case err == nil:
 		m.settle(m.outcome)
-	case session.Passing(err), errors.Is(err, session.ErrBadVersion):
+	case session.Passing(err):
 		m.moot = true
-	case errors.Is(err, session.ErrNoNode):
+	case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNoNode):
 		m.moot, m.void = true, true
 	default:
 		m.fail(err)
