@@ -1500,10 +1500,10 @@ func TestExhaustive(t *testing.T) {
 	}
 }
 
-// checkable returns the settings that tests of the walk go through.
-func checkable() []setting {
+// checkable returns the settings that tests of the walk go through, with -commit.full those of a size.
+func checkable(full size) []setting {
 	if *modelFull {
-		return settings(large)
+		return settings(full)
 	}
 	most := 2 // sites
 	if exploration.Brief(false) {
@@ -1515,7 +1515,7 @@ func checkable() []setting {
 // TestFirst checks that walks that take some moves first come to the same ends as walks that take all moves in every order. With
 // -commit.full it does so for the larger settings too.
 func TestFirst(t *testing.T) {
-	for _, s := range checkable() {
+	for _, s := range checkable(large) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			some := &walk{register: newRegister(&s), limit: *modelStates}
@@ -1531,7 +1531,7 @@ func TestFirst(t *testing.T) {
 
 // TestKeys checks that worlds go on alike if their keys are the same.
 func TestKeys(t *testing.T) {
-	for _, s := range checkable() {
+	for _, s := range checkable(usual) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			k := &walk{register: newRegister(&s), limit: *modelStates, compares: true}
