@@ -1,6 +1,6 @@
 // Transfer books orders in two small ledgers, inventory and payments: each order in both of them or in
 // neither. With -crash the coordinator's process ends, as far as ZooKeeper can see, between the
-// phases, and another one resumes.
+// phases, and another one resumes. Each run begins with the orders that an earlier one has left.
 //
 // It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
 package main
@@ -46,10 +46,13 @@ func (l *ledger) String() string {
 	return fmt.Sprintf("%s: %d free, %d orders", l.name, l.free, len(l.booked))
 }
 
-// promise holds the amount, if there is so much.
+// promise holds the amount, if there is so much. A site that restarts before it has voted is asked again.
 func (l *ledger) promise(order string, amount int) commit.Vote {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if _, held := l.held[order]; held {
+		return commit.Yes
+	}
 	if amount > l.free {
 		return commit.No
 	}
@@ -132,6 +135,9 @@ func run(ctx context.Context, out io.Writer, servers []string, crash bool) (err 
 		defer p.Close()
 		serving.Go(func() { failed <- l.serve(ctx, p) })
 	}
+	if _, err := resume(ctx, servers, out); err != nil { // an earlier run was interrupted
+		return err
+	}
 	for i, amount := range []int{3, 4, 2} {
 		outcome, err := book(ctx, servers, fmt.Sprintf("order-%d", i+1), amount, crash && i == 0, out)
 		if err != nil {
@@ -162,31 +168,36 @@ func book(ctx context.Context, servers []string, order string, amount int, crash
 	if crash {
 		s.Close() // the coordinator is gone, and the sites are being asked
 		_, _ = fmt.Fprintln(out, order, "has lost its coordinator")
-		return resume(ctx, servers, order, out)
+		outcomes, err := resume(ctx, servers, out)
+		outcome, resumed := outcomes[order]
+		if err == nil && !resumed {
+			err = fmt.Errorf("%s is not there", order)
+		}
+		return outcome, err
 	}
 	return applied(ctx, s, tx)
 }
 
-// resume is what a coordinator does when it starts.
-func resume(ctx context.Context, servers []string, order string, out io.Writer) (commit.Outcome, error) {
+// resume is what a coordinator does when it starts. It returns the outcomes by order.
+func resume(ctx context.Context, servers []string, out io.Writer) (map[string]commit.Outcome, error) {
 	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
-		return commit.Outcome{}, err
+		return nil, err
 	}
 	defer s.Close()
 	all, err := commit.Resume(ctx, s, parent)
 	if err != nil {
-		return commit.Outcome{}, err
+		return nil, err
 	}
-	outcome, err := commit.Outcome{}, fmt.Errorf("%s is not there", order)
+	outcomes := map[string]commit.Outcome{}
 	for _, tx := range all {
 		defer tx.Close()
-		if tx.ID() == order {
-			_, _ = fmt.Fprintln(out, order, "is resumed")
-			outcome, err = applied(ctx, s, tx)
+		_, _ = fmt.Fprintln(out, tx.ID(), "is resumed")
+		if outcomes[tx.ID()], err = applied(ctx, s, tx); err != nil {
+			return nil, err
 		}
 	}
-	return outcome, err
+	return outcomes, nil
 }
 
 // applied waits for the outcome, and until the sites have finished, when the transaction is removed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,5 +31,37 @@ payments: 0 free, 2 orders
 		if got := out.String(); got != want {
 			t.Errorf("crash=%v:\n%s", crash, got)
 		}
+	}
+}
+
+// An interrupter calls a function when the coordinator is lost.
+type interrupter struct {
+	strings.Builder
+	interrupt func()
+}
+
+func (w *interrupter) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "lost its coordinator") {
+		w.interrupt()
+	}
+	return w.Builder.Write(line)
+}
+
+// TestInterrupted: a run that is interrupted between the phases leaves an order, and the next run books on.
+func TestInterrupted(t *testing.T) {
+	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {
+		interrupted, interrupt := context.WithCancel(ctx)
+		if err := run(interrupted, &interrupter{interrupt: interrupt}, servers, true); !errors.Is(err, context.Canceled) {
+			t.Error("interrupted:", err)
+		}
+		var out strings.Builder
+		err := run(ctx, &out, servers, false)
+		if got := out.String(); !strings.HasPrefix(got, "order-1 is resumed\norder-1 of 3: ") || !strings.Contains(got, "order-3 of 2: ") {
+			t.Errorf("the next run:\n%s", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

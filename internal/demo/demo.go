@@ -21,8 +21,12 @@ import (
 // that fails. The context ends after the time, or at an interrupt.
 func Main(limit time.Duration, run func(ctx context.Context, servers []string) error) {
 	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
-	flag.Parse()
 	name := filepath.Base(os.Args[0])
+	flag.Usage = func() {
+		_, _ = fmt.Fprintf(flag.CommandLine.Output(), "%s: what it shows is said by go doc ./examples/%s. Its flags are:\n", name, name)
+		flag.PrintDefaults()
+	}
+	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "%s: there are no arguments, but %q; %s -h lists the flags\n", name, flag.Args(), name)
 		os.Exit(2)

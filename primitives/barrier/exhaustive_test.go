@@ -3,7 +3,6 @@ package barrier
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -1185,15 +1184,15 @@ type walk struct {
 	exploration.Depth
 	halls []*hall // the memory for those on the way
 	way   []move
-	ends  int               // halls in which nothing happens by itself
-	next  map[uint64]uint64 // by key: a hash of the keys of what follows; nil unless keys are checked
+	ends  int  // halls in which nothing happens by itself
+	keys  bool // are checked
 }
 
 // from goes through what follows from the hall at the end of the way.
 func (k *walk) from() {
 	h := k.halls[len(k.way)]
 	key := k.key(h)
-	if k.next != nil {
+	if k.keys {
 		k.compare(key, h)
 	}
 	switch first, round := k.Enter(key); {
@@ -1235,24 +1234,14 @@ func (k *walk) compare(key uint64, h *hall) {
 		next.apply(m)
 		keys = append(keys, k.key(&next))
 	}
-	slices.Sort(keys)
-	var all []byte
-	for _, key := range slices.Compact(keys) {
-		all = binary.BigEndian.AppendUint64(all, key)
-	}
-	now := maphash.Bytes(k.seed, all)
-	if before, seen := k.next[key]; seen && before != now {
+	if !k.Alike(key, keys) {
 		violate("one key for halls that go on differently")
 	}
-	k.next[key] = now
 }
 
 // explore goes through all halls of a setting. It returns what is wrong, and how that came about.
 func (s *setting) explore(compared bool) (states, ends int, way []move, err error) {
-	k := &walk{encoder: encoder{seed: maphash.MakeSeed()}}
-	if compared {
-		k.next = map[uint64]uint64{}
-	}
+	k := &walk{encoder: encoder{seed: maphash.MakeSeed()}, keys: compared}
 	defer func() {
 		states, ends, way = k.States(), k.ends, k.way
 		switch r := recover().(type) {
@@ -1290,9 +1279,7 @@ func (s *setting) tell(way []move, say func(string, ...any)) {
 	}
 }
 
-// brief reports whether to go through the smallest settings only: also under the race detector, which makes a walk, that has one
-// goroutine, fifteen times as slow.
-func brief() bool { return testing.Short() || raceEnabled && !*full }
+func brief() bool { return exploration.Brief(*full) }
 
 var full = flag.Bool("barrier.full", false, "go through the larger settings of the exhaustive walk too")
 

@@ -122,7 +122,7 @@ type (
 	// Committed means that the outcome is Commit, and is recorded.
 	Committed struct {
 		Tx      string
-		Payload []byte
+		Payload []byte // must not be modified
 		By      string // the party that recorded it
 
 		node string // of the site
@@ -180,7 +180,8 @@ func (e Left) String() string {
 func (e Committed) Guard() session.Op { return session.GuardOp(e.node, ErrFinished) }
 
 // Once returns the operation that lets a ZooKeeper transaction succeed once: it deletes the
-// site's ballot. Call [Participant.Finish] afterwards, also if it fails with [session.ErrNoNode].
+// site's ballot. Call [Participant.Finish] afterwards, also if it fails with [session.ErrNoNode]. A
+// coordinator's event has none, which fails.
 func (e Committed) Once() session.Op { return session.DeleteOp(e.node, session.AnyVersion) }
 
 // eventOf returns the event of an outcome.

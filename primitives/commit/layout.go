@@ -3,8 +3,10 @@ package commit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -13,6 +15,12 @@ import (
 
 // A record is the content of a transaction's node. It is not modified.
 type record = nodes.Transaction[Mode, Outcome]
+
+// overdue returns the time after which a coordinator must have decided. Its summands may be as long as a
+// [time.Duration] can be.
+func overdue(r *record) time.Duration {
+	return r.Deadline + min(r.TakeoverAfter, math.MaxInt64-r.Deadline)
+}
 
 // errForeign means that a node is not the record of a transaction.
 var errForeign = errors.New("the node is not a transaction's")

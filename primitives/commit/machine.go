@@ -188,6 +188,10 @@ type machine struct {
 	// follows. While it is set, nothing is decided.
 	moot bool
 
+	// void is set when an answer shows that no outcome can be recorded any more, and never cleared: the ballots are gone, or the
+	// record was written. If the record is there without an outcome all the same, an operator did that, and there will be none.
+	void bool
+
 	// doubt is set with begin, and cleared by an answer that says whether the transaction is there. While it is set, a caller
 	// that is refused is told that the outcome is unknown.
 	doubt bool
@@ -241,7 +245,7 @@ func (m machine) String() string {
 	for i, site := range m.rec.Sites {
 		s.WriteString(flagged(" reading:"+site, m.reading[i]))
 	}
-	s.WriteString(flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" doubt", m.doubt) + flagged(" gave", m.gave) +
+	s.WriteString(flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" void", m.void) + flagged(" doubt", m.doubt) + flagged(" gave", m.gave) +
 		flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled))
 	if m.err != nil {
 		s.WriteString(": " + m.err.Error())
@@ -379,7 +383,7 @@ func (m *turn) appeared(in appeared) {
 	switch {
 	case !m.in(open) || in.epoch != m.stood || in.err == nil:
 	case errors.Is(in.err, session.ErrNoNode):
-		m.moot = true // the transaction is gone
+		m.moot, m.void = true, true
 	case session.Passing(in.err) && in.epoch == m.epoch:
 		m.do(appear{in.epoch})
 	}
@@ -486,6 +490,8 @@ func (m *turn) looked(in looked) {
 		}
 	case in.found.Outcome != nil:
 		m.settle(*in.found.Outcome)
+	case m.void:
+		m.fail(ErrForgotten)
 	}
 }
 
@@ -497,7 +503,7 @@ func (m *turn) counted(in counted) {
 	if in.err != nil {
 		switch {
 		case errors.Is(in.err, session.ErrNoNode):
-			m.moot = true // the transaction is gone: look makes sure
+			m.moot, m.void = true, true // look makes sure
 		case session.Passing(in.err):
 			m.do(followBallots{})
 		default:
@@ -589,8 +595,10 @@ func (m *turn) recorded(err error) {
 	switch {
 	case err == nil:
 		m.settle(m.outcome)
-	case session.Passing(err), errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNoNode):
+	case session.Passing(err):
 		m.moot = true
+	case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNoNode):
+		m.moot, m.void = true, true
 	default:
 		m.fail(err)
 	}

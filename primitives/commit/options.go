@@ -35,7 +35,8 @@ func (m Mode) String() string {
 
 // Options are the parameters for [Begin].
 type Options struct {
-	// Sites are the names of the sites that vote. At least one is required.
+	// Sites are the names of the sites that vote. At least one is required. A site that never joins
+	// aborts the transaction by the deadline, and keeps it from being removed.
 	Sites []string
 
 	// Payload is the proposal on which the sites vote. It must fit into one request
@@ -49,8 +50,9 @@ type Options struct {
 	// Mode says which parties decide. The default is Coordinated.
 	Mode Mode
 
-	// TakeoverAfter is the time after which a site looks for the coordinator again, and after two looks without one it
-	// decides in its place. It is also how often a site looks whether a transaction
+	// TakeoverAfter is the time after which a site looks for the coordinator again. After two looks
+	// without one it decides in its place; it also does when the deadline passed so long ago without
+	// an outcome. It is also the time after which a site looks again whether a transaction
 	// it has finished is left. The default is 30 seconds.
 	TakeoverAfter time.Duration
 

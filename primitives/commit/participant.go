@@ -179,7 +179,6 @@ func (p *Participant) Close() {
 	<-p.gone
 }
 
-// observe keeps what the accessors return up to date with the machine.
 // logOutcomes logs what became of transactions.
 func logOutcomes(s client.Session, parent string, events []Event) {
 	for _, ev := range events {
@@ -195,6 +194,7 @@ func logOutcomes(s client.Session, parent string, events []Event) {
 	}
 }
 
+// observe keeps what the accessors return up to date with the machine.
 func (p *Participant) observe(m sitemachine, events []Event) {
 	logOutcomes(p.session, p.parent, events)
 	if !m.Ended() {

@@ -491,6 +491,67 @@ func TestForeignNodes(t *testing.T) {
 	})
 }
 
+// An operator deletes the ballots of a transaction, and its record remains. Or it writes the record, as no party does before the
+// outcome. The transaction cannot be decided any more: the coordinator hears that, and sends no more requests.
+func TestTouchedByHand(t *testing.T) {
+	remove := func(ctx context.Context, s *session.Session, nodes []string) error {
+		for i := len(nodes) - 1; i > 0; i-- { // children before their parent
+			if err := s.Delete(ctx, nodes[i], session.AnyVersion); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	write := func(ctx context.Context, s *session.Session, nodes []string) error {
+		data, _, err := s.Get(ctx, nodes[0])
+		if err == nil {
+			_, err = s.Set(ctx, nodes[0], data, session.AnyVersion)
+		}
+		return err
+	}
+	const forgotten, presumed = "prepare ; forgotten", "prepare ; aborted: the transaction is gone and this site has not voted"
+	for name, c := range map[string]struct {
+		touch func(context.Context, *session.Session, []string) error
+		a, b  string
+	}{"ballots deleted": {remove, forgotten, presumed}, "record written": {write, "prepare ", "prepare "}} {
+		for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+			t.Run(name+"/"+mode.String(), func(t *testing.T) {
+				bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					a, b := join(t, s[1], "a", always(commit.Yes)), join(t, s[2], "b", always(0))
+					pass(time.Second)
+					tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a", "b"}, Mode: mode})
+					pass(time.Second)
+					nodes := left(srv)
+					sort.Strings(nodes)
+					if err := c.touch(t.Context(), s[3], nodes); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := tx.Wait(t.Context()); !errors.Is(err, commit.ErrForgotten) {
+						t.Error(err)
+					}
+					tx.Close()
+					pass(10 * time.Minute)
+					srv.ResetRequests()
+					pass(10 * time.Minute)
+					for op, n := range srv.Requests() {
+						if op != zktest.OpPing && op != zktest.OpSync { // of the sessions
+							t.Errorf("%d requests: %v", n, op)
+						}
+					}
+					a.close(t)
+					b.close(t)
+					if got := strings.Join(a.got["t"], "; "); got != c.a {
+						t.Error("a:", got)
+					}
+					if got := strings.Join(b.got["t"], "; "); got != c.b {
+						t.Error("b:", got)
+					}
+				})
+			})
+		}
+	}
+}
+
 // Resume and List refuse bad arguments before any request, and name operation and path.
 func TestBadSurveys(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, all ...*session.Session) {

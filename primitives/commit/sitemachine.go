@@ -600,7 +600,7 @@ func (m *siteTurn) ask(p *part) {
 		m.do(await{p.name(), deadline, p.rec.Deadline})
 		m.preside(p)
 	} else {
-		m.do(await{p.name(), deadline, p.rec.Deadline + p.rec.TakeoverAfter})
+		m.do(await{p.name(), deadline, overdue(p.rec)})
 		m.patrol(p)
 	}
 	if p.ballot.vote == 0 {
@@ -795,13 +795,14 @@ func (m *siteTurn) preside(p *part) {
 	p.chair, _ = p.chair.attend(p.rec, m.there)
 }
 
-// counted follows a list of the ballots while this site presides. If the ballots are
-// gone, the record says why.
+// counted follows a list of the ballots while this site presides.
 func (m *siteTurn) counted(p *part, in siteCounted) {
 	switch {
 	case p.outcome != nil || p.gone: // nothing is to be decided
 	case in.err == nil:
 		p.chair = p.chair.count(p.rec, parse(in.names))
+	case errors.Is(in.err, session.ErrNoNode):
+		p.look = true // the transaction is gone, or an operator has deleted its ballots only
 	case session.Passing(in.err):
 		m.do(watchBallots{p.name()})
 	}

@@ -3,6 +3,7 @@ package commit_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,35 @@ func TestTakeoverNotBefore(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// Times without an end are allowed: no site takes over, and no vote is late.
+func TestNoEnd(t *testing.T) {
+	for name, o := range map[string]commit.Options{
+		"no takeover": {TakeoverAfter: math.MaxInt64, Deadline: time.Hour}, "no deadline": {Deadline: math.MaxInt64}, "neither": {TakeoverAfter: math.MaxInt64, Deadline: math.MaxInt64},
+	} {
+		for _, o.Mode = range []commit.Mode{commit.Coordinated, commit.Peer} {
+			t.Run(name+"/"+o.Mode.String(), func(t *testing.T) {
+				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					a := join(t, s[0], "a", always(0))
+					o.Sites = []string{"a"}
+					tx := begin(t, s[1], "t", o)
+					defer tx.Close()
+					pass(50 * time.Minute)
+					undecided(t, s[1], "before the deadline")
+					if err := a.p.Vote(t.Context(), "t", commit.Yes); err != nil {
+						t.Error(err)
+					}
+					if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
+						t.Error(outcome, err)
+					}
+					pass(time.Second)
+					nothingLeft(t, srv)
+					a.close(t)
+				})
+			})
+		}
+	}
 }
 
 // A coordinator that is there decides, however slow it is; so does one that resumes between two looks.

@@ -38,8 +38,8 @@ type Transaction struct {
 // refused.
 //
 // If the id exists, the error wraps [ErrExists]. If ctx ends first, the error is its cause, and wraps
-// [session.ErrUnknownOutcome]: the transaction may be there, and is aborted in the background
-// then. If the session expires while the creation is under way, and no transaction is found
+// [session.ErrUnknownOutcome]: the transaction may be there, and is aborted in the background then,
+// unless the sites decide it first. If the session expires while the creation is under way, and no transaction is found
 // afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
 // other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {

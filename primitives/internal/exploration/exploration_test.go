@@ -81,3 +81,47 @@ func TestTell(t *testing.T) {
 		t.Error(lines)
 	}
 }
+
+func TestDepth(t *testing.T) {
+	var d exploration.Depth
+	for _, key := range []uint64{0, 1 << 63} { // 0 stands for 1
+		if first, round := d.Enter(key); !first || round {
+			t.Error(key, first, round)
+		}
+		if first, round := d.Enter(key); first || !round {
+			t.Error(key, "again", first, round)
+		}
+		d.Leave(key)
+		if first, round := d.Enter(key); first || round {
+			t.Error(key, "after it", first, round)
+		}
+	}
+	const many = 10_000 // the table grows several times
+	for again := range 2 {
+		for key := range uint64(many) {
+			if first, _ := d.Enter(key + 2); first != (again == 0) {
+				t.Fatal(key, again)
+			}
+		}
+	}
+	if d.States() != many+2 {
+		t.Error(d.States())
+	}
+}
+
+func TestAlike(t *testing.T) {
+	var d exploration.Depth
+	for i, c := range []struct {
+		next []uint64
+		want bool
+	}{{[]uint64{3, 4, 3}, true}, {[]uint64{4, 3}, true}, {[]uint64{4}, false}, {[]uint64{4}, true}} {
+		if d.Alike(1, c.next) != c.want {
+			t.Error(i)
+		}
+	}
+	for range 2 {
+		if !d.Alike(2, nil) {
+			t.Error("of a world that nothing follows")
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package exploration
+
+const raced = true
