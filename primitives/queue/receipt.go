@@ -2,7 +2,6 @@ package queue
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,12 +21,18 @@ type receipts struct {
 	clock   clock
 
 	mu    sync.Mutex
-	free  []receipt          // that no transaction has
-	made  int                // how many were made
-	over  bool               // set by close. While set, nothing is kept, and nothing begins
-	using int                // how many transactions, and other things that leave nodes, are under way
-	waits map[*waiter]func() // of calls that wait: called by close
-	idle  []func()           // called when the last of them ends after close
+	free  []receipt // that no transaction has
+	made  int       // how many were made
+	over  bool      // set by close. While set, nothing is kept, and nothing begins
+	using int       // how many transactions, and other things that leave nodes, are under way
+	waits []wait    // calls that close ends
+	idle  []func()  // called when the last of them ends after close
+}
+
+// A wait is that of a call.
+type wait struct {
+	waiter *waiter
+	closed func() // called by close
 }
 
 // take returns a receipt that is free, and otherwise a new one, without a node.
@@ -98,10 +103,7 @@ func (rs *receipts) put(r receipt) {
 func (rs *receipts) tellClosed(w *waiter, closed func()) {
 	rs.mu.Lock()
 	if !rs.over {
-		if rs.waits == nil {
-			rs.waits = make(map[*waiter]func())
-		}
-		rs.waits[w] = closed
+		rs.waits = append(rs.waits, wait{w, closed})
 		closed = func() {}
 	}
 	rs.mu.Unlock()
@@ -112,7 +114,7 @@ func (rs *receipts) tellClosed(w *waiter, closed func()) {
 func (rs *receipts) forget(w *waiter) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	delete(rs.waits, w)
+	rs.waits = slices.DeleteFunc(rs.waits, func(other wait) bool { return other.waiter == w })
 }
 
 // hold has close wait until put gives back the empty receipt.
@@ -139,10 +141,10 @@ func (rs *receipts) close(closed func()) {
 	rs.free = nil
 	rs.using += len(free) + 1 // with this call
 	rs.idle = append(rs.idle, closed)
-	waits := slices.Collect(maps.Values(rs.waits))
+	waits := slices.Clone(rs.waits)
 	rs.mu.Unlock()
-	for _, end := range waits {
-		end()
+	for _, w := range waits {
+		w.closed()
 	}
 	for _, r := range free {
 		rs.discard(r)
