@@ -127,6 +127,7 @@ func TestRecipesAreLogged(t *testing.T) {
 		opts.Logger, opts.Name, opts.Observer = slog.New(j), "billing", c
 		s := mustOpen(t, srv.Addrs(), opts)
 		defer s.Close()
+		synctest.Wait() // until it is logged that the session is connected
 		id := fmt.Sprintf(" session=billing id=%#x", s.ID())
 		o := s.Observer()
 		for _, row := range []struct {

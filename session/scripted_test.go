@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,14 +22,14 @@ type scripted struct {
 	// false to hang up.
 	answer func(s *scripted, conn net.Conn, xid, op int32) bool
 	refuse atomic.Bool
-	conns  int
+	conns  atomic.Int32
 }
 
 func (s *scripted) dial(context.Context, string, string) (net.Conn, error) {
 	if s.refuse.Load() {
 		return nil, errors.New("refused by the script")
 	}
-	s.conns++
+	s.conns.Add(1)
 	near, far := net.Pipe()
 	go s.serve(far)
 	return near, nil
@@ -152,8 +153,8 @@ func TestSessionMoved(t *testing.T) {
 		done := make(chan struct{})
 		s.Async(0).Withdraw("/a", func() { close(done) })
 		<-done
-		if deletes != 4 || server.conns != 4 {
-			t.Errorf("%d deletes on %d connections, want one on each of four", deletes, server.conns)
+		if deletes != 4 || server.conns.Load() != 4 {
+			t.Errorf("%d deletes on %d connections, want one on each of four", deletes, server.conns.Load())
 		}
 		if err := s.Delete(t.Context(), "/a", 0); err != nil {
 			t.Error(err)
@@ -175,12 +176,16 @@ func TestHeartbeatsAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
 				asked := make(map[net.Conn]int)
 				server := &scripted{timeout: 6 * time.Second, answer: func(s *scripted, conn net.Conn, xid, op int32) bool {
+					mu.Lock()
+					asked[conn]++
 					code := int32(0)
-					if asked[conn]++; s.conns <= 2 && asked[conn] >= tt.from {
+					if s.conns.Load() <= 2 && asked[conn] >= tt.from {
 						code = tt.code
 					}
+					mu.Unlock()
 					reply(conn, xid, op, code)
 					return true
 				}}
@@ -188,8 +193,8 @@ func TestHeartbeatsAreRefused(t *testing.T) {
 				defer s.Close()
 				defer s.Rely()()
 				pass(time.Minute)
-				if _, ok := s.State().(session.Resumed); !ok || server.conns != 3 {
-					t.Errorf("%v after %d connections", s.State(), server.conns)
+				if _, ok := s.State().(session.Resumed); !ok || server.conns.Load() != 3 {
+					t.Errorf("%v after %d connections", s.State(), server.conns.Load())
 				}
 			})
 		})

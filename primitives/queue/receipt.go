@@ -103,18 +103,22 @@ func (rs *receipts) put(r receipt) {
 func (rs *receipts) tellClosed(w *waiter, closed func()) {
 	rs.mu.Lock()
 	if !rs.over {
-		rs.waits = append(rs.waits, wait{w, closed})
+		rs.waits = append(except(rs.waits, w), wait{w, closed})
 		closed = func() {}
 	}
 	rs.mu.Unlock()
 	closed()
 }
 
+func except(waits []wait, w *waiter) []wait {
+	return slices.DeleteFunc(waits, func(other wait) bool { return other.waiter == w })
+}
+
 // forget undoes tellClosed.
 func (rs *receipts) forget(w *waiter) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.waits = slices.DeleteFunc(rs.waits, func(other wait) bool { return other.waiter == w })
+	rs.waits = except(rs.waits, w)
 }
 
 // hold has close wait until put gives back the empty receipt.
