@@ -250,7 +250,7 @@ func (l Layout) rule(kind Kind) line.Rule { return rules[l][kind] }
 var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals // they are constant
 	for l := range all {
 		for kind := range all[l] {
-			all[l][kind] = line.First{Grammar: grammars[l], Kind: line.Kind(kind), EventGrants: Layout(l) == Standard}
+			all[l][kind] = line.First{Grammar: grammars[l], Kind: line.Kind(kind), EventGrants: Layout(l) == Standard, Brief: true}
 		}
 	}
 	return all

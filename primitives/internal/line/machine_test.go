@@ -111,7 +111,7 @@ func TestGrammarIsTheDocumentedOne(t *testing.T) {
 }
 
 // exclusive is the rule of the exclusive lock.
-var exclusive = First{Grammar: &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}}}, EventGrants: true}
+var exclusive = First{Grammar: &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}}}, EventGrants: true, Brief: true}
 
 // deletion is what is mostly awaited of a node.
 func deletion(node string) Target { return Target{Node: node} }

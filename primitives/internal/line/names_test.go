@@ -124,6 +124,14 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 				if !p.Present || p.Ahead != i || p.Watch != deletion(watch) || !slices.Equal(p.Beside, beside) || p.Heir != (i == 1 || i == 2) || p.Zombies != nil {
 					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
 				}
+				if i > 1 { // the farther of the two, where holders are not brief
+					watch = want[i-2]
+				}
+				lasting := exclusive
+				lasting.Brief = false
+				if p := lasting.Locate(Sight{Names: children}, own, "none"); p.Watch != deletion(watch) || p.Beside != nil || p.Heir != (i == 1) {
+					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
+				}
 			}
 		}
 	}

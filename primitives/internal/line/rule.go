@@ -97,6 +97,11 @@ type First struct {
 	// where all holders that exclude others leave by that, and none turns into a
 	// reader.
 	EventGrants bool
+
+	// Brief says that holders may work for less than a round trip: a contender watches both that are
+	// directly ahead of it then, where deletions grant. Otherwise it watches the farther of the two alone,
+	// and a deletion wakes one contender less.
+	Brief bool
 }
 
 // Name implements [Rule].
@@ -131,8 +136,9 @@ func (f First) Downgrade(own, guid string) (Rule, string, bool) {
 	return f, f.Name(guid) + number, true
 }
 
-// Locate implements [Rule]. A contender watches its predecessor, and where deletions grant also that
-// one's predecessor. So it learns in advance, while others work, that it is next.
+// Locate implements [Rule]. A contender watches its predecessor's predecessor, so that it learns in
+// advance, while others work, that it is next; and its predecessor, if there is no other or holders are
+// brief.
 func (f First) Locate(s Sight, own, guid string) Position {
 	var p Position
 	me, _ := f.Parse(own)
@@ -163,11 +169,14 @@ func (f First) Locate(s Sight, own, guid string) Position {
 	}
 	p.Watch.Node = next.Name
 	switch grants := f.EventGrants && f.Kind == Exclusive && next.Kind == Exclusive; {
-	case p.Ahead > 1 && grants && second.Kind == Exclusive:
-		p.Beside = []Target{{Node: second.Name}}
-		p.Heir = p.Ahead == 2
 	case p.Ahead == 1:
 		p.Heir = grants
+	case p.Ahead == 0, !grants, second.Kind != Exclusive:
+	case f.Brief:
+		p.Beside = []Target{{Node: second.Name}}
+		p.Heir = p.Ahead == 2
+	default:
+		p.Watch.Node = second.Name
 	}
 	return p
 }
