@@ -3,7 +3,7 @@ package actors
 import "time"
 
 // After calls f when d has passed, on a goroutine of its own, unless it is stopped
-// before. A performer answers a machine with it that waits for a moment: the answer
+// before. With it, a performer answers a machine that waits for a moment. The answer
 // names what was waited for, because it may come when stop was just called.
 func After(d time.Duration, f func()) (stop func()) {
 	timer := time.AfterFunc(d, f)

@@ -23,16 +23,11 @@ type planter struct {
 // unread is the Stat of nodes that are watched and were not read.
 var unread = new(Stat) //nolint:gochecknoglobals // it is constant
 
-// statCreated returns the Stat of an ephemeral node that was created in one transaction with a write to the parent.
-// The epoch must not be locked; it may be nil.
-func (s *Session) statCreated(e *epoch, data []byte, parent OpResult) *Stat {
-	zxid, when, owner := parent.Stat.Mzxid, parent.Stat.Mtime, int64(0)
-	if e != nil {
-		e.mu.Lock()
-		owner = e.id
-		e.mu.Unlock()
-	}
-	return &Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: when, Mtime: when, DataLength: int32(len(data)), EphemeralOwner: owner}
+// statCreated returns the Stat of an ephemeral node that was created in one transaction with a write to the parent,
+// but for its owner: sendPlanting sets that.
+func statCreated(data []byte, parent OpResult) *Stat {
+	zxid, when := parent.Stat.Mzxid, parent.Stat.Mtime
+	return &Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: when, Mtime: when, DataLength: int32(len(data))}
 }
 
 // readsOwn reports whether the session may certainly read what it creates.
@@ -46,12 +41,8 @@ func (s *Session) readsOwn() bool {
 
 // plant plants the watch on a node that is known, but for its owner.
 func (s *Session) plant(e *watchEntry, known Reading) {
-	p := &s.watches.planter
-	e.epoch.mu.Lock()
-	known.Stat.EphemeralOwner = e.epoch.id
-	e.epoch.mu.Unlock()
 	e.reading = known
-	p.waiting = append(p.waiting, e)
+	s.watches.planter.waiting = append(s.watches.planter.waiting, e)
 	s.plantNext()
 }
 
@@ -100,6 +91,9 @@ func (s *Session) sendPlanting(entries []*watchEntry, since int64, counts bool) 
 			break
 		}
 		w.Watches[watchData] = append(w.Watches[watchData], entries[i].key.path)
+		if stat := entries[i].reading.Stat; stat != unread {
+			stat.EphemeralOwner = e.id
+		}
 		// As if the watch stood: it is set again after a reconnect, which does no harm.
 		e.watches[entries[i].key] = struct{}{}
 	}

@@ -70,7 +70,7 @@ func (forRecipes) FollowCreated(a Async, path string, data []byte, created, pare
 	if created.company < 2 || parent.Stat == nil || !s.readsOwn() {
 		return a.Follow(path, AspectData, false, tell)
 	}
-	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: s.statCreated(nil, data, parent)})
+	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: statCreated(data, parent)})
 }
 
 // other is a node that is watched together with one that was created. The type has no name, so that
@@ -118,7 +118,7 @@ func (forRecipes) FollowTogether(a Async, path string, data []byte, parent OpRes
 		entries = append(entries, e)
 		return sub
 	}
-	sub = follow(path, tell, Reading{Data: data, Stat: s.statCreated(epoch, data, parent)})
+	sub = follow(path, tell, Reading{Data: data, Stat: statCreated(data, parent)})
 	for _, o := range others {
 		all = append(all, follow(o.Path, o.Tell, Reading{Stat: unread}))
 	}

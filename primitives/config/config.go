@@ -157,7 +157,7 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 		return v.explain(fmt.Errorf("encode: %w", err))
 	}
 	at := attempt{epoch: maxNumber, n: maxNumber}
-	if err := client.Of(v.session).Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
+	if err := v.client.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
 		return v.explain(fmt.Errorf("value: %w", err))
 	}
 	if err := client.CheckContext(ctx); err != nil {
@@ -197,7 +197,7 @@ func (v *Value[T]) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("config %s: %w", v.path, client.Of(v.session).Explain(err))
+	return fmt.Errorf("config %s: %w", v.path, v.client.Explain(err))
 }
 
 // usable returns an error if the handle has ended.

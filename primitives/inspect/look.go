@@ -83,7 +83,7 @@ func readAll(ctx context.Context, s *session.Session, keys []key, window int, kn
 			return context.Cause(ctx)
 		}
 		switch {
-		case client.Over(a.err) && errors.Is(a.err, session.ErrClosed):
+		case errors.Is(a.err, session.ErrClosed):
 			return a.err
 		case session.Passing(a.err):
 			if err := pauses.Wait(ctx, a.err); err != nil {

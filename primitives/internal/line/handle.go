@@ -60,10 +60,11 @@ type derived struct{ end context.CancelCauseFunc }
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
-	h := &Handle[Ev]{since: client.Of(s).Age()}
-	h.performer.begin(client.Of(s), r)
-	client.Of(s).Observer().Waiting(r.Name, r.Path)
-	h.told.begin(New(znode.NewGUID(), r.Rule, client.Of(s).Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
+	c := client.Of(s)
+	h := &Handle[Ev]{since: c.Age()}
+	h.performer.begin(c, r)
+	c.Observer().Waiting(r.Name, r.Path)
+	h.told.begin(New(znode.NewGUID(), r.Rule, c.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
 	h.actor = actors.Start(
 		&h.told,
 		actors.Role[*told[Ev], Input, Effect, Ev]{

@@ -98,8 +98,8 @@ type First struct {
 	// reader.
 	EventGrants bool
 
-	// Brief says that holders may work for less than a round trip: a contender watches both that are
-	// directly ahead of it then, where deletions grant. Otherwise it watches the farther of the two alone,
+	// Brief says that holders may work for less than a round trip. With EventGrants, a contender then
+	// watches both that are directly ahead of it. Without Brief it watches the farther of the two alone,
 	// and a deletion wakes one contender less.
 	Brief bool
 }
@@ -136,9 +136,9 @@ func (f First) Downgrade(own, guid string) (Rule, string, bool) {
 	return f, f.Name(guid) + number, true
 }
 
-// Locate implements [Rule]. A contender watches its predecessor's predecessor, so that it learns in
-// advance, while others work, that it is next; and its predecessor, if there is no other or holders are
-// brief.
+// Locate implements [Rule]. A contender watches its predecessor. Where deletions grant, it watches that
+// one's predecessor as well, or instead: see Brief. So it learns in advance, while others work, that it
+// is next.
 func (f First) Locate(s Sight, own, guid string) Position {
 	var p Position
 	me, _ := f.Parse(own)

@@ -118,8 +118,7 @@ func (withdrawn) input() {}
 func (failed) input()    {}
 
 // An Effect is a request of the machine to its performer. It belongs to the epoch of its
-// attempt, must
-// not be done in another, and is answered by exactly one input; unwatchTarget,
+// attempt, must not be done in another, and is answered by exactly one input; unwatchTarget,
 // complain and answer by none.
 //
 //sumtype:decl

@@ -56,12 +56,13 @@ type Kept[In, Ev any] struct {
 // Keep keeps a node at path with the data. It fails with [ErrDuplicate] if a handle of
 // this session keeps the path already.
 func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data []byte, config Config, role Role[M, In, Ev]) (*Kept[In, Ev], error) {
-	n := newNode(client.Of(s), path)
-	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: client.Of(s).Age()}
+	c := client.Of(s)
+	n := newNode(c, path)
+	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: c.Age()}
 	if err := n.claim(k); err != nil {
 		return nil, err
 	}
-	client.Of(s).Observer().Waiting(role.Recipe, role.Path)
+	c.Observer().Waiting(role.Recipe, role.Path)
 	k.actor = actors.Start(role.Machine(newMachine(data, config)), actors.Role[M, In, Effect, Ev]{
 		Name:    role.Name,
 		Perform: func(e Effect, tell func(In)) { n.Perform(e, func(in Input) { tell(k.input(in)) }) },
