@@ -3,10 +3,9 @@ package election
 import (
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 // A Layout decides the names of nodes. All candidates and observers of an election have to use
@@ -56,14 +55,7 @@ func (l Layout) without(what string) error {
 // The grammars of the layouts, by their numbers.
 //
 //nolint:gochecknoglobals // they are constant
-var grammars = [...]*line.Grammar{
-	Standard: {Prefix: znode.GUIDName, Separated: true, Marks: []line.Mark{{Text: "n_", Kind: line.Exclusive}}},
-	Curator:  {Prefix: znode.GUIDName, Separated: true, Marks: []line.Mark{{Text: "latch-", Kind: line.Exclusive}}},
-	Kazoo: {
-		Prefix: func(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest },
-		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}},
-	},
-}
+var grammars = [...]*nodes.Grammar{Standard: &nodes.StandardElection, Curator: &nodes.CuratorElection, Kazoo: &nodes.KazooElection}
 
 // Where nodes stand in the standard layout, under the path.
 const (
@@ -91,7 +83,7 @@ type rule struct{ line.First }
 func (rule) Claims() bool { return true }
 
 func (l Layout) first() line.First {
-	return line.First{Grammar: grammars[l], Kind: line.Exclusive, EventGrants: l == Standard}
+	return line.First{Grammar: grammars[l], Kind: nodes.Exclusive, EventGrants: l == Standard}
 }
 
 // rule returns the rule by which a candidate stands in line.

@@ -2,13 +2,13 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/commit"
-	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -18,26 +18,15 @@ import (
 
 // A species has the names of the contenders of one recipe and layout.
 type species struct {
-	grammar line.Grammar
+	grammar *nodes.Grammar
 	recipe  Kind
 	layout  string
-	wants   string
-}
-
-func named(separated bool, text string, recipe Kind, layout, wants string) species {
-	kind := line.Exclusive
-	if wants == wantsRead {
-		kind = line.Read
-	}
-	return species{line.Grammar{Separated: separated, Marks: []line.Mark{{Text: text, Kind: kind}}}, recipe, layout, wants}
+	wants   string // what all contenders want; "" if their kind says so
 }
 
 const (
-	wantsExclusive = "exclusive"
-	wantsRead      = "read"
-	wantsWrite     = "write"
-	wantsLease     = "lease"
-	wantsLead      = "lead"
+	wantsLease = "lease"
+	wantsLead  = "lead"
 
 	standard    = "standard"
 	published   = "published"
@@ -52,26 +41,25 @@ const (
 //
 //nolint:gochecknoglobals // they are constant
 var allSpecies = []species{
-	named(true, "lock-", Lock, standard, wantsExclusive),
-	named(true, "read-", Lock, standard, wantsRead),
-	named(true, "write-", Lock, standard, wantsWrite),
-	named(true, "__READ__", Lock, curator, wantsRead),
-	named(true, "__WRIT__", Lock, curator, wantsWrite),
-	named(false, "__lock__", Lock, kazoo, wantsExclusive),
-	named(false, "__rlock__", Lock, kazoo, wantsRead),
-	named(true, "latch-", Election, curator, wantsLead),
-	named(true, "n_", Election, published, wantsLead),
-	named(true, "lease-", Semaphore, standard, wantsLease),
+	{&nodes.StandardLock, Lock, standard, ""},
+	{&nodes.CuratorLock, Lock, curator, ""},
+	{&nodes.KazooLock, Lock, kazoo, ""},
+	{&nodes.CuratorElection, Election, curator, wantsLead},
+	{&nodes.StandardElection, Election, published, wantsLead},
+	{&nodes.Leases, Semaphore, standard, wantsLease},
 }
 
 // A standing is the part of a contender's state that its name shows.
 type standing struct {
-	line.Contender
+	nodes.Contender
 	*species
 
 	priority int
 	weight   int // of a lease
 }
+
+// want returns what the contender wants.
+func (s standing) want() string { return cmp.Or(s.wants, s.Kind.String()) }
 
 // parseStanding reads the name of a contender in line order.
 func parseStanding(name string) (standing, bool) {
@@ -83,9 +71,8 @@ func parseStanding(name string) (standing, bool) {
 			return standing{Contender: c, species: &allSpecies[i]}, true
 		}
 	}
-	if strings.HasPrefix(name, "x-") && line.IsContender(name) { // of ZooKeeper's WriteLock
-		number, _ := line.ParseNumber(name[strings.LastIndexByte(name, '-')+1:])
-		return standing{Contender: line.Contender{Name: name, Number: number}, species: &allSpecies[0]}, true
+	if c, ok := nodes.ParseWriteLock(name); ok {
+		return standing{Contender: c, species: &allSpecies[0]}, true
 	}
 	return standing{}, false
 }
@@ -100,7 +87,7 @@ func standings(names []string) []standing {
 	}
 	if len(all) > 0 {
 		reference := all[0].Number
-		slices.SortFunc(all, func(a, b standing) int { return line.Compare(reference, a.Contender, b.Contender) })
+		slices.SortFunc(all, func(a, b standing) int { return nodes.Compare(reference, a.Contender, b.Contender) })
 	}
 	return all
 }
@@ -124,11 +111,7 @@ func layoutOf(all []standing) (Kind, string) {
 func ranks(names []string) []standing {
 	var all []standing
 	for _, r := range priority.Ranks(names) {
-		s := species{recipe: Lock, layout: prioritized, wants: wantsWrite}
-		if r.Kind == line.Read {
-			s.wants = wantsRead
-		}
-		all = append(all, standing{Contender: r.Contender, species: &s, priority: r.Priority})
+		all = append(all, standing{Contender: r.Contender, species: &species{recipe: Lock, layout: prioritized}, priority: r.Priority})
 	}
 	return all
 }
@@ -157,7 +140,7 @@ func parseTransaction(id string, data []byte) (r *txRecord, ok bool) {
 }
 
 // items are the names of items, of all layouts.
-var items = line.Grammar{Marks: []line.Mark{{Text: "queue-"}, {Text: "qn-"}, {Text: "-"}}} //nolint:gochecknoglobals // it is constant
+var items = nodes.Grammar{Marks: []nodes.Mark{{Text: "queue-"}, {Text: "qn-"}, {Text: "-"}}} //nolint:gochecknoglobals // it is constant
 
 // flatItem returns the layout of the queue of which a node of the name would be an item.
 func flatItem(name string) string {
@@ -171,15 +154,10 @@ func flatItem(name string) string {
 			rest, layout = after, kazoo
 		}
 	}
-	if _, ok := line.ParseNumber(rest); !ok {
+	if _, ok := nodes.ParseNumber(rest); !ok {
 		return ""
 	}
 	return layout
-}
-
-// isKazooLease recognises the leases of kazoo's semaphore.
-func isKazooLease(name string) bool {
-	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 func nameOf(node string) string {

@@ -51,7 +51,7 @@ func TestNames(t *testing.T) {
 	} {
 		got := ""
 		if s, ok := parseStanding(name); ok {
-			got = string(s.recipe) + " " + s.layout + " " + s.wants
+			got = string(s.recipe) + " " + s.layout + " " + s.want()
 		}
 		if got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

@@ -187,7 +187,7 @@ func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	case has("candidates"):
 		r.election(path, names)
 	case r.queue(path, names), r.flat(path, names):
-	case slices.ContainsFunc(names, isKazooLease) && !has(readyNode):
+	case slices.ContainsFunc(names, nodes.IsKazooLease) && !has(readyNode):
 		r.kazooSemaphore(path, n, names)
 	case len(standings(names)) > 0:
 		r.line(path, names)
@@ -215,7 +215,7 @@ func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) 
 			continue
 		}
 		one := Contender{
-			Node: node, Wants: s.wants, Session: sessionText(n.stat.EphemeralOwner), Since: since(n.stat.Ctime),
+			Node: node, Wants: s.want(), Session: sessionText(n.stat.EphemeralOwner), Since: since(n.stat.Ctime),
 			Priority: s.priority, Weight: s.weight, Czxid: n.stat.Czxid, Forbidden: n.err != nil,
 		}
 		one.Identity, one.Revoked = identity(n.data)
@@ -232,16 +232,16 @@ func (r *recogniser) line(path string, names []string) {
 	all := standings(names)
 	kind, layout := layoutOf(all)
 	t := Thing{Path: path, Kind: kind, Layout: layout}
-	shared := 0 // how many readers are first
-	for shared < len(all) && all[shared].wants == wantsRead {
-		shared++
+	var front, read nodes.Front
+	hold := 0
+	for hold < len(all) && front.Holds(all[hold].Kind) {
+		hold++
 	}
-	t.Contenders = r.contenders(&t, path, all, max(shared, 1))
-	readers := true
+	t.Contenders = r.contenders(&t, path, all, hold)
 	for i := range t.Contenders {
 		c := &t.Contenders[i]
-		readers = readers && c.Wants == wantsRead
-		c.Holds = i == 0 || readers
+		s, _ := parseStanding(nameOf(c.Node))
+		c.Holds = read.Holds(s.Kind)
 	}
 	switch {
 	case kind == Semaphore: // the limit stands elsewhere
@@ -258,7 +258,7 @@ func (r *recogniser) line(path string, names []string) {
 
 // prioritized adds a lock with priorities, whose holders have a node beside their own.
 func (r *recogniser) prioritized(path string, names []string) {
-	const holder, readers = "holder", "readers"
+	const holder, readers = nodes.PriorityHolder, nodes.PriorityReaders
 	claims := make(map[string]string)
 	if slices.Contains(names, holder) {
 		node := znode.Join(path, holder)
@@ -375,7 +375,7 @@ func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 	lease := species{wants: wantsLease}
 	var leases []standing
 	for _, name := range names {
-		if isKazooLease(name) {
+		if nodes.IsKazooLease(name) {
 			leases = append(leases, standing{species: &lease, weight: 1})
 			leases[len(leases)-1].Name = name
 		}

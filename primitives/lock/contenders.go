@@ -8,8 +8,8 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
@@ -58,7 +58,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		})
 	}
 	var all []Contender
-	sharing := true // all so far are readers
+	var front nodes.Front // of the contenders so far
 	for i, c := range standing {
 		var a contenderRead
 		select {
@@ -73,7 +73,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		}
 		if weaker, ok := o.Layout.weaker(c.Name); ok && errors.Is(a.err, session.ErrNoNode) { // it may have become that
 			held := holds[c.Name] || holds[weaker]
-			c.Name, c.Kind = weaker, line.Read
+			c.Name, c.Kind = weaker, nodes.Read
 			if holds != nil {
 				holds[weaker] = held
 			}
@@ -87,8 +87,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		case a.err != nil:
 			return nil, fmt.Errorf("contenders: %w", a.err)
 		}
-		sharing = sharing && a.contender.Kind == Read
-		a.contender.Holding = len(all) == 0 || sharing
+		a.contender.Holding = front.Holds(c.Kind)
 		if holds != nil {
 			a.contender.Holding = holds[c.Name]
 		}

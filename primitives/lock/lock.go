@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
@@ -96,7 +97,7 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	r := &line.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Ways: &ways}
 	if o.Layout == Prioritized {
 		r = priority.New(client.Of(s), path, priority.Options{
-			Data: o.Data, Kind: line.Kind(kind), Priority: o.Priority, Preempt: o.Preempt, PreemptAfter: o.PreemptAfter,
+			Data: o.Data, Kind: nodes.Kind(kind), Priority: o.Priority, Preempt: o.Preempt, PreemptAfter: o.PreemptAfter,
 		}).Recipe()
 	}
 	h := line.Open(s, r, &manner, o.ReleaseInBackground)
@@ -209,26 +210,30 @@ type site struct {
 	path    string
 }
 
-// shares reports whether the lock is, or is to be, a reader's.
-func (l *Lock) shares() bool {
-	if l.kind == Read {
-		return true
+// now returns the kind of which the lock is: after a downgrade that of a reader.
+func (l *Lock) now() Kind {
+	_, node := znode.Split(l.Node())
+	if c, ok := grammars[l.layout].Parse(node); ok && Kind(c.Kind) == Read {
+		return Read
 	}
-	_, node := znode.Split(l.Node()) // after a downgrade that of a reader
-	c, ok := grammars[l.layout].Parse(node)
-	return ok && Kind(c.Kind) == Read
+	return l.kind
 }
 
-// reenters refuses to wait for a lock that the caller has already. Only readers share: then it
-// reports that the caller has a read lock.
+// ErrUpgrade means that a read lock does not turn into a lock that excludes
+// others: two readers that both wait for that would wait for ever.
+var ErrUpgrade = errors.New("a read lock cannot be upgraded: release it first")
+
+// reenters refuses to wait for a lock that the caller has already. It reports whether the caller has
+// one that shares.
 func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (shares bool, err error) {
 	for _, l := range line.Holders[*Lock](ctx, s, path) {
-		switch shares = l.shares(); {
-		case shares && kind == Read:
-		case shares:
-			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
+		switch held := l.now(); {
+		case !nodes.Kind(held).Excludes(nodes.Kind(kind)):
+			shares = true
+		case held == Read:
+			return false, fmt.Errorf("acquire lock %s: %w", path, ErrUpgrade)
 		default:
-			return shares, fmt.Errorf("acquire lock %s: %w", path, ErrReentered)
+			return false, fmt.Errorf("acquire lock %s: %w", path, ErrReentered)
 		}
 	}
 	return shares, nil

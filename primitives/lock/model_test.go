@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 )
 
@@ -122,13 +123,13 @@ func standard(kinds []Kind) *linemodel.Kind {
 			switch {
 			case !ok:
 				return 0
-			case me.Kind == line.Read:
+			case me.Kind == nodes.Read:
 				return 2
 			}
 			all := grammar.Line(names)
 			behind := 0
 			for _, c := range all[slices.Index(all, me)+1:] {
-				if c.Kind != line.Read {
+				if c.Kind != nodes.Read {
 					break
 				}
 				behind++
@@ -141,11 +142,11 @@ func standard(kinds []Kind) *linemodel.Kind {
 				if o == me {
 					break
 				}
-				if (me.Kind != line.Read || o.Kind != line.Read) && linemodel.GUID(o.Name) != linemodel.GUID(me.Name) {
+				if (me.Kind != nodes.Read || o.Kind != nodes.Read) && linemodel.GUID(o.Name) != linemodel.GUID(me.Name) {
 					zkmodel.Violate("contender %d holds before its turn", c.N)
 				}
 			}
-			w.CheckToken(c, w.Node(znode.Join(linemodel.Root, me.Name)).Czxid, me.Kind != line.Read)
+			w.CheckToken(c, w.Node(znode.Join(linemodel.Root, me.Name)).Czxid, me.Kind != nodes.Read)
 		},
 		Check: func(w *linemodel.World, holders []*linemodel.Contender) {
 			w.CheckApart(holders)

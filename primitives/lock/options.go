@@ -3,14 +3,13 @@ package lock
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
 )
@@ -128,12 +127,12 @@ type Kind int
 
 // The kinds.
 const (
-	Exclusive = Kind(line.Exclusive)
-	Read      = Kind(line.Read)
-	Write     = Kind(line.Write)
+	Exclusive = Kind(nodes.Exclusive)
+	Read      = Kind(nodes.Read)
+	Write     = Kind(nodes.Write)
 )
 
-func (k Kind) String() string { return [...]string{"exclusive", "read", "write"}[k] }
+func (k Kind) String() string { return nodes.Kind(k).String() }
 
 // A Layout decides the names and the marks of nodes. All contenders for a lock use the same
 // layout.
@@ -223,23 +222,8 @@ func (l Layout) validate() error {
 // The grammars of the layouts, by their numbers.
 //
 //nolint:gochecknoglobals // they are constant
-var grammars = [...]*line.Grammar{
-	Standard: {
-		Prefix: znode.GUIDName, Separated: true,
-		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
-	},
-	Curator: {
-		Prefix: znode.GUIDName, Separated: true,
-		Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "__READ__", Kind: line.Read}, {Text: "__WRIT__", Kind: line.Write}},
-	},
-	Kazoo: {
-		Prefix: func(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest },
-		Marks:  []line.Mark{{Text: "__lock__", Kind: line.Exclusive}, {Text: "__lock__", Kind: line.Write}, {Text: "__rlock__", Kind: line.Read}},
-	},
-	Prioritized: { // but for the priority
-		Prefix: znode.GUIDName, Separated: true,
-		Marks: []line.Mark{{Text: "read-", Kind: line.Read}, {Text: "write-", Kind: line.Write}},
-	},
+var grammars = [...]*nodes.Grammar{
+	Standard: &nodes.StandardLock, Curator: &nodes.CuratorLock, Kazoo: &nodes.KazooLock, Prioritized: &nodes.PriorityLock,
 }
 
 // rule returns the rule by which a contender stands in line. In other layouts than ours
@@ -250,7 +234,7 @@ func (l Layout) rule(kind Kind) line.Rule { return rules[l][kind] }
 var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals // they are constant
 	for l := range all {
 		for kind := range all[l] {
-			all[l][kind] = line.First{Grammar: grammars[l], Kind: line.Kind(kind), EventGrants: Layout(l) == Standard, Brief: true}
+			all[l][kind] = line.First{Grammar: grammars[l], Kind: nodes.Kind(kind), EventGrants: Layout(l) == Standard, Brief: true}
 		}
 	}
 	return all
@@ -265,16 +249,4 @@ func (l Layout) mark(own []byte, force time.Duration) []byte {
 }
 
 // weaker returns the name of the reader that a writer becomes by a downgrade.
-func (l Layout) weaker(name string) (reader string, ok bool) {
-	marks := grammars[l].Marks
-	text := func(kind line.Kind) string {
-		return marks[slices.IndexFunc(marks, func(m line.Mark) bool { return m.Kind == kind })].Text
-	}
-	i := strings.LastIndex(name, text(line.Write))
-	if i < 0 {
-		return "", false
-	}
-	reader = name[:i] + text(line.Read) + name[i+len(text(line.Write)):]
-	c, ok := grammars[l].Parse(reader)
-	return reader, ok && c.Kind == line.Read
-}
+func (l Layout) weaker(name string) (reader string, ok bool) { return grammars[l].Downgraded(name) }

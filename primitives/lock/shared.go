@@ -2,22 +2,14 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
-// The errors that callers of shared locks can act on.
-var (
-	// ErrUpgrade means that a read lock does not turn into a lock that excludes
-	// others: two readers that both wait for that would wait for ever.
-	ErrUpgrade = errors.New("a read lock cannot be upgraded: release it first")
-
-	// ErrNotWrite means that a lock that is to be downgraded is no write lock.
-	ErrNotWrite = line.ErrNotWrite
-)
+// ErrNotWrite means that a lock that is to be downgraded is no write lock.
+var ErrNotWrite = line.ErrNotWrite
 
 // NewRead is [New] for a lock that readers share: it waits for the writers and the
 // exclusive contenders that came before it, and watches the nearest of them.

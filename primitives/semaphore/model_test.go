@@ -149,7 +149,7 @@ func (p *pool) checkMembers(w *linemodel.World) {
 	}
 	all := sortLeases(w.Children(w.Dir))
 	for _, c := range w.All {
-		i := slices.IndexFunc(all, func(o line.Contender) bool { return o.Name == c.M.Node() })
+		i := slices.IndexFunc(all, func(o nodes.Contender) bool { return o.Name == c.M.Node() })
 		if c.Ended() || i <= 0 || !c.M.Waiting() {
 			continue
 		}
@@ -161,7 +161,7 @@ func (p *pool) checkMembers(w *linemodel.World) {
 }
 
 // checkWoken holds for a contender that waits in quiet.
-func (p *pool) checkWoken(w *linemodel.World, c *linemodel.Contender, ahead []line.Contender) {
+func (p *pool) checkWoken(w *linemodel.World, c *linemodel.Contender, ahead []nodes.Contender) {
 	r, _ := parseRecord(w.Node(linemodel.Root).Data)
 	sum := p.rules[c.N].Weight
 	for _, o := range ahead {

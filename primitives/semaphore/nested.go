@@ -29,7 +29,7 @@ func (n nested) Locate(s line.Sight, own, guid string) line.Position {
 	}
 	kept, sum := 0, 0
 	all := sortLeases(s.Names)
-	for _, c := range all[:slices.IndexFunc(all, func(c line.Contender) bool { return c.Name == own })+1] {
+	for _, c := range all[:slices.IndexFunc(all, func(c nodes.Contender) bool { return c.Name == own })+1] {
 		if _, weight, _ := nodes.ParseLease(c.Name); strings.Contains("/"+n.within, "/"+c.Name+"/") {
 			kept += weight
 		}

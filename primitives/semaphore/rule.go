@@ -46,14 +46,14 @@ func (l admission) Line(names []string) (sorted []string) {
 
 // sortLeases returns the contenders among the children, in the order in which they stand
 // in line.
-func sortLeases(names []string) []line.Contender {
-	var all []line.Contender
+func sortLeases(names []string) []nodes.Contender {
+	var all []nodes.Contender
 	for _, name := range names {
 		if c, _, ok := nodes.ParseLease(name); ok {
 			all = append(all, c)
 		}
 	}
-	line.Sort(all)
+	nodes.Sort(all)
 	return all
 }
 
@@ -99,7 +99,7 @@ func (l admission) Announces() bool { return true }
 func (l admission) Claims() bool { return false }
 
 // Downgrade implements [line.Rule].
-func (l admission) Downgrade(string, string) (line.Rule, string, bool) { return l, "", false }
+func (l admission) Downgrade(string) (line.Rule, string, bool) { return l, "", false }
 
 // manyBeside is the number of nodes of others that a contender watches, rather than all members.
 const manyBeside = 8
@@ -119,12 +119,12 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		}
 		c, w, ok := nodes.ParseLease(name)
 		switch {
-		case !ok && line.IsContender(name):
+		case !ok && nodes.IsContender(name):
 			p.Err = line.OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
-		case line.Compare(me.Number, c, me) > 0:
+		case nodes.Compare(me.Number, c, me) > 0:
 			p.Announce = true
 		default:
 			p.Ahead++
@@ -145,7 +145,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 	case ahead+weight <= r.Limit:
 		p.Ahead = 0
 	default:
-		slices.SortFunc(others, func(a, b lease) int { return line.Compare(me.Number, a.Contender, b.Contender) })
+		slices.SortFunc(others, func(a, b lease) int { return nodes.Compare(me.Number, a.Contender, b.Contender) })
 		if unit := weight == 1 && ahead == len(others); unit && r.Limit <= manyBeside {
 			p.Watch, p.Beside = follow(others, r.Limit)
 		} else {
@@ -157,7 +157,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 
 // A lease is a contender, and its weight.
 type lease struct {
-	line.Contender
+	nodes.Contender
 	weight int
 }
 

@@ -35,7 +35,7 @@ type change struct {
 // while nothing is held, while another is under way, and where the rule has nothing
 // weaker. The reply comes with the end of the change.
 func (m *turn) downgrade(reply actors.Reply[error]) {
-	_, to, ok := m.rule.Downgrade(m.node, m.guid())
+	_, to, ok := m.rule.Downgrade(m.node)
 	switch {
 	case !m.Holding():
 		m.do(answer{m.attempt, reply, ErrNotHeld})
@@ -59,7 +59,7 @@ func (m *turn) changed() {
 	m.do(unwatchTarget{m.attempt, Target{Node: m.node}})
 	m.watch(Target{Node: m.to})
 	m.do(answer{m.attempt, m.reply, nil})
-	m.rule, _, _ = m.rule.Downgrade(m.node, m.guid())
+	m.rule, _, _ = m.rule.Downgrade(m.node)
 	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
 	if m.rule.Claims() {
 		m.do(unwatchTarget{m.attempt, m.target})

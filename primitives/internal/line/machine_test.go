@@ -14,11 +14,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
 // shared is the grammar of all kinds.
-var shared = &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
+var shared = &nodes.StandardLock
 
 func actorID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000001", i) }
 
@@ -111,30 +112,30 @@ func TestGrammarIsTheDocumentedOne(t *testing.T) {
 }
 
 // exclusive is the rule of the exclusive lock.
-var exclusive = First{Grammar: &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}}}, EventGrants: true, Brief: true}
+var exclusive = First{Grammar: &nodes.Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []nodes.Mark{{Text: "lock-", Kind: nodes.Exclusive}}}, EventGrants: true, Brief: true}
 
 // deletion is what is mostly awaited of a node.
 func deletion(node string) Target { return Target{Node: node} }
 
 // reader and writer are rules of the read-write lock.
 var (
-	reader = First{Grammar: shared, Kind: Read, EventGrants: true}
-	writer = First{Grammar: shared, Kind: Write, EventGrants: true}
+	reader = First{Grammar: shared, Kind: nodes.Read, EventGrants: true}
+	writer = First{Grammar: shared, Kind: nodes.Write, EventGrants: true}
 )
 
 // A claimant is a rule by which who comes first has yet to claim what the line is for.
 type claimant struct{ First }
 
-func (claimant) Claims() bool                                 { return true }
-func (c claimant) Downgrade(_, _ string) (Rule, string, bool) { return c, "", false }
+func (claimant) Claims() bool                            { return true }
+func (c claimant) Downgrade(string) (Rule, string, bool) { return c, "", false }
 
 // An announcer is a rule by which the holder tells the next one, of which the next one need
 // not know the name.
 type announcer struct{ First }
 
-func (announcer) Announces() bool                              { return true }
-func (announcer) Lists() bool                                  { return true }
-func (a announcer) Downgrade(_, _ string) (Rule, string, bool) { return a, "", false }
+func (announcer) Announces() bool                         { return true }
+func (announcer) Lists() bool                             { return true }
+func (a announcer) Downgrade(string) (Rule, string, bool) { return a, "", false }
 
 func (a announcer) Locate(s Sight, own, guid string) Position {
 	p := a.First.Locate(s, own, guid)
@@ -158,7 +159,7 @@ var rules = map[string]Rule{
 func alphabet(m Machine) []Input {
 	own, twin := m.rule.Name(m.guid())+"0000000005", m.rule.Name(m.guid())+"0000000003"
 	a, b, c, ahead := "lock-0000000001", "lock-0000000002", "x-lock-0000000004", Gone
-	_, weaker, downgrades := m.rule.Downgrade(own, m.guid())
+	_, weaker, downgrades := m.rule.Downgrade(own)
 	if f, ok := m.rule.(First); ok && f.Grammar == shared {
 		a, b, c = "a-read-0000000001", "b-write-0000000002", "c-lock-0000000004"
 	}

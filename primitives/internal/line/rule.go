@@ -1,6 +1,10 @@
 package line
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
+)
 
 // A Rule says how the contenders of one path are named, and which of them wait for
 // which. Its values are compared.
@@ -35,7 +39,7 @@ type Rule interface {
 
 	// Downgrade returns the rule and the name of a contender that has stood as own and
 	// need no longer exclude those that share; false if there is nothing to downgrade.
-	Downgrade(own, guid string) (weaker Rule, node string, ok bool)
+	Downgrade(own string) (weaker Rule, node string, ok bool)
 }
 
 // A Sight has the children of the line at one moment, and the other data that a rule
@@ -84,14 +88,12 @@ func (t Target) String() string {
 	return t.Node + [...]string{"", " changed", "members", " claim", "dependence"}[t.Until]
 }
 
-// First is the rule of locks: first come, first served, in the order of numbers. Readers
-// wait for the nearest contender that does not share; all others wait for every contender ahead.
-// Contenders of package lock and package inspect show holders by the same rule, from kinds and numbers alone. Locks
-// with priorities have a rule of their own.
+// First is the rule of locks: first come, first served, in the order of numbers. [nodes.Kind.Excludes] says which
+// of the contenders ahead a contender waits for. Locks with priorities have another order.
 type First struct {
-	*Grammar
+	*nodes.Grammar
 
-	Kind Kind
+	Kind nodes.Kind
 
 	// EventGrants says that the deletion of the one contender ahead is the grant: true
 	// where all holders that exclude others leave by that, and none turns into a
@@ -114,10 +116,20 @@ func (f First) Prefix(guid string) string { return f.Grammar.Prefix(guid, "") }
 func (f First) Room(contenders int, _ string) bool { return contenders == 1 }
 
 // Lists implements [Rule].
-func (f First) Lists() bool { return f.Kind == Read }
+func (f First) Lists() bool { return f.shares() }
 
 // Line implements [Rule].
-func (f First) Line(names []string) []string { return namesOf(f.Grammar.Line(names)) }
+func (f First) Line(names []string) []string {
+	all := f.Grammar.Line(names)
+	names = make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// shares reports whether contenders may be ahead for which we do not wait.
+func (f First) shares() bool { return !nodes.Read.Excludes(f.Kind) }
 
 // Announces implements [Rule].
 func (f First) Announces() bool { return false }
@@ -125,15 +137,14 @@ func (f First) Announces() bool { return false }
 // Claims implements [Rule].
 func (f First) Claims() bool { return false }
 
-// Downgrade implements [Rule]. The reader has the number of the writer, so that it stands
-// where that has stood.
-func (f First) Downgrade(own, guid string) (Rule, string, bool) {
-	if f.Kind != Write {
+// Downgrade implements [Rule].
+func (f First) Downgrade(own string) (Rule, string, bool) {
+	if f.Kind != nodes.Write {
 		return f, "", false
 	}
-	number := strings.TrimPrefix(own, f.Name(guid))
-	f.Kind = Read
-	return f, f.Name(guid) + number, true
+	reader, ok := f.Downgraded(own)
+	f.Kind = nodes.Read
+	return f, reader, ok
 }
 
 // Locate implements [Rule]. A contender watches its predecessor. Where deletions grant, it watches that
@@ -142,8 +153,8 @@ func (f First) Downgrade(own, guid string) (Rule, string, bool) {
 func (f First) Locate(s Sight, own, guid string) Position {
 	var p Position
 	me, _ := f.Parse(own)
-	var next, second Contender
-	behind := func(a, b Contender) bool { return b.Name == "" || Compare(me.Number, a, b) > 0 }
+	var next, second nodes.Contender
+	behind := func(a, b nodes.Contender) bool { return b.Name == "" || nodes.Compare(me.Number, a, b) > 0 }
 	prefix := f.Prefix(guid)
 	for _, name := range s.Names {
 		if name == own {
@@ -152,12 +163,12 @@ func (f First) Locate(s Sight, own, guid string) Position {
 		}
 		c, ok := f.Parse(name)
 		switch {
-		case isRanked(name), !ok && IsContender(name):
+		case nodes.IsRanked(name), !ok && nodes.IsContender(name):
 			p.Err = OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
-		case Compare(me.Number, c, me) > 0, f.Kind == Read && c.Kind == Read:
+		case nodes.Compare(me.Number, c, me) > 0, !c.Kind.Excludes(f.Kind):
 		default:
 			p.Ahead++
 			if behind(c, next) {
@@ -168,10 +179,10 @@ func (f First) Locate(s Sight, own, guid string) Position {
 		}
 	}
 	p.Watch.Node = next.Name
-	switch grants := f.EventGrants && f.Kind == Exclusive && next.Kind == Exclusive; {
+	switch grants := f.EventGrants && f.Kind == nodes.Exclusive && next.Kind == nodes.Exclusive; {
 	case p.Ahead == 1:
 		p.Heir = grants
-	case p.Ahead == 0, !grants, second.Kind != Exclusive:
+	case p.Ahead == 0, !grants, second.Kind != nodes.Exclusive:
 	case f.Brief:
 		p.Beside = []Target{{Node: second.Name}}
 		p.Heir = p.Ahead == 2

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -36,8 +37,8 @@ func (s scripted) Locate(seen Sight, _, _ string) Position {
 	return p
 }
 
-func (s scripted) Downgrade(own, guid string) (Rule, string, bool) {
-	weaker, node, ok := s.First.Downgrade(own, guid)
+func (s scripted) Downgrade(own string) (Rule, string, bool) {
+	weaker, node, ok := s.First.Downgrade(own)
 	s.First, _ = weaker.(First)
 	return s, node, ok
 }
@@ -45,7 +46,7 @@ func (s scripted) Downgrade(own, guid string) (Rule, string, bool) {
 // The rule depends on what stands beside the names.
 func TestDependentMachine(t *testing.T) {
 	id := actorID(1)
-	grammar := &Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{Text: "lease-"}}}
+	grammar := &nodes.Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []nodes.Mark{{Text: "lease-"}}}
 	own, at := Published(attemptGUID(id, 1))+"lease-0000000005", attempt{1, 1}
 	const a = "a-lease-0000000001"
 	hello := heard{session.Connected{Epoch: 1, ID: 9}}
@@ -121,9 +122,9 @@ func TestClaimingMachine(t *testing.T) {
 		id      = actorID(1)
 		guid    = attemptGUID(id, 1)
 		at      = attempt{1, 1}
-		own     = shared.Name(guid, Write) + "0000000005"
-		less    = shared.Name(guid, Read) + "0000000005"
-		rival   = shared.Name(actorID(2), Write) + "0000000003"
+		own     = shared.Name(guid, nodes.Write) + "0000000005"
+		less    = shared.Name(guid, nodes.Read) + "0000000005"
+		rival   = shared.Name(actorID(2), nodes.Write) + "0000000003"
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		mine    = watched{at, deletion(own), 7, 9, false, obstacle{}}
 		free    = listed{at, Sight{Names: []string{own}}}
@@ -141,7 +142,7 @@ func TestClaimingMachine(t *testing.T) {
 		watchClaim                          = watchTarget{at, Target{own, Claim}}
 	)
 	const theClaim = "holder"
-	rule := scripted{First: First{Grammar: shared, Kind: Write}, claims: true, lists: true, positions: &map[string]Position{
+	rule := scripted{First: First{Grammar: shared, Kind: nodes.Write}, claims: true, lists: true, positions: &map[string]Position{
 		fmt.Sprint([]string{own}):                  {Present: true},
 		"taken" + fmt.Sprint([]string{own, rival}): {Present: true, Ahead: 1, Watch: deletion(theClaim), Ask: []string{rival}},
 	}}

@@ -34,7 +34,7 @@ func (t *told[Ev]) blocker() (f *front, holds bool) {
 		return nil, false
 	}
 	rule, first := t.rule.(First)
-	return f, t.ahead == 1 && first && rule.Kind != Read // a writer before a reader may wait for other readers
+	return f, t.ahead == 1 && first && !rule.shares() // else the contender may itself wait for others that we do not count
 }
 
 // Step implements [actors.Machine]. It steps the machine in place, and translates its

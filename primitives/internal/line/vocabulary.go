@@ -1,6 +1,8 @@
 package line
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
@@ -20,6 +22,18 @@ type attempt struct {
 }
 
 func (a attempt) of() attempt { return a }
+
+// attemptGUID returns the GUID of the n-th attempt of the handle whose GUID is id, a UUID in
+// text form: that of the first is id, the others differ from it in their last eight digits.
+func attemptGUID(id string, n int) string {
+	if n == 1 {
+		return id
+	}
+	var number [4]byte
+	_, _ = hex.Decode(number[:], []byte(id[28:])) // they are digits
+	binary.BigEndian.PutUint32(number[:], binary.BigEndian.Uint32(number[:])+uint32(n-1))
+	return string(hex.AppendEncode(append(make([]byte, 0, 36), id[:28]...), number[:]))
+}
 
 // An Input is an event that the machine reacts to.
 //

@@ -216,7 +216,7 @@ func (c *Contender) weaker(node string) (name string, ok bool) {
 	if node == "" {
 		return "", false
 	}
-	_, name, ok = c.rule.Downgrade(node, GUID(node))
+	_, name, ok = c.rule.Downgrade(node)
 	return name, ok
 }
 

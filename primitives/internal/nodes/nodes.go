@@ -1,5 +1,6 @@
 // Package nodes has the names and the contents of nodes that packages beside the recipe itself read:
-// package inspect does. What the words mean stands in the recipes.
+// package inspect does. It says which contenders for a lock share it, as several packages show that. What
+// the other words mean stands in the recipes.
 package nodes
 
 import (
@@ -12,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
 // LeaseMark stands before the weight, if that is not 1, and the number in the name of a contender for a semaphore.
@@ -23,19 +22,19 @@ const LeaseMark = "lease-"
 const MaxLimit = 1_000_000_000
 
 // ParseLease reads the name of a contender for a semaphore.
-func ParseLease(name string) (c line.Contender, weight int, ok bool) {
+func ParseLease(name string) (c Contender, weight int, ok bool) {
 	i := strings.LastIndex(name, LeaseMark)
 	if i < 0 || i > 0 && name[i-1] != '-' {
-		return line.Contender{}, 0, false
+		return Contender{}, 0, false
 	}
 	rest := name[i+len(LeaseMark):]
-	if n, ok := line.ParseNumber(rest); ok {
-		return line.Contender{Name: name, Number: n}, 1, true
+	if n, ok := ParseNumber(rest); ok {
+		return Contender{Name: name, Number: n}, 1, true
 	}
 	before, after, _ := strings.Cut(rest, "-")
 	weight, ok = ParsePositive(before)
-	n, numbered := line.ParseNumber(after)
-	return line.Contender{Name: name, Number: n}, weight, ok && numbered
+	n, numbered := ParseNumber(after)
+	return Contender{Name: name, Number: n}, weight, ok && numbered
 }
 
 // ParsePositive reads a positive number up to [MaxLimit] as [strconv.Itoa] writes it.

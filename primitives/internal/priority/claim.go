@@ -5,7 +5,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
-	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -37,7 +37,7 @@ type bid struct {
 // that of a writer that has turned into a reader.
 func isReader(node string) bool {
 	rank, _ := ParseRank(node)
-	return rank.Kind == line.Read
+	return rank.Kind == nodes.Read
 }
 
 func (b bid) own() string    { return znode.Join(b.path, b.node) }

@@ -6,6 +6,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -28,7 +29,7 @@ func claimedBy(holder string) (*zkmodel.World, *Lock) {
 		zkmodel.Node{Path: znode.Join(linemodel.Root, theirsPriority), Czxid: 3, Owner: 2},
 		zkmodel.Node{Path: holds, Czxid: 4, Owner: 1, Data: holder},
 	)
-	return w, New(w.Sessions[0], linemodel.Root, Options{Kind: line.Write})
+	return w, New(w.Sessions[0], linemodel.Root, Options{Kind: nodes.Write})
 }
 
 // serve has the server answer at most so many requests, and returns how many it has.
@@ -92,7 +93,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 func TestMarksOvertaken(t *testing.T) {
 	for before := range 3 {
 		w := zkmodel.New(zkmodel.Faults{}, 1, zkmodel.Node{Path: linemodel.Root, Czxid: 1})
-		p, settled := New(w.Sessions[0], linemodel.Root, Options{Kind: line.Write}), false
+		p, settled := New(w.Sessions[0], linemodel.Root, Options{Kind: nodes.Write}), false
 		p.settle(w.Sessions[0].Async(0), func(exists, _ bool, err error) { settled = exists && err == nil })
 		serve(w, before)
 		w.SetData(p.path, marker)

@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 )
 
@@ -19,7 +20,7 @@ import (
 
 // A rival is a contender of a line with priorities.
 type rival struct {
-	kind     line.Kind
+	kind     nodes.Kind
 	priority int
 	preempt  bool
 }
@@ -39,8 +40,8 @@ func isMarked(data string) bool {
 }
 
 func rivalries() []rivalry {
-	r := func(priority int) rival { return rival{line.Read, priority, false} }
-	w := func(priority int) rival { return rival{line.Write, priority, false} }
+	r := func(priority int) rival { return rival{nodes.Read, priority, false} }
+	w := func(priority int) rival { return rival{nodes.Write, priority, false} }
 	p := func(r rival) rival { return rival{r.kind, r.priority, true} }
 	return []rivalry{
 		{[]rival{w(0)}, false, linemodel.Scenario{Name: "alone", Sessions: []int{0}, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Strikes: 1}}},

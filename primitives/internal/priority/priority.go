@@ -16,6 +16,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -41,7 +42,7 @@ const marker = "priority 1"
 // Options are the options of a contender.
 type Options struct {
 	Data         []byte        // of its node
-	Kind         line.Kind     // read or write
+	Kind         nodes.Kind    // read or write
 	Priority     int           // from Lowest to Highest
 	Preempt      bool          // ask holders of lower priority to leave, when first
 	PreemptAfter time.Duration // remove holders that have not left by then; 0 for never
@@ -179,7 +180,7 @@ func checkMark(data []byte) error {
 // IsForeign reports whether a name is that of a contender in another layout.
 func IsForeign(name string) bool {
 	_, ranked := ParseRank(name)
-	return !ranked && line.IsContender(name)
+	return !ranked && nodes.IsContender(name)
 }
 
 // without returns err, or nil if it is the expected one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 // This file is the rule of lines with priorities. Contenders are named
@@ -27,13 +28,12 @@ const (
 )
 
 // A rule is the rule of locks with priorities. Contenders go by priority, and those of
-// the same priority in the order in which they came. A reader waits for the writers that
-// rank before it, a writer for all contenders that do. Both wait for the holders that
-// exclude them, however these rank.
+// the same priority in the order in which they came. A contender waits for those that rank before
+// it and exclude it, as [nodes.Kind.Excludes] says, and for holders that exclude it, however these rank.
 type rule struct {
-	Kind     line.Kind // read or write
-	Priority int       // from Lowest to Highest
-	Preempt  bool      // set if the contender, when first, asks holders of lower priority to leave
+	Kind     nodes.Kind // read or write
+	Priority int        // from Lowest to Highest
+	Preempt  bool       // set if the contender, when first, asks holders of lower priority to leave
 }
 
 // A standing says which contenders hold: what a [rule] knows beside the names in line.
@@ -63,7 +63,7 @@ func parseStanding(data string) standing {
 
 // A Rank is the parsed name of a contender in a line with priorities.
 type Rank struct {
-	line.Contender
+	nodes.Contender
 	Priority int
 }
 
@@ -87,20 +87,20 @@ func ParseRank(name string) (r Rank, ok bool) {
 	// The name is that of a contender up to here; its kind and number follow.
 	r.Name, r.Priority = name, int(p)+Lowest
 	number, isRead := strings.CutPrefix(name[rankEnds:], "read-")
-	if r.Kind = line.Read; !isRead {
-		r.Kind = line.Write
+	if r.Kind = nodes.Read; !isRead {
+		r.Kind = nodes.Write
 		if number, ok = strings.CutPrefix(name[rankEnds:], "write-"); !ok {
 			return r, false
 		}
 	}
-	r.Number, ok = line.ParseNumber(number)
+	r.Number, ok = nodes.ParseNumber(number)
 	return r, ok
 }
 
 // compareRanks orders two contenders: by priority, and then by number, counted from the
 // reference.
 func compareRanks(reference int32, a, b Rank) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), line.Compare(reference, a.Contender, b.Contender))
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), nodes.Compare(reference, a.Contender, b.Contender))
 }
 
 // Ranks returns the contenders among the children, in the order in which they go. Other
@@ -124,7 +124,7 @@ func Ranks(children []string) []Rank {
 // lower: Line orders them.
 func (r rule) Name(guid string) string {
 	kind := "write-"
-	if r.Kind == line.Read {
+	if r.Kind == nodes.Read {
 		kind = "read-"
 	}
 	return fmt.Sprintf("%sp%04d-%s", r.Prefix(guid), r.Priority-Lowest, kind)
@@ -156,15 +156,14 @@ func (rule) Announces() bool { return false }
 // higher priority may come.
 func (rule) Claims() bool { return true }
 
-// Downgrade implements [line.Rule]. The reader keeps the GUID, the priority and the
-// number of the writer.
-func (r rule) Downgrade(own, guid string) (line.Rule, string, bool) {
-	if r.Kind != line.Write {
+// Downgrade implements [line.Rule]. The reader keeps the priority too.
+func (r rule) Downgrade(own string) (line.Rule, string, bool) {
+	if r.Kind != nodes.Write {
 		return r, "", false
 	}
-	number := strings.TrimPrefix(own, r.Name(guid)) // the node is another, and keeps its place
-	r.Kind = line.Read
-	return r, r.Name(guid) + number, true
+	reader, ok := nodes.PriorityLock.Downgraded(own)
+	r.Kind = nodes.Read
+	return r, reader, ok
 }
 
 // Locate implements [line.Rule]. A contender watches the nearest of those that rank
@@ -183,13 +182,12 @@ func (r rule) Locate(s line.Sight, own, guid string) line.Position {
 		c, ok := ParseRank(name)
 		switch {
 		case !ok:
-			if line.IsContender(name) { // it would not wait for us
+			if nodes.IsContender(name) { // it would not wait for us
 				p.Err = line.OtherLayout(name)
 			}
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name) // of another attempt, or of a lost reply
-		// Behind us, or a reader like us.
-		case compareRanks(me.Number, me, c) < 0, r.shares(c):
+		case compareRanks(me.Number, me, c) < 0, !c.Kind.Excludes(r.Kind): // it is behind us, or shares with us
 		default:
 			p.Ahead++
 			if nearest.Name == "" || compareRanks(me.Number, nearest, c) < 0 {
@@ -226,7 +224,7 @@ func (r rule) mind(p *line.Position, names []string, standing standing, me Rank)
 		// An operator has deleted its claim. It may hold until it notices.
 		mind(standing.Former, standing.Former)
 	}
-	if r.Kind == line.Read { // readers share
+	if !nodes.Read.Excludes(r.Kind) {
 		return
 	}
 	slices.Sort(standing.Readers) // so that equal sights lead to equal positions
@@ -237,9 +235,6 @@ func (r rule) mind(p *line.Position, names []string, standing standing, me Rank)
 
 // The nodes that say which contenders hold, below the line.
 const (
-	holderNode  = "holder"  // its data is the name of the writer that holds
-	readersNode = "readers" // its children are named like the readers that hold
+	holderNode  = nodes.PriorityHolder
+	readersNode = nodes.PriorityReaders
 )
-
-// shares reports whether both are readers: neither waits for the other.
-func (r rule) shares(c Rank) bool { return r.Kind == line.Read && c.Kind == line.Read }

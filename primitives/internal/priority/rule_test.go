@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 func guidOf(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
@@ -21,7 +22,7 @@ func ranked(short string) string {
 	if n, _ := fmt.Sscanf(short, "%s %d %1s%d", &who, &priority, &kind, &number); n != 4 {
 		return short
 	}
-	r := rule{Kind: map[string]line.Kind{"r": line.Read, "w": line.Write}[kind], Priority: priority}
+	r := rule{Kind: map[string]nodes.Kind{"r": nodes.Read, "w": nodes.Write}[kind], Priority: priority}
 	return fmt.Sprintf("%s%010d", r.Name(rankedGUID(who)), number)
 }
 
@@ -38,12 +39,12 @@ func rankedAll(short ...string) []string {
 func TestRankNames(t *testing.T) {
 	guid := guidOf(7)
 	for _, priority := range []int{Lowest, -1, 0, 1, Highest} {
-		for _, kind := range []line.Kind{line.Read, line.Write, line.Exclusive} {
+		for _, kind := range []nodes.Kind{nodes.Read, nodes.Write, nodes.Exclusive} {
 			for _, number := range []string{"0000000000", "2147483647", "-2147483648"} {
 				r, ok := ParseRank(rule{Kind: kind, Priority: priority}.Name(guid) + number)
 				want := kind
-				if kind == line.Exclusive {
-					want = line.Write
+				if kind == nodes.Exclusive {
+					want = nodes.Write
 				}
 				if !ok || r.Priority != priority || r.Kind != want || fmt.Sprintf("%010d", r.Number) != number {
 					t.Errorf("%v %d %s: %+v, %v", kind, priority, number, r, ok)
@@ -78,7 +79,7 @@ func TestRankedOrder(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	// The one that has just been created is the reference of its own place, also there.
-	r := rule{Kind: line.Write}
+	r := rule{Kind: nodes.Write}
 	if p := r.Locate(line.Sight{Names: want[1:]}, want[2], rankedGUID("c")); p.Ahead != 1 || p.Watch.Node != want[1] {
 		t.Errorf("%+v", p)
 	}
@@ -153,12 +154,12 @@ func TestRankedLocate(t *testing.T) {
 func TestRankedRefuses(t *testing.T) {
 	own := ranked("me 0 w5")
 	theirs := znode.GUIDName(guidOf(3), "") + "lock-0000000001"
-	r := rule{Kind: line.Write}
+	r := rule{Kind: nodes.Write}
 	if p := r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")); !errors.Is(p.Err, line.ErrLayout) {
 		t.Errorf("%+v", p)
 	}
-	exclusive := line.First{Kind: line.Exclusive, Grammar: &line.Grammar{
-		Prefix: znode.GUIDName, Separated: true, Marks: []line.Mark{{Text: "lock-", Kind: line.Exclusive}, {Text: "write-", Kind: line.Write}},
+	exclusive := line.First{Kind: nodes.Exclusive, Grammar: &nodes.Grammar{
+		Prefix: znode.GUIDName, Separated: true, Marks: []nodes.Mark{{Text: "lock-", Kind: nodes.Exclusive}, {Text: "write-", Kind: nodes.Write}},
 	}}
 	if p := exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)); !errors.Is(p.Err, line.ErrLayout) {
 		t.Errorf("%+v", p)
@@ -169,11 +170,11 @@ func TestRankedRefuses(t *testing.T) {
 	if p := r.Locate(line.Sight{Names: rankedAll("a 0 w1")}, own, rankedGUID("me")); p.Present {
 		t.Errorf("%+v", p)
 	}
-	weaker, node, ok := r.Downgrade(own, rankedGUID("me"))
-	if reader, is := ParseRank(node); !ok || !is || node != ranked("me 0 r5") || reader.Kind != line.Read || weaker.(rule).Kind != line.Read {
+	weaker, node, ok := r.Downgrade(own)
+	if reader, is := ParseRank(node); !ok || !is || node != ranked("me 0 r5") || reader.Kind != nodes.Read || weaker.(rule).Kind != nodes.Read {
 		t.Errorf("%v %s", weaker, node)
 	}
-	if _, _, ok := (rule{Kind: line.Exclusive}).Downgrade(own, rankedGUID("me")); ok {
+	if _, _, ok := (rule{Kind: nodes.Exclusive}).Downgrade(own); ok {
 		t.Error("an exclusive lock is downgraded")
 	}
 }

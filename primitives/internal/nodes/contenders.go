@@ -1,9 +1,7 @@
-package line
+package nodes
 
 import (
 	"cmp"
-	"encoding/binary"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,16 +13,6 @@ import (
 //	number = what printf("%010d") makes of a signed 32-bit integer
 //
 // Children with other names are no contenders.
-
-// A Kind says whether a contender shares.
-type Kind int8
-
-// The kinds. Readers share, all others exclude every other contender.
-const (
-	Exclusive Kind = iota
-	Read
-	Write
-)
 
 // A Contender is the parsed name of a node in line.
 type Contender struct {
@@ -52,8 +40,7 @@ type Grammar struct {
 
 // Name returns what the node of a contender is created as; the server appends a number.
 func (g *Grammar) Name(guid string, kind Kind) string {
-	i := slices.IndexFunc(g.Marks, func(m Mark) bool { return m.Kind == kind })
-	return g.Prefix(guid, g.Marks[i].Text)
+	return g.Prefix(guid, g.mark(kind))
 }
 
 // Parse reads the name of a contender.
@@ -70,6 +57,24 @@ func (g *Grammar) Parse(name string) (c Contender, ok bool) {
 	return Contender{}, false
 }
 
+// Downgraded returns the name of the reader that the writer with the name becomes by a downgrade: with
+// the same GUID and number, so that it stands where the writer has stood.
+func (g *Grammar) Downgraded(writer string) (reader string, ok bool) {
+	mark := g.mark(Write)
+	i := strings.LastIndex(writer, mark)
+	if i < 0 {
+		return "", false
+	}
+	reader = writer[:i] + g.mark(Read) + writer[i+len(mark):]
+	c, ok := g.Parse(reader)
+	return reader, ok && c.Kind == Read
+}
+
+// mark returns the text of the mark of a kind, which the grammar has.
+func (g *Grammar) mark(kind Kind) string {
+	return g.Marks[slices.IndexFunc(g.Marks, func(m Mark) bool { return m.Kind == kind })].Text
+}
+
 // Line returns the contenders among the children, in the order in which they stand in
 // line.
 func (g *Grammar) Line(children []string) []Contender {
@@ -81,15 +86,6 @@ func (g *Grammar) Line(children []string) []Contender {
 	}
 	Sort(all)
 	return all
-}
-
-// namesOf returns the names of contenders.
-func namesOf(all []Contender) []string {
-	names := make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.Name
-	}
-	return names
 }
 
 // Sort sorts contenders as they stand in line.
@@ -119,16 +115,4 @@ func ParseNumber(digits string) (number int32, ok bool) {
 // among them, which keeps the order as long as the line is shorter than 2³¹.
 func Compare(reference int32, a, b Contender) int {
 	return cmp.Or(cmp.Compare(a.Number-reference, b.Number-reference), cmp.Compare(a.Name, b.Name))
-}
-
-// attemptGUID returns the GUID of the n-th attempt of the handle whose GUID is id, a UUID in
-// text form: that of the first is id, the others differ from it in their last eight digits.
-func attemptGUID(id string, n int) string {
-	if n == 1 {
-		return id
-	}
-	var number [4]byte
-	_, _ = hex.Decode(number[:], []byte(id[28:])) // they are digits
-	binary.BigEndian.PutUint32(number[:], binary.BigEndian.Uint32(number[:])+uint32(n-1))
-	return string(hex.AppendEncode(append(make([]byte, 0, 36), id[:28]...), number[:]))
 }

@@ -1,0 +1,29 @@
+package line
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
+)
+
+// A contender for a lock with priorities is refused, although the grammar reads its name.
+func TestRankedIsAnotherLayout(t *testing.T) {
+	const own = "_c_01234567-89ab-4cde-8f01-23456789abcd-write-0000000002"
+	rule := First{Grammar: shared, Kind: nodes.Write}
+	for name, want := range map[string]bool{
+		"_c_11234567-89ab-4cde-8f01-23456789abcd-p1000-write-0000000001":  true,
+		"_c_11234567-89ab-4cde-8f01-23456789abcd-p2000-read--2147483648":  true,
+		"_c_11234567-89ab-4cde-8f01-23456789abcd-p1000-write-1":           false,
+		"_c_11234567-89ab-4cde-8f01-23456789abcd-p10x0-write-0000000001":  false,
+		"_c_11234567-89ab-4cde-8f01-23456789abcd-p1000-write-read-000000": false,
+		"_c_11234567-89ab-4cde-8f01-23456789abcd-p1":                      false,
+		"_c_11234567-89ab-4cde-8f01-23456789abcd-write-0000000001":        false,
+		"": false,
+	} {
+		p := rule.Locate(Sight{Names: []string{name, own}}, own, "01234567-89ab-4cde-8f01-23456789abcd")
+		if got := errors.Is(p.Err, ErrLayout); got != want {
+			t.Errorf("%q: %v", name, p.Err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package nodes
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/zkactors/zkactors/internal/znode"
+)
+
+// This file has the names of contenders in all layouts that are known: of this library, of ZooKeeper's recipes,
+// of Curator and of kazoo.
+//
+//	lock-, read-, write-       the published recipes; the first of them Curator's mutex too
+//	__READ__, __WRIT__         Curator's read-write lock
+//	latch-                     Curator's LeaderLatch
+//	__lock__, __rlock__        kazoo's locks and election
+//	n_                         our elections, and ZooKeeper's
+//	lease-                     our semaphores, and Curator's
+//	x-<session>-               ZooKeeper's WriteLock
+//	<32 hexadecimal digits>    kazoo's semaphore
+
+// The grammars, by recipe and layout.
+//
+//nolint:gochecknoglobals // they are constant
+var (
+	StandardLock = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
+	CuratorLock  = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"__READ__", Read}, {"__WRIT__", Write}}}
+	KazooLock    = Grammar{Prefix: kazooName, Marks: []Mark{{"__lock__", Exclusive}, {"__lock__", Write}, {"__rlock__", Read}}}
+
+	// PriorityLock has the names of locks with priorities, but for the priority.
+	PriorityLock = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"read-", Read}, {"write-", Write}}}
+
+	StandardElection = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"n_", Exclusive}}}
+	CuratorElection  = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"latch-", Exclusive}}}
+	KazooElection    = Grammar{Prefix: kazooName, Marks: []Mark{{"__lock__", Exclusive}}}
+
+	// Leases has the leases of the weight 1.
+	Leases = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{LeaseMark, Exclusive}}}
+)
+
+// The nodes that say which contenders hold a lock with priorities, below its path.
+const (
+	PriorityHolder  = "holder"  // its data is the name of the writer that holds
+	PriorityReaders = "readers" // its children are named like the readers that hold
+)
+
+// kazooName is [znode.GUIDName] of kazoo.
+func kazooName(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest }
+
+// known are the grammars of the names above, but for those of the last two.
+//
+//nolint:gochecknoglobals // they are constant
+var known = []*Grammar{&StandardLock, &CuratorLock, &KazooLock, &StandardElection, &CuratorElection, &Leases}
+
+// IsContender reports whether a name is that of a contender in a line of any known layout.
+func IsContender(name string) bool {
+	for _, g := range known {
+		if _, ok := g.Parse(name); ok {
+			return true
+		}
+	}
+	_, isWriteLock := ParseWriteLock(name)
+	return isWeightedLease(name) || isWriteLock || IsKazooLease(name)
+}
+
+// isWeightedLease recognises the leases of our semaphores whose weight is not 1.
+func isWeightedLease(name string) bool {
+	i := strings.LastIndex(name, LeaseMark)
+	if i < 0 || i > 0 && name[i-1] != '-' {
+		return false
+	}
+	weight, number, _ := strings.Cut(name[i+len(LeaseMark):], "-")
+	n, err := strconv.Atoi(weight)
+	_, ok := ParseNumber(number)
+	return ok && err == nil && n > 0 && weight == strconv.Itoa(n)
+}
+
+// ParseWriteLock reads the name of a contender for ZooKeeper's WriteLock.
+func ParseWriteLock(name string) (c Contender, ok bool) {
+	rest, begins := strings.CutPrefix(name, "x-")
+	i := strings.Index(strings.TrimPrefix(rest, "-"), "-") // the id of a session may be negative
+	if !begins || i <= 0 {
+		return Contender{}, false
+	}
+	i += len(rest) - len(strings.TrimPrefix(rest, "-"))
+	n, ok := ParseNumber(rest[i+1:])
+	return Contender{Name: name, Number: n}, ok && isHex(strings.TrimPrefix(rest[:i], "-"))
+}
+
+// IsKazooLease recognises the leases of kazoo's semaphore.
+func IsKazooLease(name string) bool { return len(name) == 32 && isHex(name) }
+
+// IsRanked recognises contenders for locks with priorities, whose names the grammars of others
+// read as their own.
+func IsRanked(name string) bool {
+	const guid, digits = len("_c_00000000-0000-0000-0000-000000000000"), len("0000")
+	if len(name) < guid+len("-p-")+digits || !strings.HasPrefix(name, "_c_") || name[guid:guid+2] != "-p" {
+		return false
+	}
+	p, kind := name[guid+2:][:digits], name[guid+2:][digits:]
+	number, reads := strings.CutPrefix(kind, "-read-")
+	number, writes := strings.CutPrefix(number, "-write-")
+	_, ok := ParseNumber(number)
+	return ok && reads != writes && strings.Trim(p, "0123456789") == ""
+}
+
+func isHex(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) < 0
+}

@@ -1,0 +1,62 @@
+package nodes
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestExcludes: a reader waits for all contenders ahead but for readers, any other contender for all.
+func TestExcludes(t *testing.T) {
+	for ahead, behind := range map[Kind]map[Kind]bool{
+		Exclusive: {Exclusive: true, Read: true, Write: true},
+		Read:      {Exclusive: true, Read: false, Write: true},
+		Write:     {Exclusive: true, Read: true, Write: true},
+	} {
+		for kind, want := range behind {
+			if got := ahead.Excludes(kind); got != want {
+				t.Errorf("%v behind %v: excluded %v, want %v", kind, ahead, got, want)
+			}
+		}
+	}
+}
+
+// TestFront: the holders are the first contender, or all readers before the first contender that excludes them.
+func TestFront(t *testing.T) {
+	kinds := map[rune]Kind{'x': Exclusive, 'r': Read, 'w': Write}
+	for line, want := range map[string]string{
+		"":      "",
+		"x":     "+",
+		"xr":    "+-",
+		"wr":    "+-",
+		"ww":    "+-",
+		"rrwr":  "++--",
+		"rrxrr": "++---",
+		"rw":    "+-",
+		"wrr":   "+--",
+	} {
+		var front Front
+		got := ""
+		for _, c := range line {
+			got += map[bool]string{true: "+", false: "-"}[front.Holds(kinds[c])]
+		}
+		if got != want {
+			t.Errorf("holders of %s are %s, want %s", line, got, want)
+		}
+	}
+}
+
+// TestDowngraded: the reader has the name of the writer, but for the mark.
+func TestDowngraded(t *testing.T) {
+	const guid = "01234567-89ab-4cde-8f01-23456789abcd"
+	for _, g := range []*Grammar{&StandardLock, &CuratorLock, &KazooLock, &PriorityLock} {
+		writer, reader := g.Name(guid, Write)+"0000000007", g.Name(guid, Read)+"0000000007"
+		if got, ok := g.Downgraded(writer); !ok || got != reader {
+			t.Errorf("%s becomes %s, %v, want %s", writer, got, ok, reader)
+		}
+		for _, other := range []string{reader, "", "config", fmt.Sprint(writer, "x")} {
+			if got, ok := g.Downgraded(other); ok {
+				t.Errorf("%s becomes %s", other, got)
+			}
+		}
+	}
+}
