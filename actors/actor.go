@@ -26,8 +26,8 @@ type Effects[Do, Ev any] struct {
 }
 
 // A Role is everything about an actor but its machine. Its functions are
-// called on a goroutine of the actor, or as Inline says, possibly before [Start] has
-// returned, and must neither block nor close their own actor.
+// called on a goroutine of the actor, or as Inline says. They may be called before [Start]
+// has returned, and must neither block nor close their own actor.
 type Role[M, In, Do, Ev any] struct {
 	// Name labels the goroutine in profiles, as "actor".
 	Name string
@@ -171,8 +171,8 @@ func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 	}
 }
 
-// answered takes an input on the goroutine that gives it, which is that of the actor for as long as that
-// takes, if there is no other. What comes meanwhile is left to a goroutine of its own.
+// answered takes an input. If the actor has no goroutine, that of the caller is the one until the input is
+// stepped. What comes meanwhile is left to a goroutine of the actor's own.
 func (l *loop[M, In, Do, Ev]) answered(in In) {
 	if _, asleep := l.actor.inbox.queued(in); !asleep {
 		return
