@@ -44,9 +44,9 @@ func newPlace(layout Layout, path, data string) *place {
 // recipe returns that of the place in line.
 func (p *place) recipe() *line.Recipe {
 	r := &line.Recipe{Name: "election", Path: p.path, Dir: p.dir, Data: []byte(p.data), Rule: p.layout.rule()}
-	r.Ways = &line.Ways{Inspect: inspectGuests}
+	r.Hooks = &line.Hooks{Inspect: inspectGuests}
 	if p.layout == Standard {
-		r.Ways = &line.Ways{
+		r.Hooks = &line.Hooks{
 			Inspect:  p.inspects,
 			Beside:   p.beside,
 			Claim:    p.take,
@@ -57,7 +57,7 @@ func (p *place) recipe() *line.Recipe {
 	return r
 }
 
-// inspects implements [line.Ways] Inspect.
+// inspects implements [line.Hooks] Inspect.
 func (p *place) inspects(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	var taken error
 	p.vacant(requests, func(err error) { taken = err })
@@ -69,7 +69,7 @@ func (p *place) inspects(_ *line.Recipe, requests client.Async, _ bool, answer f
 	})
 }
 
-// inspectGuests is [line.Ways] Inspect in the layouts of other libraries: candidates that
+// inspectGuests is [line.Hooks] Inspect in the layouts of other libraries: candidates that
 // stand there already by another one is no reason to stand there for a moment.
 func inspectGuests(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Children(r.Dir, func(names []string, stat *session.Stat, err error) {
@@ -84,7 +84,7 @@ func inspectGuests(r *line.Recipe, requests client.Async, _ bool, answer func(ex
 	})
 }
 
-// beside implements [line.Ways] Beside: nothing, but others may stand above the candidates by
+// beside implements [line.Hooks] Beside: nothing, but others may stand above the candidates by
 // another layout.
 func (p *place) beside(_ *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	p.vacant(requests, func(err error) { answer("", err) })
@@ -120,7 +120,7 @@ func (p *place) bid(node string) bid {
 	return b
 }
 
-// take implements [line.Ways] Claim.
+// take implements [line.Hooks] Claim.
 func (p *place) take(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	p.claims.Take(requests, p.bid(node), node, again, func(zxid int64, taken bool, err error) {
 		if taken { // and if it was handed over to us, no more
@@ -130,7 +130,7 @@ func (p *place) take(_ *line.Recipe, requests client.Async, node string, again b
 	})
 }
 
-// withdraw implements [line.Ways] Withdraw.
+// withdraw implements [line.Hooks] Withdraw.
 func (p *place) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	p.claims.GiveUp(requests, p.bid(""), node, prefix, answer)
 }

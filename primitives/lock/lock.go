@@ -85,8 +85,8 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	ways   = line.Ways{Inspect: priority.Inspect, Marked: mark.Split}
-	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
+	hooks         = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
+	presentation = line.Presentation[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
 func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
@@ -94,13 +94,13 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	r := &line.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Ways: &ways}
+	r := &line.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Hooks: &hooks}
 	if o.Layout == Prioritized {
 		r = priority.New(client.Of(s), path, priority.Options{
 			Data: o.Data, Kind: nodes.Kind(kind), Priority: o.Priority, Preempt: o.Preempt, PreemptAfter: o.PreemptAfter,
 		}).Recipe()
 	}
-	h := line.Open(s, r, &manner, o.ReleaseInBackground)
+	h := line.Open(s, r, &presentation, o.ReleaseInBackground)
 	return &Lock{h, site{s, path}, kind, o.Layout}, nil
 }
 

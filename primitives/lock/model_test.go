@@ -114,7 +114,7 @@ func standard(kinds []Kind) *linemodel.Kind {
 			if kinds != nil {
 				kind = kinds[i]
 			}
-			return &line.Recipe{Name: "lock", Path: linemodel.Root, Dir: linemodel.Root, Rule: Standard.rule(kind), Ways: &ways}, nil
+			return &line.Recipe{Name: "lock", Path: linemodel.Root, Dir: linemodel.Root, Rule: Standard.rule(kind), Hooks: &hooks}, nil
 		},
 		Sight: func(w *linemodel.World) line.Sight { return line.Sight{Names: w.Children(linemodel.Root)} },
 		Mark:  markOf, Marked: isMarked,

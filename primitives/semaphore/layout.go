@@ -29,7 +29,7 @@ func rule(limit int, opts Options) admission {
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	ways = line.Ways{
+	hooks = line.Hooks{
 		Inspect: inspect,
 		Make:    make_,
 		Beside:  beside,
@@ -41,7 +41,7 @@ var (
 			return r.Dir
 		},
 	}
-	manner = line.Manner[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
+	presentation = line.Presentation[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 
 func ruleOf(r *line.Recipe) admission {

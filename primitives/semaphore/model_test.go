@@ -56,9 +56,9 @@ func pools() []pool {
 func (p *pool) kind() *linemodel.Kind {
 	return &linemodel.Kind{
 		Recipe: func(s client.Session, i int) (*line.Recipe, any) {
-			r := &line.Recipe{Name: "semaphore", Path: linemodel.Root, Dir: leasesOf(linemodel.Root), Rule: p.rules[i], Ways: &ways}
+			r := &line.Recipe{Name: "semaphore", Path: linemodel.Root, Dir: leasesOf(linemodel.Root), Rule: p.rules[i], Hooks: &hooks}
 			if !p.cold {
-				s.SetWarm(ways.Warmth(r), true)
+				s.SetWarm(hooks.Warmth(r), true)
 			}
 			return r, nil
 		},

@@ -39,8 +39,8 @@ func open(s *session.Session, path string, limit int, opts *Options, within []*L
 		return nil, err
 	}
 	h := line.Open(s, &line.Recipe{
-		Name: "semaphore", Path: path, Dir: leasesOf(path), Data: o.Data, Rule: inside(rule(limit, o), within), Ways: &ways,
-	}, &manner, o.ReleaseInBackground)
+		Name: "semaphore", Path: path, Dir: leasesOf(path), Data: o.Data, Rule: inside(rule(limit, o), within), Hooks: &hooks,
+	}, &presentation, o.ReleaseInBackground)
 	return &Lease{h, s, path, o.Weight}, nil
 }
 

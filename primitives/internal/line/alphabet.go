@@ -10,7 +10,7 @@ import (
 // tests of machines that have one inside. A claim succeeds at the zxid.
 func Alphabet(m Machine, zxid int64) []Input {
 	at, own, ahead := m.attempt, m.rule.Name(m.guid())+"0000000005", m.rule.Name("ahead")+"0000000001"
-	mine, theirs, held := Target{Node: own}, Target{Node: ahead}, Target{own, Claim}
+	mine, theirs, held := Target{Node: own}, Target{Node: ahead}, Target{own, unclaimed}
 	return []Input{
 		heard{session.Connected{Epoch: 1, ID: 9}},
 		heard{session.Suspended{}},

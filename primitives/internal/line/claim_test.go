@@ -25,7 +25,7 @@ func TestClaims(t *testing.T) {
 		guid    = attemptGUID(id, 1)
 		own     = Published(guid) + "lock-0000000005"
 		mine    = watched{at, deletion(own), 7, 9, false, obstacle{}}
-		theirs  = Target{own, Claim}
+		theirs  = Target{own, unclaimed}
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		ask     = claim{at, own, false}
 
@@ -103,8 +103,8 @@ func TestClaimExhaustion(t *testing.T) {
 	for len(queue) > 0 {
 		p := queue[0]
 		queue = queue[1:]
-		at, theirs := p.attempt, Target{p.node, Claim}
-		ins := append(alphabet(p.Machine), Take{}, look{}, claimed{at, 12}, occupied{at}, watched{at, theirs, 12, 1, false, obstacle{}}, watched{at, theirs, 13, 1, false, obstacle{}}, gone{at, theirs})
+		at, theirs := p.attempt, Target{p.node, unclaimed}
+		ins := append(alphabet(p.Machine), Take{}, reevaluate{}, claimed{at, 12}, occupied{at}, watched{at, theirs, 12, 1, false, obstacle{}}, watched{at, theirs, 13, 1, false, obstacle{}}, gone{at, theirs})
 		for _, err := range []error{session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNoAuth, session.ErrExpired} {
 			ins = append(ins, failed{claim{at, p.node, false}, err}, failed{watchTarget{at, theirs}, err})
 		}
@@ -126,11 +126,11 @@ func TestClaimExhaustion(t *testing.T) {
 			case complaint != "":
 			case next.phase == broken:
 				complaint = "breaks the grammar"
-			case m.Ended() && !m.said:
+			case m.Ended() && !m.finalEmitted:
 				complaint = "ends in silence"
 			case m.Holding() && !p.Holding() && (!granted || m.token != granting.zxid):
 				complaint = "holds without a claim"
-			case m.Holding() && (m.node == "" || m.target != (Target{m.node, Claim})):
+			case m.Holding() && (m.node == "" || m.target != (Target{m.node, unclaimed})):
 				complaint = "does not watch its claim"
 			case claims > 0 && m.state != claiming, m.state == claiming && p.state != claiming && claims != 1:
 				complaint = "claims out of turn"

@@ -63,7 +63,7 @@ func (m *turn) changed() {
 	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
 	if m.rule.Claims() {
 		m.do(unwatchTarget{m.attempt, m.target})
-		m.target, m.lessened = Target{m.node, Claim}, true
+		m.target, m.downgraded = Target{m.node, unclaimed}, true
 		m.watch(m.target)
 	}
 	m.marked, m.until = false, time.Time{} // the mark is gone with the node that carried it
@@ -71,13 +71,13 @@ func (m *turn) changed() {
 
 // compared finds out what has become of a change: the list shows the weaker node, or
 // the present one, or neither. Where it was not done it is repeated, and the first may
-// yet be done when this one has failed: from then on suspect holds.
+// yet be done when this one has failed: from then on maybeDuplicate holds.
 func (m *turn) compared(s Sight) {
 	switch {
 	case slices.Contains(s.Names, m.to):
 		m.changed()
 	case slices.Contains(s.Names, m.node) && !m.without:
-		m.suspect, m.unclear = true, false // the first may yet be done, when this one has failed
+		m.maybeDuplicate, m.unclear = true, false // the first may yet be done, when this one has failed
 		m.do(changeNode{m.attempt, m.node, m.to})
 	default:
 		m.vanish()
@@ -89,7 +89,7 @@ func (m *turn) compared(s Sight) {
 // sent. Any other failure is the answer to the command, and we hold what we held.
 func (m *turn) notChanged(err error) {
 	switch {
-	case errors.Is(err, session.ErrNoNode) && !m.suspect && !m.rule.Claims(): // nor has an earlier one been done
+	case errors.Is(err, session.ErrNoNode) && !m.maybeDuplicate && !m.rule.Claims(): // nor has an earlier one been done
 		m.vanish()
 	case m.without, session.InDoubt(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
 		m.unclear = true

@@ -14,8 +14,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Manner is the presentation of places in line by a recipe.
-type Manner[Ev any] struct {
+// A Presentation is the presentation of places in line by a recipe.
+type Presentation[Ev any] struct {
 	Tell   func(Event) Ev                 // gives an event its recipe's own type
 	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]
 	Cancel func(last, next Ev) bool       // likewise
@@ -59,12 +59,12 @@ type derived struct{ end context.CancelCauseFunc }
 
 // Open stands in line, and returns at once. inBackground says not to wait, at the end, for
 // the confirmation.
-func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackground bool) *Handle[Ev] {
+func Open[Ev any](s *session.Session, r *Recipe, presentation *Presentation[Ev], inBackground bool) *Handle[Ev] {
 	c := client.Of(s)
 	h := &Handle[Ev]{since: c.Age()}
 	h.performer.begin(c, r)
 	c.Observer().Waiting(r.Name, r.Path)
-	h.told.begin(New(znode.NewGUID(), r.Rule, c.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), manner)
+	h.told.begin(New(znode.NewGUID(), r.Rule, c.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), presentation)
 	h.actor = actors.Start(
 		&h.told,
 		actors.Role[*told[Ev], Input, Effect, Ev]{
@@ -73,15 +73,15 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 			Observe: h.observe,
 			Inline:  true,
 			Stop:    Leave{},
-			Merge:   manner.Merge,
-			Cancel:  manner.Cancel,
+			Merge:   presentation.Merge,
+			Cancel:  presentation.Cancel,
 		})
-	h.performer.Begin(h.Tell, h.actor)
+	h.performer.Begin(h.tell, h.actor)
 	return h
 }
 
-// Tell hands the machine an input; one that has ended needs none.
-func (h *Handle[Ev]) Tell(in Input) { _ = h.actor.Tell(in) }
+// tell hands the machine an input; one that has ended needs none.
+func (h *Handle[Ev]) tell(in Input) { _ = h.actor.Tell(in) }
 
 // Acquire waits until it is held. If that fails, the place has been given up, in the
 // background if ctx has ended.
@@ -109,7 +109,7 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 		err = taken
 	case <-ctx.Done():
 		err = h.performer.session.Explain(h.blocked(context.Cause(ctx))) // before it leaves
-		h.Tell(Leave{})
+		h.tell(Leave{})
 	}
 	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
 }
@@ -184,7 +184,7 @@ func (h *Handle[Ev]) reason() error {
 	if h.err != nil {
 		return h.err
 	}
-	return h.told.manner.Released
+	return h.told.presentation.Released
 }
 
 // Token returns that of the grant; 0 before.
@@ -206,7 +206,7 @@ func (h *Handle[Ev]) Node() string {
 
 // Guard returns an operation that fails a transaction unless it is still held.
 func (h *Handle[Ev]) Guard() session.Op {
-	return GuardOf(h.performer.Dir, h.Node(), h.told.manner.Lost)
+	return GuardOf(h.performer.Dir, h.Node(), h.told.presentation.Lost)
 }
 
 // GuardOf returns an operation that fails a transaction unless there is the node, with an error that
@@ -224,7 +224,7 @@ func (h *Handle[Ev]) Release(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("release %s %s: %w", h.performer.Name, h.performer.Path, err)
 	}
-	h.Tell(Leave{})
+	h.tell(Leave{})
 	select {
 	case <-h.actor.Ended():
 		return h.Err()
@@ -274,7 +274,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 		case Revoked:
 			h.raise(revoked)
 		case Lost:
-			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(m.manner.Lost, ev.Err))
+			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(m.presentation.Lost, ev.Err))
 		case Suspended, Resumed, Released:
 		}
 	}
@@ -316,7 +316,7 @@ func (h *Handle[Ev]) report(events []Event, waited time.Duration) {
 		case Acquired:
 			observer.Waited(h.performer.Name, h.performer.Path, waited)
 		case Lost:
-			observer.Lost(h.performer.Name, h.performer.Path, Because(h.told.manner.Lost, ev.Err))
+			observer.Lost(h.performer.Name, h.performer.Path, Because(h.told.presentation.Lost, ev.Err))
 		case Revoked:
 			observer.Revoked(h.performer.Name, h.performer.Path)
 		case Waiting, Suspended, Resumed, Released:

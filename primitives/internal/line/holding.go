@@ -34,7 +34,7 @@ func (m *turn) grant() {
 	m.unwatch()
 	m.state = held
 	if m.rule.Claims() {
-		m.target = Target{m.node, Claim}
+		m.target = Target{m.node, unclaimed}
 		m.watch(m.target)
 	}
 	m.emit(Acquired{Token: m.token, Node: m.node})
@@ -55,7 +55,7 @@ func (m *turn) revoke() {
 // ahead. Its contender may rank behind us: with priorities, a contender of lower
 // priority may hold.
 func (m *turn) yield() {
-	m.state, m.target = waiting, Target{m.node, Claim}
+	m.state, m.target = waiting, Target{m.node, unclaimed}
 	m.watch(m.target)
 	m.behind(1)
 }
@@ -73,9 +73,9 @@ func (m Machine) deleted() error {
 
 // suspend follows the loss of the connection. What is held is held on, until the
 // deadline. A deletion that is told after the connection is back may have happened
-// together with others: no contender is an heir.
+// together with others: no deletion is a grant until the next list.
 func (m *turn) suspend(deadline time.Time) {
-	m.heir = false
+	m.deletionGrants = false
 	if m.Holding() && !m.suspended {
 		m.suspended = true
 		m.emit(Suspended{deadline})

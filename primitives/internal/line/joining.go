@@ -13,7 +13,7 @@ import (
 //
 // At most one create is on its way. After one of unknown outcome the children are
 // listed, and a node with our GUID is adopted. Where the list shows none, the create
-// is repeated; the first may still be done, so from then on [place.suspect] holds, and
+// is repeated; the first may still be done, so from then on [place.maybeDuplicate] holds, and
 // whatever has our GUID is removed at the end.
 
 // enter stands in line anew, by an attempt of its own: nothing of the last one holds
@@ -116,7 +116,7 @@ func (m *turn) recovered(s Sight) {
 		return !strings.HasPrefix(name, m.rule.Prefix(m.guid()))
 	})
 	if len(ours) == 0 {
-		m.suspect = true
+		m.maybeDuplicate = true
 		m.join()
 		return
 	}

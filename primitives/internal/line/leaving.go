@@ -21,7 +21,7 @@ func (m *turn) vanish() {
 		m.fail(m.deleted())
 		return
 	}
-	if m.suspect || m.rule.Claims() {
+	if m.maybeDuplicate || m.rule.Claims() {
 		m.clear()
 		return
 	}
@@ -89,7 +89,7 @@ func (m *turn) leave() {
 // first failure.
 func (m *turn) fail(err error) {
 	m.depart()
-	m.said = true
+	m.finalEmitted = true
 	m.emit(Lost{err})
 }
 
@@ -102,7 +102,7 @@ func (m *turn) depart() {
 	claims := m.rule.Claims() && (m.state == claiming || m.Holding())
 	switch {
 	case m.state == clearing: // it is being withdrawn
-	case m.suspect, m.state == joining, m.state == recovering, m.to != "", claims && m.node == "":
+	case m.maybeDuplicate, m.state == joining, m.state == recovering, m.to != "", claims && m.node == "":
 		m.do(withdrawAll{m.attempt, m.guid()})
 		m.node = ""
 	case m.node != "":
@@ -128,8 +128,8 @@ func (m *turn) end(last Event) {
 		last = Released{}
 	}
 	m.state = ended
-	if !m.said {
-		m.said = true
+	if !m.finalEmitted {
+		m.finalEmitted = true
 		m.emit(last)
 	}
 }

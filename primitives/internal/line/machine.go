@@ -89,38 +89,49 @@ type Machine struct {
 	attempt attempt // epoch is set when a session is heard of, and cleared when it expires; n counts
 
 	// What the caller was told. None of these is cleared but suspended: events are not taken back.
-	ahead     int  // what the last Waiting said; -1 if there was none
-	suspended bool // set by Suspended, cleared by Resumed; only while we hold
-	revoked   bool // set by Revoked; marked holds then
-	said      bool // set by Released and Lost, the last events; afterwards none is emitted
+	ahead        int  // what the last Waiting said; -1 if there was none
+	suspended    bool // set by Suspended, cleared by Resumed; only while we hold
+	revoked      bool // set by Revoked; marked holds then
+	finalEmitted bool // set by Released and Lost, the last events; afterwards none is emitted
 	place
 }
 
 // place has the fields of one attempt. It is cleared when another begins, and when the
 // session ends.
 type place struct {
-	// Our own node. It is known while we stand in line.
-	node  string // our node; set when its creation is known, cleared when it is known to be gone
-	czxid int64  // its czxid; 0 until known; always known before a grant, but where the rule claims
-	token int64  // of the grant; set with it, and never changed
-	owned bool   // set when the watch on our node is confirmed; cleared when a downgrade exchanges the node
-	// set when our node is known and its watch not asked for, cleared with that; never while we hold, or claim
+	// Our own node.
+	node  string // set when its creation is known, cleared when its deletion is; set while we stand in line
+	czxid int64  // of node; 0 until it is known. It is known before a grant, but where the rule claims
+	token int64  // set by the grant, and never changed; 0 before
+	owned bool   // set when the watch on node is confirmed, cleared when a downgrade exchanges node
+
+	// Set when node is known and the watch on it is yet to be requested, cleared by that request. It is never set
+	// while we claim, or hold.
 	unwatched bool
-	suspect   bool // set when a create, or a change, of unknown outcome is repeated: there may be nodes we do not know
+
+	// Set when a create, or a downgrade, of unknown outcome is repeated. While set, there may be nodes with our GUID
+	// that we do not know, so that all are removed at the end.
+	maybeDuplicate bool
 
 	// What we know of others. Target and beside are set while we wait, and cleared by the grant.
-	listing bool   // set while a list is under way; of its own attempt, or it is not looked at
-	stale   bool   // set when something has happened meanwhile that the list may not show; cleared with listing
-	target  Target // what is watched beside our node: another contender, or the members; while held, our claim
-	instead Target // of this: it has announced itself, or cannot be read; zero if of nothing; cleared with target
+	listing bool   // set while a list is under way, cleared by its answer
+	stale   bool   // set when something has happened that the list under way may not show, cleared with listing
+	target  Target // what is watched beside our node: a contender or the members while we wait, our claim while we hold
+	instead Target // set when target has replaced it: it has announced itself, or cannot be read; cleared with target
 	beside  string // the keys of targets that are watched as well until they are gone, each with a slash behind it
-	heir    bool   // set when target and beside are all that is ahead: the last deletion is the grant; cleared by any other news
-	kin     bool   // set when target is of our own session, whose end would delete it and our node at once
+
+	// Set by a list when target and beside are all that is ahead, cleared by any other news. While set, the
+	// deletion of the last of them is the grant.
+	deletionGrants bool
+
+	// Set when target is found to be of our own session, cleared with target. While set, the end of the session
+	// may be what has deleted target, and our node with it.
+	sameSession bool
 
 	// Requests to leave, and downgrades.
-	marked   bool      // set when our node carries a mark of revocation; cleared by a downgrade
-	until    time.Time // by when the mark has us leave; zero if that is up to us, or there is none
-	lessened bool      // set when the writer's claim was replaced by a reader's; while set, no other contender can own it
+	marked     bool      // set when node is found to carry a mark of revocation, cleared by a downgrade
+	until      time.Time // set with marked: by when it has us leave; zero if that is up to us, or while there is no mark
+	downgraded bool      // set when a reader's claim has replaced the writer's; while set, no other contender can own it
 	change
 }
 
@@ -164,21 +175,21 @@ func (m Machine) String() string {
 		{m.token != m.czxid && m.token != 0, fmt.Sprintf("token=%d", m.token)},
 		{m.owned, "owned"},
 		{m.unwatched, "unwatched"},
-		{m.suspect, "suspect"},
+		{m.maybeDuplicate, "maybeDuplicate"},
 		{m.listing, "listing"},
 		{m.stale, "stale"},
 		{m.target != Target{}, "target=" + m.target.String()},
 		{m.beside != "", "beside=" + m.beside},
-		{m.heir, "heir"},
-		{m.kin, "kin"},
+		{m.deletionGrants, "deletionGrants"},
+		{m.sameSession, "sameSession"},
 		{m.marked, "marked"},
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
-		{m.lessened, "lessened"},
+		{m.downgraded, "downgraded"},
 		{m.unclear, "unclear"},
 		{m.suspended, "suspended"},
 		{m.revoked, "revoked"},
-		{m.said, "said"},
+		{m.finalEmitted, "finalEmitted"},
 	} {
 		if f.set {
 			b.WriteString(" " + f.text)
@@ -196,9 +207,6 @@ func (m Machine) Holding() bool { return m.state == held }
 // Waiting reports whether our node stands in line, and others are ahead as far as we
 // know.
 func (m Machine) Waiting() bool { return m.state == waiting }
-
-// Standing reports whether our node stands in line, as far as we know.
-func (m Machine) Standing() bool { return m.standing() }
 
 // Leaving reports whether it is given up, and that is not confirmed.
 func (m Machine) Leaving() bool { return m.state == leaving }
@@ -253,7 +261,7 @@ func (m *turn) take(in Input) {
 	switch in := in.(type) {
 	case Leave:
 		m.leave()
-	case look:
+	case reevaluate:
 		switch {
 		case m.state == waiting:
 			m.look()
@@ -290,7 +298,7 @@ func (m *turn) take(in Input) {
 	case gone:
 		m.gone(in.target)
 	case marked:
-		if m.standing() && !m.marked && in.target == (Target{Node: m.node}) {
+		if m.Standing() && !m.marked && in.target == (Target{Node: m.node}) {
 			m.marked, m.until = true, in.deadline
 			m.revoke()
 		}
@@ -343,9 +351,9 @@ func (m *turn) heard(ev session.Event) {
 	}
 }
 
-// standing reports whether our node stands in line. Then node is set, but for a moment
+// Standing reports whether our node stands in line, as far as we know. Then node is set, but for a moment
 // before it is left.
-func (m Machine) standing() bool {
+func (m Machine) Standing() bool {
 	return m.state == waiting || m.state == claiming || m.state == held
 }
 

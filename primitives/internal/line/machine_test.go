@@ -139,7 +139,7 @@ func (a announcer) Downgrade(string) (Rule, string, bool) { return a, "", false 
 
 func (a announcer) Locate(s Sight, own, guid string) Position {
 	p := a.First.Locate(s, own, guid)
-	p.Heir = false
+	p.deletionGrants = false
 	if p.Ahead > 0 {
 		p.Watch.Until = Changed
 	}
@@ -167,7 +167,7 @@ func alphabet(m Machine) []Input {
 		ahead = Changed
 	}
 	later := time.Unix(1, 0)
-	ins := []Input{Leave{}, Downgrade{}, look{}, heard{session.Connected{Epoch: 1, ID: 1}}, heard{session.Suspended{}}, heard{session.Resumed{}}, heard{session.Closed{}}, heard{session.Expired{Epoch: m.attempt.epoch}}, heard{session.Expired{Epoch: m.attempt.epoch + 1}}}
+	ins := []Input{Leave{}, Downgrade{}, reevaluate{}, heard{session.Connected{Epoch: 1, ID: 1}}, heard{session.Suspended{}}, heard{session.Resumed{}}, heard{session.Closed{}}, heard{session.Expired{Epoch: m.attempt.epoch}}, heard{session.Expired{Epoch: m.attempt.epoch + 1}}}
 	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
 		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
 			watched{at, deletion(own), 7, 1, false, obstacle{}}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
@@ -192,7 +192,7 @@ func alphabet(m Machine) []Input {
 	}
 	if m.rule.Claims() {
 		ins = append(ins, claimed{at, 9}, occupied{at})
-		nodes = append(nodes, Target{own, Claim})
+		nodes = append(nodes, Target{own, unclaimed})
 		effects = append(effects, claim{at, own, false}, claim{at, own, true})
 	}
 	if m.rule.Announces() {
@@ -307,15 +307,15 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "acts after the end"
 	case isAnswer && reply.of() != m.attempt && (next != m || len(out.Do)+len(out.Emit) > 0):
 		return "takes an answer that was not for it"
-	case next.said != (p == over):
+	case next.finalEmitted != (p == over):
 		return "does not know what it has said"
-	case next.Ended() && !next.said:
+	case next.Ended() && !next.finalEmitted:
 		return "ends in silence"
 	case next.Holding() && (next.node == "" || next.token == 0):
 		return "holds without node or token"
 	case m.Holding() && next.Holding() && next.token != m.token:
 		return "changes its token"
-	case m.Holding() && m.to == "" && (in == Input(gone{m.attempt, deletion(m.node)}) || in == Input(gone{m.attempt, m.target})) && (next.standing() || !next.said):
+	case m.Holding() && m.to == "" && (in == Input(gone{m.attempt, deletion(m.node)}) || in == Input(gone{m.attempt, m.target})) && (next.Standing() || !next.finalEmitted):
 		return "holds on what is gone"
 	case (next.Holding() || next.state == claiming) && next.czxid == 0 && next.rule == m.rule && m.state == waiting && !m.rule.Claims(): // who claims checks its node with that
 		return "takes its turn by a node that is not known to be its own"
@@ -331,11 +331,11 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "waits for nothing"
 	case next.unwatched && (next.Holding() || next.state == claiming):
 		return "holds what it would not lose"
-	case next.heir && !next.Ended() && (next.target == (Target{}) || next.listing):
+	case next.deletionGrants && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
 	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.unclear && !next.rule.Lists() && !next.Ended():
 		return "forgot that it asked for a list"
-	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.standing() && !withdraws(out) && !ends(in):
+	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.Standing() && !withdraws(out) && !ends(in):
 		return "leaves its claim behind"
 	case m.state == claiming && next.state == waiting && !denied(in):
 		return "forgot that it may have claimed"
@@ -366,7 +366,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 				return "is not alone"
 			case isListed && (!p.Present || p.Ahead > 0):
 				return "is not first"
-			case isGone && (g.target != m.target || !m.heir || !m.owned || m.listing || m.beside != ""):
+			case isGone && (g.target != m.target || !m.deletionGrants || !m.owned || m.listing || m.beside != ""):
 				return "is not heir"
 			case !isJoined && !isListed && !isGone:
 				return "is granted for nothing"
@@ -397,18 +397,18 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			lists++
 			ok = next.listing
 		case watchTarget:
-			ok = next.standing() && (e.target == deletion(next.node) && !next.unwatched || e.target == next.target || next.accompaniedBy(e.target))
+			ok = next.Standing() && (e.target == deletion(next.node) && !next.unwatched || e.target == next.target || next.accompaniedBy(e.target))
 		case watchTogether:
-			ok = next.standing() && e.node == next.node && m.unwatched && !next.unwatched && e.with == next.beside
+			ok = next.Standing() && e.node == next.node && m.unwatched && !next.unwatched && e.with == next.beside
 		case unwatchTarget:
-			ok = e.target == m.target && e.target != next.target || m.accompaniedBy(e.target) && (!next.accompaniedBy(e.target) || !next.standing()) || e.target == deletion(m.node) && m.node != next.node && next.Holding()
+			ok = e.target == m.target && e.target != next.target || m.accompaniedBy(e.target) && (!next.accompaniedBy(e.target) || !next.Standing()) || e.target == deletion(m.node) && m.node != next.node && next.Holding()
 		case claim:
 			f, isFailed := in.(failed)
 			ok = next.state == claiming && next.rule.Claims() && e.node == next.node && e.again == (isFailed && (errors.Is(f.err, session.ErrUnknownOutcome) || f.what == Effect(claim{next.attempt, next.node, true})))
 		case changeNode:
 			ok = next.Holding() && e.from == next.node && e.to == next.to
 		case ask:
-			ok = next.standing()
+			ok = next.Standing()
 		case announce:
 			ok = next.Holding() && next.rule.Announces() && e.node == next.node
 		case complain:
@@ -416,9 +416,9 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		case answer:
 			ok = true // see inspectDowngrade
 		case withdrawNode:
-			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.standing() && e.node != next.node && strings.HasPrefix(e.node, m.rule.Prefix(m.guid()))
+			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.Standing() && e.node != next.node && strings.HasPrefix(e.node, m.rule.Prefix(m.guid()))
 		case withdrawAll:
-			ok = e.guid == m.guid() && !next.standing() && (next.state == clearing || next.state == leaving || next.Ended())
+			ok = e.guid == m.guid() && !next.Standing() && (next.state == clearing || next.state == leaving || next.Ended())
 		}
 		if !ok {
 			return fmt.Sprintf("asks for %T%v", e, e)
@@ -924,7 +924,7 @@ func TestDangersOfClaims(t *testing.T) {
 		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
 		ask     = claim{at, own, false}
 		check   = claim{at, own, true}
-		theirs  = Target{own, Claim}
+		theirs  = Target{own, unclaimed}
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
 		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
@@ -1080,7 +1080,7 @@ func parseNode(m Machine, s string) string {
 func parseTarget(m Machine, s string) Target {
 	switch s {
 	case "claim":
-		return Target{m.node, Claim}
+		return Target{m.node, unclaimed}
 	case "members":
 		return Target{Until: Members}
 	}

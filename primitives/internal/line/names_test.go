@@ -66,7 +66,7 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 				if i > 1 {
 					beside = []Target{deletion(want[i-2])}
 				}
-				if !p.Present || p.Ahead != i || p.Watch != deletion(watch) || !slices.Equal(p.Beside, beside) || p.Heir != (i == 1 || i == 2) || p.Zombies != nil {
+				if !p.Present || p.Ahead != i || p.Watch != deletion(watch) || !slices.Equal(p.Beside, beside) || p.deletionGrants != (i == 1 || i == 2) || p.Zombies != nil {
 					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
 				}
 				if i > 1 { // the farther of the two, where holders are not brief
@@ -74,7 +74,7 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 				}
 				lasting := exclusive
 				lasting.Brief = false
-				if p := lasting.Locate(Sight{Names: children}, own, "none"); p.Watch != deletion(watch) || p.Beside != nil || p.Heir != (i == 1) {
+				if p := lasting.Locate(Sight{Names: children}, own, "none"); p.Watch != deletion(watch) || p.Beside != nil || p.deletionGrants != (i == 1) {
 					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
 				}
 			}

@@ -20,8 +20,8 @@ type Recipe struct {
 	Data []byte // of their nodes
 	Rule Rule
 
-	// Ways, if not nil, are those in which the recipe departs from the published one.
-	*Ways
+	// Hooks, if not nil, say how the recipe departs from the published one.
+	*Hooks
 
 	owned *owned.Set // of the handle
 }
@@ -29,9 +29,9 @@ type Recipe struct {
 // Owned returns what the handle owns: for timers that end with it.
 func (r *Recipe) Owned() *owned.Set { return r.owned }
 
-// Ways are the functions of a recipe that differ from the published one. Where one is nil,
+// Hooks are the functions of a recipe that differ from the published one. Where one is nil,
 // the published recipe is followed.
-type Ways struct {
+type Hooks struct {
 	// Inspect looks at the parent: whether there is one, and whether it is empty and
 	// ours to write; isNew is as New of [Sight]. Make makes it, and says whether it has;
 	// ErrNodeExists has it inspected again.
@@ -79,8 +79,8 @@ type Ways struct {
 	Marked func(data []byte) (own []byte, marked bool, force time.Duration)
 }
 
-// published are the ways of the published recipe.
-var published Ways //nolint:gochecknoglobals // it is constant
+// published has the hooks of the published recipe: none.
+var published Hooks //nolint:gochecknoglobals // it is constant
 
 // A Performer performs the effects of a [Machine].
 type Performer struct {
@@ -107,8 +107,8 @@ func NewPerformer(s client.Session, r *Recipe) *Performer {
 
 func (p *Performer) begin(s client.Session, r *Recipe) {
 	p.Recipe, p.session, p.owned.Clock = *r, s, s
-	if p.Ways == nil {
-		p.Ways = &published
+	if p.Hooks == nil {
+		p.Hooks = &published
 	}
 	p.Recipe.owned = &p.owned
 }
@@ -144,7 +144,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	}
 	sub := p.session.Async(epoch).Follow(p.Depends(&p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
 		if !client.Over(err) {
-			tell(look{})
+			tell(reevaluate{})
 		}
 	})
 	p.owned.Keep(Target{Until: dependence}, sub)
@@ -389,7 +389,7 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 		return
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
-	case Claim:
+	case unclaimed:
 		sub = requests.Follow(p.Claimed(&p.Recipe, e.target.Node), session.AspectData, false, p.follower(e, tell))
 	case Gone, Changed:
 		path := p.nodePath(e.target.Node)
@@ -448,7 +448,7 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 		case err != nil:
 			tell(failed{e, err})
 		case told:
-			tell(look{})
+			tell(reevaluate{})
 		default:
 			told = true
 			tell(watched{attempt: e.attempt, target: e.target})
@@ -459,7 +459,7 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 // follower returns what tells the machine of a node.
 func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	told, czxid := false, int64(0) // which is 0 as long as the node was not read
-	mine := e.target.Until == Claim || ours(e.target.Node, p.guid)
+	mine := e.target.Until == unclaimed || ours(e.target.Node, p.guid)
 	return func(r session.Reading, err error) {
 		switch {
 		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):

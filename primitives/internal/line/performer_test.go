@@ -12,7 +12,7 @@ import (
 func TestGoneInTime(t *testing.T) {
 	e := watchTarget{target: Target{Node: "ahead"}}
 	for zxid, want := range map[int64]Input{0: gone(e), 7: failed{e, session.ErrNoNode}} {
-		p := &Performer{Recipe: Recipe{Ways: &published}}
+		p := &Performer{Recipe: Recipe{Hooks: &published}}
 		var last Input
 		hear := p.follower(e, func(in Input) { last = in })
 		hear(session.Reading{Zxid: 5, Stat: &session.Stat{Czxid: 5}}, nil)

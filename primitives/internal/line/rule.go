@@ -53,16 +53,16 @@ type Sight struct {
 // A Position is the place of one contender in its line, and the nodes that may change
 // it.
 type Position struct {
-	Present  bool     // the contender is in line
-	Ahead    int      // how many others have to go first; 0 if it is our turn
-	Watch    Target   // what to watch while it is not
-	Beside   []Target // contenders beside that whose deletion, or announcement, may change that
-	Heir     bool     // Watch and Beside are all that is ahead, and the deletion of the last of them says that it is our turn
-	Announce bool     // a contender behind waits for the news that it is our turn
-	Ask      []string // nodes of holders who are to leave, because we are next and may ask them
-	Zombies  []string // other nodes with the contender's own GUID; they do not count
-	Invalid  bool     // it must not stand there: the parent was another one than it takes
-	Err      error    // why there is no place for us at all
+	Present        bool     // the contender is in line
+	Ahead          int      // how many others have to go first; 0 if it is our turn
+	Watch          Target   // what to watch while it is not
+	Beside         []Target // contenders beside that whose deletion, or announcement, may change that
+	deletionGrants bool     // Watch and Beside are all that is ahead, and the deletion of the last of them says that it is our turn
+	Announce       bool     // a contender behind waits for the news that it is our turn
+	Ask            []string // nodes of holders who are to leave, because we are next and may ask them
+	Zombies        []string // other nodes with the contender's own GUID; they do not count
+	Invalid        bool     // it must not stand there: the parent was another one than it takes
+	Err            error    // why there is no place for us at all
 }
 
 // A Target is a node, or a list, whose change is awaited.
@@ -76,12 +76,11 @@ type until int8
 
 // The changes.
 const (
-	Gone    until = iota // the node is deleted
-	Changed              // the node is deleted, or its data is set
-	Members              // the names of the children are others
-	Claim                // no contender has the claim, or another has it
-
-	dependence // what the rule depends on is another: of no position, and told by [look]
+	Gone       until = iota // the node is deleted
+	Changed                 // the node is deleted, or its data is set
+	Members                 // the names of the children are others
+	unclaimed               // no contender has the claim, or another has it
+	dependence              // what the rule depends on is another: of no position, and told by [reevaluate]
 )
 
 func (t Target) String() string {
@@ -181,11 +180,11 @@ func (f First) Locate(s Sight, own, guid string) Position {
 	p.Watch.Node = next.Name
 	switch grants := f.EventGrants && f.Kind == nodes.Exclusive && next.Kind == nodes.Exclusive; {
 	case p.Ahead == 1:
-		p.Heir = grants
+		p.deletionGrants = grants
 	case p.Ahead == 0, !grants, second.Kind != nodes.Exclusive:
 	case f.Brief:
 		p.Beside = []Target{{Node: second.Name}}
-		p.Heir = p.Ahead == 2
+		p.deletionGrants = p.Ahead == 2
 	default:
 		p.Watch.Node = second.Name
 	}

@@ -76,26 +76,26 @@ func TestDependentMachine(t *testing.T) {
 		state  state
 		do     []Effect
 	}{
-		{"a list under way is made of two reads", append(slices.Clone(waits), look{}, look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, []Effect{listParent{at}}},
-		{"once more, not for ever", append(slices.Clone(waits), look{}, look{}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
+		{"a list under way is made of two reads", append(slices.Clone(waits), reevaluate{}, reevaluate{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, []Effect{listParent{at}}},
+		{"once more, not for ever", append(slices.Clone(waits), reevaluate{}, reevaluate{}, listed{at, Sight{Names: []string{a, own}, Data: "1"}}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
 		{"all are watched: what has changed before is not told", waits, watched{attempt: at, target: Target{Until: Members}}, waiting, []Effect{listParent{at}}},
 		{"the one ahead has announced itself: all are watched", second, watched{attempt: at, target: Target{b, Changed}, announced: true}, waiting, []Effect{unwatchTarget{at, Target{b, Changed}}, watchTarget{at, Target{Until: Members}}}},
-		{"and it is not watched again", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, look{}), two, waiting, nil},
-		{"but another is", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, look{}), listed{at, Sight{Names: []string{a, c, own}, Data: "1"}}, waiting, []Effect{unwatchTarget{at, Target{Until: Members}}, watchTarget{at, Target{c, Changed}}}},
+		{"and it is not watched again", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, reevaluate{}), two, waiting, nil},
+		{"but another is", append(slices.Clone(second), watched{attempt: at, target: Target{b, Changed}, announced: true}, reevaluate{}), listed{at, Sight{Names: []string{a, c, own}, Data: "1"}}, waiting, []Effect{unwatchTarget{at, Target{Until: Members}}, watchTarget{at, Target{c, Changed}}}},
 		{"one that makes room cannot be read: who is next ahead tells enough", behindHeavy, failed{watchTarget{at, Target{Node: h}}, session.ErrNoAuth}, waiting, nil},
 		{"one that makes room leaves", behindHeavy, gone{at, Target{Node: h}}, waiting, []Effect{listParent{at}}},
-		{"and does not, any more", append(slices.Clone(behindHeavy), look{}), two, waiting, []Effect{unwatchTarget{at, Target{Node: h}}}},
+		{"and does not, any more", append(slices.Clone(behindHeavy), reevaluate{}), two, waiting, []Effect{unwatchTarget{at, Target{Node: h}}}},
 		{"one beside is announced before it is watched", besides, watched{attempt: at, target: Target{d, Changed}, announced: true}, waiting, []Effect{listParent{at}}},
 		{"and is not watched again", append(slices.Clone(besides), watched{attempt: at, target: Target{d, Changed}, announced: true}), three, waiting, nil},
 		{"one beside announces itself", besides, gone{at, Target{d, Changed}}, waiting, []Effect{listParent{at}}},
 		{"and is watched again if it seems to wait", append(slices.Clone(besides), gone{at, Target{d, Changed}}), three, waiting, []Effect{watchTarget{at, Target{d, Changed}}}},
 		{"another of its aspects was not awaited", besides, gone{at, Target{Node: d}}, waiting, nil},
-		{"nothing happened meanwhile", append(slices.Clone(waits), look{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
-		{"granted meanwhile", append(slices.Clone(waits), look{}, look{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
-		{"a holder tells who is behind", holds, look{}, held, []Effect{announce{at, own}}},
-		{"and again if the server was busy", append(slices.Clone(holds), look{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
-		{"and again if that is lost", append(slices.Clone(holds), look{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
-		{"before there is anything to look at", []Input{hello}, look{}, joining, nil},
+		{"nothing happened meanwhile", append(slices.Clone(waits), reevaluate{}), listed{at, Sight{Names: []string{a, own}, Data: "1"}}, waiting, nil},
+		{"granted meanwhile", append(slices.Clone(waits), reevaluate{}, reevaluate{}), listed{at, Sight{Names: []string{own}, Data: "1"}}, held, []Effect{unwatchTarget{at, Target{Until: Members}}}},
+		{"a holder tells who is behind", holds, reevaluate{}, held, []Effect{announce{at, own}}},
+		{"and again if the server was busy", append(slices.Clone(holds), reevaluate{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
+		{"and again if that is lost", append(slices.Clone(holds), reevaluate{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
+		{"before there is anything to look at", []Input{hello}, reevaluate{}, joining, nil},
 	} {
 		m, _ := script(New(id, rule, true, false), row.before...)
 		next, out := m.after(row.in)
@@ -134,12 +134,12 @@ func TestClaimingMachine(t *testing.T) {
 		stands    = append(slices.Clone(enters), joined{attempt: at, node: own})
 		behind    = append(slices.Clone(stands), taken, mine)
 		first     = append(slices.Clone(stands), free, mine)
-		holder    = append(slices.Clone(first), claimed{at, 8}, watched{at, Target{own, Claim}, 8, 9, false, obstacle{}})
+		holder    = append(slices.Clone(first), claimed{at, 8}, watched{at, Target{own, unclaimed}, 8, 9, false, obstacle{}})
 		lessening = append(slices.Clone(holder), Downgrade{actors.Reply[error]{}})
-		sharing   = append(slices.Clone(lessening), changed{at}, watched{at, Target{less, Claim}, 12, 9, false, obstacle{}})
+		sharing   = append(slices.Clone(lessening), changed{at}, watched{at, Target{less, unclaimed}, 12, 9, false, obstacle{}})
 
 		createIt, listIt, claimIt, changeIt = createNode{at, guid, true}, listParent{at}, claim{at, own, false}, changeNode{at, own, less}
-		watchClaim                          = watchTarget{at, Target{own, Claim}}
+		watchClaim                          = watchTarget{at, Target{own, unclaimed}}
 	)
 	const theClaim = "holder"
 	rule := scripted{First: First{Grammar: shared, Kind: nodes.Write}, claims: true, lists: true, positions: &map[string]Position{
@@ -170,22 +170,22 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "our node is gone, and what it has claimed may not be", before: first, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, guid}}},
 		{danger: "a late claim of a waiter, too", before: behind, in: gone{at, deletion(own)}, state: clearing, do: []Effect{unwatchTarget{at, deletion(theClaim)}, withdrawAll{at, guid}}},
 		{danger: "leaving while claiming", before: first, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
-		{danger: "somebody deletes the claim", before: holder, in: gone{at, Target{own, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim was deleted before it was watched, and is another's", before: holder[:len(holder)-1], in: watched{at, Target{own, Claim}, 9, 9, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "somebody deletes the node", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}}, emit: "lost"},
+		{danger: "somebody deletes the claim", before: holder, in: gone{at, Target{own, unclaimed}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim was deleted before it was watched, and is another's", before: holder[:len(holder)-1], in: watched{at, Target{own, unclaimed}, 9, 9, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawNode{at, own}}, emit: "lost"},
+		{danger: "somebody deletes the node", before: holder, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawAll{at, guid}}, emit: "lost"},
 		{danger: "a downgrade exchanges node and claim", before: holder, in: Downgrade{actors.Reply[error]{}}, state: held, do: []Effect{changeIt}},
-		{danger: "the old claim goes in a downgrade", before: lessening, in: gone{at, Target{own, Claim}}, state: held},
+		{danger: "the old claim goes in a downgrade", before: lessening, in: gone{at, Target{own, unclaimed}}, state: held},
 		{danger: "the new claim is another node", before: lessening, in: changed{at}, state: held, do: []Effect{
 			unwatchTarget{at, deletion(own)},
 			watchTarget{at, deletion(less)},
 			answer{at, actors.Reply[error]{}, nil},
-			unwatchTarget{at, Target{own, Claim}},
-			watchTarget{at, Target{less, Claim}},
+			unwatchTarget{at, Target{own, unclaimed}},
+			watchTarget{at, Target{less, unclaimed}},
 		}},
 		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
 		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
-		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, Claim}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, Claim}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
-		{danger: "the claim of a reader goes", before: sharing, in: gone{at, Target{less, Claim}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, Claim}}, withdrawNode{at, less}}, emit: "lost"},
+		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, unclaimed}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
+		{danger: "the claim of a reader goes", before: sharing, in: gone{at, Target{less, unclaimed}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, unclaimed}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, rule, false, false), row.before...)
 		next, out := m.after(row.in)

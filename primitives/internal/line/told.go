@@ -6,9 +6,9 @@ import "github.com/zkactors/zkactors/actors"
 // a place in line that is held for long costs no more than its fields.
 type told[Ev any] struct {
 	turn
-	manner *Manner[Ev] // set by begin
-	did    Effects     // the turn's accumulator; between steps it has the events of the last one
-	room   [2]Event    // for the events of a step, which rarely are more
+	presentation *Presentation[Ev] // set by begin
+	did          Effects           // the turn's accumulator; between steps it has the events of the last one
+	room         [2]Event          // for the events of a step, which rarely are more
 
 	// front has the data of the contender that is watched. It is set when the watch is
 	// confirmed, and cleared by the grant. It counts while the machine waits for that target.
@@ -22,8 +22,8 @@ type front struct {
 }
 
 // begin sets the machine. The turn gathers its effects in did, from now on.
-func (t *told[Ev]) begin(m Machine, manner *Manner[Ev]) {
-	t.turn, t.manner = turn{m, &t.did}, manner
+func (t *told[Ev]) begin(m Machine, presentation *Presentation[Ev]) {
+	t.turn, t.presentation = turn{m, &t.did}, presentation
 	t.did.Emit = t.room[:0]
 }
 
@@ -51,7 +51,7 @@ func (t *told[Ev]) Step(in Input, out *actors.Effects[Effect, Ev]) *told[Ev] {
 	}
 	out.Do, t.did.Do = t.did.Do, nil
 	for _, ev := range t.did.Emit {
-		out.Emit = append(out.Emit, t.manner.Tell(ev))
+		out.Emit = append(out.Emit, t.presentation.Tell(ev))
 	}
 	return t
 }

@@ -46,9 +46,9 @@ type (
 	// Downgrade is the command to exclude others that share no more. The reply
 	// is nil when that is done.
 	Downgrade struct{ Reply actors.Reply[error] }
-	// look says that something has changed on which the rule depends: the limit of a
+	// reevaluate says that something has changed on which the rule depends: the limit of a
 	// semaphore, or the members of the line.
-	look struct{}
+	reevaluate struct{}
 	// Take says that the claim is handed over to us, whichever contenders are ahead. It is
 	// for rules that claim: the server decides whether that is true.
 	Take      struct{}
@@ -111,25 +111,25 @@ type (
 
 func (f failed) of() attempt { return f.what.of() }
 
-func (Leave) input()     {}
-func (Downgrade) input() {}
-func (look) input()      {}
-func (Take) input()      {}
-func (heard) input()     {}
-func (inspected) input() {}
-func (made) input()      {}
-func (joined) input()    {}
-func (listed) input()    {}
-func (watched) input()   {}
-func (gone) input()      {}
-func (marked) input()    {}
-func (claimed) input()   {}
-func (occupied) input()  {}
-func (changed) input()   {}
-func (announced) input() {}
-func (asked) input()     {}
-func (withdrawn) input() {}
-func (failed) input()    {}
+func (Leave) input()      {}
+func (Downgrade) input()  {}
+func (reevaluate) input() {}
+func (Take) input()       {}
+func (heard) input()      {}
+func (inspected) input()  {}
+func (made) input()       {}
+func (joined) input()     {}
+func (listed) input()     {}
+func (watched) input()    {}
+func (gone) input()       {}
+func (marked) input()     {}
+func (claimed) input()    {}
+func (occupied) input()   {}
+func (changed) input()    {}
+func (announced) input()  {}
+func (asked) input()      {}
+func (withdrawn) input()  {}
+func (failed) input()     {}
 
 // An Effect is a request of the machine to its performer. It belongs to the epoch of its
 // attempt, must not be done in another, and is answered by exactly one input; unwatchTarget,

@@ -17,10 +17,10 @@ import (
 
 // look asks for a list, unless one is under way. That one will do: whatever made us ask
 // has reached us before its answer, so it happened before. Not so where the answer is
-// made of two reads: then stale holds, and another list follows. No contender is an
-// heir before the list.
+// made of two reads: then stale holds, and another list follows. No deletion is a
+// grant before the list.
 func (m *turn) look() {
-	m.heir = false
+	m.deletionGrants = false
 	if m.listing {
 		m.stale = m.rule.Announces()
 		return
@@ -115,7 +115,7 @@ func (m *turn) wait(p Position) {
 	for _, t := range more {
 		m.watch(t)
 	}
-	m.heir = p.Heir
+	m.deletionGrants = p.deletionGrants
 	m.behind(p.Ahead)
 }
 
@@ -178,7 +178,7 @@ func (m *turn) unwatch() {
 func (m *turn) unwatchTarget() {
 	if m.target != (Target{}) {
 		m.do(unwatchTarget{m.attempt, m.target})
-		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
+		m.target, m.instead, m.deletionGrants, m.sameSession = Target{}, Target{}, false, false
 	}
 }
 
@@ -191,7 +191,7 @@ func (m *turn) unwatchTarget() {
 // czxid is another contender's, unless it was exchanged for less.
 func (m *turn) watched(in watched) {
 	switch {
-	case in.target == Target{Node: m.node} && m.standing():
+	case in.target == Target{Node: m.node} && m.Standing():
 		if in.owner != m.session || m.czxid != 0 && in.czxid != m.czxid {
 			m.gone(in.target) // a node of that name, but not ours
 			return
@@ -200,11 +200,11 @@ func (m *turn) watched(in watched) {
 		if m.state == waiting && !m.listing && m.target == (Target{}) { // no contender was ahead
 			m.look()
 		}
-	case in.announced && m.standing() && m.accompanied(in.target): // since the list that had it watched, or before
+	case in.announced && m.Standing() && m.accompanied(in.target): // since the list that had it watched, or before
 		m.look()
-	case in.target != m.target || !m.standing():
-	case in.target.Until == Claim:
-		if m.Holding() && in.czxid != m.token && !m.lessened {
+	case in.target != m.target || !m.Standing():
+	case in.target.Until == unclaimed:
+		if m.Holding() && in.czxid != m.token && !m.downgraded {
 			m.gone(in.target)
 		}
 	case in.target.Until == Members: // what has changed before is not told
@@ -212,7 +212,7 @@ func (m *turn) watched(in watched) {
 	case in.announced:
 		m.watchMembers(in.target)
 	default:
-		m.kin = in.owner == m.session
+		m.sameSession = in.owner == m.session
 	}
 }
 
@@ -227,22 +227,22 @@ func (m *turn) watchMembers(of Target) {
 // gone follows what was awaited of a target. The deletion of the last contender ahead
 // is the grant, if
 //
-//   - those that were watched were all that is ahead (heir), by a list that no other event has followed,
+//   - those that were watched were all that is ahead (deletionGrants), by a list that no other event has followed,
 //   - the watch on our own node is confirmed and has not fired (owned), and
-//   - it was not of our own session, which may have ended (kin), and was the predecessor. If another
+//   - it was not of our own session, which may have ended (sameSession), and was the predecessor. If another
 //     is the last one, its session is not known.
 //
 // In every other case a list decides.
 func (m *turn) gone(target Target) {
 	switch {
-	case !m.standing():
+	case !m.Standing():
 	case m.to != "" && (target == Target{Node: m.node} || target == m.target):
 		m.without = true // by ourselves, or not: the answer will tell
 	case target == Target{Node: m.node}:
 		m.vanish()
 	case m.accompanied(target):
 		m.beside = strings.TrimPrefix(strings.Replace("/"+m.beside, "/"+target.String()+"/", "/", 1), "/")
-		if m.heir && m.beside == "" { // the target is all that is ahead now
+		if m.deletionGrants && m.beside == "" { // the target is all that is ahead now
 			m.behind(1)
 			return
 		}
@@ -251,8 +251,8 @@ func (m *turn) gone(target Target) {
 	case m.Holding(): // our claim, and nothing else is watched
 		m.fail(m.deleted())
 	default:
-		granted := m.heir && m.owned && !m.kin && m.beside == ""
-		m.target, m.instead, m.heir, m.kin = Target{}, Target{}, false, false
+		granted := m.deletionGrants && m.owned && !m.sameSession && m.beside == ""
+		m.target, m.instead, m.deletionGrants, m.sameSession = Target{}, Target{}, false, false
 		if granted {
 			m.first()
 			return
@@ -273,7 +273,7 @@ func (m *turn) notListed(err error) {
 	case !errors.Is(err, session.ErrNoNode):
 		m.fail(err)
 	case m.state == recovering:
-		m.suspect = true
+		m.maybeDuplicate = true
 		m.make()
 	default:
 		m.vanish() // with its parent
@@ -285,10 +285,10 @@ func (m *turn) notListed(err error) {
 // wait, because the names of the members tell when it is gone.
 func (m *turn) notWatched(target Target, err error) {
 	switch {
-	case !m.standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
+	case !m.Standing() || target != Target{Node: m.node} && target != m.target && !m.accompanied(target):
 		return
 	case errors.Is(err, session.ErrNoNode):
-	case target == Target{Node: m.node}, target.Until == Members, target.Until == Claim:
+	case target == Target{Node: m.node}, target.Until == Members, target.Until == unclaimed:
 		m.fail(err)
 		return
 	case m.accompanied(target): // the predecessor's news will do
@@ -297,6 +297,6 @@ func (m *turn) notWatched(target Target, err error) {
 		m.watchMembers(target)
 		return
 	}
-	m.heir = false // it was gone before it was watched: no event, no grant
+	m.deletionGrants = false // it was gone before it was watched: no event, no grant
 	m.gone(target)
 }

@@ -149,8 +149,8 @@ func New(k *Kind, s *Scenario, keyed bool) *World {
 		r, keeps := k.Recipe(at, i)
 		w.Dir = r.Dir
 		p := line.NewPerformer(at, r)
-		warm := at.Warm(r.Dir) && (r.Ways == nil || !r.Plain)
-		if r.Ways != nil && r.Warmth != nil {
+		warm := at.Warm(r.Dir) && (r.Hooks == nil || !r.Plain)
+		if r.Hooks != nil && r.Warmth != nil {
 			warm = at.Warm(r.Warmth(r))
 		}
 		c := &Contender{rule: r.Rule, N: i}

@@ -49,7 +49,7 @@ type Options struct {
 }
 
 // A Lock is the knowledge of one handle of a line with priorities. It performs what
-// [line.Ways] ask for.
+// [line.Hooks] ask for.
 type Lock struct {
 	// Constant.
 	session client.Session
@@ -80,14 +80,14 @@ func (p *Lock) Recipe() *line.Recipe {
 	return &line.Recipe{
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
 		Rule: rule{p.opts.Kind, p.opts.Priority, p.opts.Preempt},
-		Ways: &line.Ways{
+		Hooks: &line.Hooks{
 			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.take, Claimed: p.claimed,
 			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: mark.Split,
 		},
 	}
 }
 
-// Inspect is [line.Ways] Inspect of the other layouts: it refuses a path with priorities.
+// Inspect is [line.Hooks] Inspect of the other layouts: it refuses a path with priorities.
 func Inspect(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
 		if err != nil || stat == nil || !mayBePriority(int(stat.DataLength)) {
@@ -111,7 +111,7 @@ func Inspect(r *line.Recipe, requests client.Async, _ bool, answer func(exists, 
 // priorities. It is not a valid path, so no recipe can use it.
 func (p *Lock) hint() string { return p.path + "//" + marker }
 
-// inspect implements [line.Ways] Inspect. If the session remembers the path, nothing is
+// inspect implements [line.Hooks] Inspect. If the session remembers the path, nothing is
 // read: the list of the line reads it anyway.
 func (p *Lock) inspect(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
 	if p.session.Warm(p.hint()) {
@@ -278,12 +278,12 @@ func (p *Lock) bid(node string) bid {
 // node returns the path of a contender.
 func (p *Lock) node(name string) string { return znode.Join(p.path, name) }
 
-// claimed implements [line.Ways] Claimed: the path of the node that the contender claims.
+// claimed implements [line.Hooks] Claimed: the path of the node that the contender claims.
 func (p *Lock) claimed(_ *line.Recipe, node string) string {
 	return bid{path: p.path, node: node}.claimed()
 }
 
-// take implements [line.Ways] Claim. It may be repeated: a claim that was done makes the
+// take implements [line.Hooks] Claim. It may be repeated: a claim that was done makes the
 // transaction fail. A reader first creates the directory of the readers, if the list did
 // not show it.
 func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
@@ -302,7 +302,7 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 	})
 }
 
-// change implements [line.Ways] Change: the writer that holds becomes a reader that
+// change implements [line.Hooks] Change: the writer that holds becomes a reader that
 // holds, in one transaction.
 func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
 	writer, reader := p.bid(from), p.bid(to)
@@ -340,7 +340,7 @@ func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, an
 	})
 }
 
-// withdraw implements [line.Ways] Withdraw. The claim goes with its contender.
+// withdraw implements [line.Hooks] Withdraw. The claim goes with its contender.
 func (p *Lock) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
 	p.claims.GiveUp(requests, p.bid(node), node, prefix, answer)
 }
@@ -356,7 +356,7 @@ func (p *Lock) Unclaim(node string) *session.Removal { return p.bid(node).unclai
 // asking is the entry of a holder whose node is being marked.
 const asking = math.MaxInt64
 
-// ask implements [line.Ways] Ask: it asks a holder to leave, once in each attempt. When
+// ask implements [line.Hooks] Ask: it asks a holder to leave, once in each attempt. When
 // PreemptAfter has passed since, it removes the holder.
 func (p *Lock) ask(r *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
 	after := p.opts.PreemptAfter
