@@ -20,11 +20,11 @@ func newMachine() machine {
 	return machine{place: line.New(id, Standard.rule(), true, false), view: view{dir: "/e/candidates"}, data: "me"}
 }
 
-// alphabet returns what can be told to m, possible or not.
-func alphabet(m machine) []input {
+// alphabet returns what can be told to m, possible or not, given what its place has asked for.
+func alphabet(m machine, asked []line.Effect) []input {
 	var ins []input
 	newest := m.view.newest
-	for _, in := range line.Alphabet(m.place, newest+1) {
+	for _, in := range placeAlphabet(m.place.Epoch(), asked, newest+1) {
 		ins = append(ins, placed{in})
 	}
 	of, h := m.tenure, m.handing
@@ -106,6 +106,7 @@ func TestExhaustion(t *testing.T) {
 	type position struct {
 		machine
 		stage
+		asked []line.Effect // by the place
 	}
 	start := position{machine: newMachine()}
 	seen, queue := map[string]bool{}, []position{start}
@@ -114,10 +115,10 @@ func TestExhaustion(t *testing.T) {
 	for len(queue) > 0 && len(seen) < *modelStates {
 		p := queue[0]
 		queue = queue[1:]
-		for _, in := range alphabet(p.machine) {
+		for _, in := range alphabet(p.machine, p.asked) {
 			steps++
 			m, out := p.after(in)
-			next := position{m, p.stage}
+			next := position{m, p.stage, asks(p.asked, out.Do)}
 			complaint := inspect(p.machine, in, m, out)
 			for _, ev := range out.Emit {
 				var ok bool
@@ -204,7 +205,7 @@ func inspect(before machine, in input, m machine, out effects) string {
 	}
 	// However it came to be so, it ends.
 	end := m
-	for _, in := range []input{leave{}, returned{}, placed{line.Alphabet(m.place, 0)[4]}} {
+	for _, in := range []input{leave{}, returned{}, placed{told(closes)}} {
 		end, _ = end.after(in)
 	}
 	if !end.ended {
@@ -225,19 +226,12 @@ func script(m machine, ins ...input) (machine, effects) {
 }
 
 // tell feeds what the server tells to its place.
-func (m machine) tell(i ...int) machine {
-	for _, n := range i {
-		m, _ = m.after(placed{line.Alphabet(m.place, m.view.newest+10)[n]})
+func (m machine) tell(all ...int) machine {
+	for _, what := range all {
+		m, _ = m.after(placed{told(what)})
 	}
 	return m
 }
-
-// What [line.Alphabet] tells.
-const (
-	connects, suspends, resumes, expires, closes    = 0, 1, 2, 3, 4
-	joinsAlone, joinsBehind                         = 5, 6
-	nodeGone, claimGone, claims_, taken, withdrawn_ = 11, 12, 13, 14, 15
-)
 
 func kinds[T any](all []T) string {
 	s := ""
@@ -248,7 +242,7 @@ func kinds[T any](all []T) string {
 }
 
 func TestRows(t *testing.T) {
-	leader := newMachine().tell(connects, joinsAlone, claims_)
+	leader := newMachine().tell(connects, joinsAlone, claims)
 	worker, _ := leader.after(lead{})
 	own := leader.tenure
 	blind := newMachine()
@@ -267,7 +261,7 @@ func TestRows(t *testing.T) {
 		{"a leader that resigns is deposed before its node is given up", leader, resign{}, "election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", nil},
 		{"the node of a resigned leader stays while its function runs", worker, resign{}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
 		{"a resignation in another term", leader, resign{term: 3}, "election.answer ", "", func(m machine) bool { return m.term != 0 }},
-		{"what an operator has left stays while the function runs", worker, placed{line.Alphabet(worker.place, 0)[nodeGone]}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
+		{"what an operator has left stays while the function runs", worker, placed{told(nodeGone)}, "election.bear election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.work.then != nil }},
 		{"a candidate is sought before anything is given up", leader, transfer{node: other}, "election.seek ", "", func(m machine) bool { return m.term != 0 }},
 		{"a leader stops before it hands over", first(leader.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.hand ", "election.Deposed election.LeaderChanged ", nil},
 		{"a leader hands over when its function has returned", first(worker.after(transfer{node: other})), sought{of: seek{own, other}, exists: true}, "election.bear ", "election.Deposed election.LeaderChanged ", nil},
@@ -276,8 +270,8 @@ func TestRows(t *testing.T) {
 		{"and once more if that was lost", blind.tell(connects, joinsBehind), overlooked{glance{1}, errUnknown}, "election.glance ", "", nil},
 		{"not if there is no leader", blind.tell(connects, joinsBehind), overlooked{glance{1}, session.ErrNoNode}, "", "", nil},
 		{"one that follows the leader does not", heir, touched{1}, "", "", nil},
-		{"one that ignores the leader follows its own record", blind.tell(connects, joinsAlone), placed{line.Alphabet(blind.tell(connects, joinsAlone).place, 10)[claims_]}, "election.inPlace election.follow ", "election.LeaderChanged election.Elected ", nil},
-		{"and no longer than it leads", blind.tell(connects, joinsAlone, claims_), resign{}, "election.inPlace election.inPlace election.unfollow ", "election.Deposed election.LeaderChanged ", nil},
+		{"one that ignores the leader follows its own record", blind.tell(connects, joinsAlone), placed{told(claims)}, "election.inPlace election.follow ", "election.LeaderChanged election.Elected ", nil},
+		{"and no longer than it leads", blind.tell(connects, joinsAlone, claims), resign{}, "election.inPlace election.inPlace election.unfollow ", "election.Deposed election.LeaderChanged ", nil},
 		{"nobody to hand over to", first(leader.after(transfer{node: other})), sought{of: seek{own, other}}, "election.answer ", "", func(m machine) bool { return m.term != 0 && m.handing.to == "" }},
 		{"a search of another term", first(leader.after(transfer{node: other})), sought{of: seek{tenure{1, 3, ""}, other}, exists: true}, "", "", nil},
 		{"a transfer beside another", first(leader.after(transfer{node: other})), transfer{node: other}, "election.answer ", "", nil},
@@ -291,10 +285,10 @@ func TestRows(t *testing.T) {
 		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
 		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.node == other }},
 		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
-		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{line.Alphabet(leader.place, 0)[claimGone]}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
+		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{told(claimGone)}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
 		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).after(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
 		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace election.inPlace ", "election.LeaderChanged ", nil},
-		{"and has been taken by another: once is enough", first(heir.after(sighted{1, successor})), placed{line.Alphabet(heir.place, 0)[taken]}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
+		{"and has been taken by another: once is enough", first(heir.after(sighted{1, successor})), placed{told(taken)}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
 		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: other, acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.node == own.node && !m.acknowledged }},
 		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: own.node, acknowledged: true}}}, "", "election.LeaderChanged ", nil},
 		{"what is restored is, once more if that was lost", leader, restored{restore{tenure: own}, errUnknown}, "election.restore ", "", nil},
@@ -302,8 +296,8 @@ func TestRows(t *testing.T) {
 		{"restored", leader, restored{restore{tenure: own}, nil}, "", "", nil},
 		{"nothing to restore any more", newMachine(), restored{restore{tenure: own}, errUnknown}, "", "", nil},
 		{"no work that needs leadership while suspended", leader.tell(suspends), lead{}, "", "", func(m machine) bool { return m.wanted }},
-		{"it begins when the connection is back", first(leader.tell(suspends).after(lead{})), placed{line.Alphabet(leader.place, 0)[resumes]}, "election.inPlace election.engage ", "election.Resumed ", nil},
-		{"a lost session stands again in the next", leader.tell(expires), placed{line.Alphabet(leader.tell(expires).place, 0)[connects]}, "election.inPlace ", "", nil},
+		{"it begins when the connection is back", first(leader.tell(suspends).after(lead{})), placed{told(resumes)}, "election.inPlace election.engage ", "election.Resumed ", nil},
+		{"a lost session stands again in the next", leader.tell(expires), placed{told(connects)}, "election.inPlace ", "", nil},
 		{"two functions", worker, lead{}, "election.engage ", "", nil},
 		{"overrun is told once", first(first(worker.after(resign{})).after(overdue{own.term})), overdue{own.term}, "", "", nil},
 		{"who closes does not wait for ever", first(worker.after(leave{})), overdue{own.term}, "election.inPlace ", "election.Overrun ", nil},

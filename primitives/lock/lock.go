@@ -85,7 +85,7 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	hooks         = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
+	hooks        = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
 	presentation = line.Presentation[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
 )
 

@@ -1,0 +1,226 @@
+package election
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has what the place of a candidate may be told: by the performer that runs in production, over a server that
+// gives each answer that there is.
+
+// sessionID is the id of the candidate's session.
+const sessionID = 9
+
+// ahead is another candidate, which came first.
+const ahead = "_c_ahead-n_0000000001"
+
+// An outcome is what the server answers.
+type outcome struct {
+	err   error
+	alone bool  // no other candidate is ahead
+	taken bool  // another candidate leads
+	zxid  int64 // of the claim
+}
+
+// outcomes are all of them.
+func outcomes(zxid int64) []outcome {
+	return []outcome{
+		{alone: true, zxid: zxid}, {taken: true}, {err: errUnknown}, {err: session.ErrNoAuth}, {err: session.ErrSessionFull},
+	}
+}
+
+// news are the events of a session.
+func news(epoch int) (ins []line.Input) {
+	s := &scripted{}
+	p := line.NewPerformer(s, &line.Recipe{})
+	p.Begin(func(in line.Input) { ins = append(ins, in) }, nil)
+	for _, ev := range []session.Event{
+		session.Connected{Epoch: 1, ID: sessionID}, session.Suspended{}, session.Resumed{}, session.Expired{Epoch: epoch}, session.Closed{},
+	} {
+		s.tell(ev)
+	}
+	p.End()
+	return ins
+}
+
+// answers returns what the performer tells about the effect if that has the outcome, given the name of the
+// candidate's node, and the name that it has then.
+func answers(e line.Effect, o outcome, own string) (ins []line.Input, node string) {
+	s := &scripted{server: server{own: own, outcome: o}}
+	p := line.NewPerformer(s, &line.Recipe{
+		Dir: "/e/candidates", Rule: Standard.rule(),
+		Hooks: &line.Hooks{
+			Claim: func(_ *line.Recipe, _ client.Async, _ string, _ bool, answer func(int64, bool, error)) {
+				answer(o.zxid, o.taken, o.err)
+			},
+			Claimed: func(*line.Recipe, string) string { return "/e/leader" },
+		},
+	})
+	p.Perform(e, func(in line.Input) { ins = append(ins, in) })
+	p.End()
+	return ins, s.server.own
+}
+
+// placeAlphabet returns what can be told to a place in the epoch that has asked for the effects, possible or not. A
+// claim succeeds at the zxid.
+func placeAlphabet(epoch int, asked []line.Effect, zxid int64) []line.Input {
+	ins, told, own := news(epoch), map[string]bool{}, ""
+	for _, e := range asked {
+		for _, o := range outcomes(zxid) {
+			var all []line.Input
+			all, own = answers(e, o, own)
+			for _, in := range all {
+				if key := fmt.Sprintf("%T%+v", in, in); !told[key] {
+					told[key] = true
+					ins = append(ins, in)
+				}
+			}
+		}
+	}
+	return ins
+}
+
+// What a place is told in the first attempt, in which a claim succeeds at the zxid 10.
+const (
+	connects = iota
+	suspends
+	resumes
+	expires
+	closes
+	joinsAlone
+	joinsBehind
+	claims
+	taken
+	nodeGone
+	claimGone
+)
+
+// told returns an input of the first attempt.
+func told(what int) line.Input {
+	if what <= closes {
+		return news(1)[what]
+	}
+	m := newMachine().place
+	step := func(in line.Input) (do []line.Effect) {
+		var did line.Effects
+		m = m.Step(in, &did)
+		return did.Do
+	}
+	alone, behind := outcome{alone: true, zxid: 10}, outcome{taken: true}
+	last := func(e line.Effect, o outcome) line.Input {
+		all, _ := answers(e, o, m.Node())
+		return all[len(all)-1]
+	}
+	create := step(told(connects))[0]
+	switch what {
+	case joinsAlone:
+		return last(create, alone)
+	case joinsBehind:
+		return last(create, behind)
+	}
+	joined := step(last(create, alone)) // to claim, and to watch our node
+	switch what {
+	case claims:
+		return last(joined[0], alone)
+	case taken:
+		return last(joined[0], behind)
+	case nodeGone:
+		return last(joined[1], alone)
+	}
+	return last(step(last(joined[0], alone))[0], alone)
+}
+
+// asks adds what the place has asked for in a step to what it had before. What is long ago is answered.
+func asks(asked []line.Effect, did []effect) []line.Effect {
+	const most = 10
+	asked = slices.Clone(asked)
+	for _, e := range did {
+		if in, ok := e.(inPlace); ok && !slices.Contains(asked, in.Effect) {
+			asked = append(asked, in.Effect)
+		}
+	}
+	return asked[max(0, len(asked)-most):]
+}
+
+// A scripted session has the requests of a server.
+type scripted struct {
+	client.Session
+	server server
+	tell   func(session.Event) (settled <-chan struct{})
+}
+
+func (s *scripted) Sharing(int) client.Async { return &s.server }
+func (s *scripted) Rely() (release func())   { return func() {} }
+func (s *scripted) SetWarm(string, bool)     {}
+
+func (s *scripted) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	s.tell = tell
+	return func() {}
+}
+
+// A server answers every request at once.
+type server struct {
+	client.Async
+	outcome
+	own string // the name of the candidate's node
+}
+
+func (s *server) Create(path string, _ []byte, _ session.CreateMode, answer func(string, error)) {
+	path += "0000000005"
+	if s.err == nil {
+		_, s.own = znode.Split(path)
+	}
+	answer(path, s.err)
+}
+
+func (s *server) Share(ops []session.Op, answer func([]session.OpResult, error)) {
+	if s.err != nil {
+		answer(nil, s.err)
+		return
+	}
+	path := ops[0].Path() + "0000000005"
+	_, s.own = znode.Split(path)
+	children := 2
+	if s.alone {
+		children = 1
+	}
+	answer([]session.OpResult{{Path: path}, {Stat: &session.Stat{Mzxid: 7, NumChildren: int32(children)}}}, nil)
+}
+
+func (s *server) Children(_ string, answer func([]string, *session.Stat, error)) {
+	names := []string{ahead, s.own}
+	if s.alone {
+		names = names[1:]
+	}
+	answer(names, &session.Stat{}, s.err)
+}
+
+func (s *server) EnsurePath(_ string, answer func(bool, error)) { answer(true, s.err) }
+
+func (s *server) Exists(_ string, answer func(*session.Stat, error)) {
+	answer(&session.Stat{}, s.err)
+}
+
+func (s *server) Withdraw(_ string, answer func())       { answer() }
+func (s *server) WithdrawAll(_, _ string, answer func()) { answer() }
+
+// Follow tells that the node stands, and then that it is gone.
+func (s *server) Follow(_ string, _ session.Aspect, _ bool, tell func(session.Reading, error)) client.Subscription {
+	tell(session.Reading{Stat: &session.Stat{Czxid: 7, EphemeralOwner: sessionID}}, s.err)
+	if s.err == nil {
+		tell(session.Reading{}, session.ErrNoNode)
+	}
+	return over{}
+}
+
+// over is a subscription to what has gone.
+type over struct{}
+
+func (over) Cancel()         {}
+func (over) Over() bool      { return true }
+func (over) Unsettled() bool { return false }
