@@ -48,9 +48,7 @@ type Proxy struct {
 	freezes  map[int64]proxyFreeze
 	latency  time.Duration
 	counts   Counts
-	faults   []*proxyFault // not yet given a request
-	missing  int           // faults that have not hit
-	hit      chan struct{} // closed and replaced when a fault hits
+	faults   faultTable
 	tracing  bool
 	trace    []Record
 }
@@ -76,23 +74,6 @@ const (
 	proxyHoldReplies           // all but notifications
 	proxyHoldAll
 )
-
-// A proxyFaultKind says what a fault does.
-type proxyFaultKind int
-
-const (
-	proxyDropRequest proxyFaultKind = iota
-	proxyDropReply
-	proxyDelay
-)
-
-// A proxyFault is an action on one request.
-type proxyFault struct {
-	kind  proxyFaultKind
-	match Match
-	delay time.Duration
-	hit   bool
-}
 
 // A Record is a message that passed a [Proxy].
 type Record struct {
@@ -160,7 +141,6 @@ func ListenProxy(addrs ...string) (*Proxy, error) {
 		sessions: make(map[int64]proxySession),
 		freezes:  make(map[int64]proxyFreeze),
 		counts:   make(Counts),
-		hit:      make(chan struct{}),
 	}
 	for range addrs {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -303,85 +283,23 @@ func (p *Proxy) thawOrFreeze(c *proxyConn) {
 }
 
 // DropRequest implements [Faults].
-func (p *Proxy) DropRequest(m Match) { p.plan(&proxyFault{kind: proxyDropRequest, match: m}) }
+func (p *Proxy) DropRequest(m Match) { p.addFault(dropRequest(m)) }
 
 // DropReply implements [Faults].
-func (p *Proxy) DropReply(m Match) { p.plan(&proxyFault{kind: proxyDropReply, match: m}) }
+func (p *Proxy) DropReply(m Match) { p.addFault(dropReply(m)) }
 
 // Delay implements [Faults].
-func (p *Proxy) Delay(m Match, d time.Duration) {
-	p.plan(&proxyFault{kind: proxyDelay, match: m, delay: d})
-}
+func (p *Proxy) Delay(m Match, d time.Duration) { p.addFault(delayed(m, d)) }
 
-func (p *Proxy) plan(f *proxyFault) {
+func (p *Proxy) addFault(f fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.faults = append(p.faults, f)
-	p.missing++
-}
-
-// fault returns the fault that the request is hit by, or nil.
-func (p *Proxy) fault(session int64, op Op, paths []string) *proxyFault {
-	for i, f := range p.faults {
-		if !f.match.matches(session, op, paths) {
-			continue
-		}
-		if f.match.Skip > 0 {
-			f.match.Skip--
-			continue
-		}
-		p.faults = slices.Delete(p.faults, i, i+1)
-		return f
-	}
-	return nil
-}
-
-// matches reports whether the request is selected, but for Skip.
-func (m Match) matches(session int64, op Op, paths []string) bool {
-	if m.Session != 0 && m.Session != session {
-		return false
-	}
-	if m.Op != op && (m.Op != 0 || hasNoPlainMatch(op)) {
-		return false
-	}
-	return m.Path == "" || slices.ContainsFunc(paths, m.matchPath)
-}
-
-// hasNoPlainMatch reports whether a Match must name op to select it.
-func hasNoPlainMatch(op Op) bool {
-	return op == OpSync || op == OpCheck || op == OpPing || op == OpCreateSession || op == OpCloseSession
-}
-
-// settle marks f as having hit.
-func (p *Proxy) settle(f *proxyFault) {
-	if f == nil || f.hit {
-		return
-	}
-	f.hit = true
-	p.missing--
-	close(p.hit)
-	p.hit = make(chan struct{})
+	p.faults.add(f)
 }
 
 // AwaitFault implements [Faults]. A lost request or reply counts as hit when
 // the connection has been cut.
-func (p *Proxy) AwaitFault(timeout time.Duration) error {
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
-	for {
-		p.mu.Lock()
-		missing, hit := p.missing, p.hit
-		p.mu.Unlock()
-		if missing == 0 {
-			return nil
-		}
-		select {
-		case <-hit:
-		case <-deadline.C:
-			return fmt.Errorf("zktest: %d faults have not hit within %v", missing, timeout)
-		}
-	}
-}
+func (p *Proxy) AwaitFault(timeout time.Duration) error { return p.faults.await(&p.mu, timeout, nil) }
 
 // Latency delays everything that is sent from now on by d, each way. What is
 // sent without waiting for answers arrives without waiting for them.

@@ -36,15 +36,15 @@ type proxyConn struct {
 	session     int64 // 0 while unknown
 	raw         bool  // a four letter word, no frames
 	outstanding []outstandingRequest
-	doomed      bool        // what the client sends is lost
-	whenIdle    *proxyFault // cuts the connection when nothing is outstanding
+	doomed      bool   // what the client sends is lost
+	whenIdle    *fault // cuts the connection when nothing is outstanding
 }
 
 // An outstandingRequest has not been answered.
 type outstandingRequest struct {
 	op   Op
 	xid  int32
-	drop *proxyFault // loses its reply
+	drop *fault // loses its reply
 }
 
 func newProxyConn(p *Proxy, number, upstream int, client net.Conn) *proxyConn {
@@ -106,9 +106,9 @@ func (c *proxyConn) gone() {
 	delete(p.conns, c)
 	// Faults that waited for an answer got what they wanted in another way.
 	for _, r := range c.outstanding {
-		p.settle(r.drop)
+		p.faults.settle(r.drop)
 	}
-	p.settle(c.whenIdle)
+	p.faults.settle(c.whenIdle)
 }
 
 // A proxyPacket is to be delivered.
@@ -117,7 +117,7 @@ type proxyPacket struct {
 	due    time.Time // zero for at once
 	event  bool      // a notification
 	end    bool      // ends the connection
-	fault  *proxyFault
+	fault  *fault
 	record *Record // to be recorded when delivered
 }
 
@@ -250,7 +250,7 @@ func (c *proxyConn) write(q *proxyPipe, to net.Conn) {
 			p := c.proxy
 			p.mu.Lock()
 			c.close()
-			p.settle(end.fault)
+			p.faults.settle(end.fault)
 			p.mu.Unlock()
 			return
 		}
@@ -369,7 +369,7 @@ func (c *proxyConn) request(data []byte, first bool) (proxyPacket, bool) {
 		p.counts[op]++
 	}
 	var paths []string
-	if !first && (len(p.faults) > 0 || p.tracing) {
+	if !first && (len(p.faults.open) > 0 || p.tracing) {
 		paths = pathsOf(data[4:])
 	}
 	if p.tracing {
@@ -383,9 +383,9 @@ func (c *proxyConn) request(data []byte, first bool) (proxyPacket, bool) {
 	}
 	request := outstandingRequest{op: op, xid: xid}
 	var delay time.Duration
-	if f := p.fault(c.session, op, paths); f != nil {
-		switch f.kind {
-		case proxyDropRequest:
+	if f := p.faults.next(c.session, op, paths); f != nil {
+		switch {
+		case f.what.drop:
 			c.doomed = true
 			if len(c.outstanding) == 0 {
 				c.down.put(proxyPacket{end: true, fault: f})
@@ -393,12 +393,12 @@ func (c *proxyConn) request(data []byte, first bool) (proxyPacket, bool) {
 				c.whenIdle = f
 			}
 			return proxyPacket{}, false
-		case proxyDropReply:
+		case f.what.mute:
 			c.doomed = true
 			request.drop = f
-		case proxyDelay:
-			delay = f.delay
-			p.settle(f)
+		default:
+			delay = f.what.delay
+			p.faults.settle(f)
 		}
 	}
 	c.outstanding = append(c.outstanding, request)

@@ -189,8 +189,7 @@ type Server struct {
 	keep        time.Duration // how long nodes of expired sessions stay
 	later       timers        // whatever else is to happen once
 
-	faults    []*fault
-	faultless chan struct{} // closed when no fault is left; nil if no caller waits
+	faults    faultTable
 	frozen    map[int64]flow
 	counts    Counts
 	bySession map[int64]Counts

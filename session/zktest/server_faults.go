@@ -2,30 +2,12 @@ package zktest
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
-
-// A fault is an action on a request or a notification, once.
-type fault struct {
-	match Match
-	what  verdict
-	late  time.Duration // of a notification; 0 if the fault is for a request
-	name  string
-}
-
-// A verdict decides on a request.
-type verdict struct {
-	drop  bool // the server never sees it
-	mute  bool // its reply is lost
-	cut   bool // the connection ends with it
-	fail  code // it is not executed, but answered with this
-	delay time.Duration
-}
 
 // judge counts a request, and says what becomes of it.
 func (s *Server) judge(c *conn, frame []byte) verdict {
@@ -46,77 +28,49 @@ func (s *Server) judge(c *conn, frame []byte) verdict {
 		}
 		own[op]++
 	}
-	if len(s.faults) == 0 {
+	if len(s.faults.open) == 0 {
 		return verdict{}
 	}
 	session := c.sessionID()
+	var paths []string
 	if c.session == nil {
 		h, _ := wire.ParseConnectRequest(frame) // a malformed one is of no session
 		session = h.Session
+	} else {
+		paths = pathsOf(frame)
 	}
-	for i, f := range s.faults {
-		if f.late > 0 || !f.match.selects(op, session, frame) {
-			continue
-		}
-		if f.match.Skip > 0 {
-			f.match.Skip--
-			continue
-		}
-		s.spend(i)
-		return f.what
+	f := s.faults.next(session, op, paths)
+	if f == nil {
+		return verdict{}
 	}
-	return verdict{}
-}
-
-func (m Match) selects(op Op, session int64, frame []byte) bool {
-	if m.Session != everySession && m.Session != session {
-		return false
-	}
-	if m.Op != op && (m.Op != 0 || hasNoPlainMatch(op)) {
-		return false
-	}
-	return m.Path == "" || op != OpCreateSession && slices.ContainsFunc(pathsOf(frame), m.matchPath)
+	s.faults.settle(f)
+	return f.what
 }
 
 // lateness returns how late a notification is to be delivered.
 func (s *Server) lateness(c *conn, path string) time.Duration {
-	for i, f := range s.faults {
-		if f.late == 0 || f.match.Session != everySession && f.match.Session != c.sessionID() || !f.match.matchPath(path) {
-			continue
-		}
-		if f.match.Skip > 0 {
-			f.match.Skip--
-			continue
-		}
-		s.spend(i)
-		return f.late
+	f := s.faults.nextLate(c.sessionID(), path)
+	if f == nil {
+		return 0
 	}
-	return 0
-}
-
-// spend removes a fault that has hit.
-func (s *Server) spend(i int) {
-	s.faults = slices.Delete(s.faults, i, i+1)
-	if len(s.faults) == 0 && s.faultless != nil {
-		close(s.faultless)
-		s.faultless = nil
-	}
+	s.faults.settle(f)
+	return f.late
 }
 
 func (s *Server) addFault(f fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = append(s.faults, &f)
+	s.faults.add(f)
 }
 
 // DropRequest implements [Faults].
 func (s *Server) DropRequest(m Match) {
-	s.addFault(fault{match: m, what: verdict{drop: true, cut: true}, name: "DropRequest"})
+	s.addFault(dropRequest(m))
 }
 
 // DropReply implements [Faults].
 func (s *Server) DropReply(m Match) {
-	s.addFault(fault{match: m, what: verdict{mute: true, cut: true}, name: "DropReply"})
+	s.addFault(dropReply(m))
 }
 
 // SwallowRequest loses the next request that matches, and leaves the connection
@@ -133,7 +87,7 @@ func (s *Server) SwallowReply(m Match) {
 
 // Delay implements [Faults].
 func (s *Server) Delay(m Match, d time.Duration) {
-	s.addFault(fault{match: m, what: verdict{delay: d}, name: "Delay"})
+	s.addFault(delayed(m, d))
 }
 
 // AnswerError answers the next request that matches with the error, by its
@@ -156,38 +110,14 @@ func (s *Server) DelayEvent(m Match, d time.Duration) {
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.faults) > 0 {
-		s.spend(0)
+	for len(s.faults.open) > 0 {
+		s.faults.settle(s.faults.open[0])
 	}
 }
 
 // AwaitFault implements [Faults]. It waits for the faults of all kinds.
 func (s *Server) AwaitFault(timeout time.Duration) error {
-	s.mu.Lock()
-	if len(s.faults) == 0 {
-		s.mu.Unlock()
-		return nil
-	}
-	if s.faultless == nil {
-		s.faultless = make(chan struct{})
-	}
-	faultless := s.faultless
-	s.mu.Unlock()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-faultless:
-		return nil
-	case <-timer.C:
-	case <-s.done:
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.faults) == 0 {
-		return nil
-	}
-	f := s.faults[0]
-	return fmt.Errorf("zktest: %d faults have not hit within %v, the first is %s(%+v)", len(s.faults), timeout, f.name, f.match)
+	return s.faults.await(&s.mu, timeout, s.done)
 }
 
 // connsOf returns the connections of a session, or of all.
