@@ -152,7 +152,7 @@ func (b *bench) turns(w workload) int {
 
 // warmUp runs each driver for a while, so that just-in-time compilers have seen servers and drivers.
 func (b *bench) warmUp(ctx context.Context, f *fleet) {
-	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", 3)}
+	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", min(3, 3*b.opts.duration.Seconds()))}
 	for _, l := range b.libraries() {
 		if b.missing[l] != nil || ctx.Err() != nil {
 			continue
