@@ -98,7 +98,7 @@ func (b *bench) all(ctx context.Context) {
 	for _, o := range b.opts.offers {
 		f, err := o.start(ctx, b.opts.onDisk)
 		if err != nil {
-			b.say("nothing is timed: %v", err)
+			b.say("nothing is timed: %s", inOneLine(err))
 			f = nil
 		}
 		b.on(ctx, f, counts)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -273,6 +275,7 @@ func TestLimits(t *testing.T) {
 		{"queue-drain-20000", "raw requests, in transactions"}:   {1.01, 0.01},
 		{"lock-1", "raw requests"}:                               {3, 2},
 		{"lock-1", "raw requests, the list beside the creation"}: {3, 2},
+		{"lock-1", "raw requests, released in background"}:       {3, 2},
 		{"lock-64", "raw requests"}:                              {3, 2},
 		{"lock-64", "raw requests, in transactions"}:             {0.13, 0.13}, // two for 16
 		{"handover-10", "raw requests"}:                          {3, 2},
@@ -308,6 +311,35 @@ func TestServersThatAreNotThere(t *testing.T) {
 	out, log := benchmark(t, short("-servers", "127.0.0.1:1", "-filter", "lock-1")...)
 	if !strings.Contains(log, "bench: nothing is timed: no ZooKeeper answers at 127.0.0.1:1") || !strings.Contains(out, "counted only") {
 		t.Errorf("%s\n%s", log, out)
+	}
+}
+
+// A port on which another program listens costs one line.
+func TestPortOfAnotherProgram(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was written
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = offer{addrs: []string{l.Addr().String()}}.start(ctx, false)
+	if want := "no ZooKeeper answers at " + l.Addr().String(); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one line that begins with %s", err, want)
+	}
+}
+
+// The log of a server that does not start is too long to be shown.
+func TestErrorsInOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"no ZooKeeper answers": "no ZooKeeper answers",
+		"zktest: server 0 has ended\n--- end of the log of server 0:\n12:00 ERROR Main - Unexpected exception\n" +
+			"java.net.BindException: Address already in use\n\tat Net.bind(Net.java:5)\n12:00 INFO Main - audit is disabled.\n": "zktest: server 0 has ended: java.net.BindException: Address already in use",
+		"zktest: server 0 has ended\n--- end of the log of server 0:\nUnrecognized option: -X\n": "zktest: server 0 has ended: Unrecognized option: -X",
+	} {
+		if got := inOneLine(errors.New(text)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

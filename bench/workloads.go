@@ -165,9 +165,9 @@ func workloads() []workload {
 		}
 		systems = append(systems, raw("lock"))
 		if n == 1 {
-			beside := raw("lock", "list", "beside")
-			beside.name = "raw requests, the list beside the creation"
-			systems = append(systems, beside)
+			beside, after := raw("lock", "list", "beside"), raw("lock", "list", "beside", "release", "background")
+			beside.name, after.name = "raw requests, the list beside the creation", "raw requests, released in background"
+			systems = append(systems, beside, after)
 		} else {
 			systems = append(systems, rawTransactions("lock"))
 		}
@@ -210,7 +210,9 @@ func workloads() []workload {
 		name: "succession", title: "election, a leader of 10 candidates resigns", unit: "resignation until the next one knows",
 		program: "succession", params: of("candidates", 10),
 		systems: []system{
-			zkactors(), {name: "zkactors, Curator's layout", library: peers.ZKActors, params: params{"layout": "curator"}}, curator(), kazoo(),
+			zkactors(),
+			{name: "zkactors, Curator's layout", library: peers.ZKActors, params: params{"layout": "curator"}},
+			curator(), kazoo(),
 			raw("succession"),
 		},
 		counted: ops(30), trips: tripsPerOp,

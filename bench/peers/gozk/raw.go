@@ -74,7 +74,8 @@ func createRequest(path string, data []byte, flags int32) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: path, Data: data, Acl: zk.WorldACL(zk.PermAll), Flags: flags}
 }
 
-// rawLocks acquires and releases locks of one session, each below a parent of its own.
+// rawLocks acquires and releases locks of one session, each below a parent of its own. The list may go out beside the
+// creation. A worker waits for its release in the background before the next one, and at the end.
 func rawLocks(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -108,11 +109,16 @@ func rawLocks(r *driver.Run) error {
 			return deleteAll(conn, paths)
 		})
 	}
+	deleted := make([]chan error, n) // has the outcome of each worker's latest deletion
+	for w := range deleted {
+		deleted[w] = make(chan error, 1)
+		deleted[w] <- nil
+	}
 	list := func(w int) error {
 		_, _, err := conn.Children(parent(w))
 		return err
 	}
-	return r.Loop(n, func(w, _ int) error {
+	err = r.Loop(n, func(w, _ int) error {
 		listed := make(chan error, 1)
 		if r.Is("list", "beside") { // the creation
 			go func() { listed <- list(w) }()
@@ -124,11 +130,24 @@ func rawLocks(r *driver.Run) error {
 		if !r.Is("list", "beside") {
 			listed <- list(w)
 		}
-		if err := <-listed; err != nil {
+		if err := errors.Join(<-listed, <-deleted[w]); err != nil {
 			return err
 		}
-		return conn.Delete(path, -1)
+		remove := func() { deleted[w] <- conn.Delete(path, -1) }
+		if r.Is("release", "background") {
+			go remove()
+		} else {
+			remove()
+		}
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, last := range deleted {
+		err = errors.Join(err, <-last)
+	}
+	return err
 }
 
 // contend creates an ephemeral node with a number below parent.
