@@ -105,10 +105,11 @@ func TestSystemsFlag(t *testing.T) {
 		{systems: "zkactors, new", err: "-systems zkactors, new: none of them has the workloads of -filter handover-10,fanout-10"},
 		{systems: "[", err: "-systems [: syntax error in pattern"},
 		{args: "-limits", choices: []string{
-			"zkactors", "zkactors, released in background", "zk.Lock", "curator", "kazoo", "one ephemeral node", "raw requests",
+			"zkactors", "zkactors, released in background", "zk.Lock", "curator", "kazoo", "one ephemeral node",
+			"raw requests", "raw requests, released in background",
 			"zkactors, config", "zkactors, watch", "go-zookeeper, bare watch", "curator", "kazoo",
 		}},
-		{systems: "zk.Lock,raw*", choices: []string{"zk.Lock", "raw requests"}},
+		{systems: "zk.Lock,raw*", choices: []string{"zk.Lock", "raw requests", "raw requests, released in background"}},
 		{args: "-limits", systems: "zk.Lock", choices: []string{"zk.Lock"}},
 	} {
 		args := append([]string{"-filter", "handover-10,fanout-10", "-systems", test.systems}, strings.Fields(test.args)...)
@@ -280,6 +281,7 @@ func TestLimits(t *testing.T) {
 		{"lock-64", "raw requests, in transactions"}:             {0.13, 0.13}, // two for 16
 		{"handover-10", "raw requests"}:                          {3, 2},
 		{"semaphore-20", "raw requests"}:                         {3, 2},
+		{"handover-10", "raw requests, released in background"}:  {3, 2},
 		{"readwrite", "raw requests"}:                            {3, 2},
 		{"succession", "raw requests"}:                           {3, 2},
 	} {

@@ -46,6 +46,13 @@ func raw(program string, pairs ...any) system {
 	return system{name: "raw requests", library: peers.GoZookeeper, program: "raw-" + program, params: of(pairs...), limit: true}
 }
 
+// rawBackground is the same requests where no operation waits for its deletion.
+func rawBackground(program string, pairs ...any) system {
+	s := raw(program, append(pairs, "release", "background")...)
+	s.name = "raw requests, released in background"
+	return s
+}
+
 // rawTransactions is the same requests in transactions, of which four are under way.
 func rawTransactions(program string) system {
 	s := raw(program, "transactions", 4)
@@ -165,9 +172,9 @@ func workloads() []workload {
 		}
 		systems = append(systems, raw("lock"))
 		if n == 1 {
-			beside, after := raw("lock", "list", "beside"), raw("lock", "list", "beside", "release", "background")
-			beside.name, after.name = "raw requests, the list beside the creation", "raw requests, released in background"
-			systems = append(systems, beside, after)
+			beside := raw("lock", "list", "beside")
+			beside.name = "raw requests, the list beside the creation"
+			systems = append(systems, beside, rawBackground("lock", "list", "beside"))
 		} else {
 			systems = append(systems, rawTransactions("lock"))
 		}
@@ -182,7 +189,7 @@ func workloads() []workload {
 		if n > 2 {
 			systems = append(systems, system{name: "one ephemeral node", library: peers.GoZookeeper, program: "herd"})
 		}
-		systems = append(systems, raw("line"))
+		systems = append(systems, raw("line"), rawBackground("line"))
 		add(workload{
 			name: "handover-" + strconv.Itoa(n), family: "handover", size: n,
 			title: fmt.Sprintf("one lock among %d sessions", n), unit: "acquire and release",
@@ -196,14 +203,14 @@ func workloads() []workload {
 			title:   fmt.Sprintf("semaphore of 10, %d contenders in 20 sessions", n),
 			unit:    "acquire and release",
 			program: "semaphore", params: of("sessions", 20, "contenders", n, "leases", 10),
-			systems: []system{zkactors(), background(), curator(), kazoo(), raw("line")},
+			systems: []system{zkactors(), background(), curator(), kazoo(), raw("line"), rawBackground("line")},
 			counted: ops(200, "warm_ops", 40, "contenders", min(n, 40)), trips: tripsInLine,
 		})
 	}
 	add(workload{
 		name: "readwrite", title: "read lock, 20 sessions, every tenth grant for a writer", unit: "acquire and release",
 		program: "readwrite", params: of("sessions", 20),
-		systems: []system{zkactors(), background(), curator(), kazoo(), raw("readwrite")},
+		systems: []system{zkactors(), background(), curator(), kazoo(), raw("readwrite"), rawBackground("readwrite")},
 		counted: ops(300), silence: 5 * time.Second,
 	})
 	add(workload{

@@ -27,7 +27,8 @@ import (
 //	raw-barrier      create, exists with a watch       the creation of the node that says ready
 //	                 delete, get with a watch          its deletion
 //
-// The parameter transactions has all writes that are done at once go out in so many transactions.
+// The parameter transactions has all writes that are done at once go out in so many transactions. With release=background
+// an operation does not wait for its deletion.
 func rawPrograms() map[string]driver.Program {
 	return map[string]driver.Program{
 		"raw": raw, "raw-lock": rawLocks, "raw-line": rawLine, "raw-readwrite": rawReadWrite, "raw-succession": rawSuccession,
@@ -75,7 +76,7 @@ func createRequest(path string, data []byte, flags int32) *zk.CreateRequest {
 }
 
 // rawLocks acquires and releases locks of one session, each below a parent of its own. The list may go out beside the
-// creation. A worker waits for its release in the background before the next one, and at the end.
+// creation.
 func rawLocks(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -109,42 +110,50 @@ func rawLocks(r *driver.Run) error {
 			return deleteAll(conn, paths)
 		})
 	}
-	deleted := make([]chan error, n) // has the outcome of each worker's latest deletion
-	for w := range deleted {
-		deleted[w] = make(chan error, 1)
-		deleted[w] <- nil
-	}
 	list := func(w int) error {
 		_, _, err := conn.Children(parent(w))
 		return err
 	}
-	err = r.Loop(n, func(w, _ int) error {
+	return releasing(r, n, func(w, _ int) (release func() error, err error) {
 		listed := make(chan error, 1)
 		if r.Is("list", "beside") { // the creation
 			go func() { listed <- list(w) }()
 		}
 		path, err := contend(conn, parent(w))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !r.Is("list", "beside") {
 			listed <- list(w)
 		}
-		if err := errors.Join(<-listed, <-deleted[w]); err != nil {
+		return func() error { return conn.Delete(path, -1) }, <-listed
+	})
+}
+
+// releasing is a program of workers that acquire and release. A worker waits for its release in the background before the
+// next one, and at the end.
+func releasing(r *driver.Run, workers int, acquire func(worker, turn int) (release func() error, err error)) error {
+	released := make([]chan error, workers) // has the outcome of each worker's latest release
+	for w := range released {
+		released[w] = make(chan error, 1)
+		released[w] <- nil
+	}
+	err := r.Loop(workers, func(w, turn int) error {
+		release, err := acquire(w, turn)
+		if err := errors.Join(err, <-released[w]); err != nil {
 			return err
 		}
-		remove := func() { deleted[w] <- conn.Delete(path, -1) }
 		if r.Is("release", "background") {
-			go remove()
+			go func() { released[w] <- release() }()
 		} else {
-			remove()
+			released[w] <- release()
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, last := range deleted {
+	for _, last := range released {
 		err = errors.Join(err, <-last)
 	}
 	return err
@@ -247,13 +256,10 @@ func contention(r *driver.Run, order func(*place, int, int) *place) error {
 		return err
 	}
 	l := &line{parent: r.Path, order: order}
-	return r.Loop(r.Int("contenders", len(all)), func(w, turn int) error {
+	return releasing(r, r.Int("contenders", len(all)), func(w, turn int) (release func() error, err error) {
 		conn := all[w%len(all)]
 		mine, err := l.enter(conn, w, turn)
-		if err != nil {
-			return err
-		}
-		return l.leave(conn, mine)
+		return func() error { return l.leave(conn, mine) }, err
 	})
 }
 
