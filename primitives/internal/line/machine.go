@@ -115,6 +115,7 @@ type place struct {
 	instead Target // of this: it has announced itself, or cannot be read; zero if of nothing; cleared with target
 	beside  string // the keys of targets that are watched as well until they are gone, each with a slash behind it
 	heir    bool   // set when target and beside are all that is ahead: the last deletion is the grant; cleared by any other news
+	silent  bool   // set when we hold and have to announce that, unless a list shows no contender behind; cleared with that
 	kin     bool   // set when target is of our own session, whose end would delete it and our node at once
 
 	// Requests to leave, and downgrades.
@@ -170,6 +171,7 @@ func (m Machine) String() string {
 		{m.target != Target{}, "target=" + m.target.String()},
 		{m.beside != "", "beside=" + m.beside},
 		{m.heir, "heir"},
+		{m.silent, "silent"},
 		{m.kin, "kin"},
 		{m.marked, "marked"},
 		{m.to != "", "to=" + m.to},
@@ -258,7 +260,7 @@ func (m *turn) take(in Input) {
 		case m.state == waiting:
 			m.look()
 		case m.Holding() && m.rule.Announces():
-			m.do(announce{m.attempt, m.node})
+			m.announce()
 		}
 	case Take:
 		if m.state == waiting && m.rule.Claims() {
