@@ -457,10 +457,15 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 			break
 		}
 		aspect := session.AspectData
-		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
+		switch {
+		case e.target.Until == Changed:
+			sub = requests.FollowOnce(path, p.follower(e, tell))
+		case p.Rule.Announces() && !ours(e.target.Node, p.guid):
 			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
+			fallthrough
+		default:
+			sub = requests.Follow(path, aspect, false, p.follower(e, tell))
 		}
-		sub = requests.Follow(path, aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
@@ -520,6 +525,8 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 	mine := e.target.Until == Claim || ours(e.target.Node, p.guid)
 	return func(r session.Reading, err error) {
 		switch {
+		case told && err == nil && r.Stat == nil: // it has changed
+			tell(gone(e))
 		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
 		case err != nil: // or it was found to be gone, at an unknown time
