@@ -551,8 +551,15 @@ func TestWakeUps(t *testing.T) {
 			if n := woken(i); n > 2 {
 				t.Errorf("the release of %d wakes %d", i, n)
 			}
-			if requests := withoutSyncs(srv.Requests()); requests.Total() > 11 {
-				t.Errorf("the release of %d takes %v", i, requests)
+			want := zktest.Counts{zktest.OpDelete: 1, zktest.OpGetData: 1, zktest.OpSetData: 1, zktest.OpGetChildren2: 6} // 3 of these watch
+			switch i {
+			case waiters - 2: // no contender is second
+				want = zktest.Counts{zktest.OpDelete: 1, zktest.OpGetData: 1, zktest.OpSetData: 1, zktest.OpGetChildren2: 2}
+			case waiters - 1: // nor behind
+				want = zktest.Counts{zktest.OpDelete: 1, zktest.OpGetChildren2: 1}
+			}
+			if got := withoutSyncs(srv.Requests()); !maps.Equal(got, want) {
+				t.Errorf("the release of %d takes %v, want %v", i, got, want)
 			}
 			if !held(leases[i+limit]) {
 				t.Errorf("it does not wake %d", i+limit)
@@ -577,6 +584,56 @@ func TestWakeUps(t *testing.T) {
 		}
 		expect(t, leases, 0, 1, 2)
 	})
+}
+
+// TestHandedOnTogether: many places that become free at once are handed on two at a time. A holder that
+// leaves within a round trip announces nothing.
+func TestHandedOnTogether(t *testing.T) {
+	const trip = 10 * time.Millisecond
+	for _, row := range []struct {
+		limit, trips int
+		brief        bool // the waiters leave when they are let in
+		announced    int
+	}{
+		{limit: 8, trips: 11, announced: 7}, // the last has none behind
+		{limit: 10, trips: 14, announced: 9},
+		{limit: 8, trips: 8, brief: true},
+		{limit: 10, trips: 10, brief: true},
+	} {
+		t.Run(fmt.Sprint(row.limit, row.brief), func(t *testing.T) {
+			inBubble(t, 2*row.limit, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				var leases []*semaphore.Lease
+				for _, s := range all {
+					leases = append(leases, join(t, s, row.limit, nil))
+					<-time.After(time.Second)
+				}
+				srv.ResetRequests()
+				began := time.Now()
+				for _, l := range leases[:row.limit] {
+					go l.Close()
+				}
+				for _, l := range leases[row.limit:] {
+					awaitHeld(t, l)
+					if row.brief {
+						go l.Close()
+					}
+				}
+				if took := int(time.Since(began) / trip); took != row.trips {
+					t.Errorf("the last is let in after %d round trips, want %d", took, row.trips)
+				}
+				<-time.After(time.Second)
+				if n := srv.Requests()[zktest.OpSetData]; n != row.announced {
+					t.Errorf("%d announce themselves, want %d", n, row.announced)
+				}
+			}, zktest.Latency(trip/2))
+		})
+	}
+}
+
+// awaitHeld receives events until the lease is held.
+func awaitHeld(t *testing.T, l *semaphore.Lease) {
+	t.Helper()
+	zktest.Await(t, l.Events(), func(ev semaphore.Event) bool { _, yes := ev.(semaphore.Acquired); return yes })
 }
 
 // TestAdmittedTogether: a lease that makes room for fifty lets them in at once, and wakes one

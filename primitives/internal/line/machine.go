@@ -287,6 +287,10 @@ func (m *turn) take(in Input) {
 			m.listing, m.stale = false, false
 			m.listed(in.Sight, stale)
 		}
+	case seen:
+		if m.state == waiting {
+			m.rank(in.Sight)
+		}
 	case watched:
 		m.watched(in)
 	case gone:

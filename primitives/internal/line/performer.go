@@ -506,7 +506,14 @@ func (p *Performer) nodePath(node string) string {
 // members returns what tells the machine of the names of the children.
 func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	told := false
-	return func(_ session.Reading, err error) {
+	return func(r session.Reading, err error) {
+		if err == nil && r.Stat != nil && p.knows() {
+			if data, unknown := p.Known(&p.Recipe, p.data.reading.Data, p.children.reading.Names); unknown == nil {
+				told = true
+				tell(seen{e.attempt, Sight{Names: r.Names, Data: data}})
+				return
+			}
+		}
 		switch {
 		case err != nil:
 			tell(failed{e, err})
