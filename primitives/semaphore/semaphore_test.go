@@ -487,26 +487,35 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledAnnouncement: a holder announces itself again where that was throttled. The next waiter
-// would wait for ever otherwise.
+// TestThrottledAnnouncement: a holder announces itself also where that was throttled, or the list before
+// it. The next waiter would wait for the frozen one otherwise.
 func TestThrottledAnnouncement(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, 2, nil))
-			synctest.Wait()
-		}
-		expect(t, leases, 0, 1)
-		srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[2].ID()}, -127)
-		release(t, leases[0])
-		expect(t, leases, 1, 2)
-		<-time.After(time.Second)
-		if err := srv.AwaitFault(0); err != nil {
-			t.Fatal(err)
-		}
-		release(t, leases[1])
-		expect(t, leases, 2, 3)
-	})
+	for _, m := range []zktest.Match{{Op: zktest.OpSetData}, {Op: zktest.OpGetChildren2, Path: path + "/leases", Skip: 1}} {
+		t.Run(m.Op.String(), func(t *testing.T) {
+			inBubble(t, 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				var leases []*semaphore.Lease
+				for _, s := range all {
+					leases = append(leases, join(t, s, 3, nil))
+					synctest.Wait()
+				}
+				expect(t, leases, 0, 1, 2)
+				m.Session = all[3].ID()
+				srv.AnswerError(m, -127)
+				release(t, leases[0])
+				expect(t, leases, 1, 2, 3)
+				<-time.After(time.Second)
+				if err := srv.AwaitFault(0); err != nil {
+					t.Fatal(err)
+				}
+				srv.Freeze(all[4].ID(), zktest.Both)
+				release(t, leases[1])
+				release(t, leases[2])
+				expect(t, leases, 3, 5)
+				srv.Thaw(all[4].ID())
+				expect(t, leases, 3, 4, 5)
+			})
+		})
+	}
 }
 
 // TestThrottledLimit: a limit is set, however busy the server is.
@@ -634,6 +643,29 @@ func TestHandedOnTogether(t *testing.T) {
 func awaitHeld(t *testing.T, l *semaphore.Lease) {
 	t.Helper()
 	zktest.Await(t, l.Events(), func(ev semaphore.Event) bool { _, yes := ev.(semaphore.Acquired); return yes })
+}
+
+// TestLimitLoweredWhileListing: the limit that counts is that of the moment of the list, also if the session
+// has heard that it is another, and not yet which.
+func TestLimitLoweredWhileListing(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for _, s := range all {
+			leases = append(leases, join(t, s, 3, nil))
+			synctest.Wait()
+		}
+		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: all[3].ID(), Path: path + "/leases"}, time.Second)
+		release(t, leases[0])
+		<-time.After(100 * time.Millisecond)
+		setLimit(t, all[0], 2)
+		<-time.After(5 * time.Second)
+		if err := srv.AwaitFault(0); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, leases, 1, 2)
+		release(t, leases[1])
+		expect(t, leases, 2, 3)
+	})
 }
 
 // TestAdmittedTogether: a lease that makes room for fifty lets them in at once, and wakes one
