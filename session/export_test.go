@@ -26,6 +26,11 @@ func (a Async) FollowCreated(path string, data []byte, created, parent OpResult,
 	return forRecipes{}.FollowCreated(a, path, data, created, parent, tell)
 }
 
+// FollowOnce is that of [ForRecipes].
+func (a Async) FollowOnce(path string, tell func(Reading, error)) *Subscription {
+	return forRecipes{}.FollowOnce(a, path, tell)
+}
+
 // Other is other.
 type Other = other
 

@@ -76,6 +76,12 @@ func (forRecipes) FollowCreated(a Async, path string, data []byte, created, pare
 	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: statCreated(data, parent)})
 }
 
+// FollowOnce is [Async.Follow] of the data of a node until it changes: then it ends, with a Reading without
+// a Stat and no error, and the node is not read again. A deletion is told as by Follow.
+func (forRecipes) FollowOnce(a Async, path string, tell func(Reading, error)) *Subscription {
+	return a.follow(path, AspectData, &Subscription{session: a.session, tell: tell, once: true}, Reading{})
+}
+
 // other is a node that is watched together with one that was created. The type has no name, so that
 // internal/client can write it too.
 type other = struct {

@@ -73,6 +73,7 @@ type Subscription struct {
 	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
 	lasting bool        // goes on while there is no node
+	once    bool        // ends with the first change that follows a reading
 	told    int64       // Czxid of the node in the newest reading that it received; -1 if there was none, 0 at first. This belongs to the order.
 	over    atomic.Bool // told for the last time, or cancelled
 }
@@ -566,8 +567,12 @@ func (s *Session) fired(epoch *epoch, key watchKey, gone bool) (n news) {
 	if e == nil || e.epoch != epoch || !e.armed || e.origin != nil {
 		return n // no subscriber is left, or the event is older than the read under way
 	}
-	if gone && e.reading.Stat != nil {
+	switch {
+	case gone && e.reading.Stat != nil:
 		n = s.abandon(e, Reading{}, anySubscription)
+	case !gone:
+		n = s.abandon(e, Reading{}, func(sub *Subscription) bool { return sub.once && sub.told > 0 })
+		n.why = nil
 	}
 	switch {
 	case len(e.subs) == 0:

@@ -65,6 +65,65 @@ func TestRemadeNodesAreGone(t *testing.T) {
 	}
 }
 
+// TestFollowOnce: a change ends it without a read, also if it is found after a reconnect, or others follow the
+// node too; a deletion is told as such.
+func TestFollowOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		lost, deleted, others bool
+		reads                 int
+	}{
+		"changed":                   {},
+		"changed while suspended":   {lost: true},
+		"changed, others follow it": {others: true, reads: 1},
+		"deleted":                   {deleted: true},
+		"deleted while suspended":   {lost: true, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				s := mustOpen(t, srv.Addrs(), opts)
+				defer s.Close()
+				other := mustOpen(t, srv.Addrs(), opts)
+				defer other.Close()
+				if _, err := other.Create(t.Context(), "/it", nil, session.Ephemeral); err != nil {
+					t.Fatal(err)
+				}
+				var told []string
+				sub := s.Async(0).FollowOnce("/it", func(r session.Reading, err error) {
+					told = append(told, fmt.Sprint(r.Stat != nil, errors.Is(err, session.ErrNoNode)))
+				})
+				if row.others {
+					s.Async(0).Follow("/it", session.AspectData, false, func(session.Reading, error) {})
+				}
+				synctest.Wait()
+				srv.ResetRequests()
+				if row.lost {
+					srv.Refuse(true)
+					srv.Disconnect(s.ID())
+					synctest.Wait()
+				}
+				end := func() error {
+					_, err := other.Set(t.Context(), "/it", nil, session.AnyVersion)
+					return err
+				}
+				if row.deleted {
+					end = func() error { return other.Delete(t.Context(), "/it", session.AnyVersion) }
+				}
+				if err := end(); err != nil {
+					t.Fatal(err)
+				}
+				srv.Refuse(false)
+				pass(time.Minute)
+				if want := fmt.Sprint([]string{"true false", fmt.Sprint("false ", row.deleted)}); fmt.Sprint(told) != want || !sub.Over() {
+					t.Errorf("told %q, want %q; over: %v", told, want, sub.Over())
+				}
+				if n := srv.RequestsOf(s.ID())[zktest.OpGetData]; n != row.reads {
+					t.Errorf("%d reads, want %d", n, row.reads)
+				}
+			})
+		})
+	}
+}
+
 // TestWatchesAreKept: of the watches without subscribers the newest are used again without a
 // request, and the server is rid of the others.
 func TestWatchesAreKept(t *testing.T) {

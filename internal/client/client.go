@@ -55,6 +55,7 @@ type Async interface {
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
 	FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription
+	FollowOnce(path string, tell func(session.Reading, error)) Subscription
 	FollowTogether(path string, data []byte, parent session.OpResult, tell func(session.Reading, error), others []Other) (sub Subscription, all []Subscription)
 
 	// After is [actors.After].
@@ -84,6 +85,7 @@ type hidden interface {
 	Fits(s *session.Session, ops ...session.Op) error
 	Room(s *session.Session, ops ...session.Op) int
 	FollowCreated(a session.Async, path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) *session.Subscription
+	FollowOnce(a session.Async, path string, tell func(session.Reading, error)) *session.Subscription
 	FollowTogether(a session.Async, path string, data []byte, parent session.OpResult, tell func(session.Reading, error), others []Other) (sub *session.Subscription, all []*session.Subscription)
 	Local(s *session.Session, key any, create func() any) any
 	Logger(s *session.Session) *slog.Logger
@@ -147,6 +149,10 @@ func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell 
 
 func (r requests) FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription {
 	return behind().FollowCreated(*r.Async, path, data, created, parent, tell)
+}
+
+func (r requests) FollowOnce(path string, tell func(session.Reading, error)) Subscription {
+	return behind().FollowOnce(*r.Async, path, tell)
 }
 
 func (r requests) Share(ops []session.Op, answer func([]session.OpResult, error)) {

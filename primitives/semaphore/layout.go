@@ -34,6 +34,7 @@ var (
 		Make:    make_,
 		Beside:  beside,
 		Depends: func(r *line.Recipe) string { return r.Path },
+		Known:   known,
 		Warmth: func(r *line.Recipe) string {
 			if ruleOf(r).Weight > 1 { // it is not recorded any more that there are none
 				return r.Dir + " weighted"
@@ -62,14 +63,19 @@ func beside(r *line.Recipe, requests client.Async, answer func(data string, err 
 	})
 }
 
+// known is what beside would tell, of what is followed.
+func known(_ *line.Recipe, data []byte, children []string) (string, error) {
+	return string(data), line.VacantAmong(children, isCurators)
+}
+
 // vacant tells whether others have leases, or contend, by another layout. Curator's semaphore
 // has locks beside the leases. Its waiter stands among the leases until no more than the limit of nodes
 // do, those behind it included: with a waiter of ours behind it, each would wait for the other.
 func vacant(r *line.Recipe, requests client.Async, answer func(error)) {
-	line.Vacant(requests, r.Path, func(name string) bool { return name == curatorNode }, answer)
+	line.Vacant(requests, r.Path, isCurators, answer)
 }
 
-const curatorNode = "locks"
+func isCurators(name string) bool { return name == "locks" }
 
 // inspect looks whether there is a line, and whether its record suits us; it records what
 // is missing.

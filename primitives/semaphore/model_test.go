@@ -40,6 +40,7 @@ func pools() []pool {
 		{recordedLimit{Limit: 2, Unit: true}, units, nil, false, linemodel.Scenario{Name: "units", Sessions: four, Faults: faults}},
 		{recordedLimit{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, limits", Sessions: four, Sets: 3}},
 		{recordedLimit{Limit: 2, Unit: true}, units, []int{1, 2, 3}, false, linemodel.Scenario{Name: "units, everything", Sessions: four, Sets: 3, Faults: stormy}},
+		{recordedLimit{Limit: 3, Unit: true}, slices.Repeat([]admission{unit(3)}, 6), nil, false, linemodel.Scenario{Name: "units, a third waiter", Sessions: []int{0, 1, 2, 3, 4, 5}, Faults: zkmodel.Faults{Busy: 1}}},
 		{recordedLimit{Limit: 2}, []admission{l(2, 2), l(2, 2), l(2, 1)}, nil, false, linemodel.Scenario{Name: "two of two", Sessions: three, Faults: faults}},
 		{recordedLimit{Limit: 3}, []admission{l(3, 2), l(3, 1), l(3, 3), l(3, 1)}, nil, false, linemodel.Scenario{Name: "weights", Sessions: four, Faults: faults}},
 		{recordedLimit{Limit: 3}, []admission{l(3, 2), l(3, 1), l(3, 2), l(3, 1)}, []int{1, 2, 3, 4}, false, linemodel.Scenario{Name: "weights, limits", Sessions: four, Sets: 4}},
@@ -193,26 +194,34 @@ func TestPools(t *testing.T) {
 }
 
 // A frozenWaiter is a world at rest in which the contenders up to one hold leases, and others wait behind
-// it. From then on that one takes no step, and the holders leave.
+// it. From then on that one takes no step, and two holders leave.
 type frozenWaiter struct {
 	*linemodel.World
 	frozen int
+	stays  int // a holder
 }
 
 // Actions implements [exploration.World].
 func (w frozenWaiter) Actions() (normal, wishes, faulty []zkmodel.Action) {
 	normal, wishes, _ = w.World.Actions()
 	normal = slices.DeleteFunc(normal, func(a zkmodel.Action) bool { return a.I == w.frozen })
-	return normal, slices.DeleteFunc(wishes, func(a zkmodel.Action) bool { return a.I >= w.frozen }), nil
+	return normal, slices.DeleteFunc(wishes, func(a zkmodel.Action) bool { return a.I >= w.frozen || a.I == w.stays }), nil
 }
 
 // TestPoolWithAFrozenWaiter: the second waiter holds a lease when two have been released,
 // whatever the first one does; also where it became the second by releases.
 func TestPoolWithAFrozenWaiter(t *testing.T) {
-	for _, leave := range [][]int{nil, {0}, {1}, {0, 2}} {
-		t.Run(fmt.Sprint(leave), func(t *testing.T) {
-			p := pools()[0]
-			p.rules = slices.Repeat(p.rules[:1], 4+len(leave))
+	for _, row := range []struct {
+		limit, stays int
+		leave        []int
+	}{
+		{2, -1, nil}, {2, -1, []int{0}}, {2, -1, []int{1}}, {2, -1, []int{0, 2}},
+		{3, 2, nil}, {3, 3, []int{0}}, {3, 3, []int{1}}, {3, 1, []int{0}}, // with 3 as the newest holder, which was let in last
+	} {
+		t.Run(fmt.Sprint(row), func(t *testing.T) {
+			p, leave := pools()[0], row.leave
+			p.record.Limit = row.limit
+			p.rules = slices.Repeat([]admission{{Limit: row.limit, Weight: 1}}, row.limit+2+len(leave))
 			p.Sessions = nil
 			for i := range p.rules {
 				p.Sessions = append(p.Sessions, i)
@@ -231,7 +240,7 @@ func TestPoolWithAFrozenWaiter(t *testing.T) {
 					w.Apply(zkmodel.Action{Kind: "leave", I: i})
 					rest()
 				}
-				return frozenWaiter{w, 2 + len(leave)}
+				return frozenWaiter{w, row.limit + len(leave), row.stays}
 			}
 			exploration.Test(t, start, 1, func(w exploration.World[zkmodel.Action]) error {
 				at := w.(frozenWaiter)

@@ -146,7 +146,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		p.Ahead = 0
 	default:
 		slices.SortFunc(others, func(a, b lease) int { return nodes.Compare(me.Number, a.Contender, b.Contender) })
-		if unit := weight == 1 && ahead == len(others); unit && r.Limit <= manyBeside {
+		if weight == 1 && ahead == len(others) {
 			p.Watch, p.Beside = follow(others, r.Limit)
 		} else {
 			p.Watch, p.Beside = followWeights(others, ahead-r.Limit)
@@ -167,19 +167,22 @@ type lease struct {
 //   - The second has room when any two of those ahead have left, whatever the first waiter does: it watches
 //     all of them but the oldest. When the oldest leaves first, as it mostly does, it lets in the
 //     first waiter. By then the second one watches all that it has to.
-//   - Every other watches the two that stand next ahead, which announce that they are let in: so it
-//     learns that it is second now.
+//   - Every other watches the two that stand next ahead, which announce that they are let in, unless they
+//     leave before: so it learns that it is second now, and two go on at a time where many places are free.
+//
+// The first and the second watch all members instead, if these are many.
 //
 // So a release wakes the waiter that it lets in, and the waiter that is second now. Where another
 // than the oldest leaves, it wakes the waiter between them as well.
 func follow(others []lease, limit int) (watch line.Target, beside []line.Target) {
 	last := len(others) - 1
-	switch len(others) - limit {
-	case 0:
-	case 1:
-		others, last = others[1:], last-1
-	default:
+	switch more := len(others) - limit; {
+	case more > 1:
 		return line.Target{Node: others[last].Name, Until: line.Changed}, []line.Target{{Node: others[last-1].Name, Until: line.Changed}}
+	case limit > manyBeside:
+		return line.Target{Until: line.Members}, nil
+	case more == 1:
+		others, last = others[1:], last-1
 	}
 	for _, o := range others[:last] {
 		beside = append(beside, line.Target{Node: o.Name})

@@ -85,8 +85,8 @@ func TestCost(t *testing.T) {
 		want      zktest.Counts
 		proposals int
 	}{
-		{1, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 2, zktest.OpDelete: 1}, 2},
-		{2, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 2, zktest.OpGetChildren2: 1, zktest.OpDelete: 1}, 2},
+		{1, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpDelete: 1}, 2},
+		{2, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpGetChildren2: 1, zktest.OpDelete: 1}, 2},
 	} {
 		t.Run(fmt.Sprint(row.weight), func(t *testing.T) {
 			const latency = 10 * time.Millisecond
@@ -459,20 +459,25 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 // that refuses it ends the acquisition.
 func TestThrottled(t *testing.T) {
 	for code, want := range map[int32]error{-127: nil, -102: semaphore.ErrLost} {
-		inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			acquire(t, all[0], 2, nil).Close()
-			synctest.Wait()
-			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, code)
-			acquire(t, all[0], 2, nil).Close() // the contenders are listed, and it is read again
-			for range 2 {
-				srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path}, code)
+			refuse := func(s *session.Session, reads int) { // but the one that inspects the record
+				for i := range reads {
+					srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path, Session: s.ID(), Skip: min(i, 1)}, code)
+				}
 			}
-			l, err := semaphore.Acquire(t.Context(), all[0], path, 2, nil)
+			refuse(all[1], 2)
+			acquire(t, all[1], 2, nil).Close() // the contenders are listed, and it is read again
+			refuse(all[2], 3)
+			l, err := semaphore.Acquire(t.Context(), all[2], path, 2, nil)
 			if !errors.Is(err, want) {
 				t.Errorf("code %d: %v, want %v", code, err, want)
 			}
 			if err == nil {
 				l.Close()
+			}
+			if err := srv.AwaitFault(0); err != nil && want != nil {
+				t.Errorf("code %d: %v", code, err)
 			}
 			srv.ClearFaults()
 			if names := children(t, all[0]); len(names) != 0 {
@@ -482,26 +487,35 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledAnnouncement: a holder announces itself again where that was throttled. The next waiter
-// would wait for ever otherwise.
+// TestThrottledAnnouncement: a holder announces itself also where that was throttled, or the list before
+// it. The next waiter would wait for the frozen one otherwise.
 func TestThrottledAnnouncement(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, 2, nil))
-			synctest.Wait()
-		}
-		expect(t, leases, 0, 1)
-		srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[2].ID()}, -127)
-		release(t, leases[0])
-		expect(t, leases, 1, 2)
-		<-time.After(time.Second)
-		if err := srv.AwaitFault(0); err != nil {
-			t.Fatal(err)
-		}
-		release(t, leases[1])
-		expect(t, leases, 2, 3)
-	})
+	for _, m := range []zktest.Match{{Op: zktest.OpSetData}, {Op: zktest.OpGetChildren2, Path: path + "/leases", Skip: 1}} {
+		t.Run(m.Op.String(), func(t *testing.T) {
+			inBubble(t, 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				var leases []*semaphore.Lease
+				for _, s := range all {
+					leases = append(leases, join(t, s, 3, nil))
+					synctest.Wait()
+				}
+				expect(t, leases, 0, 1, 2)
+				m.Session = all[3].ID()
+				srv.AnswerError(m, -127)
+				release(t, leases[0])
+				expect(t, leases, 1, 2, 3)
+				<-time.After(time.Second)
+				if err := srv.AwaitFault(0); err != nil {
+					t.Fatal(err)
+				}
+				srv.Freeze(all[4].ID(), zktest.Both)
+				release(t, leases[1])
+				release(t, leases[2])
+				expect(t, leases, 3, 5)
+				srv.Thaw(all[4].ID())
+				expect(t, leases, 3, 4, 5)
+			})
+		})
+	}
 }
 
 // TestThrottledLimit: a limit is set, however busy the server is.
@@ -546,8 +560,15 @@ func TestWakeUps(t *testing.T) {
 			if n := woken(i); n > 2 {
 				t.Errorf("the release of %d wakes %d", i, n)
 			}
-			if requests := withoutSyncs(srv.Requests()); requests.Total() > 11 {
-				t.Errorf("the release of %d takes %v", i, requests)
+			want := zktest.Counts{zktest.OpDelete: 1, zktest.OpGetData: 1, zktest.OpSetData: 1, zktest.OpGetChildren2: 6} // 3 of these watch
+			switch i {
+			case waiters - 2: // no contender is second
+				want = zktest.Counts{zktest.OpDelete: 1, zktest.OpGetData: 1, zktest.OpSetData: 1, zktest.OpGetChildren2: 2}
+			case waiters - 1: // nor behind
+				want = zktest.Counts{zktest.OpDelete: 1, zktest.OpGetChildren2: 1}
+			}
+			if got := withoutSyncs(srv.Requests()); !maps.Equal(got, want) {
+				t.Errorf("the release of %d takes %v, want %v", i, got, want)
 			}
 			if !held(leases[i+limit]) {
 				t.Errorf("it does not wake %d", i+limit)
@@ -571,6 +592,79 @@ func TestWakeUps(t *testing.T) {
 			}
 		}
 		expect(t, leases, 0, 1, 2)
+	})
+}
+
+// TestHandedOnTogether: many places that become free at once are handed on two at a time. A holder that
+// leaves within a round trip announces nothing.
+func TestHandedOnTogether(t *testing.T) {
+	const trip = 10 * time.Millisecond
+	for _, row := range []struct {
+		limit, trips int
+		brief        bool // the waiters leave when they are let in
+		announced    int
+	}{
+		{limit: 8, trips: 11, announced: 7}, // the last has none behind
+		{limit: 10, trips: 14, announced: 9},
+		{limit: 8, trips: 8, brief: true},
+		{limit: 10, trips: 10, brief: true},
+	} {
+		t.Run(fmt.Sprint(row.limit, row.brief), func(t *testing.T) {
+			inBubble(t, 2*row.limit, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				var leases []*semaphore.Lease
+				for _, s := range all {
+					leases = append(leases, join(t, s, row.limit, nil))
+					<-time.After(time.Second)
+				}
+				srv.ResetRequests()
+				began := time.Now()
+				for _, l := range leases[:row.limit] {
+					go l.Close()
+				}
+				for _, l := range leases[row.limit:] {
+					awaitHeld(t, l)
+					if row.brief {
+						go l.Close()
+					}
+				}
+				if took := int(time.Since(began) / trip); took != row.trips {
+					t.Errorf("the last is let in after %d round trips, want %d", took, row.trips)
+				}
+				<-time.After(time.Second)
+				if n := srv.Requests()[zktest.OpSetData]; n != row.announced {
+					t.Errorf("%d announce themselves, want %d", n, row.announced)
+				}
+			}, zktest.Latency(trip/2))
+		})
+	}
+}
+
+// awaitHeld receives events until the lease is held.
+func awaitHeld(t *testing.T, l *semaphore.Lease) {
+	t.Helper()
+	zktest.Await(t, l.Events(), func(ev semaphore.Event) bool { _, yes := ev.(semaphore.Acquired); return yes })
+}
+
+// TestLimitLoweredWhileListing: the limit that counts is that of the moment of the list, also if the session
+// has heard that it is another, and not yet which.
+func TestLimitLoweredWhileListing(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var leases []*semaphore.Lease
+		for _, s := range all {
+			leases = append(leases, join(t, s, 3, nil))
+			synctest.Wait()
+		}
+		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: all[3].ID(), Path: path + "/leases"}, time.Second)
+		release(t, leases[0])
+		<-time.After(100 * time.Millisecond)
+		setLimit(t, all[0], 2)
+		<-time.After(5 * time.Second)
+		if err := srv.AwaitFault(0); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, leases, 1, 2)
+		release(t, leases[1])
+		expect(t, leases, 2, 3)
 	})
 }
 

@@ -17,10 +17,18 @@ func OtherLayout(name string) error { return fmt.Errorf("%w: there is %s", ErrLa
 // line but above it: else it is [ErrLayout]. Children of which theirs is true belong to others too.
 func Vacant(requests client.Async, path string, theirs func(name string) bool, answer func(error)) {
 	requests.Children(path, func(names []string, _ *session.Stat, err error) {
-		i := slices.IndexFunc(names, func(name string) bool { return nodes.IsContender(name) || theirs(name) })
-		if err == nil && i >= 0 {
-			err = OtherLayout(names[i])
+		if err == nil {
+			err = VacantAmong(names, theirs)
 		}
 		answer(err)
 	})
+}
+
+// VacantAmong is [Vacant] of children that were read.
+func VacantAmong(names []string, theirs func(name string) bool) error {
+	i := slices.IndexFunc(names, func(name string) bool { return nodes.IsContender(name) || theirs(name) })
+	if i < 0 {
+		return nil
+	}
+	return OtherLayout(names[i])
 }

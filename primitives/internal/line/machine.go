@@ -124,6 +124,9 @@ type place struct {
 	// deletion of the last of them is the grant.
 	deletionGrants bool
 
+	// Set when we hold and have to announce that, unless a list shows no contender behind; cleared with that.
+	silent bool
+
 	// Set when target is found to be of our own session, cleared with target. While set, the end of the session
 	// may be what has deleted target, and our node with it.
 	sameSession bool
@@ -181,6 +184,7 @@ func (m Machine) String() string {
 		{m.target != Target{}, "target=" + m.target.String()},
 		{m.beside != "", "beside=" + m.beside},
 		{m.deletionGrants, "deletionGrants"},
+		{m.silent, "silent"},
 		{m.sameSession, "sameSession"},
 		{m.marked, "marked"},
 		{m.to != "", "to=" + m.to},
@@ -266,7 +270,7 @@ func (m *turn) take(in Input) {
 		case m.state == waiting:
 			m.look()
 		case m.Holding() && m.rule.Announces():
-			m.do(announce{m.attempt, m.node})
+			m.announce()
 		}
 	case Take:
 		if m.state == waiting && m.rule.Claims() {
@@ -292,6 +296,10 @@ func (m *turn) take(in Input) {
 			stale := m.stale
 			m.listing, m.stale = false, false
 			m.listed(in.Sight, stale)
+		}
+	case seen:
+		if m.state == waiting {
+			m.rank(in.Sight)
 		}
 	case watched:
 		m.watched(in)

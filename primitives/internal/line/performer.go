@@ -43,6 +43,10 @@ type Hooks struct {
 	Beside  func(r *Recipe, requests client.Async, answer func(data string, err error))
 	Depends func(r *Recipe) string
 
+	// Known returns what Beside would answer, from the data and the children of the node that Depends
+	// names. If it is not nil, both are followed, and Beside reads only what is not known.
+	Known func(r *Recipe, data []byte, children []string) (string, error)
+
 	// Warmth returns under which name the session keeps that all is there which Inspect
 	// looks for; that of the parent, if it is nil.
 	Warmth func(r *Recipe) string
@@ -96,6 +100,22 @@ type Performer struct {
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
+
+	// What is followed of the node that the rule depends on, and the newest readings of it. They
+	// belong to the order of the session's answers, and are set anew with each session.
+	data, children followed
+}
+
+// followed is a subscription that lasts, and what it was told last.
+type followed struct {
+	sub     client.Subscription
+	reading session.Reading // without a Stat where there is no node
+}
+
+// stands reports whether the reading says what the server says that has given the last answer: if it
+// did not, the session would have been told before that answer.
+func (f *followed) stands() bool {
+	return f.sub != nil && f.reading.Stat != nil && !f.sub.Over() && !f.sub.Unsettled()
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -142,12 +162,37 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
 	}
-	sub := p.session.Async(epoch).Follow(p.Depends(&p.Recipe), session.AspectData, true, func(_ session.Reading, err error) {
+	follow := func(aspect session.Aspect, key Target, f *followed, then func(error)) {
+		*f = followed{}
+		f.sub = p.session.Async(epoch).Follow(p.Depends(&p.Recipe), aspect, true, func(r session.Reading, err error) {
+			f.reading = r
+			then(err)
+		})
+		p.owned.Keep(key, f.sub)
+	}
+	follow(session.AspectData, Target{Until: dependence}, &p.data, func(err error) {
 		if !client.Over(err) {
 			tell(reevaluate{})
 		}
 	})
-	p.owned.Keep(Target{Until: dependence}, sub)
+	if p.Known != nil {
+		follow(session.AspectChildren, Target{Until: surroundings}, &p.children, func(error) {})
+	}
+}
+
+// knows reports whether what the rule depends on need not be read.
+func (p *Performer) knows() bool {
+	return p.Known != nil && p.data.stands() && p.children.stands()
+}
+
+// beside tells what the rule depends on beside the answer that the session is giving: it is as old as that
+// answer, or newer.
+func (p *Performer) beside(requests client.Async, answer func(data string, err error)) {
+	if p.knows() {
+		answer(p.Known(&p.Recipe, p.data.reading.Data, p.children.reading.Names))
+		return
+	}
+	p.Beside(&p.Recipe, requests, answer)
 }
 
 // warmth returns under which name the session keeps what it knows of the parent.
@@ -312,22 +357,30 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		return
 	}
 	var in joined
-	var data string
-	var failed, unread error
-	answered := both(true, func() {
-		if in.data = data; unread != nil {
+	var failed error
+	known := p.knows()
+	answered := both(!known, func() { reply(in, failed) })
+	depends := func(data string, err error) {
+		if in.data = data; err != nil {
 			in.children = 0 // a list is to decide
 		}
-		reply(in, failed)
-	})
-	requests.Multi(ops, func(results []session.OpResult, err error) {
+		answered()
+	}
+	create := requests.Multi
+	if known {
+		create = requests.Share
+	}
+	create(ops, func(results []session.OpResult, err error) {
 		in, failed = p.joined(e, results, err), err
+		if known && err == nil {
+			p.beside(requests, depends)
+			return
+		}
 		answered()
 	})
-	p.Beside(&p.Recipe, requests, func(read string, err error) { // after the transaction
-		data, unread = read, err
-		answered()
-	})
+	if !known {
+		p.Beside(&p.Recipe, requests, depends) // after the transaction
+	}
 }
 
 // joined returns what the answer to the transaction says.
@@ -346,8 +399,14 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 func (p *Performer) list(requests client.Async, e listParent, reply func(Input, error)) {
 	in := listed{attempt: e.attempt}
 	var failed error
-	beside := p.Beside != nil
-	answered := both(beside, func() { reply(in, failed) })
+	known := p.Beside == nil || p.knows()
+	answered := both(!known, func() { reply(in, failed) })
+	depends := func(data string, err error) {
+		if in.Data = data; failed == nil {
+			failed = err
+		}
+		answered()
+	}
 	requests.Children(p.Dir, func(names []string, stat *session.Stat, err error) {
 		if err == nil && stat.DataLength > 0 {
 			p.session.SetWarm(p.warmth(), false)
@@ -355,15 +414,14 @@ func (p *Performer) list(requests client.Async, e listParent, reply func(Input, 
 		if in.Names = names; failed == nil {
 			failed = err
 		}
+		if known && p.Beside != nil && err == nil {
+			p.beside(requests, depends)
+			return
+		}
 		answered()
 	})
-	if beside {
-		p.Beside(&p.Recipe, requests, func(data string, err error) {
-			if in.Data = data; failed == nil {
-				failed = err
-			}
-			answered()
-		})
+	if !known {
+		p.Beside(&p.Recipe, requests, depends)
 	}
 }
 
@@ -385,7 +443,7 @@ func both(two bool, then func()) (answered func()) {
 func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
 	var sub client.Subscription
 	switch e.target.Until {
-	case dependence: // is followed in any case
+	case dependence, surroundings: // are followed in any case
 		return
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
@@ -399,10 +457,15 @@ func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)
 			break
 		}
 		aspect := session.AspectData
-		if e.target.Until == Gone && p.Rule.Announces() && !ours(e.target.Node, p.guid) {
+		switch {
+		case e.target.Until == Changed:
+			sub = requests.FollowOnce(path, p.follower(e, tell))
+		case p.Rule.Announces() && !ours(e.target.Node, p.guid):
 			aspect = session.AspectChildren // it has none: an announcement means nothing to us, and starts no read
+			fallthrough
+		default:
+			sub = requests.Follow(path, aspect, false, p.follower(e, tell))
 		}
-		sub = requests.Follow(path, aspect, false, p.follower(e, tell))
 	}
 	p.owned.Keep(e.target, sub)
 }
@@ -443,7 +506,14 @@ func (p *Performer) nodePath(node string) string {
 // members returns what tells the machine of the names of the children.
 func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	told := false
-	return func(_ session.Reading, err error) {
+	return func(r session.Reading, err error) {
+		if err == nil && r.Stat != nil && p.knows() {
+			if data, unknown := p.Known(&p.Recipe, p.data.reading.Data, p.children.reading.Names); unknown == nil {
+				told = true
+				tell(seen{e.attempt, Sight{Names: r.Names, Data: data}})
+				return
+			}
+		}
 		switch {
 		case err != nil:
 			tell(failed{e, err})
@@ -462,6 +532,8 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 	mine := e.target.Until == unclaimed || ours(e.target.Node, p.guid)
 	return func(r session.Reading, err error) {
 		switch {
+		case told && err == nil && r.Stat == nil: // it has changed
+			tell(gone(e))
 		case told && errors.Is(err, session.ErrNoNode) && r.Zxid == 0 && p.settled(e.target):
 			tell(gone(e))
 		case err != nil: // or it was found to be gone, at an unknown time

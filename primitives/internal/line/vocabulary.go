@@ -71,6 +71,10 @@ type (
 		attempt
 		Sight
 	}
+	seen struct { // what the watch on the members has read, in place of watched, and of look
+		attempt
+		Sight
+	}
 	watched struct { // answers watchTarget: it exists
 		attempt
 		target       Target
@@ -120,6 +124,7 @@ func (inspected) input()  {}
 func (made) input()       {}
 func (joined) input()     {}
 func (listed) input()     {}
+func (seen) input()       {}
 func (watched) input()    {}
 func (gone) input()       {}
 func (marked) input()     {}

@@ -44,10 +44,21 @@ func (m *turn) listed(s Sight, stale bool) {
 	case m.unclear:
 		m.compared(s)
 	case m.Holding():
-		if p := m.rule.Locate(s, m.node, m.guid()); errors.Is(p.Err, ErrLayout) {
+		p := m.rule.Locate(s, m.node, m.guid())
+		if errors.Is(p.Err, ErrLayout) {
 			m.do(complain{m.attempt, p.Err.Error()})
 		}
+		if m.silent && p.Announce {
+			m.announce()
+		}
+		m.silent = false
 	}
+}
+
+// announce tells the contenders behind that we hold.
+func (m *turn) announce() {
+	m.silent = false
+	m.do(announce{m.attempt, m.node})
 }
 
 // rank decides, from the names of the children, whether it is our turn. In this order:
@@ -76,8 +87,9 @@ func (m *turn) rank(s Sight) {
 		m.unwatch()
 	default:
 		m.first()
-		if p.Announce {
-			m.do(announce{m.attempt, m.node})
+		if p.Announce { // unless it is over before another list, of which the end tells
+			m.silent = true
+			m.look()
 		}
 	}
 	for _, node := range p.Ask {
@@ -265,6 +277,10 @@ func (m *turn) gone(target Target) {
 // something else is watched that will happen. Without a parent, our node is gone too.
 func (m *turn) notListed(err error) {
 	switch {
+	case m.Holding() && m.silent && !session.Passing(err):
+		m.announce()
+	case m.Holding() && m.silent:
+		m.look()
 	case m.state != recovering && m.state != waiting && !m.unclear: // it is not wanted any more
 	case session.Passing(err):
 		m.look()

@@ -367,7 +367,7 @@ func read(in line.Input) string {
 	switch v := reflect.ValueOf(in); v.Type().Name() {
 	case "joined":
 		return v.FieldByName("data").String()
-	case "listed":
+	case "listed", "seen":
 		return v.FieldByName("Data").String()
 	}
 	return ""

@@ -32,6 +32,7 @@ type subscription struct {
 	tell    func(session.Reading, error)
 	act     *activity
 	lasting bool
+	once    bool
 	told    bool
 	over    bool
 }
@@ -86,13 +87,22 @@ func (a requests) FollowTogether(path string, _ []byte, _ session.OpResult, tell
 
 // Follow implements [client.Async].
 func (a requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) client.Subscription {
+	return a.follow(watchKey{path, aspect}, &subscription{tell: tell, lasting: lasting})
+}
+
+// FollowOnce implements [client.Async].
+func (a requests) FollowOnce(path string, tell func(session.Reading, error)) client.Subscription {
+	return a.follow(watchKey{path, session.AspectData}, &subscription{tell: tell, once: true})
+}
+
+func (a requests) follow(key watchKey, sub *subscription) client.Subscription {
 	s := a.s
-	sub := &subscription{s: s, tell: tell, act: s.w.now, lasting: lasting}
+	sub.s, sub.act = s, s.w.now
 	if err := a.refusal(); err != nil {
 		s.w.later(func() { sub.end(session.Reading{}, err) })
 		return sub
 	}
-	s.follow(watchKey{path, aspect}, sub)
+	s.follow(key, sub)
 	return sub
 }
 
@@ -219,7 +229,7 @@ func (s *Session) settled(e *entry) {
 }
 
 func (s *Session) missing(e *entry, zxid int64, watched bool) {
-	ended := e.abandon()
+	ended := e.abandon(func(sub *subscription) bool { return !sub.lasting })
 	reading := session.Reading{Zxid: zxid}
 	rest := func() {}
 	switch {
@@ -240,14 +250,14 @@ func (s *Session) missing(e *entry, zxid int64, watched bool) {
 	rest()
 }
 
-// abandon takes out the subscriptions that do not last.
-func (e *entry) abandon() (ended []*subscription) {
+// abandon takes out the subscriptions that end.
+func (e *entry) abandon(ends func(*subscription) bool) (ended []*subscription) {
 	var rest []*subscription
 	for _, sub := range e.subs {
-		if sub.lasting {
-			rest = append(rest, sub)
-		} else {
+		if ends(sub) {
 			ended = append(ended, sub)
+		} else {
+			rest = append(rest, sub)
 		}
 	}
 	e.subs = rest
@@ -307,8 +317,12 @@ func (s *Session) fired(key watchKey, gone bool) {
 		return
 	}
 	var ended []*subscription
-	if gone && e.reading.Stat != nil {
-		ended = e.abandon()
+	var why error = errNoSuchNode
+	switch {
+	case gone && e.reading.Stat != nil:
+		ended = e.abandon(func(sub *subscription) bool { return !sub.lasting })
+	case !gone:
+		ended, why = e.abandon(func(sub *subscription) bool { return sub.once && sub.told }), nil
 	}
 	if s.w.Woken = append(s.w.Woken, actorsOf(ended)...); !gone {
 		s.w.Woken = append(s.w.Woken, actorsOf(e.subs)...)
@@ -324,7 +338,7 @@ func (s *Session) fired(key watchKey, gone bool) {
 		s.arm(e)
 	}
 	for _, sub := range ended {
-		sub.end(session.Reading{}, errNoSuchNode)
+		sub.end(session.Reading{}, why)
 	}
 }
 
