@@ -101,21 +101,34 @@ type Performer struct {
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
 
-	// What is followed of the node that the rule depends on, and the newest readings of it. They
-	// belong to the order of the session's answers, and are set anew with each session.
-	data, children followed
+	// What is followed of the node that the rule depends on. It is made anew with each session, and
+	// belongs to the order of the session's answers; nil at first, and without Depends.
+	around *surroundings
 }
 
-// followed is a subscription that lasts, and what it was told last.
-type followed struct {
-	sub     client.Subscription
-	reading session.Reading // without a Stat where there is no node
+// surroundings are the subscriptions to the node that the rule depends on, and what they were told last.
+type surroundings struct {
+	dependence, others client.Subscription // to its data, and to its children; nil without [Ways.Known]
+	data               []byte              // nil until the data was read
+	children           []string            // likewise
 }
 
-// stands reports whether the reading says what the server says that has given the last answer: if it
-// did not, the session would have been told before that answer.
-func (f *followed) stands() bool {
-	return f.sub != nil && f.reading.Stat != nil && !f.sub.Over() && !f.sub.Unsettled()
+// Cancel implements [owned.Thing]. Over and Unsettled are those of the subscription of which the machine is told.
+func (s *surroundings) Cancel() {
+	s.dependence.Cancel()
+	if s.others != nil {
+		s.others.Cancel()
+	}
+}
+
+func (s *surroundings) Over() bool      { return s.dependence.Over() }
+func (s *surroundings) Unsettled() bool { return s.dependence.Unsettled() }
+
+// stand reports whether all is as the server says that has given the last answer: if it were not, the
+// session would have been told before that answer.
+func (s *surroundings) stand() bool {
+	stands := func(sub client.Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
+	return s != nil && s.data != nil && s.children != nil && stands(s.dependence) && stands(s.others)
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -162,34 +175,39 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
 	}
-	follow := func(aspect session.Aspect, key Target, f *followed, then func(error)) {
-		*f = followed{}
-		f.sub = p.session.Async(epoch).Follow(p.Depends(&p.Recipe), aspect, true, func(r session.Reading, err error) {
-			f.reading = r
-			then(err)
-		})
-		p.owned.Keep(key, f.sub)
-	}
-	follow(session.AspectData, Target{Until: dependence}, &p.data, func(err error) {
+	path, requests, around := p.Depends(&p.Recipe), p.session.Async(epoch), new(surroundings)
+	p.around = around
+	around.dependence = requests.Follow(path, session.AspectData, true, func(r session.Reading, err error) {
+		if around.data = nil; r.Stat != nil {
+			around.data = append([]byte{}, r.Data...)
+		}
 		if !client.Over(err) {
 			tell(look{})
 		}
 	})
 	if p.Known != nil {
-		follow(session.AspectChildren, Target{Until: surroundings}, &p.children, func(error) {})
+		around.others = requests.Follow(path, session.AspectChildren, true, func(r session.Reading, _ error) {
+			if around.children = nil; r.Stat != nil {
+				around.children = r.Names[:len(r.Names):len(r.Names)]
+			}
+		})
 	}
+	p.owned.Keep(Target{Until: dependence}, around)
 }
 
 // knows reports whether what the rule depends on need not be read.
-func (p *Performer) knows() bool {
-	return p.Known != nil && p.data.stands() && p.children.stands()
+func (p *Performer) knows() bool { return p.Known != nil && p.around.stand() }
+
+// known is what Known says of what is followed.
+func (p *Performer) known() (data string, err error) {
+	return p.Known(&p.Recipe, p.around.data, p.around.children)
 }
 
 // beside tells what the rule depends on beside the answer that the session is giving: it is as old as that
 // answer, or newer.
 func (p *Performer) beside(requests client.Async, answer func(data string, err error)) {
 	if p.knows() {
-		answer(p.Known(&p.Recipe, p.data.reading.Data, p.children.reading.Names))
+		answer(p.known())
 		return
 	}
 	p.Beside(&p.Recipe, requests, answer)
@@ -443,7 +461,7 @@ func both(two bool, then func()) (answered func()) {
 func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
 	var sub client.Subscription
 	switch e.target.Until {
-	case dependence, surroundings: // are followed in any case
+	case dependence: // is followed in any case
 		return
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
@@ -508,7 +526,7 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 	told := false
 	return func(r session.Reading, err error) {
 		if err == nil && r.Stat != nil && p.knows() {
-			if data, unknown := p.Known(&p.Recipe, p.data.reading.Data, p.children.reading.Names); unknown == nil {
+			if data, unknown := p.known(); unknown == nil {
 				told = true
 				tell(seen{e.attempt, Sight{Names: r.Names, Data: data}})
 				return

@@ -77,12 +77,11 @@ const (
 	Members              // the names of the children are others
 	Claim                // no contender has the claim, or another has it
 
-	dependence   // what the rule depends on is another: of no position, and told by [look]
-	surroundings // what stands beside it is another: likewise, and not told
+	dependence // what the rule depends on is another: of no position, and told by [look]
 )
 
 func (t Target) String() string {
-	return t.Node + [...]string{"", " changed", "members", " claim", "dependence", "surroundings"}[t.Until]
+	return t.Node + [...]string{"", " changed", "members", " claim", "dependence"}[t.Until]
 }
 
 // First is the rule of locks: first come, first served, in the order of numbers. Readers
