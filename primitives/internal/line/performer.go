@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -100,24 +101,28 @@ type Performer struct {
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
-
-	// What is followed of the node that the rule depends on. It is made anew with each session, and
-	// belongs to the order of the session's answers; nil at first, and without Depends.
-	around *surroundings
 }
 
-// surroundings are the subscriptions to the node that the rule depends on, and what they were told last.
+// surroundings are the subscriptions to the node that the rule depends on, and what they were told last. They
+// are made anew with each session.
 type surroundings struct {
-	dependence, others client.Subscription // to its data, and to its children; nil without [Ways.Known]
-	data               []byte              // nil until the data was read
-	children           []string            // likewise
+	dependence client.Subscription // to its data
+
+	mu                 sync.Mutex
+	others             client.Subscription // to its children; nil until the first list, and without [Ways.Known]
+	data               []byte
+	children           []string
+	read, listed       bool // set while data, and children, are those of a node
 }
 
 // Cancel implements [owned.Thing]. Over and Unsettled are those of the subscription of which the machine is told.
 func (s *surroundings) Cancel() {
 	s.dependence.Cancel()
-	if s.others != nil {
-		s.others.Cancel()
+	s.mu.Lock()
+	others := s.others
+	s.mu.Unlock()
+	if others != nil {
+		others.Cancel()
 	}
 }
 
@@ -128,7 +133,12 @@ func (s *surroundings) Unsettled() bool { return s.dependence.Unsettled() }
 // session would have been told before that answer.
 func (s *surroundings) stand() bool {
 	stands := func(sub client.Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
-	return s != nil && s.data != nil && s.children != nil && stands(s.dependence) && stands(s.others)
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read && s.listed && stands(s.dependence) && stands(s.others)
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -176,31 +186,51 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 		return
 	}
 	path, requests, around := p.Depends(&p.Recipe), p.session.Async(epoch), new(surroundings)
-	p.around = around
 	around.dependence = requests.Follow(path, session.AspectData, true, func(r session.Reading, err error) {
-		if around.data = nil; r.Stat != nil {
-			around.data = append([]byte{}, r.Data...)
-		}
+		around.mu.Lock()
+		around.data, around.read = append([]byte(nil), r.Data...), r.Stat != nil
+		around.mu.Unlock()
 		if !client.Over(err) {
 			tell(look{})
 		}
 	})
-	if p.Known != nil {
-		around.others = requests.Follow(path, session.AspectChildren, true, func(r session.Reading, _ error) {
-			if around.children = nil; r.Stat != nil {
-				around.children = r.Names[:len(r.Names):len(r.Names)]
-			}
-		})
-	}
 	p.owned.Keep(Target{Until: dependence}, around)
 }
 
+// lookAround follows what stands beside the line too, from the first list on: an uncontended holder keeps no watch for that.
+func (p *Performer) lookAround(requests client.Async) {
+	around := p.around()
+	if p.Known == nil || around == nil || around.others != nil { // only set here
+		return
+	}
+	others := requests.Follow(p.Depends(&p.Recipe), session.AspectChildren, true, func(r session.Reading, _ error) {
+		around.mu.Lock()
+		around.children, around.listed = r.Names, r.Stat != nil
+		around.mu.Unlock()
+	})
+	around.mu.Lock()
+	around.others = others
+	around.mu.Unlock()
+}
+
 // knows reports whether what the rule depends on need not be read.
-func (p *Performer) knows() bool { return p.Known != nil && p.around.stand() }
+func (p *Performer) knows() bool { return p.Known != nil && p.around().stand() }
+
+// around returns what is followed; nil before the first session.
+func (p *Performer) around() (found *surroundings) {
+	p.owned.Is(Target{Until: dependence}, func(t owned.Thing) bool {
+		found, _ = t.(*surroundings)
+		return true
+	})
+	return found
+}
 
 // known is what Known says of what is followed.
 func (p *Performer) known() (data string, err error) {
-	return p.Known(&p.Recipe, p.around.data, p.around.children)
+	around := p.around()
+	around.mu.Lock()
+	defer around.mu.Unlock()
+	return p.Known(&p.Recipe, around.data, around.children)
 }
 
 // beside tells what the rule depends on beside the answer that the session is giving: it is as old as that
@@ -375,30 +405,22 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		return
 	}
 	var in joined
-	var failed error
-	known := p.knows()
-	answered := both(!known, func() { reply(in, failed) })
-	depends := func(data string, err error) {
-		if in.data = data; err != nil {
+	var data string
+	var failed, unread error
+	answered := both(true, func() {
+		if in.data = data; unread != nil {
 			in.children = 0 // a list is to decide
 		}
-		answered()
-	}
-	create := requests.Multi
-	if known {
-		create = requests.Share
-	}
-	create(ops, func(results []session.OpResult, err error) {
+		reply(in, failed)
+	})
+	requests.Multi(ops, func(results []session.OpResult, err error) {
 		in, failed = p.joined(e, results, err), err
-		if known && err == nil {
-			p.beside(requests, depends)
-			return
-		}
 		answered()
 	})
-	if !known {
-		p.Beside(&p.Recipe, requests, depends) // after the transaction
-	}
+	p.Beside(&p.Recipe, requests, func(read string, err error) { // after the transaction
+		data, unread = read, err
+		answered()
+	})
 }
 
 // joined returns what the answer to the transaction says.
@@ -417,6 +439,7 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 func (p *Performer) list(requests client.Async, e listParent, reply func(Input, error)) {
 	in := listed{attempt: e.attempt}
 	var failed error
+	p.lookAround(requests)
 	known := p.Beside == nil || p.knows()
 	answered := both(!known, func() { reply(in, failed) })
 	depends := func(data string, err error) {
