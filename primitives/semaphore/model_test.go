@@ -82,7 +82,12 @@ func (p *pool) kind() *linemodel.Kind {
 			}
 			return all
 		},
-		Herd:    func(w *linemodel.World, _ string, _ []string) int { return 1 + max(2, p.fitting(w)+1) },
+		Herd: func(w *linemodel.World, _ string, _ []string) int {
+			if w.Node(w.Dir) == nil { // an operator has deleted the line: all follow what stands at the path
+				return len(w.All)
+			}
+			return 1 + max(2, p.fitting(w)+1)
+		},
 		Hold:    p.hold,
 		Granted: func(*linemodel.World, *linemodel.Contender) {},
 		Check:   p.check,
@@ -215,8 +220,14 @@ func TestPoolWithAFrozenWaiter(t *testing.T) {
 		limit, stays int
 		leave        []int
 	}{
-		{2, -1, nil}, {2, -1, []int{0}}, {2, -1, []int{1}}, {2, -1, []int{0, 2}},
-		{3, 2, nil}, {3, 3, []int{0}}, {3, 3, []int{1}}, {3, 1, []int{0}}, // with 3 as the newest holder, which was let in last
+		{2, -1, nil},
+		{2, -1, []int{0}},
+		{2, -1, []int{1}},
+		{2, -1, []int{0, 2}},
+		{3, 2, nil},
+		{3, 3, []int{0}}, // 3 was let in last
+		{3, 3, []int{1}},
+		{3, 1, []int{0}},
 	} {
 		t.Run(fmt.Sprint(row), func(t *testing.T) {
 			p, leave := pools()[0], row.leave

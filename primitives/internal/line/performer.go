@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -100,22 +101,44 @@ type Performer struct {
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
-
-	// What is followed of the node that the rule depends on, and the newest readings of it. They
-	// belong to the order of the session's answers, and are set anew with each session.
-	data, children followed
 }
 
-// followed is a subscription that lasts, and what it was told last.
-type followed struct {
-	sub     client.Subscription
-	reading session.Reading // without a Stat where there is no node
+// surroundings are the subscriptions to the node that the rule depends on, and what they were told last. They
+// are made anew with each session.
+type surroundings struct {
+	dependence client.Subscription // to its data
+
+	mu                 sync.Mutex
+	others             client.Subscription // to its children; nil until the first list, and without [Ways.Known]
+	data               []byte
+	children           []string
+	read, listed       bool // set while data, and children, are those of a node
 }
 
-// stands reports whether the reading says what the server says that has given the last answer: if it
-// did not, the session would have been told before that answer.
-func (f *followed) stands() bool {
-	return f.sub != nil && f.reading.Stat != nil && !f.sub.Over() && !f.sub.Unsettled()
+// Cancel implements [owned.Thing]. Over and Unsettled are those of the subscription of which the machine is told.
+func (s *surroundings) Cancel() {
+	s.dependence.Cancel()
+	s.mu.Lock()
+	others := s.others
+	s.mu.Unlock()
+	if others != nil {
+		others.Cancel()
+	}
+}
+
+func (s *surroundings) Over() bool      { return s.dependence.Over() }
+func (s *surroundings) Unsettled() bool { return s.dependence.Unsettled() }
+
+// stand reports whether all is as the server says that has given the last answer: if it were not, the
+// session would have been told before that answer.
+func (s *surroundings) stand() bool {
+	stands := func(sub client.Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read && s.listed && stands(s.dependence) && stands(s.others)
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -162,34 +185,59 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
 	}
-	follow := func(aspect session.Aspect, key Target, f *followed, then func(error)) {
-		*f = followed{}
-		f.sub = p.session.Async(epoch).Follow(p.Depends(&p.Recipe), aspect, true, func(r session.Reading, err error) {
-			f.reading = r
-			then(err)
-		})
-		p.owned.Keep(key, f.sub)
-	}
-	follow(session.AspectData, Target{Until: dependence}, &p.data, func(err error) {
+	path, requests, around := p.Depends(&p.Recipe), p.session.Async(epoch), new(surroundings)
+	around.dependence = requests.Follow(path, session.AspectData, true, func(r session.Reading, err error) {
+		around.mu.Lock()
+		around.data, around.read = append([]byte(nil), r.Data...), r.Stat != nil
+		around.mu.Unlock()
 		if !client.Over(err) {
 			tell(reevaluate{})
 		}
 	})
-	if p.Known != nil {
-		follow(session.AspectChildren, Target{Until: surroundings}, &p.children, func(error) {})
+	p.owned.Keep(Target{Until: dependence}, around)
+}
+
+// lookAround follows what stands beside the line too, from the first list on: an uncontended holder keeps no watch for that.
+func (p *Performer) lookAround(requests client.Async) {
+	around := p.around()
+	if p.Known == nil || around == nil || around.others != nil { // only set here
+		return
 	}
+	others := requests.Follow(p.Depends(&p.Recipe), session.AspectChildren, true, func(r session.Reading, _ error) {
+		around.mu.Lock()
+		around.children, around.listed = r.Names, r.Stat != nil
+		around.mu.Unlock()
+	})
+	around.mu.Lock()
+	around.others = others
+	around.mu.Unlock()
 }
 
 // knows reports whether what the rule depends on need not be read.
-func (p *Performer) knows() bool {
-	return p.Known != nil && p.data.stands() && p.children.stands()
+func (p *Performer) knows() bool { return p.Known != nil && p.around().stand() }
+
+// around returns what is followed; nil before the first session.
+func (p *Performer) around() (found *surroundings) {
+	p.owned.Is(Target{Until: dependence}, func(t owned.Thing) bool {
+		found, _ = t.(*surroundings)
+		return true
+	})
+	return found
+}
+
+// known is what Known says of what is followed.
+func (p *Performer) known() (data string, err error) {
+	around := p.around()
+	around.mu.Lock()
+	defer around.mu.Unlock()
+	return p.Known(&p.Recipe, around.data, around.children)
 }
 
 // beside tells what the rule depends on beside the answer that the session is giving: it is as old as that
 // answer, or newer.
 func (p *Performer) beside(requests client.Async, answer func(data string, err error)) {
 	if p.knows() {
-		answer(p.Known(&p.Recipe, p.data.reading.Data, p.children.reading.Names))
+		answer(p.known())
 		return
 	}
 	p.Beside(&p.Recipe, requests, answer)
@@ -357,30 +405,22 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		return
 	}
 	var in joined
-	var failed error
-	known := p.knows()
-	answered := both(!known, func() { reply(in, failed) })
-	depends := func(data string, err error) {
-		if in.data = data; err != nil {
+	var data string
+	var failed, unread error
+	answered := both(true, func() {
+		if in.data = data; unread != nil {
 			in.children = 0 // a list is to decide
 		}
-		answered()
-	}
-	create := requests.Multi
-	if known {
-		create = requests.Share
-	}
-	create(ops, func(results []session.OpResult, err error) {
+		reply(in, failed)
+	})
+	requests.Multi(ops, func(results []session.OpResult, err error) {
 		in, failed = p.joined(e, results, err), err
-		if known && err == nil {
-			p.beside(requests, depends)
-			return
-		}
 		answered()
 	})
-	if !known {
-		p.Beside(&p.Recipe, requests, depends) // after the transaction
-	}
+	p.Beside(&p.Recipe, requests, func(read string, err error) { // after the transaction
+		data, unread = read, err
+		answered()
+	})
 }
 
 // joined returns what the answer to the transaction says.
@@ -399,6 +439,7 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 func (p *Performer) list(requests client.Async, e listParent, reply func(Input, error)) {
 	in := listed{attempt: e.attempt}
 	var failed error
+	p.lookAround(requests)
 	known := p.Beside == nil || p.knows()
 	answered := both(!known, func() { reply(in, failed) })
 	depends := func(data string, err error) {
@@ -443,7 +484,7 @@ func both(two bool, then func()) (answered func()) {
 func (p *Performer) watch(requests client.Async, e watchTarget, tell func(Input)) {
 	var sub client.Subscription
 	switch e.target.Until {
-	case dependence, surroundings: // are followed in any case
+	case dependence: // is followed in any case
 		return
 	case Members:
 		sub = requests.Follow(p.Dir, session.AspectChildren, false, p.members(e, tell))
@@ -508,7 +549,7 @@ func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Readin
 	told := false
 	return func(r session.Reading, err error) {
 		if err == nil && r.Stat != nil && p.knows() {
-			if data, unknown := p.Known(&p.Recipe, p.data.reading.Data, p.children.reading.Names); unknown == nil {
+			if data, unknown := p.known(); unknown == nil {
 				told = true
 				tell(seen{e.attempt, Sight{Names: r.Names, Data: data}})
 				return

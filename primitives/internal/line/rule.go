@@ -76,16 +76,15 @@ type until int8
 
 // The changes.
 const (
-	Gone         until = iota // the node is deleted
-	Changed                   // the node is deleted, or its data is set
-	Members                   // the names of the children are others
-	unclaimed                 // no contender has the claim, or another has it
-	dependence                // what the rule depends on is another: of no position, and told by [reevaluate]
-	surroundings              // what stands beside it is another: likewise, and not told
+	Gone       until = iota // the node is deleted
+	Changed                 // the node is deleted, or its data is set
+	Members                 // the names of the children are others
+	unclaimed               // no contender has the claim, or another has it
+	dependence              // what the rule depends on is another: of no position, and told by [reevaluate]
 )
 
 func (t Target) String() string {
-	return t.Node + [...]string{"", " changed", "members", " claim", "dependence", "surroundings"}[t.Until]
+	return t.Node + [...]string{"", " changed", "members", " claim", "dependence"}[t.Until]
 }
 
 // First is the rule of locks: first come, first served, in the order of numbers. [nodes.Kind.Excludes] says which
