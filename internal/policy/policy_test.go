@@ -193,6 +193,8 @@ func TestRequirements(t *testing.T) {
 
 // These packages are for tests, and are imported by nothing else.
 const (
+	bubble      = "internal/bubble"
+	check       = "internal/check"
 	conformance = "primitives/internal/conformance"
 	exploration = "primitives/internal/exploration"
 	linemodel   = "primitives/internal/linemodel"
@@ -201,7 +203,7 @@ const (
 	zkmodel     = "primitives/internal/zkmodel"
 )
 
-var forTests = []string{conformance, exploration, linemodel, peers, storm, zkmodel}
+var forTests = []string{bubble, check, conformance, exploration, linemodel, peers, storm, zkmodel}
 
 func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {
