@@ -16,6 +16,7 @@ import (
 	"weak"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // start runs a counter with everything set.
@@ -668,9 +669,7 @@ func TestGoroutineIsLabelled(t *testing.T) {
 		Perform: func(effect, func(input)) { written <- pprof.Lookup("goroutine").WriteTo(&profile, 1) },
 	})
 	defer a.Close()
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, <-written)
 	if !strings.Contains(profile.String(), `{"actor":"counter"}`) {
 		t.Errorf("no label in\n%s", &profile)
 	}

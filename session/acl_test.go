@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -17,10 +18,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 	ctx := t.Context()
 	readable := []session.ACL{{Perms: session.PermRead, Scheme: "world", ID: "anyone"}, {Perms: session.PermAll, Scheme: "auth"}}
 	for _, mode := range []session.CreateMode{session.Persistent, session.Ephemeral, session.EphemeralSequential} {
-		node, err := mine.CreateWithACL(ctx, "/own", []byte("x"), mode, readable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := check.Have(mine.CreateWithACL(ctx, "/own", []byte("x"), mode, readable))(t)
 		if _, _, err := other.Get(ctx, node); err != nil {
 			t.Errorf("%s is to be readable: %v", node, err)
 		}
@@ -44,14 +42,9 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 		if acl, _, err := other.GetACL(ctx, node); err != nil || !slices.Equal(acl, session.WorldAll()) {
 			t.Errorf("%v, %v", acl, err)
 		}
-		if err := other.Delete(ctx, node, session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, other.Delete(ctx, node, session.AnyVersion))
 	}
-	_, err := mine.Multi(ctx, session.CreateOp("/a", nil, session.Ephemeral).WithACL(readable), session.CreateOp("/b", nil, session.Ephemeral))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Have(mine.Multi(ctx, session.CreateOp("/a", nil, session.Ephemeral).WithACL(readable), session.CreateOp("/b", nil, session.Ephemeral)))(t)
 	for path, want := range map[string]error{"/a": session.ErrNoAuth, "/b": nil} {
 		if _, err := other.Set(ctx, path, nil, session.AnyVersion); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
@@ -83,12 +76,10 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 var credentials = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 
 func TestACL(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		other := mustOpen(t, srv.Addrs(), opts)
-		defer other.Close()
 		opts.Auth = credentials
 		mine := mustOpen(t, srv.Addrs(), opts)
-		defer mine.Close()
 		aclStory(t, mine, other)
 
 		// A write whose reply is lost is in doubt.

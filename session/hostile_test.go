@@ -77,7 +77,6 @@ func hostile(t *testing.T, v verb, forgery func(frame []byte) []byte, judge func
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		plant(t, srv)
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		const ok = 0
 		honest := false
 		strike := forge(func(frame []byte) []byte {
@@ -146,7 +145,6 @@ func bytesChanged(t *testing.T, v verb, forgery func(frame []byte) []byte) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		plant(t, srv)
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		tp.strikeWith(forge(forgery))
 		answered := make(chan struct{}, 2)
 		v.start(t.Context(), s, func(error) { answered <- struct{}{} })
@@ -256,7 +254,6 @@ func TestHostileFrames(t *testing.T) {
 				tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 					plant(t, srv)
 					s := mustOpen(t, srv.Addrs(), opts)
-					defer s.Close()
 					id := s.ID()
 					answered := make(chan error, 1)
 					if waiting {
@@ -314,7 +311,6 @@ func TestHostileHandshakes(t *testing.T) {
 				}
 				tp.strikeWith(strikeNothing)
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				tp.strikeWith(strike{greeting: forgery})
 				srv.Disconnect(0)
 				pass(2 * time.Second)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -28,10 +29,7 @@ func open(t *testing.T, addrs []string, opts *session.Options) *session.Session 
 	if opts == nil {
 		opts = &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond}
 	}
-	s, err := session.Open(patient(t), addrs, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(patient(t), addrs, opts))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -78,17 +76,13 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	if _, err := s.Create(ctx, "/a", nil, session.Persistent); !errors.Is(err, session.ErrNoNode) {
 		t.Fatalf("without a chroot: %v", err)
 	}
-	if err := s.EnsurePath(ctx, "/locks/b"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.EnsurePath(ctx, "/locks/b"))
 	if err := s.EnsurePath(ctx, "/locks/b"); err != nil {
 		t.Fatalf("again: %v", err)
 	}
 	// What EnsurePath has made may be reaped as soon as its last child is gone.
 	for _, path := range []string{"/locks/line", "/locks/kept"} {
-		if _, err := s.Create(ctx, path, nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, path, nil, session.Persistent))(t)
 	}
 	if stat, err := root.Exists(ctx, "/apps/billing/locks/b"); stat == nil || err != nil {
 		t.Fatalf("the chroot is not where it should be: %v, %v", stat, err)
@@ -117,17 +111,13 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	if _, err := s.Create(ctx, node+"/x", nil, session.Persistent); !errors.Is(err, session.ErrNoChildrenForEphemerals) {
 		t.Fatalf("child of an ephemeral: %v", err)
 	}
-	if err := s.Delete(ctx, node, session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Delete(ctx, node, session.AnyVersion))
 	err = s.Delete(ctx, node, session.AnyVersion)
 	var op *session.OpError
 	if !errors.Is(err, session.ErrNoNode) || !errors.As(err, &op) || op.Op != "delete" || op.Path != node {
 		t.Fatalf("delete twice: %v", err)
 	}
-	if err := s.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Sync(ctx, "/"))
 	if node, err := s.Create(ctx, "/locks/ttl", nil, session.TTL(time.Hour)); err != nil || node != "/locks/ttl" {
 		t.Fatalf("TTL: %q, %v", node, err)
 	}
@@ -214,9 +204,7 @@ func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
 	events := s.Events(ctx)
 	await[session.Connected](t, events)
-	if _, err := s.Create(ctx, "/many", nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/many", nil, session.Persistent))(t)
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
@@ -252,9 +240,7 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: secret, ACL: session.CreatorAll()})
 	other := open(t, ens.Addrs(), nil)
-	if _, err := s.Create(ctx, "/private", []byte("x"), session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/private", []byte("x"), session.Persistent))(t)
 	if _, _, err := other.Get(ctx, "/private"); !errors.Is(err, session.ErrNoAuth) {
 		t.Errorf("somebody else reads: %v", err)
 	}
@@ -274,9 +260,7 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 func TestOpenNamesServersAndTroubles(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	address := listener.Addr().String()
 	_ = listener.Close() // so that no server listens there
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -319,12 +303,8 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 		events := s.Events(ctx)
 		await[session.Connected](t, events)
 		path := fmt.Sprintf("/%d-%x", i, id(t, s))
-		if _, err := s.Create(ctx, path, nil, session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
-		if err := leader.Sync(ctx, "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, path, nil, session.Ephemeral))(t)
+		check.Must(t, leader.Sync(ctx, "/"))
 		gone := make(chan time.Time, 1)
 		armed := make(chan error, 1)
 		leader.Async(0).Watch(path, func(_ []byte, _ *session.Stat, err error) { armed <- err },
@@ -333,9 +313,7 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 					gone <- time.Now()
 				}
 			})
-		if err := <-armed; err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, <-armed)
 		wg.Go(func() {
 			ready <- struct{}{}
 			await[session.Expired](t, events)
@@ -399,9 +377,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
 	other := open(t, ens.Addrs(), nil)
-	if _, err := s.Create(ctx, "/a", []byte("0"), session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/a", []byte("0"), session.Persistent))(t)
 	proxy.ResetRequests()
 	const n = 100
 	read, changed, over := make(chan string, n), make(chan string, n), make(chan error, n)
@@ -431,9 +407,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 		}
 	}
 	all(read, "0")
-	if _, err := other.Set(ctx, "/a", []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(other.Set(ctx, "/a", []byte("1"), 0))(t)
 	all(changed, "1")
 	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
 		t.Errorf("%d reads, want one for all, and one after the change", got)
@@ -453,9 +427,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	// It stands after a reconnect, and tells what was missed.
 	proxy.Refuse(true)
 	proxy.Disconnect(0)
-	if err := other.Delete(ctx, "/a", session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
 	proxy.Refuse(false)
 	if err := <-over; !errors.Is(err, session.ErrNoNode) {
 		t.Errorf("the deletion came as %v", err)
@@ -495,9 +467,7 @@ func TestRealNothingCrossesEpochs(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	await[session.Connected](t, events)
-	if err := other.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, other.Sync(ctx, "/"))
 	names, _, err := other.Children(ctx, "/")
 	if err != nil || strings.Contains(strings.Join(names, " "), "crossed") {
 		t.Errorf("there are %q, %v", names, err)
@@ -510,9 +480,7 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
-	if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
 	lose := func(op zktest.Op) { proxy.DropReply(zktest.Match{Op: op}) }
 
 	lose(zktest.OpGetData)
@@ -545,9 +513,7 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 	if err != nil || len(names) != 3 {
 		t.Errorf("there are %q, %v: want each once", names, err)
 	}
-	if err := proxy.AwaitFault(time.Second); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, proxy.AwaitFault(time.Second))
 }
 
 // TestRealCancelledCreateLeavesNothing cancels while the reply is under way.
@@ -558,9 +524,7 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
 	other := open(t, ens.Addrs(), nil)
-	if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
 	for _, mode := range []session.CreateMode{session.EphemeralSequential, session.PersistentSequential, session.Ephemeral} {
 		proxy.Freeze(0, zktest.ToClient)
 		short, cancel := context.WithCancel(ctx)
@@ -570,10 +534,7 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 			done <- err
 		}()
 		for { // until the server has made it
-			stat, err := other.Exists(ctx, "/a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			stat := check.Have(other.Exists(ctx, "/a"))(t)
 			if stat.NumChildren == 1 {
 				break
 			}
@@ -607,9 +568,7 @@ func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
 	if !errors.Is(full, session.ErrSessionFull) || made != 16 {
 		t.Errorf("after %d nodes of 64 KiB: %v", made, full)
 	}
-	if err := s.Delete(ctx, "/0"+name, session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Delete(ctx, "/0"+name, session.AnyVersion))
 	if _, err := s.Create(ctx, "/0"+name, nil, session.Ephemeral); err != nil {
 		t.Errorf("after one was deleted: %v", err)
 	}
@@ -629,9 +588,7 @@ func TestRealMemory(t *testing.T) {
 	const n = 10
 	for range n {
 		s := open(t, ens.Addrs(), nil)
-		if _, err := s.Exists(patient(t), "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Exists(patient(t), "/"))(t)
 	}
 	each := int64(heap()-before) / n
 	t.Logf("%d KiB for each session", each>>10)

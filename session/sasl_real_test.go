@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -24,9 +25,7 @@ func saslServers(t *testing.T, n int) *zktest.Ensemble {
 	user_eve="€uro, \"quoted\"";
 };
 `
-	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(jaas, []byte(text), 0o600))
 	return zktest.StartEnsemble(t, n,
 		zktest.Setting("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"),
 		zktest.Setting("sessionRequireClientSASLAuth", "true"),
@@ -45,9 +44,7 @@ func TestRealSASL(t *testing.T) {
 			Timeout: 6 * time.Second, SASL: session.DigestMD5(user, password),
 			ACL: []session.ACL{{Perms: session.PermAll, Scheme: "sasl", ID: user}},
 		})
-		if _, err := s.Create(ctx, "/"+user, []byte("x"), session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, "/"+user, []byte("x"), session.Ephemeral))(t)
 		for range 3 {
 			proxy.Disconnect(0)
 			if _, _, err := s.Get(ctx, "/"+user); err != nil {
@@ -69,10 +66,7 @@ func TestRealSASL(t *testing.T) {
 		}
 	}
 	// The server does not refuse a session without SASL, but its first request.
-	s, err := session.Start(ens.Addrs(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Start(ens.Addrs(), nil))(t)
 	defer s.Close()
 	if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrAuthFailed) {
 		t.Errorf("without SASL: %v", err)

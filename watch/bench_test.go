@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -31,7 +30,10 @@ func TestServerProcess(t *testing.T) {
 	if os.Getenv(serverVariable) == "" {
 		t.Skip("there is nobody to serve")
 	}
-	srv := check.Have(zktest.NewServer(zktest.Config{}))(t)
+	srv, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer srv.Close()
 	fmt.Println(srv.Addrs()[0])
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
@@ -42,20 +44,34 @@ func startServer(tb testing.TB) string {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
-	in := check.Have(cmd.StdinPipe())(tb)
-	out := check.Have(cmd.StdoutPipe())(tb)
-	check.Must(tb, cmd.Start())
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait() // whatever it says then
 	})
-	addr := check.Have(bufio.NewReader(out).ReadString('\n'))(tb)
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return strings.TrimSpace(addr)
 }
 
 func openAt(tb testing.TB, addr string) *session.Session {
 	tb.Helper()
-	s := check.Have(session.Open(context.Background(), []string{addr}, nil))(tb)
+	s, err := session.Open(context.Background(), []string{addr}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(s.Close)
 	return s
 }
@@ -66,7 +82,9 @@ const pathBytes, dataBytes = len("/bench/d00/n0000000"), 16
 func plant(tb testing.TB, s *session.Session, n int) {
 	tb.Helper()
 	dir := func(path string) {
-		check.Have(s.Create(context.Background(), path, nil, session.Persistent))(tb)
+		if _, err := s.Create(context.Background(), path, nil, session.Persistent); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	dir("/bench")
 	for i := 0; n > 0; i++ {
@@ -94,7 +112,10 @@ func loadTree(tb testing.TB, n int) (took time.Duration, perNode float64, gorout
 	plant(tb, other, n)
 	before, running := liveBytes(), runtime.NumGoroutine()
 	begun := time.Now()
-	c := check.Have(watch.Tree(s, "/bench", nil))(tb)
+	c, err := watch.Tree(s, "/bench", nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	defer c.Close()
 	<-c.Synced()
 	took = time.Since(begun)
@@ -126,16 +147,23 @@ func BenchmarkChange(b *testing.B) {
 			srv := zktest.Start(b)
 			s := openAt(b, srv.Addrs()[0])
 			ctx := context.Background()
-			check.Have(s.Create(ctx, "/a", nil, session.Persistent))(b)
+			if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
+				b.Fatal(err)
+			}
 			watches := make([]*watch.Watch[watch.NodeState], readers)
 			for i := range watches {
-				w := check.Have(watch.Node(s, "/a", nil))(b)
+				w, err := watch.Node(s, "/a", nil)
+				if err != nil {
+					b.Fatal(err)
+				}
 				defer w.Close()
 				<-w.Changes()
 				watches[i] = w
 			}
 			for b.Loop() {
-				check.Have(s.Set(ctx, "/a", nil, session.AnyVersion))(b)
+				if _, err := s.Set(ctx, "/a", nil, session.AnyVersion); err != nil {
+					b.Fatal(err)
+				}
 				for _, w := range watches {
 					<-w.Changes()
 				}

@@ -8,24 +8,24 @@ import (
 
 // Must ends the test unless err is nil. It is called on the test's goroutine, as [testing.TB.Fatal].
 func Must(tb testing.TB, err error) {
-	tb.Helper()
 	if err != nil {
+		tb.Helper()
 		tb.Fatal(err)
 	}
 }
 
 // OK fails the test unless err is nil.
 func OK(tb testing.TB, err error) {
-	tb.Helper()
 	if err != nil {
+		tb.Helper()
 		tb.Error(err)
 	}
 }
 
 // Is fails the test unless err wraps want.
 func Is(tb testing.TB, err, want error) {
-	tb.Helper()
 	if !errors.Is(err, want) {
+		tb.Helper()
 		tb.Errorf("%v, want %v", err, want)
 	}
 }
