@@ -33,15 +33,13 @@ func Run(t *testing.T, config zktest.Config, play func(w World)) {
 	})
 }
 
-// Sessions plays with n sessions on a server in memory. Each prefers another replica.
+// Sessions plays with n sessions on a server in memory.
 func Sessions(t *testing.T, config zktest.Config, n int, opts session.Options, play func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
 	Run(t, config, func(w World) {
 		all := make([]*session.Session, n)
 		for i := range all {
-			addrs := w.Addrs()
-			first := i % len(addrs)
-			all[i] = w.open(slices.Concat(addrs[first:], addrs[:first]), opts)
+			all[i] = w.Open(opts)
 			defer all[i].Close()
 		}
 		play(w.T, w.Server, all)
@@ -59,6 +57,14 @@ func (w World) Open(opts session.Options) *session.Session {
 func (w World) OpenAt(replica int, opts session.Options) *session.Session {
 	w.Helper()
 	return w.open(w.Addrs()[replica:][:1], opts)
+}
+
+// OpenFrom opens a session that begins with one of the replicas, the first after the last.
+func (w World) OpenFrom(replica int, opts session.Options) *session.Session {
+	w.Helper()
+	addrs := w.Addrs()
+	first := replica % len(addrs)
+	return w.open(slices.Concat(addrs[first:], addrs[:first]), opts)
 }
 
 func (w World) open(addrs []string, opts session.Options) *session.Session {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -149,9 +150,7 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 			if holder != nil {
 				await[lock.Waiting](t, l)
 				// Until it has told that, it may have the answer of the list only.
-				if err := s.Sync(patient(t), path); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, s.Sync(patient(t), path))
 				release(t, holder)
 			}
 			await[lock.Acquired](t, l)
@@ -263,9 +262,7 @@ func hold(t *testing.T, c *stage, m zktest.Match, begin, meanwhile func()) {
 	t.Helper()
 	c.Delay(m, time.Second)
 	begin()
-	if err := c.AwaitFault(10 * time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.AwaitFault(10*time.Second))
 	c.Freeze(m.Session, zktest.ToServer)
 	meanwhile()
 	c.Thaw(m.Session)
@@ -347,9 +344,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 				func() { l = join(t, s, path, nil) },
 				func() {
 					release(t, former)
-					if err := watch.UntilGone(patient(t), other, path); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, watch.UntilGone(patient(t), other, path))
 				})
 			got := await[lock.Acquired](t, l)
 			if got.Token <= former.Token() {
@@ -403,10 +398,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 			last = l.Token()
 			release(t, l)
 		}
-		free, err := lock.TryAcquire(ctx, b, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		free := check.Have(lock.TryAcquire(ctx, b, path, nil))(t)
 		last = free.Token()
 		free.Close()
 	}
@@ -704,10 +696,7 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 	ctx := patient(t)
 	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
 	path := fmt.Sprintf("/%x-try", s.ID())
-	held, err := lock.TryAcquire(ctx, s, path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := check.Have(lock.TryAcquire(ctx, s, path, nil))(t)
 	for _, s := range []*session.Session{s, other} {
 		l, err := lock.TryAcquire(ctx, s, path, nil)
 		if !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), path) || l != nil {
@@ -820,9 +809,7 @@ func background(t *testing.T, set func(*testing.T) *stage) {
 	await[lock.Waiting](t, waiter)
 	c.Freeze(s.ID(), zktest.ToServer)
 	for _, l := range []*lock.Lock{l, waiter} {
-		if err := l.Release(patient(t)); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, l.Release(patient(t)))
 		l.Close()
 		await[lock.Released](t, l)
 	}
