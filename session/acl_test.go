@@ -32,9 +32,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 		if err != nil || len(acl) != 2 || acl[0] != readable[0] || acl[1].Scheme != "digest" || !strings.HasPrefix(acl[1].ID, "user:") {
 			t.Fatalf("%v, %v", acl, err)
 		}
-		if _, err := mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion+1); !errors.Is(err, session.ErrBadVersion) {
-			t.Error(err)
-		}
+		check.Fails(mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion+1))(t, session.ErrBadVersion)
 		changed, err := mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion)
 		if err != nil || changed.Aversion != stat.Aversion+1 {
 			t.Fatalf("%v, %v", changed, err)
@@ -53,9 +51,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 	if _, _, err := mine.GetACL(ctx, "/none"); !errors.Is(err, session.ErrNoNode) {
 		t.Error(err)
 	}
-	if _, err := mine.SetACL(ctx, "/none", readable, 0); !errors.Is(err, session.ErrNoNode) {
-		t.Error(err)
-	}
+	check.Fails(mine.SetACL(ctx, "/none", readable, 0))(t, session.ErrNoNode)
 	for name, acl := range map[string][]session.ACL{
 		"none": nil, "no scheme": {{Perms: session.PermRead}}, "unknown permissions": {{Perms: 64, Scheme: "world", ID: "anyone"}},
 	} {
@@ -68,9 +64,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 			}
 		}
 	}
-	if _, err := mine.Multi(ctx, session.SetOp("/b", nil, 0).WithACL(readable)); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Error(err)
-	}
+	check.Fails(mine.Multi(ctx, session.SetOp("/b", nil, 0).WithACL(readable)))(t, session.ErrInvalidArgument)
 }
 
 var credentials = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
@@ -84,9 +78,7 @@ func TestACL(t *testing.T) {
 
 		// A write whose reply is lost is in doubt.
 		srv.DropReply(zktest.Match{Op: zktest.OpSetACL})
-		if _, err := mine.SetACL(t.Context(), "/", session.WorldAll(), session.AnyVersion); !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Error(err)
-		}
+		check.Fails(mine.SetACL(t.Context(), "/", session.WorldAll(), session.AnyVersion))(t, session.ErrUnknownOutcome)
 		srv.DropReply(zktest.Match{Op: zktest.OpGetACL})
 		if _, _, err := mine.GetACL(t.Context(), "/"); err != nil {
 			t.Error(err)

@@ -339,9 +339,7 @@ func TestFollowTogether(t *testing.T) {
 			beside = append(beside, session.Other{Path: "/l/" + row.name, Tell: hear(told, row.name)})
 		}
 		beside = append(beside, session.Other{Path: "nonsense", Tell: func(_ session.Reading, err error) {
-			if !errors.Is(err, session.ErrInvalidPath) {
-				t.Error(err)
-			}
+			check.Is(t, err, session.ErrInvalidPath)
 		}})
 		follow := func(name string) { s.Async(1).Follow("/l/"+name, session.AspectData, false, hear(followed, name)) }
 		follow("known")

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -38,9 +37,7 @@ func TestRealReadOnly(t *testing.T) {
 		t.Error("the session is not read-only")
 	}
 	check.Is(t, s.Healthy(ctx), session.ErrReadOnly)
-	if _, err := s.Set(ctx, "/kept", nil, session.AnyVersion); !errors.Is(err, session.ErrReadOnly) {
-		t.Error(err)
-	}
+	check.Fails(s.Set(ctx, "/kept", nil, session.AnyVersion))(t, session.ErrReadOnly)
 
 	ens.Restart(leader, followers[0])
 	await[session.Connected](t, events)

@@ -175,15 +175,9 @@ func TestTreeOptions(t *testing.T) {
 				t.Errorf("%+v: %s, want %s", opts, got, want)
 			}
 		}
-		if _, err := watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1}); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
-		if _, err := watch.Tree(nil, "/a", nil); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
-		if _, err := watch.Tree(s, "a", nil); !errors.Is(err, session.ErrInvalidPath) {
-			t.Error(err)
-		}
+		check.Fails(watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1}))(t, session.ErrInvalidArgument)
+		check.Fails(watch.Tree(nil, "/a", nil))(t, session.ErrInvalidArgument)
+		check.Fails(watch.Tree(s, "a", nil))(t, session.ErrInvalidPath)
 	})
 }
 

@@ -220,9 +220,7 @@ func TestCodecs(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		w := check.Have(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
 		defer w.Close()
-		if state := settled(t, w); !errors.Is(state.Err, strconv.ErrSyntax) {
-			t.Error(state)
-		}
+		check.Is(t, settled(t, w).Err, strconv.ErrSyntax)
 		set(t, other, "/a", "7")
 		settled(t, w)
 		set(t, other, "/a", "panic")
@@ -274,17 +272,13 @@ func TestRefusals(t *testing.T) {
 			refused(s, path, session.ErrInvalidPath)
 		}
 		for _, codec := range []func() watch.Codec[int]{nil, func() watch.Codec[int] { return nil }} {
-			if _, err := watch.Value(s, "/a", codec, nil); !errors.Is(err, session.ErrInvalidArgument) {
-				t.Error(err)
-			}
+			check.Fails(watch.Value(s, "/a", codec, nil))(t, session.ErrInvalidArgument)
 		}
 		for _, codec := range []func() watch.Codec[int]{
 			func() watch.Codec[int] { panic("no") },
 			func() watch.Codec[int] { runtime.Goexit(); return nil },
 		} {
-			if _, err := watch.Value(s, "/a", codec, nil); !errors.Is(err, watch.ErrCodec) {
-				t.Error(err)
-			}
+			check.Fails(watch.Value(s, "/a", codec, nil))(t, watch.ErrCodec)
 		}
 		s.Close()
 		refused(s, "/a", session.ErrClosed)
@@ -320,9 +314,7 @@ func TestWatchesEnd(t *testing.T) {
 			Err() error
 		}{read, unread, absent, waiting} {
 			<-w.Done()
-			if !errors.Is(w.Err(), session.ErrClosed) {
-				t.Error(w.Err())
-			}
+			check.Is(t, w.Err(), session.ErrClosed)
 		}
 		if state, open := <-unread.Changes(); !open || !state.Exists {
 			t.Errorf("the last state is %v", state)
@@ -342,9 +334,7 @@ func TestForbiddenNode(t *testing.T) {
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, -102)
 		w := check.Have(watch.Node(s, "/a", nil))(t)
 		<-w.Done()
-		if !errors.Is(w.Err(), session.ErrNoAuth) {
-			t.Error(w.Err())
-		}
+		check.Is(t, w.Err(), session.ErrNoAuth)
 		again := check.Have(watch.Node(s, "/a", nil))(t)
 		defer again.Close()
 		settled(t, again)

@@ -39,3 +39,14 @@ func Have[T any](v T, err error) func(tb testing.TB) T {
 		return v
 	}
 }
+
+// Fails is for calls that return a value and an error: Fails(f())(t, want) fails the test unless the
+// error wraps want.
+func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
+	return func(tb testing.TB, want error) {
+		if !errors.Is(err, want) {
+			tb.Helper()
+			tb.Errorf("%v, want %v", err, want)
+		}
+	}
+}

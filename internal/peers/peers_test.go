@@ -163,9 +163,7 @@ func TestPrograms(t *testing.T) {
 					await(t, "the end of the claim", c.Ended())
 					err = c.Err()
 				}
-				if !errors.Is(err, ErrEnded) {
-					t.Error(err)
-				}
+				check.Is(t, err, ErrEnded)
 				await(t, "the end", p.exited)
 			}
 			if err := p.end(); (err == nil) != (row.status == "") || err != nil && !strings.Contains(err.Error(), row.status) {
@@ -262,9 +260,7 @@ func claims(t *testing.T, st stage) {
 			// A caller that leaves.
 			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
-			if _, err := peer.Acquire(hasty, row.lock, dir+"/lock"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
+			check.Fails(peer.Acquire(hasty, row.lock, dir+"/lock"))(t, context.DeadlineExceeded)
 			// One whose node is written by another client.
 			check.Have(st.s.Create(ctx, dir+"/scratch", nil, session.Persistent))(t)
 			if v, err := c.Visit(ctx, dir+"/scratch"); v != 1 || err != nil {
@@ -342,9 +338,7 @@ func crash(t *testing.T, st stage) {
 			check.OK(t, victim.Kill())
 			await(t, "the end", first.Ended())
 			check.Is(t, first.Err(), ErrEnded)
-			if _, err := victim.Acquire(patient(t), kind, at); !errors.Is(err, ErrEnded) {
-				t.Error(err)
-			}
+			check.Fails(victim.Acquire(patient(t), kind, at))(t, ErrEnded)
 			await(t, "the grant", second.Acquired())
 			release(t, second)
 		})

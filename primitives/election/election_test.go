@@ -61,9 +61,7 @@ func TestFirstLeads(t *testing.T) {
 			w.Errorf("term %d after %d", second.Term, first.Term)
 		}
 		for _, err := range []error{a.Resign(w.soon()), a.Acknowledge(w.soon()), a.Transfer(w.soon(), b.Node())} {
-			if !errors.Is(err, election.ErrNotLeading) {
-				w.Error(err)
-			}
+			check.Is(w, err, election.ErrNotLeading)
 		}
 		b.Close()
 		third, _ := await[election.Elected](a, n)
@@ -83,13 +81,9 @@ func TestGuard(t *testing.T) {
 			w.Error(err)
 		}
 		check.OK(w, a.Resign(w.soon()))
-		if _, err := s.Multi(w.soon(), guard, session.CreateOp("/y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
-			w.Error(err)
-		}
+		check.Fails(s.Multi(w.soon(), guard, session.CreateOp("/y", nil, session.Persistent)))(w, session.ErrNoNode)
 		a.Close()
-		if _, err := s.Multi(w.soon(), a.Guard(), session.CreateOp("/y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
-			w.Error(err)
-		}
+		check.Fails(s.Multi(w.soon(), a.Guard(), session.CreateOp("/y", nil, session.Persistent)))(w, session.ErrNoNode)
 	})
 }
 
@@ -534,15 +528,9 @@ func TestBadInput(t *testing.T) {
 				w.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := election.Observe(s, path, &election.ObserveOptions{Layout: 3}); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
-		if _, err := election.Observe(nil, path, nil); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
-		if _, err := election.Candidates(w.soon(), s, "x", nil); !errors.Is(err, session.ErrInvalidPath) {
-			w.Error(err)
-		}
+		check.Fails(election.Observe(s, path, &election.ObserveOptions{Layout: 3}))(w, session.ErrInvalidArgument)
+		check.Fails(election.Observe(nil, path, nil))(w, session.ErrInvalidArgument)
+		check.Fails(election.Candidates(w.soon(), s, "x", nil))(w, session.ErrInvalidPath)
 	})
 }
 

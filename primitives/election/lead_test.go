@@ -37,9 +37,7 @@ func TestLeadInTurn(t *testing.T) {
 								working--
 								return result
 							})
-							if !errors.Is(err, result) {
-								w.Error(err)
-							}
+							check.Is(w, err, result)
 						}
 					})
 				}
@@ -105,9 +103,7 @@ func TestLeadAgain(t *testing.T) {
 							working.Add(-1)
 							return ctx.Err()
 						})
-						if !errors.Is(err, context.Canceled) {
-							w.Error(err)
-						}
+						check.Is(w, err, context.Canceled)
 					})
 				}
 				<-time.After(time.Second)
@@ -288,9 +284,7 @@ func TestLeadRefusals(t *testing.T) {
 			check.Is(w, a.Resign(ctx), election.ErrResigned)
 			return errWork
 		})
-		if !errors.Is(err, errWork) {
-			w.Error(err)
-		}
+		check.Is(w, err, errWork)
 	})
 }
 

@@ -75,9 +75,7 @@ func TestObserver(t *testing.T) {
 				}
 				s.Close()
 				<-o.Done()
-				if !errors.Is(o.Err(), session.ErrClosed) {
-					w.Error(o.Err())
-				}
+				check.Is(w, o.Err(), session.ErrClosed)
 				if none, err := election.Candidates(w.soon(), all[0].session, "/nowhere", nil); err != nil || len(none) > 0 {
 					w.Error(none, err)
 				}
@@ -135,9 +133,7 @@ func TestForeignLayouts(t *testing.T) {
 					w.Errorf("it stands as %s", leader.Node())
 				}
 				for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {
-					if !errors.Is(err, election.ErrLayout) {
-						w.Error(err)
-					}
+					check.Is(w, err, election.ErrLayout)
 				}
 				for range 10 {
 					check.OK(w, leader.Resign(w.soon()))

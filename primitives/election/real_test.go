@@ -2,7 +2,6 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -105,9 +104,7 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 	if ev := realAwait[election.Elected](t, all[2]); ev.Term <= first {
 		t.Errorf("term %d after %d", ev.Term, first)
 	}
-	if _, err := s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
-		t.Error(err)
-	}
+	check.Fails(s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-y", nil, session.Persistent)))(t, session.ErrNoNode)
 	for _, c := range all {
 		c.Close()
 	}

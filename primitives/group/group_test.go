@@ -228,9 +228,7 @@ func TestExpiry(t *testing.T) {
 				old := s.ID()
 				began := time.Now()
 				w.Expire(old)
-				if gone := await[group.Gone](w, m); !errors.Is(gone.Err, session.ErrExpired) {
-					w.Error(gone)
-				}
+				check.Is(w, await[group.Gone](w, m).Err, session.ErrExpired)
 				check.OK(w, m.Update(w.Context(), fmt.Append(nil, i)))
 				await[group.Joined](w, m)
 				w.expect(g, fmt.Sprint("host-1=", i))
@@ -251,9 +249,7 @@ func TestDeletedByAnOperator(t *testing.T) {
 		s := w.open()
 		m := w.joined(s, "host-1", "1", nil)
 		check.Must(w, s.Delete(w.Context(), workers+"/host-1", session.AnyVersion))
-		if gone := await[group.Gone](w, m); !errors.Is(gone.Err, group.ErrNodeDeleted) {
-			w.Error(gone)
-		}
+		check.Is(w, await[group.Gone](w, m).Err, group.ErrNodeDeleted)
 		await[group.Joined](w, m)
 		check.Have(s.Set(w.Context(), workers+"/host-1", []byte("vandal"), session.AnyVersion))(w)
 		synctest.Wait()
@@ -556,9 +552,7 @@ func TestSessionClosed(t *testing.T) {
 		m, g := w.join(s, "host-1", "1", nil), w.watch(s)
 		await[group.Joined](w, m)
 		s.Close()
-		if last := await[group.Left](w, m); !errors.Is(last.Err, session.ErrClosed) {
-			w.Error(last)
-		}
+		check.Is(w, await[group.Left](w, m).Err, session.ErrClosed)
 		<-g.Done()
 		check.Is(w, g.Err(), session.ErrClosed)
 		if there := w.members(); len(there) != 0 {
@@ -566,12 +560,8 @@ func TestSessionClosed(t *testing.T) {
 		}
 		m.Close()
 		g.Close()
-		if _, err := group.Join(s, workers, "host-1", nil, nil); !errors.Is(err, session.ErrClosed) {
-			w.Error(err)
-		}
-		if _, err := group.Watch(s, workers, nil); !errors.Is(err, session.ErrClosed) {
-			w.Error(err)
-		}
+		check.Fails(group.Join(s, workers, "host-1", nil, nil))(w, session.ErrClosed)
+		check.Fails(group.Watch(s, workers, nil))(w, session.ErrClosed)
 	})
 }
 
@@ -602,12 +592,8 @@ func TestBadInput(t *testing.T) {
 				w.Errorf("Join(%q, %q): %v, want %v that names %s", c.path, c.id, err, c.want, c.names)
 			}
 		}
-		if _, err := group.Watch(nil, workers, nil); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
-		if _, err := group.Watch(s, "x", nil); !errors.Is(err, session.ErrInvalidPath) {
-			w.Error(err)
-		}
+		check.Fails(group.Watch(nil, workers, nil))(w, session.ErrInvalidArgument)
+		check.Fails(group.Watch(s, "x", nil))(w, session.ErrInvalidPath)
 		synctest.Wait()
 		if n := w.Requests(); len(n) > 0 {
 			w.Errorf("there were requests: %v", n)

@@ -48,12 +48,8 @@ func TestSuccessorStays(t *testing.T) {
 		await[group.Joined](w, second) // when the ghost of the first has gone
 		pass(20 * time.Second)
 		a.Mend()
-		if gone := await[group.Gone](w, first); !errors.Is(gone.Err, session.ErrExpired) {
-			w.Error(gone)
-		}
-		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) {
-			w.Error(left)
-		}
+		check.Is(w, await[group.Gone](w, first).Err, session.ErrExpired)
+		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		pass(time.Minute)
 		w.expectOwner(b)
 		if got := told(second); len(got) > 0 {
@@ -158,9 +154,7 @@ func TestSlowTakeOver(t *testing.T) {
 		pass(time.Second)
 		check.Must(w, b.Delete(w.Context(), workers+"/host-1", session.AnyVersion))
 		w.joined(b, "host-1", "second", nil)
-		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) {
-			w.Error(left)
-		}
+		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		w.expectOwner(b)
 		if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
 			w.Errorf("the payload is %q, %v", data, err)
@@ -202,9 +196,7 @@ func TestLeavingUnread(t *testing.T) {
 			a := w.open(session.ACL{Perms: perms, Scheme: "world", ID: "anyone"})
 			w.DropReply(zktest.Match{Op: zktest.OpMulti, Path: workers + "/host-1", Skip: skip})
 			m := w.join(a, "host-1", "x", nil)
-			if left := await[group.Left](w, m); !errors.Is(left.Err, session.ErrNoAuth) {
-				w.Error(left)
-			}
+			check.Is(w, await[group.Left](w, m).Err, session.ErrNoAuth)
 			m.Close()
 			pass(time.Second)
 			if there := w.members(); len(there) > 0 {
@@ -221,9 +213,7 @@ func TestBlinded(t *testing.T) {
 		check.Must(w, owner.EnsurePath(w.Context(), workers))
 		s := w.open()
 		m := w.join(s, "host-1", "1", nil)
-		if ev := await[group.Blinded](w, m); !errors.Is(ev.Err, session.ErrNoAuth) {
-			w.Error(ev)
-		}
+		check.Is(w, await[group.Blinded](w, m).Err, session.ErrNoAuth)
 		check.OK(w, m.Update(w.Context(), []byte("2")))
 		if there := w.members(); !slices.Equal(there, []string{"host-1"}) {
 			w.Errorf("there are %q", there)
@@ -273,9 +263,7 @@ func TestMissingParent(t *testing.T) {
 		g := w.watch(s)
 		m := w.joined(s, "host-1", "1", nil)
 		check.Have(s.Multi(w.Context(), session.DeleteOp(workers+"/host-1", 1), session.DeleteOp(workers, 0)))(w)
-		if gone := await[group.Gone](w, m); !errors.Is(gone.Err, group.ErrNodeDeleted) {
-			w.Error(gone)
-		}
+		check.Is(w, await[group.Gone](w, m).Err, group.ErrNodeDeleted)
 		await[group.Joined](w, m)
 		w.expect(g, "host-1=1")
 		// One that leaves finds nothing to delete.

@@ -179,9 +179,7 @@ func TestMarkEvents(t *testing.T) {
 				}
 			case lock.Lost:
 				kinds = append(kinds, "lost")
-				if !errors.Is(ev.Err, lock.ErrRevoked) {
-					t.Error(ev)
-				}
+				check.Is(t, ev.Err, lock.ErrRevoked)
 			case lock.Suspended, lock.Resumed, lock.Released:
 				t.Error(ev)
 			}

@@ -40,9 +40,7 @@ func TestRealReadOnly(t *testing.T) {
 		ens.Kill(i)
 	}
 	<-l.Done() // no read-only server keeps it
-	if !errors.Is(l.Err(), lock.ErrLost) {
-		t.Error(l.Err())
-	}
+	check.Is(t, l.Err(), lock.ErrLost)
 	<-expired
 	stop()
 	check.Must(t, s.Await(ctx))
@@ -52,9 +50,7 @@ func TestRealReadOnly(t *testing.T) {
 	if data, _, err := s.Get(ctx, "/value"); err != nil || string(data) != "x" {
 		t.Errorf("%q, %v", data, err)
 	}
-	if _, err := s.Set(ctx, "/value", nil, session.AnyVersion); !errors.Is(err, session.ErrReadOnly) {
-		t.Error(err)
-	}
+	check.Fails(s.Set(ctx, "/value", nil, session.AnyVersion))(t, session.ErrReadOnly)
 	waiter := check.Have(lock.New(s, "/lock", nil))(t)
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	if l, err := lock.Acquire(short, s, "/other", nil); !errors.Is(err, context.DeadlineExceeded) {

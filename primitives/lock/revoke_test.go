@@ -226,9 +226,7 @@ func TestRevokeReaders(t *testing.T) {
 		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
 		for _, r := range readers {
 			<-r.Done()
-			if !errors.Is(r.Err(), lock.ErrRevoked) {
-				t.Error(r.Err())
-			}
+			check.Is(t, r.Err(), lock.ErrRevoked)
 		}
 		await[lock.Acquired](t, w)
 		synctest.Wait()

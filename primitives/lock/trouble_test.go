@@ -176,9 +176,7 @@ func TestRevokeDuringAHandOver(t *testing.T) {
 func TestTryAcquireDoesNotPreempt(t *testing.T) {
 	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		low := standsAt(t, lock.New, all[0], "/l", prior(0))
-		if _, err := lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)); !errors.Is(err, lock.ErrHeld) {
-			t.Error(err)
-		}
+		check.Fails(lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)))(t, lock.ErrHeld)
 		<-time.After(time.Hour)
 		if isClosed(low.Revoked()) || isClosed(low.Done()) {
 			t.Errorf("the holder was asked to leave: %v", low.Err())

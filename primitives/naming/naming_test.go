@@ -279,9 +279,7 @@ func TestBadInput(t *testing.T) {
 				}
 			}
 		}
-		if _, err := naming.List(ctx, nil, service); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
+		check.Fails(naming.List(ctx, nil, service))(w, session.ErrInvalidArgument)
 		synctest.Wait()
 		if n := w.Requests(); len(n) > 0 {
 			w.Errorf("there were requests: %v", n)
