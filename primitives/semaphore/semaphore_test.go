@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -193,9 +194,7 @@ func TestWeightsAreWithinTheLimit(t *testing.T) {
 							l, err := semaphore.Acquire(ctx, s, path, limit, weight(int(w)))
 							cancel()
 							if err != nil {
-								if !errors.Is(err, context.DeadlineExceeded) {
-									t.Error(err)
-								}
+								check.Is(t, err, context.DeadlineExceeded)
 								continue
 							}
 							granted.Add(1)
@@ -332,9 +331,7 @@ func TestDisagreement(t *testing.T) {
 		any.Close()
 
 		// The record is not a limit, until a client sets one.
-		if _, err := all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion))(t)
 		for _, s := range all {
 			if _, err := semaphore.Acquire(t.Context(), s, path, 3, nil); !errors.Is(err, semaphore.ErrLimit) {
 				t.Errorf("no limit: %v", err)
@@ -374,9 +371,7 @@ func TestNodeWithoutALimit(t *testing.T) {
 	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				if err := all[0].EnsurePath(t.Context(), path+"/leases"); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, all[0].EnsurePath(t.Context(), path+"/leases"))
 				acquire(t, all[0], 3, weight(w)).Close()
 				record(t, all[0], "3")
 				acquire(t, all[1], 3, nil).Close()
@@ -404,9 +399,7 @@ func TestTheFirstWeightedOne(t *testing.T) {
 
 		// An operator begins anew, and a session knows of the past only.
 		for _, node := range []string{path + "/leases", path} {
-			if err := all[3].Delete(t.Context(), node, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, all[3].Delete(t.Context(), node, session.AnyVersion))
 		}
 		one := acquire(t, all[3], 4, nil)
 		record(t, all[0], "4 unit")
@@ -435,18 +428,12 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 		}
 		acquire(t, all[0], 4, nil).Close()
 		joins(1)
-		if err := all[1].Delete(t.Context(), path+"/leases", session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[1].Delete(t.Context(), path+"/leases", session.AnyVersion))
+		check.Have(all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion))(t)
 		joins(2) // once where there is no line
 		for _, code := range []int32{-101, -103} {
 			client.Of(all[1]).SetWarm(path+"/leases", false)
-			if _, err := all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion))(t)
 			srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[1].ID()}, code)
 			acquire(t, all[1], 4, weight(2)).Close()
 			record(t, all[0], "4")
@@ -496,9 +483,7 @@ func TestThrottledAnnouncement(t *testing.T) {
 		release(t, leases[0])
 		expect(t, leases, 1, 2)
 		<-time.After(time.Second)
-		if err := srv.AwaitFault(0); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, srv.AwaitFault(0))
 		release(t, leases[1])
 		expect(t, leases, 2, 3)
 	})
@@ -656,10 +641,7 @@ func TestFrozenWaiterAndSmallReleases(t *testing.T) {
 
 func TestTryAcquire(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		a, err := semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := check.Have(semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2)))(t)
 		if l, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, weight(2)); !errors.Is(err, semaphore.ErrFull) || l != nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("no room: %v", err)
 		}
@@ -667,9 +649,7 @@ func TestTryAcquire(t *testing.T) {
 			t.Errorf("in line: %q", names)
 		}
 		b, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if a.ID() == b.ID() || a.Node() == b.Node() {
 			t.Errorf("%d and %d", a.ID(), b.ID())
 		}
@@ -713,9 +693,7 @@ func TestDo(t *testing.T) {
 				t.Errorf("in line: %q, %v", names, err)
 			}
 			for _, name := range names {
-				if err := all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion))
 			}
 			<-ctx.Done()
 			if err := context.Cause(ctx); !errors.Is(err, semaphore.ErrLost) {
@@ -738,9 +716,7 @@ func TestHolders(t *testing.T) {
 			join(t, all[i], 3, &semaphore.Options{Weight: w, Data: fmt.Appendf(nil, "host-%d", i)})
 			synctest.Wait()
 		}
-		if _, err := all[0].Create(t.Context(), path+"/leases/foreign", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(all[0].Create(t.Context(), path+"/leases/foreign", nil, session.Persistent))(t)
 		holders, err := semaphore.Holders(t.Context(), all[0], path)
 		if err != nil || len(holders) != 2 {
 			t.Fatalf("%+v, %v", holders, err)
@@ -751,9 +727,7 @@ func TestHolders(t *testing.T) {
 			}
 		}
 		why := errors.New("because")
-		if _, err := semaphore.Holders(ended(t, why), all[0], path); !errors.Is(err, why) {
-			t.Error(err)
-		}
+		check.Fails(semaphore.Holders(ended(t, why), all[0], path))(t, why)
 	})
 }
 
@@ -767,9 +741,7 @@ func TestGuardAndContext(t *testing.T) {
 		}
 		work, cancel := a.Context(t.Context())
 		defer cancel()
-		if err := write(a); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, write(a))
 		if err := write(b); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) {
 			t.Errorf("a waiter: %v", err)
 		}
@@ -782,9 +754,7 @@ func TestGuardAndContext(t *testing.T) {
 		}
 		release(t, a) // again
 		synctest.Wait()
-		if err := write(b); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, write(b))
 	})
 }
 
@@ -844,9 +814,7 @@ func TestOperator(t *testing.T) {
 		}
 		remove := func(node string) {
 			t.Helper()
-			if err := operator.Delete(t.Context(), node, session.AnyVersion); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, operator.Delete(t.Context(), node, session.AnyVersion))
 		}
 		remove(leases[0].Node())
 		expect(t, leases, 1, 2)
@@ -913,10 +881,7 @@ func TestReentered(t *testing.T) {
 		if err := semaphore.Do(work, s, path, 3, weight(2), func(context.Context) error { return nil }); !errors.Is(err, semaphore.ErrReentered) {
 			t.Errorf("to do something: %v", err)
 		}
-		second, err := semaphore.Acquire(work, s, path, 3, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := check.Have(semaphore.Acquire(work, s, path, 3, nil))(t)
 		inner, cancelInner := second.Context(work)
 		defer cancelInner()
 		if _, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, nil); !errors.Is(err, semaphore.ErrReentered) {
@@ -925,10 +890,7 @@ func TestReentered(t *testing.T) {
 		if _, err := semaphore.TryAcquire(inner, s, path, 3, nil); !errors.Is(err, semaphore.ErrFull) {
 			t.Errorf("a try: %v", err)
 		}
-		elsewhere, err := semaphore.Acquire(inner, s, path+"-2", 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		elsewhere := check.Have(semaphore.Acquire(inner, s, path+"-2", 1, nil))(t)
 		elsewhere.Close()
 		release(t, first)
 		again, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, weight(2))
@@ -975,9 +937,7 @@ func TestReenteredBehindAWaiter(t *testing.T) {
 		synctest.Wait()
 		expect(t, []*semaphore.Lease{first, waits}, 0, 1)
 		release(t, waits)
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-got)
 
 		// With any limit, it is known when the record is.
 		if _, err := semaphore.Acquire(work, s, path, 1000, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrReentered) {
@@ -1013,9 +973,7 @@ func TestForeignData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				setLimit(t, all[1], 2)
-				if _, err := all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent))(t)
 				leases := []*semaphore.Lease{acquire(t, all[0], 2, weight(w)), join(t, all[1], 2, weight(2))}
 				expect(t, leases, 0)
 				release(t, leases[0])
@@ -1132,9 +1090,7 @@ func TestSetLimitFaults(t *testing.T) {
 	})
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		why := errors.New("because")
-		if err := semaphore.SetLimit(ended(t, why), all[0], path, 3); !errors.Is(err, why) {
-			t.Error(err)
-		}
+		check.Is(t, semaphore.SetLimit(ended(t, why), all[0], path, 3), why)
 	})
 }
 
@@ -1183,9 +1139,7 @@ func TestOtherLayouts(t *testing.T) {
 				held := acquire(t, all[1], 3, &semaphore.Options{AnyLimit: true})
 				waiter := join(t, all[1], 3, weight(3))
 				synctest.Wait()
-				if _, err := all[0].Create(ctx, path+node, nil, session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(all[0].Create(ctx, path+node, nil, session.Persistent))(t)
 				for n := range 3 {
 					_, err := semaphore.TryAcquire(ctx, all[0], path, 3, &semaphore.Options{Weight: n + 1})
 					if refused := slices.Contains(weights, n+1) || n == 2; refused != errors.Is(err, semaphore.ErrLayout) {
