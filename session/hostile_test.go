@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -102,9 +103,7 @@ func hostile(t *testing.T, v verb, forgery func(frame []byte) []byte, judge func
 		}
 		tp.strikeWith(strikeNothing)
 		pass(time.Minute)
-		if err := exists(t, s); err != nil {
-			t.Errorf("and the next request: %v", err)
-		}
+		check.OK(t, exists(t, s)) // and the next request
 	})
 }
 
@@ -153,9 +152,7 @@ func bytesChanged(t *testing.T, v verb, forgery func(frame []byte) []byte) {
 		case <-time.After(patience):
 			t.Fatal("no answer in", patience)
 		}
-		if err := exists(t, s); err != nil {
-			t.Errorf("and the next request: %v", err)
-		}
+		check.OK(t, exists(t, s)) // and the next request
 	})
 }
 
@@ -316,9 +313,7 @@ func TestHostileHandshakes(t *testing.T) {
 				pass(2 * time.Second)
 				tp.strikeWith(strikeNothing)
 				synctest.Wait()
-				if err := exists(t, s); err != nil {
-					t.Errorf("when it has passed: %v", err)
-				}
+				check.OK(t, exists(t, s)) // when it has passed
 			})
 		})
 	}

@@ -40,9 +40,7 @@ func TestLaterNodeStays(t *testing.T) {
 		srv.DropReply(zktest.Match{Op: zktest.OpDelete})
 		withdrawn := make(chan struct{})
 		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
-		if err := <-second; err != nil {
-			t.Fatalf("the second: %v", err)
-		}
+		check.Must(t, <-second)
 		<-withdrawn
 		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
 			t.Errorf("the second node is gone (%v)", err)
@@ -282,9 +280,7 @@ func TestRefusedRemoval(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		refuse(1)
-		if err := removed(s, session.Removal{Path: "/nothing", Impatient: true, Then: &session.Removal{Path: "/node"}}); !errors.Is(err, session.ErrNoAuth) {
-			t.Errorf("then: %v", err)
-		}
+		check.Is(t, removed(s, session.Removal{Path: "/nothing", Impatient: true, Then: &session.Removal{Path: "/node"}}), session.ErrNoAuth) // then
 		refuse(1000)
 		answer := make(chan error, 1)
 		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { answer <- err })
@@ -298,9 +294,7 @@ func TestRefusedRemoval(t *testing.T) {
 		srv.AnswerError(zktest.Match{Op: zktest.OpSetData}, -102) // a client that may delete need not be allowed to write
 		check.OK(t, removed(s, session.Removal{Path: "/node", Contested: true, Impatient: true, Is: func(*session.Stat) bool { return true }}))
 		s.Close()
-		if err := removed(s, session.Removal{Path: "/node", Impatient: true}); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("in a session that is closed: %v", err)
-		}
+		check.Is(t, removed(s, session.Removal{Path: "/node", Impatient: true}), session.ErrClosed) // in a session that is closed
 	})
 }
 

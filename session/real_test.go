@@ -77,9 +77,7 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 		t.Fatalf("without a chroot: %v", err)
 	}
 	check.Must(t, s.EnsurePath(ctx, "/locks/b"))
-	if err := s.EnsurePath(ctx, "/locks/b"); err != nil {
-		t.Fatalf("again: %v", err)
-	}
+	check.Must(t, s.EnsurePath(ctx, "/locks/b")) // again
 	// What EnsurePath has made may be reaped as soon as its last child is gone.
 	for _, path := range []string{"/locks/line", "/locks/kept"} {
 		check.Have(s.Create(ctx, path, nil, session.Persistent))(t)
@@ -168,18 +166,12 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 	if _, err := s.Create(ctx, "/a", large, session.Persistent); !errors.Is(err, session.ErrTooLarge) || !strings.Contains(err.Error(), "data") {
 		t.Errorf("2 MiB: %v", err)
 	}
-	if _, err := s.Multi(ctx, session.SetOp("/a", large, 0)); !errors.Is(err, session.ErrTooLarge) {
-		t.Errorf("2 MiB in a transaction: %v", err)
-	}
-	if _, err := s.Multi(ctx); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Errorf("no operations: %v", err)
-	}
+	check.Fails(s.Multi(ctx, session.SetOp("/a", large, 0)))(t, session.ErrTooLarge) // 2 MiB in a transaction
+	check.Fails(s.Multi(ctx))(t, session.ErrInvalidArgument)                         // no operations
 	if _, err := s.Multi(ctx, session.Op{}); err == nil {
 		t.Error("the zero Op is accepted")
 	}
-	if _, err := s.Create(ctx, "/a", nil, session.CreateMode(7)); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Errorf("mode 7: %v", err)
-	}
+	check.Fails(s.Create(ctx, "/a", nil, session.CreateMode(7)))(t, session.ErrInvalidArgument) // mode 7
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, _, err := s.Get(ended, "/"); !errors.Is(err, context.Canceled) {
@@ -189,9 +181,7 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("the session has suffered: %v", err)
 	}
 	s.Close()
-	if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("a closed session: %v", err)
-	}
+	check.Fails(s.Exists(ctx, "/"))(t, session.ErrClosed) // a closed session
 	if ev := <-events; ev != (session.Closed{}) {
 		t.Errorf("the connection has suffered: %v", ev)
 	}
@@ -429,9 +419,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	proxy.Disconnect(0)
 	check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
 	proxy.Refuse(false)
-	if err := <-over; !errors.Is(err, session.ErrNoNode) {
-		t.Errorf("the deletion came as %v", err)
-	}
+	check.Is(t, <-over, session.ErrNoNode)
 	if watches := ens.Mntr(0)["zk_watch_count"]; watches != "0" {
 		t.Errorf("%s watches are left on the server", watches)
 	}
@@ -488,9 +476,7 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("a read: %v", err)
 	}
 	lose(zktest.OpSetData)
-	if _, err := s.Set(ctx, "/a", nil, session.AnyVersion); !errors.Is(err, session.ErrUnknownOutcome) {
-		t.Errorf("a write: %v", err)
-	}
+	check.Fails(s.Set(ctx, "/a", nil, session.AnyVersion))(t, session.ErrUnknownOutcome) // a write
 	lose(zktest.OpCreate)
 	node, err := s.Create(ctx, "/a/x-", nil, session.PersistentSequential)
 	if err != nil {
@@ -506,9 +492,7 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("a sequential create that is lost on its way: %v", err)
 	}
 	lose(zktest.OpCreateContainer)
-	if err := s.EnsurePath(ctx, "/b/c/d"); err != nil {
-		t.Errorf("a path: %v", err)
-	}
+	check.OK(t, s.EnsurePath(ctx, "/b/c/d")) // a path
 	names, _, err := s.Children(ctx, "/a")
 	if err != nil || len(names) != 3 {
 		t.Errorf("there are %q, %v: want each once", names, err)

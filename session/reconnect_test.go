@@ -300,9 +300,7 @@ func TestCredentialsAreRefusedLater(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for range 3 { // also when the session has expired
-			if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrAuthFailed) {
-				t.Errorf("a read: %v", err)
-			}
+			check.Fails(s.Exists(ctx, "/"))(t, session.ErrAuthFailed) // a read
 			if err := s.Delete(ctx, "/a", 0); !errors.Is(err, session.ErrAuthFailed) || errors.Is(err, session.ErrUnknownOutcome) {
 				t.Errorf("a write: %v", err)
 			}

@@ -132,15 +132,11 @@ func TestCreateInDoubtIsNotAnothers(t *testing.T) {
 		ctx := t.Context()
 		check.Have(s.Create(ctx, "/me", []byte("first"), session.Ephemeral))(t)
 		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
-		if _, err := s.Create(ctx, "/me", []byte("second"), session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
-			t.Errorf("the second: %v", err)
-		}
+		check.Fails(s.Create(ctx, "/me", []byte("second"), session.Ephemeral))(t, session.ErrNodeExists) // the second
 		srv.Freeze(s.ID(), zktest.ToClient)
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
-		if _, err := s.Create(short, "/me", []byte("third"), session.Ephemeral); !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("the third: %v", err)
-		}
+		check.Fails(s.Create(short, "/me", []byte("third"), session.Ephemeral))(t, session.ErrUnknownOutcome) // the third
 		srv.Thaw(0)
 		pass(time.Second)
 		if data, _, err := s.Get(ctx, "/me"); err != nil || string(data) != "first" {

@@ -151,21 +151,15 @@ func TestSiblings(t *testing.T) {
 			}
 		}
 		all[0].Close()
-		if err := errors.Join(exists(t, s), exists(t, all[1])); err != nil {
-			t.Errorf("when one is closed: %v", err)
-		}
+		check.OK(t, errors.Join(exists(t, s), exists(t, all[1]))) // when one is closed
 		s.Close()
 		for _, sibling := range all {
-			if err := exists(t, sibling); !errors.Is(err, session.ErrClosed) {
-				t.Errorf("when all are closed: %v", err)
-			}
+			check.Is(t, exists(t, sibling), session.ErrClosed) // when all are closed
 		}
 		if left := srv.Sessions(); len(left) > 0 {
 			t.Errorf("the server knows %d sessions", len(left))
 		}
-		if _, err := s.Sibling(); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("a sibling of a closed session: %v", err)
-		}
+		check.Fails(s.Sibling())(t, session.ErrClosed) // a sibling of a closed session
 	})
 }
 

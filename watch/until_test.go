@@ -115,9 +115,7 @@ func TestUntilGoneIsAbandoned(t *testing.T) {
 
 func TestUntilGoneRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session) {
-		if err := watch.UntilGone(t.Context(), nil, "/a"); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Errorf("no session: %v", err)
-		}
+		check.Is(t, watch.UntilGone(t.Context(), nil, "/a"), session.ErrInvalidArgument) // no session
 		for _, path := range []string{"", "a", "/a/", "/a//b"} {
 			if err := watch.UntilGone(t.Context(), s, path); !errors.Is(err, session.ErrInvalidPath) {
 				t.Errorf("%q: %v", path, err)
@@ -127,11 +125,7 @@ func TestUntilGoneRefuses(t *testing.T) {
 		go func() { waiting <- watch.UntilGone(t.Context(), s, "/a") }()
 		synctest.Wait()
 		s.Close()
-		if err := <-waiting; !errors.Is(err, session.ErrClosed) {
-			t.Errorf("closed while waiting: %v", err)
-		}
-		if err := watch.UntilGone(t.Context(), s, "/a"); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("a closed session: %v", err)
-		}
+		check.Is(t, <-waiting, session.ErrClosed)                             // closed while waiting
+		check.Is(t, watch.UntilGone(t.Context(), s, "/a"), session.ErrClosed) // a closed session
 	})
 }

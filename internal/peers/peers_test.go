@@ -374,9 +374,7 @@ func barriers(t *testing.T, st stage) {
 			t.Parallel()
 			ctx, peer, at := patient(t), st.company.Peer(t, library), "/barrier-"+string(library)
 			check.Must(t, peer.Raise(ctx, kinds[0], at))
-			if _, err := peer.acquire(ctx, kinds[0], at, trial); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the end of a wait: %v", err)
-			}
+			check.Fails(peer.acquire(ctx, kinds[0], at, trial))(t, context.DeadlineExceeded) // the end of a wait
 			c := check.Have(peer.Join(kinds[0], at, 0))(t)
 			check.Must(t, peer.Lift(ctx, kinds[0], at))
 			await(t, "the end of the wait", c.Acquired())
@@ -420,9 +418,7 @@ func queues(t *testing.T, st stage) {
 func limits(t *testing.T, st stage) {
 	ctx, peer, kind := patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
 	first, second := acquire(t, peer, kind, "/limits"), acquire(t, peer, kind, "/limits")
-	if _, err := peer.acquire(ctx, kind, "/limits", trial); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the third of two: %v", err)
-	}
+	check.Fails(peer.acquire(ctx, kind, "/limits", trial))(t, context.DeadlineExceeded) // the third of two
 	if stat, err := st.s.Exists(ctx, first.Node()); err != nil || stat == nil {
 		t.Errorf("%s: %v, %v", first.Node(), stat, err)
 	}

@@ -85,10 +85,8 @@ func TestEvents(t *testing.T) {
 		if got, version, err := v.Get(ctx); got != 5 || version != 1 || !errors.Is(err, config.ErrInvalid) {
 			t.Errorf("Get of an invalid value: %d version %d, %v", got, version, err)
 		}
-		if err := v.Update(ctx, increment); !errors.Is(err, config.ErrInvalid) {
-			t.Errorf("Update of an invalid value: %v", err)
-		}
-		check.Must(t, s[1].Delete(ctx, "/app/counter", 1)) // no marker is in the way
+		check.Is(t, v.Update(ctx, increment), config.ErrInvalid) // Update of an invalid value
+		check.Must(t, s[1].Delete(ctx, "/app/counter", 1))       // no marker is in the way
 		expect(t, v, "deleted")
 		check.Must(t, v.Update(ctx, increment)) // makes it, from zero
 		expect(t, v, "changed version=0")
@@ -378,9 +376,7 @@ func TestBytesAreCopied(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		buffer := []byte("new")
-		if err := v.Set(ctx, buffer); !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("its outcome is not known: %v", err)
-		}
+		check.Is(t, v.Set(ctx, buffer), session.ErrUnknownOutcome) // its outcome is not known
 		copy(buffer, "bad")
 		srv.Refuse(false)
 		bubble.Pass(time.Minute)
@@ -464,9 +460,7 @@ func TestSessionIsClosed(t *testing.T) {
 			}
 		}
 		noMarkers(t, srv)
-		if _, err := config.Open(s[0], "/app/counter", config.JSON[int], nil); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("Open on a closed session: %v", err)
-		}
+		check.Fails(config.Open(s[0], "/app/counter", config.JSON[int], nil))(t, session.ErrClosed) // Open on a closed session
 	})
 }
 
@@ -587,9 +581,7 @@ func TestSickCodec(t *testing.T) {
 				if _, _, err := blind.Get(t.Context()); !errors.Is(err, watch.ErrCodec) || !errors.Is(err, config.ErrInvalid) {
 					t.Errorf("Get: %v", err)
 				}
-				if err := blind.Update(t.Context(), increment); !errors.Is(err, watch.ErrCodec) {
-					t.Errorf("Update: %v", err)
-				}
+				check.Is(t, blind.Update(t.Context(), increment), watch.ErrCodec)
 				check.Must(t, blind.Set(t.Context(), 2))
 				expect(t, blind, "invalid version=1: value does not decode: "+row.want)
 				if v, err := config.Open(s[0], "/a", func() config.Codec[int] { row.f(); return nil }, nil); v != nil || !errors.Is(err, watch.ErrCodec) {
@@ -645,9 +637,7 @@ func TestBadInput(t *testing.T) {
 
 		large := open(t, s[0], "/large", config.Bytes, nil)
 		srv.ResetRequests()
-		if err := large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)); !errors.Is(err, session.ErrTooLarge) {
-			t.Errorf("two megabytes: %v", err)
-		}
+		check.Is(t, large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)), session.ErrTooLarge)
 		if n := srv.Requests()[zktest.OpMulti]; n > 0 {
 			t.Errorf("%d transactions were sent", n)
 		}
@@ -730,9 +720,7 @@ func TestSessionIsClosedDuringAWrite(t *testing.T) {
 		go func() { done <- v.Set(t.Context(), 2) }()
 		synctest.Wait()
 		s[0].Close()
-		if err := <-done; err != nil {
-			t.Errorf("the write: %v", err)
-		}
+		check.OK(t, <-done)
 		noMarkers(t, srv)
 	})
 }

@@ -132,9 +132,7 @@ func TestJoinUpdateLeave(t *testing.T) {
 		if last := await[group.Left](w, m); last.Err != nil {
 			w.Error(last)
 		}
-		if err := m.Update(w.Context(), nil); !errors.Is(err, group.ErrLeft) {
-			w.Errorf("an update after the leave: %v", err)
-		}
+		check.Is(w, m.Update(w.Context(), nil), group.ErrLeft) // an update after the leave
 		again := w.joined(a, "host-1", "three", nil)
 		w.expect(g, "host-1=three")
 		again.Close()
@@ -196,9 +194,7 @@ func TestDuplicate(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		a, b := w.open(), w.open()
 		first := w.joined(a, "host-1", "a", nil)
-		if _, err := group.Join(a, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
-			w.Errorf("through the same session: %v", err)
-		}
+		check.Fails(group.Join(a, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // through the same session
 		began := time.Now()
 		second := w.join(b, "host-1", "b", nil)
 		left := await[group.Left](w, second)
@@ -612,18 +608,12 @@ func TestEnroll(t *testing.T) {
 		if names := w.members(); !slices.Equal(names, []string{"host-1"}) {
 			w.Errorf("there are %q", names)
 		}
-		if _, err := group.Enroll(w.Context(), s, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
-			w.Errorf("twice in one session: %v", err)
-		}
+		check.Fails(group.Enroll(w.Context(), s, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // twice in one session
 		other := w.open()
-		if _, err := group.Enroll(w.Context(), other, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
-			w.Errorf("in two: %v", err)
-		}
+		check.Fails(group.Enroll(w.Context(), other, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // in two
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if _, err := group.Enroll(ctx, other, workers, "host-1", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
-			w.Errorf("given up: %v", err)
-		}
+		check.Fails(group.Enroll(ctx, other, workers, "host-1", nil, nil))(w, context.DeadlineExceeded) // given up
 		m.Close()
 		<-time.After(time.Minute)
 		if names := w.members(); len(names) > 0 {

@@ -423,9 +423,7 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 	case err = <-come:
 	case <-limit:
 		defer func() { // when the waiter has left
-			if err := <-come; err != nil {
-				t.Errorf("they are not granted it after us: %v", err)
-			}
+			check.OK(t, <-come) // they are granted it after us
 		}()
 	}
 	check.Must(t, err)

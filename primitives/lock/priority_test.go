@@ -455,9 +455,7 @@ func TestPreemptByForce(t *testing.T) {
 				if ev.Token <= low.Token() {
 					t.Errorf("token %d after %d", ev.Token, low.Token())
 				}
-				if _, err := all[1].Multi(t.Context(), low.Guard(), session.SetOp("/work", nil, session.AnyVersion)); !errors.Is(err, session.ErrNoNode) {
-					t.Errorf("guarded by what is lost: %v", err)
-				}
+				check.Fails(all[1].Multi(t.Context(), low.Guard(), session.SetOp("/work", nil, session.AnyVersion)))(t, session.ErrNoNode) // guarded by what is lost
 				if frozen {
 					srv.Thaw(all[0].ID())
 				}

@@ -50,9 +50,7 @@ func TestRevoke(t *testing.T) {
 		if ev, ok := <-held.Events(); ok && ev != (lock.Released{}) {
 			t.Errorf("%v", ev)
 		}
-		if err := lock.Revoke(t.Context(), b, "/l", nil); !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("nothing to revoke: %v", err)
-		}
+		check.Is(t, lock.Revoke(t.Context(), b, "/l", nil), lock.ErrNotHeld) // nothing to revoke
 	})
 }
 
@@ -202,9 +200,7 @@ func TestForceFrozenHolder(t *testing.T) {
 		if waited := time.Since(begun); waited > 20*time.Second {
 			t.Errorf("told after %v", waited)
 		}
-		if err := held.Err(); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("%v", err)
-		}
+		check.Is(t, held.Err(), lock.ErrLost)
 	})
 }
 
@@ -284,9 +280,7 @@ func TestRevokeGivenUp(t *testing.T) {
 		why := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
-		if err := lock.Revoke(ctx, b, "/locks/given-up", &lock.RevokeOptions{ForceAfter: time.Minute}); !errors.Is(err, why) {
-			t.Errorf("%v", err)
-		}
+		check.Is(t, lock.Revoke(ctx, b, "/locks/given-up", &lock.RevokeOptions{ForceAfter: time.Minute}), why)
 		<-time.After(2 * time.Minute)
 		if isClosed(held.Done()) || !isClosed(held.Revoked()) {
 			t.Error("forced by nobody, or not asked")
@@ -314,12 +308,8 @@ func TestRevokeBadInput(t *testing.T) {
 		if n := srv.Requests().Total(); n != 0 {
 			t.Errorf("%d requests", n)
 		}
-		if err := lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil); !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("no such node: %v", err)
-		}
-		if _, err := lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Errorf("data that reads as a mark: %v", err)
-		}
+		check.Is(t, lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil), lock.ErrNotHeld)                   // no such node
+		check.Fails(lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}))(t, session.ErrInvalidArgument) // data that reads as a mark
 	})
 }
 

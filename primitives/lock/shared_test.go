@@ -372,9 +372,7 @@ func TestDowngrade(t *testing.T) {
 		if !holds(first) || !holds(second) || holds(next) || holds(late) {
 			t.Error("the wrong ones proceed")
 		}
-		if _, err := s.Multi(ctx, guard, session.SetOp("/d", nil, session.AnyVersion)); !errors.Is(err, session.ErrNoNode) {
-			t.Errorf("the writer's guard: %v", err)
-		}
+		check.Fails(s.Multi(ctx, guard, session.SetOp("/d", nil, session.AnyVersion)))(t, session.ErrNoNode) // the writer's guard
 		if _, err := s.Multi(ctx, w.Guard(), session.SetOp("/d", nil, session.AnyVersion)); err != nil {
 			t.Errorf("the reader's guard: %v", err)
 		}
@@ -387,9 +385,7 @@ func TestDowngrade(t *testing.T) {
 				t.Errorf("contender %d: %+v", i, c)
 			}
 		}
-		if err := w.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
-			t.Errorf("again: %v", err)
-		}
+		check.Is(t, w.Downgrade(ctx), lock.ErrNotWrite) // again
 		mustRelease(t, first, second)
 		if holds(next) {
 			t.Error("a writer with the one that was downgraded")
@@ -452,9 +448,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		downgraded := make(chan error, 1)
 		go func() { downgraded <- w.Downgrade(ctx) }()
 		synctest.Wait()
-		if err := w.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotWrite) {
-			t.Errorf("a second one meanwhile: %v", err)
-		}
+		check.Is(t, w.Downgrade(t.Context()), lock.ErrNotWrite) // a second one meanwhile
 		cancel(why)
 		if err := <-downgraded; !errors.Is(err, why) || !strings.Contains(err.Error(), "/l") {
 			t.Errorf("%v", err)
@@ -483,9 +477,7 @@ func TestNothingToDowngrade(t *testing.T) {
 		ctx := t.Context()
 		for _, kind := range []lock.Kind{lock.Exclusive, lock.Read, lock.Write} {
 			holder, waiter := acquireAs(t, kind, all[0], "/nothing", nil), joinAs(t, lock.Write, all[0], "/nothing", nil)
-			if err := waiter.Downgrade(ctx); !errors.Is(err, lock.ErrNotHeld) {
-				t.Errorf("a waiter: %v", err)
-			}
+			check.Is(t, waiter.Downgrade(ctx), lock.ErrNotHeld) // a waiter
 			if kind != lock.Write {
 				if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
 					t.Errorf("%v: %v", kind, err)
@@ -537,9 +529,7 @@ func TestUpgrade(t *testing.T) {
 		// What is no upgrade is not refused.
 		again := check.Have(lock.AcquireRead(work, s, "/l", nil))(t)
 		other := check.Have(lock.AcquireWrite(work, s, "/other", nil))(t)
-		if _, err := lock.TryAcquireWrite(work, all[1], "/l", nil); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("of another session: %v", err)
-		}
+		check.Fails(lock.TryAcquireWrite(work, all[1], "/l", nil))(t, lock.ErrHeld) // of another session
 		inner, cancel := again.Context(work)
 		defer cancel()
 		refused("a reader within", again, inner)
@@ -548,12 +538,8 @@ func TestUpgrade(t *testing.T) {
 		w := acquireAs(t, lock.Write, s, "/l", nil)
 		work, cancel = w.Context(ctx)
 		defer cancel()
-		if err := w.Upgrade(ctx); !errors.Is(err, lock.ErrUpgrade) {
-			t.Errorf("a writer: %v", err)
-		}
-		if _, err := lock.TryAcquireWrite(work, s, "/l", nil); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a writer: %v", err)
-		}
+		check.Is(t, w.Upgrade(ctx), lock.ErrUpgrade)                           // a writer
+		check.Fails(lock.TryAcquireWrite(work, s, "/l", nil))(t, lock.ErrHeld) // a writer
 		check.Must(t, w.Downgrade(ctx))
 		refused("a writer that was downgraded", w, work)
 	})
@@ -589,9 +575,7 @@ func TestWhoExcludesWhom(t *testing.T) {
 				}
 				// A reader does not get past a writer that waits.
 				held, writer := acquireAs(t, lock.Read, all[0], "/l", opts), joinAs(t, lock.Write, all[1], "/l", opts)
-				if _, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("past a writer: %v", err)
-				}
+				check.Fails(lock.TryAcquireRead(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // past a writer
 				mustRelease(t, held)
 				check.OK(t, writer.Downgrade(ctx))
 				if l, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); err != nil {
@@ -599,9 +583,7 @@ func TestWhoExcludesWhom(t *testing.T) {
 				} else {
 					mustRelease(t, l)
 				}
-				if _, err := lock.TryAcquireWrite(ctx, all[0], "/l", opts); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("with one that was downgraded: %v", err)
-				}
+				check.Fails(lock.TryAcquireWrite(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // with one that was downgraded
 			})
 		})
 	}
@@ -747,9 +729,7 @@ func TestForeignNewcomer(t *testing.T) {
 		check.Have(s.Create(t.Context(), "/l/0123456789abcdef0123456789abcdef__lock__", nil, session.EphemeralSequential))(t)
 		srv.Disconnect(s.ID())
 		<-time.After(time.Second)
-		if err := waiting.Err(); !errors.Is(err, lock.ErrLayout) {
-			t.Errorf("the waiter: %v", err)
-		}
+		check.Is(t, waiting.Err(), lock.ErrLayout) // the waiter
 		if !holds(held) || !strings.Contains(log.String(), "contended for in another layout") {
 			t.Errorf("the holder: %v; %s", held.Err(), log.String())
 		}

@@ -2,7 +2,6 @@ package naming_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -29,9 +28,7 @@ func TestRealNames(t *testing.T) {
 	}
 	s, other := both[0], both[1]
 	const path, name = "/names", "billing/primary"
-	if _, err := naming.Lookup(ctx, other, path, name); !errors.Is(err, naming.ErrNotFound) {
-		t.Errorf("before: %v", err)
-	}
+	check.Fails(naming.Lookup(ctx, other, path, name))(t, naming.ErrNotFound) // before
 	proxy.DropReply(zktest.Match{Op: zktest.OpCreate})
 	check.Must(t, naming.Register(ctx, s, path, name, []byte("10.0.0.7:80"), nil))
 	check.Must(t, other.Sync(ctx, "/"))

@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -403,9 +402,7 @@ func TestFramesOfServers(t *testing.T) {
 		if _, code := last.ask(wire.Request{Op: wire.OpCloseSession}); code != wire.CodeOK {
 			t.Error(code)
 		}
-		if _, err := last.in.ReadByte(); !errors.Is(err, io.EOF) {
-			t.Errorf("behind the last reply: %v", err)
-		}
+		check.Fails(last.in.ReadByte())(t, io.EOF) // behind the last reply
 		last.check(t, make(map[wire.Op]int))
 	})
 }
