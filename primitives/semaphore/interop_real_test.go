@@ -192,9 +192,7 @@ func theyCome(t *testing.T, s *session.Session, path string, weight int, dir str
 		cell = "w"
 		defer func() {
 			waiter.Close()
-			if err := <-come; err != nil {
-				t.Errorf("they have not been granted it after us: %v", err)
-			}
+			check.OK(t, <-come) // they are granted it after us
 		}()
 	}
 	for _, l := range held {

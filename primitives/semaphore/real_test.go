@@ -141,9 +141,7 @@ func TestRealSemaphore(t *testing.T) {
 		check.Must(t, semaphore.SetLimit(ctx, direct, "/limit", 4))
 		acquired(2)
 		acquired(3)
-		if _, err := semaphore.Acquire(ctx, direct, "/limit", 2, nil); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("the old limit: %v", err)
-		}
+		check.Fails(semaphore.Acquire(ctx, direct, "/limit", 2, nil))(t, semaphore.ErrLimit) // the old limit
 		check.Must(t, semaphore.SetLimit(ctx, direct, "/limit", 1))
 		for _, i := range []int{3, 0, 2, 1} {
 			if held := leases[i].ID() != 0; !held {

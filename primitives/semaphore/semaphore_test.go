@@ -235,9 +235,7 @@ func TestWeightsAreWithinTheLimit(t *testing.T) {
 func TestSetLimit(t *testing.T) {
 	inBubble(t, 7, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		operator := all[6]
-		if _, err := semaphore.Limit(t.Context(), operator, path); !errors.Is(err, session.ErrNoNode) {
-			t.Errorf("the limit of nothing: %v", err)
-		}
+		check.Fails(semaphore.Limit(t.Context(), operator, path))(t, session.ErrNoNode) // the limit of nothing
 		var leases []*semaphore.Lease
 		for i := range 6 {
 			leases = append(leases, join(t, all[i], 1, nil))
@@ -315,31 +313,21 @@ func TestDisagreement(t *testing.T) {
 			t.Errorf("in line: %q", names)
 		}
 		any := acquire(t, all[1], 10, &semaphore.Options{AnyLimit: true})
-		if _, err := semaphore.TryAcquire(t.Context(), all[2], path, 10, &semaphore.Options{AnyLimit: true}); !errors.Is(err, semaphore.ErrFull) {
-			t.Errorf("a third of two: %v", err)
-		}
-		if _, err := semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("a weight over the limit: %v", err)
-		}
+		check.Fails(semaphore.TryAcquire(t.Context(), all[2], path, 10, &semaphore.Options{AnyLimit: true}))(t, semaphore.ErrFull)         // a third of two
+		check.Fails(semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}))(t, semaphore.ErrLimit) // a weight over the limit
 		record(t, all[0], "2 unit")
 		setLimit(t, all[0], 3)
 		acquire(t, all[2], 3, nil).Close()
-		if _, err := semaphore.Acquire(t.Context(), all[2], path, 2, nil); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("the old limit: %v", err)
-		}
+		check.Fails(semaphore.Acquire(t.Context(), all[2], path, 2, nil))(t, semaphore.ErrLimit) // the old limit
 		held.Close()
 		any.Close()
 
 		// The record is not a limit, until a client sets one.
 		check.Have(all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion))(t)
 		for _, s := range all {
-			if _, err := semaphore.Acquire(t.Context(), s, path, 3, nil); !errors.Is(err, semaphore.ErrLimit) {
-				t.Errorf("no limit: %v", err)
-			}
+			check.Fails(semaphore.Acquire(t.Context(), s, path, 3, nil))(t, semaphore.ErrLimit) // no limit
 		}
-		if _, err := semaphore.Limit(t.Context(), all[0], path); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("no limit: %v", err)
-		}
+		check.Fails(semaphore.Limit(t.Context(), all[0], path))(t, semaphore.ErrLimit) // no limit
 		setLimit(t, all[0], 3)
 		acquire(t, all[1], 3, nil).Close()
 		if n := len(srv.Sessions()); n != 3 {
@@ -676,9 +664,7 @@ func TestDo(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		why := errors.New("because")
 		if err := semaphore.Do(t.Context(), all[0], path, 1, nil, func(ctx context.Context) error {
-			if _, err := semaphore.TryAcquire(ctx, all[1], path, 1, nil); !errors.Is(err, semaphore.ErrFull) {
-				t.Errorf("it does not hold a lease: %v", err)
-			}
+			check.Fails(semaphore.TryAcquire(ctx, all[1], path, 1, nil))(t, semaphore.ErrFull)
 			return why
 		}); err != why { //nolint:errorlint // the very error
 			t.Error(err)
@@ -696,9 +682,7 @@ func TestDo(t *testing.T) {
 				check.OK(t, all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion))
 			}
 			<-ctx.Done()
-			if err := context.Cause(ctx); !errors.Is(err, semaphore.ErrLost) {
-				t.Errorf("the work is told %v", err)
-			}
+			check.Is(t, context.Cause(ctx), semaphore.ErrLost)
 			return nil
 		})
 		if !errors.Is(err, semaphore.ErrLost) || !errors.Is(err, semaphore.ErrNodeDeleted) {
@@ -746,9 +730,7 @@ func TestGuardAndContext(t *testing.T) {
 			t.Errorf("a waiter: %v", err)
 		}
 		release(t, a)
-		if err := context.Cause(work); !errors.Is(err, semaphore.ErrReleased) {
-			t.Errorf("the work is told %v", err)
-		}
+		check.Is(t, context.Cause(work), semaphore.ErrReleased)
 		if err := write(a); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) || strings.Contains(err.Error(), "lost") {
 			t.Errorf("one that has released: %v", err)
 		}
@@ -794,9 +776,7 @@ func TestExpiry(t *testing.T) {
 		srv.Expire(all[1].ID())
 		<-time.After(7 * time.Second)
 		expect(t, leases, 0, 3)
-		if err := leases[1].Err(); !errors.Is(err, semaphore.ErrLost) {
-			t.Errorf("the holder is told %v", err)
-		}
+		check.Is(t, leases[1].Err(), semaphore.ErrLost)
 		setLimit(t, all[0], 3)
 		expect(t, leases, 0, 2, 3) // it has joined the line again, at its end, and takes the new limit
 	})
@@ -818,9 +798,7 @@ func TestOperator(t *testing.T) {
 		}
 		remove(leases[0].Node())
 		expect(t, leases, 1, 2)
-		if err := leases[0].Err(); !errors.Is(err, semaphore.ErrNodeDeleted) {
-			t.Errorf("the holder is told %v", err)
-		}
+		check.Is(t, leases[0].Err(), semaphore.ErrNodeDeleted)
 		names := children(t, operator)
 		waits := slices.IndexFunc(names, func(name string) bool {
 			return !strings.HasSuffix(leases[1].Node(), name) && !strings.HasSuffix(leases[2].Node(), name)
@@ -878,18 +856,12 @@ func TestReentered(t *testing.T) {
 		if l, err := semaphore.Acquire(work, s, path, 3, weight(2)); !errors.Is(err, semaphore.ErrReentered) || l != nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("two and two of three: %v", err)
 		}
-		if err := semaphore.Do(work, s, path, 3, weight(2), func(context.Context) error { return nil }); !errors.Is(err, semaphore.ErrReentered) {
-			t.Errorf("to do something: %v", err)
-		}
+		check.Is(t, semaphore.Do(work, s, path, 3, weight(2), func(context.Context) error { return nil }), semaphore.ErrReentered) // to do something
 		second := check.Have(semaphore.Acquire(work, s, path, 3, nil))(t)
 		inner, cancelInner := second.Context(work)
 		defer cancelInner()
-		if _, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, nil); !errors.Is(err, semaphore.ErrReentered) {
-			t.Errorf("a fourth of three: %v", err)
-		}
-		if _, err := semaphore.TryAcquire(inner, s, path, 3, nil); !errors.Is(err, semaphore.ErrFull) {
-			t.Errorf("a try: %v", err)
-		}
+		check.Fails(semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, nil))(t, semaphore.ErrReentered) // a fourth of three
+		check.Fails(semaphore.TryAcquire(inner, s, path, 3, nil))(t, semaphore.ErrFull)                          // a try
 		elsewhere := check.Have(semaphore.Acquire(inner, s, path+"-2", 1, nil))(t)
 		elsewhere.Close()
 		release(t, first)
@@ -940,9 +912,7 @@ func TestReenteredBehindAWaiter(t *testing.T) {
 		check.OK(t, <-got)
 
 		// With any limit, it is known when the record is.
-		if _, err := semaphore.Acquire(work, s, path, 1000, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrReentered) {
-			t.Errorf("three beside one of three: %v", err)
-		}
+		check.Fails(semaphore.Acquire(work, s, path, 1000, &semaphore.Options{AnyLimit: true, Weight: 3}))(t, semaphore.ErrReentered) // three beside one of three
 		release(t, first)
 	})
 }
@@ -1083,9 +1053,7 @@ func TestSetLimitFaults(t *testing.T) {
 		go func() { first <- semaphore.SetLimit(t.Context(), all[0], path, 6) }()
 		<-time.After(500 * time.Millisecond)
 		setLimit(t, all[1], 7)
-		if err := <-first; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("it may have been set before, or not: %v", err)
-		}
+		check.Is(t, <-first, session.ErrUnknownOutcome) // it may have been set before, or not
 		record(t, all[0], "7 unit")
 	})
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
