@@ -46,10 +46,10 @@ func (w world) join(s *session.Session, id, data string, opts *group.Options) *g
 	return m
 }
 
-// joined returns when the member stands.
-func (w world) joined(s *session.Session, id, data string, opts *group.Options) *group.Membership {
+// joined returns when host-1 stands.
+func (w world) joined(s *session.Session, data string, opts *group.Options) *group.Membership {
 	w.Helper()
-	m := w.join(s, id, data, opts)
+	m := w.join(s, "host-1", data, opts)
 	await[group.Joined](w, m)
 	return m
 }
@@ -113,7 +113,7 @@ func TestJoinUpdateLeave(t *testing.T) {
 		if ev := <-g.Events(); len(ev.Members) != 0 {
 			w.Errorf("first: %v", ev)
 		}
-		m := w.joined(a, "host-1", "one", nil)
+		m := w.joined(a, "one", nil)
 		ev := <-g.Events()
 		if len(ev.Added) != 1 || ev.Added[0].ID != "host-1" || string(ev.Added[0].Data) != "one" || ev.Added[0].Session != a.ID() {
 			w.Errorf("after the join: %v", ev)
@@ -133,7 +133,7 @@ func TestJoinUpdateLeave(t *testing.T) {
 			w.Error(last)
 		}
 		check.Is(w, m.Update(w.Context(), nil), group.ErrLeft) // an update after the leave
-		again := w.joined(a, "host-1", "three", nil)
+		again := w.joined(a, "three", nil)
 		w.expect(g, "host-1=three")
 		again.Close()
 		w.expect(g)
@@ -175,7 +175,7 @@ func TestRestartMeetsItsGhost(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		crashed, s := w.openGated(), w.open()
 		g := w.watch(s)
-		first := w.joined(crashed.Session, "host-1", "old", nil)
+		first := w.joined(crashed.Session, "old", nil)
 		crashed.Cut()
 		began := time.Now()
 		second := w.join(s, "host-1", "new", nil)
@@ -193,7 +193,7 @@ func TestRestartMeetsItsGhost(t *testing.T) {
 func TestDuplicate(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		a, b := w.open(), w.open()
-		first := w.joined(a, "host-1", "a", nil)
+		first := w.joined(a, "a", nil)
 		check.Fails(group.Join(a, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // through the same session
 		began := time.Now()
 		second := w.join(b, "host-1", "b", nil)
@@ -201,7 +201,7 @@ func TestDuplicate(t *testing.T) {
 		if took := time.Since(began); !errors.Is(left.Err, group.ErrDuplicate) || took < 24*time.Second || took > 25*time.Second {
 			w.Errorf("after %v: %v", took, left)
 		}
-		w.joined(b, "host-1", "c", &group.Options{TakeOver: true, ConflictAfter: 5 * time.Second})
+		w.joined(b, "c", &group.Options{TakeOver: true, ConflictAfter: 5 * time.Second})
 		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) || !errors.Is(first.Err(), group.ErrDuplicate) {
 			w.Error(left)
 		}
@@ -218,7 +218,7 @@ func TestExpiry(t *testing.T) {
 		inBubble(t, zktest.Config{}, func(w world) {
 			s, other := w.open(), w.open()
 			g := w.watch(other)
-			m := w.joined(s, "host-1", "1", nil)
+			m := w.joined(s, "1", nil)
 			w.KeepEphemerals(keep)
 			for i := range 3 {
 				old := s.ID()
@@ -243,7 +243,7 @@ func TestExpiry(t *testing.T) {
 func TestDeletedByAnOperator(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		s := w.open()
-		m := w.joined(s, "host-1", "1", nil)
+		m := w.joined(s, "1", nil)
 		check.Must(w, s.Delete(w.Context(), workers+"/host-1", session.AnyVersion))
 		check.Is(w, await[group.Gone](w, m).Err, group.ErrNodeDeleted)
 		await[group.Joined](w, m)
@@ -302,7 +302,7 @@ func TestLostReplies(t *testing.T) {
 func TestLostTakeOver(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		s := w.open()
-		m := w.joined(s, "host-1", "1", nil)
+		m := w.joined(s, "1", nil)
 		w.KeepEphemerals(time.Hour)
 		w.DropReply(zktest.Match{Op: zktest.OpMulti})
 		w.Expire(s.ID())
@@ -456,7 +456,7 @@ func (w world) follow(known map[string]group.Member, ev group.MembersChanged) ma
 func TestLaggingReplicas(t *testing.T) {
 	inBubble(t, zktest.Config{Replicas: 3, Lag: 300 * time.Millisecond}, func(w world) {
 		s, other := w.open(), w.open()
-		m := w.joined(s, "host-1", "000", nil)
+		m := w.joined(s, "000", nil)
 		g := w.watch(other)
 		last := ""
 		for i := range 60 {
@@ -483,7 +483,7 @@ func TestLaggingReplicas(t *testing.T) {
 func TestSuspension(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		s := w.open()
-		m := w.joined(s, "host-1", "1", nil)
+		m := w.joined(s, "1", nil)
 		w.Refuse(true)
 		w.Disconnect(0)
 		if ev := await[group.Suspended](w, m); ev.Deadline.Before(time.Now()) {

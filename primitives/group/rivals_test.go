@@ -42,7 +42,7 @@ var bold = &group.Options{TakeOver: true, ConflictAfter: 3 * time.Second}
 func TestSuccessorStays(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		a, b := w.openGated(), w.open()
-		first := w.joined(a.Session, "host-1", "first", bold)
+		first := w.joined(a.Session, "first", bold)
 		a.Cut()
 		second := w.join(b, "host-1", "second", nil)
 		await[group.Joined](w, second) // when the ghost of the first has gone
@@ -92,10 +92,10 @@ func TestHeldUp(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, zktest.Config{}, func(w world) {
 				a, b := w.openGated(), w.open()
-				first := w.joined(a.Session, "host-1", "first", nil)
+				first := w.joined(a.Session, "first", nil)
 				a.Cut()
 				result := bubble.Begin(func() error { return do(w, first) })
-				second := w.joined(b, "host-1", "second", bold)
+				second := w.joined(b, "second", bold)
 				a.Mend()
 				check.Is(w, <-result, group.ErrDuplicate)
 				<-first.Done()
@@ -129,7 +129,7 @@ func TestSlowRequest(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, zktest.Config{}, func(w world) {
 				a, b := w.open(), w.open()
-				first := w.joined(a, "host-1", "first", nil)
+				first := w.joined(a, "first", nil)
 				w.Delay(zktest.Match{Op: zktest.OpSetData, Session: a.ID()}, time.Second)
 				result := bubble.Begin(func() error { return do(w, first) })
 				node := workers + "/host-1"
@@ -147,13 +147,13 @@ func TestSlowRequest(t *testing.T) {
 func TestSlowTakeOver(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		a, b := w.open(), w.open()
-		first := w.joined(a, "host-1", "first", nil)
+		first := w.joined(a, "first", nil)
 		w.KeepEphemerals(time.Hour)
 		w.Delay(zktest.Match{Op: zktest.OpSetData, Path: workers + "/*"}, 2*time.Second)
 		w.Expire(a.ID())
 		pass(time.Second)
 		check.Must(w, b.Delete(w.Context(), workers+"/host-1", session.AnyVersion))
-		w.joined(b, "host-1", "second", nil)
+		w.joined(b, "second", nil)
 		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		w.expectOwner(b)
 		if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
@@ -235,7 +235,7 @@ func TestEndedContexts(t *testing.T) {
 		over, cancel := context.WithCancelCause(w.Context())
 		why := errors.New("why")
 		cancel(why)
-		m := w.joined(s, "host-1", "1", nil)
+		m := w.joined(s, "1", nil)
 		w.Freeze(s.ID(), zktest.Both)
 		check.Is(w, m.Update(over, []byte("2")), why)
 		w.Thaw(s.ID())
@@ -261,7 +261,7 @@ func TestMissingParent(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		s := w.open()
 		g := w.watch(s)
-		m := w.joined(s, "host-1", "1", nil)
+		m := w.joined(s, "1", nil)
 		check.Have(s.Multi(w.Context(), session.DeleteOp(workers+"/host-1", 1), session.DeleteOp(workers, 0)))(w)
 		check.Is(w, await[group.Gone](w, m).Err, group.ErrNodeDeleted)
 		await[group.Joined](w, m)
@@ -320,7 +320,7 @@ func TestMayNotDelete(t *testing.T) {
 		owner := w.open(session.ACL{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"})
 		check.Must(w, owner.EnsurePath(w.Context(), workers))
 		a, b := w.open(), w.open()
-		first := w.joined(a, "host-1", "first", nil)
+		first := w.joined(a, "first", nil)
 		began := time.Now()
 		check.Is(w, first.Leave(w.Context()), session.ErrNoAuth)
 		if took := time.Since(began); took < 12*time.Second || took > 24*time.Second {
@@ -329,7 +329,7 @@ func TestMayNotDelete(t *testing.T) {
 		first.Close()
 		w.expectOwner(a)
 		a.Close()
-		w.joined(b, "host-1", "second", nil)
+		w.joined(b, "second", nil)
 		pass(time.Minute)
 		w.expectOwner(b)
 	})
@@ -341,7 +341,7 @@ func TestLaterMemberStays(t *testing.T) {
 	for _, joins := range []bool{true, false} {
 		inBubble(t, zktest.Config{}, func(w world) {
 			s := w.open()
-			first := w.joined(s, "host-1", "one", nil)
+			first := w.joined(s, "one", nil)
 			for range 1000 {
 				w.AnswerError(zktest.Match{Op: zktest.OpDelete}, -102)
 			}
@@ -349,7 +349,7 @@ func TestLaterMemberStays(t *testing.T) {
 			first.Close()
 			var second *group.Membership
 			if joins {
-				second = w.joined(s, "host-1", "two", nil)
+				second = w.joined(s, "two", nil)
 			}
 			before, _ := s.Exists(w.Context(), workers+"/host-1")
 			w.ClearFaults()
