@@ -16,6 +16,7 @@ import (
 	"weak"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // start runs a counter with everything set.
@@ -391,9 +392,7 @@ func TestMachineThatHasEndedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := actors.Start(counter{ended: true}, actors.Role[counter, input, effect, event]{Stop: stop{}})
 		<-a.Ended()
-		if err := a.Tell(tick{}); !errors.Is(err, actors.ErrEnded) {
-			t.Errorf("Tell = %v", err)
-		}
+		check.Is(t, a.Tell(tick{}), actors.ErrEnded)
 		expect(t, drain(a.Events()))
 		a.Close()
 	})
@@ -416,9 +415,7 @@ func TestInputsAfterTheEndAreIgnored(t *testing.T) {
 		_ = a.Tell(tick{})
 		<-a.Ended()
 		late(tick{})
-		if err := a.Tell(tick{}); !errors.Is(err, actors.ErrEnded) {
-			t.Errorf("Tell = %v", err)
-		}
+		check.Is(t, a.Tell(tick{}), actors.ErrEnded)
 		a.Close()
 		if steps != 1 {
 			t.Errorf("%d steps, want 1", steps)
@@ -491,9 +488,7 @@ func TestCloseWaitsForTheMachine(t *testing.T) {
 		if isClosed(closed) || isClosed(a.Ended()) {
 			t.Fatal("closed before the machine has ended")
 		}
-		if err := a.Tell(tick{}); err != nil {
-			t.Errorf("Tell while it stops = %v", err)
-		}
+		check.OK(t, a.Tell(tick{})) // while it stops
 		answer(echod{})
 		<-closed
 		expect[event](t, drain(a.Events()), over{})
@@ -570,12 +565,8 @@ func TestAsk(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := start()
 			defer a.Close()
-			if _, err := ask(t.Context(), a, func(actors.Reply[int]) input { return stop{} }); !errors.Is(err, actors.ErrEnded) {
-				t.Errorf("got %v", err)
-			}
-			if _, err := ask(t.Context(), a, getCount); !errors.Is(err, actors.ErrEnded) {
-				t.Errorf("after the end: %v", err)
-			}
+			check.Fails(ask(t.Context(), a, func(actors.Reply[int]) input { return stop{} }))(t, actors.ErrEnded)
+			check.Fails(ask(t.Context(), a, getCount))(t, actors.ErrEnded) // after the end
 		})
 	})
 	t.Run("answered by the step that ends", func(t *testing.T) {
@@ -668,9 +659,7 @@ func TestGoroutineIsLabelled(t *testing.T) {
 		Perform: func(effect, func(input)) { written <- pprof.Lookup("goroutine").WriteTo(&profile, 1) },
 	})
 	defer a.Close()
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, <-written)
 	if !strings.Contains(profile.String(), `{"actor":"counter"}`) {
 		t.Errorf("no label in\n%s", &profile)
 	}

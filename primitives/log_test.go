@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/election"
@@ -70,9 +71,7 @@ func TestLog(t *testing.T) {
 		s, err := session.Open(t.Context(), srv.Addrs(), opts)
 		ok := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 		}
 		ok(err)
 		defer s.Close()

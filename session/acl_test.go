@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -17,10 +18,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 	ctx := t.Context()
 	readable := []session.ACL{{Perms: session.PermRead, Scheme: "world", ID: "anyone"}, {Perms: session.PermAll, Scheme: "auth"}}
 	for _, mode := range []session.CreateMode{session.Persistent, session.Ephemeral, session.EphemeralSequential} {
-		node, err := mine.CreateWithACL(ctx, "/own", []byte("x"), mode, readable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := check.Have(mine.CreateWithACL(ctx, "/own", []byte("x"), mode, readable))(t)
 		if _, _, err := other.Get(ctx, node); err != nil {
 			t.Errorf("%s is to be readable: %v", node, err)
 		}
@@ -34,9 +32,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 		if err != nil || len(acl) != 2 || acl[0] != readable[0] || acl[1].Scheme != "digest" || !strings.HasPrefix(acl[1].ID, "user:") {
 			t.Fatalf("%v, %v", acl, err)
 		}
-		if _, err := mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion+1); !errors.Is(err, session.ErrBadVersion) {
-			t.Error(err)
-		}
+		check.Fails(mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion+1))(t, session.ErrBadVersion)
 		changed, err := mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion)
 		if err != nil || changed.Aversion != stat.Aversion+1 {
 			t.Fatalf("%v, %v", changed, err)
@@ -44,14 +40,9 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 		if acl, _, err := other.GetACL(ctx, node); err != nil || !slices.Equal(acl, session.WorldAll()) {
 			t.Errorf("%v, %v", acl, err)
 		}
-		if err := other.Delete(ctx, node, session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, other.Delete(ctx, node, session.AnyVersion))
 	}
-	_, err := mine.Multi(ctx, session.CreateOp("/a", nil, session.Ephemeral).WithACL(readable), session.CreateOp("/b", nil, session.Ephemeral))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Have(mine.Multi(ctx, session.CreateOp("/a", nil, session.Ephemeral).WithACL(readable), session.CreateOp("/b", nil, session.Ephemeral)))(t)
 	for path, want := range map[string]error{"/a": session.ErrNoAuth, "/b": nil} {
 		if _, err := other.Set(ctx, path, nil, session.AnyVersion); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
@@ -60,9 +51,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 	if _, _, err := mine.GetACL(ctx, "/none"); !errors.Is(err, session.ErrNoNode) {
 		t.Error(err)
 	}
-	if _, err := mine.SetACL(ctx, "/none", readable, 0); !errors.Is(err, session.ErrNoNode) {
-		t.Error(err)
-	}
+	check.Fails(mine.SetACL(ctx, "/none", readable, 0))(t, session.ErrNoNode)
 	for name, acl := range map[string][]session.ACL{
 		"none": nil, "no scheme": {{Perms: session.PermRead}}, "unknown permissions": {{Perms: 64, Scheme: "world", ID: "anyone"}},
 	} {
@@ -75,27 +64,21 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 			}
 		}
 	}
-	if _, err := mine.Multi(ctx, session.SetOp("/b", nil, 0).WithACL(readable)); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Error(err)
-	}
+	check.Fails(mine.Multi(ctx, session.SetOp("/b", nil, 0).WithACL(readable)))(t, session.ErrInvalidArgument)
 }
 
 var credentials = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 
 func TestACL(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		other := mustOpen(t, srv.Addrs(), opts)
-		defer other.Close()
 		opts.Auth = credentials
 		mine := mustOpen(t, srv.Addrs(), opts)
-		defer mine.Close()
 		aclStory(t, mine, other)
 
 		// A write whose reply is lost is in doubt.
 		srv.DropReply(zktest.Match{Op: zktest.OpSetACL})
-		if _, err := mine.SetACL(t.Context(), "/", session.WorldAll(), session.AnyVersion); !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Error(err)
-		}
+		check.Fails(mine.SetACL(t.Context(), "/", session.WorldAll(), session.AnyVersion))(t, session.ErrUnknownOutcome)
 		srv.DropReply(zktest.Match{Op: zktest.OpGetACL})
 		if _, _, err := mine.GetACL(t.Context(), "/"); err != nil {
 			t.Error(err)

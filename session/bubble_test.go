@@ -11,20 +11,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// bubble runs f beside a server in memory, in a bubble whose clock is its own.
-func bubble(t *testing.T, config zktest.Config, f func(t *testing.T, srv *zktest.Server, opts *session.Options)) {
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess = true
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		f(t, srv, &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
+// inBubble runs f beside a server in memory, in a bubble.
+func inBubble(t *testing.T, config zktest.Config, f func(t *testing.T, srv *zktest.Server, opts *session.Options)) {
+	t.Helper()
+	bubble.Run(t, config, func(w bubble.World) {
+		f(w.T, w.Server, &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext})
 	})
 }
 
@@ -43,24 +40,16 @@ func TestDeadlineToTheMillisecond(t *testing.T) {
 		"cut off from the leader": func(srv *zktest.Server, _ int64) { srv.Isolate(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs()[1:], opts)
-				defer s.Close()
 				other := mustOpen(t, srv.Addrs()[:1], &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext})
-				defer other.Close()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				if _, err := s.Create(ctx, "/a", nil, session.Ephemeral); err != nil {
-					t.Fatal(err)
-				}
-				if err := other.Sync(ctx, "/"); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(s.Create(ctx, "/a", nil, session.Ephemeral))(t)
+				check.Must(t, other.Sync(ctx, "/"))
 				gone := make(chan time.Time, 1)
 				other.Async(0).Watch("/a", func(_ []byte, _ *session.Stat, err error) {
-					if err != nil {
-						t.Error(err)
-					}
+					check.OK(t, err)
 				}, func(_ []byte, _ *session.Stat, err error) {
 					if errors.Is(err, session.ErrNoNode) {
 						gone <- time.Now()
@@ -95,18 +84,15 @@ func TestDeadlineToTheMillisecond(t *testing.T) {
 
 func mustOpen(t *testing.T, addrs []string, opts *session.Options) *session.Session {
 	t.Helper()
-	s, err := session.Open(t.Context(), addrs, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(t.Context(), addrs, opts))(t)
+	t.Cleanup(s.Close)
 	return s
 }
 
 // TestHeartbeats counts what an idle session costs in an hour.
 func TestHeartbeats(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		srv.ResetRequests()
 		pass(time.Hour)
 		counts := srv.Requests()
@@ -128,7 +114,7 @@ func blackHole() net.Conn {
 
 // TestSilentServers: servers that accept connections and say nothing cost a moment each.
 func TestSilentServers(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if addr == srv.Addrs()[0] {
 				return srv.DialContext(ctx, network, addr)
@@ -137,7 +123,6 @@ func TestSilentServers(t *testing.T) {
 		}
 		begun := time.Now()
 		s := mustOpen(t, append([]string{"silent-1:1", "silent-2:1"}, srv.Addrs()...), opts)
-		defer s.Close()
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("two silent servers cost %v", took)
 		}
@@ -145,9 +130,7 @@ func TestSilentServers(t *testing.T) {
 			pass(3 * time.Second) // and the server has proved to be of use
 			suspended := time.Now()
 			srv.Disconnect(0)
-			if _, err := s.Exists(t.Context(), "/"); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Exists(t.Context(), "/"))(t)
 			if took := time.Since(suspended); took > time.Second+100*time.Millisecond {
 				t.Errorf("a reconnect past two silent servers took %v", took)
 			}
@@ -162,20 +145,16 @@ func TestSilentServers(t *testing.T) {
 // requests that waited for the reconnect.
 func TestMissedChangesComeFirst(t *testing.T) {
 	for round := range 20 {
-		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			ctx := t.Context()
 			s := mustOpen(t, srv.Addrs(), opts)
-			defer s.Close()
 			other := mustOpen(t, srv.Addrs(), opts)
-			defer other.Close()
 			const n = 30
 			var order []string
 			watched := make(chan struct{}, n)
 			for i := range n {
 				path := fmt.Sprintf("/%d", i)
-				if _, err := other.Create(ctx, path, []byte("old"), session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(other.Create(ctx, path, []byte("old"), session.Persistent))(t)
 				s.Async(0).Watch(path, func([]byte, *session.Stat, error) { watched <- struct{}{} },
 					func(_ []byte, _ *session.Stat, err error) {
 						if errors.Is(err, session.ErrNoNode) {
@@ -188,9 +167,7 @@ func TestMissedChangesComeFirst(t *testing.T) {
 			srv.Disconnect(s.ID())
 			synctest.Wait() // until the session has noticed
 			for i := range n {
-				if err := other.Delete(ctx, fmt.Sprintf("/%d", i), session.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, other.Delete(ctx, fmt.Sprintf("/%d", i), session.AnyVersion))
 			}
 			answered := make(chan struct{}, n)
 			for i := range n {
@@ -234,7 +211,7 @@ func TestCloseInEveryState(t *testing.T) {
 		"after an hour off": func(srv *zktest.Server, _ *session.Session) { srv.Freeze(0, zktest.Both); pass(time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
 				events := s.Events(context.Background())
 				s.Events(context.Background()) // that nobody reads
@@ -280,7 +257,7 @@ func TestCloseInEveryState(t *testing.T) {
 // TestOpenIsCancelled at every moment.
 func TestOpenIsCancelled(t *testing.T) {
 	for after := range 30 {
-		bubble(t, zktest.Config{Tick: time.Second, Latency: 10 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second, Latency: 10 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*2*time.Millisecond)
 			defer cancel()
 			s, err := session.Open(ctx, append([]string{"silent:1"}, srv.Addrs()...), &session.Options{
@@ -306,14 +283,13 @@ func TestOpenIsCancelled(t *testing.T) {
 // TestHangingUp counts how often a server that accepts the session and then hangs up is
 // asked.
 func TestHangingUp(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		var dialled atomic.Int32
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			dialled.Add(1)
 			return srv.DialContext(ctx, network, addr)
 		}
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		for ev := range s.Events(ctx) {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -69,7 +70,7 @@ func eavesdropping(opts *session.Options) *eavesdropper {
 // TestCallbacksAreNotTheCallers: no callback, for whatever is due, runs on the goroutine
 // that calls a method: it may hold a lock that the callback wants, and may recover panics.
 func TestCallbacksAreNotTheCallers(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		e := eavesdropping(opts)
 		s := mustOpen(t, srv.Addrs(), opts)
 		use := func() {
@@ -121,10 +122,9 @@ func TestGivenUpIsObserved(t *testing.T) {
 		"sent":   func(srv *zktest.Server) { srv.Freeze(0, zktest.ToClient) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				e := eavesdropping(opts)
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				fault(srv)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -159,10 +159,9 @@ func TestGivenUpIsObserved(t *testing.T) {
 
 // TestRefusedIsObserved: as every request that is answered.
 func TestRefusedIsObserved(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		e := eavesdropping(opts)
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		_ = s.Delete(t.Context(), "no path", 0)
 		s.Close()
 		_, _ = s.Exists(t.Context(), "/")
@@ -177,9 +176,8 @@ func TestRefusedIsObserved(t *testing.T) {
 // TestGivingUpAReadThatMovesOn (with the race detector): reads wait while the session is
 // suspended, are handed to the next epoch when it expires, and are given up.
 func TestGivingUpAReadThatMovesOn(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		srv.Refuse(true)
 		srv.Disconnect(0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -187,9 +185,7 @@ func TestGivingUpAReadThatMovesOn(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				if _, err := s.Exists(ctx, "/"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Error(err)
-				}
+				check.Fails(s.Exists(ctx, "/"))(t, context.DeadlineExceeded)
 			})
 		}
 		wg.Wait()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -253,9 +254,7 @@ func (b *bench) deliver() {
 	frame := b.replies[0]
 	b.replies, b.next = b.replies[1:], b.next-1
 	b.l.unwritten, b.l.out = 0, nil
-	if err := b.l.receive(frame[4:]); err != nil {
-		b.t.Fatal(err)
-	}
+	check.Must(b.t, b.l.receive(frame[4:]))
 	b.s.order.run()
 }
 
@@ -653,9 +652,7 @@ func TestBreaksConnections(t *testing.T) {
 		b.drain()
 		b.e.id, b.e.timeout = 1, time.Minute
 		b.l.asked = b.s.clock.now()
-		if _, err := b.l.check(b.l.made + b.l.terms().heartbeat); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(b.l.check(b.l.made + b.l.terms().heartbeat))(t)
 		b.l.pending, b.replies, b.next = fifo[*call]{}, nil, 0 // heartbeats
 	}
 	expect := func(want bool, when string) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -145,7 +146,6 @@ func (v verb) meets(t *testing.T, f fault, column, want string, ofReadOnly bool)
 		plant(t, srv)
 		opts.ReadOnly = ofReadOnly
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		if ofReadOnly {
 			f.strike.greeting = readOnly
 			tp.strikeWith(strike{greeting: readOnly})
@@ -184,7 +184,6 @@ func (v verb) meets(t *testing.T, f fault, column, want string, ofReadOnly bool)
 		}
 		if made, known := v.leaves(column, want); known {
 			other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-			defer other.Close()
 			if names, _, err := other.Children(t.Context(), target); err != nil || len(names) != 1+made {
 				t.Errorf("there are %q below the target, %v: want %d beside the child", names, err, made)
 			}
@@ -232,17 +231,11 @@ func TestFaultsOfOwnRequests(t *testing.T) {
 					tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 						plant(t, srv)
 						other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-						defer other.Close()
 						ctx := t.Context()
-						if _, err := other.Create(ctx, "/large", make([]byte, 8<<10), session.Persistent); err != nil {
-							t.Fatal(err)
-						}
+						check.Have(other.Create(ctx, "/large", make([]byte, 8<<10), session.Persistent))(t)
 						opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 						s := mustOpen(t, srv.Addrs(), opts)
-						defer s.Close()
-						if _, err := s.Create(ctx, "/me", nil, session.Ephemeral); err != nil {
-							t.Fatal(err)
-						}
+						check.Have(s.Create(ctx, "/me", nil, session.Ephemeral))(t)
 						var told []string
 						s.Async(1).Follow(target, session.AspectData, true, func(r session.Reading, err error) {
 							if n := len(told); err != nil || n == 0 || told[n-1] != string(r.Data) { // a reconnect reads again
@@ -263,9 +256,7 @@ func TestFaultsOfOwnRequests(t *testing.T) {
 						if got := fmt.Sprint(tp.connections() - before); got != want {
 							t.Errorf("%s connections, want %s", got, want)
 						}
-						if _, err := other.Set(ctx, target, []byte("new"), session.AnyVersion); err != nil {
-							t.Fatal(err)
-						}
+						check.Have(other.Set(ctx, target, []byte("new"), session.AnyVersion))(t)
 						if stat, err := s.Exists(ctx, "/me"); err != nil || stat == nil || s.ID() != id {
 							t.Errorf("the session has not lived on: %v, %v, %#x was %#x", stat, err, s.ID(), id)
 						}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -23,16 +24,11 @@ func TestHealthy(t *testing.T) {
 	open := func(t *testing.T, srv *zktest.Server, opts *session.Options) *session.Session {
 		s := mustOpen(t, srv.Addrs(), opts)
 		pass(patience)
-		if err := s.Healthy(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Healthy(t.Context()))
 		return s
 	}
 	start := func(t *testing.T, srv *zktest.Server, opts *session.Options) *session.Session {
-		s, err := session.Start(srv.Addrs(), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Start(srv.Addrs(), opts))(t)
 		return s
 	}
 	for name, row := range map[string]struct {
@@ -151,9 +147,8 @@ func TestHealthy(t *testing.T) {
 func TestHealthyAgain(t *testing.T) {
 	for name, down := range map[string]time.Duration{"resumed": time.Second, "the next": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				srv.Refuse(true)
 				srv.Disconnect(0)
 				pass(down)
@@ -162,9 +157,7 @@ func TestHealthyAgain(t *testing.T) {
 				}
 				srv.Refuse(false)
 				pass(time.Minute)
-				if err := s.Healthy(t.Context()); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, s.Healthy(t.Context()))
 			})
 		})
 	}
@@ -173,20 +166,15 @@ func TestHealthyAgain(t *testing.T) {
 // TestHealthyNamesEachServer: the error has the newest failure of each server of the list, the newest of all
 // first, and the cause of a context that has ended.
 func TestHealthyNamesEachServer(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Dialer = func(_ context.Context, _, addr string) (net.Conn, error) {
 			return nil, fmt.Errorf("no way to %s", addr)
 		}
 		servers := srv.Addrs()
-		s, err := session.Start(servers, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Start(servers, opts))(t)
 		defer s.Close()
 		for _, left := range [][]string{servers, servers[:2]} {
-			if err := s.SetServers(left); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.SetServers(left))
 			pass(time.Minute)
 			err := s.Healthy(t.Context())
 			var why *session.UnhealthyError
@@ -205,8 +193,6 @@ func TestHealthyNamesEachServer(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		given := errors.New("the probe was given up")
 		cancel(given)
-		if err := s.Healthy(ctx); !errors.Is(err, given) {
-			t.Error(err)
-		}
+		check.Is(t, s.Healthy(ctx), given)
 	})
 }

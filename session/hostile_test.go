@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -77,7 +78,6 @@ func hostile(t *testing.T, v verb, forgery func(frame []byte) []byte, judge func
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		plant(t, srv)
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		const ok = 0
 		honest := false
 		strike := forge(func(frame []byte) []byte {
@@ -103,9 +103,7 @@ func hostile(t *testing.T, v verb, forgery func(frame []byte) []byte, judge func
 		}
 		tp.strikeWith(strikeNothing)
 		pass(time.Minute)
-		if err := exists(t, s); err != nil {
-			t.Errorf("and the next request: %v", err)
-		}
+		check.OK(t, exists(t, s)) // and the next request
 	})
 }
 
@@ -146,7 +144,6 @@ func bytesChanged(t *testing.T, v verb, forgery func(frame []byte) []byte) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		plant(t, srv)
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		tp.strikeWith(forge(forgery))
 		answered := make(chan struct{}, 2)
 		v.start(t.Context(), s, func(error) { answered <- struct{}{} })
@@ -155,9 +152,7 @@ func bytesChanged(t *testing.T, v verb, forgery func(frame []byte) []byte) {
 		case <-time.After(patience):
 			t.Fatal("no answer in", patience)
 		}
-		if err := exists(t, s); err != nil {
-			t.Errorf("and the next request: %v", err)
-		}
+		check.OK(t, exists(t, s)) // and the next request
 	})
 }
 
@@ -256,7 +251,6 @@ func TestHostileFrames(t *testing.T) {
 				tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 					plant(t, srv)
 					s := mustOpen(t, srv.Addrs(), opts)
-					defer s.Close()
 					id := s.ID()
 					answered := make(chan error, 1)
 					if waiting {
@@ -314,15 +308,12 @@ func TestHostileHandshakes(t *testing.T) {
 				}
 				tp.strikeWith(strikeNothing)
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				tp.strikeWith(strike{greeting: forgery})
 				srv.Disconnect(0)
 				pass(2 * time.Second)
 				tp.strikeWith(strikeNothing)
 				synctest.Wait()
-				if err := exists(t, s); err != nil {
-					t.Errorf("when it has passed: %v", err)
-				}
+				check.OK(t, exists(t, s)) // when it has passed
 			})
 		})
 	}

@@ -10,15 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // TestNilContext: every blocking call refuses a nil context, names it, and leaves nothing behind.
 func TestNilContext(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		synctest.Wait()
 		srv.ResetRequests()
 		var none context.Context
@@ -53,16 +53,13 @@ func TestNilContext(t *testing.T) {
 
 // TestPaths: a recipe's path is not one of the servers' own, nor as long as a request.
 func TestPaths(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		plain := mustOpen(t, srv.Addrs(), opts)
-		defer plain.Close()
 		below := *opts
 		below.Chroot = "/zookeeper"
 		reserved := mustOpen(t, srv.Addrs(), &below)
-		defer reserved.Close()
 		below.Chroot = "/apps"
 		apps := mustOpen(t, srv.Addrs(), &below)
-		defer apps.Close()
 		for _, row := range []struct {
 			s    *session.Session
 			path string
@@ -81,9 +78,7 @@ func TestPaths(t *testing.T) {
 			err := row.s.CheckPath(row.path)
 			switch {
 			case row.why == "":
-				if err != nil {
-					t.Error(err)
-				}
+				check.OK(t, err)
 			case !errors.Is(err, session.ErrInvalidPath), !strings.Contains(err.Error(), row.why), len(err.Error()) > 500:
 				t.Errorf("%.40s: %.600v", row.path, err)
 			}
@@ -101,10 +96,7 @@ func TestPaths(t *testing.T) {
 // TestSessionIsPrinted: every verb prints one short line, and reads nothing that changes meanwhile.
 func TestSessionIsPrinted(t *testing.T) {
 	srv := zktest.Start(t)
-	s, err := session.Open(t.Context(), srv.Addrs(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(t.Context(), srv.Addrs(), nil))(t)
 	defer s.Close()
 	var busy sync.WaitGroup
 	for range 4 {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -25,12 +26,9 @@ func removed(s *session.Session, r session.Removal) error {
 // TestLaterNodeStays: a removal whose reply was lost does not delete a node that was made at
 // the path since then.
 func TestLaterNodeStays(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		if _, err := s.Create(t.Context(), "/me", []byte("first"), session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/me", []byte("first"), session.Ephemeral))(t)
 		second := make(chan error, 1)
 		cancel := s.Subscribe(func(ev session.Event) <-chan struct{} {
 			if _, ok := ev.(session.Suspended); ok {
@@ -42,9 +40,7 @@ func TestLaterNodeStays(t *testing.T) {
 		srv.DropReply(zktest.Match{Op: zktest.OpDelete})
 		withdrawn := make(chan struct{})
 		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
-		if err := <-second; err != nil {
-			t.Fatalf("the second: %v", err)
-		}
+		check.Must(t, <-second)
 		<-withdrawn
 		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
 			t.Errorf("the second node is gone (%v)", err)
@@ -55,9 +51,8 @@ func TestLaterNodeStays(t *testing.T) {
 // TestWithdrawBeforeItsCreateIsConfirmed: a node whose create and first deletion were lost
 // together is deleted all the same.
 func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
 		srv.DropRequest(zktest.Match{Op: zktest.OpDelete})
 		withdrawn := make(chan struct{})
@@ -79,12 +74,9 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 func TestWithdrawnWhileItEnds(t *testing.T) {
 	for _, at := range []session.Event{session.Suspended{}, session.Expired{}} {
 		for _, impatient := range []bool{false, true} {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
-				if _, err := s.Create(t.Context(), "/me", nil, session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(s.Create(t.Context(), "/me", nil, session.Persistent))(t)
 				answer := make(chan error, 1)
 				begin := sync.OnceFunc(func() {
 					session.Removal{Path: "/me", Impatient: impatient}.Begin(s.Async(0), func(err error) { answer <- err })
@@ -113,10 +105,7 @@ func TestWithdrawnWhileRefused(t *testing.T) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		if _, err := s.Create(t.Context(), "/me", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/me", nil, session.Persistent))(t)
 		const authFailed = -115
 		tp.strikeWith(strike{auth: authFailed})
 		srv.Disconnect(0)
@@ -136,36 +125,26 @@ func TestWithdrawnWhileRefused(t *testing.T) {
 // TestRemovalOfAnother: a contested node that was replaced after the look by one of the same
 // version, of another session, stays, and the removal is told of it.
 func TestRemovalOfAnother(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		other := mustOpen(t, srv.Addrs(), opts)
-		defer other.Close()
-		if _, err := s.Create(t.Context(), "/me", []byte("same"), session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/me", []byte("same"), session.Ephemeral))(t)
 		looks, last := 0, int64(0)
 		set := session.SetOp("/me", []byte("same"), session.AnyVersion)
-		if _, err := s.Multi(t.Context(), set, set); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Multi(t.Context(), set, set))(t)
 		replaced := func(stat *session.Stat) { last = stat.EphemeralOwner }
 		err := removed(s, session.Removal{Path: "/me", Contested: true, Replaced: replaced, Says: func(data []byte) bool {
 			if looks++; looks == 1 {
 				other.Async(0).Multi([]session.Op{
 					session.DeleteOp("/me", session.AnyVersion), session.CreateOp("/me", []byte("same"), session.Ephemeral), set, set,
 				}, func(_ []session.OpResult, err error) {
-					if err != nil {
-						t.Error(err)
-					}
+					check.OK(t, err)
 				})
 				srv.Delay(zktest.Match{Op: zktest.OpSetData}, time.Second)
 			}
 			return string(data) == "same"
 		}})
-		if err != nil {
-			t.Error(err)
-		}
+		check.OK(t, err)
 		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil || stat.EphemeralOwner != other.ID() {
 			t.Errorf("the other's node: %+v, %v", stat, err)
 		}
@@ -180,14 +159,10 @@ func TestRemovalOfAnother(t *testing.T) {
 // was about to be.
 func TestRemovalAcrossReconnect(t *testing.T) {
 	for _, before := range []bool{true, false} {
-		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			s := mustOpen(t, srv.Addrs(), opts)
-			defer s.Close()
 			other := mustOpen(t, srv.Addrs(), opts)
-			defer other.Close()
-			if _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Create(t.Context(), "/me", nil, session.Ephemeral))(t)
 			replace := func() {
 				srv.Disconnect(s.ID())
 				pass(10 * time.Millisecond)
@@ -245,21 +220,16 @@ func TestRemovalConditions(t *testing.T) {
 		{"guarded by nothing", session.Removal{Guard: "/nothing"}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				for _, path := range []string{"/guard", "/node"} {
-					if _, err := s.Create(t.Context(), path, []byte("data"), session.Persistent); err != nil {
-						t.Fatal(err)
-					}
+					check.Have(s.Create(t.Context(), path, []byte("data"), session.Persistent))(t)
 				}
 				for range 2 { // a server that is busy is no reason to end
 					srv.AnswerError(zktest.Match{Path: "/node"}, -127)
 				}
 				row.r.Path = "/node"
-				if err := removed(s, row.r); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, removed(s, row.r))
 				srv.ClearFaults()
 				if stat, err := s.Exists(t.Context(), "/node"); err != nil || (stat == nil) != row.gone {
 					t.Errorf("%+v, %v", stat, err)
@@ -272,13 +242,10 @@ func TestRemovalConditions(t *testing.T) {
 // TestGuardedRemovalIsOvertaken: a node that has taken the place since the guard was read
 // stays.
 func TestGuardedRemovalIsOvertaken(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		for _, path := range []string{"/guard", "/node"} {
-			if _, err := s.Create(t.Context(), path, []byte("first"), session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Create(t.Context(), path, []byte("first"), session.Persistent))(t)
 		}
 		looks := 0
 		err := removed(s, session.Removal{Path: "/node", Guard: "/guard", Says: func(data []byte) bool {
@@ -299,12 +266,9 @@ func TestGuardedRemovalIsOvertaken(t *testing.T) {
 // TestRefusedRemoval: an impatient removal ends with the refusal. Another is answered with it after
 // a session timeout, and goes on, until it is cancelled.
 func TestRefusedRemoval(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/node", nil, session.Persistent))(t)
 		refuse := func(n int) {
 			for range n {
 				srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, -102)
@@ -316,15 +280,11 @@ func TestRefusedRemoval(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		refuse(1)
-		if err := removed(s, session.Removal{Path: "/nothing", Impatient: true, Then: &session.Removal{Path: "/node"}}); !errors.Is(err, session.ErrNoAuth) {
-			t.Errorf("then: %v", err)
-		}
+		check.Is(t, removed(s, session.Removal{Path: "/nothing", Impatient: true, Then: &session.Removal{Path: "/node"}}), session.ErrNoAuth) // then
 		refuse(1000)
 		answer := make(chan error, 1)
 		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { answer <- err })
-		if err := <-answer; !errors.Is(err, session.ErrNoAuth) {
-			t.Error(err)
-		}
+		check.Is(t, <-answer, session.ErrNoAuth)
 		cancel()
 		srv.ClearFaults()
 		pass(time.Minute)
@@ -332,24 +292,17 @@ func TestRefusedRemoval(t *testing.T) {
 			t.Errorf("deleted after it was cancelled: %v", err)
 		}
 		srv.AnswerError(zktest.Match{Op: zktest.OpSetData}, -102) // a client that may delete need not be allowed to write
-		if err := removed(s, session.Removal{Path: "/node", Contested: true, Impatient: true, Is: func(*session.Stat) bool { return true }}); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, removed(s, session.Removal{Path: "/node", Contested: true, Impatient: true, Is: func(*session.Stat) bool { return true }}))
 		s.Close()
-		if err := removed(s, session.Removal{Path: "/node", Impatient: true}); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("in a session that is closed: %v", err)
-		}
+		check.Is(t, removed(s, session.Removal{Path: "/node", Impatient: true}), session.ErrClosed) // in a session that is closed
 	})
 }
 
 // TestCancelledWhileSuspended: what is cancelled before it was sent is never sent.
 func TestCancelledWhileSuspended(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/node", nil, session.Persistent))(t)
 		srv.Refuse(true)
 		srv.Disconnect(s.ID())
 		synctest.Wait()
@@ -365,24 +318,17 @@ func TestCancelledWhileSuspended(t *testing.T) {
 // TestWithdrawAllFollowsReplacements: a node that is replaced while it is being deleted, by another
 // with the prefix, leaves none.
 func TestWithdrawAllFollowsReplacements(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		ctx := t.Context()
-		if err := s.EnsurePath(ctx, "/dir"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Create(ctx, "/dir/pre-a", nil, session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.EnsurePath(ctx, "/dir"))
+		check.Have(s.Create(ctx, "/dir/pre-a", nil, session.Ephemeral))(t)
 		done := make(chan struct{})
 		session.Removal{Path: "/dir", Prefix: "pre-"}.Begin(s.Async(0), func(error) { close(done) })
 		s.Async(0).Multi([]session.Op{
 			session.DeleteOp("/dir/pre-a", session.AnyVersion), session.CreateOp("/dir/pre-b", nil, session.Ephemeral),
 		}, func(_ []session.OpResult, err error) {
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 		})
 		<-done
 		if names, _, err := s.Children(ctx, "/dir"); err != nil || len(names) > 0 {
@@ -393,9 +339,8 @@ func TestWithdrawAllFollowsReplacements(t *testing.T) {
 
 // TestOneOfTwoInDoubt: of two creates of one node whose replies were lost, one has made it.
 func TestOneOfTwoInDoubt(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		srv.Freeze(s.ID(), zktest.ToClient)
 		var wg sync.WaitGroup
 		var made atomic.Int32
@@ -431,11 +376,9 @@ func TestMadeByAnother(t *testing.T) {
 			s.Async(0).Create("/me", nil, session.Ephemeral, done)
 		},
 	} {
-		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			s := mustOpen(t, srv.Addrs(), opts)
-			defer s.Close()
 			other := mustOpen(t, srv.Addrs(), opts)
-			defer other.Close()
 			done := make(chan struct{})
 			earlier := func(string, error) { close(done) }
 			makes(s, other, srv, earlier)
@@ -463,25 +406,19 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 			<-gone
 		},
 		"another client": func(t *testing.T, _ *zktest.Server, _, other *session.Session, node string) {
-			if err := other.Delete(t.Context(), node, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, other.Delete(t.Context(), node, session.AnyVersion))
 		},
 		"found missing": func(t *testing.T, _ *zktest.Server, s, other *session.Session, node string) {
-			if err := other.Delete(t.Context(), node, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, other.Delete(t.Context(), node, session.AnyVersion))
 			if err := s.Delete(t.Context(), node, session.AnyVersion); !errors.Is(err, session.ErrNoNode) {
 				t.Fatal(err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				other := mustOpen(t, srv.Addrs(), opts)
-				defer other.Close()
 				for i := range 40 {
 					node, err := s.Create(t.Context(), fmt.Sprintf("/%s%02d", long, i), nil, session.Ephemeral)
 					if err != nil {
@@ -497,15 +434,12 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 // TestRemovalOfMany: what holds of the removal of a node holds of that of all with a prefix: it gives
 // up if it is impatient, and sends nothing more when it was cancelled.
 func TestRemovalOfMany(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		many := session.Removal{Path: "/dir", Prefix: "pre-", Impatient: true}
 		nodes := []string{"/dir/pre-a", "/dir/pre-b", "/dir/pre-c"}
 		for _, node := range append([]string{"/dir"}, nodes...) {
-			if _, err := s.Create(t.Context(), node, nil, session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Create(t.Context(), node, nil, session.Persistent))(t)
 		}
 		// The answer to the list comes when the session is suspended.
 		turn := make(chan struct{})
@@ -529,9 +463,7 @@ func TestRemovalOfMany(t *testing.T) {
 		if err := removed(s, many); !errors.Is(err, session.ErrNoAuth) || time.Since(began) > time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		if err := removed(s, many); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, removed(s, many))
 		if names, _, err := s.Children(t.Context(), "/dir"); err != nil || len(names) > 0 {
 			t.Errorf("%q, %v", names, err)
 		}
@@ -540,12 +472,9 @@ func TestRemovalOfMany(t *testing.T) {
 
 // TestImpatientRemovalOutlastsBusyServers: to be busy is no refusal, however long.
 func TestImpatientRemovalOutlastsBusyServers(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		if _, err := s.Create(t.Context(), "/node", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/node", nil, session.Persistent))(t)
 		for range 1000 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, -127)
 		}
@@ -557,9 +486,7 @@ func TestImpatientRemovalOutlastsBusyServers(t *testing.T) {
 		case <-time.After(time.Minute):
 		}
 		srv.ClearFaults()
-		if err := <-answer; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-answer)
 		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat != nil {
 			t.Errorf("it stands: %v", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -41,7 +42,7 @@ func TestLateHandshake(t *testing.T) {
 	defer cancel()
 	var late atomic.Int32 // how many of the next connections are
 	late.Store(1)
-	s, err := session.Open(ctx, srv.Addrs(), &session.Options{
+	s := check.Have(session.Open(ctx, srv.Addrs(), &session.Options{
 		Timeout: 4 * time.Second,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -52,10 +53,7 @@ func TestLateHandshake(t *testing.T) {
 			c.late.Store(late.Add(-1) >= 0)
 			return c, nil
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer s.Close()
 	id := s.ID()
 	late.Store(1)

@@ -116,7 +116,6 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 		}
 		<-time.After(phase + 50*time.Millisecond)
 		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Dialer: server.dial})
-		defer s.Close()
 		if relied {
 			defer s.Rely()()
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -32,9 +33,7 @@ func newWard(t *testing.T, witness *session.Session, addrs []string, opts *sessi
 	await[session.Connected](t, w.events)
 	t.Cleanup(s.Rely())
 	path := fmt.Sprintf("/%x", id(t, s))
-	if _, err := s.Create(patient(t), path, nil, session.Ephemeral); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(patient(t), path, nil, session.Ephemeral))(t)
 	w.gone = goes(t, witness, path)
 	return w
 }
@@ -42,9 +41,7 @@ func newWard(t *testing.T, witness *session.Session, addrs []string, opts *sessi
 // goes watches a node, and tells when it goes.
 func goes(t *testing.T, witness *session.Session, path string) <-chan time.Time {
 	t.Helper()
-	if err := witness.Sync(patient(t), "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, witness.Sync(patient(t), "/"))
 	gone := make(chan time.Time, 1)
 	armed := make(chan error, 1)
 	witness.Async(0).Watch(path, func(_ []byte, _ *session.Stat, err error) { armed <- err },
@@ -53,9 +50,7 @@ func goes(t *testing.T, witness *session.Session, path string) <-chan time.Time 
 				gone <- time.Now()
 			}
 		})
-	if err := <-armed; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, <-armed)
 	return gone
 }
 
@@ -125,25 +120,17 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 	s := open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
 	zxid := func() int64 {
 		t.Helper()
-		text, err := ens.FourLetterWord(0, "srvr")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Have(ens.FourLetterWord(0, "srvr"))(t)
 		_, text, _ = strings.Cut(text, "Zxid: ")
 		text, _, _ = strings.Cut(text, "\n")
-		n, err := strconv.ParseInt(text, 0, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := check.Have(strconv.ParseInt(text, 0, 64))(t)
 		return n
 	}
 	count := func(what string, want int64, ask func() error) {
 		t.Helper()
 		before := zxid()
 		for range 10 {
-			if err := ask(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, ask())
 		}
 		if n := zxid() - before; n != want {
 			t.Errorf("10 of %s are %d transactions, want %d", what, n, want)
@@ -252,16 +239,9 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	followers := ens.Followers()
 	config := filepath.Join(filepath.Dir(ens.Log(followers[1])), "zoo.cfg")
-	file, err := os.OpenFile(config, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintf(file, "maxSessionTimeout=%d\n", less.Milliseconds()); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	file := check.Have(os.OpenFile(config, os.O_APPEND|os.O_WRONLY, 0))(t)
+	check.Have(fmt.Fprintf(file, "maxSessionTimeout=%d\n", less.Milliseconds()))(t)
+	check.Must(t, file.Close())
 	ens.Restart(followers[1])
 	leader := ens.Leader()
 	witness := open(t, []string{ens.Addr(leader)}, nil)
@@ -276,9 +256,7 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 		first.Disconnect(number)
 		await[session.Suspended](t, w.events)
 		await[session.Resumed](t, w.events)
-		if err := w.Sync(patient(t), "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.Sync(patient(t), "/"))
 		frozen := time.Now()
 		second.Freeze(number, zktest.Both)
 		early := w.toldInTime(t)

@@ -11,10 +11,8 @@ type localKey struct{}
 
 // TestLocal: what is kept for a session is made once, and not shared with another.
 func TestLocal(t *testing.T) {
-	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		a, b := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), opts)
-		defer a.Close()
-		defer b.Close()
 		create := func() any { return new(int) }
 		first := a.Local(localKey{}, create)
 		if a.Local(localKey{}, create) != first || b.Local(localKey{}, create) == first {

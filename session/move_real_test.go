@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -28,9 +29,7 @@ func TestRealSetServers(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := s.Create(ctx, fmt.Sprintf("/n%d", i), nil, session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, fmt.Sprintf("/n%d", i), nil, session.Ephemeral))(t)
 		all[i] = s
 	}
 	for _, list := range [][]string{addrs, addrs[1:], {addrs[0]}, addrs[:2]} {
@@ -45,9 +44,7 @@ func TestRealSetServers(t *testing.T) {
 						}
 					})
 				}
-				if err := s.SetServers(list); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, s.SetServers(list))
 				stat, err := s.Set(ctx, path, []byte("y"), session.AnyVersion)
 				if err != nil {
 					t.Errorf("session %d: %v", i, err)

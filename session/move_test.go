@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -29,7 +30,7 @@ func spread(srv *zktest.Server, all []*session.Session) []int {
 // TestSetServers: 300 sessions follow changes of the list. They stay evenly spread, none
 // expires, none moves without need, and nothing that was asked meanwhile fails.
 func TestSetServers(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		const n = 300
 		opts.Timeout = 30 * time.Second
 		addrs := srv.Addrs()
@@ -41,9 +42,7 @@ func TestSetServers(t *testing.T) {
 			if err := all[i].SetServers(addrs[:2]); err != nil { // no session moves
 				t.Fatal(err)
 			}
-			if _, err := all[i].Create(t.Context(), fmt.Sprintf("/n%d", i), nil, session.Ephemeral); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(all[i].Create(t.Context(), fmt.Sprintf("/n%d", i), nil, session.Ephemeral))(t)
 			all[i].Subscribe(func(ev session.Event) <-chan struct{} {
 				switch ev := ev.(type) {
 				case session.Suspended:
@@ -69,9 +68,7 @@ func TestSetServers(t *testing.T) {
 					})
 				}
 				asked.Go(func() {
-					if err := s.SetServers(list); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, s.SetServers(list))
 					if _, err := s.Set(t.Context(), fmt.Sprintf("/n%d", i), []byte("y"), session.AnyVersion); err != nil {
 						t.Errorf("session %d: %v", i, err)
 					}
@@ -104,25 +101,17 @@ func TestSetServers(t *testing.T) {
 // TestSetServersDrains: a session that moves waits for the answers to what it has sent. It gives
 // up waiting when the server is silent.
 func TestSetServersDrains(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		addrs := srv.Addrs()
 		s := mustOpen(t, addrs[:1], opts)
-		defer s.Close()
-		sibling, err := s.Sibling()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sibling.Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		sibling := check.Have(s.Sibling())(t)
+		check.Must(t, sibling.Await(t.Context()))
 		srv.Delay(zktest.Match{Op: zktest.OpSetData, Path: "/"}, time.Second)
 		begun := time.Now()
 		slow := make(chan error, 1)
 		s.Async(0).Set("/", nil, session.AnyVersion, func(_ *session.Stat, err error) { slow <- err })
 		synctest.Wait()
-		if err := s.SetServers(addrs[1:]); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.SetServers(addrs[1:]))
 		if _, err := s.Exists(t.Context(), "/"); err != nil { // goes to the next server
 			t.Fatal(err)
 		}
@@ -142,14 +131,10 @@ func TestSetServersDrains(t *testing.T) {
 		srv.Freeze(s.ID(), zktest.Both)
 		s.Async(0).Exists("/", func(*session.Stat, error) {})
 		synctest.Wait()
-		if err := s.SetServers(addrs[:1]); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.SetServers(addrs[:1]))
 		pass(5 * time.Second) // the silence is noticed
 		srv.Thaw(s.ID())
-		if err := s.Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Await(t.Context()))
 		if c, ok := s.State().(session.Resumed); !ok || c.Server != addrs[0] {
 			t.Errorf("%v", s.State())
 		}
@@ -158,34 +143,23 @@ func TestSetServersDrains(t *testing.T) {
 
 // TestSetServersWhileDown: a session without a connection tries the new list at once.
 func TestSetServersWhileDown(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s, err := session.Start([]string{"gone.example:2181"}, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := check.Have(session.Start([]string{"gone.example:2181"}, opts))(t)
 		defer s.Close()
 		pass(time.Minute)
-		if err := s.SetServers(nil); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
-		if err := s.SetServers(srv.Addrs()); err != nil {
-			t.Fatal(err)
-		}
+		check.Is(t, s.SetServers(nil), session.ErrInvalidArgument)
+		check.Must(t, s.SetServers(srv.Addrs()))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := s.Await(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Await(ctx))
 		s.Close()
-		if err := s.SetServers(srv.Addrs()); !errors.Is(err, session.ErrClosed) {
-			t.Error(err)
-		}
+		check.Is(t, s.SetServers(srv.Addrs()), session.ErrClosed)
 	})
 }
 
 // TestResolve: the list comes from a function, which may fail, and the session follows it.
 func TestResolve(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		var mu sync.Mutex
 		var list []string
 		why := errors.New("no such zone")
@@ -200,10 +174,7 @@ func TestResolve(t *testing.T) {
 			return list, why
 		}
 		opts.ResolveEvery = time.Minute
-		s, err := session.Start(nil, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Start(nil, opts))(t)
 		defer s.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -213,9 +184,7 @@ func TestResolve(t *testing.T) {
 		set([]string{"bad"}, nil)
 		pass(2 * time.Second)
 		set(srv.Addrs()[:1], nil)
-		if err := s.Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Await(t.Context()))
 		set(nil, why) // the last list remains
 		pass(time.Hour)
 		if i, ok := srv.Serving(s.ID()); !ok || i != 0 {
@@ -236,12 +205,9 @@ func TestResolve(t *testing.T) {
 
 // TestResolveBlocks: Close ends a resolution that does not return by itself.
 func TestResolveBlocks(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, _ *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, _ *zktest.Server, opts *session.Options) {
 		opts.Resolve = func(ctx context.Context) ([]string, error) { <-ctx.Done(); return nil, ctx.Err() }
-		s, err := session.Start(nil, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Start(nil, opts))(t)
 		begun := time.Now()
 		s.Close()
 		if took := time.Since(begun); took != 0 {

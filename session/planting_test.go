@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -18,9 +19,7 @@ import (
 func TestFollowCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Latency: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer srv.Close()
 		var all [2]*session.Session
 		for i := range all {
@@ -35,9 +34,7 @@ func TestFollowCreated(t *testing.T) {
 		var told [n][]string
 		stats := map[string]session.Stat{}
 		for i := range n {
-			if err := s.EnsurePath(t.Context(), fmt.Sprintf("/dir-%d", i)); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.EnsurePath(t.Context(), fmt.Sprintf("/dir-%d", i)))
 		}
 		for i := range n {
 			dir := fmt.Sprintf("/dir-%d", i)
@@ -73,9 +70,7 @@ func TestFollowCreated(t *testing.T) {
 			} else {
 				err = other.Delete(t.Context(), node, session.AnyVersion)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 		}
 		<-time.After(time.Second)
 		synctest.Wait()
@@ -84,9 +79,7 @@ func TestFollowCreated(t *testing.T) {
 				t.Errorf("told %+v, there is %+v, %v", as, stat, err)
 			}
 		}
-		if err := other.Delete(t.Context(), "/dir-19/n-0000000000", session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, other.Delete(t.Context(), "/dir-19/n-0000000000", session.AnyVersion))
 		<-time.After(time.Second)
 		synctest.Wait()
 		for i := range n {
@@ -125,9 +118,7 @@ func TestPlantingInStorms(t *testing.T) {
 	}
 	inStorms(t, func(t *testing.T, w *weather, s, calm *session.Session) {
 		for i := range parents {
-			if err := calm.EnsurePath(t.Context(), fmt.Sprint(target, "/p", i)); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, calm.EnsurePath(t.Context(), fmt.Sprint(target, "/p", i)))
 		}
 		var epoch atomic.Int64
 		defer s.Subscribe(func(ev session.Event) <-chan struct{} {
@@ -210,9 +201,7 @@ func TestPlantingInStorms(t *testing.T) {
 				if w.dice.IntN(3) > 0 {
 					pass(time.Duration(w.dice.IntN(3)) * time.Millisecond)
 				}
-				if err := change(all[len(all)-1-w.dice.IntN(min(len(all), 2*parents))]); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, change(all[len(all)-1-w.dice.IntN(min(len(all), 2*parents))]))
 			}
 			pass(time.Duration(w.dice.IntN(2000)) * time.Millisecond)
 		}
@@ -243,15 +232,11 @@ func TestPlantingInStorms(t *testing.T) {
 // TestPlantingIsLost: a node was changed before its watch was to be planted, the request for that is lost with its
 // connection, and what the session has seen since is newer.
 func TestPlantingIsLost(t *testing.T) {
-	bubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s, other := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		defer s.Close()
-		defer other.Close()
 		const n = 8
 		for i := range n {
-			if err := other.EnsurePath(t.Context(), fmt.Sprint("/p", i)); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, other.EnsurePath(t.Context(), fmt.Sprint("/p", i)))
 		}
 		srv.Delay(zktest.Match{Op: zktest.OpSetData, Path: "/p0"}, 100*time.Millisecond)
 		srv.Delay(zktest.Match{Op: zktest.OpSetWatches}, time.Second)
@@ -278,9 +263,7 @@ func TestPlantingIsLost(t *testing.T) {
 		pass(20 * time.Millisecond)
 		synctest.Wait()
 		for _, node := range nodes {
-			if _, err := other.Set(t.Context(), node, []byte("new"), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(other.Set(t.Context(), node, []byte("new"), session.AnyVersion))(t)
 		}
 		pass(500 * time.Millisecond)
 		if planted := srv.RequestsOf(s.ID())[zktest.OpSetWatches]; planted != 1 {
@@ -299,10 +282,8 @@ func TestPlantingIsLost(t *testing.T) {
 
 // TestFollowTogether: nodes of others that are watched without being read, by the request that watches an own one.
 func TestFollowTogether(t *testing.T) {
-	bubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s, other := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		defer s.Close()
-		defer other.Close()
 		secret := mustOpen(t, srv.Addrs(), &session.Options{
 			Dialer: srv.DialContext, ACL: session.CreatorAll(), Auth: []session.Auth{{Scheme: "digest", Secret: []byte("u:p")}},
 		})
@@ -347,24 +328,18 @@ func TestFollowTogether(t *testing.T) {
 			{"secret", nothing, remove("/l/secret"), "watched", ""},
 			{"known", nothing, remove("/l/known"), "old gone", "old gone"},
 		}
-		if err := other.EnsurePath(t.Context(), "/l"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, other.EnsurePath(t.Context(), "/l"))
 		var beside []session.Other
 		for _, row := range rows {
 			owner := other
 			if row.name == "secret" {
 				owner = secret
 			}
-			if _, err := owner.Create(t.Context(), "/l/"+row.name, []byte("old"), session.Ephemeral); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(owner.Create(t.Context(), "/l/"+row.name, []byte("old"), session.Ephemeral))(t)
 			beside = append(beside, session.Other{Path: "/l/" + row.name, Tell: hear(told, row.name)})
 		}
 		beside = append(beside, session.Other{Path: "nonsense", Tell: func(_ session.Reading, err error) {
-			if !errors.Is(err, session.ErrInvalidPath) {
-				t.Error(err)
-			}
+			check.Is(t, err, session.ErrInvalidPath)
 		}})
 		follow := func(name string) { s.Async(1).Follow("/l/"+name, session.AspectData, false, hear(followed, name)) }
 		follow("known")
@@ -386,9 +361,7 @@ func TestFollowTogether(t *testing.T) {
 		})
 		pass(50 * time.Millisecond)
 		for _, row := range rows {
-			if err := row.before(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, row.before())
 		}
 		pass(time.Second)
 		if got := srv.RequestsOf(s.ID()); got[zktest.OpSetWatches] != 1 || got[zktest.OpGetData] != 2 { // of what has changed
@@ -401,13 +374,9 @@ func TestFollowTogether(t *testing.T) {
 		}
 		pass(time.Second)
 		for _, row := range rows {
-			if err := row.after(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, row.after())
 		}
-		if err := remove(own)(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, remove(own)())
 		pass(time.Second)
 		for _, row := range rows {
 			if got := fmt.Sprint(told[row.name]); got != "["+row.want+"]" {

@@ -1,10 +1,10 @@
 package session_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -17,9 +17,7 @@ func TestRealReadOnly(t *testing.T) {
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 2 * time.Second, ReadOnly: true})
-	if _, err := s.Create(ctx, "/kept", []byte("x"), session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/kept", []byte("x"), session.Persistent))(t)
 	leader, followers := ens.Leader(), ens.Followers()
 	rest := open(t, []string{ens.Addr(followers[1])}, nil)
 	if err := rest.Sync(ctx, "/"); err != nil { // the server that is left knows the node
@@ -38,12 +36,8 @@ func TestRealReadOnly(t *testing.T) {
 	if !s.ReadOnly() {
 		t.Error("the session is not read-only")
 	}
-	if err := s.Healthy(ctx); !errors.Is(err, session.ErrReadOnly) {
-		t.Error(err)
-	}
-	if _, err := s.Set(ctx, "/kept", nil, session.AnyVersion); !errors.Is(err, session.ErrReadOnly) {
-		t.Error(err)
-	}
+	check.Is(t, s.Healthy(ctx), session.ErrReadOnly)
+	check.Fails(s.Set(ctx, "/kept", nil, session.AnyVersion))(t, session.ErrReadOnly)
 
 	ens.Restart(leader, followers[0])
 	await[session.Connected](t, events)

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -23,10 +24,7 @@ func TestReadOnly(t *testing.T) {
 		ctx := t.Context()
 		opts.ReadOnly = true
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		if _, err := s.Create(ctx, "/held", []byte("x"), session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, "/held", []byte("x"), session.Ephemeral))(t)
 		defer s.Rely()()
 		events := s.Events(ctx)
 		<-events // Connected
@@ -42,9 +40,7 @@ func TestReadOnly(t *testing.T) {
 		if !s.ReadOnly() {
 			t.Error("the session is not read-only")
 		}
-		if err := s.Await(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Await(ctx))
 		srv.ResetRequests()
 		for name, call := range map[string]func() error{
 			"set":        func() error { _, err := s.Set(ctx, "/held", nil, session.AnyVersion); return err },
@@ -85,9 +81,7 @@ func TestReadOnly(t *testing.T) {
 		if late := time.Since(suspended.Deadline); late != 0 {
 			t.Errorf("Expired comes %v after the deadline", late)
 		}
-		if err := <-answered; !errors.Is(err, session.ErrExpired) {
-			t.Error(err)
-		}
+		check.Is(t, <-answered, session.ErrExpired)
 		pass(time.Minute)
 		if _, err := s.Exists(ctx, "/"); err != nil || !s.ReadOnly() {
 			t.Errorf("in the next epoch: %v", err)
@@ -124,10 +118,7 @@ func TestReadOnlyIsAChoice(t *testing.T) {
 			t.Errorf("%v, %#x", s.State(), s.ID())
 		}
 		opts.ReadOnly = false
-		plain, err := session.Start(srv.Addrs(), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plain := check.Have(session.Start(srv.Addrs(), opts))(t)
 		defer plain.Close()
 		pass(time.Minute)
 		synctest.Wait()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -28,10 +29,7 @@ func open(t *testing.T, addrs []string, opts *session.Options) *session.Session 
 	if opts == nil {
 		opts = &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond}
 	}
-	s, err := session.Open(patient(t), addrs, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(patient(t), addrs, opts))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -78,17 +76,11 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	if _, err := s.Create(ctx, "/a", nil, session.Persistent); !errors.Is(err, session.ErrNoNode) {
 		t.Fatalf("without a chroot: %v", err)
 	}
-	if err := s.EnsurePath(ctx, "/locks/b"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.EnsurePath(ctx, "/locks/b"); err != nil {
-		t.Fatalf("again: %v", err)
-	}
+	check.Must(t, s.EnsurePath(ctx, "/locks/b"))
+	check.Must(t, s.EnsurePath(ctx, "/locks/b")) // again
 	// What EnsurePath has made may be reaped as soon as its last child is gone.
 	for _, path := range []string{"/locks/line", "/locks/kept"} {
-		if _, err := s.Create(ctx, path, nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, path, nil, session.Persistent))(t)
 	}
 	if stat, err := root.Exists(ctx, "/apps/billing/locks/b"); stat == nil || err != nil {
 		t.Fatalf("the chroot is not where it should be: %v, %v", stat, err)
@@ -117,17 +109,13 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	if _, err := s.Create(ctx, node+"/x", nil, session.Persistent); !errors.Is(err, session.ErrNoChildrenForEphemerals) {
 		t.Fatalf("child of an ephemeral: %v", err)
 	}
-	if err := s.Delete(ctx, node, session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Delete(ctx, node, session.AnyVersion))
 	err = s.Delete(ctx, node, session.AnyVersion)
 	var op *session.OpError
 	if !errors.Is(err, session.ErrNoNode) || !errors.As(err, &op) || op.Op != "delete" || op.Path != node {
 		t.Fatalf("delete twice: %v", err)
 	}
-	if err := s.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Sync(ctx, "/"))
 	if node, err := s.Create(ctx, "/locks/ttl", nil, session.TTL(time.Hour)); err != nil || node != "/locks/ttl" {
 		t.Fatalf("TTL: %q, %v", node, err)
 	}
@@ -178,18 +166,12 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 	if _, err := s.Create(ctx, "/a", large, session.Persistent); !errors.Is(err, session.ErrTooLarge) || !strings.Contains(err.Error(), "data") {
 		t.Errorf("2 MiB: %v", err)
 	}
-	if _, err := s.Multi(ctx, session.SetOp("/a", large, 0)); !errors.Is(err, session.ErrTooLarge) {
-		t.Errorf("2 MiB in a transaction: %v", err)
-	}
-	if _, err := s.Multi(ctx); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Errorf("no operations: %v", err)
-	}
+	check.Fails(s.Multi(ctx, session.SetOp("/a", large, 0)))(t, session.ErrTooLarge) // 2 MiB in a transaction
+	check.Fails(s.Multi(ctx))(t, session.ErrInvalidArgument)                         // no operations
 	if _, err := s.Multi(ctx, session.Op{}); err == nil {
 		t.Error("the zero Op is accepted")
 	}
-	if _, err := s.Create(ctx, "/a", nil, session.CreateMode(7)); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Errorf("mode 7: %v", err)
-	}
+	check.Fails(s.Create(ctx, "/a", nil, session.CreateMode(7)))(t, session.ErrInvalidArgument) // mode 7
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, _, err := s.Get(ended, "/"); !errors.Is(err, context.Canceled) {
@@ -199,9 +181,7 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("the session has suffered: %v", err)
 	}
 	s.Close()
-	if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("a closed session: %v", err)
-	}
+	check.Fails(s.Exists(ctx, "/"))(t, session.ErrClosed) // a closed session
 	if ev := <-events; ev != (session.Closed{}) {
 		t.Errorf("the connection has suffered: %v", ev)
 	}
@@ -214,9 +194,7 @@ func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
 	events := s.Events(ctx)
 	await[session.Connected](t, events)
-	if _, err := s.Create(ctx, "/many", nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/many", nil, session.Persistent))(t)
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
@@ -252,9 +230,7 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: secret, ACL: session.CreatorAll()})
 	other := open(t, ens.Addrs(), nil)
-	if _, err := s.Create(ctx, "/private", []byte("x"), session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/private", []byte("x"), session.Persistent))(t)
 	if _, _, err := other.Get(ctx, "/private"); !errors.Is(err, session.ErrNoAuth) {
 		t.Errorf("somebody else reads: %v", err)
 	}
@@ -274,9 +250,7 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 func TestOpenNamesServersAndTroubles(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	address := listener.Addr().String()
 	_ = listener.Close() // so that no server listens there
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -319,12 +293,8 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 		events := s.Events(ctx)
 		await[session.Connected](t, events)
 		path := fmt.Sprintf("/%d-%x", i, id(t, s))
-		if _, err := s.Create(ctx, path, nil, session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
-		if err := leader.Sync(ctx, "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, path, nil, session.Ephemeral))(t)
+		check.Must(t, leader.Sync(ctx, "/"))
 		gone := make(chan time.Time, 1)
 		armed := make(chan error, 1)
 		leader.Async(0).Watch(path, func(_ []byte, _ *session.Stat, err error) { armed <- err },
@@ -333,9 +303,7 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 					gone <- time.Now()
 				}
 			})
-		if err := <-armed; err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, <-armed)
 		wg.Go(func() {
 			ready <- struct{}{}
 			await[session.Expired](t, events)
@@ -399,9 +367,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
 	other := open(t, ens.Addrs(), nil)
-	if _, err := s.Create(ctx, "/a", []byte("0"), session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/a", []byte("0"), session.Persistent))(t)
 	proxy.ResetRequests()
 	const n = 100
 	read, changed, over := make(chan string, n), make(chan string, n), make(chan error, n)
@@ -431,9 +397,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 		}
 	}
 	all(read, "0")
-	if _, err := other.Set(ctx, "/a", []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(other.Set(ctx, "/a", []byte("1"), 0))(t)
 	all(changed, "1")
 	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
 		t.Errorf("%d reads, want one for all, and one after the change", got)
@@ -453,13 +417,9 @@ func TestRealWatchesAreShared(t *testing.T) {
 	// It stands after a reconnect, and tells what was missed.
 	proxy.Refuse(true)
 	proxy.Disconnect(0)
-	if err := other.Delete(ctx, "/a", session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
 	proxy.Refuse(false)
-	if err := <-over; !errors.Is(err, session.ErrNoNode) {
-		t.Errorf("the deletion came as %v", err)
-	}
+	check.Is(t, <-over, session.ErrNoNode)
 	if watches := ens.Mntr(0)["zk_watch_count"]; watches != "0" {
 		t.Errorf("%s watches are left on the server", watches)
 	}
@@ -495,9 +455,7 @@ func TestRealNothingCrossesEpochs(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	await[session.Connected](t, events)
-	if err := other.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, other.Sync(ctx, "/"))
 	names, _, err := other.Children(ctx, "/")
 	if err != nil || strings.Contains(strings.Join(names, " "), "crossed") {
 		t.Errorf("there are %q, %v", names, err)
@@ -510,9 +468,7 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
-	if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
 	lose := func(op zktest.Op) { proxy.DropReply(zktest.Match{Op: op}) }
 
 	lose(zktest.OpGetData)
@@ -520,9 +476,7 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("a read: %v", err)
 	}
 	lose(zktest.OpSetData)
-	if _, err := s.Set(ctx, "/a", nil, session.AnyVersion); !errors.Is(err, session.ErrUnknownOutcome) {
-		t.Errorf("a write: %v", err)
-	}
+	check.Fails(s.Set(ctx, "/a", nil, session.AnyVersion))(t, session.ErrUnknownOutcome) // a write
 	lose(zktest.OpCreate)
 	node, err := s.Create(ctx, "/a/x-", nil, session.PersistentSequential)
 	if err != nil {
@@ -538,16 +492,12 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("a sequential create that is lost on its way: %v", err)
 	}
 	lose(zktest.OpCreateContainer)
-	if err := s.EnsurePath(ctx, "/b/c/d"); err != nil {
-		t.Errorf("a path: %v", err)
-	}
+	check.OK(t, s.EnsurePath(ctx, "/b/c/d")) // a path
 	names, _, err := s.Children(ctx, "/a")
 	if err != nil || len(names) != 3 {
 		t.Errorf("there are %q, %v: want each once", names, err)
 	}
-	if err := proxy.AwaitFault(time.Second); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, proxy.AwaitFault(time.Second))
 }
 
 // TestRealCancelledCreateLeavesNothing cancels while the reply is under way.
@@ -558,9 +508,7 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
 	other := open(t, ens.Addrs(), nil)
-	if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
 	for _, mode := range []session.CreateMode{session.EphemeralSequential, session.PersistentSequential, session.Ephemeral} {
 		proxy.Freeze(0, zktest.ToClient)
 		short, cancel := context.WithCancel(ctx)
@@ -570,10 +518,7 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 			done <- err
 		}()
 		for { // until the server has made it
-			stat, err := other.Exists(ctx, "/a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			stat := check.Have(other.Exists(ctx, "/a"))(t)
 			if stat.NumChildren == 1 {
 				break
 			}
@@ -607,9 +552,7 @@ func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
 	if !errors.Is(full, session.ErrSessionFull) || made != 16 {
 		t.Errorf("after %d nodes of 64 KiB: %v", made, full)
 	}
-	if err := s.Delete(ctx, "/0"+name, session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Delete(ctx, "/0"+name, session.AnyVersion))
 	if _, err := s.Create(ctx, "/0"+name, nil, session.Ephemeral); err != nil {
 		t.Errorf("after one was deleted: %v", err)
 	}
@@ -629,9 +572,7 @@ func TestRealMemory(t *testing.T) {
 	const n = 10
 	for range n {
 		s := open(t, ens.Addrs(), nil)
-		if _, err := s.Exists(patient(t), "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Exists(patient(t), "/"))(t)
 	}
 	each := int64(heap()-before) / n
 	t.Logf("%d KiB for each session", each>>10)

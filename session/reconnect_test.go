@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -35,7 +36,7 @@ func (h slowHandler) Handle(_ context.Context, r slog.Record) error {
 // TestLossIsToldBeforeTheReconnect: a logger that takes its time while a connection is lost
 // does not let the next one overtake the loss.
 func TestLossIsToldBeforeTheReconnect(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		var frozen atomic.Bool
 		opts.Logger = slog.New(slowHandler{slog.DiscardHandler, func(slog.Record) {
 			if frozen.CompareAndSwap(true, false) {
@@ -44,15 +45,12 @@ func TestLossIsToldBeforeTheReconnect(t *testing.T) {
 			}
 		}})
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		pass(10 * time.Second)
 		srv.Freeze(s.ID(), zktest.Both)
 		frozen.Store(true)
 		pass(time.Hour)
 		synctest.Wait()
-		if err := exists(t, s); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, exists(t, s))
 		if ev, ok := s.State().(session.Suspended); ok {
 			t.Errorf("an hour after the reconnect, with requests answered, the session is %v", ev)
 		}
@@ -76,10 +74,7 @@ func TestReconnectsUnderLoad(t *testing.T) {
 	var readers sync.WaitGroup
 	all := make(map[*session.Session]chan struct{}) // and what holds a value when it is connected again
 	for range sessions {
-		s, err := session.Open(ctx, srv.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(ctx, srv.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		events, back := s.Events(ctx), make(chan struct{}, 1)
 		all[s] = back
 		<-events // Connected
@@ -160,7 +155,6 @@ func TestStuckHeartbeat(t *testing.T) {
 		return good.dial(ctx, network, addr)
 	}
 	s := mustOpen(t, []string{"a:1", "b:1"}, opts)
-	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for ev := range s.Events(ctx) {
@@ -200,7 +194,6 @@ func TestTimeoutShrinks(t *testing.T) {
 			return conn, err
 		}
 		s := mustOpen(t, []string{"scripted:1"}, opts)
-		defer s.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		events := s.Events(ctx)
@@ -227,7 +220,7 @@ func TestTimeoutShrinks(t *testing.T) {
 // TestFirstRedialIsSpread: sessions that lose their server at the same moment do not come
 // back at the same moment.
 func TestFirstRedialIsSpread(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		const n = 50
 		var mu sync.Mutex
 		redials := make(map[time.Duration]int)
@@ -241,8 +234,7 @@ func TestFirstRedialIsSpread(t *testing.T) {
 			return srv.DialContext(ctx, network, addr)
 		}
 		for range n {
-			s := mustOpen(t, srv.Addrs(), opts)
-			defer s.Close()
+			mustOpen(t, srv.Addrs(), opts)
 		}
 		pass(time.Minute)
 		mu.Lock()
@@ -273,7 +265,6 @@ func TestPoison(t *testing.T) {
 			tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 				plant(t, srv)
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				id := s.ID()
 				tp.strikeWith(strike{always: true, reply: func(*tapped, []byte) ([]byte, error) { return nil, errCut }})
 				answered := make(chan error, 2)
@@ -302,7 +293,6 @@ func TestCredentialsAreRefusedLater(t *testing.T) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		const authFailed = -115
 		tp.strikeWith(strike{auth: authFailed})
 		srv.Disconnect(0)
@@ -310,9 +300,7 @@ func TestCredentialsAreRefusedLater(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for range 3 { // also when the session has expired
-			if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrAuthFailed) {
-				t.Errorf("a read: %v", err)
-			}
+			check.Fails(s.Exists(ctx, "/"))(t, session.ErrAuthFailed) // a read
 			if err := s.Delete(ctx, "/a", 0); !errors.Is(err, session.ErrAuthFailed) || errors.Is(err, session.ErrUnknownOutcome) {
 				t.Errorf("a write: %v", err)
 			}
@@ -354,7 +342,7 @@ func warnings() (logger *slog.Logger, kept func() []record) {
 // TestFailedDialsAreTold: to the logger, with the address and in moderation, and to
 // requests that waited in vain.
 func TestFailedDialsAreTold(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		logger, kept := warnings()
 		opts.Logger = logger
 		down := false
@@ -366,7 +354,6 @@ func TestFailedDialsAreTold(t *testing.T) {
 		}
 		servers := append([]string{"absent:1"}, srv.Addrs()...)
 		s := mustOpen(t, servers, opts)
-		defer s.Close()
 		down = true
 		srv.Disconnect(0)
 		synctest.Wait()
@@ -404,10 +391,9 @@ func TestFailedDialsAreTold(t *testing.T) {
 
 // TestMissingChrootIsNamed: a create below a chroot that does not exist says that.
 func TestMissingChrootIsNamed(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Chroot = "/apps/biling" // a typing error
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		for name, create := range map[string]func() error{
 			"persistent": func() error { _, err := s.Create(t.Context(), "/a", nil, session.Persistent); return err },
 			"sequential": func() error { _, err := s.Create(t.Context(), "/a-", nil, session.EphemeralSequential); return err },
@@ -416,9 +402,7 @@ func TestMissingChrootIsNamed(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := s.EnsurePath(t.Context(), "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.EnsurePath(t.Context(), "/"))
 		if _, err := s.Create(t.Context(), "/b/c", nil, session.Persistent); !errors.Is(err, session.ErrNoNode) || strings.Contains(fmt.Sprint(err), "chroot") {
 			t.Errorf("with the chroot in place: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -50,7 +51,7 @@ func (j *journal) kept() []string {
 // TestLog: what becomes of a session is logged once, with its name and its id. What is lost is a
 // warning.
 func TestLog(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		j := newJournal(slog.LevelInfo)
 		opts.Logger, opts.Name = slog.New(j), "billing"
 		s := mustOpen(t, srv.Addrs(), opts)
@@ -122,11 +123,10 @@ func (c *clerk) Members(path string, n int) { c.note(path, n) }
 // TestRecipesAreLogged: each report of a recipe reaches the observer and the log. A record has a level
 // that fits, and no data.
 func TestRecipesAreLogged(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		j, c := newJournal(slog.LevelDebug), &clerk{}
 		opts.Logger, opts.Name, opts.Observer = slog.New(j), "billing", c
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		synctest.Wait() // until it is logged that the session is connected
 		id := fmt.Sprintf(" session=billing id=%#x", s.ID())
 		o := s.Observer()
@@ -161,19 +161,13 @@ func TestRecipesAreLogged(t *testing.T) {
 // TestLogOfSibling: the records of a sibling carry its own id, and the name once. Attributes and
 // groups of the owner's logger are kept.
 func TestLogOfSibling(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		j := newJournal(slog.LevelInfo)
 		opts.Logger, opts.Name = slog.New(j).With("app", "x"), "billing"
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		sibling, err := s.Sibling()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sibling := check.Have(s.Sibling())(t)
 		defer sibling.Close()
-		if err := sibling.Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, sibling.Await(t.Context()))
 		synctest.Wait()
 		sibling.Logger().With("a", 1).WithGroup("g").Warn("text", "b", 2)
 		all := j.kept()
@@ -186,9 +180,8 @@ func TestLogOfSibling(t *testing.T) {
 
 // TestNoLogger: a session without a logger discards every record.
 func TestNoLogger(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		if s.Logger().Enabled(context.Background(), slog.LevelError) {
 			t.Error("the logger is enabled")
 		}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -16,10 +17,9 @@ import (
 // known of the outcome, and a node in doubt does not stay.
 func TestRequestTimeout(t *testing.T) {
 	const bound = 3 * time.Second
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Timeout, opts.RequestTimeout = 20*time.Second, bound
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		if err := s.Sync(t.Context(), "/"); err != nil { // writes wait for the first answer of a connection
 			t.Fatal(err)
 		}
@@ -80,9 +80,7 @@ func TestRequestTimeout(t *testing.T) {
 			}
 			cancel()
 			srv.Refuse(false)
-			if err := s.Await(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.Await(t.Context()))
 		}
 		pass(10 * time.Second) // and the janitor is done
 		names, _, err := s.Children(t.Context(), "/")

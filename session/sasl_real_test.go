@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -24,9 +25,7 @@ func saslServers(t *testing.T, n int) *zktest.Ensemble {
 	user_eve="€uro, \"quoted\"";
 };
 `
-	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(jaas, []byte(text), 0o600))
 	return zktest.StartEnsemble(t, n,
 		zktest.Setting("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"),
 		zktest.Setting("sessionRequireClientSASLAuth", "true"),
@@ -45,9 +44,7 @@ func TestRealSASL(t *testing.T) {
 			Timeout: 6 * time.Second, SASL: session.DigestMD5(user, password),
 			ACL: []session.ACL{{Perms: session.PermAll, Scheme: "sasl", ID: user}},
 		})
-		if _, err := s.Create(ctx, "/"+user, []byte("x"), session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, "/"+user, []byte("x"), session.Ephemeral))(t)
 		for range 3 {
 			proxy.Disconnect(0)
 			if _, _, err := s.Get(ctx, "/"+user); err != nil {
@@ -69,14 +66,9 @@ func TestRealSASL(t *testing.T) {
 		}
 	}
 	// The server does not refuse a session without SASL, but its first request.
-	s, err := session.Start(ens.Addrs(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Start(ens.Addrs(), nil))(t)
 	defer s.Close()
-	if _, err := s.Exists(ctx, "/"); !errors.Is(err, session.ErrAuthFailed) {
-		t.Errorf("without SASL: %v", err)
-	}
+	check.Fails(s.Exists(ctx, "/"))(t, session.ErrAuthFailed) // without SASL
 }
 
 // A broken mechanism fails in one of its steps.
@@ -128,9 +120,7 @@ func TestRealSASLHook(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := session.Open(ctx, ens.Addrs(), &session.Options{SASL: endless{}}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	check.Fails(session.Open(ctx, ens.Addrs(), &session.Options{SASL: endless{}}))(t, context.DeadlineExceeded)
 }
 
 // endless waits for a ticket that does not come.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -118,7 +119,6 @@ func TestLateSignsOfLife(t *testing.T) {
 				return true
 			}}
 			s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Dialer: server.dial})
-			defer s.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for ev := range s.Events(ctx) {
@@ -149,16 +149,13 @@ func TestSessionMoved(t *testing.T) {
 			return true
 		}}
 		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Dialer: server.dial})
-		defer s.Close()
 		done := make(chan struct{})
 		s.Async(0).Withdraw("/a", func() { close(done) })
 		<-done
 		if deletes != 4 || server.conns.Load() != 4 {
 			t.Errorf("%d deletes on %d connections, want one on each of four", deletes, server.conns.Load())
 		}
-		if err := s.Delete(t.Context(), "/a", 0); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Delete(t.Context(), "/a", 0))
 	})
 }
 
@@ -190,7 +187,6 @@ func TestHeartbeatsAreRefused(t *testing.T) {
 					return true
 				}}
 				s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Dialer: server.dial})
-				defer s.Close()
 				defer s.Rely()()
 				pass(time.Minute)
 				if _, ok := s.State().(session.Resumed); !ok || server.conns.Load() != 3 {

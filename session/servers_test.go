@@ -1,12 +1,13 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestSpread changes the list of many sessions again and again: they stay evenly spread, and no more of them
@@ -80,7 +81,5 @@ func TestSRV(t *testing.T) {
 	if got := serversIn(nil); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
-	if _, err := checkServers(nil); !errors.Is(err, ErrInvalidArgument) {
-		t.Error(err)
-	}
+	check.Fails(checkServers(nil))(t, ErrInvalidArgument)
 }

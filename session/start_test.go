@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -15,12 +16,9 @@ import (
 // TestStart: a session is started while there is no server. Its state is defined, a request
 // ends with its context, another waits, and both it and the events go on when a server answers.
 func TestStart(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		srv.Refuse(true)
-		s, err := session.Start(srv.Addrs(), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Start(srv.Addrs(), opts))(t)
 		defer s.Close()
 		events := s.Events(t.Context())
 		pass(time.Minute)
@@ -48,12 +46,8 @@ func TestStart(t *testing.T) {
 		go func() { awaited <- s.Await(t.Context()) }()
 		synctest.Wait()
 		srv.Refuse(false)
-		if err := <-created; err != nil {
-			t.Error(err)
-		}
-		if err := <-awaited; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-created)
+		check.OK(t, <-awaited)
 		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 1 || c.ID != s.ID() {
 			t.Errorf("%v", c)
 		}
@@ -62,9 +56,8 @@ func TestStart(t *testing.T) {
 
 // TestAwait: it follows the connection through suspension and expiry, and ends with the session.
 func TestAwait(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		events := s.Events(t.Context())
 		<-events // Connected
 		srv.Refuse(true)
@@ -81,27 +74,20 @@ func TestAwait(t *testing.T) {
 		<-events // Expired
 		synctest.Wait()
 		srv.Refuse(false)
-		if err := <-awaited; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-awaited)
 		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 2 {
 			t.Error(c)
 		}
 		s.Close()
-		if err := s.Await(t.Context()); !errors.Is(err, session.ErrClosed) {
-			t.Error(err)
-		}
+		check.Is(t, s.Await(t.Context()), session.ErrClosed)
 	})
 }
 
 // TestStartIsClosed: a session that was never connected is closed at once.
 func TestStartIsClosed(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		srv.Refuse(true)
-		s, err := session.Start(srv.Addrs(), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Start(srv.Addrs(), opts))(t)
 		events := s.Events(t.Context())
 		begun := time.Now()
 		s.Close()

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -31,9 +32,7 @@ func inStorms(t *testing.T, f func(t *testing.T, w *weather, s, calm *session.Se
 			tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 				plant(t, srv)
 				calm := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext})
-				defer calm.Close()
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				f(t, &weather{srv, tp, s, rand.New(rand.NewPCG(uint64(seed), 1))}, s, calm)
 			})
 		})
@@ -84,9 +83,7 @@ func (w *weather) clears(t *testing.T) {
 	w.srv.ClearFaults()
 	w.srv.Thaw(0)
 	w.tp.strikeWith(strikeNothing)
-	if err := exists(t, w.s); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, exists(t, w.s))
 	pass(time.Minute)
 	synctest.Wait()
 }
@@ -148,9 +145,7 @@ func TestFollowersInStorms(t *testing.T) {
 					err = nil
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 		}
 		w.clears(t)
 		mu.Lock()
@@ -244,9 +239,7 @@ func TestWritesInStorms(t *testing.T) {
 			t.Errorf("changed %d times, of which %d are known and %d in doubt: %v", stat.Version, set, doubts, err)
 		}
 		names, _, err := calm.Children(t.Context(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, name := range names {
 			if path := target + "/" + name; name != "child" && !slices.Contains(made, path) {
 				t.Errorf("nobody knows of %s", path)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -60,7 +61,7 @@ func int32At(b []byte, at int) int32 { return int32(binary.BigEndian.Uint32(b[at
 // tapping runs f beside a server in memory, with a tap on the session's connections.
 func tapping(t *testing.T, f func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options)) {
 	t.Helper()
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		tp := &tap{dial: srv.DialContext}
 		opts.Dialer = tp.dialContext
 		opts.CloseTimeout = time.Second // there is no heartbeat until then
@@ -441,10 +442,7 @@ func consistent(err error, complete bool) error {
 func plant(t *testing.T, srv *zktest.Server) {
 	t.Helper()
 	other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-	defer other.Close()
-	if _, err := other.Multi(t.Context(), session.CreateOp(target, nil, session.Persistent), session.CreateOp(target+"/child", []byte("data"), session.Persistent)); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(other.Multi(t.Context(), session.CreateOp(target, nil, session.Persistent), session.CreateOp(target+"/child", []byte("data"), session.Persistent)))(t)
 }
 
 // outcome says in a word what became of a request; with a question mark if that is unknown.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -46,9 +47,7 @@ func newAuthority(t *testing.T) *authority {
 		t.Fatal(err)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if a.certificate, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -59,20 +58,14 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) issue(t *testing.T, name string) tls.Certificate {
 	t.Helper()
 	a.serial++
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Have(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name},
 		IPAddresses: []net.IP{net.ParseIP(a.host)},
 		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := check.Have(x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key))(t)
 	return tls.Certificate{Certificate: [][]byte{der, a.certificate.Raw}, PrivateKey: key}
 }
 
@@ -89,10 +82,7 @@ func (a *authority) pem() []byte {
 // pemOf returns the key and the chain of a certificate.
 func pemOf(t *testing.T, c tls.Certificate) []byte {
 	t.Helper()
-	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Have(x509.MarshalPKCS8PrivateKey(c.PrivateKey))(t)
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
 	for _, der := range c.Certificate {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
@@ -106,9 +96,7 @@ func secureServer(t *testing.T, a *authority) string {
 	dir := t.TempDir()
 	file := func(name string, text []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	const port = "2281"
@@ -160,9 +148,7 @@ func TestRealTLS(t *testing.T) {
 		},
 		ACL: []session.ACL{{Perms: session.PermAll, Scheme: "x509", ID: "CN=first"}},
 	})
-	if _, err := s.Create(ctx, "/first", []byte("x"), session.Ephemeral); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/first", []byte("x"), session.Ephemeral))(t)
 	before := s.ID()
 	second := a.issue(t, "second")
 	current.Store(&second)

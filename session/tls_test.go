@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -22,23 +23,14 @@ import (
 // certified returns a certificate for a host, and who trusts it.
 func certified(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := check.Have(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{host},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := check.Have(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	leaf := check.Have(x509.ParseCertificate(der))(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(leaf)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
@@ -48,7 +40,7 @@ func certified(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 // is cut off or closed does not wait for the other side to end TLS in form.
 func TestTLS(t *testing.T) {
 	const host = "zk.example"
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		certificate, pool := certified(t, host)
 		opts.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			inner, err := srv.DialContext(ctx, network, srv.Addrs()[0])
@@ -68,13 +60,9 @@ func TestTLS(t *testing.T) {
 		opts.TLS = &tls.Config{RootCAs: pool}
 		s := mustOpen(t, []string{host + ":2181"}, opts)
 		for range 3 {
-			if _, err := s.Set(t.Context(), "/", make([]byte, 100_000), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Set(t.Context(), "/", make([]byte, 100_000), session.AnyVersion))(t)
 			srv.Disconnect(0)
-			if err := exists(t, s); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, exists(t, s))
 		}
 		srv.Freeze(0, zktest.Both)
 		begun := time.Now()

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -21,7 +22,7 @@ import (
 // TestCloseIsNotMissed closes sessions while others do what the session's loop would.
 func TestCloseIsNotMissed(t *testing.T) {
 	for range 200 {
-		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			s := mustOpen(t, srv.Addrs(), opts)
 			var wg sync.WaitGroup
 			for range 4 {
@@ -49,15 +50,11 @@ func exists(t *testing.T, s *session.Session) error {
 // TestWatchOutlivesErrors: what goes wrong in a read after a change is no reason to stop
 // watching.
 func TestWatchOutlivesErrors(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		other := mustOpen(t, srv.Addrs(), opts)
-		defer other.Close()
 		ctx := t.Context()
-		if _, err := other.Create(ctx, "/a", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(other.Create(ctx, "/a", nil, session.Persistent))(t)
 		told := make(chan string, 10)
 		tell := func(data []byte, _ *session.Stat, err error) {
 			told <- fmt.Sprintf("%s %v", data, errors.Is(err, session.ErrNoNode))
@@ -70,15 +67,11 @@ func TestWatchOutlivesErrors(t *testing.T) {
 		for range 3 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, throttled)
 		}
-		if _, err := other.Set(ctx, "/a", []byte("new"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(other.Set(ctx, "/a", []byte("new"), session.AnyVersion))(t)
 		if got := <-told; got != "new false" {
 			t.Errorf("after the change %q", got)
 		}
-		if err := other.Delete(ctx, "/a", session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
 		if got := <-told; got != " true" {
 			t.Errorf("after the deletion %q", got)
 		}
@@ -87,17 +80,14 @@ func TestWatchOutlivesErrors(t *testing.T) {
 
 // TestManyWatchesAndSmallRequests: setting watches again needs more room than requests.
 func TestManyWatchesAndSmallRequests(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.MaxRequest = 4 << 10
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		ctx := t.Context()
 		gone := make(chan struct{}, 300)
 		for i := range 300 {
 			path := fmt.Sprintf("/%01000d", i)
-			if _, err := s.Create(ctx, path, nil, session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Create(ctx, path, nil, session.Persistent))(t)
 			s.Async(0).Watch(path, func([]byte, *session.Stat, error) {}, func([]byte, *session.Stat, error) { gone <- struct{}{} })
 		}
 		begun := time.Now()
@@ -107,9 +97,7 @@ func TestManyWatchesAndSmallRequests(t *testing.T) {
 			t.Fatalf("after %v: %v", time.Since(begun), err)
 		}
 		for i := range 300 {
-			if err := s.Delete(ctx, fmt.Sprintf("/%01000d", i), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.Delete(ctx, fmt.Sprintf("/%01000d", i), session.AnyVersion))
 			<-gone
 		}
 	})
@@ -118,18 +106,15 @@ func TestManyWatchesAndSmallRequests(t *testing.T) {
 // TestCreateInDoubtWhenTheSessionExpires returns.
 func TestCreateInDoubtWhenTheSessionExpires(t *testing.T) {
 	for _, mode := range []session.CreateMode{session.Ephemeral, session.EphemeralSequential} {
-		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			s := mustOpen(t, srv.Addrs(), opts)
-			defer s.Close()
 			srv.DropReply(zktest.Match{Op: zktest.OpCreate})
 			failed := make(chan error)
 			go func() {
 				_, err := s.Create(context.Background(), "/a", nil, mode)
 				failed <- err
 			}()
-			if err := srv.AwaitFault(time.Second); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, srv.AwaitFault(time.Second))
 			srv.Refuse(true)
 			pass(time.Minute)
 			srv.Refuse(false)
@@ -142,23 +127,16 @@ func TestCreateInDoubtWhenTheSessionExpires(t *testing.T) {
 
 // TestCreateInDoubtIsNotAnothers: two of one session want the same ephemeral node.
 func TestCreateInDoubtIsNotAnothers(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		ctx := t.Context()
-		if _, err := s.Create(ctx, "/me", []byte("first"), session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, "/me", []byte("first"), session.Ephemeral))(t)
 		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
-		if _, err := s.Create(ctx, "/me", []byte("second"), session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
-			t.Errorf("the second: %v", err)
-		}
+		check.Fails(s.Create(ctx, "/me", []byte("second"), session.Ephemeral))(t, session.ErrNodeExists) // the second
 		srv.Freeze(s.ID(), zktest.ToClient)
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
-		if _, err := s.Create(short, "/me", []byte("third"), session.Ephemeral); !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("the third: %v", err)
-		}
+		check.Fails(s.Create(short, "/me", []byte("third"), session.Ephemeral))(t, session.ErrUnknownOutcome) // the third
 		srv.Thaw(0)
 		pass(time.Second)
 		if data, _, err := s.Get(ctx, "/me"); err != nil || string(data) != "first" {
@@ -169,10 +147,9 @@ func TestCreateInDoubtIsNotAnothers(t *testing.T) {
 
 // TestPathAtTheLimit tries every length around what fits.
 func TestPathAtTheLimit(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.MaxRequest = 160 << 10 // what the client below is given
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		for n := opts.MaxRequest - 300; n < opts.MaxRequest+20; n++ {
 			path := "/" + strings.Repeat("x", n-1)
 			if _, _, err := s.Get(t.Context(), path); !errors.Is(err, session.ErrTooLarge) && !errors.Is(err, session.ErrNoNode) {
@@ -185,15 +162,12 @@ func TestPathAtTheLimit(t *testing.T) {
 // TestDefaultLimits are those of the servers: requests of 1,048,575 bytes, and replies of
 // 4 MiB.
 func TestDefaultLimits(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		ctx := t.Context()
 		const path, least, name = "/a", 20 + len("/a"), 1000
 		const most = (4<<20 - replyHeader - 4 - 68) / (4 + name) // children, beside how many there are, and a Stat
-		if _, err := s.Create(ctx, path, nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(ctx, path, nil, session.Persistent))(t)
 		for _, row := range []struct {
 			bytes int // of the request
 			fits  bool
@@ -204,9 +178,7 @@ func TestDefaultLimits(t *testing.T) {
 			}
 		}
 		for i := range most + 1 {
-			if _, err := s.Create(ctx, fmt.Sprintf("/a/%0*d", name, i), nil, session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Create(ctx, fmt.Sprintf("/a/%0*d", name, i), nil, session.Persistent))(t)
 			if i < most-1 {
 				continue
 			}
@@ -218,14 +190,11 @@ func TestDefaultLimits(t *testing.T) {
 }
 
 func TestChrootIsNotLeft(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Chroot = "/app"
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		ctx := t.Context()
-		if err := s.EnsurePath(ctx, "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.EnsurePath(ctx, "/"))
 		results, err := s.Multi(ctx, session.CreateOp("/", nil, session.PersistentSequential))
 		if err != nil || results[0].Path != "/0000000000" {
 			t.Errorf("created %+v, %v", results, err)
@@ -241,9 +210,8 @@ func TestChrootIsNotLeft(t *testing.T) {
 
 // TestEndedContextsDoNothing: neither on the server nor in the session.
 func TestEndedContextsDoNothing(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 20 {
@@ -275,10 +243,9 @@ func TestEndedContextsDoNothing(t *testing.T) {
 
 // TestLargeReplyToWrite: what was done is not said to have failed.
 func TestLargeReplyToWrite(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.MaxReply = 4 << 10
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		var ops []session.Op
 		for i := range 60 {
 			ops = append(ops, session.CreateOp(fmt.Sprintf("/%0100d", i), nil, session.Ephemeral))
@@ -291,11 +258,9 @@ func TestLargeReplyToWrite(t *testing.T) {
 
 // TestCloseWhileDisconnected: the server is told as soon as it can be.
 func TestCloseWhileDisconnected(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		if _, err := s.Create(t.Context(), "/a", nil, session.Ephemeral); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/a", nil, session.Ephemeral))(t)
 		srv.Disconnect(0)
 		s.Close()
 		if left := srv.Sessions(); len(left) != 0 {
@@ -312,9 +277,8 @@ func TestFollowingIntoTheNextEpoch(t *testing.T) {
 		"overdue": func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.Both) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				var mu sync.Mutex
 				told := map[string]int{}
 				var follow func(path string, aspect session.Aspect)
@@ -356,7 +320,7 @@ func TestFollowingIntoTheNextEpoch(t *testing.T) {
 
 // TestSubscriptionsAreForgotten: also those that ended before they began.
 func TestSubscriptionsAreForgotten(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -376,7 +340,7 @@ func TestSubscriptionsAreForgotten(t *testing.T) {
 
 // TestDeadlineEndsClose: when the deadline passes, the server need not be told any more.
 func TestDeadlineEndsClose(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.CloseTimeout = time.Hour
 		s := mustOpen(t, srv.Addrs(), opts)
 		s.Subscribe(func(session.Event) <-chan struct{} { return make(chan struct{}) }) // it never settles
@@ -408,12 +372,11 @@ func (h slowLogger) Handle(_ context.Context, r slog.Record) error {
 // TestSlowLogger: a logger that blocks delays neither the news of a loss nor the end of a
 // request whose context has ended.
 func TestSlowLogger(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Logger = slog.New(slowLogger{slog.DiscardHandler, func(r slog.Record) bool {
 			return r.Level == slog.LevelWarn // and so is the record of the loss
 		}})
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		events := s.Events(t.Context())
 		begun := time.Now()
 		srv.Refuse(true)
@@ -421,9 +384,7 @@ func TestSlowLogger(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Exists(ctx, "/"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		check.Fails(s.Exists(ctx, "/"))(t, context.DeadlineExceeded)
 		await[session.Expired](t, events)
 		if took := time.Since(begun); took > opts.Timeout {
 			t.Errorf("the loss was told after %v", took)
@@ -436,7 +397,7 @@ func TestSlowLogger(t *testing.T) {
 // while a recipe relies on it.
 func TestLateReconnect(t *testing.T) {
 	for _, relied := range []bool{false, true} {
-		bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			ready := make(chan struct{})
 			close(ready)
 			var mu sync.Mutex
@@ -448,7 +409,6 @@ func TestLateReconnect(t *testing.T) {
 				return srv.DialContext(context.WithoutCancel(ctx), network, addr)
 			}
 			s := mustOpen(t, srv.Addrs(), opts)
-			defer s.Close()
 			if relied {
 				defer s.Rely()()
 			}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -19,12 +20,8 @@ func TestRemadeNodesAreGone(t *testing.T) {
 			srv.Refuse(true)
 			srv.Disconnect(s.ID())
 			synctest.Wait()
-			if err := other.Delete(t.Context(), "/me", session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := other.Create(t.Context(), "/me", []byte("another"), session.Ephemeral); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, other.Delete(t.Context(), "/me", session.AnyVersion))
+			check.Have(other.Create(t.Context(), "/me", []byte("another"), session.Ephemeral))(t)
 			srv.Refuse(false)
 		},
 		"in one transaction": func(t *testing.T, _ *zktest.Server, _, other *session.Session) {
@@ -35,14 +32,10 @@ func TestRemadeNodesAreGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				other := mustOpen(t, srv.Addrs(), opts)
-				defer other.Close()
-				if _, err := s.Create(t.Context(), "/me", []byte("mine"), session.Ephemeral); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(s.Create(t.Context(), "/me", []byte("mine"), session.Ephemeral))(t)
 				var told []string
 				read := make(chan struct{})
 				s.Async(0).Watch("/me", func([]byte, *session.Stat, error) { close(read) }, func(data []byte, _ *session.Stat, err error) {
@@ -53,9 +46,7 @@ func TestRemadeNodesAreGone(t *testing.T) {
 				})
 				<-read
 				remake(t, srv, s, other)
-				if err := exists(t, s); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, exists(t, s))
 				pass(time.Minute)
 				if len(told) == 0 || told[len(told)-1] != "gone" {
 					t.Errorf("told %q", told)
@@ -127,25 +118,19 @@ func TestFollowOnce(t *testing.T) {
 // TestWatchesAreKept: of the watches without subscribers the newest are used again without a
 // request, and the server is rid of the others.
 func TestWatchesAreKept(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		const n, kept = 1100, 1024
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		other := mustOpen(t, srv.Addrs(), opts)
-		defer other.Close()
 		for i := range n {
-			if _, err := other.Create(t.Context(), fmt.Sprint("/", i), nil, session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(other.Create(t.Context(), fmt.Sprint("/", i), nil, session.Persistent))(t)
 		}
 		// use follows a node until it is told of it, and returns what it asked the server for.
 		use := func(i int) zktest.Counts {
 			srv.ResetRequests()
 			told := make(chan error, 1)
 			sub := s.Async(0).Follow(fmt.Sprint("/", i), session.AspectData, false, func(_ session.Reading, err error) { told <- err })
-			if err := <-told; err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, <-told)
 			sub.Cancel()
 			synctest.Wait()
 			counts := srv.RequestsOf(s.ID())
@@ -165,9 +150,7 @@ func TestWatchesAreKept(t *testing.T) {
 		if counts := use(0); counts[zktest.OpGetData] != 1 {
 			t.Errorf("a watch that was not kept costs %v", counts)
 		}
-		if _, err := other.Set(t.Context(), fmt.Sprint("/", n-1), make([]byte, 5<<10), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(other.Set(t.Context(), fmt.Sprint("/", n-1), make([]byte, 5<<10), session.AnyVersion))(t)
 		synctest.Wait()
 		for range 2 { // it has changed, and is too large to be kept
 			if counts := use(n - 1); counts[zktest.OpGetData] != 1 || counts[zktest.OpRemoveWatches] != 1 {
@@ -180,11 +163,9 @@ func TestWatchesAreKept(t *testing.T) {
 // TestMissingNodesAreFollowed: who follows the children of a node that does not exist is told
 // when it does, and when it does not any more, across reconnects.
 func TestMissingNodesAreFollowed(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		defer other.Close()
 		told := make(chan string, 10)
 		sub := s.Async(0).Follow("/a", session.AspectChildren, true, func(r session.Reading, err error) {
 			told <- fmt.Sprint(r.Stat != nil, len(r.Names), err)
@@ -202,9 +183,7 @@ func TestMissingNodesAreFollowed(t *testing.T) {
 			{func() error { _, err := other.Create(t.Context(), "/a", nil, session.Persistent); return err }, "true 0 <nil>"},
 		} {
 			srv.Disconnect(s.ID())
-			if err := step.do(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, step.do())
 			if got := <-told; got != step.want {
 				t.Errorf("step %d: told %s, want %s", i, got, step.want)
 			}
@@ -218,7 +197,7 @@ func TestMissingNodesAreFollowed(t *testing.T) {
 
 // TestSiblings end with the session that they stand beside, and not the other way round.
 func TestSiblings(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
 		var all [3]*session.Session
 		for i := range all {
@@ -231,29 +210,22 @@ func TestSiblings(t *testing.T) {
 			}
 		}
 		all[0].Close()
-		if err := errors.Join(exists(t, s), exists(t, all[1])); err != nil {
-			t.Errorf("when one is closed: %v", err)
-		}
+		check.OK(t, errors.Join(exists(t, s), exists(t, all[1]))) // when one is closed
 		s.Close()
 		for _, sibling := range all {
-			if err := exists(t, sibling); !errors.Is(err, session.ErrClosed) {
-				t.Errorf("when all are closed: %v", err)
-			}
+			check.Is(t, exists(t, sibling), session.ErrClosed) // when all are closed
 		}
 		if left := srv.Sessions(); len(left) > 0 {
 			t.Errorf("the server knows %d sessions", len(left))
 		}
-		if _, err := s.Sibling(); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("a sibling of a closed session: %v", err)
-		}
+		check.Fails(s.Sibling())(t, session.ErrClosed) // a sibling of a closed session
 	})
 }
 
 // TestServersSayNo: the errors of servers have names.
 func TestServersSayNo(t *testing.T) {
-	bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
 		for code, want := range map[int32]error{
 			-6: session.ErrUnimplemented, -8: session.ErrInvalidArgument, -101: session.ErrNoNode, -102: session.ErrNoAuth,
 			-103: session.ErrBadVersion, -108: session.ErrNoChildrenForEphemerals, -110: session.ErrNodeExists,

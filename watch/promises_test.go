@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -18,20 +19,18 @@ import (
 func TestReapedContainer(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 				container := func(child string) {
 					t.Helper()
-					if err := other.EnsurePath(t.Context(), "/c"); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, other.EnsurePath(t.Context(), "/c"))
 					create(t, other, "/c/"+child, "")
 				}
 				container("x")
-				children := have(watch.Children(s, "/c", nil))(t)
+				children := check.Have(watch.Children(s, "/c", nil))(t)
 				defer children.Close()
-				node := have(watch.Node(s, "/c", nil))(t)
+				node := check.Have(watch.Node(s, "/c", nil))(t)
 				defer node.Close()
-				c := have(watch.Tree(s, "/c", nil))(t)
+				c := check.Have(watch.Tree(s, "/c", nil))(t)
 				defer c.Close()
 				calm()
 				settled(t, children)
@@ -64,19 +63,17 @@ func TestReapedContainer(t *testing.T) {
 // the server is an hour behind, and busy; without, it may be as old as the server.
 func TestSyncedFirstState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := have(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
+		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
 		defer srv.Close()
 		open := func(addrs []string) *session.Session {
-			return have(session.Open(t.Context(), addrs, &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext}))(t)
+			return check.Have(session.Open(t.Context(), addrs, &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext}))(t)
 		}
 		leader, s := open(srv.Addrs()[:1]), open(srv.Addrs()[1:])
 		defer leader.Close()
 		defer s.Close()
 		create(t, leader, "/a", "0")
 		create(t, leader, "/a/0", "")
-		if err := s.Sync(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Sync(t.Context(), "/a"))
 		srv.SetLag(1, time.Hour)
 		last := 0
 		for _, sync := range []bool{false, true} {
@@ -89,13 +86,13 @@ func TestSyncedFirstState(t *testing.T) {
 				}
 			}
 			opts := &watch.Options{Sync: sync}
-			node := have(watch.Node(s, "/a", opts))(t)
+			node := check.Have(watch.Node(s, "/a", opts))(t)
 			defer node.Close()
-			value := have(watch.Value(s, "/a", watch.Text, opts))(t)
+			value := check.Have(watch.Value(s, "/a", watch.Text, opts))(t)
 			defer value.Close()
-			children := have(watch.Children(s, "/a", opts))(t)
+			children := check.Have(watch.Children(s, "/a", opts))(t)
 			defer children.Close()
-			c := have(watch.Tree(s, "/a", &watch.TreeOptions{Sync: sync}))(t)
+			c := check.Have(watch.Tree(s, "/a", &watch.TreeOptions{Sync: sync}))(t)
 			defer c.Close()
 			<-c.Synced()
 			want, names := "0", 1
@@ -123,10 +120,10 @@ func TestSyncedFirstState(t *testing.T) {
 // with one after the other.
 func TestTreeIsPipelined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := have(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
+		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
 		defer srv.Close()
 		open := func() *session.Session {
-			return have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 100 * time.Second, Dialer: srv.DialContext}))(t)
+			return check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 100 * time.Second, Dialer: srv.DialContext}))(t)
 		}
 		s, other := open(), open()
 		defer s.Close()
@@ -135,7 +132,7 @@ func TestTreeIsPipelined(t *testing.T) {
 		grow(t, other, "/a", 5000, nil)
 		srv.ResetRequests()
 		begun := time.Now()
-		c := have(watch.Tree(s, "/a", nil))(t)
+		c := check.Have(watch.Tree(s, "/a", nil))(t)
 		defer c.Close()
 		<-c.Synced()
 		reads := 0

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -22,12 +23,12 @@ func TestRealTree(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 4 * time.Second, Chroot: "/chroot"}))(t)
+	s := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 4 * time.Second, Chroot: "/chroot"}))(t)
 	defer s.Close()
-	other := have(session.Open(ctx, ens.Addrs(), nil))(t)
+	other := check.Have(session.Open(ctx, ens.Addrs(), nil))(t)
 	defer other.Close()
 	create(t, other, "/chroot", "")
-	c := have(watch.Tree(s, "/r", nil))(t)
+	c := check.Have(watch.Tree(s, "/r", nil))(t)
 	defer c.Close()
 	done := make(chan struct{})
 	f := &follower{t, map[string]watch.TreeNode{}}
@@ -86,10 +87,10 @@ func TestRealTree(t *testing.T) {
 func TestRealWatchCount(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	s := have(session.Open(t.Context(), ens.Addrs(), nil))(t)
+	s := check.Have(session.Open(t.Context(), ens.Addrs(), nil))(t)
 	defer s.Close()
 	for i := range 1100 {
-		w := have(watch.Node(s, fmt.Sprintf("/n%d", i), nil))(t)
+		w := check.Have(watch.Node(s, fmt.Sprintf("/n%d", i), nil))(t)
 		<-w.Changes()
 		w.Close()
 	}
@@ -99,7 +100,7 @@ func TestRealWatchCount(t *testing.T) {
 	if n := ens.Mntr(0)["zk_watch_count"]; n != "1024" {
 		t.Errorf("%s watches", n)
 	}
-	c := have(watch.Children(s, "/n0", nil))(t)
+	c := check.Have(watch.Children(s, "/n0", nil))(t)
 	defer c.Close()
 	<-c.Changes()
 	create(t, s, "/n0", "")

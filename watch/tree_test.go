@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -25,9 +26,7 @@ func onServer(t *testing.T, s *session.Session, path string) []string {
 	if errors.Is(err, session.ErrNoNode) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	all := []string{fmt.Sprintf("%s %q %d", path, data, stat.Mzxid)}
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, session.ErrNoNode) {
@@ -99,12 +98,12 @@ func (f *follower) all() []string {
 func TestTree(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				c := have(watch.Tree(s, "/b", nil))(t)
+			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				c := check.Have(watch.Tree(s, "/b", nil))(t)
 				defer c.Close()
 				f := &follower{t, map[string]watch.TreeNode{}}
 				<-c.Synced()
-				check := func(paths ...string) {
+				compare := func(paths ...string) {
 					t.Helper()
 					calm()
 					f.drain(c)
@@ -116,20 +115,20 @@ func TestTree(t *testing.T) {
 						t.Errorf("the reader knows %v\nthe server %v", got, want)
 					}
 				}
-				check()
+				compare()
 				trouble(srv, s, func() { create(t, other, "/b", "") })
-				check("/b")
+				compare("/b")
 				trouble(srv, s, func() { create(t, other, "/b/x", "1"); create(t, other, "/b/x/y", "2") })
-				check("/b", "/b/x", "/b/x/y")
+				compare("/b", "/b/x", "/b/x/y")
 				trouble(srv, s, func() { set(t, other, "/b/x/y", "3") })
-				check("/b", "/b/x", "/b/x/y")
+				compare("/b", "/b/x", "/b/x/y")
 				if state := c.Get("/b/x/y"); string(state.Data) != "3" {
 					t.Error(state)
 				}
 				trouble(srv, s, func() { drop(t, other, "/b/x/y"); drop(t, other, "/b/x"); create(t, other, "/b/x", "4") })
-				check("/b", "/b/x")
+				compare("/b", "/b/x")
 				trouble(srv, s, func() { create(t, other, "/b/x/z", "5") })
-				check("/b", "/b/x", "/b/x/z")
+				compare("/b", "/b/x", "/b/x/z")
 				if names := c.Children("/b/x"); !slices.Equal(names, []string{"z"}) {
 					t.Error(names)
 				}
@@ -140,9 +139,9 @@ func TestTree(t *testing.T) {
 					create(t, other, "/b", "6")
 					create(t, other, "/b/x", "7")
 				})
-				check("/b", "/b/x")
+				compare("/b", "/b/x")
 				trouble(srv, s, func() { drop(t, other, "/b/x"); drop(t, other, "/b") })
-				check()
+				compare()
 				if state := c.Get("/b"); state.Exists {
 					t.Error(state)
 				}
@@ -152,12 +151,12 @@ func TestTree(t *testing.T) {
 }
 
 func TestTreeOptions(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		for _, path := range []string{"/a/x", "/a/x/y", "/a/x/y/z", "/a/skip", "/a/skip/q"} {
 			create(t, other, path, "")
 		}
 		paths := func(opts *watch.TreeOptions) string {
-			c := have(watch.Tree(s, "/a", opts))(t)
+			c := check.Have(watch.Tree(s, "/a", opts))(t)
 			defer c.Close()
 			<-c.Synced()
 			var all []string
@@ -176,26 +175,20 @@ func TestTreeOptions(t *testing.T) {
 				t.Errorf("%+v: %s, want %s", opts, got, want)
 			}
 		}
-		if _, err := watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1}); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
-		if _, err := watch.Tree(nil, "/a", nil); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
-		if _, err := watch.Tree(s, "a", nil); !errors.Is(err, session.ErrInvalidPath) {
-			t.Error(err)
-		}
+		check.Fails(watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1}))(t, session.ErrInvalidArgument)
+		check.Fails(watch.Tree(nil, "/a", nil))(t, session.ErrInvalidArgument)
+		check.Fails(watch.Tree(s, "a", nil))(t, session.ErrInvalidPath)
 	})
 }
 
 // TestTreeCosts: a change is one read.
 func TestTreeCosts(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		for i := range 50 {
 			create(t, other, fmt.Sprintf("/a/%d", i), "")
 		}
 		srv.ResetRequests()
-		c := have(watch.Tree(s, "/a", nil))(t)
+		c := check.Have(watch.Tree(s, "/a", nil))(t)
 		defer c.Close()
 		<-c.Synced()
 		if counts := srv.Requests(); counts[zktest.OpGetData] != 51 || counts[zktest.OpGetChildren2] != 51 {
@@ -221,8 +214,8 @@ func TestTreeCosts(t *testing.T) {
 
 // TestTreeEnds with its session.
 func TestTreeEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		c := have(watch.Tree(s, "/", nil))(t)
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		c := check.Have(watch.Tree(s, "/", nil))(t)
 		<-c.Synced()
 		changes := c.Changes()
 		s.Close()
@@ -248,24 +241,22 @@ func grow(tb testing.TB, s *session.Session, dir string, n int, data []byte) {
 		for ; i < n && len(ops) < 500; i++ {
 			ops = append(ops, session.CreateOp(fmt.Sprintf("%s/n%07d", dir, i), data, session.Persistent))
 		}
-		if _, err := s.Multi(context.Background(), ops...); err != nil {
-			tb.Fatal(err)
-		}
+		check.Have(s.Multi(context.Background(), ops...))(tb)
 	}
 }
 
 // TestLargeTree: what is beyond the first 1,000 nodes has a session of its own.
 func TestLargeTree(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		grow(t, other, "/a", 1500, nil)
 		before := len(srv.Sessions())
-		c := have(watch.Tree(s, "/a", nil))(t)
+		c := check.Have(watch.Tree(s, "/a", nil))(t)
 		<-c.Synced()
 		if n := len(srv.Sessions()); n != before+1 {
 			t.Errorf("%d sessions", n-before)
 		}
 		f := &follower{t, map[string]watch.TreeNode{}}
-		check := func() {
+		compare := func() {
 			t.Helper()
 			calm()
 			f.drain(c)
@@ -277,7 +268,7 @@ func TestLargeTree(t *testing.T) {
 				t.Errorf("the reader knows %d of %d nodes", len(got), len(want))
 			}
 		}
-		check()
+		compare()
 		for i := range 100 {
 			path := fmt.Sprintf("/a/n%07d", i*14)
 			switch i % 3 {
@@ -290,20 +281,20 @@ func TestLargeTree(t *testing.T) {
 				create(t, other, path, "y")
 			}
 		}
-		check()
+		compare()
 		for _, id := range srv.Sessions() {
 			if id != other.ID() {
 				srv.Expire(id)
 			}
 		}
 		set(t, other, "/a/n0001499", "z")
-		check()
+		compare()
 		c.Close()
 		synctest.Wait()
 		if n := len(srv.Sessions()); n != before {
 			t.Errorf("%d sessions are left", n-before)
 		}
-		again := have(watch.Tree(s, "/a", nil))(t)
+		again := check.Have(watch.Tree(s, "/a", nil))(t)
 		<-again.Synced()
 		s.Close()
 		<-again.Done()
@@ -338,17 +329,17 @@ func randomTree(t *testing.T, r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		config.Latency = time.Duration(r.IntN(20)) * time.Millisecond
 	}
-	srv := have(zktest.NewServer(config))(t)
+	srv := check.Have(zktest.NewServer(config))(t)
 	defer srv.Close()
-	s := have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 4 * time.Second, Dialer: srv.DialContext}))(t)
+	s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 4 * time.Second, Dialer: srv.DialContext}))(t)
 	defer s.Close()
-	other := have(session.Open(t.Context(), srv.Addrs()[:1], &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext}))(t)
+	other := check.Have(session.Open(t.Context(), srv.Addrs()[:1], &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext}))(t)
 	defer other.Close()
-	c := have(watch.Tree(s, "/r", nil))(t)
+	c := check.Have(watch.Tree(s, "/r", nil))(t)
 	defer c.Close()
-	node := have(watch.Node(s, "/r/1", nil))(t)
+	node := check.Have(watch.Node(s, "/r/1", nil))(t)
 	defer node.Close()
-	children := have(watch.Children(s, "/r", nil))(t)
+	children := check.Have(watch.Children(s, "/r", nil))(t)
 	defer children.Close()
 	f := &follower{t, map[string]watch.TreeNode{}}
 	var newest int64

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -62,10 +63,10 @@ func (l *logbook) note(view string) {
 // /a/new as its only child. It returns what ends them.
 func spectate(t *testing.T, s *session.Session, log *logbook) (end func()) {
 	t.Helper()
-	node := have(watch.Node(s, "/a", nil))(t)
-	value := have(watch.Value(s, "/a", watch.Text, nil))(t)
-	children := have(watch.Children(s, "/a", nil))(t)
-	tree := have(watch.Tree(s, "/a", nil))(t)
+	node := check.Have(watch.Node(s, "/a", nil))(t)
+	value := check.Have(watch.Value(s, "/a", watch.Text, nil))(t)
+	children := check.Have(watch.Children(s, "/a", nil))(t)
+	tree := check.Have(watch.Tree(s, "/a", nil))(t)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for state := range node.Changes() {
@@ -203,11 +204,11 @@ func TestTwoRoundTrips(t *testing.T) {
 // twoRoundTrips returns what has been asked for since the change.
 func twoRoundTrips(t *testing.T, trouble trial, again bool) zktest.Counts {
 	t.Helper()
-	srv := have(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
+	srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
 	defer srv.Close()
 	d := &doorman{srv: srv}
 	open := func(dial func(context.Context, string, string) (net.Conn, error)) *session.Session {
-		return have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 100 * time.Second, ServerTick: 10 * time.Second, Dialer: dial}))(t)
+		return check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 100 * time.Second, ServerTick: 10 * time.Second, Dialer: dial}))(t)
 	}
 	s, other := open(d.dial), open(srv.DialContext)
 	defer s.Close()

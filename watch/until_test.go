@@ -8,42 +8,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
 
-// bubble runs f with two sessions on a server in memory, in a bubble.
-func bubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *session.Session)) {
+// inBubble runs f with two sessions on a server in memory, in a bubble.
+func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		open := func() *session.Session {
-			s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		}
-		s, other := open(), open()
-		defer s.Close()
-		defer other.Close()
-		if _, err := other.Create(t.Context(), "/a", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
-		f(t, srv, s, other)
+	bubble.Sessions(t, zktest.Config{}, 2, session.Options{Timeout: 10 * time.Second}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		create(t, all[1], "/a", "")
+		f(t, srv, all[0], all[1])
 	})
 }
 
 func remove(t *testing.T, s *session.Session) {
 	t.Helper()
-	if err := s.Delete(t.Context(), "/a", session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Delete(t.Context(), "/a", session.AnyVersion))
 }
 
 func TestUntilGone(t *testing.T) {
@@ -51,9 +34,7 @@ func TestUntilGone(t *testing.T) {
 		"deleted": func(t *testing.T, _ *zktest.Server, _, other *session.Session) { remove(t, other) },
 		"changed, then deleted": func(t *testing.T, _ *zktest.Server, _, other *session.Session) {
 			for range 3 {
-				if _, err := other.Set(t.Context(), "/a", []byte("x"), session.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(other.Set(t.Context(), "/a", []byte("x"), session.AnyVersion))(t)
 			}
 			remove(t, other)
 		},
@@ -83,13 +64,11 @@ func TestUntilGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 				var wg sync.WaitGroup
 				for range 10 {
 					wg.Go(func() {
-						if err := watch.UntilGone(t.Context(), s, "/a"); err != nil {
-							t.Error(err)
-						}
+						check.OK(t, watch.UntilGone(t.Context(), s, "/a"))
 						if stat, err := other.Exists(t.Context(), "/a"); stat != nil || err != nil {
 							t.Errorf("the node is there: %v", err)
 						}
@@ -107,11 +86,9 @@ func TestUntilGone(t *testing.T) {
 }
 
 func TestUntilGoneOfNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, _ *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, _ *session.Session) {
 		for range 100 {
-			if err := watch.UntilGone(t.Context(), s, "/never"); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, watch.UntilGone(t.Context(), s, "/never"))
 		}
 		if n := srv.Watches(); n != 0 {
 			t.Errorf("%d watches stand on a node that does not exist", n)
@@ -121,7 +98,7 @@ func TestUntilGoneOfNothing(t *testing.T) {
 
 // TestUntilGoneIsAbandoned: the watch is kept for the next, and there is only one.
 func TestUntilGoneIsAbandoned(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, _ *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, _ *session.Session) {
 		srv.ResetRequests()
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -137,10 +114,8 @@ func TestUntilGoneIsAbandoned(t *testing.T) {
 }
 
 func TestUntilGoneRefuses(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session) {
-		if err := watch.UntilGone(t.Context(), nil, "/a"); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Errorf("no session: %v", err)
-		}
+	inBubble(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session) {
+		check.Is(t, watch.UntilGone(t.Context(), nil, "/a"), session.ErrInvalidArgument) // no session
 		for _, path := range []string{"", "a", "/a/", "/a//b"} {
 			if err := watch.UntilGone(t.Context(), s, path); !errors.Is(err, session.ErrInvalidPath) {
 				t.Errorf("%q: %v", path, err)
@@ -150,11 +125,7 @@ func TestUntilGoneRefuses(t *testing.T) {
 		go func() { waiting <- watch.UntilGone(t.Context(), s, "/a") }()
 		synctest.Wait()
 		s.Close()
-		if err := <-waiting; !errors.Is(err, session.ErrClosed) {
-			t.Errorf("closed while waiting: %v", err)
-		}
-		if err := watch.UntilGone(t.Context(), s, "/a"); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("a closed session: %v", err)
-		}
+		check.Is(t, <-waiting, session.ErrClosed)                             // closed while waiting
+		check.Is(t, watch.UntilGone(t.Context(), s, "/a"), session.ErrClosed) // a closed session
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -18,34 +19,17 @@ import (
 
 func create(t *testing.T, s *session.Session, path, data string) {
 	t.Helper()
-	if _, err := s.Create(t.Context(), path, []byte(data), session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(t.Context(), path, []byte(data), session.Persistent))(t)
 }
 
 func set(t *testing.T, s *session.Session, path, data string) {
 	t.Helper()
-	if _, err := s.Set(t.Context(), path, []byte(data), session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Set(t.Context(), path, []byte(data), session.AnyVersion))(t)
 }
 
 func drop(t *testing.T, s *session.Session, path string) {
 	t.Helper()
-	if err := s.Delete(t.Context(), path, session.AnyVersion); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// have fails the test unless err is nil.
-func have[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
+	check.Must(t, s.Delete(t.Context(), path, session.AnyVersion))
 }
 
 // settled returns the newest state once nothing moves any more.
@@ -112,8 +96,8 @@ func calm() {
 func TestNode(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := have(watch.Node(s, "/b", nil))(t)
+			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := check.Have(watch.Node(s, "/b", nil))(t)
 				defer w.Close()
 				expect := func(want string) watch.NodeState {
 					t.Helper()
@@ -146,8 +130,8 @@ func TestNode(t *testing.T) {
 func TestChildren(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := have(watch.Children(s, "/b", nil))(t)
+			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := check.Have(watch.Children(s, "/b", nil))(t)
 				defer w.Close()
 				expect := func(names, added, removed string) watch.ChildrenState {
 					t.Helper()
@@ -192,8 +176,8 @@ func TestChildren(t *testing.T) {
 type limits struct{ Max int }
 
 func TestValue(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := have(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := check.Have(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
 		defer w.Close()
 		expect := func(exists bool, limit int, version int32, ok bool) {
 			t.Helper()
@@ -233,12 +217,10 @@ func (touchy) Decode(data []byte) (int, error) {
 }
 
 func TestCodecs(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := have(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := check.Have(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
 		defer w.Close()
-		if state := settled(t, w); !errors.Is(state.Err, strconv.ErrSyntax) {
-			t.Error(state)
-		}
+		check.Is(t, settled(t, w).Err, strconv.ErrSyntax)
 		set(t, other, "/a", "7")
 		settled(t, w)
 		set(t, other, "/a", "panic")
@@ -254,7 +236,7 @@ func TestCodecs(t *testing.T) {
 			t.Errorf("%+v", state)
 		}
 		set(t, other, "/a", "panic")
-		text, raw := have(watch.Value(s, "/a", watch.Text, nil))(t), have(watch.Value(s, "/a", watch.Bytes, nil))(t)
+		text, raw := check.Have(watch.Value(s, "/a", watch.Text, nil))(t), check.Have(watch.Value(s, "/a", watch.Bytes, nil))(t)
 		defer text.Close()
 		defer raw.Close()
 		if a, b := settled(t, text), settled(t, raw); a.Value != "panic" || string(b.Value) != "panic" {
@@ -270,7 +252,7 @@ func TestCodecs(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		begin := func(s *session.Session, path string) []error {
 			_, node := watch.Node(s, path, nil)
 			_, children := watch.Children(s, path, nil)
@@ -290,17 +272,13 @@ func TestRefusals(t *testing.T) {
 			refused(s, path, session.ErrInvalidPath)
 		}
 		for _, codec := range []func() watch.Codec[int]{nil, func() watch.Codec[int] { return nil }} {
-			if _, err := watch.Value(s, "/a", codec, nil); !errors.Is(err, session.ErrInvalidArgument) {
-				t.Error(err)
-			}
+			check.Fails(watch.Value(s, "/a", codec, nil))(t, session.ErrInvalidArgument)
 		}
 		for _, codec := range []func() watch.Codec[int]{
 			func() watch.Codec[int] { panic("no") },
 			func() watch.Codec[int] { runtime.Goexit(); return nil },
 		} {
-			if _, err := watch.Value(s, "/a", codec, nil); !errors.Is(err, watch.ErrCodec) {
-				t.Error(err)
-			}
+			check.Fails(watch.Value(s, "/a", codec, nil))(t, watch.ErrCodec)
 		}
 		s.Close()
 		refused(s, "/a", session.ErrClosed)
@@ -309,9 +287,9 @@ func TestRefusals(t *testing.T) {
 
 // TestWatchesEnd with their session, or alone.
 func TestWatchesEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		for range 2 {
-			w := have(watch.Node(s, "/a", nil))(t)
+			w := check.Have(watch.Node(s, "/a", nil))(t)
 			settled(t, w)
 			for range 3 {
 				w.Close()
@@ -321,14 +299,14 @@ func TestWatchesEnd(t *testing.T) {
 				t.Errorf("open %v, %v", open, w.Err())
 			}
 		}
-		read := have(watch.Node(s, "/a", nil))(t)
-		unread := have(watch.Node(s, "/a", nil))(t)
-		absent := have(watch.Children(s, "/b", nil))(t)
+		read := check.Have(watch.Node(s, "/a", nil))(t)
+		unread := check.Have(watch.Node(s, "/a", nil))(t)
+		absent := check.Have(watch.Children(s, "/b", nil))(t)
 		settled(t, read)
 		settled(t, absent)
 		srv.Refuse(true)
 		srv.Disconnect(0)
-		waiting := have(watch.Node(s, "/c", &watch.Options{Sync: true}))(t)
+		waiting := check.Have(watch.Node(s, "/c", &watch.Options{Sync: true}))(t)
 		synctest.Wait()
 		s.Close()
 		for _, w := range []interface {
@@ -336,9 +314,7 @@ func TestWatchesEnd(t *testing.T) {
 			Err() error
 		}{read, unread, absent, waiting} {
 			<-w.Done()
-			if !errors.Is(w.Err(), session.ErrClosed) {
-				t.Error(w.Err())
-			}
+			check.Is(t, w.Err(), session.ErrClosed)
 		}
 		if state, open := <-unread.Changes(); !open || !state.Exists {
 			t.Errorf("the last state is %v", state)
@@ -354,14 +330,12 @@ func TestWatchesEnd(t *testing.T) {
 }
 
 func TestForbiddenNode(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, -102)
-		w := have(watch.Node(s, "/a", nil))(t)
+		w := check.Have(watch.Node(s, "/a", nil))(t)
 		<-w.Done()
-		if !errors.Is(w.Err(), session.ErrNoAuth) {
-			t.Error(w.Err())
-		}
-		again := have(watch.Node(s, "/a", nil))(t)
+		check.Is(t, w.Err(), session.ErrNoAuth)
+		again := check.Have(watch.Node(s, "/a", nil))(t)
 		defer again.Close()
 		settled(t, again)
 	})
@@ -370,10 +344,8 @@ func TestForbiddenNode(t *testing.T) {
 func TestUntilExists(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				if err := watch.UntilExists(t.Context(), s, "/a"); err != nil {
-					t.Fatal(err)
-				}
+			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				check.Must(t, watch.UntilExists(t.Context(), s, "/a"))
 				found := make(chan error)
 				go func() { found <- watch.UntilExists(t.Context(), s, "/b") }()
 				synctest.Wait()
@@ -383,18 +355,14 @@ func TestUntilExists(t *testing.T) {
 				default:
 				}
 				trouble(srv, s, func() { create(t, other, "/b", "") })
-				if err := <-found; err != nil {
-					t.Error(err)
-				}
+				check.OK(t, <-found)
 			})
 		})
 	}
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := watch.UntilExists(ctx, s, "/never"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		check.Is(t, watch.UntilExists(ctx, s, "/never"), context.DeadlineExceeded)
 	})
 }
 
@@ -405,11 +373,11 @@ func TestManySubscribers(t *testing.T) {
 	if testing.Short() {
 		subscribers = 500
 	}
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		nodes := make([]*watch.Watch[watch.NodeState], subscribers)
 		srv.ResetRequests()
 		for i := range nodes {
-			nodes[i] = have(watch.Node(s, "/a", nil))(t)
+			nodes[i] = check.Have(watch.Node(s, "/a", nil))(t)
 			defer nodes[i].Close()
 		}
 		synctest.Wait()
@@ -437,11 +405,11 @@ func TestNothingIsLeft(t *testing.T) {
 	if testing.Short() {
 		rounds = 300
 	}
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		once := func() {
-			n := have(watch.Node(s, "/a", nil))(t)
-			c := have(watch.Children(s, "/a", nil))(t)
-			v := have(watch.Value(s, "/b", watch.Text, nil))(t)
+			n := check.Have(watch.Node(s, "/a", nil))(t)
+			c := check.Have(watch.Children(s, "/a", nil))(t)
+			v := check.Have(watch.Value(s, "/b", watch.Text, nil))(t)
 			<-n.Changes()
 			<-c.Changes()
 			<-v.Changes()
@@ -467,10 +435,10 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func TestParkedWatchesAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		for i := range 2500 {
 			path := fmt.Sprintf("/many-%d", i)
-			w := have(watch.Node(s, path, nil))(t)
+			w := check.Have(watch.Node(s, path, nil))(t)
 			<-w.Changes()
 			w.Close()
 		}
@@ -486,7 +454,7 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 		// They work as before, and what was let go is not missed.
 		for _, i := range []int{0, 2499, 1} {
 			path := fmt.Sprintf("/many-%d", i)
-			w := have(watch.Node(s, path, nil))(t)
+			w := check.Have(watch.Node(s, path, nil))(t)
 			settled(t, w)
 			create(t, other, path, "x")
 			if state := settled(t, w); !state.Exists {
@@ -500,22 +468,18 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 // TestUntilGoneBesideAWatch: a wait for a node to come does not keep others waiting for
 // it to go.
 func TestUntilGoneBesideAWatch(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := have(watch.Node(s, "/b", nil))(t)
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := check.Have(watch.Node(s, "/b", nil))(t)
 		defer w.Close()
 		settled(t, w)
-		if err := watch.UntilGone(t.Context(), s, "/b"); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, watch.UntilGone(t.Context(), s, "/b"))
 		create(t, other, "/b", "")
 		settled(t, w)
 		gone := make(chan error)
 		go func() { gone <- watch.UntilGone(t.Context(), s, "/b") }()
 		synctest.Wait()
 		drop(t, other, "/b")
-		if err := <-gone; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-gone)
 		create(t, other, "/b", "again")
 		if state := settled(t, w); string(state.Data) != "again" {
 			t.Error(state)
@@ -531,8 +495,8 @@ func TestRestoringIsCutShort(t *testing.T) {
 		"reply":   (*zktest.Server).DropReply,
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := have(watch.Node(s, "/a", nil))(t)
+			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+				w := check.Have(watch.Node(s, "/a", nil))(t)
 				defer w.Close()
 				settled(t, w)
 				srv.Refuse(true)
@@ -565,8 +529,8 @@ func TestRecreation(t *testing.T) {
 	if testing.Short() {
 		rounds = 300
 	}
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := have(watch.Node(s, "/b", nil))(t)
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := check.Have(watch.Node(s, "/b", nil))(t)
 		defer w.Close()
 		w.Changes()
 		var last int64
@@ -598,9 +562,7 @@ func TestRecreation(t *testing.T) {
 			case state := <-w.Changes():
 				follow(state)
 			case err := <-done:
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				finished = true
 			}
 		}
@@ -619,10 +581,10 @@ func TestRecreation(t *testing.T) {
 
 // TestSlowReader: what one reader sees of the children adds up, whenever it looks.
 func TestSlowReader(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := have(watch.Children(s, "/a", nil))(t)
+	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		w := check.Have(watch.Children(s, "/a", nil))(t)
 		defer w.Close()
-		fast := have(watch.Children(s, "/a", nil))(t)
+		fast := check.Have(watch.Children(s, "/a", nil))(t)
 		defer fast.Close()
 		var seen []string
 		look := func() {

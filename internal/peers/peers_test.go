@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -28,10 +29,7 @@ func newStage(t *testing.T) stage {
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	s, err := session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	t.Cleanup(s.Close)
 	return stage{ens, s, NewCompany(t, ens.Addrs())}
 }
@@ -54,18 +52,13 @@ func patient(t *testing.T) context.Context {
 
 func acquire(t *testing.T, p *Peer, kind Kind, path string) *Claim {
 	t.Helper()
-	c, err := p.Acquire(patient(t), kind, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Have(p.Acquire(patient(t), kind, path))(t)
 	return c
 }
 
 func release(t *testing.T, c *Claim) {
 	t.Helper()
-	if err := c.Release(patient(t)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, c.Release(patient(t)))
 }
 
 func await(t *testing.T, what string, ch <-chan struct{}) {
@@ -135,9 +128,7 @@ func overlap(t *testing.T, st stage) {
 	curator := acquire(t, st.company.Peer(t, Curator), CuratorMutex, "/broken")
 	kazoo := acquire(t, st.company.Peer(t, Kazoo), KazooLock, "/broken")
 	var room Room
-	if err := room.Enter("Curator", false); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, room.Enter("Curator", false))
 	if err := room.Enter("kazoo", false); err == nil {
 		t.Error("the room does not see two holders")
 	}
@@ -162,10 +153,7 @@ func TestPrograms(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := launch(Curator, exec.CommandContext(patient(t), "sh", "-c", row.script))
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := check.Have(launch(Curator, exec.CommandContext(patient(t), "sh", "-c", row.script)))(t)
 			if row.ready {
 				await(t, "the beginning", p.ready)
 			}
@@ -175,9 +163,7 @@ func TestPrograms(t *testing.T) {
 					await(t, "the end of the claim", c.Ended())
 					err = c.Err()
 				}
-				if !errors.Is(err, ErrEnded) {
-					t.Error(err)
-				}
+				check.Is(t, err, ErrEnded)
 				await(t, "the end", p.exited)
 			}
 			if err := p.end(); (err == nil) != (row.status == "") || err != nil && !strings.Contains(err.Error(), row.status) {
@@ -218,9 +204,7 @@ func TestRoom(t *testing.T) {
 		t.Error(n)
 	}
 	for _, version := range []int{1, 2} {
-		if err := room.visited(version); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, room.visited(version))
 	}
 	if room.visited(4) == nil {
 		t.Error("the room does not see that it was written")
@@ -243,9 +227,7 @@ func claims(t *testing.T, st stage) {
 			ctx := patient(t)
 			peer := st.company.Peer(t, row.library)
 			dir := "/claims-" + string(row.library)
-			if _, err := st.s.Create(ctx, dir, nil, session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(st.s.Create(ctx, dir, nil, session.Persistent))(t)
 
 			c := acquire(t, peer, row.lock, dir+"/lock")
 			if dir, _ := znode.Split(c.Node()); dir != path.Join(dir) {
@@ -264,9 +246,7 @@ func claims(t *testing.T, st stage) {
 
 			// A waiter that is told to give up.
 			waiter, err := peer.Join(row.lock, dir+"/lock", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for line := []string(nil); len(line) != 2; {
 				if line, err = peer.Line(ctx, row.lock, dir+"/lock"); err != nil {
 					t.Fatal(err)
@@ -280,13 +260,9 @@ func claims(t *testing.T, st stage) {
 			// A caller that leaves.
 			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
-			if _, err := peer.Acquire(hasty, row.lock, dir+"/lock"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
+			check.Fails(peer.Acquire(hasty, row.lock, dir+"/lock"))(t, context.DeadlineExceeded)
 			// One whose node is written by another client.
-			if _, err := st.s.Create(ctx, dir+"/scratch", nil, session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(st.s.Create(ctx, dir+"/scratch", nil, session.Persistent))(t)
 			if v, err := c.Visit(ctx, dir+"/scratch"); v != 1 || err != nil {
 				t.Error(v, err)
 			}
@@ -312,10 +288,7 @@ func claims(t *testing.T, st stage) {
 					release(t, c)
 					continue
 				}
-				waiter, err := peer.Join(kind, at, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				waiter := check.Have(peer.Join(kind, at, 0))(t)
 				release(t, waiter)
 				release(t, c)
 				release(t, acquire(t, peer, kind, at))
@@ -340,9 +313,7 @@ func revocation(t *testing.T, st stage) {
 	peer := st.company.Peer(t, Curator)
 	c := acquire(t, peer, CuratorRevocable, "/lock")
 	other := acquire(t, peer, CuratorRevocable, "/other")
-	if err := peer.Revoke(patient(t), c.Node()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, peer.Revoke(patient(t), c.Node()))
 	await(t, "the request to release", c.Revoked())
 	release(t, c)
 	select {
@@ -363,20 +334,11 @@ func crash(t *testing.T, st stage) {
 			victim := Start(t, library, st.ens.Addrs(), &Options{SessionTimeout: 2 * time.Second})
 			at := "/crash-" + string(library)
 			first := acquire(t, victim, kind, at)
-			second, err := survivor.Join(kind, at, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := victim.Kill(); err != nil {
-				t.Error(err)
-			}
+			second := check.Have(survivor.Join(kind, at, 0))(t)
+			check.OK(t, victim.Kill())
 			await(t, "the end", first.Ended())
-			if err := first.Err(); !errors.Is(err, ErrEnded) {
-				t.Error(err)
-			}
-			if _, err := victim.Acquire(patient(t), kind, at); !errors.Is(err, ErrEnded) {
-				t.Error(err)
-			}
+			check.Is(t, first.Err(), ErrEnded)
+			check.Fails(victim.Acquire(patient(t), kind, at))(t, ErrEnded)
 			await(t, "the grant", second.Acquired())
 			release(t, second)
 		})
@@ -411,26 +373,14 @@ func barriers(t *testing.T, st stage) {
 		t.Run(string(library), func(t *testing.T) {
 			t.Parallel()
 			ctx, peer, at := patient(t), st.company.Peer(t, library), "/barrier-"+string(library)
-			if err := peer.Raise(ctx, kinds[0], at); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := peer.acquire(ctx, kinds[0], at, trial); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the end of a wait: %v", err)
-			}
-			c, err := peer.Join(kinds[0], at, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := peer.Lift(ctx, kinds[0], at); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, peer.Raise(ctx, kinds[0], at))
+			check.Fails(peer.acquire(ctx, kinds[0], at, trial))(t, context.DeadlineExceeded) // the end of a wait
+			c := check.Have(peer.Join(kinds[0], at, 0))(t)
+			check.Must(t, peer.Lift(ctx, kinds[0], at))
 			await(t, "the end of the wait", c.Acquired())
 			release(t, c)
 
-			first, err := peer.Join(kinds[1].Of(2), at+"-double", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := check.Have(peer.Join(kinds[1].Of(2), at+"-double", 0))(t)
 			second := acquire(t, peer, kinds[1].Of(2), at+"-double")
 			await(t, "the round", first.Acquired())
 			var left sync.WaitGroup
@@ -449,9 +399,7 @@ func queues(t *testing.T, st stage) {
 			ctx := patient(t)
 			c := acquire(t, st.company.Peer(t, kind.Library()), kind, "/queue-"+strings.ReplaceAll(string(kind), "/", "-"))
 			for _, item := range []string{"a", "b"} {
-				if err := c.Put(ctx, item, 100); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, c.Put(ctx, item, 100))
 			}
 			for _, item := range []string{"a", "b"} {
 				if got, err := c.Take(ctx, time.Minute); got != item || err != nil {
@@ -470,9 +418,7 @@ func queues(t *testing.T, st stage) {
 func limits(t *testing.T, st stage) {
 	ctx, peer, kind := patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
 	first, second := acquire(t, peer, kind, "/limits"), acquire(t, peer, kind, "/limits")
-	if _, err := peer.acquire(ctx, kind, "/limits", trial); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the third of two: %v", err)
-	}
+	check.Fails(peer.acquire(ctx, kind, "/limits", trial))(t, context.DeadlineExceeded) // the third of two
 	if stat, err := st.s.Exists(ctx, first.Node()); err != nil || stat == nil {
 		t.Errorf("%s: %v, %v", first.Node(), stat, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // documents are pages whose names of files and of code must exist. Records of decisions tell of
@@ -14,10 +16,7 @@ import (
 func documents(t *testing.T) (pages []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "bench/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := check.Have(filepath.Glob(filepath.Join(root, pattern)))(t)
 		pages = append(pages, found...)
 	}
 	return pages
@@ -46,10 +45,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		return err == nil
 	}
 	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Have(os.ReadFile(page))(t)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			if target := m[1]; !strings.Contains(target, "://") && !exists(filepath.Dir(page), target) {
 				t.Errorf("%s links to %s, which does not exist", page, target)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
@@ -160,9 +161,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add := func(call string, do func() error) { all = append(all, attempt{call, "ctx", do}) }
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	ctx := t.Context()
 
@@ -321,10 +320,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 func TestMethods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
 		t.Cleanup(s.Close)
 		all := methods(t, s)
 		synctest.Wait()
@@ -494,15 +490,9 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 func TestBadInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
 		defer s.Close()
-		closed, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		if err != nil {
-			t.Fatal(err)
-		}
+		closed := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
 		closed.Close()
 		soon := func() context.Context { // is over when a call has waited
 			ctx, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -562,9 +552,7 @@ func TestServersDown(t *testing.T) {
 				srv := zktest.Start(t, zktest.InProcess())
 				srv.Refuse(true)
 				s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				defer s.Close()
 				ctx, end := context.WithTimeout(t.Context(), time.Second)
 				defer end()
@@ -581,10 +569,7 @@ func TestServersDown(t *testing.T) {
 func TestServersDownMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())
-		s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
 		t.Cleanup(s.Close)
 		all := waiting(t, s)
 		synctest.Wait()
@@ -607,9 +592,7 @@ func waiting(t *testing.T, s *session.Session) map[string]func(context.Context) 
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	m, err := lock.NewMutex(s, "/mutex", nil)
 	must(err)

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 const (
@@ -110,9 +112,7 @@ func sources(t *testing.T) []source {
 		all = append(all, source{path.Clean(dir), base, strings.HasSuffix(base, "_test.go"), file, fset})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if len(all) == 0 {
 		t.Fatal("no sources")
 	}
@@ -156,10 +156,7 @@ func recipes(all []source) []string {
 }
 
 func TestRequirements(t *testing.T) {
-	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mod := check.Have(os.ReadFile(filepath.Join(root, "go.mod")))(t)
 	direct := make(map[string]bool)
 	for line := range strings.Lines(string(mod)) {
 		if strings.Contains(line, "=>") {
@@ -193,6 +190,8 @@ func TestRequirements(t *testing.T) {
 
 // These packages are for tests, and are imported by nothing else.
 const (
+	bubble      = "internal/bubble"
+	checks      = "internal/check"
 	conformance = "primitives/internal/conformance"
 	exploration = "primitives/internal/exploration"
 	linemodel   = "primitives/internal/linemodel"
@@ -201,7 +200,7 @@ const (
 	zkmodel     = "primitives/internal/zkmodel"
 )
 
-var forTests = []string{conformance, exploration, linemodel, peers, storm, zkmodel}
+var forTests = []string{bubble, checks, conformance, exploration, linemodel, peers, storm, zkmodel}
 
 func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {
@@ -482,10 +481,7 @@ func receiver(f *ast.FuncDecl) string {
 
 // The program in the README is formatted and compiles, and the README is short.
 func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := check.Have(os.ReadFile(filepath.Join(root, "README.md")))(t)
 	if n := bytes.Count(readme, []byte("\n")); n > 120 {
 		t.Errorf("README.md has %d lines, want at most 120", n)
 	}
@@ -498,22 +494,12 @@ func TestReadme(t *testing.T) {
 		t.Errorf("the program in README.md is not formatted: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "readme.go")
-	if err := os.WriteFile(file, program, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, program, 0o600))
 	// The program is to be compiled as part of this module.
-	pkg, err := filepath.Abs("readme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(pkg, "main.go"): file}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkg := check.Have(filepath.Abs("readme"))(t)
+	overlay := check.Have(json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(pkg, "main.go"): file}}))(t)
 	config := filepath.Join(t.TempDir(), "overlay.json")
-	if err := os.WriteFile(config, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(config, overlay, 0o600))
 	if out, err := exec.Command("go", "build", "-overlay", config, "-o", os.DevNull, "./readme").CombinedOutput(); err != nil {
 		t.Errorf("the program in README.md: %v\n%s", err, out)
 	}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // vague are words that name no party of a protocol: a comment says contender, holder, caller, client,
@@ -90,10 +92,7 @@ func steps(file *ast.File) bool {
 // lines returns the numbers of lines that contain comments, and that contain code.
 func lines(t *testing.T, path string) (comments, code int) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Have(os.ReadFile(filepath.Join(root, path)))(t)
 	fset := token.NewFileSet()
 	file := fset.AddFile(path, -1, len(text))
 	var s scanner.Scanner

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -41,7 +43,7 @@ func count(t *testing.T, sessions []*session.Session, times int, trouble func(i 
 
 // A lost reply is no reason to count twice, nor to count not at all.
 func TestCounterUnderLostReplies(t *testing.T) {
-	bubble(t, 10, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 10, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		confirmed, unknown := count(t, s, 100, func(i int) {
 			switch m := (zktest.Match{Op: zktest.OpMulti, Session: s[i%10].ID()}); {
 			case i%7 == 0:
@@ -68,7 +70,7 @@ func TestCounterUnderLostReplies(t *testing.T) {
 
 // With expiries, what is not confirmed may have been counted, and nothing else.
 func TestCounterUnderExpiries(t *testing.T) {
-	bubble(t, 10, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 10, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		confirmed, unknown := count(t, s, 40, func(i int) {
 			victim := s[i%10].ID()
 			switch {
@@ -95,16 +97,16 @@ func TestCounterUnderExpiries(t *testing.T) {
 		if err != nil || got < confirmed || got > confirmed+unknown {
 			t.Errorf("counted to %d (%v), want between %d and %d", got, err, confirmed, confirmed+unknown)
 		}
-		pass(time.Minute)
+		bubble.Pass(time.Minute)
 		noMarkers(t, srv)
 	})
 }
 
 // The one case that cannot be known: applied, and the session is gone.
 func TestUnknownWhenTheSessionIsGone(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := counter(t, s[0]), counter(t, s[1])
-		ok(t, v.Set(t.Context(), 1))
+		check.Must(t, v.Set(t.Context(), 1))
 		id := s[0].ID()
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: id})
 		done := make(chan error, 1)
@@ -117,14 +119,14 @@ func TestUnknownWhenTheSessionIsGone(t *testing.T) {
 			t.Errorf("%v, want an unknown outcome", err)
 		}
 		value(t, other, 2, 1)
-		ok(t, v.Update(t.Context(), increment)) // in the next session
+		check.Must(t, v.Update(t.Context(), increment)) // in the next session
 		value(t, other, 3, 2)
 	})
 }
 
 // Set is done once, too: a repetition would undo what others have set since.
 func TestSetIsNotRepeated(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := counter(t, s[0]), counter(t, s[1])
 		// The first time without a marker: the directory and the node are made on the way.
 		for round, skip := range []int{1, 0} {
@@ -132,14 +134,14 @@ func TestSetIsNotRepeated(t *testing.T) {
 			srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/app/_config-markers/*"}, 5*time.Second)
 			done := make(chan error, 1)
 			go func() { done <- v.Set(t.Context(), 10) }()
-			pass(4 * time.Second) // it was applied, which is not known
-			ok(t, other.Set(t.Context(), 20))
-			ok(t, <-done)
+			bubble.Pass(4 * time.Second) // it was applied, which is not known
+			check.Must(t, other.Set(t.Context(), 20))
+			check.Must(t, <-done)
 			got, _, err := other.Get(t.Context())
 			if err != nil || got != 20 {
 				t.Fatalf("round %d: %d (%v), want the last one, 20", round, got, err)
 			}
-			ok(t, srv.AwaitFault(time.Second))
+			check.Must(t, srv.AwaitFault(time.Second))
 		}
 	})
 }

@@ -4,55 +4,31 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
-func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+// inBubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
+func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
-	bubbleOn(t, zktest.Config{}, n, f)
+	inBubbleOn(t, zktest.Config{}, n, f)
 }
 
-func bubbleOn(t *testing.T, config zktest.Config, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+func inBubbleOn(t *testing.T, config zktest.Config, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess, config.Tick = true, time.Second
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		all := make([]*session.Session, n)
-		for i := range all {
-			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
-				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer all[i].Close()
-		}
-		f(t, srv, all...)
-	})
-}
-
-// pass lets the bubble's clock go on, which takes no time.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
+	config.Tick = time.Second
+	bubble.Sessions(t, config, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second},
+		func(t *testing.T, srv *zktest.Server, all []*session.Session) { f(t, srv, all...) })
 }
 
 func open[T any](t *testing.T, s *session.Session, path string, codec func() config.Codec[T], opts *config.Options) *config.Value[T] {
 	t.Helper()
-	v, err := config.Open(s, path, codec, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := check.Have(config.Open(s, path, codec, opts))(t)
 	t.Cleanup(v.Close)
 	return v
 }
@@ -65,19 +41,11 @@ func counter(t *testing.T, s *session.Session) *config.Value[int] {
 
 func increment(old int) (int, error) { return old + 1, nil }
 
-// ok fails the test unless err is nil.
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // expect fails the test unless the newest event, after a while, is the one that is wanted.
 func expect[T any](t *testing.T, v *config.Value[T], want string) config.Event {
 	t.Helper()
 	v.Events()
-	pass(10 * time.Second)
+	bubble.Pass(10 * time.Second)
 	select {
 	case ev, open := <-v.Events():
 		if !open {

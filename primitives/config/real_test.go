@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,10 +22,7 @@ func TestRealCounter(t *testing.T) {
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		s, err := session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		defer s.Close()
 		sessions = append(sessions, s)
 	}
@@ -46,10 +44,7 @@ func TestRealCounter(t *testing.T) {
 	if confirmed != 100 || unknown != 0 || !killed.Load() {
 		t.Errorf("%d confirmed, %d unknown, of 100", confirmed, unknown)
 	}
-	v, err := config.Open(sessions[0], "/app/counter", config.JSON[int], &config.Options{Sync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := check.Have(config.Open(sessions[0], "/app/counter", config.JSON[int], &config.Options{Sync: true}))(t)
 	defer v.Close()
 	if n, _, err := v.Get(t.Context()); err != nil || n != 100 {
 		t.Errorf("the counter says %d, %v", n, err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -16,7 +18,7 @@ import (
 // leader.
 func lagging(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
-	bubbleOn(t, zktest.Config{Replicas: 3, Lag: 700 * time.Millisecond, Latency: 10 * time.Millisecond}, n, f)
+	inBubbleOn(t, zktest.Config{Replicas: 3, Lag: 700 * time.Millisecond, Latency: 10 * time.Millisecond}, n, f)
 }
 
 // A server that is behind is no reason to count twice, or to forget what others counted.
@@ -57,7 +59,7 @@ func TestCounterOnLaggingReplicas(t *testing.T) {
 func TestNoViewGoesBack(t *testing.T) {
 	lagging(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		writer := counter(t, s[0])
-		ok(t, writer.Set(t.Context(), 0))
+		check.Must(t, writer.Set(t.Context(), 0))
 		r := rand.New(rand.NewPCG(4, 2))
 		stop := make(chan struct{})
 		var readers sync.WaitGroup
@@ -109,9 +111,7 @@ func TestNoViewGoesBack(t *testing.T) {
 			})
 		}
 		for i := range 400 {
-			if err := writer.Set(t.Context(), i+1); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, writer.Set(t.Context(), i+1))
 			<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
 			victim := s[1+r.IntN(3)].ID()
 			switch r.IntN(12) {
@@ -124,7 +124,7 @@ func TestNoViewGoesBack(t *testing.T) {
 			}
 		}
 		srv.ClearFaults()
-		pass(time.Minute)
+		bubble.Pass(time.Minute)
 		close(stop)
 		readers.Wait()
 		t.Logf("events by reader: %v", ups)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,18 +26,17 @@ type limits struct {
 
 // The call sites of API.md.
 func TestCallSites(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, _ *zktest.Server, all ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all ...*session.Session) {
 		ctx, s := t.Context(), all[0]
-		v, err := config.Open(s, "/config/limits", config.JSON[limits], nil)
-		ok(t, err)
+		v := check.Have(config.Open(s, "/config/limits", config.JSON[limits], nil))(t)
 		defer v.Close()
-		ok(t, v.Set(ctx, limits{Rate: 1}))
-		ok(t, v.Update(ctx, func(old limits) (limits, error) { old.Burst = old.Rate * 10; return old, nil }))
+		check.Must(t, v.Set(ctx, limits{Rate: 1}))
+		check.Must(t, v.Update(ctx, func(old limits) (limits, error) { old.Burst = old.Rate * 10; return old, nil }))
 		got, version, err := v.Get(ctx)
 		if err != nil || got != (limits{1, 10}) || version != 1 {
 			t.Errorf("%v %d %v", got, version, err)
 		}
-		go func() { pass(time.Second); v.Close() }()
+		go func() { bubble.Pass(time.Second); v.Close() }()
 		var last config.Event
 		for ev := range v.Events() {
 			switch ev := ev.(type) {
@@ -58,7 +59,7 @@ func TestCallSites(t *testing.T) {
 
 // What a reader is told as the node comes, goes, is broken and comes again.
 func TestEvents(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		ctx := t.Context()
 		v, other := counter(t, s[0]), counter(t, s[1])
 		expect(t, v, "deleted")
@@ -68,12 +69,12 @@ func TestEvents(t *testing.T) {
 		if _, _, err := v.Get(ctx); !errors.Is(err, session.ErrNoNode) {
 			t.Errorf("Get without a node: %v", err)
 		}
-		ok(t, other.Set(ctx, 5))
+		check.Must(t, other.Set(ctx, 5))
 		if ev := expect(t, v, "changed version=0"); ev != (config.Changed[int]{Value: 5}) {
 			t.Errorf("%#v", ev)
 		}
 		_, err := s[1].Set(ctx, "/app/counter", []byte("{"), 0)
-		ok(t, err)
+		check.Must(t, err)
 		ev := expect(t, v, "invalid version=1: value does not decode: unexpected end of JSON input")
 		if invalid := ev.(config.Invalid); !errors.Is(invalid.Err, config.ErrInvalid) {
 			t.Errorf("%v", invalid.Err)
@@ -84,24 +85,22 @@ func TestEvents(t *testing.T) {
 		if got, version, err := v.Get(ctx); got != 5 || version != 1 || !errors.Is(err, config.ErrInvalid) {
 			t.Errorf("Get of an invalid value: %d version %d, %v", got, version, err)
 		}
-		if err := v.Update(ctx, increment); !errors.Is(err, config.ErrInvalid) {
-			t.Errorf("Update of an invalid value: %v", err)
-		}
-		ok(t, s[1].Delete(ctx, "/app/counter", 1)) // no marker is in the way
+		check.Is(t, v.Update(ctx, increment), config.ErrInvalid) // Update of an invalid value
+		check.Must(t, s[1].Delete(ctx, "/app/counter", 1))       // no marker is in the way
 		expect(t, v, "deleted")
-		ok(t, v.Update(ctx, increment)) // makes it, from zero
+		check.Must(t, v.Update(ctx, increment)) // makes it, from zero
 		expect(t, v, "changed version=0")
 		value(t, other, 1, 0)
 		_, err = s[1].Set(ctx, "/app/counter", []byte("x"), 0)
-		ok(t, err)
-		ok(t, v.Set(ctx, 7)) // replaces what does not decode
+		check.Must(t, err)
+		check.Must(t, v.Set(ctx, 7)) // replaces what does not decode
 		expect(t, v, "changed version=2")
 	})
 }
 
 // A service sees every change in the end, whatever happens to its connection.
 func TestLiveReload(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		ctx := t.Context()
 		v, other := counter(t, s[0]), counter(t, s[1])
 		expect(t, v, "deleted")
@@ -123,16 +122,16 @@ func TestLiveReload(t *testing.T) {
 				srv.Expire(id)
 			}
 			if i%10 == 9 { // the version is then what it was
-				ok(t, s[1].Delete(ctx, "/app/counter", session.AnyVersion))
+				check.Must(t, s[1].Delete(ctx, "/app/counter", session.AnyVersion))
 				want = 1000 * i
-				ok(t, other.Set(ctx, want))
+				check.Must(t, other.Set(ctx, want))
 			} else {
 				want++
-				ok(t, other.Update(ctx, func(int) (int, error) { return want, nil }))
+				check.Must(t, other.Update(ctx, func(int) (int, error) { return want, nil }))
 			}
 			srv.Refuse(false)
 			v.Events()
-			pass(20 * time.Second)
+			bubble.Pass(20 * time.Second)
 			select {
 			case ev := <-v.Events():
 				if changed, is := ev.(config.Changed[int]); !is || changed.Value != want {
@@ -147,14 +146,13 @@ func TestLiveReload(t *testing.T) {
 
 // A slow reader gets the newest, and delays no other.
 func TestSlowReader(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		slow, other := counter(t, s[0]), counter(t, s[1])
 		slow.Events()
 		for i := range 500 {
-			ok(t, other.Set(t.Context(), i))
+			check.Must(t, other.Set(t.Context(), i))
 			if i%50 == 0 {
-				_, err := s[1].Set(t.Context(), "/app/counter", []byte("?"), session.AnyVersion)
-				ok(t, err)
+				check.Have(s[1].Set(t.Context(), "/app/counter", []byte("?"), session.AnyVersion))(t)
 			}
 		}
 		synctest.Wait()
@@ -174,12 +172,10 @@ func TestSlowReader(t *testing.T) {
 
 // The error of f ends the update, and so does its panic; neither leaves anything.
 func TestUpdateIsAborted(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
 		stop := errors.New("stop")
-		if err := v.Update(t.Context(), func(int) (int, error) { return 1, stop }); !errors.Is(err, stop) {
-			t.Error(err)
-		}
+		check.Is(t, v.Update(t.Context(), func(int) (int, error) { return 1, stop }), stop)
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -188,13 +184,11 @@ func TestUpdateIsAborted(t *testing.T) {
 			}()
 			_ = v.Update(t.Context(), func(int) (int, error) { panic("f") })
 		}()
-		if err := v.Update(t.Context(), nil); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
+		check.Is(t, v.Update(t.Context(), nil), session.ErrInvalidArgument)
 		if paths := srv.Paths(); len(paths) > 0 {
 			t.Errorf("written: %q", paths)
 		}
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 1, 0)
 	})
 }
@@ -202,20 +196,20 @@ func TestUpdateIsAborted(t *testing.T) {
 // What a write costs, with the directories made: one request, and one read for Update. The
 // first one of a handle makes its marker before.
 func TestCost(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		ok(t, counter(t, s[1]).Set(t.Context(), 0))
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		check.Must(t, counter(t, s[1]).Set(t.Context(), 0))
 		v := counter(t, s[0])
 		synctest.Wait()
 		srv.ResetRequests()
 		proposals := srv.Proposals()
-		ok(t, v.Set(t.Context(), 0))
+		check.Must(t, v.Set(t.Context(), 0))
 		if counts := srv.RequestsOf(s[0].ID()); counts[zktest.OpMulti] != 1 || counts[zktest.OpCreate] != 1 || srv.Proposals()-proposals != 2 {
 			t.Errorf("the first write costs %v, and %d proposals", counts, srv.Proposals()-proposals)
 		}
 		synctest.Wait()
 		srv.ResetRequests()
 		for range 10 {
-			ok(t, v.Update(t.Context(), increment))
+			check.Must(t, v.Update(t.Context(), increment))
 		}
 		synctest.Wait()
 		counts := srv.RequestsOf(s[0].ID())
@@ -258,11 +252,11 @@ func TestNoGhosts(t *testing.T) {
 			srv.Freeze(0, zktest.ToClient)
 			time.AfterFunc(time.Minute, func() { srv.Thaw(0) })
 		},
-		"container is reaped": func(*zktest.Server, *session.Session) { pass(10 * time.Minute) },
+		"container is reaped": func(*zktest.Server, *session.Session) { bubble.Pass(10 * time.Minute) },
 	} {
 		for _, wait := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, wait=%v", name, wait), func(t *testing.T) {
-				bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					v := counter(t, s[0])
 					trouble(srv, s[0])
 					answered := make(chan error, 5)
@@ -294,7 +288,7 @@ func TestNoGhosts(t *testing.T) {
 					if !wait {
 						tally()
 					}
-					pass(5 * time.Minute) // also for a session that is gone by its own deadline
+					bubble.Pass(5 * time.Minute) // also for a session that is gone by its own deadline
 					noMarkers(t, srv)
 					got, _, err := counter(t, s[0]).Get(t.Context())
 					if err != nil && !errors.Is(err, session.ErrNoNode) || got < confirmed || got > confirmed+unknown {
@@ -314,9 +308,9 @@ func TestNoGhosts(t *testing.T) {
 
 // A context that ends tells the truth: what has not been sent will not be.
 func TestContextEnds(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := counter(t, s[0]), counter(t, s[1])
-		ok(t, v.Set(t.Context(), 0))
+		check.Must(t, v.Set(t.Context(), 0))
 		srv.Freeze(s[0].ID(), zktest.ToClient)
 		cause := errors.New("had enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -336,7 +330,7 @@ func TestContextEnds(t *testing.T) {
 		if err := v.Set(ctx, 3); !errors.Is(err, cause) || errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("too late: %v", err)
 		}
-		pass(time.Minute)
+		bubble.Pass(time.Minute)
 		value(t, other, 1, 1)
 	})
 }
@@ -345,14 +339,14 @@ func TestContextEnds(t *testing.T) {
 func TestContextEndsWithoutAConnection(t *testing.T) {
 	for name, first := range map[string]bool{"first write": true, "second write": false} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				v, other := counter(t, s[0]), counter(t, s[1])
-				ok(t, other.Set(t.Context(), 1))
+				check.Must(t, other.Set(t.Context(), 1))
 				if !first {
-					ok(t, v.Set(t.Context(), 2))
+					check.Must(t, v.Set(t.Context(), 2))
 				}
 				before, version, err := other.Get(t.Context())
-				ok(t, err)
+				check.Must(t, err)
 				srv.Refuse(true)
 				srv.Disconnect(s[0].ID())
 				synctest.Wait()
@@ -362,9 +356,9 @@ func TestContextEndsWithoutAConnection(t *testing.T) {
 					t.Errorf("it was never sent: %v", err)
 				}
 				srv.Refuse(false)
-				pass(time.Minute)
+				bubble.Pass(time.Minute)
 				value(t, other, before, version)
-				ok(t, v.Set(t.Context(), 4)) // nothing stands in its way
+				check.Must(t, v.Set(t.Context(), 4)) // nothing stands in its way
 				value(t, other, 4, version+1)
 			})
 		})
@@ -374,20 +368,18 @@ func TestContextEndsWithoutAConnection(t *testing.T) {
 // What its caller does with the bytes when Set has returned does not reach the server, also
 // if they are sent once more.
 func TestBytesAreCopied(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := open(t, s[0], "/app/blob", config.Bytes, nil), open(t, s[1], "/app/blob", config.Bytes, nil)
-		ok(t, v.Set(t.Context(), []byte("old")))
+		check.Must(t, v.Set(t.Context(), []byte("old")))
 		srv.DropRequest(zktest.Match{Op: zktest.OpMulti})
 		srv.Refuse(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		buffer := []byte("new")
-		if err := v.Set(ctx, buffer); !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("its outcome is not known: %v", err)
-		}
+		check.Is(t, v.Set(ctx, buffer), session.ErrUnknownOutcome) // its outcome is not known
 		copy(buffer, "bad")
 		srv.Refuse(false)
-		pass(time.Minute)
+		bubble.Pass(time.Minute)
 		if got, _, err := other.Get(t.Context()); err != nil || string(got) != "new" {
 			t.Errorf("the server has %q, %v", got, err)
 		}
@@ -396,7 +388,7 @@ func TestBytesAreCopied(t *testing.T) {
 
 // Nor has what waits for the marker that is to prove it.
 func TestContextEndsBeforeTheMarker(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
 		srv.Delay(zktest.Match{Op: zktest.OpCreate}, 3*time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -404,7 +396,7 @@ func TestContextEndsBeforeTheMarker(t *testing.T) {
 		if err := v.Set(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("it was never sent: %v", err)
 		}
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 1, 0)
 		v.Close()
 		noMarkers(t, srv)
@@ -435,7 +427,7 @@ func (c *lateCtx) Err() error {
 
 // An answer that is there when the context's end is noticed is the answer.
 func TestContextEndsWithTheAnswer(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
 		for i := range 50 {
 			if err := v.Set(&lateCtx{Context: context.Background()}, i); err != nil {
@@ -448,9 +440,9 @@ func TestContextEndsWithTheAnswer(t *testing.T) {
 
 // The handle ends with its session, and says so.
 func TestSessionIsClosed(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
-		ok(t, v.Set(t.Context(), 1))
+		check.Must(t, v.Set(t.Context(), 1))
 		s[0].Close()
 		<-v.Done()
 		if !errors.Is(v.Err(), session.ErrClosed) {
@@ -468,38 +460,36 @@ func TestSessionIsClosed(t *testing.T) {
 			}
 		}
 		noMarkers(t, srv)
-		if _, err := config.Open(s[0], "/app/counter", config.JSON[int], nil); !errors.Is(err, session.ErrClosed) {
-			t.Errorf("Open on a closed session: %v", err)
-		}
+		check.Fails(config.Open(s[0], "/app/counter", config.JSON[int], nil))(t, session.ErrClosed) // Open on a closed session
 	})
 }
 
 // A marker that an operator deletes is made again; only what it was to prove is unknown.
 func TestMarkerIsDeleted(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := open(t, s[0], "/app/counter", config.JSON[int], &config.Options{Markers: "/else/where", Sync: true})
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		remove := func() {
 			t.Helper()
 			all := markers(srv)
 			if len(all) != 1 || !strings.HasPrefix(all[0], "/else/where/_c_") {
 				t.Fatalf("markers: %q", all)
 			}
-			ok(t, s[1].Delete(t.Context(), all[0], session.AnyVersion))
+			check.Must(t, s[1].Delete(t.Context(), all[0], session.AnyVersion))
 		}
 		remove()
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 2, 1)
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/else/where/*"}, time.Second)
 		done := make(chan error, 1)
 		go func() { done <- v.Update(t.Context(), increment) }()
-		pass(900 * time.Millisecond)
+		bubble.Pass(900 * time.Millisecond)
 		remove()
 		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("%v, want an unknown outcome", err)
 		}
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 4, 3)
 	})
 }
@@ -507,46 +497,45 @@ func TestMarkerIsDeleted(t *testing.T) {
 // The marker of a first write is no exception: if another client deletes it before it is
 // looked at, the write is not done again.
 func TestMarkerOfTheFirstWriteIsDeleted(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		ok(t, counter(t, s[1]).Set(t.Context(), 0))
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		check.Must(t, counter(t, s[1]).Set(t.Context(), 0))
 		v := counter(t, s[0])
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/app/_config-markers/*"}, time.Second)
 		done := make(chan error, 1)
 		go func() { done <- v.Update(t.Context(), increment) }()
-		pass(900 * time.Millisecond)
+		bubble.Pass(900 * time.Millisecond)
 		for _, path := range markers(srv) {
-			ok(t, s[1].Delete(t.Context(), path, session.AnyVersion))
+			check.Must(t, s[1].Delete(t.Context(), path, session.AnyVersion))
 		}
 		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("%v, want an unknown outcome", err)
 		}
-		ok(t, srv.AwaitFault(time.Second))
+		check.Must(t, srv.AwaitFault(time.Second))
 		value(t, v, 1, 1)
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 2, 2)
 	})
 }
 
 // A marker that another client has written to proves nothing either.
 func TestMarkerIsChanged(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := open(t, s[0], "/app/counter", config.JSON[int], &config.Options{Markers: "/else/where"})
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/else/where/*"}, time.Second)
 		done := make(chan error, 1)
 		go func() { done <- v.Update(t.Context(), increment) }()
-		pass(900 * time.Millisecond)
+		bubble.Pass(900 * time.Millisecond)
 		for _, path := range markers(srv) {
-			_, err := s[1].Set(t.Context(), path, []byte("1"), session.AnyVersion)
-			ok(t, err)
+			check.Have(s[1].Set(t.Context(), path, []byte("1"), session.AnyVersion))(t)
 		}
 		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("%v, want an unknown outcome", err)
 		}
 		value(t, v, 2, 1)
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 3, 2)
 	})
 }
@@ -576,7 +565,7 @@ func TestSickCodec(t *testing.T) {
 		"goexit": {runtime.Goexit, "codec panicked: it called runtime.Goexit"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				mute := open(t, s[0], "/sick", func() config.Codec[int] { return sick{row.f, healthy} }, nil)
 				for name, err := range map[string]error{"Set": mute.Set(t.Context(), 1), "Update": mute.Update(t.Context(), increment)} {
 					if !errors.Is(err, watch.ErrCodec) || errors.Is(err, session.ErrUnknownOutcome) {
@@ -587,15 +576,13 @@ func TestSickCodec(t *testing.T) {
 					t.Errorf("written: %q", paths)
 				}
 				blind := open(t, s[0], "/sick", func() config.Codec[int] { return sick{healthy, row.f} }, nil)
-				ok(t, blind.Set(t.Context(), 1))
+				check.Must(t, blind.Set(t.Context(), 1))
 				expect(t, blind, "invalid version=0: value does not decode: "+row.want)
 				if _, _, err := blind.Get(t.Context()); !errors.Is(err, watch.ErrCodec) || !errors.Is(err, config.ErrInvalid) {
 					t.Errorf("Get: %v", err)
 				}
-				if err := blind.Update(t.Context(), increment); !errors.Is(err, watch.ErrCodec) {
-					t.Errorf("Update: %v", err)
-				}
-				ok(t, blind.Set(t.Context(), 2))
+				check.Is(t, blind.Update(t.Context(), increment), watch.ErrCodec)
+				check.Must(t, blind.Set(t.Context(), 2))
 				expect(t, blind, "invalid version=1: value does not decode: "+row.want)
 				if v, err := config.Open(s[0], "/a", func() config.Codec[int] { row.f(); return nil }, nil); v != nil || !errors.Is(err, watch.ErrCodec) {
 					t.Errorf("Open: %v", err)
@@ -607,7 +594,7 @@ func TestSickCodec(t *testing.T) {
 
 // A function that ends the goroutine of its caller ends only that.
 func TestUpdateEndsItsGoroutine(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
 		gone := make(chan struct{})
 		go func() {
@@ -616,13 +603,13 @@ func TestUpdateEndsItsGoroutine(t *testing.T) {
 			t.Error("Update has returned")
 		}()
 		<-gone
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 1, 0)
 	})
 }
 
 func TestBadInput(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		for name, row := range map[string]struct {
 			s     *session.Session
 			path  string
@@ -650,14 +637,12 @@ func TestBadInput(t *testing.T) {
 
 		large := open(t, s[0], "/large", config.Bytes, nil)
 		srv.ResetRequests()
-		if err := large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)); !errors.Is(err, session.ErrTooLarge) {
-			t.Errorf("two megabytes: %v", err)
-		}
+		check.Is(t, large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)), session.ErrTooLarge)
 		if n := srv.Requests()[zktest.OpMulti]; n > 0 {
 			t.Errorf("%d transactions were sent", n)
 		}
 		text := open(t, s[0], "/text", config.Text, nil)
-		ok(t, text.Set(t.Context(), "größer"))
+		check.Must(t, text.Set(t.Context(), "größer"))
 		value(t, text, "größer", 0)
 		value(t, open(t, s[0], "/text", config.Text, &config.Options{Sync: true}), "größer", 0)
 	})
@@ -666,19 +651,18 @@ func TestBadInput(t *testing.T) {
 // A node that may not be read ends the handle; one that may not be written to is an
 // error of the write.
 func TestForbidden(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		const noAuth = -102
 		v := counter(t, s[0])
-		ok(t, v.Set(t.Context(), 1))
+		check.Must(t, v.Set(t.Context(), 1))
 		srv.AnswerError(zktest.Match{Op: zktest.OpMulti}, noAuth)
 		if err := v.Set(t.Context(), 2); !errors.Is(err, session.ErrNoAuth) || errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("a write that is refused: %v", err)
 		}
-		ok(t, v.Set(t.Context(), 3))
+		check.Must(t, v.Set(t.Context(), 3))
 		synctest.Wait()
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, noAuth)
-		_, err := s[0].Set(t.Context(), "/app/counter", []byte("4"), session.AnyVersion)
-		ok(t, err)
+		check.Have(s[0].Set(t.Context(), "/app/counter", []byte("4"), session.AnyVersion))(t)
 		<-v.Done()
 		if !errors.Is(v.Err(), session.ErrNoAuth) {
 			t.Errorf("the reason is %v", v.Err())
@@ -689,16 +673,16 @@ func TestForbidden(t *testing.T) {
 
 // A marker of the session before may still stand, and is not the present one's.
 func TestMarkerOfThePast(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		srv.KeepEphemerals(10 * time.Second)
 		srv.Expire(s[0].ID())
-		ok(t, v.Update(t.Context(), increment))
+		check.Must(t, v.Update(t.Context(), increment))
 		if all := markers(srv); len(all) != 2 {
 			t.Errorf("markers: %q, want that of the past beside the present one", all)
 		}
-		pass(time.Minute)
+		bubble.Pass(time.Minute)
 		if all := markers(srv); len(all) != 1 {
 			t.Errorf("markers: %q, want the present one", all)
 		}
@@ -710,15 +694,15 @@ func TestMarkerOfThePast(t *testing.T) {
 
 // Nothing is read any more for a handle that is closed.
 func TestClosedHandleReadsNothing(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := counter(t, s[0]), counter(t, s[1])
-		ok(t, other.Set(t.Context(), 1))
-		pass(time.Second)
+		check.Must(t, other.Set(t.Context(), 1))
+		bubble.Pass(time.Second)
 		v.Close()
 		srv.ResetRequests()
 		for i := range 5 {
-			ok(t, other.Set(t.Context(), i))
-			pass(time.Second)
+			check.Must(t, other.Set(t.Context(), i))
+			bubble.Pass(time.Second)
 		}
 		if n := srv.RequestsOf(s[0].ID())[zktest.OpGetData]; n > 0 {
 			t.Errorf("%d reads for nobody", n)
@@ -728,17 +712,15 @@ func TestClosedHandleReadsNothing(t *testing.T) {
 
 // A session that is closed waits for the answer to a write that is under way.
 func TestSessionIsClosedDuringAWrite(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
-		ok(t, v.Set(t.Context(), 1))
+		check.Must(t, v.Set(t.Context(), 1))
 		srv.Delay(zktest.Match{Op: zktest.OpMulti}, 100*time.Millisecond)
 		done := make(chan error, 1)
 		go func() { done <- v.Set(t.Context(), 2) }()
 		synctest.Wait()
 		s[0].Close()
-		if err := <-done; err != nil {
-			t.Errorf("the write: %v", err)
-		}
+		check.OK(t, <-done)
 		noMarkers(t, srv)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -41,9 +42,7 @@ func TestFirstLeads(t *testing.T) {
 			w.Error("b does not know who leads")
 		}
 
-		if err := a.Acknowledge(w.soon()); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, a.Acknowledge(w.soon()))
 		for ack, n := await[election.LeaderChanged](b, 0); !ack.Acknowledged; ack, n = await[election.LeaderChanged](b, n) {
 		}
 		if ack, _ := await[election.LeaderChanged](a, n); !ack.Acknowledged || ack.Term != first.Term {
@@ -53,9 +52,7 @@ func TestFirstLeads(t *testing.T) {
 			w.Error("again:", err)
 		}
 
-		if err := a.Resign(w.soon()); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, a.Resign(w.soon()))
 		if ev, _ := await[election.Deposed](a, n); !errors.Is(ev.Err, election.ErrResigned) {
 			w.Error(ev)
 		}
@@ -64,9 +61,7 @@ func TestFirstLeads(t *testing.T) {
 			w.Errorf("term %d after %d", second.Term, first.Term)
 		}
 		for _, err := range []error{a.Resign(w.soon()), a.Acknowledge(w.soon()), a.Transfer(w.soon(), b.Node())} {
-			if !errors.Is(err, election.ErrNotLeading) {
-				w.Error(err)
-			}
+			check.Is(w, err, election.ErrNotLeading)
 		}
 		b.Close()
 		third, _ := await[election.Elected](a, n)
@@ -85,16 +80,10 @@ func TestGuard(t *testing.T) {
 		if _, err := s.Multi(w.soon(), guard, session.CreateOp("/x", nil, session.Persistent)); err != nil {
 			w.Error(err)
 		}
-		if err := a.Resign(w.soon()); err != nil {
-			w.Error(err)
-		}
-		if _, err := s.Multi(w.soon(), guard, session.CreateOp("/y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
-			w.Error(err)
-		}
+		check.OK(w, a.Resign(w.soon()))
+		check.Fails(s.Multi(w.soon(), guard, session.CreateOp("/y", nil, session.Persistent)))(w, session.ErrNoNode)
 		a.Close()
-		if _, err := s.Multi(w.soon(), a.Guard(), session.CreateOp("/y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
-			w.Error(err)
-		}
+		check.Fails(s.Multi(w.soon(), a.Guard(), session.CreateOp("/y", nil, session.Persistent)))(w, session.ErrNoNode)
 	})
 }
 
@@ -142,9 +131,7 @@ func testTransfer(t *testing.T, told int) {
 			if to.Leading {
 				to = line[(i*7+1)%5]
 			}
-			if err := leader.Transfer(w.soon(), to.Node); err != nil {
-				w.Fatal(err)
-			}
+			check.Must(w, leader.Transfer(w.soon(), to.Node))
 			if now, known := leader.Leader(); !known || now.Node != to.Node {
 				w.Errorf("handed over to %s, %s leads", to.Node, now.Node)
 			}
@@ -168,13 +155,8 @@ func TestTransferToNoCandidate(t *testing.T) {
 				a := w.stand(w.open(0), nil)
 				await[election.Elected](a, 0)
 				w.stand(w.open(1), nil)
-				node, err := s.Create(w.soon(), path+"/candidates/"+name, nil, mode)
-				if err != nil {
-					w.Fatal(err)
-				}
-				if err := a.Transfer(w.soon(), node); !errors.Is(err, election.ErrNoCandidate) {
-					w.Error(err)
-				}
+				node := check.Have(s.Create(w.soon(), path+"/candidates/"+name, nil, mode))(w)
+				check.Is(w, a.Transfer(w.soon(), node), election.ErrNoCandidate)
 				if _, leading := a.Leading(); !leading {
 					w.Error("it was given up before")
 				}
@@ -191,11 +173,11 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 			await[election.Elected](a, 0)
 			b, c := w.stand(w.open(1), nil), w.stand(w.open(2), nil)
 			<-time.After(time.Second)
-			w.srv.Freeze(c.session.ID(), zktest.Both)
+			w.Freeze(c.session.ID(), zktest.Both)
 			done := make(chan error, 1)
 			w.readers.Go(func() { done <- a.Transfer(w.soon(), c.Node()) })
 			<-time.After(time.Duration(delay) * time.Millisecond)
-			w.srv.Expire(c.session.ID())
+			w.Expire(c.session.ID())
 			if err := <-done; err != nil && !errors.Is(err, election.ErrNoCandidate) && !errors.Is(err, election.ErrNotTaken) {
 				w.Error(err)
 			}
@@ -204,7 +186,7 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 			if count[election.Elected](b) == 0 && count[election.Deposed](a) > 0 {
 				w.Error("the first in line does not lead")
 			}
-			w.srv.Thaw(c.session.ID())
+			w.Thaw(c.session.ID())
 		})
 	}
 }
@@ -218,10 +200,7 @@ func TestHundred(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		observers := w.open(0)
 		defer observers.Close()
-		o, err := election.Observe(observers, path, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		o := check.Have(election.Observe(observers, path, nil))(w)
 		var seen []int64
 		all := make(chan struct{})
 		w.readers.Go(func() {
@@ -238,14 +217,14 @@ func TestHundred(t *testing.T) {
 		transfers := 0
 		for i := range kills {
 			<-time.After(2 * time.Second) // the last one stands again
-			w.srv.ResetRequests()
+			w.ResetRequests()
 			killed := leader
-			w.srv.Freeze(killed.session.ID(), zktest.Both)
+			w.Freeze(killed.session.ID(), zktest.Both)
 			leader, term = w.leader(term)
 			synctest.Wait()
 			woken := 0
 			for _, p := range w.players {
-				c := w.srv.RequestsOf(p.session.ID())
+				c := w.RequestsOf(p.session.ID())
 				reads := c[zktest.OpGetData] + c[zktest.OpExists]
 				delete(c, zktest.OpGetData)
 				delete(c, zktest.OpExists)
@@ -262,11 +241,9 @@ func TestHundred(t *testing.T) {
 			if woken > 2 {
 				w.Errorf("%d candidates were woken", woken)
 			}
-			w.srv.Thaw(0)
+			w.Thaw(0)
 			if i%10 == 9 { // from the middle of the line
-				if err := leader.Transfer(w.soon(), w.players[(i*7)%candidates].Node()); err != nil {
-					w.Error(err)
-				}
+				check.OK(w, leader.Transfer(w.soon(), w.players[(i*7)%candidates].Node()))
 				leader, term = w.leader(term)
 				transfers++
 			}
@@ -294,7 +271,7 @@ func TestReconnects(t *testing.T) {
 		leader, term := w.leader(0)
 		node := leader.Node()
 		for range 20 {
-			w.srv.Disconnect(0)
+			w.Disconnect(0)
 			<-time.After(2 * time.Second)
 		}
 		if now, leading := leader.Leading(); !leading || now != term || leader.Node() != node {
@@ -305,13 +282,13 @@ func TestReconnects(t *testing.T) {
 		}
 		// One that is long enough to be told of.
 		n := len(leader.events())
-		w.srv.Refuse(true)
-		w.srv.Disconnect(leader.session.ID())
+		w.Refuse(true)
+		w.Disconnect(leader.session.ID())
 		_, n = await[election.Suspended](leader, n)
 		if _, leading := leader.Leading(); leading {
 			w.Error("there may be work that needs leadership")
 		}
-		w.srv.Refuse(false)
+		w.Refuse(false)
 		await[election.Resumed](leader, n)
 		if now, leading := leader.Leading(); !leading || now != term {
 			w.Errorf("term %d, %v", now, leading)
@@ -335,17 +312,15 @@ func TestCutOff(t *testing.T) {
 					await[election.Elected](a, 0)
 					b := w.stand(w.open(2), nil)
 					<-time.After(time.Second + time.Duration(run)*37*time.Millisecond)
-					happens(w.srv, a.session.ID())
+					happens(w.Server, a.session.ID())
 					await[election.Elected](b, 0)
 					if _, leading := a.Leading(); leading || count[election.Deposed](a) != 1 {
 						w.Error("two leaders")
 					}
-					w.srv.Thaw(0)
-					w.srv.Heal(1)
+					w.Thaw(0)
+					w.Heal(1)
 					<-time.After(20 * time.Second) // a stands again
-					if err := b.Resign(w.soon()); err != nil {
-						w.Error(err)
-					}
+					check.OK(w, b.Resign(w.soon()))
 					await[election.Elected](a, 0)
 					w.leader(0)
 				})
@@ -410,34 +385,24 @@ func TestSomebodysNode(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
 		defer s.Close()
-		if err := s.EnsurePath(w.soon(), path); err != nil {
-			w.Fatal(err)
-		}
-		if _, err := s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Persistent); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, s.EnsurePath(w.soon(), path))
+		check.Have(s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Persistent))(w)
 		a := w.stand(w.open(1), nil)
 		await[election.Elected](a, 0) // it is removed
 		a.Close()
 
-		if _, err := s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Ephemeral); err != nil {
-			w.Fatal(err)
-		}
+		check.Have(s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Ephemeral))(w)
 		b := w.stand(w.open(1), nil)
 		<-time.After(time.Second)
 		if _, leading := b.Leading(); leading {
 			w.Error("a node of a session was not respected")
 		}
-		if err := s.Delete(w.soon(), path+"/leader", session.AnyVersion); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
 		await[election.Elected](b, 0)
 		b.Close()
 
 		for _, node := range []string{path + "/leader", path + "/leader/child"} {
-			if _, err := s.Create(w.soon(), node, nil, session.Persistent); err != nil {
-				w.Fatal(err)
-			}
+			check.Have(s.Create(w.soon(), node, nil, session.Persistent))(w)
 		}
 		c := w.stand(w.open(1), nil)
 		if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrNotElection) || !errors.Is(c.Err(), election.ErrNotElection) {
@@ -458,22 +423,16 @@ func TestEveryReplyLost(t *testing.T) {
 				for _, who := range []int{0, 1} {
 					inBubble(t, lagging, func(w *world) {
 						sessions := []*session.Session{w.open(0), w.open(1)}
-						plan(w.srv, zktest.Match{Skip: skip, Session: sessions[who].ID()})
+						plan(w.Server, zktest.Match{Skip: skip, Session: sessions[who].ID()})
 						a := w.stand(sessions[0], nil)
 						await[election.Elected](a, 0)
 						b := w.stand(sessions[1], nil)
 						<-time.After(time.Second)
-						if err := a.Acknowledge(w.soon()); err != nil {
-							w.Error(err)
-						}
-						if err := a.Transfer(w.soon(), b.Node()); err != nil {
-							w.Error(err)
-						}
+						check.OK(w, a.Acknowledge(w.soon()))
+						check.OK(w, a.Transfer(w.soon(), b.Node()))
 						await[election.Elected](b, 0)
 						<-time.After(5 * time.Second) // a stands again
-						if err := b.Resign(w.soon()); err != nil {
-							w.Error(err)
-						}
+						check.OK(w, b.Resign(w.soon()))
 						_, n := await[election.Deposed](a, 0)
 						await[election.Elected](a, n)
 						<-time.After(5 * time.Second)
@@ -481,8 +440,8 @@ func TestEveryReplyLost(t *testing.T) {
 						_, n = await[election.Deposed](b, 0)
 						await[election.Elected](b, n)
 						b.Close()
-						hit = w.srv.AwaitFault(time.Millisecond) == nil
-						w.srv.ClearFaults()
+						hit = w.AwaitFault(time.Millisecond) == nil
+						w.ClearFaults()
 					})
 				}
 				if skip > 100 {
@@ -508,9 +467,7 @@ func TestOverwritten(t *testing.T) {
 				await[election.Elected](a, 0)
 				b := w.stand(w.open(1), nil)
 				<-time.After(time.Second)
-				if _, err := operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion); err != nil {
-					w.Fatal(err)
-				}
+				check.Have(operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion))(w)
 				leave(a)
 				await[election.Elected](b, 0)
 			})
@@ -530,13 +487,11 @@ func TestZombie(t *testing.T) {
 			b := w.stand(w.open(1), nil)
 			<-time.After(time.Second)
 			zombie := b.Node()[:strings.LastIndex(b.Node(), "_")+1] + "0000000099"
-			if _, err := operator.Create(w.soon(), zombie, nil, session.Persistent); err != nil {
-				w.Fatal(err)
-			}
-			w.srv.Freeze(b.session.ID(), zktest.Both)
+			check.Have(operator.Create(w.soon(), zombie, nil, session.Persistent))(w)
+			w.Freeze(b.session.ID(), zktest.Both)
 			a.Close()
-			w.srv.Thaw(0)
-			w.srv.Disconnect(b.session.ID())
+			w.Thaw(0)
+			w.Disconnect(b.session.ID())
 			for back := false; !back; _, back = b.session.State().(session.Resumed) {
 				<-time.After(time.Millisecond / 4)
 			}
@@ -573,15 +528,9 @@ func TestBadInput(t *testing.T) {
 				w.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := election.Observe(s, path, &election.ObserveOptions{Layout: 3}); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
-		if _, err := election.Observe(nil, path, nil); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
-		if _, err := election.Candidates(w.soon(), s, "x", nil); !errors.Is(err, session.ErrInvalidPath) {
-			w.Error(err)
-		}
+		check.Fails(election.Observe(s, path, &election.ObserveOptions{Layout: 3}))(w, session.ErrInvalidArgument)
+		check.Fails(election.Observe(nil, path, nil))(w, session.ErrInvalidArgument)
+		check.Fails(election.Candidates(w.soon(), s, "x", nil))(w, session.ErrInvalidPath)
 	})
 }
 
@@ -629,19 +578,15 @@ func TestFormerLeaderAcknowledges(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		a, b, c := all[0], all[1], all[2]
-		if err := a.Transfer(w.Context(), c.Node()); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, a.Transfer(w.Context(), c.Node()))
 		await[election.Elected](c, 0)
-		w.srv.Delay(zktest.Match{Session: c.session.ID(), Op: zktest.OpMulti}, 4*time.Second)
+		w.Delay(zktest.Match{Session: c.session.ID(), Op: zktest.OpMulti}, 4*time.Second)
 		var late sync.WaitGroup
 		late.Go(func() { _ = c.Acknowledge(w.Context()) })
 		<-time.After(time.Second)
 		s := w.open(0)
 		defer s.Close()
-		if err := s.Delete(w.Context(), path+"/leader", session.AnyVersion); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, s.Delete(w.Context(), path+"/leader", session.AnyVersion))
 		await[election.Elected](b, 0)
 		late.Wait()
 		<-time.After(5 * time.Second)
@@ -685,14 +630,12 @@ func TestOtherLayouts(t *testing.T) {
 				if strings.HasSuffix(name, "latch-0") {
 					name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
 				}
-				if _, err := s.Create(w.Context(), path+name, nil, mode); err != nil {
-					w.Fatal(err)
-				}
+				check.Have(s.Create(w.Context(), path+name, nil, mode))(w)
 				c := w.stand(w.open(0), opts)
 				if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
 					w.Errorf("a newcomer has left: %v", left.Err)
 				}
-				w.srv.Disconnect(b.session.ID())
+				w.Disconnect(b.session.ID())
 				if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
 					w.Errorf("one that has waited has left: %v", left.Err)
 				}
@@ -710,10 +653,7 @@ func TestStand(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		s := w.open(0)
 		defer s.Close()
-		a, err := election.Stand(w.Context(), s, path, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		a := check.Have(election.Stand(w.Context(), s, path, nil))(w)
 		b := w.stand(w.open(0), nil)
 		<-time.After(time.Second)
 		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 2 || line[0].Node != a.Node() || line[1].Node != b.Node() {
@@ -725,13 +665,13 @@ func TestStand(t *testing.T) {
 		a.Close()
 		await[election.Elected](b, 0)
 
-		w.srv.Freeze(s.ID(), zktest.ToServer)
+		w.Freeze(s.ID(), zktest.ToServer)
 		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Millisecond)
 		defer cancel()
 		if c, err := election.Stand(ctx, s, path, nil); c != nil || !errors.Is(err, context.DeadlineExceeded) {
 			w.Errorf("%v, %v", c, err)
 		}
-		w.srv.Thaw(s.ID())
+		w.Thaw(s.ID())
 		<-time.After(5 * time.Second)
 		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 1 {
 			w.Errorf("%v, %v", line, err)
@@ -740,9 +680,7 @@ func TestStand(t *testing.T) {
 			w.Error(err)
 		}
 		guard := b.Guard()
-		if err := b.Resign(w.Context()); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, b.Resign(w.Context()))
 		if _, err := s.Multi(w.Context(), guard); !errors.Is(err, election.ErrNotLeading) || !errors.Is(err, session.ErrNoNode) {
 			w.Errorf("a guard of a term that is over: %v", err)
 		}
@@ -766,13 +704,13 @@ func TestThrottled(t *testing.T) {
 					s := w.open(0)
 					m.Session = s.ID()
 					for range 3 {
-						w.srv.AnswerError(m, code)
+						w.AnswerError(m, code)
 					}
 					b := w.stand(s, nil)
 					<-time.After(time.Second)
 					a.Close()
 					await[election.Elected](b, 0)
-					w.srv.ClearFaults()
+					w.ClearFaults()
 				})
 			})
 		}
@@ -789,7 +727,7 @@ func TestThrottledCommands(t *testing.T) {
 			<-time.After(time.Second)
 			throttle := func() {
 				for range 3 {
-					w.srv.AnswerError(zktest.Match{Op: op}, -127)
+					w.AnswerError(zktest.Match{Op: op}, -127)
 				}
 			}
 			if op == zktest.OpMulti {
@@ -806,7 +744,7 @@ func TestThrottledCommands(t *testing.T) {
 			if _, leads := b.Leading(); !leads {
 				w.Errorf("%v: it does not lead", op)
 			}
-			w.srv.ClearFaults()
+			w.ClearFaults()
 		})
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,8 +20,7 @@ const path = "/elections/scheduler"
 
 // A world is a server in memory, in a bubble, and who is on it.
 type world struct {
-	*testing.T
-	srv *zktest.Server
+	bubble.World
 
 	operated bool // somebody deletes nodes: then two may believe to lead, for a moment
 
@@ -33,14 +33,8 @@ type world struct {
 // nothing of them is left behind.
 func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess = true
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		w := &world{T: t, srv: srv}
+	bubble.Run(t, config, func(b bubble.World) {
+		w := &world{World: b}
 		defer func() { // also if it has failed
 			for _, p := range w.players {
 				p.session.Close()
@@ -49,16 +43,15 @@ func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 			w.readers.Wait()
 		}()
 		observer := w.open(0)
-		defer observer.Close()
 		play(w)
 		for _, p := range w.players {
 			p.Close()
 		}
 		w.readers.Wait()
 		<-time.After(30 * time.Second) // the sessions that were lost are over
-		for _, node := range srv.Paths() {
-			if stat, err := observer.Exists(t.Context(), node); err != nil || stat != nil && stat.EphemeralOwner != 0 {
-				t.Errorf("%s is left, %v", node, err)
+		for _, node := range w.Paths() {
+			if stat, err := observer.Exists(w.Context(), node); err != nil || stat != nil && stat.EphemeralOwner != 0 {
+				w.Errorf("%s is left, %v", node, err)
 			}
 		}
 		w.audit()
@@ -68,14 +61,7 @@ func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 // open opens a session on one of the replicas.
 func (w *world) open(replica int) *session.Session {
 	w.Helper()
-	addrs := w.srv.Addrs()
-	s, err := session.Open(w.Context(), addrs[replica%len(addrs):][:1], &session.Options{
-		Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.srv.DialContext,
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return s
+	return w.OpenAt(replica%len(w.Addrs()), session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond})
 }
 
 // A player is a candidate, whose events are read and written down.
@@ -99,10 +85,7 @@ type told struct {
 // stand has a new candidate stand through a session.
 func (w *world) stand(s *session.Session, opts *election.Options) *player {
 	w.Helper()
-	c, err := election.New(s, path, opts)
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := check.Have(election.New(s, path, opts))(w)
 	p := &player{Candidate: c, world: w, session: s, signal: make(chan struct{}, 1)}
 	w.mu.Lock()
 	w.players = append(w.players, p)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -157,19 +158,10 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 	const ours = "our-id"
 	ctx := realContext(t)
 	path := "/seen-" + strings.ReplaceAll(string(kind), "/", "-")
-	observer, err := election.Observe(s, path, &election.ObserveOptions{Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	observer := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(t)
 	defer observer.Close()
-	first, err := peer.Acquire(ctx, kind, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := election.New(s, path, &election.Options{Layout: layout, Data: []byte(ours)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Have(peer.Acquire(ctx, kind, path))(t)
+	c := check.Have(election.New(s, path, &election.Options{Layout: layout, Data: []byte(ours)}))(t)
 	defer c.Close()
 	var won election.Elected // the newest
 	var told election.LeaderChanged
@@ -235,18 +227,16 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 	inLine := func(n int) {
 		t.Helper()
 		for names := []string(nil); len(names) != n; {
-			if names, _, err = s.Children(ctx, path); err != nil {
-				t.Fatal(err)
-			}
+			var err error
+			names, _, err = s.Children(ctx, path)
+			check.Must(t, err)
 		}
 	}
 
 	before := leads(first.Node(), first.ID())
 	inLine(2)
 	line(first.ID(), ours)
-	if err := first.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, first.Release(ctx))
 	for won.Term == 0 {
 		next()
 	}
@@ -254,15 +244,10 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 		t.Errorf("elected in term %d, which is %d, after %d", won.Term, term, before)
 	}
 	line(ours)
-	second, err := peer.Join(kind, path, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := check.Have(peer.Join(kind, path, 0))(t)
 	inLine(2)
 	line(ours, second.ID())
-	if err := c.Resign(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.Resign(ctx))
 	select {
 	case <-second.Acquired():
 	case <-ctx.Done():
@@ -273,9 +258,7 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 	}
 	inLine(2) // it stands again
 	line(second.ID(), ours)
-	if err := second.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, second.Release(ctx))
 }
 
 // gone: we lead when the session of a leader that has crashed is over, and not before.
@@ -283,27 +266,17 @@ func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.L
 	path := "/gone-" + string(kind.Library())
 	ctx := realContext(t)
 	peer := peers.Start(t, kind.Library(), ens.Addrs(), &peers.Options{SessionTimeout: 2 * time.Second})
-	claim, err := peer.Acquire(ctx, kind, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claim := check.Have(peer.Acquire(ctx, kind, path))(t)
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
-	c, err := election.New(s, path, &election.Options{Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Have(election.New(s, path, &election.Options{Layout: layout}))(t)
 	defer c.Close()
 	for realAwait[election.LeaderChanged](t, c).Leader.Node != claim.Node() {
 		if t.Failed() {
 			t.FailNow()
 		}
 	}
-	if err := peer.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := elected(ctx, c); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, peer.Kill())
+	check.Have(elected(ctx, c))(t)
 	if stat, err := s.Exists(ctx, claim.Node()); err != nil || stat != nil {
 		t.Errorf("we lead, and there is still %s: %+v, %v", claim.Node(), stat, err)
 	}
@@ -313,16 +286,11 @@ func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.L
 func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kind, layout election.Layout) {
 	path := "/cut-off-" + string(kind.Library())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	c, err := election.New(realOpen(t, proxy.Addrs(), 5*time.Second), path, &election.Options{Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Have(election.New(realOpen(t, proxy.Addrs(), 5*time.Second), path, &election.Options{Layout: layout}))(t)
 	defer c.Close()
 	realAwait[election.Elected](t, c)
 	claim, err := peer.Join(kind, path, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
 	for line := []election.Candidacy(nil); len(line) < 2; {
 		if line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout}); err != nil {
@@ -350,9 +318,7 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kin
 			t.FailNow()
 		}
 	}
-	if err := claim.Release(realContext(t)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, claim.Release(realContext(t)))
 	realAwait[election.Elected](t, c)
 }
 
@@ -408,18 +374,11 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 func theyCome(t *testing.T, s *session.Session, path, dir string, layout election.Layout, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
 	ctx, opts := realContext(t), &election.Options{Layout: layout}
-	leader, err := election.New(s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	leader := check.Have(election.New(s, path, opts))(t)
 	defer leader.Close()
-	if _, err := elected(ctx, leader); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(elected(ctx, leader))(t)
 	waiter, err := election.Stand(ctx, s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer waiter.Close()
 
 	var tenancy peers.Tenancy
@@ -436,9 +395,7 @@ func theyCome(t *testing.T, s *session.Session, path, dir string, layout electio
 			t.Errorf("they are not elected after us: %v", err)
 			return
 		}
-		if err := tenancy.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, tenancy.Release(ctx))
 	}()
 	cell = "l"
 	var limit <-chan time.Time
@@ -466,19 +423,11 @@ func theyCome(t *testing.T, s *session.Session, path, dir string, layout electio
 func weCome(t *testing.T, s *session.Session, path, dir string, layout election.Layout, their peers.Contender) string {
 	t.Helper()
 	ctx := realContext(t)
-	tenancy, err := their.Join(ctx, path+dir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenancy := check.Have(their.Join(ctx, path+dir, 0))(t)
 	defer func() {
-		if err := tenancy.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, tenancy.Release(ctx))
 	}()
-	c, err := election.New(s, path, &election.Options{Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Have(election.New(s, path, &election.Options{Layout: layout}))(t)
 	defer c.Close()
 	for {
 		select {

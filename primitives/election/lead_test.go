@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -36,9 +37,7 @@ func TestLeadInTurn(t *testing.T) {
 								working--
 								return result
 							})
-							if !errors.Is(err, result) {
-								w.Error(err)
-							}
+							check.Is(w, err, result)
 						}
 					})
 				}
@@ -104,9 +103,7 @@ func TestLeadAgain(t *testing.T) {
 							working.Add(-1)
 							return ctx.Err()
 						})
-						if !errors.Is(err, context.Canceled) {
-							w.Error(err)
-						}
+						check.Is(w, err, context.Canceled)
 					})
 				}
 				<-time.After(time.Second)
@@ -115,9 +112,7 @@ func TestLeadAgain(t *testing.T) {
 					leader, term := w.leader(last)
 					last = term
 					<-time.After(time.Second)
-					if err := depose(w, operator, leader); err != nil {
-						w.Error(err)
-					}
+					check.OK(w, depose(w, operator, leader))
 					<-time.After(100 * time.Millisecond)
 					if _, leading := leader.Leading(); leading {
 						w.Error("still leading")
@@ -154,25 +149,25 @@ func TestLeadExpired(t *testing.T) {
 			})
 		})
 		first := <-starts
-		w.srv.Refuse(true)
-		w.srv.Disconnect(0)
+		w.Refuse(true)
+		w.Disconnect(0)
 		await[election.Suspended](a, 0)
 		if len(stops) > 0 {
 			w.Error("stopped while suspended")
 		}
-		w.srv.Refuse(false)
+		w.Refuse(false)
 		await[election.Resumed](a, 0)
 		if len(stops) > 0 {
 			w.Error("stopped when resumed")
 		}
 		b := w.stand(w.open(0), nil)
 		<-time.After(time.Second)
-		w.srv.Freeze(a.session.ID(), zktest.Both)
+		w.Freeze(a.session.ID(), zktest.Both)
 		if err := <-stops; !errors.Is(err, session.ErrExpired) || !errors.Is(err, election.ErrDeposed) {
 			w.Error(err)
 		}
 		await[election.Elected](b, 0)
-		w.srv.Thaw(0)
+		w.Thaw(0)
 		<-time.After(10 * time.Second)
 		b.Close()
 		if second := <-starts; second <= first {
@@ -198,9 +193,7 @@ func TestLeadOverrun(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
 		defer cancel()
 		begun := time.Now()
-		if err := a.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			w.Error(err)
-		}
+		check.Is(w, a.Resign(ctx), context.DeadlineExceeded)
 		overrun, _ := await[election.Overrun](a, n)
 		if overrun.Term != elected.Term || len(result) > 0 || count[election.Elected](b) > 0 {
 			w.Error("somebody else was elected before the work had ended")
@@ -232,12 +225,9 @@ func TestCloseDuringLead(t *testing.T) {
 		} {
 			t.Run(name+" "+test.work.String(), func(t *testing.T) {
 				inBubble(t, lagging, func(w *world) {
-					s, err := session.Open(w.Context(), w.srv.Addrs()[:1], &session.Options{
-						Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.srv.DialContext, CloseTimeout: 5 * time.Second,
-					})
-					if err != nil {
-						w.Fatal(err)
-					}
+					s := check.Have(session.Open(w.Context(), w.Addrs()[:1], &session.Options{
+						Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.DialContext, CloseTimeout: 5 * time.Second,
+					}))(w)
 					a := w.stand(s, &election.Options{LeadGrace: 3 * time.Second})
 					result := make(chan error, 1)
 					w.readers.Go(func() {
@@ -281,34 +271,20 @@ func TestLeadRefusals(t *testing.T) {
 		result := make(chan error, 1)
 		w.readers.Go(func() { result <- b.Lead(ctx, never) })
 		<-time.After(time.Millisecond)
-		if err := b.Lead(w.soon(), never); !errors.Is(err, election.ErrBusy) {
-			w.Error(err)
-		}
-		if err := <-result; !errors.Is(err, context.DeadlineExceeded) {
-			w.Error(err)
-		}
+		check.Is(w, b.Lead(w.soon(), never), election.ErrBusy)
+		check.Is(w, <-result, context.DeadlineExceeded)
 		w.readers.Go(func() { result <- b.Lead(w.soon(), never) })
 		<-time.After(time.Millisecond)
 		b.Close()
-		if err := <-result; !errors.Is(err, election.ErrLeft) {
-			w.Error(err)
-		}
-		if err := b.Lead(w.soon(), never); !errors.Is(err, election.ErrLeft) {
-			w.Error(err)
-		}
-		if err := b.Resign(w.soon()); !errors.Is(err, election.ErrLeft) {
-			w.Error(err)
-		}
+		check.Is(w, <-result, election.ErrLeft)
+		check.Is(w, b.Lead(w.soon(), never), election.ErrLeft)
+		check.Is(w, b.Resign(w.soon()), election.ErrLeft)
 		// One that resigns by itself.
 		err := a.Lead(w.soon(), func(ctx context.Context, _ int64) error {
-			if err := a.Resign(ctx); !errors.Is(err, election.ErrResigned) {
-				w.Error(err)
-			}
+			check.Is(w, a.Resign(ctx), election.ErrResigned)
 			return errWork
 		})
-		if !errors.Is(err, errWork) {
-			w.Error(err)
-		}
+		check.Is(w, err, errWork)
 	})
 }
 
@@ -337,9 +313,7 @@ func TestLeadGivenUpBesideAnother(t *testing.T) {
 		}
 		ctx, over := context.WithTimeout(w.Context(), 5*time.Second)
 		defer over()
-		if err := a.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			w.Error(err)
-		}
+		check.Is(w, a.Resign(ctx), context.DeadlineExceeded)
 		if count[election.Elected](b) > 0 {
 			w.Error("another was elected while the function of the last leader was running")
 		}
@@ -370,9 +344,7 @@ func TestLeadEnds(t *testing.T) {
 func TestLeadNothing(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		a := w.stand(w.open(0), nil)
-		if err := a.Lead(w.soon(), nil); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
+		check.Is(w, a.Lead(w.soon(), nil), session.ErrInvalidArgument)
 	})
 }
 
@@ -413,14 +385,12 @@ func TestLeadLate(t *testing.T) {
 					})
 				})
 				_, n := await[election.Elected](a, 0)
-				w.srv.Expire(a.session.ID())
+				w.Expire(a.session.ID())
 				await[election.Elected](a, n)
 				b := w.stand(w.open(1), nil)
 				<-time.After(5 * time.Second)
 				close(end)
-				if err := <-result; !errors.Is(err, errWork) {
-					w.Error(err)
-				}
+				check.Is(w, <-result, errWork)
 				await[election.Elected](b, 0)
 			})
 		})

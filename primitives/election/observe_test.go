@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -23,10 +24,7 @@ func TestObserver(t *testing.T) {
 			inBubble(t, lagging, func(w *world) {
 				s := w.open(2)
 				defer s.Close()
-				o, err := election.Observe(s, path, &election.ObserveOptions{Layout: layout})
-				if err != nil {
-					w.Fatal(err)
-				}
+				o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
 				defer o.Close()
 				newest := int64(0)
 				expect := func(data string) {
@@ -57,15 +55,13 @@ func TestObserver(t *testing.T) {
 				if leader, known := o.Leader(); !known || leader.Node != all[0].Node() {
 					w.Errorf("%v leads", leader)
 				}
-				if err := all[0].Resign(w.soon()); err != nil {
-					w.Error(err)
-				}
+				check.OK(w, all[0].Resign(w.soon()))
 				expect("1")
 				all[2].Close()
-				w.srv.Expire(s.ID())
+				w.Expire(s.ID())
 				all[1].Close()
 				expect("3")
-				w.srv.Disconnect(0)
+				w.Disconnect(0)
 				all[3].Close()
 				expect("0")
 				line, err := election.Candidates(w.soon(), s, path, &election.ObserveOptions{Layout: layout})
@@ -79,9 +75,7 @@ func TestObserver(t *testing.T) {
 				}
 				s.Close()
 				<-o.Done()
-				if !errors.Is(o.Err(), session.ErrClosed) {
-					w.Error(o.Err())
-				}
+				check.Is(w, o.Err(), session.ErrClosed)
 				if none, err := election.Candidates(w.soon(), all[0].session, "/nowhere", nil); err != nil || len(none) > 0 {
 					w.Error(none, err)
 				}
@@ -95,10 +89,7 @@ func TestSlowReader(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
 		defer s.Close()
-		o, err := election.Observe(s, path, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		o := check.Have(election.Observe(s, path, nil))(w)
 		for i := range 10 {
 			a := w.stand(w.open(i), nil)
 			await[election.Elected](a, 0)
@@ -142,19 +133,15 @@ func TestForeignLayouts(t *testing.T) {
 					w.Errorf("it stands as %s", leader.Node())
 				}
 				for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {
-					if !errors.Is(err, election.ErrLayout) {
-						w.Error(err)
-					}
+					check.Is(w, err, election.ErrLayout)
 				}
 				for range 10 {
-					if err := leader.Resign(w.soon()); err != nil {
-						w.Error(err)
-					}
+					check.OK(w, leader.Resign(w.soon()))
 					leader, term = w.leader(term)
 				}
-				w.srv.Freeze(leader.session.ID(), zktest.Both)
+				w.Freeze(leader.session.ID(), zktest.Both)
 				leader, _ = w.leader(term)
-				w.srv.Thaw(0)
+				w.Thaw(0)
 				for _, p := range []*player{a, b} {
 					<-time.After(time.Second)
 					if now, known := p.Leader(); !known || now.Node != leader.Node() {
@@ -182,12 +169,9 @@ func TestPermissions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, zktest.Config{}, func(w *world) {
-				s, err := session.Open(w.Context(), w.srv.Addrs(), &session.Options{
-					Timeout: 6 * time.Second, Dialer: w.srv.DialContext, ACL: []session.ACL{{Perms: test.perms | session.PermAdmin, Scheme: "world", ID: "anyone"}},
-				})
-				if err != nil {
-					w.Fatal(err)
-				}
+				s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{
+					Timeout: 6 * time.Second, Dialer: w.DialContext, ACL: []session.ACL{{Perms: test.perms | session.PermAdmin, Scheme: "world", ID: "anyone"}},
+				}))(w)
 				a := w.stand(s, nil)
 				if !test.left {
 					await[election.Elected](a, 0)

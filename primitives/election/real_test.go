@@ -2,12 +2,12 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -37,10 +37,7 @@ func TestRealElection(t *testing.T) {
 
 func realOpen(t *testing.T, addrs []string, timeout time.Duration) *session.Session {
 	t.Helper()
-	s, err := session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond}))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -78,10 +75,7 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 	all := make([]*election.Candidate, 3)
 	s := realOpen(t, ens.Addrs(), 10*time.Second)
 	for i := range all {
-		c, err := election.New(realOpen(t, ens.Addrs(), 10*time.Second), path, &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Have(election.New(realOpen(t, ens.Addrs(), 10*time.Second), path, &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))}))(t)
 		defer c.Close()
 		if all[i] = c; i == 0 {
 			realAwait[election.Elected](t, c)
@@ -95,30 +89,22 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 		t.Error(err)
 	}
 	if layout == election.Standard {
-		if err := all[0].Acknowledge(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, all[0].Acknowledge(ctx))
 		for !realAwait[election.LeaderChanged](t, all[1]).Acknowledged {
 		}
-		if err := all[0].Transfer(ctx, all[2].Node()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, all[0].Transfer(ctx, all[2].Node()))
 	} else {
 		for _, c := range all[:2] {
 			if c != all[0] {
 				realAwait[election.Elected](t, c)
 			}
-			if err := c.Resign(ctx); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, c.Resign(ctx))
 		}
 	}
 	if ev := realAwait[election.Elected](t, all[2]); ev.Term <= first {
 		t.Errorf("term %d after %d", ev.Term, first)
 	}
-	if _, err := s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-y", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
-		t.Error(err)
-	}
+	check.Fails(s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-y", nil, session.Persistent)))(t, session.ErrNoNode)
 	for _, c := range all {
 		c.Close()
 	}
@@ -132,10 +118,7 @@ func realReconnects(t *testing.T, ens *zktest.Ensemble) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	var both [2]*election.Candidate
 	for i := range both {
-		c, err := election.New(realOpen(t, proxy.Addrs(), 10*time.Second), "/reconnects", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Have(election.New(realOpen(t, proxy.Addrs(), 10*time.Second), "/reconnects", nil))(t)
 		defer c.Close()
 		if both[i] = c; i == 0 {
 			realAwait[election.Elected](t, c)

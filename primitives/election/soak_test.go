@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -30,10 +31,7 @@ func TestStorms(t *testing.T) {
 	}
 	first := 0
 	if one := os.Getenv("ZKACTORS_STORM"); one != "" {
-		n, err := strconv.Atoi(one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := check.Have(strconv.Atoi(one))(t)
 		first, rounds = n, n+1
 	}
 	terms, transfers := 0, 0
@@ -82,19 +80,19 @@ func storm(w *world, seed uint64) (terms, transfers int) {
 			id, match := p.session.ID(), zktest.Match{Skip: dice.IntN(6), Session: p.session.ID()}
 			switch n := dice.IntN(15); n {
 			case 0:
-				w.srv.DropReply(match)
+				w.DropReply(match)
 			case 1:
-				w.srv.DropRequest(match)
+				w.DropRequest(match)
 			case 2:
-				w.srv.Delay(match, time.Duration(dice.IntN(500))*time.Millisecond)
+				w.Delay(match, time.Duration(dice.IntN(500))*time.Millisecond)
 			case 3:
-				w.srv.Disconnect(id)
+				w.Disconnect(id)
 			case 4:
-				w.srv.Freeze(id, zktest.Direction(dice.IntN(3))) // no notification overtakes a reply
+				w.Freeze(id, zktest.Direction(dice.IntN(3))) // no notification overtakes a reply
 			case 5:
-				w.srv.Thaw(0)
+				w.Thaw(0)
 			case 6:
-				w.srv.Isolate(1 + dice.IntN(2))
+				w.Isolate(1 + dice.IntN(2))
 			case 7, 8:
 				_ = p.Resign(ctx)
 			case 9, 10, 11:
@@ -110,7 +108,7 @@ func storm(w *world, seed uint64) (terms, transfers int) {
 				}
 			case 13:
 				if w.operated {
-					w.srv.Expire(id)
+					w.Expire(id)
 				}
 			case 14:
 				if w.operated {
@@ -127,10 +125,10 @@ func storm(w *world, seed uint64) (terms, transfers int) {
 		if dice.IntN(3) == 0 {
 			<-time.After(time.Duration(dice.IntN(8)) * time.Second)
 		}
-		w.srv.Thaw(0)
-		w.srv.Heal(1)
-		w.srv.Heal(2)
-		w.srv.ClearFaults()
+		w.Thaw(0)
+		w.Heal(1)
+		w.Heal(2)
+		w.ClearFaults()
 		if dice.IntN(2) == 0 {
 			i := dice.IntN(len(live))
 			live[i].Close()
@@ -180,10 +178,7 @@ func calm(w *world, s *session.Session, live []*player) {
 			w.Errorf("%s leads, and %s is told of %s", leaders[0], p.Node(), leader.Node)
 		}
 	}
-	line, err := election.Candidates(w.soon(), s, path, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	line := check.Have(election.Candidates(w.soon(), s, path, nil))(w)
 	if w.Failed() {
 		data, stat, err := s.Get(w.soon(), path+"/leader")
 		w.Logf("the leader's node: %q %+v %v", data, stat, err)

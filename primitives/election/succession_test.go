@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -35,13 +36,11 @@ func TestSuccession(t *testing.T) {
 				for range 3 {
 					<-time.After(time.Second)
 					synctest.Wait()
-					w.srv.ResetRequests()
-					if err := leader.Resign(w.soon()); err != nil {
-						t.Fatal(err)
-					}
+					w.ResetRequests()
+					check.Must(t, leader.Resign(w.soon()))
 					<-time.After(time.Second)
 					synctest.Wait()
-					requests, events := w.srv.Requests(), w.srv.Events()
+					requests, events := w.Requests(), w.Events()
 					maps.DeleteFunc(requests, func(op zktest.Op, _ int) bool { return op == zktest.OpSync || op == zktest.OpCheck }) // heartbeats
 					if !row.ignore {
 						events = 0 // the leader's node is there again before some watch it

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,50 +21,43 @@ import (
 
 const workers = "/groups/workers"
 
-// A world is a server in memory, in a bubble whose clock is its own.
-type world struct {
-	*testing.T
-	*zktest.Server
-}
+// A world is a server in memory, in a bubble.
+type world struct{ bubble.World }
 
-func bubble(t *testing.T, config zktest.Config, f func(w world)) {
+func inBubble(t *testing.T, config zktest.Config, f func(w world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess, config.Tick = true, time.Second
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		f(world{t, srv})
-	})
+	config.Tick = time.Second
+	bubble.Run(t, config, func(w bubble.World) { f(world{w}) })
 }
 
-// open opens a session that is closed before the server is.
-func (w world) open() (s *session.Session, end func()) {
-	w.Helper()
-	s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return s, s.Close
+// options are those of sessions, whose nodes have the ACL.
+func options(acl ...session.ACL) session.Options {
+	return session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, ACL: acl}
 }
+
+func (w world) open(acl ...session.ACL) *session.Session { return w.Open(options(acl...)) }
+
+func (w world) openGated() *bubble.Gate { return w.OpenGated(options()) }
 
 func (w world) join(s *session.Session, id, data string, opts *group.Options) *group.Membership {
 	w.Helper()
-	m, err := group.Join(s, workers, id, []byte(data), opts)
-	if err != nil {
-		w.Fatal(err)
-	}
+	m := check.Have(group.Join(s, workers, id, []byte(data), opts))(w)
+	w.Cleanup(m.Close)
+	return m
+}
+
+// joined returns when host-1 stands.
+func (w world) joined(s *session.Session, data string, opts *group.Options) *group.Membership {
+	w.Helper()
+	m := w.join(s, "host-1", data, opts)
+	await[group.Joined](w, m)
 	return m
 }
 
 func (w world) watch(s *session.Session) *group.Watcher {
 	w.Helper()
-	g, err := group.Watch(s, workers, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	g := check.Have(group.Watch(s, workers, nil))(w)
+	w.Cleanup(g.Close)
 	return g
 }
 
@@ -114,32 +107,22 @@ func (w world) expect(g *group.Watcher, want ...string) {
 func pass(d time.Duration) { <-time.After(d) }
 
 func TestJoinUpdateLeave(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, zktest.Config{}, func(w world) {
+		a, b := w.open(), w.open()
 		g := w.watch(b)
-		defer g.Close()
 		if ev := <-g.Events(); len(ev.Members) != 0 {
 			w.Errorf("first: %v", ev)
 		}
-		m := w.join(a, "host-1", "one", nil)
-		defer m.Close()
-		await[group.Joined](w, m)
+		m := w.joined(a, "one", nil)
 		ev := <-g.Events()
 		if len(ev.Added) != 1 || ev.Added[0].ID != "host-1" || string(ev.Added[0].Data) != "one" || ev.Added[0].Session != a.ID() {
 			w.Errorf("after the join: %v", ev)
 		}
-		if err := m.Update(w.Context(), []byte("two")); err != nil {
-			w.Error(err)
-		}
+		check.OK(w, m.Update(w.Context(), []byte("two")))
 		if ev = <-g.Events(); len(ev.Changed) != 1 || string(ev.Members[0].Data) != "two" {
 			w.Errorf("after the update: %v", ev)
 		}
-		if err := m.Leave(w.Context()); err != nil {
-			w.Error(err)
-		}
+		check.OK(w, m.Leave(w.Context()))
 		if left := w.members(); len(left) != 0 {
 			w.Errorf("after Leave there are %q", left)
 		}
@@ -149,11 +132,8 @@ func TestJoinUpdateLeave(t *testing.T) {
 		if last := await[group.Left](w, m); last.Err != nil {
 			w.Error(last)
 		}
-		if err := m.Update(w.Context(), nil); !errors.Is(err, group.ErrLeft) {
-			w.Errorf("an update after the leave: %v", err)
-		}
-		again := w.join(a, "host-1", "three", nil)
-		await[group.Joined](w, again)
+		check.Is(w, m.Update(w.Context(), nil), group.ErrLeft) // an update after the leave
+		again := w.joined(a, "three", nil)
 		w.expect(g, "host-1=three")
 		again.Close()
 		w.expect(g)
@@ -165,9 +145,8 @@ func TestJoinUpdateLeave(t *testing.T) {
 // once, and later ones do not ask for it.
 func TestParentIsMadeOnce(t *testing.T) {
 	const many = 50
-	bubble(t, zktest.Config{Latency: 10 * time.Millisecond}, func(w world) {
-		s, end := w.open()
-		defer end()
+	inBubble(t, zktest.Config{Latency: 10 * time.Millisecond}, func(w world) {
+		s := w.open()
 		var all []*group.Membership
 		join := func(from int) (made int) {
 			w.ResetRequests()
@@ -193,33 +172,13 @@ func TestParentIsMadeOnce(t *testing.T) {
 }
 
 func TestRestartMeetsItsGhost(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		var dead atomic.Bool // the process of the first one, with its connections
-		crashed, err := session.Open(w.Context(), w.Addrs(), &session.Options{
-			Timeout: 12 * time.Second, ServerTick: time.Second,
-			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if dead.Load() {
-					return nil, net.ErrClosed
-				}
-				return w.DialContext(ctx, network, addr)
-			},
-		})
-		if err != nil {
-			w.Fatal(err)
-		}
-		defer crashed.Close()
-		s, end := w.open()
-		defer end()
+	inBubble(t, zktest.Config{}, func(w world) {
+		crashed, s := w.openGated(), w.open()
 		g := w.watch(s)
-		defer g.Close()
-		first := w.join(crashed, "host-1", "old", nil)
-		defer first.Close()
-		await[group.Joined](w, first)
-		dead.Store(true)
-		w.Disconnect(crashed.ID())
+		first := w.joined(crashed.Session, "old", nil)
+		crashed.Cut()
 		began := time.Now()
 		second := w.join(s, "host-1", "new", nil)
-		defer second.Close()
 		w.expect(g, "host-1=old")
 		await[group.Joined](w, second)
 		if took := time.Since(began); took > 15*time.Second {
@@ -232,27 +191,17 @@ func TestRestartMeetsItsGhost(t *testing.T) {
 }
 
 func TestDuplicate(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
-		first := w.join(a, "host-1", "a", nil)
-		defer first.Close()
-		await[group.Joined](w, first)
-		if _, err := group.Join(a, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
-			w.Errorf("through the same session: %v", err)
-		}
+	inBubble(t, zktest.Config{}, func(w world) {
+		a, b := w.open(), w.open()
+		first := w.joined(a, "a", nil)
+		check.Fails(group.Join(a, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // through the same session
 		began := time.Now()
 		second := w.join(b, "host-1", "b", nil)
-		defer second.Close()
 		left := await[group.Left](w, second)
 		if took := time.Since(began); !errors.Is(left.Err, group.ErrDuplicate) || took < 24*time.Second || took > 25*time.Second {
 			w.Errorf("after %v: %v", took, left)
 		}
-		third := w.join(b, "host-1", "c", &group.Options{TakeOver: true, ConflictAfter: 5 * time.Second})
-		defer third.Close()
-		await[group.Joined](w, third)
+		w.joined(b, "c", &group.Options{TakeOver: true, ConflictAfter: 5 * time.Second})
 		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) || !errors.Is(first.Err(), group.ErrDuplicate) {
 			w.Error(left)
 		}
@@ -266,27 +215,17 @@ func TestDuplicate(t *testing.T) {
 // TestExpiry: the member joins again, also if the server keeps its earlier node.
 func TestExpiry(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
-		bubble(t, zktest.Config{}, func(w world) {
-			s, end := w.open()
-			defer end()
-			other, endOther := w.open()
-			defer endOther()
+		inBubble(t, zktest.Config{}, func(w world) {
+			s, other := w.open(), w.open()
 			g := w.watch(other)
-			defer g.Close()
-			m := w.join(s, "host-1", "1", nil)
-			defer m.Close()
-			await[group.Joined](w, m)
+			m := w.joined(s, "1", nil)
 			w.KeepEphemerals(keep)
 			for i := range 3 {
 				old := s.ID()
 				began := time.Now()
 				w.Expire(old)
-				if gone := await[group.Gone](w, m); !errors.Is(gone.Err, session.ErrExpired) {
-					w.Error(gone)
-				}
-				if err := m.Update(w.Context(), fmt.Append(nil, i)); err != nil {
-					w.Error(err)
-				}
+				check.Is(w, await[group.Gone](w, m).Err, session.ErrExpired)
+				check.OK(w, m.Update(w.Context(), fmt.Append(nil, i)))
 				await[group.Joined](w, m)
 				w.expect(g, fmt.Sprint("host-1=", i))
 				if now := g.Members()[0].Session; now == old || now != s.ID() {
@@ -302,22 +241,13 @@ func TestExpiry(t *testing.T) {
 
 // TestDeletedByAnOperator: it joins again.
 func TestDeletedByAnOperator(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
-		m := w.join(s, "host-1", "1", nil)
-		defer m.Close()
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
+		m := w.joined(s, "1", nil)
+		check.Must(w, s.Delete(w.Context(), workers+"/host-1", session.AnyVersion))
+		check.Is(w, await[group.Gone](w, m).Err, group.ErrNodeDeleted)
 		await[group.Joined](w, m)
-		if err := s.Delete(w.Context(), workers+"/host-1", session.AnyVersion); err != nil {
-			w.Fatal(err)
-		}
-		if gone := await[group.Gone](w, m); !errors.Is(gone.Err, group.ErrNodeDeleted) {
-			w.Error(gone)
-		}
-		await[group.Joined](w, m)
-		if _, err := s.Set(w.Context(), workers+"/host-1", []byte("vandal"), session.AnyVersion); err != nil {
-			w.Fatal(err)
-		}
+		check.Have(s.Set(w.Context(), workers+"/host-1", []byte("vandal"), session.AnyVersion))(w)
 		synctest.Wait()
 		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "1" {
 			w.Errorf("the payload is %q, %v", data, err)
@@ -329,27 +259,16 @@ func TestDeletedByAnOperator(t *testing.T) {
 // to it.
 func TestLostReplies(t *testing.T) {
 	story := func(w world, fault func(zktest.Match), skip int) (hit bool) {
-		s, end := w.open()
-		defer end()
-		other, endOther := w.open()
-		defer endOther()
+		s, other := w.open(), w.open()
 		g := w.watch(other)
-		defer g.Close()
 		synctest.Wait()
 		fault(zktest.Match{Session: s.ID(), Skip: skip})
 		// Joined may be followed by Suspended before this goroutine asks for events, which begin with the newest.
-		m, err := group.Enroll(w.Context(), s, workers, "host-1", []byte("1"), nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		m := check.Have(group.Enroll(w.Context(), s, workers, "host-1", []byte("1"), nil))(w)
 		m.Events() // watches the group
-		if err := m.Update(w.Context(), []byte("2")); err != nil {
-			w.Error(err)
-		}
+		check.OK(w, m.Update(w.Context(), []byte("2")))
 		w.expect(g, "host-1=2")
-		if err := m.Leave(w.Context()); err != nil {
-			w.Error(err)
-		}
+		check.OK(w, m.Leave(w.Context()))
 		hit = w.AwaitFault(0) == nil
 		w.ClearFaults()
 		m.Close()
@@ -365,7 +284,7 @@ func TestLostReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			hits := 0
 			for skip, more := 0, true; more; skip++ {
-				bubble(t, zktest.Config{}, func(w world) {
+				inBubble(t, zktest.Config{}, func(w world) {
 					more = story(w, func(m zktest.Match) { fault(w.Server, m) }, skip)
 					if more {
 						hits++
@@ -381,12 +300,9 @@ func TestLostReplies(t *testing.T) {
 
 // TestLostTakeOver loses the transaction in which a ghost is replaced.
 func TestLostTakeOver(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
-		m := w.join(s, "host-1", "1", nil)
-		defer m.Close()
-		await[group.Joined](w, m)
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
+		m := w.joined(s, "1", nil)
 		w.KeepEphemerals(time.Hour)
 		w.DropReply(zktest.Match{Op: zktest.OpMulti})
 		w.Expire(s.ID())
@@ -413,17 +329,15 @@ func (w world) expectOwner(s *session.Session) {
 // connections break; every watcher ends with what the server has, and what it was told
 // adds up.
 func TestManyMembers(t *testing.T) {
-	bubble(t, zktest.Config{Replicas: 3, Lag: 200 * time.Millisecond}, func(w world) {
+	inBubble(t, zktest.Config{Replicas: 3, Lag: 200 * time.Millisecond}, func(w world) {
 		const sessions, each = 10, 50
 		var all []*session.Session
 		var watchers []*group.Watcher
 		var told []map[string]group.Member
 		for range sessions {
-			s, end := w.open()
-			defer end()
+			s := w.open()
 			all = append(all, s)
 			g := w.watch(s)
-			defer g.Close()
 			watchers, told = append(watchers, g), append(told, nil)
 		}
 		read := func(i int) {
@@ -540,21 +454,13 @@ func (w world) follow(known map[string]group.Member, ev group.MembersChanged) ma
 
 // TestLaggingReplicas: payloads count up, and no reader sees one count down.
 func TestLaggingReplicas(t *testing.T) {
-	bubble(t, zktest.Config{Replicas: 3, Lag: 300 * time.Millisecond}, func(w world) {
-		s, end := w.open()
-		defer end()
-		other, endOther := w.open()
-		defer endOther()
-		m := w.join(s, "host-1", "000", nil)
-		defer m.Close()
-		await[group.Joined](w, m)
+	inBubble(t, zktest.Config{Replicas: 3, Lag: 300 * time.Millisecond}, func(w world) {
+		s, other := w.open(), w.open()
+		m := w.joined(s, "000", nil)
 		g := w.watch(other)
-		defer g.Close()
 		last := ""
 		for i := range 60 {
-			if err := m.Update(w.Context(), fmt.Appendf(nil, "%03d", i)); err != nil {
-				w.Error(err)
-			}
+			check.OK(w, m.Update(w.Context(), fmt.Appendf(nil, "%03d", i)))
 			if i%7 == 0 {
 				w.Disconnect(other.ID())
 			}
@@ -575,12 +481,9 @@ func TestLaggingReplicas(t *testing.T) {
 }
 
 func TestSuspension(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
-		m := w.join(s, "host-1", "1", nil)
-		defer m.Close()
-		await[group.Joined](w, m)
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
+		m := w.joined(s, "1", nil)
 		w.Refuse(true)
 		w.Disconnect(0)
 		if ev := await[group.Suspended](w, m); ev.Deadline.Before(time.Now()) {
@@ -594,23 +497,16 @@ func TestSuspension(t *testing.T) {
 // TestUnreadChanges: what nobody has read of a connection that is lost again and again, and
 // of what changes meanwhile, becomes one change.
 func TestUnreadChanges(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		a, endA := w.openGated()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, zktest.Config{}, func(w world) {
+		a, b := w.openGated(), w.open()
 		m := w.join(a.Session, "host-1", "one", nil)
-		defer m.Close()
 		other := w.join(b, "host-2", "two", nil)
-		defer other.Close()
 		m.Events()
 		pass(time.Second)
 		for i := range 5 {
-			a.cut()
-			if err := other.Update(w.Context(), []byte(fmt.Sprint(i))); err != nil {
-				w.Fatal(err)
-			}
-			a.mend()
+			a.Cut()
+			check.Must(w, other.Update(w.Context(), []byte(fmt.Sprint(i))))
+			a.Mend()
 			pass(2 * time.Second)
 		}
 		var all []group.Event
@@ -647,36 +543,27 @@ func TestUnreadChanges(t *testing.T) {
 
 // TestSessionClosed: the node goes with the session, and the handles end.
 func TestSessionClosed(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, _ := w.open()
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
 		m, g := w.join(s, "host-1", "1", nil), w.watch(s)
 		await[group.Joined](w, m)
 		s.Close()
-		if last := await[group.Left](w, m); !errors.Is(last.Err, session.ErrClosed) {
-			w.Error(last)
-		}
+		check.Is(w, await[group.Left](w, m).Err, session.ErrClosed)
 		<-g.Done()
-		if err := g.Err(); !errors.Is(err, session.ErrClosed) {
-			w.Error(err)
-		}
+		check.Is(w, g.Err(), session.ErrClosed)
 		if there := w.members(); len(there) != 0 {
 			w.Errorf("there are %q", there)
 		}
 		m.Close()
 		g.Close()
-		if _, err := group.Join(s, workers, "host-1", nil, nil); !errors.Is(err, session.ErrClosed) {
-			w.Error(err)
-		}
-		if _, err := group.Watch(s, workers, nil); !errors.Is(err, session.ErrClosed) {
-			w.Error(err)
-		}
+		check.Fails(group.Join(s, workers, "host-1", nil, nil))(w, session.ErrClosed)
+		check.Fails(group.Watch(s, workers, nil))(w, session.ErrClosed)
 	})
 }
 
 func TestBadInput(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
 		synctest.Wait()
 		w.ResetRequests()
 		for _, c := range []struct {
@@ -701,50 +588,32 @@ func TestBadInput(t *testing.T) {
 				w.Errorf("Join(%q, %q): %v, want %v that names %s", c.path, c.id, err, c.want, c.names)
 			}
 		}
-		if _, err := group.Watch(nil, workers, nil); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
-		if _, err := group.Watch(s, "x", nil); !errors.Is(err, session.ErrInvalidPath) {
-			w.Error(err)
-		}
+		check.Fails(group.Watch(nil, workers, nil))(w, session.ErrInvalidArgument)
+		check.Fails(group.Watch(s, "x", nil))(w, session.ErrInvalidPath)
 		synctest.Wait()
 		if n := w.Requests(); len(n) > 0 {
 			w.Errorf("there were requests: %v", n)
 		}
 		m := w.join(s, "a", "", nil)
-		defer m.Close()
-		if err := m.Update(w.Context(), make([]byte, 2<<20)); !errors.Is(err, session.ErrTooLarge) {
-			w.Error(err)
-		}
+		check.Is(w, m.Update(w.Context(), make([]byte, 2<<20)), session.ErrTooLarge)
 	})
 }
 
 // TestEnroll: it returns when the member stands, and leaves nothing behind if that is not waited
 // for.
 func TestEnroll(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
-		m, err := group.Enroll(w.Context(), s, workers, "host-1", []byte("x"), nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
+		m := check.Have(group.Enroll(w.Context(), s, workers, "host-1", []byte("x"), nil))(w)
 		if names := w.members(); !slices.Equal(names, []string{"host-1"}) {
 			w.Errorf("there are %q", names)
 		}
-		if _, err := group.Enroll(w.Context(), s, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
-			w.Errorf("twice in one session: %v", err)
-		}
-		other, endOther := w.open()
-		defer endOther()
-		if _, err := group.Enroll(w.Context(), other, workers, "host-1", nil, nil); !errors.Is(err, group.ErrDuplicate) {
-			w.Errorf("in two: %v", err)
-		}
+		check.Fails(group.Enroll(w.Context(), s, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // twice in one session
+		other := w.open()
+		check.Fails(group.Enroll(w.Context(), other, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // in two
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if _, err := group.Enroll(ctx, other, workers, "host-1", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
-			w.Errorf("given up: %v", err)
-		}
+		check.Fails(group.Enroll(ctx, other, workers, "host-1", nil, nil))(w, context.DeadlineExceeded) // given up
 		m.Close()
 		<-time.After(time.Minute)
 		if names := w.members(); len(names) > 0 {

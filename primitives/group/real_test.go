@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,17 +22,11 @@ func TestRealGroup(t *testing.T) {
 	defer cancel()
 	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
 	open := func(addrs []string) *session.Session {
-		s, err := session.Open(ctx, addrs, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(ctx, addrs, opts))(t)
 		t.Cleanup(s.Close)
 		return s
 	}
-	watcher, err := group.Watch(open(ens.Addrs()), "/groups/workers", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	watcher := check.Have(group.Watch(open(ens.Addrs()), "/groups/workers", nil))(t)
 	defer watcher.Close()
 	expect := func(want ...string) []group.Member {
 		t.Helper()
@@ -51,18 +46,13 @@ func TestRealGroup(t *testing.T) {
 	var members []*group.Membership
 	for i := range 3 {
 		s := open(proxy.Addrs())
-		m, err := group.Join(s, "/groups/workers", fmt.Sprintf("host-%d", i), []byte("here"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := check.Have(group.Join(s, "/groups/workers", fmt.Sprintf("host-%d", i), []byte("here"), nil))(t)
 		defer m.Close()
 		sessions, members = append(sessions, s), append(members, m)
 	}
 	all := []string{"host-0", "host-1", "host-2"}
 	expect(all...)
-	if err := members[1].Leave(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, members[1].Leave(ctx))
 	before := expect("host-0", "host-2")
 
 	// A member whose session expires is back by itself. The watcher may miss the moment in which it was gone.
@@ -73,17 +63,12 @@ func TestRealGroup(t *testing.T) {
 	// A process that was killed, and is started again.
 	sessions[0].Close()
 	expect("host-2")
-	again, err := group.Join(open(proxy.Addrs()), "/groups/workers", "host-0", []byte("there"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := check.Have(group.Join(open(proxy.Addrs()), "/groups/workers", "host-0", []byte("there"), nil))(t)
 	defer again.Close()
 	expect("host-0", "host-2")
 
 	ens.Kill(ens.Leader())
-	if err := again.Update(ctx, []byte("moved")); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, again.Update(ctx, []byte("moved")))
 	for {
 		ev, ok := <-watcher.Events()
 		if !ok || len(ev.Members) > 0 && string(ev.Members[0].Data) == "moved" {

@@ -4,52 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
-
-// A gate is between a session and the servers.
-type gate struct {
-	*session.Session
-	w      world
-	closed atomic.Bool
-}
-
-// openGated opens a session whose connection can be cut for a while.
-func (w world) openGated(acl ...session.ACL) (g *gate, end func()) {
-	w.Helper()
-	g = &gate{w: w}
-	s, err := session.Open(w.Context(), w.Addrs(), &session.Options{
-		Timeout: 12 * time.Second, ServerTick: time.Second, ACL: acl,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if g.closed.Load() {
-				return nil, net.ErrClosed
-			}
-			return w.DialContext(ctx, network, addr)
-		},
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	g.Session = s
-	return g, s.Close
-}
-
-func (g *gate) cut() {
-	g.closed.Store(true)
-	g.w.Disconnect(g.ID())
-	synctest.Wait()
-}
-
-func (g *gate) mend() { g.closed.Store(false) }
 
 // told reads what has been told so far, in short words.
 func told(m *group.Membership) (all []string) {
@@ -75,26 +40,16 @@ var bold = &group.Options{TakeOver: true, ConflictAfter: 3 * time.Second}
 // TestSuccessorStays: who took an id over while its owner's session expired keeps it,
 // whatever the owner was allowed to do at first.
 func TestSuccessorStays(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		a, endA := w.openGated()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
-		first := w.join(a.Session, "host-1", "first", bold)
-		defer first.Close()
-		await[group.Joined](w, first)
-		a.cut()
+	inBubble(t, zktest.Config{}, func(w world) {
+		a, b := w.openGated(), w.open()
+		first := w.joined(a.Session, "first", bold)
+		a.Cut()
 		second := w.join(b, "host-1", "second", nil)
-		defer second.Close()
 		await[group.Joined](w, second) // when the ghost of the first has gone
 		pass(20 * time.Second)
-		a.mend()
-		if gone := await[group.Gone](w, first); !errors.Is(gone.Err, session.ErrExpired) {
-			w.Error(gone)
-		}
-		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) {
-			w.Error(left)
-		}
+		a.Mend()
+		check.Is(w, await[group.Gone](w, first).Err, session.ErrExpired)
+		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		pass(time.Minute)
 		w.expectOwner(b)
 		if got := told(second); len(got) > 0 {
@@ -105,25 +60,15 @@ func TestSuccessorStays(t *testing.T) {
 
 // TestWaitBeginsAnew: the wait is for one ghost. One that comes after it has its own.
 func TestWaitBeginsAnew(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, zktest.Config{}, func(w world) {
+		a, b := w.open(), w.open()
 		node := workers + "/host-1"
-		if err := a.EnsurePath(w.Context(), workers); err != nil {
-			w.Fatal(err)
-		}
-		if _, err := a.Create(w.Context(), node, nil, session.Ephemeral); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, a.EnsurePath(w.Context(), workers))
+		check.Have(a.Create(w.Context(), node, nil, session.Ephemeral))(w)
 		began := time.Now()
 		m := w.join(b, "host-1", "", &group.Options{TakeOver: true, ConflictAfter: 20 * time.Second})
-		defer m.Close()
 		pass(15 * time.Second)
-		if _, err := a.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, []byte("another"), session.Ephemeral)); err != nil {
-			w.Fatal(err)
-		}
+		check.Have(a.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, []byte("another"), session.Ephemeral)))(w)
 		await[group.Joined](w, m)
 		if took := time.Since(began); took < 35*time.Second || took > 36*time.Second {
 			w.Errorf("joined after %v", took)
@@ -145,25 +90,14 @@ func TestHeldUp(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			bubble(t, zktest.Config{}, func(w world) {
-				a, endA := w.openGated()
-				defer endA()
-				b, endB := w.open()
-				defer endB()
-				first := w.join(a.Session, "host-1", "first", nil)
-				defer first.Close()
-				await[group.Joined](w, first)
-				a.cut()
-				result := make(chan error, 1)
-				go func() { result <- do(w, first) }()
-				synctest.Wait()
-				second := w.join(b, "host-1", "second", bold)
-				defer second.Close()
-				await[group.Joined](w, second)
-				a.mend()
-				if err := <-result; !errors.Is(err, group.ErrDuplicate) {
-					w.Error(err)
-				}
+			inBubble(t, zktest.Config{}, func(w world) {
+				a, b := w.openGated(), w.open()
+				first := w.joined(a.Session, "first", nil)
+				a.Cut()
+				result := bubble.Begin(func() error { return do(w, first) })
+				second := w.joined(b, "second", bold)
+				a.Mend()
+				check.Is(w, <-result, group.ErrDuplicate)
 				<-first.Done()
 				if got := told(first); !slices.Equal(got, []string{"Suspended", "Left"}) {
 					w.Errorf("the first was told %q", got)
@@ -193,25 +127,14 @@ func TestSlowRequest(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			bubble(t, zktest.Config{}, func(w world) {
-				a, endA := w.open()
-				defer endA()
-				b, endB := w.open()
-				defer endB()
-				first := w.join(a, "host-1", "first", nil)
-				defer first.Close()
-				await[group.Joined](w, first)
+			inBubble(t, zktest.Config{}, func(w world) {
+				a, b := w.open(), w.open()
+				first := w.joined(a, "first", nil)
 				w.Delay(zktest.Match{Op: zktest.OpSetData, Session: a.ID()}, time.Second)
-				result := make(chan error, 1)
-				go func() { result <- do(w, first) }()
-				synctest.Wait()
+				result := bubble.Begin(func() error { return do(w, first) })
 				node := workers + "/host-1"
-				if _, err := b.Multi(w.Context(), session.DeleteOp(node, 1), session.CreateOp(node, []byte("b"), session.Ephemeral)); err != nil {
-					w.Fatal(err)
-				}
-				if err := <-result; !errors.Is(err, group.ErrDuplicate) {
-					w.Error(err)
-				}
+				check.Have(b.Multi(w.Context(), session.DeleteOp(node, 1), session.CreateOp(node, []byte("b"), session.Ephemeral)))(w)
+				check.Is(w, <-result, group.ErrDuplicate)
 				<-first.Done()
 				w.expectOwner(b)
 			})
@@ -222,27 +145,16 @@ func TestSlowRequest(t *testing.T) {
 // TestSlowTakeOver: a ghost of our own goes just before it is replaced, and a rival comes,
 // who stays.
 func TestSlowTakeOver(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
-		first := w.join(a, "host-1", "first", nil)
-		defer first.Close()
-		await[group.Joined](w, first)
+	inBubble(t, zktest.Config{}, func(w world) {
+		a, b := w.open(), w.open()
+		first := w.joined(a, "first", nil)
 		w.KeepEphemerals(time.Hour)
 		w.Delay(zktest.Match{Op: zktest.OpSetData, Path: workers + "/*"}, 2*time.Second)
 		w.Expire(a.ID())
 		pass(time.Second)
-		if err := b.Delete(w.Context(), workers+"/host-1", session.AnyVersion); err != nil {
-			w.Fatal(err)
-		}
-		second := w.join(b, "host-1", "second", nil)
-		defer second.Close()
-		await[group.Joined](w, second)
-		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) {
-			w.Error(left)
-		}
+		check.Must(w, b.Delete(w.Context(), workers+"/host-1", session.AnyVersion))
+		w.joined(b, "second", nil)
+		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		w.expectOwner(b)
 		if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
 			w.Errorf("the payload is %q, %v", data, err)
@@ -252,15 +164,10 @@ func TestSlowTakeOver(t *testing.T) {
 
 // TestPersistentIsNoMember: nor is it a ghost, and it is not ours to delete.
 func TestPersistentIsNoMember(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
-		if err := s.EnsurePath(w.Context(), workers); err != nil {
-			w.Fatal(err)
-		}
-		if _, err := s.Create(w.Context(), workers+"/host-1", []byte("mine"), session.Persistent); err != nil {
-			w.Fatal(err)
-		}
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
+		check.Must(w, s.EnsurePath(w.Context(), workers))
+		check.Have(s.Create(w.Context(), workers+"/host-1", []byte("mine"), session.Persistent))(w)
 		for _, opts := range []*group.Options{nil, bold} {
 			began := time.Now()
 			m := w.join(s, "host-1", "x", opts)
@@ -278,24 +185,18 @@ func TestPersistentIsNoMember(t *testing.T) {
 // TestLeavingUnread: a member that may not read its node, and does not know whether it
 // was made, leaves none behind.
 func TestLeavingUnread(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		other, endOther := w.open()
-		defer endOther()
-		if err := other.EnsurePath(w.Context(), workers); err != nil {
-			w.Fatal(err)
-		}
+	inBubble(t, zktest.Config{}, func(w world) {
+		other := w.open()
+		check.Must(w, other.EnsurePath(w.Context(), workers))
 		for _, perms := range []session.Perms{session.PermAll &^ session.PermRead, session.PermAll &^ session.PermRead &^ session.PermWrite} {
 			skip := 0
 			if perms&session.PermWrite == 0 {
 				skip = 1 // the first is refused
 			}
-			a, endA := w.openGated(session.ACL{Perms: perms, Scheme: "world", ID: "anyone"})
-			defer endA()
+			a := w.open(session.ACL{Perms: perms, Scheme: "world", ID: "anyone"})
 			w.DropReply(zktest.Match{Op: zktest.OpMulti, Path: workers + "/host-1", Skip: skip})
-			m := w.join(a.Session, "host-1", "x", nil)
-			if left := await[group.Left](w, m); !errors.Is(left.Err, session.ErrNoAuth) {
-				w.Error(left)
-			}
+			m := w.join(a, "host-1", "x", nil)
+			check.Is(w, await[group.Left](w, m).Err, session.ErrNoAuth)
 			m.Close()
 			pass(time.Second)
 			if there := w.members(); len(there) > 0 {
@@ -307,31 +208,20 @@ func TestLeavingUnread(t *testing.T) {
 
 // TestBlinded: a group that may not be read has members that do not see each other.
 func TestBlinded(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		owner, endOwner := w.openGated(session.ACL{Perms: session.PermCreate | session.PermDelete, Scheme: "world", ID: "anyone"})
-		defer endOwner()
-		if err := owner.EnsurePath(w.Context(), workers); err != nil {
-			w.Fatal(err)
-		}
-		s, end := w.open()
-		defer end()
+	inBubble(t, zktest.Config{}, func(w world) {
+		owner := w.open(session.ACL{Perms: session.PermCreate | session.PermDelete, Scheme: "world", ID: "anyone"})
+		check.Must(w, owner.EnsurePath(w.Context(), workers))
+		s := w.open()
 		m := w.join(s, "host-1", "1", nil)
-		defer m.Close()
-		if ev := await[group.Blinded](w, m); !errors.Is(ev.Err, session.ErrNoAuth) {
-			w.Error(ev)
-		}
-		if err := m.Update(w.Context(), []byte("2")); err != nil {
-			w.Error(err)
-		}
+		check.Is(w, await[group.Blinded](w, m).Err, session.ErrNoAuth)
+		check.OK(w, m.Update(w.Context(), []byte("2")))
 		if there := w.members(); !slices.Equal(there, []string{"host-1"}) {
 			w.Errorf("there are %q", there)
 		}
 		w.Expire(s.ID())
 		await[group.Gone](w, m)
 		await[group.Joined](w, m)
-		if err := m.Leave(w.Context()); err != nil {
-			w.Error(err)
-		}
+		check.OK(w, m.Leave(w.Context()))
 		if there := w.members(); len(there) > 0 {
 			w.Errorf("there are %q", there)
 		}
@@ -340,28 +230,21 @@ func TestBlinded(t *testing.T) {
 
 // TestEndedContexts: commands go on without those who wait for them.
 func TestEndedContexts(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
 		over, cancel := context.WithCancelCause(w.Context())
 		why := errors.New("why")
 		cancel(why)
-		m := w.join(s, "host-1", "1", nil)
-		defer m.Close()
-		await[group.Joined](w, m)
+		m := w.joined(s, "1", nil)
 		w.Freeze(s.ID(), zktest.Both)
-		if err := m.Update(over, []byte("2")); !errors.Is(err, why) {
-			w.Error(err)
-		}
+		check.Is(w, m.Update(over, []byte("2")), why)
 		w.Thaw(s.ID())
 		pass(time.Second)
 		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "2" {
 			w.Errorf("%q, %v", data, err)
 		}
 		w.Freeze(s.ID(), zktest.Both)
-		if err := m.Leave(over); !errors.Is(err, why) {
-			w.Error(err)
-		}
+		check.Is(w, m.Leave(over), why)
 		w.Thaw(s.ID())
 		<-m.Done()
 		if there := w.members(); len(there) > 0 || m.Err() != nil {
@@ -375,20 +258,12 @@ func TestEndedContexts(t *testing.T) {
 
 // TestMissingParent: the group is made when it is needed, and made again when it is gone.
 func TestMissingParent(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		s, end := w.open()
-		defer end()
+	inBubble(t, zktest.Config{}, func(w world) {
+		s := w.open()
 		g := w.watch(s)
-		defer g.Close()
-		m := w.join(s, "host-1", "1", nil)
-		defer m.Close()
-		await[group.Joined](w, m)
-		if _, err := s.Multi(w.Context(), session.DeleteOp(workers+"/host-1", 1), session.DeleteOp(workers, 0)); err != nil {
-			w.Fatal(err)
-		}
-		if gone := await[group.Gone](w, m); !errors.Is(gone.Err, group.ErrNodeDeleted) {
-			w.Error(gone)
-		}
+		m := w.joined(s, "1", nil)
+		check.Have(s.Multi(w.Context(), session.DeleteOp(workers+"/host-1", 1), session.DeleteOp(workers, 0)))(w)
+		check.Is(w, await[group.Gone](w, m).Err, group.ErrNodeDeleted)
 		await[group.Joined](w, m)
 		w.expect(g, "host-1=1")
 		// One that leaves finds nothing to delete.
@@ -396,16 +271,13 @@ func TestMissingParent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Millisecond)
 		defer cancel()
 		_ = m.Leave(ctx)
-		other, endOther := w.open()
-		defer endOther()
+		other := w.open()
 		if err := other.Delete(w.Context(), workers+"/host-1", session.AnyVersion); err != nil && !errors.Is(err, session.ErrNoNode) {
 			w.Error(err)
 		}
 		w.Thaw(s.ID())
 		<-m.Done()
-		if err := m.Err(); err != nil {
-			w.Error(err)
-		}
+		check.OK(w, m.Err())
 	})
 }
 
@@ -415,9 +287,8 @@ func TestThrottled(t *testing.T) {
 	const throttled = -127
 	for name, op := range map[string]zktest.Op{"create": zktest.OpMulti, "look": zktest.OpGetData} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{}, func(w world) {
-				s, end := w.openGated()
-				defer end()
+			inBubble(t, zktest.Config{}, func(w world) {
+				s := w.openGated()
 				fail := func() {
 					for range 10 {
 						w.AnswerError(zktest.Match{Op: op}, throttled)
@@ -427,18 +298,15 @@ func TestThrottled(t *testing.T) {
 					fail()
 				}
 				m := w.join(s.Session, "host-1", "one", nil)
-				defer m.Close()
 				pass(time.Second)
 				if op == zktest.OpGetData { // it looks when it is connected again
-					s.cut()
+					s.Cut()
 					fail()
-					s.mend()
+					s.Mend()
 				}
 				pass(time.Minute)
 				w.expectOwner(s.Session)
-				if err := m.Err(); err != nil {
-					w.Error(err)
-				}
+				check.OK(w, m.Err())
 			})
 		})
 	}
@@ -448,30 +316,20 @@ func TestThrottled(t *testing.T) {
 // last. The command to leave is not held up by that for ever, and a rival's node is not
 // touched.
 func TestMayNotDelete(t *testing.T) {
-	bubble(t, zktest.Config{}, func(w world) {
-		owner, endOwner := w.openGated(session.ACL{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"})
-		defer endOwner()
-		if err := owner.EnsurePath(w.Context(), workers); err != nil {
-			w.Fatal(err)
-		}
-		a, endA := w.open()
-		b, endB := w.open()
-		defer endB()
-		first := w.join(a, "host-1", "first", nil)
-		await[group.Joined](w, first)
+	inBubble(t, zktest.Config{}, func(w world) {
+		owner := w.open(session.ACL{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"})
+		check.Must(w, owner.EnsurePath(w.Context(), workers))
+		a, b := w.open(), w.open()
+		first := w.joined(a, "first", nil)
 		began := time.Now()
-		if err := first.Leave(w.Context()); !errors.Is(err, session.ErrNoAuth) {
-			w.Errorf("it is a member still: %v", err)
-		}
+		check.Is(w, first.Leave(w.Context()), session.ErrNoAuth)
 		if took := time.Since(began); took < 12*time.Second || took > 24*time.Second {
 			w.Errorf("left after %v", took)
 		}
 		first.Close()
 		w.expectOwner(a)
-		endA()
-		second := w.join(b, "host-1", "second", nil)
-		defer second.Close()
-		await[group.Joined](w, second)
+		a.Close()
+		w.joined(b, "second", nil)
 		pass(time.Minute)
 		w.expectOwner(b)
 	})
@@ -481,22 +339,17 @@ func TestMayNotDelete(t *testing.T) {
 // not when another one of the same session has taken it over.
 func TestLaterMemberStays(t *testing.T) {
 	for _, joins := range []bool{true, false} {
-		bubble(t, zktest.Config{}, func(w world) {
-			s, end := w.open()
-			defer end()
-			first := w.join(s, "host-1", "one", nil)
-			await[group.Joined](w, first)
+		inBubble(t, zktest.Config{}, func(w world) {
+			s := w.open()
+			first := w.joined(s, "one", nil)
 			for range 1000 {
 				w.AnswerError(zktest.Match{Op: zktest.OpDelete}, -102)
 			}
-			if err := first.Leave(w.Context()); !errors.Is(err, session.ErrNoAuth) {
-				w.Errorf("left: %v", err)
-			}
+			check.Is(w, first.Leave(w.Context()), session.ErrNoAuth)
 			first.Close()
 			var second *group.Membership
 			if joins {
-				second = w.join(s, "host-1", "two", nil)
-				await[group.Joined](w, second)
+				second = w.joined(s, "two", nil)
 			}
 			before, _ := s.Exists(w.Context(), workers+"/host-1")
 			w.ClearFaults()

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -18,12 +19,9 @@ const throttled = -127
 func TestCloseDuringDowngrade(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
 		t.Run(layout.String(), func(t *testing.T) {
-			inRoomWith(t, zktest.Config{InProcess: true, Latency: time.Millisecond}, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			inRoomWith(t, zktest.Config{Latency: time.Millisecond}, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				opts := &lock.Options{Layout: layout}
-				l, err := lock.AcquireWrite(t.Context(), all[0], "/l", opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := check.Have(lock.AcquireWrite(t.Context(), all[0], "/l", opts))(t)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 				defer cancel()
 				_ = l.Downgrade(ctx) // it goes on
@@ -32,10 +30,7 @@ func TestCloseDuringDowngrade(t *testing.T) {
 				if names := remains(t, all[1], "/l"); len(names) > 0 {
 					t.Errorf("after Close there are %q", names)
 				}
-				w, err := lock.TryAcquireWrite(t.Context(), all[1], "/l", opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := check.Have(lock.TryAcquireWrite(t.Context(), all[1], "/l", opts))(t)
 				w.Close()
 			})
 		})
@@ -45,16 +40,13 @@ func TestCloseDuringDowngrade(t *testing.T) {
 // TestNoListsWithoutToken: a contender that waits for its token, because the read of its node is
 // throttled, does not list the line meanwhile.
 func TestNoListsWithoutToken(t *testing.T) {
-	inRoomWith(t, zktest.Config{InProcess: true, Latency: time.Millisecond}, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	inRoomWith(t, zktest.Config{Latency: time.Millisecond}, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ensure(t, all[0], "/l", []byte("somebody's data")) // so that the create tells no czxid
 		for range 12 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, throttled)
 		}
 		srv.ResetRequests()
-		l, err := lock.Acquire(t.Context(), all[0], "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Have(lock.Acquire(t.Context(), all[0], "/l", nil))(t)
 		if n := srv.Requests()[zktest.OpGetChildren2]; n > 2 {
 			t.Errorf("%d lists", n)
 		}
@@ -76,9 +68,7 @@ func TestPreemptionIsRepeated(t *testing.T) {
 					}
 					high := standsAt(t, lock.New, all[1], "/l", preempting(5, after))
 					<-low.Revoked()
-					if err := srv.AwaitFault(0); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, srv.AwaitFault(0))
 					if isClosed(low.Done()) {
 						t.Error("lost before it was asked for")
 					}
@@ -129,9 +119,7 @@ func TestRevokedAndGone(t *testing.T) {
 				<-l.Revoked()
 				l.Close()
 				srv.Refuse(false)
-				if err := <-revoked; err != nil {
-					t.Error(err)
-				}
+				check.OK(t, <-revoked)
 			})
 		})
 	}
@@ -147,9 +135,7 @@ func TestThrottledRevocation(t *testing.T) {
 			if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
 				t.Fatalf("%v: %v", op, err)
 			}
-			if err := srv.AwaitFault(0); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, srv.AwaitFault(0))
 			<-l.Done()
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -506,24 +505,9 @@ func TestCampaign(t *testing.T) {
 				seen: make(map[happening]int), struck: make(map[int64]bool),
 				holding: make(map[string][]*belief), spans: make(map[string][]span),
 			}
-			synctest.Test(t, func(t *testing.T) {
-				config := zktest.Config{InProcess: true, Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond, ReapInterval: 2 * time.Second}
-				srv, err := zktest.NewServer(config)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer srv.Close()
-				c.t, c.srv = t, srv
-				for i := range 6 {
-					addrs := srv.Addrs()
-					addrs = slices.Concat(addrs[i%len(addrs):], addrs[:i%len(addrs)])
-					s, err := session.Open(t.Context(), addrs, &session.Options{Dialer: srv.DialContext, Timeout: 6 * time.Second})
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer s.Close()
-					c.sessions = append(c.sessions, s)
-				}
+			config := zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond, ReapInterval: 2 * time.Second}
+			spread(t, config, 6, 6*time.Second, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				c.t, c.srv, c.sessions = t, srv, all
 				c.play(seed)
 			})
 			for what, n := range c.seen {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -26,15 +27,11 @@ func TestContendersWhileDowngraded(t *testing.T) {
 				listed := make(chan []lock.Contender, 1)
 				go func() {
 					line, err := lock.Contenders(t.Context(), all[2], "/l", &lock.Options{Layout: layout})
-					if err != nil {
-						t.Error(err)
-					}
+					check.OK(t, err)
 					listed <- line
 				}()
 				synctest.Wait()
-				if err := w.Downgrade(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, w.Downgrade(t.Context()))
 				line := <-listed
 				if len(line) != 2 || line[0].Node != w.Node() || line[0].Kind != lock.Read || !line[0].Holding || string(line[0].Data) != "host-1" || line[1].Holding {
 					t.Errorf("%+v", line)
@@ -63,16 +60,12 @@ func TestRevokeWhileDowngraded(t *testing.T) {
 						revoked <- lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout, ForceAfter: time.Minute})
 					}()
 					synctest.Wait()
-					if err := w.Downgrade(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, w.Downgrade(t.Context()))
 					<-time.After(10 * time.Second)
 					if !holds(w) || !isClosed(w.Revoked()) {
 						t.Errorf("not asked, or too much: %v", w.Err())
 					}
-					if err := <-revoked; err != nil {
-						t.Error(err)
-					}
+					check.OK(t, <-revoked)
 					if synctest.Wait(); !isClosed(w.Done()) {
 						t.Error("it is still held")
 					}

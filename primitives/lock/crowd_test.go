@@ -22,7 +22,7 @@ import (
 func TestCrowdInTrouble(t *testing.T) {
 	for seed := *campaignFirst; seed < *campaignFirst+*campaignSeeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			config := zktest.Config{InProcess: true, Latency: time.Millisecond}
+			config := zktest.Config{Latency: time.Millisecond}
 			inRoomWith(t, config, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				playCrowd(t, srv, all, seed)
 			})

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,10 +24,7 @@ func TestHandOver(t *testing.T) {
 			withSessions(t, contenders, zktest.Config{Latency: latency}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				var line []*lock.Lock
 				for _, s := range all {
-					l, err := lock.New(s, "/l", &lock.Options{ReleaseInBackground: true})
-					if err != nil {
-						t.Fatal(err)
-					}
+					l := check.Have(lock.New(s, "/l", &lock.Options{ReleaseInBackground: true}))(t)
 					line = append(line, l)
 					<-time.After(time.Second)
 				}
@@ -73,10 +71,7 @@ func TestHandOverAtOnce(t *testing.T) {
 	withSessions(t, contenders, zktest.Config{Latency: latency}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		var line []*lock.Lock
 		for _, s := range all {
-			l, err := lock.New(s, "/l", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := check.Have(lock.New(s, "/l", nil))(t)
 			line = append(line, l)
 			<-time.After(time.Second)
 		}

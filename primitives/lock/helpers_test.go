@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -70,10 +71,7 @@ func open(tb testing.TB, addrs []string, opts *session.Options) *session.Session
 	if opts == nil {
 		opts = &session.Options{Timeout: 20 * time.Second, ServerTick: tick}
 	}
-	s, err := session.Open(patient(tb), addrs, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := check.Have(session.Open(patient(tb), addrs, opts))(tb)
 	tb.Cleanup(s.Close)
 	return s
 }
@@ -81,29 +79,21 @@ func open(tb testing.TB, addrs []string, opts *session.Options) *session.Session
 // join stands in line.
 func join(tb testing.TB, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	tb.Helper()
-	l, err := lock.New(s, path, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := check.Have(lock.New(s, path, opts))(tb)
 	tb.Cleanup(l.Close)
 	return l
 }
 
 func acquire(tb testing.TB, s *session.Session, path string) *lock.Lock {
 	tb.Helper()
-	l, err := lock.Acquire(patient(tb), s, path, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := check.Have(lock.Acquire(patient(tb), s, path, nil))(tb)
 	tb.Cleanup(l.Close)
 	return l
 }
 
 func release(tb testing.TB, l *lock.Lock) {
 	tb.Helper()
-	if err := l.Release(patient(tb)); err != nil {
-		tb.Error(err)
-	}
+	check.OK(tb, l.Release(patient(tb)))
 }
 
 // await reads events until one of type E comes, and returns it.
@@ -116,18 +106,14 @@ func await[E lock.Event](tb testing.TB, l *lock.Lock) E {
 // ensure makes a node that is not reaped.
 func ensure(tb testing.TB, s *session.Session, path string, data []byte) {
 	tb.Helper()
-	if _, err := s.Create(patient(tb), path, data, session.Persistent); err != nil {
-		tb.Fatal(err)
-	}
+	check.Have(s.Create(patient(tb), path, data, session.Persistent))(tb)
 }
 
 // children lists a node as the leader knows it; a missing one has none.
 func children(tb testing.TB, s *session.Session, path string) []string {
 	tb.Helper()
 	ctx := patient(tb)
-	if err := s.Sync(ctx, path); err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, s.Sync(ctx, path))
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, session.ErrNoNode) {
 		tb.Fatal(err)
@@ -198,10 +184,7 @@ func removeAll(tb testing.TB, s *session.Session, path string) {
 // number returns the sequence number of a node.
 func number(tb testing.TB, node string) int {
 	tb.Helper()
-	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:])
-	if err != nil {
-		tb.Fatal(err)
-	}
+	n := check.Have(strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:]))(tb)
 	return n
 }
 

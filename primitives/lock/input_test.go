@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -13,10 +14,7 @@ import (
 // TestDoWithoutFunction: a nil function is refused before the lock is acquired.
 func TestDoWithoutFunction(t *testing.T) {
 	srv := zktest.Start(t)
-	s, err := session.Open(t.Context(), srv.Addrs(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(t.Context(), srv.Addrs(), nil))(t)
 	defer s.Close()
 	if err := lock.Do(t.Context(), s, "/a", nil, nil); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "f:") {
 		t.Error(err)
@@ -29,10 +27,7 @@ func TestDoWithoutFunction(t *testing.T) {
 // TestLongPath: the error of a long path names the path, not the data.
 func TestLongPath(t *testing.T) {
 	srv := zktest.Start(t)
-	s, err := session.Open(t.Context(), srv.Addrs(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(t.Context(), srv.Addrs(), nil))(t)
 	defer s.Close()
 	for _, bytes := range []int{600_000, 3_000_000} {
 		_, err := lock.New(s, "/"+strings.Repeat("x", bytes), nil)

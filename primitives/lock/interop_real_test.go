@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -119,17 +120,12 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 	const path = "/curator-reads"
 	ctx := patient(t)
 	ensure(t, s, path, nil)
-	l, err := lock.AcquireWrite(ctx, s, path, &lock.Options{Layout: lock.Curator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(lock.AcquireWrite(ctx, s, path, &lock.Options{Layout: lock.Curator}))(t)
 	defer l.Close()
 	join := func(kind peers.Kind, others int) *peers.Claim {
 		t.Helper()
 		claim, err := curator.Join(kind, path, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for names := []string(nil); len(names) <= others; {
 			if names, _, err = s.Children(ctx, path); err != nil {
 				t.Fatal(err)
@@ -139,16 +135,11 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 	}
 	release := func(claim *peers.Claim) {
 		t.Helper()
-		if err := claim.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, claim.Release(ctx))
 	}
 	waits := func(claim *peers.Claim) { // while another writer tries, and gives up
 		t.Helper()
-		another, err := curator.Join(peers.CuratorWrite, path, 250*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		another := check.Have(curator.Join(peers.CuratorWrite, path, 250*time.Millisecond))(t)
 		awaitPeer(t, "the end of a try", another.Ended())
 		if !errors.Is(another.Err(), context.DeadlineExceeded) {
 			t.Errorf("another writer's try has ended with %v", another.Err())
@@ -162,14 +153,9 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 
 	first := join(peers.CuratorRead, 1)
 	waits(first)
-	if err := l.Downgrade(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, l.Downgrade(ctx))
 	awaitPeer(t, "the grant of who waits", first.Acquired())
-	second, err := curator.Acquire(ctx, peers.CuratorRead, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := check.Have(curator.Acquire(ctx, peers.CuratorRead, path))(t)
 	want := []string{l.Node(), first.Node(), second.Node()}
 	if line, err := curator.Line(ctx, peers.CuratorRead, path); err != nil || !slices.Equal(line, want) {
 		t.Errorf("Curator sees %q, %v, want %q", line, err, want)
@@ -181,9 +167,7 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 	release(second)
 	waits(third)
 	waits(last)
-	if err := l.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, l.Release(ctx))
 	awaitPeer(t, "the grant of the writer", third.Acquired())
 	waits(last)
 	release(third)
@@ -210,9 +194,7 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session) {
 			t.Fatalf("Curator sees %q, %v, want %s first", line, err, holder.Node())
 		}
 		for _, node := range line {
-			if err := curator.Revoke(ctx, node); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, curator.Revoke(ctx, node))
 		}
 		await[lock.Revoked](t, holder)
 		release(t, holder)
@@ -227,30 +209,20 @@ func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
 	const path = "/curator-is-revoked"
 	ctx := patient(t)
 	opts := &lock.RevokeOptions{Layout: lock.Curator}
-	holder, err := curator.Acquire(ctx, peers.CuratorRevocable, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiter, err := curator.Join(peers.CuratorRevocable, path, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := check.Have(curator.Acquire(ctx, peers.CuratorRevocable, path))(t)
+	waiter := check.Have(curator.Join(peers.CuratorRevocable, path, 0))(t)
 	line := awaitLine(t, s, path, 2)
 	if line[0].Node != holder.Node() || !line[0].Holding || line[1].Holding {
 		t.Errorf("we see %+v, want %s first", line, holder.Node())
 	}
-	if err := lock.Revoke(ctx, s, path, opts); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, lock.Revoke(ctx, s, path, opts))
 	awaitPeer(t, "the request", holder.Revoked())
 	select {
 	case <-waiter.Revoked():
 		t.Error("who waits was asked too")
 	default:
 	}
-	if err := holder.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, holder.Release(ctx))
 	awaitPeer(t, "the grant", waiter.Acquired())
 
 	// One that consents in time is not forced.
@@ -261,26 +233,17 @@ func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
 	})
 	defer asked.Wait()
 	awaitPeer(t, "the request", waiter.Revoked())
-	if err := waiter.Release(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := <-consent; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, waiter.Release(ctx))
+	check.OK(t, <-consent)
 }
 
 // curatorIsForced: a holder that does not listen loses its node.
 func curatorIsForced(t *testing.T, curator *peers.Peer, s *session.Session) {
 	const path = "/curator-is-forced"
 	ctx := patient(t)
-	holder, err := curator.Acquire(ctx, peers.CuratorMutex, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := check.Have(curator.Acquire(ctx, peers.CuratorMutex, path))(t)
 	waiter := join(t, s, path, &lock.Options{Layout: lock.Curator})
-	if err := lock.Revoke(ctx, s, path, &lock.RevokeOptions{Layout: lock.Curator, ForceAfter: time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, lock.Revoke(ctx, s, path, &lock.RevokeOptions{Layout: lock.Curator, ForceAfter: time.Millisecond}))
 	await[lock.Acquired](t, waiter)
 	release(t, waiter)
 	if err := holder.Release(ctx); err != nil {
@@ -394,10 +357,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
 	cell := "w"
 	ensure(t, s, path, nil)
-	ours, err := opens[kind].acquire(ctx, s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := check.Have(opens[kind].acquire(ctx, s, path, opts))(t)
 	limit := trial
 	if want[0] == 'g' {
 		limit = 0
@@ -405,9 +365,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	switch theirs, err := their.Join(ctx, path, limit); {
 	case err == nil:
 		cell = "g"
-		if err := theirs.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, theirs.Release(ctx))
 	case !errors.Is(err, context.DeadlineExceeded):
 		t.Error(err)
 	}
@@ -415,10 +373,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 
 	path += "-they"
 	ensure(t, s, path, nil)
-	theirs, err := their.Join(ctx, path, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := check.Have(their.Join(ctx, path, 0))(t)
 	switch ours, err := opens[kind].try(ctx, s, path, opts); {
 	case errors.Is(err, lock.ErrHeld):
 		cell += "h"
@@ -433,9 +388,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 			t.Errorf("%s and %v %v hold at once", their.Name, layout, kind)
 		}
 	}
-	if err := theirs.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, theirs.Release(ctx))
 	return cell + overtaken(t, s, path+"-later", layout, kind, their, want[2] == 'r')
 }
 
@@ -446,17 +399,11 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
 	ensure(t, s, path, nil)
-	ours, err := opens[kind].acquire(ctx, s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := check.Have(opens[kind].acquire(ctx, s, path, opts))(t)
 	if kind == lock.Read {
 		kind = lock.Write
 	}
-	waiter, err := opens[kind].join(s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	waiter := check.Have(opens[kind].join(s, path, opts))(t)
 	await[lock.Waiting](t, waiter)
 
 	come := make(chan error, 1)
@@ -471,24 +418,19 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 	if !expected {
 		limit = time.After(trial)
 	}
+	var err error
 	select {
 	case err = <-come:
 	case <-limit:
 		defer func() { // when the waiter has left
-			if err := <-come; err != nil {
-				t.Errorf("they are not granted it after us: %v", err)
-			}
+			check.OK(t, <-come) // they are granted it after us
 		}()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() {
 		waiter.Close()
 		if coming.Wait(); theirs != nil {
-			if err := theirs.Release(ctx); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, theirs.Release(ctx))
 		}
 	}()
 	release(t, ours)

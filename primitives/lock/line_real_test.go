@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -69,9 +70,7 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 				grants = append(grants, grant{l.Token(), l.Node()})
 				mu.Unlock()
 				holders.Add(-1)
-				if err := l.Release(ctx); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, l.Release(ctx))
 				l.Close()
 			}
 		})
@@ -155,20 +154,13 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	// calls have returned.
 	before = proposals()
 	proxy.Delay(zktest.Match{Op: zktest.OpGetData}, 2*time.Second)
-	l, err := lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := proxy.AwaitFault(5 * time.Second); err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true}))(t)
+	check.Must(t, proxy.AwaitFault(5*time.Second))
 	l.Close()
 	if names := children(t, operator, path); len(names) != 1 {
 		t.Errorf("acquire and close have waited: there are %q", names)
 	}
-	if err := s.Sync(ctx, path); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Sync(ctx, path))
 	if names := children(t, operator, path); len(names) != 0 {
 		t.Errorf("there are %q", names)
 	}
@@ -190,29 +182,21 @@ func watches(t *testing.T, ens *zktest.Ensemble) {
 	ensure(t, all[0], path, nil)
 	standing := func() (n int, detail string) {
 		for i := range ens.Size() {
-			answer, err := ens.FourLetterWord(i, "wchs")
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := check.Have(ens.FourLetterWord(i, "wchs"))(t)
 			_, total, ok := strings.Cut(strings.TrimSpace(answer), "Total watches:")
 			var k int
 			if _, err := fmt.Sscan(total, &k); err != nil || !ok {
 				t.Fatalf("wchs: %q", answer)
 			}
 			n += k
-			more, err := ens.FourLetterWord(i, "wchp")
-			if err != nil {
-				t.Fatal(err)
-			}
+			more := check.Have(ens.FourLetterWord(i, "wchp"))(t)
 			detail += more
 		}
 		return n, detail
 	}
 	settle := func() {
 		for _, s := range all {
-			if err := s.Sync(ctx, path); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.Sync(ctx, path))
 		}
 	}
 	if n, detail := standing(); n != 0 {
@@ -223,9 +207,7 @@ func watches(t *testing.T, ens *zktest.Ensemble) {
 		s := all[i%len(all)]
 		wg.Go(func() {
 			for range cycles / contenders {
-				if err := lock.Do(ctx, s, path, nil, func(context.Context, int64) error { return nil }); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, lock.Do(ctx, s, path, nil, func(context.Context, int64) error { return nil }))
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -59,10 +60,7 @@ func TestReasonOfLoss(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %v %v", row.what, layout, kind), func(t *testing.T) {
 					withSessions(t, 3, zktest.Config{Latency: latency}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 						for i := range 3 {
-							holder, err := opens[kind].acquire(t.Context(), all[0], fmt.Sprint("/l", i), &lock.Options{Layout: layout})
-							if err != nil {
-								t.Fatal(err)
-							}
+							holder := check.Have(opens[kind].acquire(t.Context(), all[0], fmt.Sprint("/l", i), &lock.Options{Layout: layout}))(t)
 							<-time.After(time.Second)
 							srv.ResetRequests()
 							id, began := all[0].ID(), time.Now()
@@ -90,7 +88,5 @@ func TestReasonOfLoss(t *testing.T) {
 // remove deletes a node, as an operator does.
 func remove(t *testing.T, s *session.Session, node string) {
 	t.Helper()
-	if err := s.Delete(t.Context(), node, session.AnyVersion); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Delete(t.Context(), node, session.AnyVersion))
 }

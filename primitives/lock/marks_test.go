@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,31 +20,19 @@ func TestHeirWithoutNode(t *testing.T) {
 		ctx := t.Context()
 		holder := mustAcquire(t, b, "/heir")
 		defer holder.Close()
-		heir, err := lock.New(a, "/heir", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		heir := check.Have(lock.New(a, "/heir", nil))(t)
 		defer heir.Close()
 		events := heir.Events()
 		if ev := <-events; ev != (lock.Waiting{Ahead: 1}) {
 			t.Fatal(ev)
 		}
 		synctest.Wait() // until it watches
-		line, err := lock.Contenders(ctx, b, "/heir", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := check.Have(lock.Contenders(ctx, b, "/heir", nil))(t)
 		own := line[1].Node
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: a.ID()}, time.Second)
-		if _, err := b.Set(ctx, own, []byte("x"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Delete(ctx, own, session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		if err := holder.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(b.Set(ctx, own, []byte("x"), session.AnyVersion))(t)
+		check.Must(t, b.Delete(ctx, own, session.AnyVersion))
+		check.Must(t, holder.Release(ctx))
 		next := mustAcquire(t, b, "/heir") // before it knows
 		synctest.Wait()
 		if heir.Token() != 0 {
@@ -112,9 +101,7 @@ func TestMarks(t *testing.T) {
 						t.Fatal(line, err)
 					}
 					mine := line[len(line)-1]
-					if _, err := all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion); err != nil {
-						t.Fatal(err)
-					}
+					check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
 					if when == 2 {
 						<-time.After(2 * time.Second)
 					}
@@ -146,14 +133,10 @@ func TestMarks(t *testing.T) {
 					}
 					// Once.
 					for range 2 {
-						if _, err := all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion); err != nil {
-							t.Fatal(err)
-						}
+						check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
 					}
 					synctest.Wait()
-					if err := all[1].Delete(ctx, mine.Node, session.AnyVersion); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, all[1].Delete(ctx, mine.Node, session.AnyVersion))
 					<-l.Done()
 					want := lock.ErrRevoked
 					if test.no {
@@ -173,25 +156,15 @@ func TestMarkEvents(t *testing.T) {
 	withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		holder := joinAs(t, lock.Exclusive, all[1], "/l", nil)
-		l, err := lock.NewWrite(all[0], "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Have(lock.NewWrite(all[0], "/l", nil))(t)
 		defer l.Close()
 		events := l.Events()
 		synctest.Wait()
-		line, err := lock.Contenders(ctx, all[1], "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := check.Have(lock.Contenders(ctx, all[1], "/l", nil))(t)
 		begun := time.Now()
-		if _, err := all[1].Set(ctx, line[1].Node, []byte("unlock 30s"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(all[1].Set(ctx, line[1].Node, []byte("unlock 30s"), session.AnyVersion))(t)
 		mustRelease(t, holder)
-		if err := all[1].Delete(ctx, line[1].Node, session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[1].Delete(ctx, line[1].Node, session.AnyVersion))
 		var kinds []string
 		for ev := range events {
 			switch ev := ev.(type) {
@@ -206,9 +179,7 @@ func TestMarkEvents(t *testing.T) {
 				}
 			case lock.Lost:
 				kinds = append(kinds, "lost")
-				if !errors.Is(ev.Err, lock.ErrRevoked) {
-					t.Error(ev)
-				}
+				check.Is(t, ev.Err, lock.ErrRevoked)
 			case lock.Suspended, lock.Resumed, lock.Released:
 				t.Error(ev)
 			}
@@ -224,17 +195,10 @@ func TestMarkedWaiterThatStandsAnew(t *testing.T) {
 	withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		holder, l := joinAs(t, lock.Exclusive, all[1], "/l", nil), joinAs(t, lock.Exclusive, all[0], "/l", nil)
-		line, err := lock.Contenders(ctx, all[1], "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := all[1].Set(ctx, line[1].Node, []byte("unlock"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		line := check.Have(lock.Contenders(ctx, all[1], "/l", nil))(t)
+		check.Have(all[1].Set(ctx, line[1].Node, []byte("unlock"), session.AnyVersion))(t)
 		synctest.Wait()
-		if err := all[1].Delete(ctx, line[1].Node, session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[1].Delete(ctx, line[1].Node, session.AnyVersion))
 		synctest.Wait()
 		mustRelease(t, holder)
 		if !holds(l) {

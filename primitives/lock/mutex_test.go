@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,19 +20,8 @@ import (
 // mutexOf returns a mutex for /m.
 func mutexOf(t *testing.T, open func(*session.Session, string, *lock.Options) (*lock.Mutex, error), s *session.Session) *lock.Mutex {
 	t.Helper()
-	m, err := open(s, "/m", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := check.Have(open(s, "/m", nil))(t)
 	return m
-}
-
-// ok fails the test if there is an error.
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // wants fails the test unless the error is one of those.
@@ -77,9 +67,7 @@ func TestMutexExcludes(t *testing.T) {
 						}
 						inside.Unlock()
 						sums[i]++
-						if err := m.Unlock(t.Context()); err != nil {
-							t.Error(err)
-						}
+						check.OK(t, m.Unlock(t.Context()))
 					}
 				})
 			}
@@ -114,27 +102,26 @@ func TestMutexStates(t *testing.T) {
 			wants(t, m.Unlock(ctx), lock.ErrNotHeld)
 		}
 		free()
-		ok(t, m.Lock(ctx))
+		check.Must(t, m.Lock(ctx))
 		work, end := m.Context(ctx)
 		defer end()
-		_, err := s.Multi(ctx, m.Guard(), session.CreateOp("/held", nil, session.Persistent))
-		ok(t, err)
+		check.Have(s.Multi(ctx, m.Guard(), session.CreateOp("/held", nil, session.Persistent)))(t)
 		if isOver(m.Done()) || m.Token() == 0 || !strings.HasPrefix(m.Node(), "/m/") {
 			t.Error(m.Token(), m.Node())
 		}
 		done, before := m.Done(), m.Token()
-		ok(t, m.Unlock(ctx))
+		check.Must(t, m.Unlock(ctx))
 		wants(t, context.Cause(work), lock.ErrReleased)
 		if !isOver(done) {
 			t.Error("done is open after Unlock")
 		}
 		free()
-		ok(t, m.TryLock(ctx))
+		check.Must(t, m.TryLock(ctx))
 		if m.Token() <= before {
 			t.Error("the token did not grow:", before, m.Token())
 		}
 		wants(t, m.TryLock(ctx), lock.ErrHeld)
-		ok(t, m.Unlock(ctx))
+		check.Must(t, m.Unlock(ctx))
 	})
 }
 
@@ -142,7 +129,7 @@ func TestMutexStates(t *testing.T) {
 func TestMutexWaitEnds(t *testing.T) {
 	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		mine, theirs := mutexOf(t, lock.NewMutex, all[0]), mutexOf(t, lock.NewMutex, all[1])
-		ok(t, mine.Lock(t.Context()))
+		check.Must(t, mine.Lock(t.Context()))
 		for _, m := range []*lock.Mutex{mine, theirs} { // in this process, and in line
 			ctx, end := context.WithTimeout(t.Context(), time.Second)
 			wants(t, m.Lock(ctx), context.DeadlineExceeded)
@@ -153,15 +140,15 @@ func TestMutexWaitEnds(t *testing.T) {
 		if names := children(t, all[0], "/m"); len(names) != 1 {
 			t.Error(names)
 		}
-		ok(t, mine.Unlock(t.Context()))
-		ok(t, theirs.Lock(t.Context()))
+		check.Must(t, mine.Unlock(t.Context()))
+		check.Must(t, theirs.Lock(t.Context()))
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if err := theirs.Unlock(ended); err != nil { // the release may have been confirmed
 			wants(t, err, context.Canceled)
 		}
-		ok(t, mine.Lock(t.Context()))
-		ok(t, mine.Unlock(t.Context()))
+		check.Must(t, mine.Lock(t.Context()))
+		check.Must(t, mine.Unlock(t.Context()))
 	})
 }
 
@@ -171,10 +158,10 @@ func TestMutexLost(t *testing.T) {
 		ctx, s := t.Context(), all[0]
 		m := mutexOf(t, lock.NewMutex, s)
 		for _, lose := range []func(){
-			func() { ok(t, s.Delete(ctx, m.Node(), session.AnyVersion)) },
+			func() { check.Must(t, s.Delete(ctx, m.Node(), session.AnyVersion)) },
 			func() { srv.Expire(s.ID()) },
 		} {
-			ok(t, m.Lock(ctx))
+			check.Must(t, m.Lock(ctx))
 			work, end := m.Context(ctx)
 			lose()
 			<-m.Done()
@@ -185,8 +172,8 @@ func TestMutexLost(t *testing.T) {
 			wants(t, m.Unlock(ctx), lock.ErrNotHeld)
 			end()
 		}
-		ok(t, m.Lock(ctx))
-		ok(t, m.Unlock(ctx))
+		check.Must(t, m.Lock(ctx))
+		check.Must(t, m.Unlock(ctx))
 	})
 }
 
@@ -195,40 +182,40 @@ func TestMutexReentered(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		s, ctx := all[0], t.Context()
 		plain := mutexOf(t, lock.NewMutex, s)
-		ok(t, plain.Lock(ctx))
+		check.Must(t, plain.Lock(ctx))
 		work, end := plain.Context(ctx)
 		wants(t, plain.Lock(work), lock.ErrReentered)
 		wants(t, plain.TryLock(work), lock.ErrHeld)
 		end()
-		ok(t, plain.Unlock(ctx))
+		check.Must(t, plain.Unlock(ctx))
 
 		m := mutexOf(t, lock.NewReentrantMutex, s)
-		ok(t, m.Lock(ctx))
+		check.Must(t, m.Lock(ctx))
 		work, end = m.Context(ctx)
 		defer end()
 		token := m.Token()
-		ok(t, m.Lock(work))
-		ok(t, m.TryLock(work))
+		check.Must(t, m.Lock(work))
+		check.Must(t, m.TryLock(work))
 		wants(t, m.TryLock(ctx), lock.ErrHeld) // it is no context of the holder
 		_, err := lock.Acquire(work, s, "/m", nil)
 		wants(t, err, lock.ErrReentered)
 		other := mutexOf(t, lock.NewReentrantMutex, s)
 		wants(t, other.Lock(work), lock.ErrReentered) // nor is it its own
 		for range 2 {
-			ok(t, m.Unlock(ctx))
+			check.Must(t, m.Unlock(ctx))
 			if m.Token() != token || isOver(m.Done()) {
 				t.Error("released before the last Unlock")
 			}
 		}
-		ok(t, m.Unlock(ctx))
+		check.Must(t, m.Unlock(ctx))
 		wants(t, context.Cause(work), lock.ErrReleased)
 		wants(t, m.Lock(work), lock.ErrReleased)
 
-		ok(t, m.Lock(ctx))
+		check.Must(t, m.Lock(ctx))
 		work, end = m.Context(ctx)
 		defer end()
-		ok(t, m.Lock(work))
-		ok(t, s.Delete(ctx, m.Node(), session.AnyVersion))
+		check.Must(t, m.Lock(work))
+		check.Must(t, s.Delete(ctx, m.Node(), session.AnyVersion))
 		<-m.Done()
 		wants(t, m.Unlock(ctx), lock.ErrLost)
 		wants(t, m.Unlock(ctx), lock.ErrLost)
@@ -238,8 +225,7 @@ func TestMutexReentered(t *testing.T) {
 
 // TestIdentity: a contender says by default which process it is, in every layout.
 func TestIdentity(t *testing.T) {
-	host, err := os.Hostname()
-	ok(t, err)
+	host := check.Have(os.Hostname())(t)
 	process := fmt.Sprintf("%s:%d", host, os.Getpid())
 	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		for layout := lock.Standard; layout <= lock.Prioritized; layout++ {
@@ -257,7 +243,7 @@ func TestIdentity(t *testing.T) {
 				if got() != want {
 					t.Errorf("%v: %q, want %q", layout, got(), want)
 				}
-				ok(t, lock.Revoke(t.Context(), all[1], path, &lock.RevokeOptions{Layout: layout}))
+				check.Must(t, lock.Revoke(t.Context(), all[1], path, &lock.RevokeOptions{Layout: layout}))
 				<-l.Revoked()
 				if layout == lock.Curator { // its mark replaces the data
 					want = ""
@@ -302,7 +288,7 @@ func TestBlocker(t *testing.T) {
 			if got := waits(); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
-			ok(t, lock.Revoke(t.Context(), all[1], "/l", nil))
+			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", nil))
 			if got, want := waits(), strings.Replace(want, "12s", "24s", 1); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/conformance"
@@ -33,36 +35,19 @@ func preempting(priority int, after time.Duration) *lock.Options {
 // inRoom runs f in a bubble with a server and some sessions.
 func inRoom(t *testing.T, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	inRoomWith(t, zktest.Config{InProcess: true}, sessions, f)
+	inRoomWith(t, zktest.Config{}, sessions, f)
 }
 
 func inRoomWith(t *testing.T, config zktest.Config, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		all := make([]*session.Session, sessions)
-		for i := range all {
-			if all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}); err != nil {
-				t.Fatal(err)
-			}
-			defer all[i].Close()
-		}
-		f(t, srv, all)
-	})
+	bubble.Sessions(t, config, sessions, session.Options{}, f)
 }
 
 type openFunc = func(*session.Session, string, *lock.Options) (*lock.Lock, error)
 
 func opened(t *testing.T, open openFunc, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l, err := open(s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(open(s, path, opts))(t)
 	t.Cleanup(l.Close)
 	l.Events() // keep all that happens
 	return l
@@ -99,10 +84,7 @@ func TestPriorityOrder(t *testing.T) {
 		for i, priority := range []int{-1000, 0, 7, 0, 1000, 7} {
 			waiters = append(waiters, standsAt(t, lock.NewWrite, all[i%3], "/a/l", prior(priority)))
 		}
-		line, err := lock.Contenders(t.Context(), all[1], "/a/l", prior(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := check.Have(lock.Contenders(t.Context(), all[1], "/a/l", prior(0)))(t)
 		var priorities []int
 		for _, c := range line {
 			priorities = append(priorities, c.Priority)
@@ -151,10 +133,7 @@ func TestPriorityShared(t *testing.T) {
 				t.Errorf("%d holds: %v", i, !row.want)
 			}
 		}
-		line, err := lock.Contenders(t.Context(), all[0], "/l", prior(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := check.Have(lock.Contenders(t.Context(), all[0], "/l", prior(0)))(t)
 		holding := ""
 		for _, c := range line {
 			holding += fmt.Sprintf("%v %d %v, ", c.Kind, c.Priority, c.Holding)
@@ -363,9 +342,7 @@ func faultyTenancy(
 	l.Close()
 	struck := srv.AwaitFault(0) == nil
 	<-time.After(3 * time.Second) // what comes late has come
-	if err := s.Sync(ctx, "/l"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Sync(ctx, "/l"))
 	if names := remains(t, other, "/l"); len(names) > 0 {
 		t.Errorf("request %d: there are %q", skip, names)
 	}
@@ -478,9 +455,7 @@ func TestPreemptByForce(t *testing.T) {
 				if ev.Token <= low.Token() {
 					t.Errorf("token %d after %d", ev.Token, low.Token())
 				}
-				if _, err := all[1].Multi(t.Context(), low.Guard(), session.SetOp("/work", nil, session.AnyVersion)); !errors.Is(err, session.ErrNoNode) {
-					t.Errorf("guarded by what is lost: %v", err)
-				}
+				check.Fails(all[1].Multi(t.Context(), low.Guard(), session.SetOp("/work", nil, session.AnyVersion)))(t, session.ErrNoNode) // guarded by what is lost
 				if frozen {
 					srv.Thaw(all[0].ID())
 				}
@@ -511,9 +486,7 @@ func TestPriorityRevoke(t *testing.T) {
 			low := standsAt(t, open, all[0], "/l", prior(0))
 			next := standsAt(t, lock.New, all[1], "/l", prior(-1))
 			srv.Freeze(all[0].ID(), zktest.ToServer)
-			if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: lock.Prioritized, ForceAfter: time.Second}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: lock.Prioritized, ForceAfter: time.Second}))
 			synctest.Wait()
 			if !holds(next) {
 				t.Error("not free")
@@ -523,9 +496,7 @@ func TestPriorityRevoke(t *testing.T) {
 			low.Close()
 			next.Close()
 		}
-		if err := lock.RevokeNode(t.Context(), all[1], "/l/_c_x-write-0000000001", &lock.RevokeOptions{Layout: lock.Prioritized}); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
+		check.Is(t, lock.RevokeNode(t.Context(), all[1], "/l/_c_x-write-0000000001", &lock.RevokeOptions{Layout: lock.Prioritized}), session.ErrInvalidArgument)
 	})
 }
 
@@ -537,19 +508,13 @@ func TestPriorityDowngrade(t *testing.T) {
 		writer := standsAt(t, lock.NewWrite, all[1], "/l", prior(0))
 		reader := standsAt(t, lock.NewRead, all[1], "/l", prior(1))
 		token := l.Token()
-		if err := l.Downgrade(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, l.Downgrade(t.Context()))
 		synctest.Wait()
 		if !holds(l) || !holds(reader) || holds(writer) || l.Token() != token {
 			t.Errorf("%v %v %v", holds(l), holds(reader), holds(writer))
 		}
-		if err := l.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotWrite) {
-			t.Error(err)
-		}
-		if err := writer.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotHeld) {
-			t.Error(err)
-		}
+		check.Is(t, l.Downgrade(t.Context()), lock.ErrNotWrite)
+		check.Is(t, writer.Downgrade(t.Context()), lock.ErrNotHeld)
 		if _, err := all[0].Multi(t.Context(), l.Guard()); err != nil {
 			t.Error(err)
 		}
@@ -561,9 +526,7 @@ func TestPriorityDowngrade(t *testing.T) {
 		}
 		writer.Close()
 		synctest.Wait()
-		if err := exclusive.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotWrite) {
-			t.Error(err)
-		}
+		check.Is(t, exclusive.Downgrade(t.Context()), lock.ErrNotWrite)
 		exclusive.Close()
 		if names := remains(t, all[0], "/l"); len(names) > 0 {
 			t.Errorf("%q", names)
@@ -585,13 +548,9 @@ func TestPriorityOperator(t *testing.T) {
 						node = "/l/readers/" + name
 					}
 				}
-				if err := all[2].Delete(t.Context(), node, session.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, all[2].Delete(t.Context(), node, session.AnyVersion))
 				<-l.Done()
-				if err := l.Err(); !errors.Is(err, lock.ErrNodeDeleted) {
-					t.Error(err)
-				}
+				check.Is(t, l.Err(), lock.ErrNodeDeleted)
 				synctest.Wait()
 				if !holds(next) {
 					t.Errorf("%s deleted: not next", node)
@@ -607,9 +566,7 @@ func TestPriorityOperator(t *testing.T) {
 				if err != nil || line[0].Priority != 3 {
 					t.Fatal(line, err)
 				}
-				if err := all[2].Delete(t.Context(), line[0].Node, session.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, all[2].Delete(t.Context(), line[0].Node, session.AnyVersion))
 				synctest.Wait()
 				next.Close()
 				synctest.Wait()
@@ -635,16 +592,12 @@ func TestPriorityPathWritten(t *testing.T) {
 	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		write := func(path, data string) {
 			t.Helper()
-			if _, err := all[2].Set(t.Context(), path, []byte(data), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(all[2].Set(t.Context(), path, []byte(data), session.AnyVersion))(t)
 		}
 		// Emptied: it is put right.
 		l, next := standsAt(t, lock.NewWrite, all[0], "/a", prior(0)), standsAt(t, lock.New, all[1], "/a", prior(0))
 		write("/a", "")
-		if err := l.Downgrade(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, l.Downgrade(t.Context()))
 		l.Close()
 		synctest.Wait()
 		if !holds(next) {
@@ -660,9 +613,7 @@ func TestPriorityPathWritten(t *testing.T) {
 			"/b": func() { write("/b", "mine") },
 			"/c": func() {
 				node := "/c/" + znode.GUIDName(znode.NewGUID(), "lock-")
-				if _, err := all[2].Create(t.Context(), node, nil, session.EphemeralSequential); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(all[2].Create(t.Context(), node, nil, session.EphemeralSequential))(t)
 			},
 		} {
 			l, next := standsAt(t, lock.New, all[0], path, prior(0)), standsAt(t, lock.New, all[1], path, prior(0))
@@ -863,9 +814,7 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 					writers.Add(-1)
 					readers.Add(1)
 					shared = true
-					if err := l.Downgrade(ctx); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, l.Downgrade(ctx))
 				}
 				if shared && writers.Load() != 0 {
 					t.Error("a reader beside a writer")
@@ -875,9 +824,7 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 				} else {
 					writers.Add(-1)
 				}
-				if err := l.Release(ctx); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, l.Release(ctx))
 				l.Close()
 			}
 		})
@@ -909,9 +856,7 @@ func TestPreemptFromAnotherPlace(t *testing.T) {
 				if err != nil || len(line) != 2 || line[1].Holding && line[0].Holding {
 					t.Fatalf("%+v, %v", line, err)
 				}
-				if err := all[0].Delete(t.Context(), line[0].Node, session.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, all[0].Delete(t.Context(), line[0].Node, session.AnyVersion))
 			}
 			<-time.After(2 * patience)
 			if !holds(high) || !errors.Is(low.Err(), lock.ErrRevoked) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,21 +24,11 @@ func TestRealReadOnly(t *testing.T) {
 	others := []int{(left + 1) % 3, (left + 2) % 3}
 	addrs := ens.Addrs()
 	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true}
-	s, err := session.Open(ctx, addrs, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(ctx, addrs, opts))(t)
 	defer s.Close()
-	if _, err := s.Create(ctx, "/value", []byte("x"), session.Persistent); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
-	l, err := lock.Acquire(ctx, s, "/lock", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(ctx, "/value", []byte("x"), session.Persistent))(t)
+	check.Must(t, s.Sync(ctx, "/"))
+	l := check.Have(lock.Acquire(ctx, s, "/lock", nil))(t)
 	expired := make(chan struct{})
 	stop := s.Subscribe(func(ev session.Event) <-chan struct{} {
 		if _, is := ev.(session.Expired); is {
@@ -49,27 +40,18 @@ func TestRealReadOnly(t *testing.T) {
 		ens.Kill(i)
 	}
 	<-l.Done() // no read-only server keeps it
-	if !errors.Is(l.Err(), lock.ErrLost) {
-		t.Error(l.Err())
-	}
+	check.Is(t, l.Err(), lock.ErrLost)
 	<-expired
 	stop()
-	if err := s.Await(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Await(ctx))
 	if !s.ReadOnly() {
 		t.Fatalf("%v is not read-only", s)
 	}
 	if data, _, err := s.Get(ctx, "/value"); err != nil || string(data) != "x" {
 		t.Errorf("%q, %v", data, err)
 	}
-	if _, err := s.Set(ctx, "/value", nil, session.AnyVersion); !errors.Is(err, session.ErrReadOnly) {
-		t.Error(err)
-	}
-	waiter, err := lock.New(s, "/lock", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Fails(s.Set(ctx, "/value", nil, session.AnyVersion))(t, session.ErrReadOnly)
+	waiter := check.Have(lock.New(s, "/lock", nil))(t)
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	if l, err := lock.Acquire(short, s, "/other", nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, %v", l, err)
@@ -86,14 +68,9 @@ func TestRealReadOnly(t *testing.T) {
 	if waiter.Token() != 0 {
 		t.Error("granted by a read-only server")
 	}
-	plain, err := session.Start(addrs[left:left+1], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := check.Have(session.Start(addrs[left:left+1], nil))(t)
 	short, cancel = context.WithTimeout(ctx, time.Second)
-	if _, err := plain.Exists(short, "/"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without the option: %v", err)
-	}
+	check.Fails(plain.Exists(short, "/"))(t, context.DeadlineExceeded) // without the option
 	cancel()
 	plain.Close()
 

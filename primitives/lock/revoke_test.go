@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -27,17 +28,12 @@ func only(t *testing.T, s *session.Session, path string) lock.Contender {
 // The holder is asked, once, and told so by event and channel. Its identity survives.
 func TestRevoke(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
-		held, err := lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := check.Have(lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")}))(t)
 		defer held.Close()
 		await[lock.Acquired](t, held)
 		synctest.Wait()
 		for range 2 { // who asks again is no news
-			if err := lock.Revoke(t.Context(), b, "/l", nil); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, lock.Revoke(t.Context(), b, "/l", nil))
 		}
 		if ev := await[lock.Revoked](t, held); !ev.Deadline.IsZero() {
 			t.Errorf("%v", ev)
@@ -50,15 +46,11 @@ func TestRevoke(t *testing.T) {
 		if c := only(t, b, "/l"); string(c.Data) != "host-1" || !c.Revoked || !c.Holding {
 			t.Errorf("%+v", c)
 		}
-		if err := held.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, held.Release(t.Context()))
 		if ev, ok := <-held.Events(); ok && ev != (lock.Released{}) {
 			t.Errorf("%v", ev)
 		}
-		if err := lock.Revoke(t.Context(), b, "/l", nil); !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("nothing to revoke: %v", err)
-		}
+		check.Is(t, lock.Revoke(t.Context(), b, "/l", nil), lock.ErrNotHeld) // nothing to revoke
 	})
 }
 
@@ -67,19 +59,14 @@ func TestRevokeWaiter(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		first := mustAcquire(t, a, "/l")
 		defer first.Close()
-		second, err := lock.New(b, "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := check.Have(lock.New(b, "/l", nil))(t)
 		defer second.Close()
 		await[lock.Waiting](t, second)
 		all, err := lock.Contenders(t.Context(), a, "/l", nil)
 		if err != nil || len(all) != 2 || all[1].Holding {
 			t.Fatalf("%v, %v", all, err)
 		}
-		if err := lock.RevokeNode(t.Context(), a, all[1].Node, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, lock.RevokeNode(t.Context(), a, all[1].Node, nil))
 		synctest.Wait()
 		if isClosed(second.Revoked()) {
 			t.Error("a waiter is told that it is revoked")
@@ -104,24 +91,16 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 						defer first.Close()
 					}
 					srv.Delay(zktest.Match{Session: a.ID(), Skip: skip}, time.Second)
-					l, err := kind(a, "/l", nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					l := check.Have(kind(a, "/l", nil))(t)
 					defer l.Close()
 					l.Events()
 					synctest.Wait() // what is held back is all that moves
 					marked := false
-					all, err := lock.Contenders(t.Context(), b, "/l", nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					all := check.Have(lock.Contenders(t.Context(), b, "/l", nil))(t)
 					for _, c := range all {
 						if c.Session == a.ID() {
 							marked = true
-							if err := lock.RevokeNode(t.Context(), b, c.Node, nil); err != nil {
-								t.Fatal(err)
-							}
+							check.Must(t, lock.RevokeNode(t.Context(), b, c.Node, nil))
 						}
 					}
 					<-time.After(2 * time.Second)
@@ -147,9 +126,7 @@ func TestMarksOfOthers(t *testing.T) {
 			defer held.Close()
 			await[lock.Acquired](t, held)
 			synctest.Wait()
-			if _, err := b.Set(t.Context(), held.Node(), []byte(mark), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(b.Set(t.Context(), held.Node(), []byte(mark), session.AnyVersion))(t)
 			ev := await[lock.Revoked](t, held)
 			if force == 0 && !ev.Deadline.IsZero() || force > 0 && time.Until(ev.Deadline) != force {
 				t.Errorf("%q: %v", mark, ev)
@@ -160,9 +137,7 @@ func TestMarksOfOthers(t *testing.T) {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
 			defer held.Close()
-			if _, err := b.Set(t.Context(), held.Node(), []byte(data), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(b.Set(t.Context(), held.Node(), []byte(data), session.AnyVersion))(t)
 			synctest.Wait()
 			if isClosed(held.Revoked()) {
 				t.Errorf("%q is taken for a mark", data)
@@ -179,10 +154,7 @@ func TestForce(t *testing.T) {
 			held := mustAcquire(t, a, "/l")
 			defer held.Close()
 			await[lock.Acquired](t, held)
-			next, err := lock.New(b, "/l", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			next := check.Have(lock.New(b, "/l", nil))(t)
 			defer next.Close()
 			synctest.Wait()
 			begun := time.Now()
@@ -204,9 +176,7 @@ func TestForce(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			if err := <-revoked; err != nil {
-				t.Error(err)
-			}
+			check.OK(t, <-revoked)
 			await[lock.Acquired](t, next)
 		})
 	}
@@ -221,9 +191,7 @@ func TestForceFrozenHolder(t *testing.T) {
 		srv.Freeze(a.ID(), zktest.Both)
 		defer srv.Thaw(0)
 		begun := time.Now()
-		if err := lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
 		if waited := time.Since(begun); waited < time.Second || waited > 2*time.Second {
 			t.Errorf("forced after %v", waited)
 		}
@@ -232,9 +200,7 @@ func TestForceFrozenHolder(t *testing.T) {
 		if waited := time.Since(begun); waited > 20*time.Second {
 			t.Errorf("told after %v", waited)
 		}
-		if err := held.Err(); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("%v", err)
-		}
+		check.Is(t, held.Err(), lock.ErrLost)
 	})
 }
 
@@ -243,33 +209,20 @@ func TestRevokeReaders(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		var readers []*lock.Lock
 		for range 3 {
-			r, err := lock.AcquireRead(t.Context(), a, "/l", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := check.Have(lock.AcquireRead(t.Context(), a, "/l", nil))(t)
 			defer r.Close()
 			readers = append(readers, r)
 		}
-		w, err := lock.NewWrite(b, "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := check.Have(lock.NewWrite(b, "/l", nil))(t)
 		defer w.Close()
 		await[lock.Waiting](t, w)
-		behind, err := lock.NewRead(b, "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		behind := check.Have(lock.NewRead(b, "/l", nil))(t)
 		defer behind.Close()
 		synctest.Wait()
-		if err := lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
 		for _, r := range readers {
 			<-r.Done()
-			if !errors.Is(r.Err(), lock.ErrRevoked) {
-				t.Error(r.Err())
-			}
+			check.Is(t, r.Err(), lock.ErrRevoked)
 		}
 		await[lock.Acquired](t, w)
 		synctest.Wait()
@@ -290,16 +243,10 @@ func TestForceAnotherTenancy(t *testing.T) {
 		<-held.Revoked()
 		// The revoker does not see it go: he is away, and back too late.
 		srv.Freeze(b.ID(), zktest.Both)
-		if err := a.Delete(t.Context(), node, session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.Create(t.Context(), node, []byte("another"), session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Delete(t.Context(), node, session.AnyVersion))
+		check.Have(a.Create(t.Context(), node, []byte("another"), session.Persistent))(t)
 		srv.Thaw(b.ID())
-		if err := <-revoked; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-revoked)
 		if stat, err := a.Exists(t.Context(), node); err != nil || stat == nil {
 			t.Errorf("it was deleted: %v, %v", stat, err)
 		}
@@ -333,9 +280,7 @@ func TestRevokeGivenUp(t *testing.T) {
 		why := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
-		if err := lock.Revoke(ctx, b, "/locks/given-up", &lock.RevokeOptions{ForceAfter: time.Minute}); !errors.Is(err, why) {
-			t.Errorf("%v", err)
-		}
+		check.Is(t, lock.Revoke(ctx, b, "/locks/given-up", &lock.RevokeOptions{ForceAfter: time.Minute}), why)
 		<-time.After(2 * time.Minute)
 		if isClosed(held.Done()) || !isClosed(held.Revoked()) {
 			t.Error("forced by nobody, or not asked")
@@ -363,12 +308,8 @@ func TestRevokeBadInput(t *testing.T) {
 		if n := srv.Requests().Total(); n != 0 {
 			t.Errorf("%d requests", n)
 		}
-		if err := lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil); !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("no such node: %v", err)
-		}
-		if _, err := lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Errorf("data that reads as a mark: %v", err)
-		}
+		check.Is(t, lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil), lock.ErrNotHeld)                   // no such node
+		check.Fails(lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}))(t, session.ErrInvalidArgument) // data that reads as a mark
 	})
 }
 

@@ -19,7 +19,7 @@ const many = 512
 // withMany has a session whose requests take 5 ms, and many paths that it knows.
 func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Session, acquireAll func() []*lock.Lock)) {
 	t.Helper()
-	config := zktest.Config{InProcess: true, Latency: 2500 * time.Microsecond}
+	config := zktest.Config{Latency: 2500 * time.Microsecond}
 	inRoomWith(t, config, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		var paths []string
 		for i := range many {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -36,9 +37,7 @@ func realRounds(t *testing.T, ens *zktest.Ensemble) {
 		if r.IntN(30) == 0 {
 			proxy.Disconnect(all[r.IntN(len(all))].ID())
 		}
-		if err := operator.Sync(patient(t), "/rounds"); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, operator.Sync(patient(t), "/rounds"))
 	})
 	awaitEmpty(t, operator, "/rounds")
 }
@@ -51,10 +50,7 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 	ensure(t, open(t, ens.Addrs(), nil), path, nil)
 	as := func(kind lock.Kind, n int) (all []*lock.Lock) {
 		for range n {
-			l, err := opens[kind].join(open(t, proxy.Addrs(), nil), path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := check.Have(opens[kind].join(open(t, proxy.Addrs(), nil), path, nil))(t)
 			t.Cleanup(l.Close)
 			<-l.Events()
 			all = append(all, l)
@@ -117,13 +113,9 @@ func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
 				if _, err := s.Multi(ctx, w.Guard(), session.SetOp(data, []byte(text), session.AnyVersion)); err != nil {
 					t.Error(err)
 				}
-				if err := w.Downgrade(ctx); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, w.Downgrade(ctx))
 				for range 2 {
-					if err := s.Sync(ctx, data); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, s.Sync(ctx, data))
 					if got, _, err := s.Get(ctx, data); err != nil || string(got) != text {
 						t.Errorf("%q, it was %q; %v", got, text, err)
 					}
@@ -147,10 +139,7 @@ func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
 	const path = "/lost-downgrade"
 	ensure(t, other, path, nil)
 	for name, plan := range map[string]func(zktest.Match){"reply": proxy.DropReply, "request": proxy.DropRequest} {
-		w, err := lock.AcquireWrite(patient(t), s, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := check.Have(lock.AcquireWrite(patient(t), s, path, nil))(t)
 		if err := s.Sync(patient(t), path); err != nil { // so that its watch stands
 			t.Fatal(err)
 		}

@@ -14,33 +14,30 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// withSessions runs f with n sessions on a server in memory, in a bubble.
+// withSessions runs f with n sessions on a server in memory, in a bubble. Each begins with another replica.
 func withSessions(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess = true
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
+	spread(t, config, n, 20*time.Second, f)
+}
+
+// spread is withSessions with a timeout.
+func spread(t *testing.T, config zktest.Config, n int, timeout time.Duration, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
+	bubble.Run(t, config, func(w bubble.World) {
 		all := make([]*session.Session, n)
 		for i := range all {
-			// Each begins with another replica.
-			addrs := srv.Addrs()
-			addrs = append(addrs[i%len(addrs):], addrs[:i%len(addrs)]...)
-			if all[i], err = session.Open(t.Context(), addrs, &session.Options{Dialer: srv.DialContext, Timeout: 20 * time.Second}); err != nil {
-				t.Fatal(err)
-			}
+			all[i] = w.OpenFrom(i, session.Options{Timeout: timeout})
 			defer all[i].Close()
 		}
-		f(t, srv, all)
+		f(w.T, w.Server, all)
 	})
 }
 
@@ -57,10 +54,7 @@ var opens = map[lock.Kind]struct {
 // joinAs stands in line, and waits until that is so.
 func joinAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l, err := opens[kind].join(s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(opens[kind].join(s, path, opts))(t)
 	t.Cleanup(l.Close)
 	synctest.Wait()
 	return l
@@ -68,10 +62,7 @@ func joinAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts 
 
 func acquireAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l, err := opens[kind].acquire(t.Context(), s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(opens[kind].acquire(t.Context(), s, path, opts))(t)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -90,9 +81,7 @@ func holds(l *lock.Lock) bool {
 func mustRelease(t *testing.T, locks ...*lock.Lock) {
 	t.Helper()
 	for _, l := range locks {
-		if err := l.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, l.Release(t.Context()))
 	}
 	synctest.Wait()
 }
@@ -185,18 +174,14 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 					token, node := l.Token(), l.Node()
 					b.lower() // from now on others who share may come
 					kind = lock.Read
-					if err := l.Downgrade(t.Context()); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, l.Downgrade(t.Context()))
 					if l.Token() != token || l.Node() == node || number(t, l.Node()) != number(t, node) {
 						t.Errorf("token %d at %s, it was %d at %s", l.Token(), l.Node(), token, node)
 					}
 					pause(r)
 				}
 				b.leave(kind)
-				if err := l.Release(t.Context()); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, l.Release(t.Context()))
 				l.Close()
 			}
 		})
@@ -260,17 +245,13 @@ func TestReadersAndWriters(t *testing.T) {
 // makeParent makes a node that is not reaped, so that numbers go on.
 func makeParent(t *testing.T, s *session.Session, path string) {
 	t.Helper()
-	if _, err := s.Create(t.Context(), path, nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(t.Context(), path, nil, session.Persistent))(t)
 }
 
 // nothingIn expects no contender.
 func nothingIn(t *testing.T, s *session.Session, path string) {
 	t.Helper()
-	if err := s.Sync(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Sync(t.Context(), path))
 	names, _, err := s.Children(t.Context(), path)
 	if err != nil && !errors.Is(err, session.ErrNoNode) || len(names) > 0 {
 		t.Errorf("there are %q, %v", names, err)
@@ -378,17 +359,12 @@ func TestDowngrade(t *testing.T) {
 		token, node, guard := w.Token(), w.Node(), w.Guard()
 		work, cancel := w.Context(ctx)
 		defer cancel()
-		if err := w.Downgrade(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.Downgrade(ctx))
 		if w.Token() != token || w.Node() == node || work.Err() != nil {
 			t.Errorf("token %d, node %s, %v", w.Token(), w.Node(), work.Err())
 		}
 		// One transaction: the parent's children have changed last when the node was made.
-		parent, err := s.Exists(ctx, "/l")
-		if err != nil {
-			t.Fatal(err)
-		}
+		parent := check.Have(s.Exists(ctx, "/l"))(t)
 		data, stat, err := s.Get(ctx, w.Node())
 		if err != nil || stat.Czxid != parent.Pzxid || stat.EphemeralOwner != s.ID() || string(data) != "me" {
 			t.Errorf("%q, made at %d by %d; the children changed at %d; %v", data, stat.Czxid, stat.EphemeralOwner, parent.Pzxid, err)
@@ -396,9 +372,7 @@ func TestDowngrade(t *testing.T) {
 		if !holds(first) || !holds(second) || holds(next) || holds(late) {
 			t.Error("the wrong ones proceed")
 		}
-		if _, err := s.Multi(ctx, guard, session.SetOp("/d", nil, session.AnyVersion)); !errors.Is(err, session.ErrNoNode) {
-			t.Errorf("the writer's guard: %v", err)
-		}
+		check.Fails(s.Multi(ctx, guard, session.SetOp("/d", nil, session.AnyVersion)))(t, session.ErrNoNode) // the writer's guard
 		if _, err := s.Multi(ctx, w.Guard(), session.SetOp("/d", nil, session.AnyVersion)); err != nil {
 			t.Errorf("the reader's guard: %v", err)
 		}
@@ -411,9 +385,7 @@ func TestDowngrade(t *testing.T) {
 				t.Errorf("contender %d: %+v", i, c)
 			}
 		}
-		if err := w.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
-			t.Errorf("again: %v", err)
-		}
+		check.Is(t, w.Downgrade(ctx), lock.ErrNotWrite) // again
 		mustRelease(t, first, second)
 		if holds(next) {
 			t.Error("a writer with the one that was downgraded")
@@ -437,15 +409,11 @@ func TestLossAfterDowngrade(t *testing.T) {
 		ctx := t.Context()
 		for _, at := range []string{"at once", "later"} {
 			w := acquireAs(t, lock.Write, all[0], "/l", nil)
-			if err := w.Downgrade(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, w.Downgrade(ctx))
 			if at == "later" {
 				synctest.Wait()
 			}
-			if err := all[1].Delete(ctx, w.Node(), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, all[1].Delete(ctx, w.Node(), session.AnyVersion))
 			<-w.Done()
 			if err := w.Err(); !errors.Is(err, lock.ErrNodeDeleted) || !errors.Is(err, lock.ErrLost) {
 				t.Errorf("%s: %v", at, err)
@@ -461,9 +429,7 @@ func TestLossAfterDowngrade(t *testing.T) {
 		downgraded := make(chan error, 1)
 		go func() { downgraded <- w.Downgrade(ctx) }()
 		synctest.Wait()
-		if err := all[1].Delete(ctx, w.Node(), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[1].Delete(ctx, w.Node(), session.AnyVersion))
 		if err := <-downgraded; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("meanwhile: %v", err)
 		}
@@ -482,9 +448,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		downgraded := make(chan error, 1)
 		go func() { downgraded <- w.Downgrade(ctx) }()
 		synctest.Wait()
-		if err := w.Downgrade(t.Context()); !errors.Is(err, lock.ErrNotWrite) {
-			t.Errorf("a second one meanwhile: %v", err)
-		}
+		check.Is(t, w.Downgrade(t.Context()), lock.ErrNotWrite) // a second one meanwhile
 		cancel(why)
 		if err := <-downgraded; !errors.Is(err, why) || !strings.Contains(err.Error(), "/l") {
 			t.Errorf("%v", err)
@@ -513,9 +477,7 @@ func TestNothingToDowngrade(t *testing.T) {
 		ctx := t.Context()
 		for _, kind := range []lock.Kind{lock.Exclusive, lock.Read, lock.Write} {
 			holder, waiter := acquireAs(t, kind, all[0], "/nothing", nil), joinAs(t, lock.Write, all[0], "/nothing", nil)
-			if err := waiter.Downgrade(ctx); !errors.Is(err, lock.ErrNotHeld) {
-				t.Errorf("a waiter: %v", err)
-			}
+			check.Is(t, waiter.Downgrade(ctx), lock.ErrNotHeld) // a waiter
 			if kind != lock.Write {
 				if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
 					t.Errorf("%v: %v", kind, err)
@@ -565,17 +527,9 @@ func TestUpgrade(t *testing.T) {
 		refused("a reader", r, context.WithValue(work, key{}, 1))
 
 		// What is no upgrade is not refused.
-		again, err := lock.AcquireRead(work, s, "/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other, err := lock.AcquireWrite(work, s, "/other", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := lock.TryAcquireWrite(work, all[1], "/l", nil); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("of another session: %v", err)
-		}
+		again := check.Have(lock.AcquireRead(work, s, "/l", nil))(t)
+		other := check.Have(lock.AcquireWrite(work, s, "/other", nil))(t)
+		check.Fails(lock.TryAcquireWrite(work, all[1], "/l", nil))(t, lock.ErrHeld) // of another session
 		inner, cancel := again.Context(work)
 		defer cancel()
 		refused("a reader within", again, inner)
@@ -584,15 +538,9 @@ func TestUpgrade(t *testing.T) {
 		w := acquireAs(t, lock.Write, s, "/l", nil)
 		work, cancel = w.Context(ctx)
 		defer cancel()
-		if err := w.Upgrade(ctx); !errors.Is(err, lock.ErrUpgrade) {
-			t.Errorf("a writer: %v", err)
-		}
-		if _, err := lock.TryAcquireWrite(work, s, "/l", nil); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a writer: %v", err)
-		}
-		if err := w.Downgrade(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.Is(t, w.Upgrade(ctx), lock.ErrUpgrade)                           // a writer
+		check.Fails(lock.TryAcquireWrite(work, s, "/l", nil))(t, lock.ErrHeld) // a writer
+		check.Must(t, w.Downgrade(ctx))
 		refused("a writer that was downgraded", w, work)
 	})
 }
@@ -627,21 +575,15 @@ func TestWhoExcludesWhom(t *testing.T) {
 				}
 				// A reader does not get past a writer that waits.
 				held, writer := acquireAs(t, lock.Read, all[0], "/l", opts), joinAs(t, lock.Write, all[1], "/l", opts)
-				if _, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("past a writer: %v", err)
-				}
+				check.Fails(lock.TryAcquireRead(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // past a writer
 				mustRelease(t, held)
-				if err := writer.Downgrade(ctx); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, writer.Downgrade(ctx))
 				if l, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); err != nil {
 					t.Errorf("with one that was downgraded: %v", err)
 				} else {
 					mustRelease(t, l)
 				}
-				if _, err := lock.TryAcquireWrite(ctx, all[0], "/l", opts); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("with one that was downgraded: %v", err)
-				}
+				check.Fails(lock.TryAcquireWrite(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // with one that was downgraded
 			})
 		})
 	}
@@ -676,9 +618,7 @@ func TestLayouts(t *testing.T) {
 						t.Errorf("%v: %+v, %v", kind, line, err)
 					}
 					if kind == lock.Write {
-						if err := l.Downgrade(ctx); err != nil {
-							t.Error(err)
-						}
+						check.OK(t, l.Downgrade(ctx))
 						if want := regexp.MustCompile(`^/l/` + names[lock.Read] + fmt.Sprintf("%010d$", i)); !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
 							t.Errorf("downgraded, it is %s", l.Node())
 						}
@@ -747,12 +687,8 @@ func TestForeignContenders(t *testing.T) {
 			withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				ctx, s := t.Context(), all[0]
 				node := "/l/" + test.name + "0000000000"
-				if err := s.EnsurePath(ctx, "/l"); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := s.Create(ctx, node, nil, session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, s.EnsurePath(ctx, "/l"))
+				check.Have(s.Create(ctx, node, nil, session.Persistent))(t)
 				for kind, open := range opens {
 					l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
 					waits, refused := slices.Contains(test.waits, kind), test.waits == nil
@@ -772,9 +708,7 @@ func TestForeignContenders(t *testing.T) {
 
 				// When it goes, the waiters proceed.
 				l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
-				if err := s.Delete(ctx, node, session.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, s.Delete(ctx, node, session.AnyVersion))
 				if !holds(l) {
 					t.Error("it waits for nobody")
 				}
@@ -786,30 +720,16 @@ func TestForeignContenders(t *testing.T) {
 // TestForeignNewcomer: one that comes while we hold is none of our business, but a waiter refuses
 // to stand there, and the holder complains when it sees it.
 func TestForeignNewcomer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
+	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
 		var log strings.Builder
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
-			Dialer: srv.DialContext, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		t, srv := w.T, w.Server
+		s := w.Open(session.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		held, waiting := joinAs(t, lock.Exclusive, s, "/l", nil), joinAs(t, lock.Read, s, "/l", nil)
 		synctest.Wait()
-		if _, err := s.Create(t.Context(), "/l/0123456789abcdef0123456789abcdef__lock__", nil, session.EphemeralSequential); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(t.Context(), "/l/0123456789abcdef0123456789abcdef__lock__", nil, session.EphemeralSequential))(t)
 		srv.Disconnect(s.ID())
 		<-time.After(time.Second)
-		if err := waiting.Err(); !errors.Is(err, lock.ErrLayout) {
-			t.Errorf("the waiter: %v", err)
-		}
+		check.Is(t, waiting.Err(), lock.ErrLayout) // the waiter
 		if !holds(held) || !strings.Contains(log.String(), "contended for in another layout") {
 			t.Errorf("the holder: %v; %s", held.Err(), log.String())
 		}
@@ -867,10 +787,7 @@ func TestLostReplies(t *testing.T) {
 					for _, kind := range test.ahead {
 						ahead = append(ahead, joinAs(t, kind, all[1], path, nil))
 					}
-					l, err := opens[test.kind].join(all[0], path, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					l := check.Have(opens[test.kind].join(all[0], path, nil))(t)
 					defer l.Close()
 					<-time.After(time.Second)
 					for _, a := range ahead {
@@ -931,14 +848,9 @@ func TestNoUpgrade(t *testing.T) {
 			work, cancel := l.Context(ctx)
 			defer cancel()
 			if kind == lock.Write {
-				if err := l.Downgrade(ctx); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, l.Downgrade(ctx))
 			}
-			inner, err := lock.AcquireRead(work, s, "/l", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			inner := check.Have(lock.AcquireRead(work, s, "/l", nil))(t)
 			within, cancel := inner.Context(work)
 			defer cancel()
 			mustRelease(t, inner)

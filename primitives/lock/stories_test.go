@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -149,9 +150,7 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 			if holder != nil {
 				await[lock.Waiting](t, l)
 				// Until it has told that, it may have the answer of the list only.
-				if err := s.Sync(patient(t), path); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, s.Sync(patient(t), path))
 				release(t, holder)
 			}
 			await[lock.Acquired](t, l)
@@ -263,9 +262,7 @@ func hold(t *testing.T, c *stage, m zktest.Match, begin, meanwhile func()) {
 	t.Helper()
 	c.Delay(m, time.Second)
 	begin()
-	if err := c.AwaitFault(10 * time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.AwaitFault(10*time.Second))
 	c.Freeze(m.Session, zktest.ToServer)
 	meanwhile()
 	c.Thaw(m.Session)
@@ -292,9 +289,7 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 						removeAll(t, other, path)
 						if holder != nil {
 							<-holder.Done()
-							if err := holder.Err(); !errors.Is(err, lock.ErrNodeDeleted) {
-								t.Errorf("the holder is told %v", err)
-							}
+							check.Is(t, holder.Err(), lock.ErrNodeDeleted)
 						}
 					})
 				got := await[lock.Acquired](t, l)
@@ -347,9 +342,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 				func() { l = join(t, s, path, nil) },
 				func() {
 					release(t, former)
-					if err := watch.UntilGone(patient(t), other, path); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, watch.UntilGone(patient(t), other, path))
 				})
 			got := await[lock.Acquired](t, l)
 			if got.Token <= former.Token() {
@@ -389,9 +382,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		if ev := await[lock.Waiting](t, third); ev.Ahead != 2 {
 			t.Errorf("%v", ev)
 		}
-		if _, err := lock.TryAcquire(ctx, b, path, nil); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("try: %v", err)
-		}
+		check.Fails(lock.TryAcquire(ctx, b, path, nil))(t, lock.ErrHeld) // try
 		if line := awaitLine(t, b, path, 3); line[0].Node != first.Node() || !line[0].Holding || line[1].Session != b.ID() {
 			t.Errorf("line: %+v", line)
 		}
@@ -403,10 +394,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 			last = l.Token()
 			release(t, l)
 		}
-		free, err := lock.TryAcquire(ctx, b, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		free := check.Have(lock.TryAcquire(ctx, b, path, nil))(t)
 		last = free.Token()
 		free.Close()
 	}
@@ -468,12 +456,8 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, session.ErrExpired) && !errors.Is(err, lock.ErrNodeDeleted) || !strings.Contains(err.Error(), path) {
 		t.Errorf("the holder is told %v", err)
 	}
-	if err := context.Cause(work); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("its work is told %v", err)
-	}
-	if err := holder.Release(patient(t)); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("it releases: %v", err)
-	}
+	check.Is(t, context.Cause(work), lock.ErrLost)
+	check.Is(t, holder.Release(patient(t)), lock.ErrLost)
 
 	// The stranger is the first now, and the waiters stand behind it, each once.
 	await[lock.Acquired](t, stranger)
@@ -579,9 +563,7 @@ func badInput(t *testing.T, set func(*testing.T) *stage) {
 	if n := c.requestsOf(s.ID()).Total(); n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
-	if err := lock.Do(ctx, s, good, nil, func(context.Context, int64) error { return nil }); err != nil {
-		t.Errorf("the session has suffered: %v", err)
-	}
+	check.OK(t, lock.Do(ctx, s, good, nil, func(context.Context, int64) error { return nil })) // the session has not suffered
 	if held.Err() != nil {
 		t.Errorf("the lock has suffered: %v", held.Err())
 	}
@@ -704,10 +686,7 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 	ctx := patient(t)
 	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
 	path := fmt.Sprintf("/%x-try", s.ID())
-	held, err := lock.TryAcquire(ctx, s, path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := check.Have(lock.TryAcquire(ctx, s, path, nil))(t)
 	for _, s := range []*session.Session{s, other} {
 		l, err := lock.TryAcquire(ctx, s, path, nil)
 		if !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), path) || l != nil {
@@ -747,30 +726,20 @@ func guard(t *testing.T, set func(*testing.T) *stage) {
 		return err
 	}
 	holder := acquire(t, s, path)
-	if err := write(s, holder); err != nil {
-		t.Errorf("the holder: %v", err)
-	}
+	check.OK(t, write(s, holder)) // the holder
 	waiter := join(t, other, path, nil)
 	await[lock.Waiting](t, waiter)
-	if err := write(other, waiter); !errors.Is(err, session.ErrNoNode) {
-		t.Errorf("a waiter: %v", err)
-	}
+	check.Is(t, write(other, waiter), session.ErrNoNode) // a waiter
 	stale := holder.Node()
 	removeAll(t, other, stale)
-	if err := write(s, holder); !errors.Is(err, session.ErrNoNode) {
-		t.Errorf("a stale holder: %v", err)
-	}
+	check.Is(t, write(s, holder), session.ErrNoNode) // a stale holder
 	if holder.Node() != stale || holder.Guard().Path() != stale {
 		t.Errorf("the guard is for %q", holder.Guard().Path())
 	}
 	await[lock.Acquired](t, waiter)
-	if err := write(other, waiter); err != nil {
-		t.Errorf("the next holder: %v", err)
-	}
+	check.OK(t, write(other, waiter)) // the next holder
 	release(t, waiter)
-	if err := write(other, waiter); !errors.Is(err, session.ErrNoNode) {
-		t.Errorf("one that has released: %v", err)
-	}
+	check.Is(t, write(other, waiter), session.ErrNoNode) // one that has released
 }
 
 func contenders(t *testing.T, set func(*testing.T) *stage) {
@@ -803,9 +772,7 @@ func contenders(t *testing.T, set func(*testing.T) *stage) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := lock.Contenders(ended, s, path, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that has ended: %v", err)
-	}
+	check.Fails(lock.Contenders(ended, s, path, nil))(t, context.Canceled) // a context that has ended
 }
 
 // background: the session sees the release through.
@@ -820,9 +787,7 @@ func background(t *testing.T, set func(*testing.T) *stage) {
 	await[lock.Waiting](t, waiter)
 	c.Freeze(s.ID(), zktest.ToServer)
 	for _, l := range []*lock.Lock{l, waiter} {
-		if err := l.Release(patient(t)); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, l.Release(patient(t)))
 		l.Close()
 		await[lock.Released](t, l)
 	}
@@ -914,9 +879,7 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 	default:
 		t.Error("Done is open after Lost")
 	}
-	if err := holder.Release(patient(t)); !errors.Is(err, lock.ErrNodeDeleted) {
-		t.Errorf("it releases: %v", err)
-	}
+	check.Is(t, holder.Release(patient(t)), lock.ErrNodeDeleted)
 	if _, more := <-holder.Events(); more {
 		t.Error("an event after Lost")
 	}

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -20,30 +22,14 @@ import (
 // inBubble runs f with two sessions on a server in memory, in a bubble.
 func inBubble(t *testing.T, opts session.Options, f func(t *testing.T, srv *zktest.Server, a, b *session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		opts.Dialer = srv.DialContext
-		var both [2]*session.Session
-		for i := range both {
-			if both[i], err = session.Open(t.Context(), srv.Addrs(), &opts); err != nil {
-				t.Fatal(err)
-			}
-			defer both[i].Close()
-		}
-		f(t, srv, both[0], both[1])
+	bubble.Sessions(t, zktest.Config{}, 2, opts, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		f(t, srv, all[0], all[1])
 	})
 }
 
 func mustAcquire(t *testing.T, s *session.Session, path string) *lock.Lock {
 	t.Helper()
-	l, err := lock.Acquire(t.Context(), s, path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(lock.Acquire(t.Context(), s, path, nil))(t)
 	return l
 }
 
@@ -56,16 +42,10 @@ func TestHolderIsToldAfterThrottling(t *testing.T) {
 		synctest.Wait() // until its node is watched
 		const throttled = -127
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Session: a.ID()}, throttled)
-		if _, err := b.Set(t.Context(), held.Node(), []byte("x"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Delete(t.Context(), held.Node(), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(b.Set(t.Context(), held.Node(), []byte("x"), session.AnyVersion))(t)
+		check.Must(t, b.Delete(t.Context(), held.Node(), session.AnyVersion))
 		<-held.Done()
-		if err := held.Err(); !errors.Is(err, lock.ErrNodeDeleted) {
-			t.Error(err)
-		}
+		check.Is(t, held.Err(), lock.ErrNodeDeleted)
 	})
 }
 
@@ -78,9 +58,7 @@ func TestForeignParent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
-				if _, err := b.Create(t.Context(), "/l", []byte("data"), session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(b.Create(t.Context(), "/l", []byte("data"), session.Persistent))(t)
 				fault(srv)
 				held := mustAcquire(t, a, "/l")
 				if data, _, err := b.Get(t.Context(), "/l"); err != nil || string(data) != "data" {
@@ -99,10 +77,7 @@ func TestForeignParent(t *testing.T) {
 func TestAccessorsInAnswers(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, _ *session.Session) {
 		for range 300 {
-			l, err := lock.New(a, "/l", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := check.Have(lock.New(a, "/l", nil))(t)
 			answered := make(chan struct{}, 20)
 			for range cap(answered) {
 				a.Async(0).Exists("/", func(*session.Stat, error) {
@@ -170,9 +145,7 @@ func TestRevokeBehindALaggingReplica(t *testing.T) {
 		<-time.After(5 * time.Second) // every server knows that
 		release(t, first)
 		await[lock.Acquired](t, second)
-		if err := lock.Revoke(t.Context(), all[1], "/l", nil); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, lock.Revoke(t.Context(), all[1], "/l", nil))
 		<-second.Revoked()
 	})
 }
@@ -193,9 +166,7 @@ func TestRevokeDuringAHandOver(t *testing.T) {
 			t.Errorf("the present holder was asked: %v; %v", isClosed(second.Revoked()), revoked)
 		}
 		release(t, second)
-		if err := lock.Revoke(t.Context(), all[2], "/l", nil); !errors.Is(err, lock.ErrNotHeld) {
-			t.Errorf("nobody holds it: %v", err)
-		}
+		check.Is(t, lock.Revoke(t.Context(), all[2], "/l", nil), lock.ErrNotHeld) // nobody holds it
 	})
 }
 
@@ -203,9 +174,7 @@ func TestRevokeDuringAHandOver(t *testing.T) {
 func TestTryAcquireDoesNotPreempt(t *testing.T) {
 	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		low := standsAt(t, lock.New, all[0], "/l", prior(0))
-		if _, err := lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)); !errors.Is(err, lock.ErrHeld) {
-			t.Error(err)
-		}
+		check.Fails(lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)))(t, lock.ErrHeld)
 		<-time.After(time.Hour)
 		if isClosed(low.Revoked()) || isClosed(low.Done()) {
 			t.Errorf("the holder was asked to leave: %v", low.Err())
@@ -220,23 +189,9 @@ func TestUnreadableNeighbour(t *testing.T) {
 		"size": {MaxRequest: 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv, err := zktest.NewServer(zktest.Config{InProcess: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer srv.Close()
-				connect := func(opts session.Options) (s *session.Session) {
-					opts.Dialer = srv.DialContext
-					s, err := session.Open(t.Context(), srv.Addrs(), &opts)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return s
-				}
-				a, b := connect(theirs), connect(session.Options{MaxReply: 512 << 10})
-				defer a.Close()
-				defer b.Close()
+			bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+				t := w.T
+				a, b := w.Open(theirs), w.Open(session.Options{MaxReply: 512 << 10})
 				ensure(t, b, "/l", nil)
 				var waiters []*lock.Lock
 				for i, s := range []*session.Session{a, a, b, b} {
@@ -262,25 +217,14 @@ func TestUnreadableNeighbour(t *testing.T) {
 
 // A line may be longer than a reply. Only contenders that have to list it leave.
 func TestLineOverTheLimitOfReplies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext, MaxReply: 4 << 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+		t, srv := w.T, w.Server
+		s := w.Open(session.Options{MaxReply: 4 << 10})
 		held := standsAt(t, lock.New, s, "/l", nil)
 		next := standsAt(t, lock.New, s, "/l", nil)
 		var more []string
 		for i := range 100 {
-			node, err := s.Create(t.Context(), "/l/"+strings.Repeat("x", i)+"-lock-", nil, session.EphemeralSequential)
-			if err != nil {
-				t.Fatal(err)
-			}
+			node := check.Have(s.Create(t.Context(), "/l/"+strings.Repeat("x", i)+"-lock-", nil, session.EphemeralSequential))(t)
 			more = append(more, node)
 		}
 		last := standsAt(t, lock.New, s, "/l", nil)
@@ -293,9 +237,7 @@ func TestLineOverTheLimitOfReplies(t *testing.T) {
 			t.Fatalf("after a reconnect: %v, %v", held.Err(), next.Err())
 		}
 		for _, node := range more {
-			if err := s.Delete(t.Context(), node, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.Delete(t.Context(), node, session.AnyVersion))
 		}
 		release(t, held)
 		if !holds(next) {
@@ -311,9 +253,7 @@ func TestMarkIsNotLostInADowngrade(t *testing.T) {
 			inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				l := standsAt(t, lock.NewWrite, all[0], "/l", &lock.Options{Layout: layout, Data: []byte("who")})
 				srv.Freeze(all[0].ID(), zktest.ToClient)
-				if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}))
 				var failed error
 				var wg sync.WaitGroup
 				wg.Go(func() { failed = l.Downgrade(t.Context()) })
@@ -339,9 +279,7 @@ func TestHolderDeletedAlone(t *testing.T) {
 		low := standsAt(t, lock.New, all[0], "/l", prior(0))
 		high := standsAt(t, lock.New, all[1], "/l", prior(5))
 		srv.Freeze(all[0].ID(), zktest.ToClient)
-		if err := all[2].Delete(t.Context(), "/l/holder", session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[2].Delete(t.Context(), "/l/holder", session.AnyVersion))
 		highest := standsAt(t, lock.New, all[2], "/l", prior(9))
 		if holds(high) || holds(highest) || !holds(low) {
 			t.Errorf("held by %v, %v, %v", holds(low), holds(high), holds(highest))
@@ -360,10 +298,7 @@ func TestReentered(t *testing.T) {
 		for what, acquire := range map[string]func(context.Context, *session.Session, string, *lock.Options) (*lock.Lock, error){
 			"exclusive": lock.Acquire, "write": lock.AcquireWrite,
 		} {
-			l, err := acquire(t.Context(), s, "/l", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := check.Have(acquire(t.Context(), s, "/l", nil))(t)
 			work, cancel := l.Context(t.Context())
 			for kind, open := range opens {
 				again, err := open.acquire(work, s, "/l", nil)
@@ -378,9 +313,7 @@ func TestReentered(t *testing.T) {
 				t.Errorf("%s, then Do: %v", what, err)
 			}
 			other, err := lock.Acquire(work, s, "/other", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			other.Close()
 			release(t, l)
 			l, err = acquire(context.WithoutCancel(work), s, "/l", nil)
@@ -403,9 +336,7 @@ func TestReenteredReader(t *testing.T) {
 				if what == "downgraded" {
 					release(t, outer)
 					outer = standsAt(t, lock.NewWrite, s, "/l", opts)
-					if err := outer.Downgrade(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, outer.Downgrade(t.Context()))
 				}
 				work, cancel := outer.Context(t.Context())
 				defer cancel()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 )
@@ -32,9 +33,7 @@ func TestTranslation(t *testing.T) {
 	}
 	ours, err := os.ReadFile("doc.go")
 	theirs, err2 := os.ReadFile("../internal/presence/doc.go")
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(err, err2))
 	const grammar = "(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left"
 	if !strings.Contains(string(theirs), grammar) {
 		t.Error("package presence has another grammar")

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -16,32 +18,20 @@ import (
 
 const service, name = "/names", "billing/primary"
 
-// A world is a server in memory, in a bubble whose clock is its own.
-type world struct {
-	*testing.T
-	*zktest.Server
-}
+// A world is a server in memory, in a bubble.
+type world struct{ bubble.World }
 
-func bubble(t *testing.T, f func(w world)) {
+func inBubble(t *testing.T, f func(w world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Replicas: 2, Lag: 50 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		f(world{t, srv})
-	})
+	bubble.Run(t, zktest.Config{Tick: time.Second, Replicas: 2, Lag: 50 * time.Millisecond}, func(w bubble.World) { f(world{w}) })
 }
 
-func (w world) open() (s *session.Session, end func()) {
-	w.Helper()
-	s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return s, s.Close
-}
+// options are those of sessions.
+var options = session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}
+
+func (w world) open() *session.Session { return w.Open(options) }
+
+func (w world) openGated() *bubble.Gate { return w.OpenGated(options) }
 
 // register fails the test unless the error is want.
 func (w world) register(s *session.Session, data string, opts *naming.Options, want error) {
@@ -55,9 +45,7 @@ func (w world) register(s *session.Session, data string, opts *naming.Options, w
 func (w world) expect(s *session.Session, want string) {
 	w.Helper()
 	synctest.Wait()
-	if err := s.Sync(w.Context(), "/"); err != nil {
-		w.Error(err)
-	}
+	check.OK(w, s.Sync(w.Context(), "/"))
 	data, err := naming.Lookup(w.Context(), s, service, name)
 	if string(data) != want || (err != nil) != (want == "") || err != nil && !errors.Is(err, naming.ErrNotFound) {
 		w.Errorf("the name stands for %q, %v; want %q", data, err, want)
@@ -72,20 +60,16 @@ func (w world) unregister(s *session.Session, want error) {
 }
 
 func TestPersistent(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.open()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.open(), w.open()
 		w.register(a, "1", nil, nil)
 		w.register(b, "2", nil, naming.ErrTaken)
 		w.expect(b, "1")
-		endA()
+		a.Close()
 		w.register(b, "2", &naming.Options{Replace: true}, nil)
 		w.expect(b, "2")
 		for _, other := range []string{"a", "a/b", "a/b/c", "..", "100%"} {
-			if err := naming.Register(w.Context(), b, service, other, nil, nil); err != nil {
-				w.Error(err)
-			}
+			check.OK(w, naming.Register(w.Context(), b, service, other, nil, nil))
 		}
 		if names, err := naming.List(w.Context(), b, service); err != nil || !slices.Equal(names, []string{"..", "100%", "a", "a/b", "a/b/c", name}) {
 			w.Errorf("names: %q, %v", names, err)
@@ -97,10 +81,8 @@ func TestPersistent(t *testing.T) {
 }
 
 func TestEphemeral(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.open()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.open(), w.open()
 		ephemeral := &naming.Options{Ephemeral: true}
 		w.register(a, "1", ephemeral, nil)
 		w.expect(b, "1")
@@ -117,7 +99,7 @@ func TestEphemeral(t *testing.T) {
 		w.expect(b, "")
 		w.register(a, "5", ephemeral, nil)
 		w.expect(b, "5")
-		endA()
+		a.Close()
 		w.expect(b, "")
 	})
 }
@@ -126,17 +108,14 @@ func TestEphemeral(t *testing.T) {
 func TestReplace(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
-			bubble(t, func(w world) {
-				a, endA := w.open()
-				defer endA()
-				b, endB := w.open()
-				defer endB()
+			inBubble(t, func(w world) {
+				a, b := w.open(), w.open()
 				w.register(a, "1", &naming.Options{Ephemeral: before}, nil)
 				w.register(b, "2", &naming.Options{Ephemeral: after, Replace: true}, nil)
 				w.expect(a, "2")
 				<-time.After(time.Minute)
 				w.expect(a, "2")
-				endA()
+				a.Close()
 				w.expect(b, "2")
 				w.unregister(b, nil)
 				w.expect(b, "")
@@ -148,15 +127,9 @@ func TestReplace(t *testing.T) {
 // TestExpiry: the name is registered again, also if the server keeps the earlier node.
 func TestExpiry(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
-		bubble(t, func(w world) {
-			a, endA := w.open()
-			defer endA()
-			b, endB := w.open()
-			defer endB()
-			r, err := naming.Keep(a, service, name, []byte("1"), nil)
-			if err != nil {
-				w.Fatal(err)
-			}
+		inBubble(t, func(w world) {
+			a, b := w.open(), w.open()
+			r := check.Have(naming.Keep(a, service, name, []byte("1"), nil))(w)
 			defer r.Close()
 			var told []string
 			next := func() {
@@ -174,15 +147,11 @@ func TestExpiry(t *testing.T) {
 				w.Errorf("told %q, want %q", told, want)
 			}
 			w.expect(b, "1")
-			if err := r.Update(w.Context(), []byte("2")); err != nil {
-				w.Error(err)
-			}
+			check.OK(w, r.Update(w.Context(), []byte("2")))
 			w.expect(b, "2")
 			r.Close()
 			w.expect(b, "")
-			if err := r.Update(w.Context(), nil); !errors.Is(err, naming.ErrUnregistered) {
-				w.Error(err)
-			}
+			check.Is(w, r.Update(w.Context(), nil), naming.ErrUnregistered)
 		})
 	}
 }
@@ -207,11 +176,8 @@ func TestLostReplies(t *testing.T) {
 			t.Run(what+" "+name, func(t *testing.T) {
 				hits := 0
 				for skip, more := 0, true; more; skip++ {
-					bubble(t, func(w world) {
-						s, end := w.open()
-						defer end()
-						other, endOther := w.open()
-						defer endOther()
+					inBubble(t, func(w world) {
+						s, other := w.open(), w.open()
 						fault(w.Server, zktest.Match{Session: s.ID(), Skip: skip})
 						story(w, s)
 						w.expect(other, "3")
@@ -234,17 +200,12 @@ func TestLostReplies(t *testing.T) {
 
 // TestCancelled: who does not wait leaves nothing behind.
 func TestCancelled(t *testing.T) {
-	bubble(t, func(w world) {
-		s, end := w.open()
-		defer end()
-		other, endOther := w.open()
-		defer endOther()
+	inBubble(t, func(w world) {
+		s, other := w.open(), w.open()
 		w.Freeze(s.ID(), zktest.ToClient)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if err := naming.Register(ctx, s, service, name, nil, &naming.Options{Ephemeral: true}); !errors.Is(err, context.DeadlineExceeded) {
-			w.Error(err)
-		}
+		check.Is(w, naming.Register(ctx, s, service, name, nil, &naming.Options{Ephemeral: true}), context.DeadlineExceeded)
 		w.Thaw(0)
 		<-time.After(time.Minute)
 		w.expect(other, "")
@@ -252,13 +213,9 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	bubble(t, func(w world) {
-		s, end := w.open()
-		defer end()
-		v, err := naming.Watch(s, service, name, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+	inBubble(t, func(w world) {
+		s := w.open()
+		v := check.Have(naming.Watch(s, service, name, nil))(w)
 		defer v.Close()
 		if state := <-v.Changes(); state.Exists {
 			w.Error(state)
@@ -280,11 +237,9 @@ func TestWatch(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	bubble(t, func(w world) {
-		s, end := w.open()
-		defer end()
-		closed, endClosed := w.open()
-		endClosed()
+	inBubble(t, func(w world) {
+		s, closed := w.open(), w.open()
+		closed.Close()
 		synctest.Wait()
 		w.ResetRequests()
 		ctx := w.Context()
@@ -324,9 +279,7 @@ func TestBadInput(t *testing.T) {
 				}
 			}
 		}
-		if _, err := naming.List(ctx, nil, service); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error(err)
-		}
+		check.Fails(naming.List(ctx, nil, service))(w, session.ErrInvalidArgument)
 		synctest.Wait()
 		if n := w.Requests(); len(n) > 0 {
 			w.Errorf("there were requests: %v", n)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -69,9 +70,7 @@ func (c *clerk) Members(_ string, n int) { c.note("%d members", n) }
 func TestObserver(t *testing.T) {
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Error(err)
-		}
+		check.OK(t, err)
 	}
 	type play = func(ctx context.Context, s *session.Session)
 	pause := func(seconds int) { <-time.After(time.Duration(seconds) * time.Second) }
@@ -168,12 +167,9 @@ func TestObserver(t *testing.T) {
 		}, []string{"naming waits", "naming gave up after 0s", "naming lost: name held by another: held by a node of no session"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w world) {
+			inBubble(t, func(w world) {
 				var c clerk
-				s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c})
-				if err != nil {
-					w.Fatal(err)
-				}
+				s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c}))(w)
 				defer s.Close()
 				row.play(w.Context(), s)
 				synctest.Wait()
@@ -189,20 +185,14 @@ func TestObserver(t *testing.T) {
 
 // TestObserverOfReads: a read that finds no node has not failed.
 func TestObserverOfReads(t *testing.T) {
-	bubble(t, func(w world) {
+	inBubble(t, func(w world) {
 		var c clerk
-		s, err := session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c})
-		if err != nil {
-			w.Fatal(err)
-		}
+		s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c}))(w)
 		defer s.Close()
 		_, _ = s.Exists(w.Context(), "/missing")
 		_, _, _ = s.Get(w.Context(), "/missing")
 		_, _ = naming.Lookup(w.Context(), s, "/names", "missing")
-		watch, err := naming.Watch(s, "/names", "missing", nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		watch := check.Have(naming.Watch(s, "/names", "missing", nil))(w)
 		<-watch.Changes()
 		watch.Close()
 		_ = s.Delete(w.Context(), "/missing", session.AnyVersion)

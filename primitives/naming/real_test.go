@@ -2,10 +2,10 @@ package naming_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -22,40 +22,26 @@ func TestRealNames(t *testing.T) {
 	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
 	var both [2]*session.Session
 	for i, addrs := range [][]string{proxy.Addrs(), ens.Addrs()} {
-		s, err := session.Open(ctx, addrs, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(ctx, addrs, opts))(t)
 		defer s.Close()
 		both[i] = s
 	}
 	s, other := both[0], both[1]
 	const path, name = "/names", "billing/primary"
-	if _, err := naming.Lookup(ctx, other, path, name); !errors.Is(err, naming.ErrNotFound) {
-		t.Errorf("before: %v", err)
-	}
+	check.Fails(naming.Lookup(ctx, other, path, name))(t, naming.ErrNotFound) // before
 	proxy.DropReply(zktest.Match{Op: zktest.OpCreate})
-	if err := naming.Register(ctx, s, path, name, []byte("10.0.0.7:80"), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, naming.Register(ctx, s, path, name, []byte("10.0.0.7:80"), nil))
+	check.Must(t, other.Sync(ctx, "/"))
 	if data, err := naming.Lookup(ctx, other, path, name); err != nil || string(data) != "10.0.0.7:80" {
 		t.Errorf("found %q, %v", data, err)
 	}
 	if all, err := naming.List(ctx, other, path); err != nil || len(all) != 1 || all[0] != name {
 		t.Errorf("there are %q, %v", all, err)
 	}
-	if err := naming.Unregister(ctx, s, path, name); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, naming.Unregister(ctx, s, path, name))
 
 	// One that lives with its session, and is registered again when that expires.
-	view, err := naming.Watch(other, path, name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := check.Have(naming.Watch(other, path, name, nil))(t)
 	defer view.Close()
 	expect := func(what string, want func(watch.NodeState) bool) {
 		t.Helper()
@@ -71,9 +57,7 @@ func TestRealNames(t *testing.T) {
 		}
 	}
 	expect("it is there", func(state watch.NodeState) bool { return !state.Exists })
-	if err := naming.Register(ctx, s, path, name, []byte("here"), &naming.Options{Ephemeral: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, naming.Register(ctx, s, path, name, []byte("here"), &naming.Options{Ephemeral: true}))
 	var first int64
 	expect("it is not there", func(state watch.NodeState) bool {
 		if state.Exists {

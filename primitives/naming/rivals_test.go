@@ -3,12 +3,12 @@ package naming_test
 import (
 	"context"
 	"errors"
-	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/session"
@@ -22,49 +22,6 @@ var (
 )
 
 const node = service + "/billing%2Fprimary"
-
-// A gate is between a session and the servers.
-type gate struct {
-	*session.Session
-	w      world
-	closed atomic.Bool
-}
-
-// openGated opens a session whose connection can be cut for a while.
-func (w world) openGated() (g *gate, end func()) {
-	w.Helper()
-	g = &gate{w: w}
-	s, err := session.Open(w.Context(), w.Addrs(), &session.Options{
-		Timeout: 12 * time.Second, ServerTick: time.Second,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if g.closed.Load() {
-				return nil, net.ErrClosed
-			}
-			return w.DialContext(ctx, network, addr)
-		},
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	g.Session = s
-	return g, s.Close
-}
-
-func (g *gate) cut() {
-	g.closed.Store(true)
-	g.w.Disconnect(g.ID())
-	synctest.Wait()
-}
-
-func (g *gate) mend() { g.closed.Store(false) }
-
-// begin calls f on a goroutine, and waits until nothing more happens.
-func begin(f func() error) (result <-chan error) {
-	ch := make(chan error, 1)
-	go func() { ch <- f() }()
-	synctest.Wait()
-	return ch
-}
 
 // TestLostReplace loses the reply to, or the request of, each write that may replace a
 // persistent name. What another does before that is found out stands, and the outcome is
@@ -95,11 +52,8 @@ func TestLostReplace(t *testing.T) {
 		"taken, and removed":              {ephemeral, zktest.OpMulti, lostReply, removeIt, session.ErrUnknownOutcome, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
-			bubble(t, func(w world) {
-				a, endA := w.openGated()
-				defer endA()
-				b, endB := w.open()
-				defer endB()
+			inBubble(t, func(w world) {
+				a, b := w.openGated(), w.open()
 				if c.before != nil {
 					w.register(b, "old", c.before, nil)
 				} else if err := b.EnsurePath(w.Context(), service); err != nil {
@@ -111,13 +65,13 @@ func TestLostReplace(t *testing.T) {
 				} else {
 					w.DropRequest(m)
 				}
-				a.closed.Store(true) // it cannot come back before the other has acted
-				result := begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), replacing) })
+				a.Refuse() // it cannot come back before the other has acted
+				result := bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), replacing) })
 				pass() // until the other has heard of it
 				if c.then != nil {
 					c.then(w, b)
 				}
-				a.mend()
+				a.Mend()
 				if err := <-result; !errors.Is(err, c.want) || c.want == nil && err != nil {
 					w.Errorf("%v, want %v", err, c.want)
 				}
@@ -136,20 +90,15 @@ func renewIt(w world, s *session.Session) {
 
 // TestLostRegister is the same for who does not want to replace anything.
 func TestLostRegister(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.openGated()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
-		if err := b.EnsurePath(w.Context(), service); err != nil {
-			w.Fatal(err)
-		}
+	inBubble(t, func(w world) {
+		a, b := w.openGated(), w.open()
+		check.Must(w, b.EnsurePath(w.Context(), service))
 		w.DropReply(zktest.Match{Op: zktest.OpCreate, Session: a.ID()})
-		a.closed.Store(true)
-		result := begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), nil) })
+		a.Refuse()
+		result := bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), nil) })
 		pass()
 		replaceIt(w, b)
-		a.mend()
+		a.Mend()
 		if err := <-result; !errors.Is(err, naming.ErrTaken) || !errors.Is(err, session.ErrUnknownOutcome) {
 			w.Error(err)
 		}
@@ -159,21 +108,16 @@ func TestLostRegister(t *testing.T) {
 
 // TestLostUnregister: a name that another client has registered since is not removed.
 func TestLostUnregister(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.openGated()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.openGated(), w.open()
 		w.register(b, "old", nil, nil)
 		w.expect(a.Session, "old")
 		w.DropReply(zktest.Match{Op: zktest.OpDelete, Session: a.ID()})
-		a.closed.Store(true)
-		result := begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
+		a.Refuse()
+		result := bubble.Begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
 		w.register(b, "new", nil, nil)
-		a.mend()
-		if err := <-result; err != nil {
-			w.Error(err)
-		}
+		a.Mend()
+		check.OK(w, <-result)
 		w.expect(b, "new")
 	})
 }
@@ -182,20 +126,14 @@ func TestLostUnregister(t *testing.T) {
 // live with a session, before the request arrives that was to remove it.
 func TestSlowUnregister(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpSetData, zktest.OpDelete} {
-		bubble(t, func(w world) {
-			a, endA := w.open()
-			defer endA()
-			b, endB := w.open()
-			defer endB()
+		inBubble(t, func(w world) {
+			a, b := w.open(), w.open()
 			w.register(b, "old", nil, nil)
 			w.expect(a, "old")
 			w.Delay(zktest.Match{Op: op, Session: a.ID()}, time.Second)
-			result := begin(func() error { return naming.Unregister(w.Context(), a, service, name) })
+			result := bubble.Begin(func() error { return naming.Unregister(w.Context(), a, service, name) })
 			w.unregister(b, nil)
-			r, err := naming.Keep(b, service, name, []byte("new"), nil)
-			if err != nil {
-				w.Fatal(err)
-			}
+			r := check.Have(naming.Keep(b, service, name, []byte("new"), nil))(w)
 			defer r.Close()
 			if ev := <-r.Events(); ev != (naming.Registered{}) {
 				w.Error(ev)
@@ -217,37 +155,25 @@ func TestSlowUnregister(t *testing.T) {
 // TestSlowReplace: who replaces a persistent name that lives with a session by the time
 // the request arrives replaces that, for good.
 func TestSlowReplace(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.open(), w.open()
 		w.register(b, "old", nil, nil)
 		w.Delay(zktest.Match{Op: zktest.OpSetData, Session: a.ID()}, time.Second)
-		result := begin(func() error { return naming.Register(w.Context(), a, service, name, []byte("new"), replacing) })
-		if _, err := b.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, nil, session.Ephemeral)); err != nil {
-			w.Fatal(err)
-		}
-		if err := <-result; err != nil {
-			w.Error(err)
-		}
-		endB()
+		result := bubble.Begin(func() error { return naming.Register(w.Context(), a, service, name, []byte("new"), replacing) })
+		check.Have(b.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, nil, session.Ephemeral)))(w)
+		check.OK(w, <-result)
+		b.Close()
 		w.expect(a, "new")
 	})
 }
 
 // TestUnregisterWhileWaiting: a name that this session only waits for is another's.
 func TestUnregisterWhileWaiting(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.open(), w.open()
 		w.register(a, "1", ephemeral, nil)
 		r, err := naming.Keep(b, service, name, []byte("2"), nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, err)
 		defer r.Close()
 		pass()
 		w.unregister(b, naming.ErrForeign)
@@ -257,9 +183,7 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 
 		// One that is being registered is given up.
 		r, err = naming.Keep(b, service, name, []byte("3"), nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, err)
 		defer r.Close()
 		w.unregister(b, nil)
 		w.expect(a, "")
@@ -267,9 +191,7 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 
 		// One that was lost to another is the other's.
 		r, err = naming.Keep(b, service, name, []byte("4"), nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, err)
 		defer r.Close()
 		<-r.Events()
 		w.register(a, "5", taking, nil)
@@ -282,16 +204,10 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 // TestReplaceWhileWaiting: who replaces does so at once, also if this session waits for the
 // name already.
 func TestReplaceWhileWaiting(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.open(), w.open()
 		w.register(a, "1", ephemeral, nil)
-		r, err := naming.Keep(b, service, name, []byte("2"), &naming.Options{ConflictAfter: time.Hour})
-		if err != nil {
-			w.Fatal(err)
-		}
+		r := check.Have(naming.Keep(b, service, name, []byte("2"), &naming.Options{ConflictAfter: time.Hour}))(w)
 		defer r.Close()
 		pass()
 		began := time.Now()
@@ -306,11 +222,8 @@ func TestReplaceWhileWaiting(t *testing.T) {
 // TestUnregisterUnseen: a name that another client has taken is kept, also if this
 // session has not been told yet.
 func TestUnregisterUnseen(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.open(), w.open()
 		w.register(a, "1", ephemeral, nil)
 		w.DelayEvent(zktest.Match{Session: a.ID()}, time.Second)
 		w.register(b, "2", taking, nil)
@@ -322,11 +235,8 @@ func TestUnregisterUnseen(t *testing.T) {
 // TestReplaceUnseen: who replaces a name that it kept has it then, also if it has not been
 // told yet that another client has taken the name, and registered it for the same data.
 func TestReplaceUnseen(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.open()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.open(), w.open()
 		w.register(a, "1", ephemeral, nil)
 		w.DelayEvent(zktest.Match{Session: a.ID()}, time.Second)
 		w.register(b, "1", taking, nil)
@@ -340,20 +250,14 @@ func TestReplaceUnseen(t *testing.T) {
 // TestMayNotUnregister: a client that may not delete a name has not unregistered it,
 // and is told.
 func TestMayNotUnregister(t *testing.T) {
-	bubble(t, func(w world) {
-		owner, err := session.Open(w.Context(), w.Addrs(), &session.Options{
+	inBubble(t, func(w world) {
+		owner := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{
 			Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext,
 			ACL: []session.ACL{{Perms: session.PermCreate | session.PermRead, Scheme: "world", ID: "anyone"}},
-		})
-		if err != nil {
-			w.Fatal(err)
-		}
+		}))(w)
 		defer owner.Close()
-		if err := owner.EnsurePath(w.Context(), service); err != nil {
-			w.Fatal(err)
-		}
-		a, endA := w.open()
-		defer endA()
+		check.Must(w, owner.EnsurePath(w.Context(), service))
+		a := w.open()
 		w.register(a, "1", ephemeral, nil)
 		w.unregister(a, session.ErrNoAuth)
 		w.expect(a, "1")
@@ -366,30 +270,23 @@ func pass() { <-time.After(time.Second) }
 // TestReplaceWhatEnds: who replaces a name that this session keeps, and loses meanwhile,
 // registers it anew.
 func TestReplaceWhatEnds(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.openGated()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
+	inBubble(t, func(w world) {
+		a, b := w.openGated(), w.open()
 		w.register(a.Session, "1", ephemeral, nil)
-		a.cut()
-		result := begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("3"), taking) })
+		a.Cut()
+		result := bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("3"), taking) })
 		w.register(b, "2", taking, nil)
 		w.expect(b, "2")
-		a.mend()
-		if err := <-result; err != nil {
-			w.Error(err)
-		}
+		a.Mend()
+		check.OK(w, <-result)
 		w.expect(b, "3")
 
 		// The same if it is unregistered.
-		a.cut()
-		result = begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("4"), taking) })
-		left := begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
-		a.mend()
-		if err := errors.Join(<-result, <-left); err != nil {
-			w.Error(err)
-		}
+		a.Cut()
+		result = bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("4"), taking) })
+		left := bubble.Begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
+		a.Mend()
+		check.OK(w, errors.Join(<-result, <-left))
 		w.expect(b, "4")
 	})
 }
@@ -397,49 +294,33 @@ func TestReplaceWhatEnds(t *testing.T) {
 // TestTakenByAMember: a node that a member of a group keeps through the same session is
 // not a name.
 func TestTakenByAMember(t *testing.T) {
-	bubble(t, func(w world) {
-		s, end := w.open()
-		defer end()
-		m, err := group.Join(s, service, "billing", nil, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+	inBubble(t, func(w world) {
+		s := w.open()
+		m := check.Have(group.Join(s, service, "billing", nil, nil))(w)
 		defer m.Close()
 		for ev := range m.Events() {
 			if ev == (group.Joined{}) {
 				break
 			}
 		}
-		if err := naming.Register(w.Context(), s, service, "billing", nil, taking); !errors.Is(err, naming.ErrTaken) {
-			w.Error(err)
-		}
-		if err := naming.Unregister(w.Context(), s, service, "billing"); !errors.Is(err, naming.ErrForeign) {
-			w.Error(err)
-		}
+		check.Is(w, naming.Register(w.Context(), s, service, "billing", nil, taking), naming.ErrTaken)
+		check.Is(w, naming.Unregister(w.Context(), s, service, "billing"), naming.ErrForeign)
 	})
 }
 
 // TestSuccessorStays: a name that was taken over while the session of its owner expired
 // stays with its successor, also if the owner had replaced somebody himself.
 func TestSuccessorStays(t *testing.T) {
-	bubble(t, func(w world) {
-		a, endA := w.openGated()
-		defer endA()
-		b, endB := w.open()
-		defer endB()
-		r, err := naming.Keep(a.Session, service, name, []byte("1"), taking)
-		if err != nil {
-			w.Fatal(err)
-		}
+	inBubble(t, func(w world) {
+		a, b := w.openGated(), w.open()
+		r := check.Have(naming.Keep(a.Session, service, name, []byte("1"), taking))(w)
 		defer r.Close()
 		<-r.Events()
-		a.cut()
+		a.Cut()
 		w.register(b, "2", ephemeral, nil)
-		a.mend()
+		a.Mend()
 		<-r.Done()
-		if err := r.Err(); !errors.Is(err, naming.ErrTaken) {
-			w.Error(err)
-		}
+		check.Is(w, r.Err(), naming.ErrTaken)
 		w.expect(b, "2")
 	})
 }
@@ -447,9 +328,8 @@ func TestSuccessorStays(t *testing.T) {
 // TestEndedContexts: requests whose callers have gone say so, and what they leave behind
 // is known.
 func TestEndedContexts(t *testing.T) {
-	bubble(t, func(w world) {
-		s, end := w.open()
-		defer end()
+	inBubble(t, func(w world) {
+		s := w.open()
 		w.register(s, "1", nil, nil)
 		why := errors.New("why")
 		over, cancel := context.WithCancelCause(w.Context())
@@ -480,17 +360,14 @@ func TestEndedContexts(t *testing.T) {
 			w.Thaw(0)
 			pass()
 		}
-		if err := naming.Unregister(w.Context(), s, service, "b"); !errors.Is(err, naming.ErrNotFound) {
-			w.Errorf("what was given up in the background: %v", err)
-		}
+		check.Is(w, naming.Unregister(w.Context(), s, service, "b"), naming.ErrNotFound) // what was given up in the background
 	})
 }
 
 // TestMissing: without a service there are no names, and the first makes it.
 func TestMissing(t *testing.T) {
-	bubble(t, func(w world) {
-		s, end := w.open()
-		defer end()
+	inBubble(t, func(w world) {
+		s := w.open()
 		w.unregister(s, naming.ErrNotFound)
 		w.expect(s, "")
 		if names, err := naming.List(w.Context(), s, service); err != nil || len(names) > 0 {
@@ -500,9 +377,7 @@ func TestMissing(t *testing.T) {
 			w.register(s, "1", opts, nil)
 			w.expect(s, "1")
 			w.unregister(s, nil)
-			if err := s.Delete(w.Context(), service, session.AnyVersion); err != nil {
-				w.Error(err)
-			}
+			check.OK(w, s.Delete(w.Context(), service, session.AnyVersion))
 		}
 	})
 }
@@ -511,38 +386,18 @@ func TestMissing(t *testing.T) {
 // another session's.
 func TestUnregisterBehindALaggingReplica(t *testing.T) {
 	for _, before := range []*naming.Options{nil, ephemeral} {
-		synctest.Test(t, func(t *testing.T) {
-			srv, err := zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer srv.Close()
-			connect := func(replica int) *session.Session {
-				s, err := session.Open(t.Context(), srv.Addrs()[replica:][:1], &session.Options{Dialer: srv.DialContext})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
-			}
-			a, b := connect(0), connect(1)
-			defer a.Close()
-			defer b.Close()
-			w := world{t, srv}
+		bubble.Run(t, zktest.Config{Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond}, func(bubbled bubble.World) {
+			w := world{bubbled}
+			a, b := w.OpenAt(0, session.Options{}), w.OpenAt(1, session.Options{})
 			if before != nil {
 				w.register(a, "0", before, nil)
 				<-time.After(5 * time.Second) // every server knows that
-				if err := naming.Unregister(t.Context(), a, service, name); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(w, naming.Unregister(w.Context(), a, service, name))
 			}
 			w.register(a, "1", nil, nil)
-			if err := naming.Unregister(t.Context(), b, service, name); err != nil {
-				t.Errorf("it is registered: %v", err)
-			}
+			check.OK(w, naming.Unregister(w.Context(), b, service, name)) // it is registered
 			w.expect(a, "")
-			if err := naming.Unregister(t.Context(), b, service, name); !errors.Is(err, naming.ErrNotFound) {
-				t.Errorf("it is not: %v", err)
-			}
+			check.Is(w, naming.Unregister(w.Context(), b, service, name), naming.ErrNotFound) // it is not
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -18,33 +20,16 @@ const path = "/limits/exports"
 // inBubble runs f with n sessions on a server in memory, in a bubble.
 func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all []*session.Session), opts ...zktest.Option) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config := zktest.Config{InProcess: true}
-		for _, opt := range opts {
-			opt(&config)
-		}
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer srv.Close()
-		all := make([]*session.Session, n)
-		for i := range all {
-			if all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 6 * time.Second, Dialer: srv.DialContext}); err != nil {
-				t.Fatal(err)
-			}
-			defer all[i].Close()
-		}
-		f(t, srv, all)
-	})
+	var config zktest.Config
+	for _, opt := range opts {
+		opt(&config)
+	}
+	bubble.Sessions(t, config, n, session.Options{Timeout: 6 * time.Second}, f)
 }
 
 func join(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
 	t.Helper()
-	l, err := semaphore.New(s, path, limit, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(semaphore.New(s, path, limit, opts))(t)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -53,26 +38,19 @@ func weight(n int) *semaphore.Options { return &semaphore.Options{Weight: n} }
 
 func acquire(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
 	t.Helper()
-	l, err := semaphore.Acquire(t.Context(), s, path, limit, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(semaphore.Acquire(t.Context(), s, path, limit, opts))(t)
 	t.Cleanup(l.Close)
 	return l
 }
 
 func release(t *testing.T, l *semaphore.Lease) {
 	t.Helper()
-	if err := l.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, l.Release(t.Context()))
 }
 
 func setLimit(t *testing.T, s *session.Session, n int) {
 	t.Helper()
-	if err := semaphore.SetLimit(t.Context(), s, path, n); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, semaphore.SetLimit(t.Context(), s, path, n))
 }
 
 // held reports whether the lease is held.

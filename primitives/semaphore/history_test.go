@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -102,14 +103,10 @@ func TestHistory(t *testing.T) {
 				inBubble(t, sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 					operator := all[sessions]
 					setLimit(t, operator, 4)
-					if err := operator.EnsurePath(t.Context(), "/marks"); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, operator.EnsurePath(t.Context(), "/marks"))
 					var h history
 					_, stat, err := operator.Get(t.Context(), path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, err)
 					h.limits = []limited{{stat.Mzxid, 4}}
 					var wg, operators sync.WaitGroup
 					over := make(chan struct{})
@@ -156,9 +153,7 @@ func TestHistory(t *testing.T) {
 					})
 					for i := range clients {
 						r, s, mark := rand.New(rand.NewPCG(seed, uint64(i))), all[i%sessions], fmt.Sprint("/marks/", i)
-						if err := operator.EnsurePath(t.Context(), mark); err != nil {
-							t.Fatal(err)
-						}
+						check.Must(t, operator.EnsurePath(t.Context(), mark))
 						wg.Go(func() {
 							for range rounds {
 								held := tenancy{weight: 1 + r.IntN(c.weights)}
@@ -262,18 +257,13 @@ func TestQuiet(t *testing.T) {
 // settled expects that all for whom there is room hold their leases.
 func settled(t *testing.T, s *session.Session, burst int, leases []*semaphore.Lease) {
 	t.Helper()
-	limit, err := semaphore.Limit(t.Context(), s, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limit := check.Have(semaphore.Limit(t.Context(), s, path))(t)
 	names := children(t, s)
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(a[len(a)-10:], b[len(b)-10:]) })
 	sum, room, want := 0, []byte(nil), []byte(nil)
 	for _, name := range names {
 		data, _, err := s.Get(t.Context(), path+"/leases/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		weight := 1
 		if parts := strings.Split(name, "-"); len(parts[len(parts)-2]) == 1 {
 			weight = int(parts[len(parts)-2][0] - '0')

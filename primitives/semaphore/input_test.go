@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -13,10 +14,7 @@ import (
 // TestDoWithoutFunction: a nil function is refused before a lease is acquired.
 func TestDoWithoutFunction(t *testing.T) {
 	srv := zktest.Start(t)
-	s, err := session.Open(t.Context(), srv.Addrs(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(t.Context(), srv.Addrs(), nil))(t)
 	defer s.Close()
 	if err := semaphore.Do(t.Context(), s, "/a", 3, nil, nil); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "f:") {
 		t.Error(err)

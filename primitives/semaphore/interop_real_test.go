@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -24,10 +25,7 @@ func patient(tb testing.TB) context.Context {
 
 func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
-	s, err := session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -162,16 +160,10 @@ func theyCome(t *testing.T, s *session.Session, path string, weight int, dir str
 	ctx, opts := patient(t), &semaphore.Options{Weight: weight}
 	var held []*semaphore.Lease
 	for range places / weight {
-		l, err := semaphore.Acquire(ctx, s, path, places, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Have(semaphore.Acquire(ctx, s, path, places, opts))(t)
 		held = append(held, l)
 	}
-	waiter, err := semaphore.New(s, path, places, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	waiter := check.Have(semaphore.New(s, path, places, opts))(t)
 	next[semaphore.Waiting](t, waiter)
 	come := make(chan error, 1)
 	var tenancy peers.Tenancy
@@ -195,16 +187,12 @@ func theyCome(t *testing.T, s *session.Session, path string, weight int, dir str
 	}
 	select {
 	case err := <-come:
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	case <-limit:
 		cell = "w"
 		defer func() {
 			waiter.Close()
-			if err := <-come; err != nil {
-				t.Errorf("they have not been granted it after us: %v", err)
-			}
+			check.OK(t, <-come) // they are granted it after us
 		}()
 	}
 	for _, l := range held {
@@ -234,10 +222,7 @@ func weCome(t *testing.T, s *session.Session, path string, weight int, dir strin
 	t.Helper()
 	ctx := patient(t)
 	for range all {
-		tenancy, err := their.Join(ctx, path+dir, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tenancy := check.Have(their.Join(ctx, path+dir, 0))(t)
 		defer leave(t, tenancy)
 	}
 	switch l, err := semaphore.TryAcquire(ctx, s, path, places, &semaphore.Options{Weight: weight}); {
@@ -259,15 +244,11 @@ func weCome(t *testing.T, s *session.Session, path string, weight int, dir strin
 func keepLocks(t *testing.T, s *session.Session, path string) {
 	t.Helper()
 	for _, node := range []string{path, path + "/locks"} {
-		if _, err := s.Create(patient(t), node, nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(s.Create(patient(t), node, nil, session.Persistent))(t)
 	}
 }
 
 func leave(t *testing.T, tenancy peers.Tenancy) {
 	t.Helper()
-	if err := tenancy.Release(patient(t)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, tenancy.Release(patient(t)))
 }

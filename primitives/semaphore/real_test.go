@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,10 +25,7 @@ func TestRealSemaphore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	connect := func(addrs []string) *session.Session {
-		s, err := session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		t.Cleanup(s.Close)
 		return s
 	}
@@ -39,25 +37,18 @@ func TestRealSemaphore(t *testing.T) {
 
 	t.Run("cost", func(t *testing.T) {
 		const cycles = 30
-		if err := semaphore.SetLimit(ctx, direct, "/cost", 10); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, semaphore.SetLimit(ctx, direct, "/cost", 10))
 		if _, err := direct.Create(ctx, "/cost/leases", nil, session.Persistent); err != nil { // a container would be reaped
 			t.Fatal(err)
 		}
 		cycle := func() {
-			if err := semaphore.Do(ctx, all[0], "/cost", 10, nil, func(context.Context) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, semaphore.Do(ctx, all[0], "/cost", 10, nil, func(context.Context) error { return nil }))
 		}
 		cycle() // warms the path
 		proposals := func() (sum int) {
 			for i := range ens.Size() {
 				if text := ens.Mntr(i)["zk_proposal_count"]; text != "" {
-					n, err := strconv.ParseFloat(text, 64)
-					if err != nil {
-						t.Fatal(err)
-					}
+					n := check.Have(strconv.ParseFloat(text, 64))(t)
 					sum += int(n)
 				}
 			}
@@ -129,10 +120,7 @@ func TestRealSemaphore(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
 		var leases []*semaphore.Lease
 		for i := range 6 {
-			l, err := semaphore.New(all[i%len(all)], "/limit", 2, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := check.Have(semaphore.New(all[i%len(all)], "/limit", 2, nil))(t)
 			defer l.Close()
 			ev := <-l.Events()
 			_, waits := ev.(semaphore.Waiting)
@@ -150,17 +138,11 @@ func TestRealSemaphore(t *testing.T) {
 			}
 			t.Errorf("%d is lost: %v", i, leases[i].Err())
 		}
-		if err := semaphore.SetLimit(ctx, direct, "/limit", 4); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, semaphore.SetLimit(ctx, direct, "/limit", 4))
 		acquired(2)
 		acquired(3)
-		if _, err := semaphore.Acquire(ctx, direct, "/limit", 2, nil); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("the old limit: %v", err)
-		}
-		if err := semaphore.SetLimit(ctx, direct, "/limit", 1); err != nil {
-			t.Fatal(err)
-		}
+		check.Fails(semaphore.Acquire(ctx, direct, "/limit", 2, nil))(t, semaphore.ErrLimit) // the old limit
+		check.Must(t, semaphore.SetLimit(ctx, direct, "/limit", 1))
 		for _, i := range []int{3, 0, 2, 1} {
 			if held := leases[i].ID() != 0; !held {
 				t.Errorf("%d holds no lease", i)
@@ -176,21 +158,12 @@ func TestRealSemaphore(t *testing.T) {
 	})
 
 	t.Run("expiry", func(t *testing.T) {
-		doomed, err := session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		doomed := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		defer doomed.Close()
-		holder, err := semaphore.Acquire(ctx, doomed, "/expiry", 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		holder := check.Have(semaphore.Acquire(ctx, doomed, "/expiry", 1, nil))(t)
 		defer holder.Close()
 		proxy.Freeze(doomed.ID(), zktest.Both)
-		next, err := semaphore.Acquire(ctx, direct, "/expiry", 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := check.Have(semaphore.Acquire(ctx, direct, "/expiry", 1, nil))(t)
 		defer next.Close()
 		select {
 		case <-holder.Done():
@@ -205,18 +178,11 @@ func TestRealSemaphore(t *testing.T) {
 			name := fmt.Sprintf("/lost-%d", skip)
 			proxy.DropReply(zktest.Match{Session: all[0].ID(), Skip: skip})
 			for _, w := range []int{1, 2} {
-				l, err := semaphore.Acquire(ctx, all[0], name, 2, weight(w))
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := check.Have(semaphore.Acquire(ctx, all[0], name, 2, weight(w)))(t)
 				l.Close()
 			}
-			if err := proxy.AwaitFault(10 * time.Second); err != nil {
-				t.Error(err)
-			}
-			if err := direct.Sync(ctx, "/"); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, proxy.AwaitFault(10*time.Second))
+			check.Must(t, direct.Sync(ctx, "/"))
 			if names, _, err := direct.Children(ctx, name+"/leases"); err != nil && !errors.Is(err, session.ErrNoNode) || len(names) != 0 {
 				t.Errorf("%d: %q are left, %v", skip, names, err)
 			}

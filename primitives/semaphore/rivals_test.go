@@ -1,11 +1,11 @@
 package semaphore_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -58,9 +58,7 @@ func TestHandWritten(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				leases := []*semaphore.Lease{acquire(t, all[0], 4, weight(3))}
-				if _, err := all[2].Set(t.Context(), path, []byte(text), session.AnyVersion); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(all[2].Set(t.Context(), path, []byte(text), session.AnyVersion))(t)
 				if text != "4" {
 					setLimit(t, all[2], 4)
 				}
@@ -86,15 +84,11 @@ func TestHandWrittenWhileWaiting(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 			leases := []*semaphore.Lease{acquire(t, all[0], 2, nil), join(t, all[1], 2, weight(2)), join(t, all[1], 2, weight(w))}
 			synctest.Wait()
-			if _, err := all[2].Set(t.Context(), path, []byte("9"), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(all[2].Set(t.Context(), path, []byte("9"), session.AnyVersion))(t)
 			<-time.After(time.Second)
 			expect(t, leases, 0, 1, 2)
 			for _, l := range leases {
-				if err := l.Err(); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, l.Err())
 			}
 		})
 	}
@@ -104,9 +98,7 @@ func TestHandWrittenWhileWaiting(t *testing.T) {
 // creation and the next look.
 func TestSetLimitDoesNotUndo(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		if err := all[0].EnsurePath(t.Context(), "/limits"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[0].EnsurePath(t.Context(), "/limits"))
 		srv.DropReply(zktest.Match{Session: all[0].ID(), Path: path, Skip: 1})
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID(), Skip: 1}, time.Second)
 		first := make(chan error)
@@ -114,9 +106,7 @@ func TestSetLimitDoesNotUndo(t *testing.T) {
 		<-time.After(500 * time.Millisecond)
 		record(t, all[1], "6 unit")
 		setLimit(t, all[1], 7)
-		if err := <-first; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("it was set before, or not: %v", err)
-		}
+		check.Is(t, <-first, session.ErrUnknownOutcome) // it was set before, or not
 		record(t, all[0], "7 unit")
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -193,9 +194,7 @@ func TestWeightsAreWithinTheLimit(t *testing.T) {
 							l, err := semaphore.Acquire(ctx, s, path, limit, weight(int(w)))
 							cancel()
 							if err != nil {
-								if !errors.Is(err, context.DeadlineExceeded) {
-									t.Error(err)
-								}
+								check.Is(t, err, context.DeadlineExceeded)
 								continue
 							}
 							granted.Add(1)
@@ -236,9 +235,7 @@ func TestWeightsAreWithinTheLimit(t *testing.T) {
 func TestSetLimit(t *testing.T) {
 	inBubble(t, 7, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		operator := all[6]
-		if _, err := semaphore.Limit(t.Context(), operator, path); !errors.Is(err, session.ErrNoNode) {
-			t.Errorf("the limit of nothing: %v", err)
-		}
+		check.Fails(semaphore.Limit(t.Context(), operator, path))(t, session.ErrNoNode) // the limit of nothing
 		var leases []*semaphore.Lease
 		for i := range 6 {
 			leases = append(leases, join(t, all[i], 1, nil))
@@ -316,33 +313,21 @@ func TestDisagreement(t *testing.T) {
 			t.Errorf("in line: %q", names)
 		}
 		any := acquire(t, all[1], 10, &semaphore.Options{AnyLimit: true})
-		if _, err := semaphore.TryAcquire(t.Context(), all[2], path, 10, &semaphore.Options{AnyLimit: true}); !errors.Is(err, semaphore.ErrFull) {
-			t.Errorf("a third of two: %v", err)
-		}
-		if _, err := semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("a weight over the limit: %v", err)
-		}
+		check.Fails(semaphore.TryAcquire(t.Context(), all[2], path, 10, &semaphore.Options{AnyLimit: true}))(t, semaphore.ErrFull)         // a third of two
+		check.Fails(semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}))(t, semaphore.ErrLimit) // a weight over the limit
 		record(t, all[0], "2 unit")
 		setLimit(t, all[0], 3)
 		acquire(t, all[2], 3, nil).Close()
-		if _, err := semaphore.Acquire(t.Context(), all[2], path, 2, nil); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("the old limit: %v", err)
-		}
+		check.Fails(semaphore.Acquire(t.Context(), all[2], path, 2, nil))(t, semaphore.ErrLimit) // the old limit
 		held.Close()
 		any.Close()
 
 		// The record is not a limit, until a client sets one.
-		if _, err := all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion))(t)
 		for _, s := range all {
-			if _, err := semaphore.Acquire(t.Context(), s, path, 3, nil); !errors.Is(err, semaphore.ErrLimit) {
-				t.Errorf("no limit: %v", err)
-			}
+			check.Fails(semaphore.Acquire(t.Context(), s, path, 3, nil))(t, semaphore.ErrLimit) // no limit
 		}
-		if _, err := semaphore.Limit(t.Context(), all[0], path); !errors.Is(err, semaphore.ErrLimit) {
-			t.Errorf("no limit: %v", err)
-		}
+		check.Fails(semaphore.Limit(t.Context(), all[0], path))(t, semaphore.ErrLimit) // no limit
 		setLimit(t, all[0], 3)
 		acquire(t, all[1], 3, nil).Close()
 		if n := len(srv.Sessions()); n != 3 {
@@ -374,9 +359,7 @@ func TestNodeWithoutALimit(t *testing.T) {
 	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				if err := all[0].EnsurePath(t.Context(), path+"/leases"); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, all[0].EnsurePath(t.Context(), path+"/leases"))
 				acquire(t, all[0], 3, weight(w)).Close()
 				record(t, all[0], "3")
 				acquire(t, all[1], 3, nil).Close()
@@ -404,9 +387,7 @@ func TestTheFirstWeightedOne(t *testing.T) {
 
 		// An operator begins anew, and a session knows of the past only.
 		for _, node := range []string{path + "/leases", path} {
-			if err := all[3].Delete(t.Context(), node, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, all[3].Delete(t.Context(), node, session.AnyVersion))
 		}
 		one := acquire(t, all[3], 4, nil)
 		record(t, all[0], "4 unit")
@@ -435,18 +416,12 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 		}
 		acquire(t, all[0], 4, nil).Close()
 		joins(1)
-		if err := all[1].Delete(t.Context(), path+"/leases", session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[1].Delete(t.Context(), path+"/leases", session.AnyVersion))
+		check.Have(all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion))(t)
 		joins(2) // once where there is no line
 		for _, code := range []int32{-101, -103} {
 			client.Of(all[1]).SetWarm(path+"/leases", false)
-			if _, err := all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(all[1].Set(t.Context(), path, []byte("4 unit"), session.AnyVersion))(t)
 			srv.AnswerError(zktest.Match{Op: zktest.OpSetData, Session: all[1].ID()}, code)
 			acquire(t, all[1], 4, weight(2)).Close()
 			record(t, all[0], "4")
@@ -504,9 +479,7 @@ func TestThrottledAnnouncement(t *testing.T) {
 				release(t, leases[0])
 				expect(t, leases, 1, 2, 3)
 				<-time.After(time.Second)
-				if err := srv.AwaitFault(0); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, srv.AwaitFault(0))
 				srv.Freeze(all[4].ID(), zktest.Both)
 				release(t, leases[1])
 				release(t, leases[2])
@@ -659,9 +632,7 @@ func TestLimitLoweredWhileListing(t *testing.T) {
 		<-time.After(100 * time.Millisecond)
 		setLimit(t, all[0], 2)
 		<-time.After(5 * time.Second)
-		if err := srv.AwaitFault(0); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, srv.AwaitFault(0))
 		expect(t, leases, 1, 2)
 		release(t, leases[1])
 		expect(t, leases, 2, 3)
@@ -750,10 +721,7 @@ func TestFrozenWaiterAndSmallReleases(t *testing.T) {
 
 func TestTryAcquire(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		a, err := semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := check.Have(semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2)))(t)
 		if l, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, weight(2)); !errors.Is(err, semaphore.ErrFull) || l != nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("no room: %v", err)
 		}
@@ -761,9 +729,7 @@ func TestTryAcquire(t *testing.T) {
 			t.Errorf("in line: %q", names)
 		}
 		b, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if a.ID() == b.ID() || a.Node() == b.Node() {
 			t.Errorf("%d and %d", a.ID(), b.ID())
 		}
@@ -790,9 +756,7 @@ func TestDo(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		why := errors.New("because")
 		if err := semaphore.Do(t.Context(), all[0], path, 1, nil, func(ctx context.Context) error {
-			if _, err := semaphore.TryAcquire(ctx, all[1], path, 1, nil); !errors.Is(err, semaphore.ErrFull) {
-				t.Errorf("it does not hold a lease: %v", err)
-			}
+			check.Fails(semaphore.TryAcquire(ctx, all[1], path, 1, nil))(t, semaphore.ErrFull) // it does not hold a lease
 			return why
 		}); err != why { //nolint:errorlint // the very error
 			t.Error(err)
@@ -807,14 +771,10 @@ func TestDo(t *testing.T) {
 				t.Errorf("in line: %q, %v", names, err)
 			}
 			for _, name := range names {
-				if err := all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion))
 			}
 			<-ctx.Done()
-			if err := context.Cause(ctx); !errors.Is(err, semaphore.ErrLost) {
-				t.Errorf("the work is told %v", err)
-			}
+			check.Is(t, context.Cause(ctx), semaphore.ErrLost) // the work is told
 			return nil
 		})
 		if !errors.Is(err, semaphore.ErrLost) || !errors.Is(err, semaphore.ErrNodeDeleted) {
@@ -832,9 +792,7 @@ func TestHolders(t *testing.T) {
 			join(t, all[i], 3, &semaphore.Options{Weight: w, Data: fmt.Appendf(nil, "host-%d", i)})
 			synctest.Wait()
 		}
-		if _, err := all[0].Create(t.Context(), path+"/leases/foreign", nil, session.Persistent); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(all[0].Create(t.Context(), path+"/leases/foreign", nil, session.Persistent))(t)
 		holders, err := semaphore.Holders(t.Context(), all[0], path)
 		if err != nil || len(holders) != 2 {
 			t.Fatalf("%+v, %v", holders, err)
@@ -845,9 +803,7 @@ func TestHolders(t *testing.T) {
 			}
 		}
 		why := errors.New("because")
-		if _, err := semaphore.Holders(ended(t, why), all[0], path); !errors.Is(err, why) {
-			t.Error(err)
-		}
+		check.Fails(semaphore.Holders(ended(t, why), all[0], path))(t, why)
 	})
 }
 
@@ -861,24 +817,18 @@ func TestGuardAndContext(t *testing.T) {
 		}
 		work, cancel := a.Context(t.Context())
 		defer cancel()
-		if err := write(a); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, write(a))
 		if err := write(b); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) {
 			t.Errorf("a waiter: %v", err)
 		}
 		release(t, a)
-		if err := context.Cause(work); !errors.Is(err, semaphore.ErrReleased) {
-			t.Errorf("the work is told %v", err)
-		}
+		check.Is(t, context.Cause(work), semaphore.ErrReleased) // the work is told
 		if err := write(a); !errors.Is(err, session.ErrNoNode) || !errors.Is(err, semaphore.ErrNotHeld) || strings.Contains(err.Error(), "lost") {
 			t.Errorf("one that has released: %v", err)
 		}
 		release(t, a) // again
 		synctest.Wait()
-		if err := write(b); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, write(b))
 	})
 }
 
@@ -918,9 +868,7 @@ func TestExpiry(t *testing.T) {
 		srv.Expire(all[1].ID())
 		<-time.After(7 * time.Second)
 		expect(t, leases, 0, 3)
-		if err := leases[1].Err(); !errors.Is(err, semaphore.ErrLost) {
-			t.Errorf("the holder is told %v", err)
-		}
+		check.Is(t, leases[1].Err(), semaphore.ErrLost) // the holder is told
 		setLimit(t, all[0], 3)
 		expect(t, leases, 0, 2, 3) // it has joined the line again, at its end, and takes the new limit
 	})
@@ -938,15 +886,11 @@ func TestOperator(t *testing.T) {
 		}
 		remove := func(node string) {
 			t.Helper()
-			if err := operator.Delete(t.Context(), node, session.AnyVersion); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, operator.Delete(t.Context(), node, session.AnyVersion))
 		}
 		remove(leases[0].Node())
 		expect(t, leases, 1, 2)
-		if err := leases[0].Err(); !errors.Is(err, semaphore.ErrNodeDeleted) {
-			t.Errorf("the holder is told %v", err)
-		}
+		check.Is(t, leases[0].Err(), semaphore.ErrNodeDeleted) // the holder is told
 		names := children(t, operator)
 		waits := slices.IndexFunc(names, func(name string) bool {
 			return !strings.HasSuffix(leases[1].Node(), name) && !strings.HasSuffix(leases[2].Node(), name)
@@ -1004,25 +948,13 @@ func TestReentered(t *testing.T) {
 		if l, err := semaphore.Acquire(work, s, path, 3, weight(2)); !errors.Is(err, semaphore.ErrReentered) || l != nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("two and two of three: %v", err)
 		}
-		if err := semaphore.Do(work, s, path, 3, weight(2), func(context.Context) error { return nil }); !errors.Is(err, semaphore.ErrReentered) {
-			t.Errorf("to do something: %v", err)
-		}
-		second, err := semaphore.Acquire(work, s, path, 3, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Is(t, semaphore.Do(work, s, path, 3, weight(2), func(context.Context) error { return nil }), semaphore.ErrReentered) // to do something
+		second := check.Have(semaphore.Acquire(work, s, path, 3, nil))(t)
 		inner, cancelInner := second.Context(work)
 		defer cancelInner()
-		if _, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, nil); !errors.Is(err, semaphore.ErrReentered) {
-			t.Errorf("a fourth of three: %v", err)
-		}
-		if _, err := semaphore.TryAcquire(inner, s, path, 3, nil); !errors.Is(err, semaphore.ErrFull) {
-			t.Errorf("a try: %v", err)
-		}
-		elsewhere, err := semaphore.Acquire(inner, s, path+"-2", 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Fails(semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, nil))(t, semaphore.ErrReentered) // a fourth of three
+		check.Fails(semaphore.TryAcquire(inner, s, path, 3, nil))(t, semaphore.ErrFull)                          // a try
+		elsewhere := check.Have(semaphore.Acquire(inner, s, path+"-2", 1, nil))(t)
 		elsewhere.Close()
 		release(t, first)
 		again, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, weight(2))
@@ -1069,14 +1001,10 @@ func TestReenteredBehindAWaiter(t *testing.T) {
 		synctest.Wait()
 		expect(t, []*semaphore.Lease{first, waits}, 0, 1)
 		release(t, waits)
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-got)
 
 		// With any limit, it is known when the record is.
-		if _, err := semaphore.Acquire(work, s, path, 1000, &semaphore.Options{AnyLimit: true, Weight: 3}); !errors.Is(err, semaphore.ErrReentered) {
-			t.Errorf("three beside one of three: %v", err)
-		}
+		check.Fails(semaphore.Acquire(work, s, path, 1000, &semaphore.Options{AnyLimit: true, Weight: 3}))(t, semaphore.ErrReentered) // three beside one of three
 		release(t, first)
 	})
 }
@@ -1107,9 +1035,7 @@ func TestForeignData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				setLimit(t, all[1], 2)
-				if _, err := all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent))(t)
 				leases := []*semaphore.Lease{acquire(t, all[0], 2, weight(w)), join(t, all[1], 2, weight(2))}
 				expect(t, leases, 0)
 				release(t, leases[0])
@@ -1219,16 +1145,12 @@ func TestSetLimitFaults(t *testing.T) {
 		go func() { first <- semaphore.SetLimit(t.Context(), all[0], path, 6) }()
 		<-time.After(500 * time.Millisecond)
 		setLimit(t, all[1], 7)
-		if err := <-first; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("it may have been set before, or not: %v", err)
-		}
+		check.Is(t, <-first, session.ErrUnknownOutcome) // it may have been set before, or not
 		record(t, all[0], "7 unit")
 	})
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		why := errors.New("because")
-		if err := semaphore.SetLimit(ended(t, why), all[0], path, 3); !errors.Is(err, why) {
-			t.Error(err)
-		}
+		check.Is(t, semaphore.SetLimit(ended(t, why), all[0], path, 3), why)
 	})
 }
 
@@ -1277,9 +1199,7 @@ func TestOtherLayouts(t *testing.T) {
 				held := acquire(t, all[1], 3, &semaphore.Options{AnyLimit: true})
 				waiter := join(t, all[1], 3, weight(3))
 				synctest.Wait()
-				if _, err := all[0].Create(ctx, path+node, nil, session.Persistent); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(all[0].Create(ctx, path+node, nil, session.Persistent))(t)
 				for n := range 3 {
 					_, err := semaphore.TryAcquire(ctx, all[0], path, 3, &semaphore.Options{Weight: n + 1})
 					if refused := slices.Contains(weights, n+1) || n == 2; refused != errors.Is(err, semaphore.ErrLayout) {

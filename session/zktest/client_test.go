@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // silence is a logger.
@@ -36,9 +38,7 @@ func connect(t *testing.T, timeout time.Duration, dialer zk.Dialer, addrs ...str
 		conn, _, err = zk.Connect(addrs, timeout, zk.WithDialer(dialer), zk.WithLogger(silence{}), zk.WithEventCallback(callback))
 	}()
 	<-done
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(conn.Close)
 	awaitState(t, states, zk.StateHasSession)
 	awaitRest(t, creator)

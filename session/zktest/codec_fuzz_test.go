@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -17,17 +18,11 @@ func FuzzFrames(f *testing.F) {
 		}
 	}
 	f.Add(false, []byte{0, 0, 0, 0})
-	srv, err := NewServer(Config{InProcess: true})
-	if err != nil {
-		f.Fatal(err)
-	}
+	srv := check.Have(NewServer(Config{InProcess: true}))(f)
 	f.Cleanup(srv.Close)
 	dial := func(tb testing.TB) *rawClient {
 		tb.Helper()
-		c, err := srv.DialContext(context.Background(), "tcp", srv.Addrs()[0])
-		if err != nil {
-			tb.Fatal(err)
-		}
+		c := check.Have(srv.DialContext(context.Background(), "tcp", srv.Addrs()[0]))(tb)
 		tb.Cleanup(func() { _ = c.Close() })
 		return &rawClient{Conn: c}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -56,10 +57,7 @@ func newWorld(tb testing.TB, addr string) *world {
 	w.scribe.sessions = make(map[int64]string)
 	// Whatever the server's zxid is now is the zero of this world.
 	probe := openWire(tb, addr)
-	a, err := probe.call(OpExists, argWatch("/", false))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	a := check.Have(probe.call(OpExists, argWatch("/", false)))(tb)
 	// Closing the session is a transaction, too.
 	w.scribe.base = a.zxid + 1
 	probe.quit()
@@ -217,7 +215,7 @@ func checkWatches(path string, kind int32) step {
 
 func multi(all ...step) step     { return many(OpMulti, "multi", all) }
 func multiRead(all ...step) step { return many(OpMultiRead, "multiRead", all) }
-func check(p string, v int32) step {
+func checking(p string, v int32) step {
 	return ask(OpCheck, fmt.Sprintf("check %q %d", p, v), argVersion(p, v))
 }
 
@@ -244,10 +242,7 @@ func setWatches(op Op, since int64, lists ...[]string) step {
 	return step{say: say, do: func(w *world, who string) string {
 		c := w.client(who)
 		c.sendAs(-8, op, argSetWatches(w.scribe.base+since, lists...))
-		a, err := c.receive()
-		if err != nil {
-			w.tb.Fatal(err)
-		}
+		a := check.Have(c.receive())(w.tb)
 		return w.scribe.answer(op, -8, a)
 	}}
 }
@@ -261,10 +256,7 @@ func leave() step {
 	return step{say: "close session", do: func(w *world, who string) string {
 		c := w.client(who)
 		xid := c.send(OpCloseSession, nil)
-		a, err := c.receive()
-		if err != nil {
-			w.tb.Fatal(err)
-		}
+		a := check.Have(c.receive())(w.tb)
 		out := w.scribe.answer(OpCloseSession, xid, a)
 		if last, err := c.receive(); err != nil || !last.gone {
 			w.tb.Fatal("the connection goes on", last, err)
@@ -314,10 +306,7 @@ func burst(all ...step) step {
 		}
 		var out []string
 		for i, st := range all {
-			a, err := c.receive()
-			if err != nil {
-				w.tb.Fatal(err)
-			}
+			a := check.Have(c.receive())(w.tb)
 			out = append(out, w.scribe.events(c.events, false)+"|"+w.scribe.answer(st.op, xids[i], a))
 			c.events = nil
 		}
@@ -375,7 +364,7 @@ func table() []step {
 	}
 	for _, p := range paths {
 		add(create(p, "x", 0), exists(p, false), get(p, false), children2(p, false), getACL(p), set(p, "y", -1),
-			setACL(p, -1, openACL()...), multi(check(p, 1)), syncing(p), create(p, "s", 2), remove(p, -1))
+			setACL(p, -1, openACL()...), multi(checking(p, 1)), syncing(p), create(p, "s", 2), remove(p, -1))
 	}
 	add(create("/p", "", 0))
 
@@ -445,26 +434,26 @@ func table() []step {
 	} {
 		p := fmt.Sprintf("/acl/%d", i)
 		add(create(p, "x", 0, list...), getACL(p), get(p, false), set(p, "y", -1), children2(p, false), create(p+"/c", "", 0), remove(p+"/c", -1),
-			setACL(p, -1, list...), exists(p, true), multi(check(p, -1)), countAll(p), multiRead(get(p, false), children(p, false)))
+			setACL(p, -1, list...), exists(p, true), multi(checking(p, -1)), countAll(p), multiRead(get(p, false), children(p, false)))
 	}
 	add(whoami(), auth("digest", "user:secret"), whoami(), auth("digest", "user:secret"), auth("digest", "other"), whoami(), auth("ip", ""))
 	for i := 18; i < 24; i++ {
 		p := fmt.Sprintf("/acl/%d", i)
 		add(getACL(p), get(p, false), set(p, "y", -1), children2(p, false), create(p+"/c", "", 0), remove(p+"/c", -1),
-			multi(check(p, -1)), setACL(p, -1, list1("auth", "")...), getACL(p), get(p, false).by("b"), getACL(p).by("b"))
+			multi(checking(p, -1)), setACL(p, -1, list1("auth", "")...), getACL(p), get(p, false).by("b"), getACL(p).by("b"))
 	}
 	add(auth("world", "anyone").by("c"), auth("nonsense", "").by("d"), whoami().by("c"))
 
 	// Transactions.
-	add(create("/m", "", 0), multi(), multi(create("/m/a", "a", 0), set("/m", "1", -1), check("/m/a", 0), set("/m/a", "b", 0), remove("/m/a", 1), create("/m/", "", 3), set("/m", "2", 1)),
+	add(create("/m", "", 0), multi(), multi(create("/m/a", "a", 0), set("/m", "1", -1), checking("/m/a", 0), set("/m/a", "b", 0), remove("/m/a", 1), create("/m/", "", 3), set("/m", "2", 1)),
 		get("/m", false), children2("/m", false),
 		multi(create("/m/a", "a", 0), create("/m/b", "", 1), remove("/none", -1), set("/m", "", -1), set("/m", "3", 99)), get("/m", false), children2("/m", false), ephemerals(""),
-		multi(check("/m", 0)), multi(check("/m", 2)), multi(check("/m", -1), check("/none", -1)), multi(remove("/m", -1)), multi(create("/m/a", "", 0), create("/m/a", "", 0), set("/m", "", -1)),
+		multi(checking("/m", 0)), multi(checking("/m", 2)), multi(checking("/m", -1), checking("/none", -1)), multi(remove("/m", -1)), multi(create("/m/a", "", 0), create("/m/a", "", 0), set("/m", "", -1)),
 		multi(create("/m/x", "", 1), create("/m/x/y", "", 0)), multi(create("/m/n-", "", 2), create("/m/n-", "", 2), create("/m/n-", "", 3)), children2("/m", false),
 		multi(set("/m", "4", 2), set("/m", "5", 3), set("/m", "6", 3)), get("/m", false), multi(set("/m", "4", 2), set("/m", "5", 3)), get("/m", false),
 		multi(get("/m", false)), multi(set("/m", "", -1), get("/m", false)), multi(setACL("/m", -1, openACL()...)), multi(exists("/m", false)), multiRead(set("/m", "", -1)),
 		multiRead(), multiRead(get("/m", false), children("/m", false), get("/none", false), children("/none", false), get("/", false)), multiRead(exists("/m", false)), multiRead(children2("/m", false)),
-		unanswered(check("/m", -1)), check("/none", -1), check("/m", 77), check("bad", 0), multi(check("bad", 0)), multi(create("bad", "", 0)), multi(remove("/", -1)), multi(create("/m/q", "", 0), remove("/m/q", -1), create("/m/q", "2", 0)), get("/m/q", false), get("/m", false))
+		unanswered(checking("/m", -1)), checking("/none", -1), checking("/m", 77), checking("bad", 0), multi(checking("bad", 0)), multi(create("bad", "", 0)), multi(remove("/", -1)), multi(create("/m/q", "", 0), remove("/m/q", -1), create("/m/q", "2", 0)), get("/m/q", false), get("/m", false))
 
 	// Watches: which ones fire, in what order, and where.
 	add(create("/w", "", 0), get("/w", true).by("b"), children("/w", true).by("b"), exists("/w/c", true).by("b"), exists("/w", true), create("/w/c", "", 0), get("/w/c", true).by("b"),
@@ -535,21 +524,21 @@ func table() []step {
 	// What a lock with priorities stands on: a transaction makes and takes away again what
 	// must not be there.
 	write := func(node string, version int32, readers ...step) step {
-		all := append([]step{check("/pr/"+node, -1), set("/pr", "priority", version)}, readers...)
+		all := append([]step{checking("/pr/"+node, -1), set("/pr", "priority", version)}, readers...)
 		return multi(append(all, create("/pr/holder", node, 1))...)
 	}
 	read := func(node string, version int32) step {
-		return multi(check("/pr/"+node, -1), check("/pr", version), create("/pr/holder", "", 0), remove("/pr/holder", -1),
+		return multi(checking("/pr/"+node, -1), checking("/pr", version), create("/pr/holder", "", 0), remove("/pr/holder", -1),
 			create("/pr/readers/"+node, "", 1), set("/pr/readers/"+node, node, -1))
 	}
 	none, empty := []step{create("/pr/readers", "", 0), remove("/pr/readers", -1)}, remove("/pr/readers", -1)
 	for _, st := range []step{
 		container("/pr", 4), set("/pr", "priority", 0), create("/pr/w1", "", 1), create("/pr/w2", "", 1).by("q"), create("/pr/r1", "", 1), create("/pr/r2", "", 1).by("q"), exists("/pr/holder", true).by("r"),
 		children("/pr", true).by("r"), read("r1", 1), write("w1", 1, empty), write("w1", 1, none...), exists("/pr/holder", true).by("r"), write("w2", 1, none...).by("q"), write("w2", 2, none...).by("q"),
-		read("r1", 2), container("/pr/readers", 4), read("r1", 2), multi(check("/pr", 2), remove("/pr/w1", -1), remove("/pr/holder", -1)), multi(check("/pr", 2), remove("/pr/w1", -1), remove("/pr/holder", -1)),
+		read("r1", 2), container("/pr/readers", 4), read("r1", 2), multi(checking("/pr", 2), remove("/pr/w1", -1), remove("/pr/holder", -1)), multi(checking("/pr", 2), remove("/pr/w1", -1), remove("/pr/holder", -1)),
 		exists("/pr/holder", true).by("r"), children("/pr", true).by("r"), children("/pr/readers", true).by("r"), get("/pr/readers", true).by("r"), read("r1", 2), read("r1", 2), read("r2", 2).by("q"),
 		write("w2", 2, none...).by("q"), write("w2", 2, empty).by("q"), multi(remove("/pr/r1", -1), remove("/pr/readers/r1", -1)), write("w2", 2, empty).by("q"), leave().by("q"), children("/pr", true).by("r"),
-		create("/pr/w3", "", 1), write("w3", 2, empty), get("/pr/holder", true).by("r"), read("w3", 3), container("/pr/readers", 4), multi(check("/pr", 3), create("/pr/r3", "", 1), remove("/pr/w3", -1),
+		create("/pr/w3", "", 1), write("w3", 2, empty), get("/pr/holder", true).by("r"), read("w3", 3), container("/pr/readers", 4), multi(checking("/pr", 3), create("/pr/r3", "", 1), remove("/pr/w3", -1),
 			remove("/pr/holder", -1), create("/pr/readers/r3", "", 1)), children2("/pr", false), ephemerals(""), leave(), children2("/pr", false).by("r"), children2("/pr/readers", false).by("r"),
 	} {
 		if st.who == "" {
@@ -586,10 +575,7 @@ func conformanceOptions() Option {
 // TestConformance asks this server what a real one was asked, and compares what
 // they say.
 func TestConformance(t *testing.T) {
-	want, err := os.ReadFile(transcript)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := check.Have(os.ReadFile(transcript))(t)
 	lines := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
 	ours := newWorld(t, Start(t, conformanceOptions()).Addrs()[0])
 	steps := table()
@@ -619,9 +605,7 @@ func TestConformanceWithARealServer(t *testing.T) {
 		fmt.Fprintf(&lines, "%s\n\t%s\n", st.name(), want)
 	}
 	if *rewrite {
-		if err := os.WriteFile(transcript, []byte(lines.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(transcript, []byte(lines.String()), 0o600))
 	}
 }
 
@@ -674,7 +658,7 @@ func anyStep(rt *rapid.T, root string) step {
 		case 3, 4:
 			return set(path(), data(), version())
 		}
-		return check(path(), version())
+		return checking(path(), version())
 	}
 	switch rapid.IntRange(0, 30).Draw(rt, "kind") {
 	case 0, 1, 2:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -66,9 +67,7 @@ func TestEnsembleHeldOneWay(t *testing.T) {
 	await := func(conn *zk.Conn, path string) {
 		t.Helper()
 		exists, _, created, err := conn.ExistsW(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if exists {
 			return
 		}
@@ -103,13 +102,9 @@ func TestEnsembleHeldOneWay(t *testing.T) {
 	}
 
 	e.CutOneWay(follower, leader)
-	if err := <-create(near, "/later"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, <-create(near, "/later"))
 	e.ReleaseOneWay(leader, follower)
-	if err := <-held; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, <-held)
 	await(reader, "/later") // what was kept arrives, and what is sent now
 	lost := create(far, "/lost")
 	if err := <-lost; err == nil {

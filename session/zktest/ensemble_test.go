@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -50,9 +51,7 @@ func TestEnsembleServes(t *testing.T) {
 	}
 	for i := range e.Size() {
 		conn := dial(t, time.Second, e.Addr(i))
-		if _, err := conn.Create(fmt.Sprintf("/node-%d", i), nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(conn.Create(fmt.Sprintf("/node-%d", i), nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	}
 	if got := e.Mntr(leader)["zk_synced_followers"]; got != "2" {
 		t.Errorf("the leader has %q followers", got)
@@ -120,9 +119,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	holder := dial(t, time.Second, e.Addr(follower))
 	other := dial(t, 10*time.Second, e.Addr(leader))
 	const node = "/held"
-	if _, err := holder.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(holder.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
 	exists, _, gone, err := other.ExistsW(node)
 	if !exists || err != nil {
 		t.Fatal(exists, err)
@@ -187,9 +184,7 @@ func TestEnsembleLinks(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for i := range e.Size() {
-			if err := e.AwaitServing(ctx, i); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, e.AwaitServing(ctx, i))
 		}
 	}
 	serving()
@@ -267,44 +262,23 @@ func startAndHang() {
 func TestEnsembleEndsWithItsProgram(t *testing.T) {
 	t.Parallel()
 	skipWithoutServers(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := check.Have(os.Executable())(t)
 	child := exec.Command(self)
 	child.Env = append(os.Environ(), childVariable+"="+t.TempDir())
 	child.Stderr = os.Stderr
-	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := check.Have(child.StdinPipe())(t)
 	defer stdin.Close() //nolint:errcheck // it was not used
-	stdout, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdout := check.Have(child.StdoutPipe())(t)
+	check.Must(t, child.Start())
+	line := check.Have(bufio.NewReader(stdout).ReadString('\n'))(t)
 	addr := strings.TrimSpace(line)
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Have(net.Dial("tcp", addr))(t)
 	defer conn.Close() //nolint:errcheck // it was not used
 
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, child.Process.Kill())
 	child.Wait() //nolint:errcheck // it was killed
 	// The kernel closes the connection when the server is gone.
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, conn.SetReadDeadline(time.Now().Add(patience)))
 	if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the server lives on")
 	}

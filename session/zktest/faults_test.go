@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -82,26 +83,16 @@ func (f faulty) hasCreated(paths ...string) {
 
 func (f faulty) hit() {
 	f.Helper()
-	if err := f.AwaitFault(patience); err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, f.AwaitFault(patience))
 }
 
 func faultyCounts(f faulty) {
 	for _, path := range []string{"/a", "/b"} {
-		if err := f.create(path); err != nil {
-			f.Fatal(err)
-		}
+		check.Must(f, f.create(path))
 	}
-	if _, err := f.conn.Sync("/"); err != nil {
-		f.Fatal(err)
-	}
-	if _, err := f.conn.Multi(&zk.CheckVersionRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/b"}); err != nil {
-		f.Fatal(err)
-	}
-	if err := f.check(); err != nil {
-		f.Fatal(err)
-	}
+	check.Have(f.conn.Sync("/"))(f)
+	check.Have(f.conn.Multi(&zk.CheckVersionRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/b"}))(f)
+	check.Must(f, f.check())
 	want := zktest.Counts{zktest.OpCreate: 2, zktest.OpSync: 1, zktest.OpMulti: 1, zktest.OpCheck: 1}
 	if got := f.Requests(); !maps.Equal(got, want) {
 		f.Fatal(got, want)
@@ -130,9 +121,7 @@ func faultyLoses(f faulty, lose func(zktest.Match), applied bool) {
 		f.Fatal("it has hit nothing")
 	}
 	for _, path := range []string{"/a", "/a/b"} {
-		if err := f.create(path); err != nil {
-			f.Fatal(err)
-		}
+		check.Must(f, f.create(path))
 	}
 	_, err := f.conn.Multi(
 		&zk.CreateRequest{Path: "/c", Acl: world},
@@ -193,9 +182,7 @@ func faultyDelays(f faulty) {
 func faultyDisconnects(f faulty) {
 	id := f.conn.SessionID()
 	f.Disconnect(id + 1)
-	if err := f.create("/a"); err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, f.create("/a"))
 	f.Disconnect(id)
 	awaitState(f.T, f.events, zk.StateDisconnected)
 	awaitState(f.T, f.events, zk.StateHasSession)
@@ -219,13 +206,9 @@ func faultyRefuses(f faulty) {
 }
 
 func faultyFreezes(f faulty, dir zktest.Direction) {
-	if err := f.create("/a"); err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, f.create("/a"))
 	_, _, appears, err := f.conn.ExistsW("/by another")
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, err)
 	other := dial(f.T, patience, f.srv.Addrs()...)
 	f.Freeze(f.conn.SessionID(), dir)
 	answered := make(chan error, 1)
@@ -233,9 +216,7 @@ func faultyFreezes(f faulty, dir zktest.Direction) {
 	if dir == zktest.ToClient || dir == zktest.ToClientButEvents {
 		f.hasCreated("/a", "/b")
 	}
-	if _, err := other.Create("/by another", nil, 0, world); err != nil {
-		f.Fatal(err)
-	}
+	check.Have(other.Create("/by another", nil, 0, world))(f)
 	if dir == zktest.ToClientButEvents || dir == zktest.ToServer {
 		await(f.T, appears)
 	} else {
@@ -243,17 +224,13 @@ func faultyFreezes(f faulty, dir zktest.Direction) {
 	}
 	pending(f.T, answered)
 	f.Thaw(f.conn.SessionID())
-	if err := await(f.T, answered); err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, await(f.T, answered))
 	f.hasCreated("/a", "/b", "/by another")
 }
 
 func faultyExpires(f faulty) {
 	id := f.conn.SessionID()
-	if _, err := f.conn.Create("/e", nil, zk.FlagEphemeral, world); err != nil {
-		f.Fatal(err)
-	}
+	check.Have(f.conn.Create("/e", nil, zk.FlagEphemeral, world))(f)
 	f.Expire(id)
 	f.hasCreated()
 	awaitState(f.T, f.events, zk.StateExpired)

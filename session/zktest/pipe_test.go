@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 func TestPipe(t *testing.T) {
@@ -21,9 +23,7 @@ func TestPipe(t *testing.T) {
 		}
 		// Writing does not wait for a reader.
 		for range 1000 {
-			if _, err := near.Write([]byte("x")); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(near.Write([]byte("x")))(t)
 		}
 		if n, err := io.ReadFull(far, make([]byte, 1000)); n != 1000 || err != nil {
 			t.Fatal(n, err)
@@ -31,18 +31,14 @@ func TestPipe(t *testing.T) {
 
 		// A read waits for data, and no longer than until its deadline.
 		begin := time.Now()
-		if err := far.SetDeadline(begin.Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, far.SetDeadline(begin.Add(time.Second)))
 		if _, err := far.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != time.Second {
 			t.Fatal(err, time.Since(begin))
 		}
 		if _, err := far.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal(err)
 		}
-		if err := far.SetDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, far.SetDeadline(time.Time{}))
 		go func() {
 			<-time.After(time.Hour) // of the bubble
 			_, _ = near.Write([]byte("late"))
@@ -54,9 +50,7 @@ func TestPipe(t *testing.T) {
 
 		// What was written before the end can be read.
 		_, _ = near.Write([]byte("last"))
-		if err := near.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, near.Close())
 		if n, err := far.Read(b); string(b[:n]) != "last" || err != nil {
 			t.Fatal(n, err)
 		}
@@ -83,20 +77,14 @@ func TestPipeFills(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		begin := time.Now()
-		if err := near.SetWriteDeadline(begin.Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, near.SetWriteDeadline(begin.Add(time.Second)))
 		if _, err := near.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != time.Second {
 			t.Fatal(err, time.Since(begin))
 		}
-		if err := near.SetWriteDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, near.SetWriteDeadline(time.Time{}))
 		read := func(n int) {
 			t.Helper()
-			if _, err := io.ReadFull(far, make([]byte, n)); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(io.ReadFull(far, make([]byte, n)))(t)
 		}
 		var n int
 		var err error
@@ -121,9 +109,7 @@ func TestPipeFills(t *testing.T) {
 		}
 
 		// The end of the reader ends the wait.
-		if _, err := near.Write(make([]byte, streamSize)); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(near.Write(make([]byte, streamSize)))(t)
 		go func() { _ = far.Close() }()
 		if _, err := near.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -38,9 +39,7 @@ func (s stage) id() int64 { return s.victim.SessionID() }
 func (s stage) exists(name string) bool {
 	s.Helper()
 	ok, _, err := s.direct.Exists(s.dir + name)
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 	return ok
 }
 
@@ -115,9 +114,7 @@ func TestProxy(t *testing.T) {
 			s := stage{T: t, addr: e.Addr(0), dir: "/" + name}
 			s.proxy = zktest.NewProxy(t, e.Addrs()...)
 			s.direct = dial(t, patience, e.Addrs()...)
-			if _, err := s.direct.Create(s.dir, nil, 0, acl); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.direct.Create(s.dir, nil, 0, acl))(t)
 			s.victim, s.states = connect(t, patience, net.DialTimeout, s.proxy.Addrs()...)
 			t.Cleanup(func() { s.proxy.Thaw(0) })
 			test(s)
@@ -130,9 +127,7 @@ func testCounts(s stage) {
 		s.Fatalf("a handshake counts as %v", got)
 	}
 	for _, name := range []string{"/a", "/b"} {
-		if err := await(s.T, s.create(name)); err != nil {
-			s.Fatal(err)
-		}
+		check.Must(s, await(s.T, s.create(name)))
 	}
 	if _, _, err := s.victim.Get(s.dir); err != nil {
 		s.Fatal(err)
@@ -165,19 +160,13 @@ func testCounts(s stage) {
 
 func testTrace(s stage) {
 	s.proxy.StartTrace()
-	if err := await(s.T, s.create("/a")); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, await(s.T, s.create("/a")))
 	if _, err := s.victim.Create(s.dir+"/a", nil, 0, acl); !errors.Is(err, zk.ErrNodeExists) {
 		s.Fatal(err)
 	}
 	_, _, changed, err := s.victim.GetW(s.dir + "/a")
-	if err != nil {
-		s.Fatal(err)
-	}
-	if _, err := s.direct.Set(s.dir+"/a", nil, -1); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
+	check.Have(s.direct.Set(s.dir+"/a", nil, -1))(s)
 	await(s.T, changed)
 	var lines []string
 	for _, r := range s.proxy.Trace() {
@@ -242,15 +231,11 @@ func testDelay(s stage) {
 	const delay = 100 * time.Millisecond
 	s.proxy.Delay(zktest.Match{Op: zktest.OpCreate}, delay)
 	begin := time.Now()
-	if err := await(s.T, s.create("/a")); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, await(s.T, s.create("/a")))
 	if took := time.Since(begin); took < delay {
 		s.Errorf("took %v", took)
 	}
-	if err := s.proxy.AwaitFault(patience); err != nil {
-		s.Error(err)
-	}
+	check.OK(s, s.proxy.AwaitFault(patience))
 }
 
 func testDropRequest(s stage) {
@@ -258,31 +243,23 @@ func testDropRequest(s stage) {
 	if err := s.proxy.AwaitFault(time.Millisecond); err == nil {
 		s.Error("a fault has hit nothing")
 	}
-	if err := await(s.T, s.create("/a")); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, await(s.T, s.create("/a")))
 	if err := await(s.T, s.create("/b")); !errors.Is(err, zk.ErrConnectionClosed) {
 		s.Fatalf("got %v", err)
 	}
-	if err := s.proxy.AwaitFault(patience); err != nil {
-		s.Error(err)
-	}
+	check.OK(s, s.proxy.AwaitFault(patience))
 	if !s.exists("/a") || s.exists("/b") {
 		s.Error("the wrong request was lost")
 	}
 	awaitState(s.T, s.states, zk.StateHasSession)
-	if err := await(s.T, s.create("/b")); err != nil {
-		s.Error(err)
-	}
+	check.OK(s, await(s.T, s.create("/b")))
 }
 
 func testDropReply(s stage) {
 	id := s.id()
 	s.proxy.DropReply(zktest.Match{Op: zktest.OpCreate, Session: id + 1}) // another's
 	s.proxy.DropReply(zktest.Match{Path: s.dir + "/b"})
-	if err := await(s.T, s.create("/a")); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, await(s.T, s.create("/a")))
 	if err := await(s.T, s.create("/b")); !errors.Is(err, zk.ErrConnectionClosed) {
 		s.Fatalf("got %v", err)
 	}
@@ -319,9 +296,7 @@ func testDropReplyOfMulti(s stage) {
 func testDropHandshake(s stage) {
 	s.proxy.DropReply(zktest.Match{Op: zktest.OpCreateSession})
 	s.proxy.Disconnect(0)
-	if err := s.proxy.AwaitFault(patience); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, s.proxy.AwaitFault(patience))
 	awaitState(s.T, s.states, zk.StateHasSession)
 }
 
@@ -369,9 +344,7 @@ func testFreezeToServer(s stage) {
 	s.proxy.Thaw(s.id() + 1)
 	pending(s.T, created)
 	s.proxy.Thaw(s.id())
-	if err := await(s.T, created); err != nil {
-		s.Error(err)
-	}
+	check.OK(s, await(s.T, created))
 }
 
 func testFreezeToClient(s stage) {
@@ -385,16 +358,12 @@ func testFreezeToClient(s stage) {
 	})
 	pending(s.T, created)
 	s.proxy.Thaw(0)
-	if err := await(s.T, created); err != nil {
-		s.Error(err)
-	}
+	check.OK(s, await(s.T, created))
 }
 
 func testFreezeButEvents(s stage) {
 	_, _, appeared, err := s.victim.ExistsW(s.dir + "/event")
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 	s.proxy.Freeze(s.id(), zktest.ToClientButEvents)
 	created := s.create("/a")
 	eventually(s.T, func() error {
@@ -403,17 +372,13 @@ func testFreezeButEvents(s stage) {
 		}
 		return nil
 	})
-	if _, err := s.direct.Create(s.dir+"/event", nil, 0, acl); err != nil {
-		s.Fatal(err)
-	}
+	check.Have(s.direct.Create(s.dir+"/event", nil, 0, acl))(s)
 	if ev := await(s.T, appeared); ev.Type != zk.EventNodeCreated {
 		s.Error(ev)
 	}
 	pending(s.T, created)
 	s.proxy.Thaw(0)
-	if err := await(s.T, created); err != nil {
-		s.Error(err)
-	}
+	check.OK(s, await(s.T, created))
 }
 
 // awaitHandshakes waits until clients have begun n handshakes.
@@ -452,9 +417,7 @@ func testFreezeEverybody(s stage) {
 	s.proxy.StartTrace()
 	s.proxy.Freeze(0, zktest.ToClient)
 	conn, states, err := zk.Connect(s.proxy.Addrs(), patience, zk.WithLogger(silence{}))
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 	defer conn.Close()
 	awaitState(s.T, states, zk.StateConnected)
 	s.awaitHandshakes(1)
@@ -465,9 +428,7 @@ func testFreezeEverybody(s stage) {
 
 func testExpire(s stage) {
 	id := s.id()
-	if _, err := s.victim.Create(s.dir+"/a", nil, zk.FlagEphemeral, acl); err != nil {
-		s.Fatal(err)
-	}
+	check.Have(s.victim.Create(s.dir+"/a", nil, zk.FlagEphemeral, acl))(s)
 	s.proxy.ResetRequests()
 	s.proxy.Expire(id)
 	if s.exists("/a") {
@@ -502,9 +463,7 @@ func testExpireEverybody(s stage) {
 }
 
 func testExpireWhileFrozen(s stage) {
-	if _, err := s.victim.Create(s.dir+"/a", nil, zk.FlagEphemeral, acl); err != nil {
-		s.Fatal(err)
-	}
+	check.Have(s.victim.Create(s.dir+"/a", nil, zk.FlagEphemeral, acl))(s)
 	s.proxy.Freeze(s.id(), zktest.Both)
 	s.proxy.Expire(s.id())
 	if s.exists("/a") {
@@ -516,14 +475,9 @@ func testExpireWhileFrozen(s stage) {
 }
 
 func testFourLetterWord(s stage) {
-	conn, err := net.Dial("tcp", s.proxy.Addrs()[0])
-	if err != nil {
-		s.Fatal(err)
-	}
+	conn := check.Have(net.Dial("tcp", s.proxy.Addrs()[0]))(s)
 	defer conn.Close() //nolint:errcheck // it is over
-	if _, err := io.WriteString(conn, "ruok"); err != nil {
-		s.Fatal(err)
-	}
+	check.Have(io.WriteString(conn, "ruok"))(s)
 	if got, err := io.ReadAll(conn); string(got) != "imok" || err != nil {
 		s.Errorf("got %q, %v", got, err)
 	}
@@ -539,18 +493,10 @@ func TestProxyRefusesNoServers(t *testing.T) {
 
 func TestProxyWithoutServer(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
+	check.Must(t, l.Close())
 	p := zktest.NewProxy(t, l.Addr().String())
-	conn, err := net.Dial("tcp", p.Addrs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := check.Have(net.Dial("tcp", p.Addrs()[0]))(t)
 	defer conn.Close() //nolint:errcheck // it is over
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Error("connected to nobody")
@@ -562,27 +508,17 @@ func TestProxyWithoutServer(t *testing.T) {
 // What a frozen connection sends is bounded, and arrives complete.
 func TestProxyHoldsNotMoreThanItCan(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close() //nolint:errcheck // nothing was written
 	p := zktest.NewProxy(t, l.Addr().String())
 	p.Freeze(0, zktest.ToServer)
-	client, err := net.Dial("tcp", p.Addrs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Have(net.Dial("tcp", p.Addrs()[0]))(t)
 	defer client.Close() //nolint:errcheck // it is over
 	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer server.Close() //nolint:errcheck // it is over
 
-	if err := client.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, client.SetWriteDeadline(time.Now().Add(time.Second)))
 	frame := append([]byte{0, 1, 0, 0}, bytes.Repeat([]byte{1}, 1<<16)...)
 	sent := 0
 	for err == nil && sent < 64<<20 {
@@ -607,9 +543,7 @@ func BenchmarkProxy(b *testing.B) {
 	for name, addrs := range map[string][]string{"direct": e.Addrs(), "proxy": proxy.Addrs()} {
 		b.Run(name, func(b *testing.B) {
 			conn, _, err := zk.Connect(addrs, patience, zk.WithLogger(silence{}))
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			defer conn.Close()
 			b.SetParallelism(32)
 			b.RunParallel(func(pb *testing.PB) {

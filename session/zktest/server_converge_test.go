@@ -165,7 +165,7 @@ func TestFailedMultiLeavesNothing(t *testing.T) {
 	before := srv.tree.clone()
 	srv.mu.Unlock()
 	st := multi(set("/a", "x", -1), create("/a/n", "", 3), remove("/a/b", -1), remove("/a/c", -1), create("/a/c", "again", 1), set("/a/c", "", 0), remove("/k", -1),
-		remove("/t", -1), create("/k", "", 4), create("/z", "", 0), create("/z/y", "", 0), remove("/z/y", -1), check("/none", 0), remove("/a", -1))
+		remove("/t", -1), create("/k", "", 4), create("/z", "", 0), create("/z/y", "", 0), remove("/z/y", -1), checking("/none", 0), remove("/a", -1))
 	a, err := w.call(st.op, st.arg)
 	if err != nil || a.err != codeOK {
 		t.Fatal(a, err)

@@ -11,20 +11,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
 var world = zk.WorldACL(zk.PermAll)
-
-func must[T any](t *testing.T) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
 
 // inBubble runs a test in a bubble of synctest.
 func inBubble(t *testing.T, opts []zktest.Option, f func(t *testing.T, srv *zktest.Server)) {
@@ -48,14 +39,12 @@ func TestServerLosesRequestsAndReplies(t *testing.T) {
 				conn, events := open(t, srv, 4*time.Second)
 				id := conn.SessionID()
 				tt.fault(srv, zktest.Match{Op: zktest.OpCreate, Path: "/b*", Session: id, Skip: 1})
-				must[string](t)(conn.Create("/a", nil, 0, world))
-				must[string](t)(conn.Create("/b1", nil, 0, world))
+				check.Have(conn.Create("/a", nil, 0, world))(t)
+				check.Have(conn.Create("/b1", nil, 0, world))(t)
 				if _, err := conn.Create("/b2", nil, 0, world); !errors.Is(err, zk.ErrConnectionClosed) {
 					t.Fatal(err)
 				}
-				if err := srv.AwaitFault(time.Second); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, srv.AwaitFault(time.Second))
 				awaitState(t, events, zk.StateHasSession)
 				if conn.SessionID() != id {
 					t.Fatal("another session")
@@ -82,7 +71,7 @@ func TestServerSwallows(t *testing.T) {
 			}()
 		}
 		<-time.After(time.Minute) // of the bubble: pings go on
-		must[string](t)(conn.Create("/c", nil, 0, world))
+		check.Have(conn.Create("/c", nil, 0, world))(t)
 		if got := srv.Paths(); !slices.Equal(got, []string{"/a", "/c"}) {
 			t.Fatal(got)
 		}
@@ -107,12 +96,10 @@ func TestServerAnswersWithErrors(t *testing.T) {
 	if _, err := conn.Create("/a", nil, 0, world); !errors.Is(err, zk.ErrNoNode) {
 		t.Fatal(err)
 	}
-	must[string](t)(conn.Create("/a", nil, 0, world))
+	check.Have(conn.Create("/a", nil, 0, world))(t)
 	srv.AnswerError(zktest.Match{Op: zktest.OpCreateSession}, -112)
 	srv.Disconnect(0)
-	if err := srv.AwaitFault(patience); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, srv.AwaitFault(patience))
 }
 
 func TestServerDelays(t *testing.T) {
@@ -120,11 +107,11 @@ func TestServerDelays(t *testing.T) {
 		conn, _ := open(t, srv, 10*time.Second)
 		srv.Delay(zktest.Match{}, 2*time.Second)
 		begin := time.Now()
-		must[string](t)(conn.Create("/a", nil, 0, world))
+		check.Have(conn.Create("/a", nil, 0, world))(t)
 		if d := time.Since(begin); d != 2*time.Second {
 			t.Fatal(d)
 		}
-		must[string](t)(conn.Create("/b", nil, 0, world))
+		check.Have(conn.Create("/b", nil, 0, world))(t)
 		if d := time.Since(begin); d != 2*time.Second {
 			t.Fatal(d)
 		}
@@ -135,14 +122,12 @@ func TestServerDeliversEventsLate(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
 		conn, _ := open(t, srv, 10*time.Second)
 		other, _ := open(t, srv, 10*time.Second)
-		must[string](t)(conn.Create("/a", nil, 0, world))
+		check.Have(conn.Create("/a", nil, 0, world))(t)
 		_, _, changed, err := conn.GetW("/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		srv.DelayEvent(zktest.Match{Session: conn.SessionID(), Path: "/*"}, 2*time.Second)
 		begin := time.Now()
-		must[*zk.Stat](t)(other.Set("/a", []byte("x"), -1))
+		check.Have(other.Set("/a", []byte("x"), -1))(t)
 		if d := time.Since(begin); d != 0 {
 			t.Fatal("the writer was delayed", d)
 		}
@@ -166,15 +151,13 @@ func TestServerFreezes(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
 		conn, _ := open(t, srv, 10*time.Second)
 		other, _ := open(t, srv, 10*time.Second)
-		must[string](t)(conn.Create("/a", nil, 0, world))
+		check.Have(conn.Create("/a", nil, 0, world))(t)
 		for _, tt := range []struct {
 			dir     zktest.Direction
 			applied bool
 		}{{zktest.Both, false}, {zktest.ToServer, false}, {zktest.ToClient, true}, {zktest.ToClientButEvents, true}} {
 			_, _, changed, err := conn.GetW("/a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			srv.Freeze(conn.SessionID(), tt.dir)
 			answered := make(chan error)
 			go func() {
@@ -185,7 +168,7 @@ func TestServerFreezes(t *testing.T) {
 			if got, _, err := other.Exists("/b"); err != nil || got != tt.applied {
 				t.Fatal(tt, got, err)
 			}
-			must[*zk.Stat](t)(other.Set("/a", nil, -1))
+			check.Have(other.Set("/a", nil, -1))(t)
 			synctest.Wait()
 			select {
 			case err := <-answered:
@@ -200,12 +183,8 @@ func TestServerFreezes(t *testing.T) {
 				}
 			}
 			srv.Thaw(conn.SessionID())
-			if err := <-answered; err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.Delete("/b", -1); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, <-answered)
+			check.Must(t, conn.Delete("/b", -1))
 		}
 	})
 }
@@ -222,7 +201,7 @@ func TestServerFreezesConnectionsToCome(t *testing.T) {
 			t.Fatal("the handshake came through")
 		}
 		other, _ := open(t, srv, 10*time.Second)
-		must[string](t)(other.Create("/a", nil, 0, world))
+		check.Have(other.Create("/a", nil, 0, world))(t)
 		srv.Thaw(0)
 		awaitState(t, events, zk.StateHasSession)
 		if conn.SessionID() != id {
@@ -234,7 +213,7 @@ func TestServerFreezesConnectionsToCome(t *testing.T) {
 func TestServerExpiresWhatIsFrozen(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
 		conn, events := open(t, srv, 10*time.Second)
-		must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+		check.Have(conn.Create("/e", nil, zk.FlagEphemeral, world))(t)
 		srv.Freeze(conn.SessionID(), zktest.Both)
 		srv.Expire(conn.SessionID())
 		synctest.Wait()
@@ -258,9 +237,7 @@ func TestServerLosesHandshakes(t *testing.T) {
 			id := conn.SessionID()
 			fault(srv, zktest.Match{Op: zktest.OpCreateSession, Session: id})
 			srv.Disconnect(0)
-			if err := srv.AwaitFault(time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, srv.AwaitFault(time.Minute))
 			awaitState(t, events, zk.StateHasSession)
 			if conn.SessionID() != id {
 				t.Fatal("another session")
@@ -272,23 +249,17 @@ func TestServerLosesHandshakes(t *testing.T) {
 func TestServerAwaitsFaults(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
 		conn, _ := open(t, srv, 10*time.Second)
-		if err := srv.AwaitFault(0); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, srv.AwaitFault(0))
 		srv.Delay(zktest.Match{Op: zktest.OpSync, Path: "/a"}, time.Second)
-		must[string](t)(conn.Sync("/b"))
+		check.Have(conn.Sync("/b"))(t)
 		if err := srv.AwaitFault(time.Second); err == nil || !strings.Contains(err.Error(), "Delay") {
 			t.Fatal(err)
 		}
 		go func() { _, _ = conn.Sync("/a") }()
-		if err := srv.AwaitFault(time.Second); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, srv.AwaitFault(time.Second))
 		srv.DropReply(zktest.Match{})
 		srv.ClearFaults()
-		if err := srv.AwaitFault(0); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, srv.AwaitFault(0))
 	})
 }
 
@@ -303,9 +274,7 @@ func TestServerRefuses(t *testing.T) {
 				opts = zk.WithLogInfo(false)
 			}
 			conn, events, err := zk.Connect(append(srv.Addrs(), srv.Addrs()...), 4*time.Second, zk.WithLogger(silence{}), opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer conn.Close()
 			if _, _, err := conn.Get("/"); err == nil {
 				t.Fatal("served")
@@ -320,13 +289,11 @@ func TestServerExpires(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
 		conn, events := open(t, srv, 10*time.Second)
 		other, _ := open(t, srv, 10*time.Second)
-		must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+		check.Have(conn.Create("/e", nil, zk.FlagEphemeral, world))(t)
 		srv.KeepEphemerals(5 * time.Second)
 		begin := time.Now()
 		_, _, gone, err := other.GetW("/e")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		srv.Expire(conn.SessionID())
 		awaitState(t, events, zk.StateExpired)
 		if !slices.Equal(srv.Paths(), []string{"/e"}) {
@@ -344,7 +311,7 @@ func TestServerExpiresAtTicks(t *testing.T) {
 	clock := new(zktest.ManualClock)
 	srv := zktest.Start(t, zktest.WithClock(clock), zktest.Tick(2*time.Second))
 	conn, events := open(t, srv, 10*time.Second)
-	must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+	check.Have(conn.Create("/e", nil, zk.FlagEphemeral, world))(t)
 	clock.Advance(11999 * time.Millisecond)
 	if len(srv.Sessions()) != 1 {
 		t.Fatal("expired too early")
@@ -359,13 +326,11 @@ func TestServerExpiresAtTicks(t *testing.T) {
 func TestServerReaps(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *zktest.Server) {
 		conn, _ := open(t, srv, 10*time.Second)
-		must[string](t)(conn.CreateContainer("/c", nil, zk.FlagContainer, world))
-		must[string](t)(conn.CreateContainer("/unused", nil, zk.FlagContainer, world))
-		must[string](t)(conn.Create("/c/d", nil, 0, world))
-		must[string](t)(conn.CreateTTL("/t", nil, zk.FlagTTL, world, 90*time.Second))
-		if err := conn.Delete("/c/d", -1); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(conn.CreateContainer("/c", nil, zk.FlagContainer, world))(t)
+		check.Have(conn.CreateContainer("/unused", nil, zk.FlagContainer, world))(t)
+		check.Have(conn.Create("/c/d", nil, 0, world))(t)
+		check.Have(conn.CreateTTL("/t", nil, zk.FlagTTL, world, 90*time.Second))(t)
+		check.Must(t, conn.Delete("/c/d", -1))
 		<-time.After(time.Minute + time.Second)
 		if got := srv.Paths(); !slices.Equal(got, []string{"/t", "/unused"}) {
 			t.Fatal(got)
@@ -382,7 +347,7 @@ func TestServerHasLatency(t *testing.T) {
 	inBubble(t, []zktest.Option{zktest.Latency(d)}, func(t *testing.T, srv *zktest.Server) {
 		conn, _ := open(t, srv, 10*time.Second)
 		begin := time.Now()
-		must[string](t)(conn.Create("/a", nil, 0, world))
+		check.Have(conn.Create("/a", nil, 0, world))(t)
 		if got := time.Since(begin); got != 2*d {
 			t.Fatalf("one round trip took %v", got)
 		}
@@ -395,9 +360,7 @@ func TestServerHasLatency(t *testing.T) {
 			}()
 		}
 		for range 50 {
-			if err := <-answered; err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, <-answered)
 		}
 		if got := time.Since(begin); got != 2*d {
 			t.Fatalf("50 requests at once took %v", got)
@@ -410,9 +373,9 @@ func TestServerCounts(t *testing.T) {
 	conn, _ := open(t, srv, 10*time.Second)
 	other, _ := open(t, srv, 10*time.Second)
 	srv.ResetRequests()
-	must[string](t)(conn.Create("/a", nil, 0, world))
-	must[string](t)(conn.Create("/b", nil, 0, world))
-	must[string](t)(other.Sync("/"))
+	check.Have(conn.Create("/a", nil, 0, world))(t)
+	check.Have(conn.Create("/b", nil, 0, world))(t)
+	check.Have(other.Sync("/"))(t)
 	_, _ = other.Create("/a", nil, 0, world)
 	if got := srv.Requests(); got[zktest.OpCreate] != 3 || got[zktest.OpSync] != 1 || got.Total() != 4 {
 		t.Fatal(got)
@@ -428,12 +391,10 @@ func TestServerCounts(t *testing.T) {
 func TestServerWrapsSequences(t *testing.T) {
 	srv := zktest.Start(t)
 	conn, _ := open(t, srv, 10*time.Second)
-	must[string](t)(conn.Create("/s", nil, 0, world))
-	if err := srv.SetCversion("/s", 1<<31-2); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(conn.Create("/s", nil, 0, world))(t)
+	check.Must(t, srv.SetCversion("/s", 1<<31-2))
 	for _, want := range []string{"/s/n-2147483646", "/s/n-2147483647", "/s/n--2147483648", "/s/n--2147483647"} {
-		if got := must[string](t)(conn.Create("/s/n-", nil, zk.FlagSequence, world)); got != want {
+		if got := check.Have(conn.Create("/s/n-", nil, zk.FlagSequence, world))(t); got != want {
 			t.Fatal(got, want)
 		}
 	}
@@ -446,10 +407,8 @@ func TestServerWrapsSequences(t *testing.T) {
 func TestServerSequencesCanGetStuck(t *testing.T) {
 	srv := zktest.Start(t, zktest.StuckSequences())
 	conn, _ := open(t, srv, 10*time.Second)
-	must[string](t)(conn.Create("/s", nil, 0, world))
-	if err := srv.SetCversion("/s", 1<<31-2); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(conn.Create("/s", nil, 0, world))(t)
+	check.Must(t, srv.SetCversion("/s", 1<<31-2))
 	for _, want := range []error{nil, nil, zk.ErrNodeExists, zk.ErrNodeExists} {
 		if _, err := conn.Create("/s/n-", nil, zk.FlagSequence, world); !errors.Is(err, want) {
 			t.Fatal(err)
@@ -462,7 +421,7 @@ func TestServerCutsLargeRequests(t *testing.T) {
 	srv := zktest.Start(t)
 	conn, events := open(t, srv, 10*time.Second)
 	// The path, the ACL and the rest of the frame take 49 bytes.
-	must[string](t)(conn.Create("/a", make([]byte, 1<<20-1-49), 0, world))
+	check.Have(conn.Create("/a", make([]byte, 1<<20-1-49), 0, world))(t)
 	if _, err := conn.Create("/b", make([]byte, 1<<20-1-48), 0, world); !errors.Is(err, zk.ErrConnectionClosed) {
 		t.Fatal(err)
 	}
@@ -475,7 +434,7 @@ func TestServerCutsLargeRequests(t *testing.T) {
 func TestServerKnowsWords(t *testing.T) {
 	srv := zktest.Start(t)
 	conn, _ := open(t, srv, 10*time.Second)
-	must[string](t)(conn.Create("/e", nil, zk.FlagEphemeral, world))
+	check.Have(conn.Create("/e", nil, zk.FlagEphemeral, world))(t)
 	if _, _, _, err := conn.GetW("/e"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 type quiet struct{}
@@ -17,9 +19,7 @@ func (quiet) Printf(string, ...any) {}
 func loadConn(tb testing.TB, srv *Server) *zk.Conn {
 	tb.Helper()
 	conn, events, err := zk.Connect(srv.Addrs(), 10*time.Second, zk.WithLogger(quiet{}))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	tb.Cleanup(conn.Close)
 	for e := range events {
 		if e.State == zk.StateHasSession {
@@ -48,9 +48,7 @@ func pipelined(tb testing.TB, w *rawClient, n int, request func(i int) (Op, body
 		}
 		sent += burst
 		_ = w.SetWriteDeadline(time.Now().Add(wirePatience))
-		if _, err := w.Write(batch); err != nil {
-			tb.Fatal(err)
-		}
+		check.Have(w.Write(batch))(tb)
 		for range burst {
 			if a, err := w.receive(); err != nil || a.err != codeOK || a.gone {
 				tb.Fatal(a, err)
@@ -160,9 +158,7 @@ func TestHundredThousandNodes(t *testing.T) {
 func BenchmarkGet(b *testing.B) {
 	srv := Start(b, Timeouts(time.Second, time.Minute))
 	conn := loadConn(b, srv)
-	if _, err := conn.Create("/x", []byte("data"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-		b.Fatal(err)
-	}
+	check.Have(conn.Create("/x", []byte("data"), 0, zk.WorldACL(zk.PermAll)))(b)
 	manyAtOnce(b, func() error {
 		_, _, err := conn.Get("/x")
 		return err

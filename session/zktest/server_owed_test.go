@@ -11,16 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // dialInside connects to a server in the bubble, without a handshake.
 func dialInside(t *testing.T, srv *Server) *rawClient {
 	t.Helper()
-	c, err := srv.DialContext(t.Context(), "tcp", srv.Addrs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Have(srv.DialContext(t.Context(), "tcp", srv.Addrs()[0]))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return &rawClient{Conn: c}
 }
@@ -232,17 +230,13 @@ func TestServerCutsWhoDoesNotGreet(t *testing.T) {
 		greeted := openInside(t, srv)
 		<-time.After(3 * time.Second)
 		silent, half := dialInside(t, srv), dialInside(t, srv)
-		if _, err := half.Write([]byte{0, 0, 0, 45, 0, 0}); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(half.Write([]byte{0, 0, 0, 45, 0, 0}))(t)
 		for _, w := range []*rawClient{silent, half} {
 			if _, err := w.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(begin) != 20*time.Second {
 				t.Fatal(err, time.Since(begin))
 			}
 		}
-		if err := greeted.settle(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, greeted.settle())
 		synctest.Wait()
 		srv.mu.Lock()
 		defer srv.mu.Unlock()
@@ -261,9 +255,7 @@ func TestServerCutsWhoDoesNotGreetByItsClock(t *testing.T) {
 	if a, err := silent.receive(); !a.gone || err != nil {
 		t.Fatal("the connection goes on", a, err)
 	}
-	if err := greeted.settle(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, greeted.settle())
 }
 
 // A real server does the same.

@@ -11,23 +11,16 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
 func ask(t *testing.T, addr, word string) string {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Have(net.Dial("tcp", addr))(t)
 	defer func() { _ = c.Close() }()
-	if _, err := c.Write([]byte(word)); err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Have(c.Write([]byte(word)))(t)
+	text := check.Have(io.ReadAll(c))(t)
 	return string(text)
 }
 
@@ -44,10 +37,8 @@ func TestReplicaLags(t *testing.T) {
 		follower, _ := openAt(t, srv, 1)
 		begin := time.Now()
 		_, _, appears, err := follower.ExistsW("/a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		must[string](t)(leader.Create("/a", nil, 0, world))
+		check.Must(t, err)
+		check.Have(leader.Create("/a", nil, 0, world))(t)
 		if got, _, err := follower.Exists("/a"); got || err != nil {
 			t.Fatal("it is there already", err)
 		}
@@ -56,19 +47,19 @@ func TestReplicaLags(t *testing.T) {
 		}
 
 		// A sync catches up, and so does a write.
-		must[*zk.Stat](t)(leader.Set("/a", []byte("1"), -1))
-		must[string](t)(follower.Sync("/"))
+		check.Have(leader.Set("/a", []byte("1"), -1))(t)
+		check.Have(follower.Sync("/"))(t)
 		if data, _, err := follower.Get("/a"); string(data) != "1" || err != nil {
 			t.Fatal(string(data), err)
 		}
-		must[*zk.Stat](t)(leader.Set("/a", []byte("2"), -1))
+		check.Have(leader.Set("/a", []byte("2"), -1))(t)
 		if _, err := follower.Create("/a", nil, 0, world); !errors.Is(err, zk.ErrNodeExists) {
 			t.Fatal(err)
 		}
 		if data, _, err := follower.Get("/a"); string(data) != "2" || err != nil {
 			t.Fatal(string(data), err)
 		}
-		must[*zk.Stat](t)(leader.Set("/a", []byte("3"), -1))
+		check.Have(leader.Set("/a", []byte("3"), -1))(t)
 		srv.SetLag(1, 0)
 		if data, _, err := follower.Get("/a"); string(data) != "3" || err != nil {
 			t.Fatal(string(data), err)
@@ -83,11 +74,9 @@ func TestIsolatedReplicaAnswersWhileSessionsExpire(t *testing.T) {
 		leader, _ := openAt(t, srv, 0)
 		cut, events := openAt(t, srv, 2)
 		id := cut.SessionID()
-		must[string](t)(cut.Create("/e", nil, zk.FlagEphemeral, world))
+		check.Have(cut.Create("/e", nil, zk.FlagEphemeral, world))(t)
 		_, _, gone, err := leader.GetW("/e")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		begin := time.Now()
 		srv.Isolate(2)
 		<-gone
@@ -131,11 +120,9 @@ func TestIsolatedReplicaGoesOnAfterHealing(t *testing.T) {
 			answered <- err
 		}()
 		<-time.After(time.Second) // of the bubble
-		must[string](t)(other.Create("/b", nil, 0, world))
+		check.Have(other.Create("/b", nil, 0, world))(t)
 		srv.Heal(1)
-		if err := <-answered; err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, <-answered)
 		if got := srv.Paths(); !slices.Equal(got, []string{"/a", "/b"}) {
 			t.Fatal(got)
 		}
@@ -151,7 +138,7 @@ func TestIsolatedLeader(t *testing.T) {
 		old, _ := openAt(t, srv, 0)
 		other, _ := openAt(t, srv, 1)
 		srv.Isolate(0)
-		must[string](t)(other.Create("/a", nil, 0, world))
+		check.Have(other.Create("/a", nil, 0, world))(t)
 		if ok, _, err := old.Exists("/a"); ok || err != nil {
 			t.Fatal("it was told", err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -22,16 +23,12 @@ func open(t *testing.T, srv *zktest.Server, timeout time.Duration) (*zk.Conn, <-
 func TestServerServes(t *testing.T) {
 	srv := zktest.Start(t)
 	conn := dial(t, 10*time.Second, srv.Addrs()...)
-	if _, err := conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll)))(t)
 	data, stat, events, err := conn.GetW("/a")
 	if err != nil || string(data) != "x" || stat.Version != 0 {
 		t.Fatal(string(data), stat, err)
 	}
-	if _, err := conn.Set("/a", []byte("y"), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(conn.Set("/a", []byte("y"), 0))(t)
 	if e := <-events; e.Type != zk.EventNodeDataChanged || e.Path != "/a" {
 		t.Fatal(e)
 	}
@@ -45,9 +42,7 @@ func TestServerExpiresInABubble(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess(), zktest.Tick(2*time.Second))
 		victim, events := open(t, srv, 30*time.Second)
 		other, _ := open(t, srv, 30*time.Second)
-		if _, err := victim.Create("/e", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(victim.Create("/e", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
 		ok, _, gone, err := other.ExistsW("/e")
 		if !ok || err != nil {
 			t.Fatal(ok, err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -44,10 +45,7 @@ const wirePatience = 20 * time.Second
 // dialWire connects to a server, without a handshake.
 func dialWire(tb testing.TB, addr string) *rawClient {
 	tb.Helper()
-	c, err := net.DialTimeout("tcp", addr, wirePatience)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := check.Have(net.DialTimeout("tcp", addr, wirePatience))(tb)
 	tb.Cleanup(func() { _ = c.Close() })
 	return &rawClient{Conn: c}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 const wordsTranscript = "testdata/words.txt"
@@ -42,9 +44,7 @@ func askWord(t *testing.T, addr, word string) string {
 		word += string(binary.BigEndian.AppendUint64(nil, 306))
 	}
 	_ = conn.SetDeadline(time.Now().Add(wirePatience))
-	if _, err := conn.Write([]byte(word)); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(conn.Write([]byte(word)))(t)
 	var text strings.Builder
 	for buffer := make([]byte, 1<<16); ; {
 		n, err := conn.Read(buffer)
@@ -130,10 +130,7 @@ func transcribe(name string, replies []string) string {
 // TestWords compares the answers to four letter words with those of real servers,
 // by form.
 func TestWords(t *testing.T) {
-	want, err := os.ReadFile(wordsTranscript)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := check.Have(os.ReadFile(wordsTranscript))(t)
 	three := inMemory(t, 3)
 	got := transcribe("standalone", interview(t, inMemory(t, 1)[0])) +
 		transcribe("leader", interview(t, three[0])) + transcribe("follower", interview(t, three[1]))
@@ -175,8 +172,6 @@ func TestWordsOfRealServers(t *testing.T) {
 		compareLines(t, want, transcribe(test.name, ours))
 	}
 	if *rewrite {
-		if err := os.WriteFile(wordsTranscript, []byte(all.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(wordsTranscript, []byte(all.String()), 0o600))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -50,15 +51,9 @@ func Run[Ev any](t *testing.T, r Recipe[Ev]) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv, err := zktest.NewServer(zktest.Config{InProcess: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true}))(t)
 				defer srv.Close()
-				s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: timeout, Dialer: srv.DialContext})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: timeout, Dialer: srv.DialContext}))(t)
 				defer s.Close()
 				play(t, srv, s, r)
 			})
@@ -68,10 +63,7 @@ func Run[Ev any](t *testing.T, r Recipe[Ev]) {
 
 func (r Recipe[Ev]) open(t *testing.T, s *session.Session) Handle[Ev] {
 	t.Helper()
-	h, err := r.Open(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := check.Have(r.Open(s))(t)
 	return h
 }
 
@@ -102,10 +94,7 @@ func settle() { synctest.Wait() }
 func nothingLeft(t *testing.T, srv *zktest.Server, s *session.Session) {
 	t.Helper()
 	for _, path := range srv.Paths() {
-		stat, err := s.Exists(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stat := check.Have(s.Exists(t.Context(), path))(t)
 		if stat != nil && stat.EphemeralOwner != 0 {
 			t.Errorf("%s is left", path)
 		}
@@ -263,10 +252,7 @@ func printed[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Rec
 
 // reserved expects that no node of the servers' own becomes a recipe's.
 func reserved[Ev any](t *testing.T, srv *zktest.Server, _ *session.Session, r Recipe[Ev]) {
-	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Chroot: "/zookeeper", Dialer: srv.DialContext})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Chroot: "/zookeeper", Dialer: srv.DialContext}))(t)
 	defer s.Close()
 	if h, err := r.Open(s); !errors.Is(err, session.ErrInvalidPath) {
 		t.Errorf("below /zookeeper: %v", err)

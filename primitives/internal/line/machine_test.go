@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -87,10 +88,7 @@ func (p phase) String() string {
 
 // The grammar that the documentation states is the one that the tests check.
 func TestGrammarIsTheDocumentedOne(t *testing.T) {
-	doc, err := os.ReadFile("event.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := check.Have(os.ReadFile("event.go"))(t)
 	events := map[byte]Event{'W': Waiting{}, 'A': Acquired{}, 'S': Suspended{}, 'r': Resumed{}, 'v': Revoked{}, 'R': Released{}, 'L': Lost{}}
 	_, text, _ := strings.Cut(string(doc), "//\tWaiting*")
 	text, _, _ = strings.Cut(text, "\n")

@@ -108,11 +108,11 @@ type Performer struct {
 type surroundings struct {
 	dependence client.Subscription // to its data
 
-	mu                 sync.Mutex
-	others             client.Subscription // to its children; nil until the first list, and without [Ways.Known]
-	data               []byte
-	children           []string
-	read, listed       bool // set while data, and children, are those of a node
+	mu           sync.Mutex
+	others       client.Subscription // to its children; nil until the first list, and without [Ways.Known]
+	data         []byte
+	children     []string
+	read, listed bool // set while data, and children, are those of a node
 }
 
 // Cancel implements [owned.Thing]. Over and Unsettled are those of the subscription of which the machine is told.

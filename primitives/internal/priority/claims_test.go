@@ -3,6 +3,7 @@ package priority
 import (
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
@@ -76,9 +77,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 		ops = append(ops, session.SetOp(p.path, []byte(marker+"\n"+theirsPriority), session.AnyVersion),
 			session.CreateOp(znode.Join(p.path, holderNode), []byte(theirsPriority), session.Ephemeral))
 		w.Sessions[1].Async(0).Multi(ops, func(_ []session.OpResult, err error) {
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 		})
 		w.Apply(zkmodel.Action{Kind: "serve", I: 1})
 		serve(w, most)

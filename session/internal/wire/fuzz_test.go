@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -98,9 +99,7 @@ func FuzzParseReply(f *testing.F) {
 		}
 		frame := wire.AppendReply(nil, wire.Header{Xid: 1}, wire.Op(op), &r)
 		_, again, err := wire.ParseHeader(frame[4:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		r2, err := parse(again)
 		if err != nil || !reflect.DeepEqual(r, r2) {
 			t.Fatalf("%+v becomes %+v, %v", r, r2, err)

@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -153,9 +153,7 @@ func TestFramesOfGoZookeeper(t *testing.T) {
 			return all[len(all)-1], nil
 		}
 		conn, events, err := zk.Connect([]string{s.addr}, 10*time.Second, zk.WithDialer(dial), zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer conn.Close()
 		patient := time.After(patience)
 		await := func(state zk.State) {
@@ -176,9 +174,7 @@ func TestFramesOfGoZookeeper(t *testing.T) {
 		open := zk.WorldACL(zk.PermAll)
 		must := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 		}
 		must(conn.AddAuth("digest", []byte("user:secret")))
 		_, err = conn.Create("/a", nil, 0, open)
@@ -270,14 +266,9 @@ func connect(t *testing.T, s server) *client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	nc, err := s.dial(ctx, "tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := check.Have(s.dial(ctx, "tcp", s.addr))(t)
 	t.Cleanup(func() { _ = nc.Close() })
-	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, nc.SetDeadline(time.Now().Add(patience)))
 	c := &client{recorder: recorder{Conn: nc}, t: t}
 	c.in = bufio.NewReader(&c.recorder)
 	c.write(wire.AppendConnectRequest(nil, &wire.ConnectRequest{Timeout: 10000, Password: make([]byte, 16)}))
@@ -290,9 +281,7 @@ func connect(t *testing.T, s server) *client {
 
 func (c *client) write(frame []byte) {
 	c.t.Helper()
-	if _, err := c.Write(frame); err != nil {
-		c.t.Fatal(err)
-	}
+	check.Have(c.Write(frame))(c.t)
 }
 
 func (c *client) frame() []byte {
@@ -303,9 +292,7 @@ func (c *client) frame() []byte {
 	if err == nil {
 		_, err = io.ReadFull(c.in, body)
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.Must(c.t, err)
 	return body
 }
 
@@ -415,9 +402,7 @@ func TestFramesOfServers(t *testing.T) {
 		if _, code := last.ask(wire.Request{Op: wire.OpCloseSession}); code != wire.CodeOK {
 			t.Error(code)
 		}
-		if _, err := last.in.ReadByte(); !errors.Is(err, io.EOF) {
-			t.Errorf("behind the last reply: %v", err)
-		}
+		check.Fails(last.in.ReadByte())(t, io.EOF) // behind the last reply
 		last.check(t, make(map[wire.Op]int))
 	})
 }

@@ -1,0 +1,126 @@
+// Package bubble runs tests beside a server in memory, in a bubble of package testing/synctest, whose
+// clock is its own.
+package bubble
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A World is a server in memory, in the bubble of a test.
+type World struct {
+	*testing.T
+	*zktest.Server
+}
+
+// Run plays with a server in memory.
+func Run(t *testing.T, config zktest.Config, play func(w World)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		config.InProcess = true
+		srv := check.Have(zktest.NewServer(config))(t)
+		t.Cleanup(srv.Close)
+		play(World{t, srv})
+	})
+}
+
+// Sessions plays with n sessions on a server in memory.
+func Sessions(t *testing.T, config zktest.Config, n int, opts session.Options, play func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
+	Run(t, config, func(w World) {
+		all := make([]*session.Session, n)
+		for i := range all {
+			all[i] = w.Open(opts)
+			defer all[i].Close()
+		}
+		play(w.T, w.Server, all)
+	})
+}
+
+// Open opens a session, which is closed at the end of the test. Its Dialer is the server's if there is
+// none.
+func (w World) Open(opts session.Options) *session.Session {
+	w.Helper()
+	return w.open(w.Addrs(), opts)
+}
+
+// OpenAt opens a session that knows one of the replicas only.
+func (w World) OpenAt(replica int, opts session.Options) *session.Session {
+	w.Helper()
+	return w.open(w.Addrs()[replica:][:1], opts)
+}
+
+// OpenFrom opens a session that begins with one of the replicas, the first after the last.
+func (w World) OpenFrom(replica int, opts session.Options) *session.Session {
+	w.Helper()
+	addrs := w.Addrs()
+	first := replica % len(addrs)
+	return w.open(slices.Concat(addrs[first:], addrs[:first]), opts)
+}
+
+func (w World) open(addrs []string, opts session.Options) *session.Session {
+	w.Helper()
+	if opts.Dialer == nil {
+		opts.Dialer = w.DialContext
+	}
+	s := check.Have(session.Open(w.Context(), addrs, &opts))(w)
+	w.Cleanup(s.Close)
+	return s
+}
+
+// A Gate is a session whose connection can be cut for a while.
+type Gate struct {
+	*session.Session
+	w      World
+	closed atomic.Bool
+}
+
+// OpenGated opens a session as Open does.
+func (w World) OpenGated(opts session.Options) *Gate {
+	w.Helper()
+	g := &Gate{w: w}
+	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if g.closed.Load() {
+			return nil, net.ErrClosed
+		}
+		return w.DialContext(ctx, network, addr)
+	}
+	g.Session = w.Open(opts)
+	return g
+}
+
+// Refuse has the session find no server from its next connection on.
+func (g *Gate) Refuse() { g.closed.Store(true) }
+
+// Cut breaks the connection, and returns when the session knows it.
+func (g *Gate) Cut() {
+	g.Refuse()
+	g.w.Disconnect(g.ID())
+	synctest.Wait()
+}
+
+// Mend lets the session connect again.
+func (g *Gate) Mend() { g.closed.Store(false) }
+
+// Begin calls f on a goroutine, and waits until nothing more happens.
+func Begin(f func() error) (result <-chan error) {
+	ch := make(chan error, 1)
+	go func() { ch <- f() }()
+	synctest.Wait()
+	return ch
+}
+
+// Pass lets the bubble's clock go on, which takes no time, until nothing more happens.
+func Pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
