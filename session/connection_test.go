@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -130,6 +131,38 @@ func TestLoneCall(t *testing.T) {
 		}
 		request(10)
 		written(t, b, socket, 1, 1)
+	})
+	t.Run("beside the writer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			socket := new(tray)
+			b, request := writing(t, socket)
+			socket.written = func() { // by the caller
+				socket.written = nil
+				go b.l.writeAll()
+				request(10)
+				if synctest.Wait(); len(socket.xids) != 1 {
+					t.Error("two write at once")
+				}
+			}
+			request(10)
+			if synctest.Wait(); len(socket.xids) != 2 {
+				t.Errorf("written %v", socket.xids)
+			}
+			socket.written = func() { // by the writer
+				socket.written = nil
+				if request(10); len(socket.xids) != 3 {
+					t.Error("two write at once")
+				}
+			}
+			request(directBytes)
+			if synctest.Wait(); len(socket.xids) != 4 {
+				t.Errorf("written %v", socket.xids)
+			}
+			if request(10); len(socket.xids) != 5 {
+				t.Errorf("written %v", socket.xids)
+			}
+			b.l.fail(net.ErrClosed)
+		})
 	})
 	t.Run("a socket that is not the kernel's", func(t *testing.T) {
 		socket := new(tray)
