@@ -19,7 +19,7 @@ func TestFullSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		failed := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 1) })
 		return errors.Join(err, failed)
@@ -32,7 +32,7 @@ func TestFullSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer far.Close()
+	defer func() { _ = far.Close() }()
 	b, request := writing(t, socket)
 	patience := time.AfterFunc(time.Minute, func() { _ = socket.Close() })
 	defer patience.Stop()
