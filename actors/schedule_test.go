@@ -276,3 +276,30 @@ func following(choices, possible []int) (next []int, more bool) {
 	}
 	return nil, false
 }
+
+// A given is a machine that notes its inputs, and asks for the one after the first.
+type given struct{ stepped *[]int }
+
+func (given) Ended() bool { return false }
+
+func (m given) Step(in int, out *Effects[int, int]) given {
+	if *m.stepped = append(*m.stepped, in); in == 1 {
+		out.Do = append(out.Do, 2)
+	}
+	return m
+}
+
+// TestGiverSteps: an answer is stepped when its giver goes on, and what comes meanwhile is left to a goroutine.
+func TestGiverSteps(t *testing.T) {
+	var stepped []int
+	begun := 0
+	l := newLoop(given{&stepped}, Role[given, int, int, int]{Perform: func(do int, answer func(int)) { answer(do) }, Inline: true})
+	l.actor.inbox.begin = func() { begun++ }
+	l.actor.inbox.awake = false // as if the first goroutine had ended
+	if l.answer(3); !slices.Equal(stepped, []int{3}) || begun != 0 {
+		t.Errorf("stepped %v, and %d goroutines begun", stepped, begun)
+	}
+	if l.answer(1); !slices.Equal(stepped, []int{3, 1}) || begun != 1 {
+		t.Errorf("stepped %v, and %d goroutines begun", stepped, begun)
+	}
+}

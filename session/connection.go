@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"syscall"
+	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -23,7 +23,7 @@ type connection struct {
 	epoch  *epoch
 	server string
 	socket net.Conn
-	direct bool // the socket is the kernel's, which keeps what is written
+	direct func(frame []byte) (n int, err error) // see directly; nil if the socket is not the kernel's
 	made   time.Duration
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
@@ -68,9 +68,8 @@ const (
 )
 
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
-	_, direct := socket.(syscall.Conn)
 	return &connection{
-		epoch: e, server: server, socket: socket, direct: direct, made: e.session.clock.now(), greeted: -1,
+		epoch: e, server: server, socket: socket, direct: directly(socket), made: e.session.clock.now(), greeted: -1,
 		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
 		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
 	}
@@ -95,8 +94,8 @@ func (l *connection) wakeWriter() {
 	}
 }
 
-// The caller of a call writes it if so little is unanswered, in calls and in bytes: the kernel keeps
-// that much, so that the caller does not wait for the server.
+// A call is written by its caller if it has few bytes, and few calls are unanswered: of many, the writer
+// writes several at once.
 const (
 	directCalls = 8
 	directBytes = 4 << 10
@@ -105,7 +104,7 @@ const (
 // reserve reserves the socket for the calling goroutine, which is about to submit a call, and is
 // to ask for it with lone then. It reports whether it has. Locked.
 func (l *connection) reserve() bool {
-	if l == nil || !l.direct || l.phase != phaseOpen || l.writing || len(l.out) > 0 || l.pending.len() >= directCalls {
+	if l == nil || l.direct == nil || l.phase != phaseOpen || l.writing || l.pending.len() >= directCalls {
 		return false
 	}
 	l.writing = true
@@ -115,11 +114,7 @@ func (l *connection) reserve() bool {
 // lone returns the frame that is to be written by the goroutine for which the socket is reserved. It
 // is nil, and the socket is free again, if what waits is left to the writer. Locked.
 func (l *connection) lone() []byte {
-	unanswered := 0
-	for _, c := range l.pending.all() {
-		unanswered += len(c.frame)
-	}
-	if len(l.out) != 1 || unanswered > directBytes {
+	if len(l.out) != 1 || len(l.out[0]) > directBytes {
 		l.free()
 		return nil
 	}
@@ -135,14 +130,19 @@ func (l *connection) free() {
 	l.wakeWriter()
 }
 
-// writeLone writes a frame that lone has returned. The epoch must not be locked.
+// writeLone writes a frame that lone has returned. It leaves to the writer what the kernel does not take at
+// once: its caller may be the goroutine that looks after the deadline. The epoch must not be locked.
 func (l *connection) writeLone(frame []byte) {
-	if _, err := l.socket.Write(frame); err != nil {
+	n, err := l.direct(frame)
+	if err != nil {
 		l.fail(err)
 	}
 	l.epoch.mu.Lock()
+	defer l.epoch.mu.Unlock()
+	if n < len(frame) {
+		l.out = slices.Insert(l.out, 0, frame[n:])
+	}
 	l.free()
-	l.epoch.mu.Unlock()
 }
 
 // send puts a call on its way. Locked.
@@ -175,7 +175,7 @@ func (l *connection) writeAll() {
 		if wrote {
 			l.writing = false
 		}
-		if wrote = !l.writing && len(l.out) > 0; wrote {
+		if wrote = !l.writing && l.phase != phaseFailed && len(l.out) > 0; wrote {
 			frames, l.out, l.unwritten, l.writing = l.out, spare, 0, true
 		}
 		l.epoch.mu.Unlock()

@@ -1,18 +1,19 @@
 package session
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// A tray is a socket, the kernel's as it says, that keeps which requests are written to it.
+// A tray is a socket that keeps which requests are written to it.
 type tray struct {
 	net.Conn
 	xids    []int32
@@ -20,8 +21,7 @@ type tray struct {
 	err     error
 }
 
-func (s *tray) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
-func (s *tray) Close() error                          { return nil }
+func (s *tray) Close() error { return nil }
 
 func (s *tray) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
@@ -44,6 +44,9 @@ func writing(t *testing.T, socket net.Conn) (b *bench, request func(bytes int) (
 	t.Helper()
 	b = newBench(t, 1)
 	b.l = newConnection(b.e, "localhost:1", socket)
+	if tray, ok := socket.(*tray); ok {
+		b.l.direct = tray.Write
+	}
 	b.l.phase, b.l.synced = phaseOpen, true
 	b.e.current, b.e.open = b.l, b.l
 	return b, func(bytes int) *error {
@@ -86,8 +89,35 @@ func TestLoneCall(t *testing.T) {
 		b, request := writing(t, socket)
 		request(directBytes / 2)
 		written(t, b, socket, 1, 0)
-		request(directBytes / 2)
+		request(directBytes)
 		written(t, b, socket, 1, 1)
+	})
+	t.Run("in company", func(t *testing.T) {
+		socket := new(tray)
+		b, request := writing(t, socket)
+		b.l.synced = false
+		request(10) // waits, as it is a write
+		written(t, b, socket, 0, 0)
+		b.l.synced = true
+		request(10)
+		written(t, b, socket, 0, 2)
+	})
+	t.Run("more than the kernel takes", func(t *testing.T) {
+		socket := new(tray)
+		b, request := writing(t, socket)
+		b.l.direct = func(frame []byte) (int, error) {
+			b.l.direct = nil
+			request(10)
+			return len(frame) / 2, nil
+		}
+		request(20)
+		first, last := b.l.pending.all()[0].frame, b.l.pending.all()[1].frame
+		if len(b.l.out) != 2 || !bytes.Equal(b.l.out[0], first[len(first)/2:]) || !bytes.Equal(b.l.out[1], last) || !woken(b) {
+			t.Errorf("%x are left of %x and %x", b.l.out, first, last)
+		}
+		if b.e.severed(b.l); b.e.queue.len() != 1 {
+			t.Error("only the second is sent again")
+		}
 	})
 	t.Run("while another is written", func(t *testing.T) {
 		socket := new(tray)
@@ -102,18 +132,58 @@ func TestLoneCall(t *testing.T) {
 		request(10)
 		written(t, b, socket, 1, 1)
 	})
-	t.Run("a socket that may not keep it", func(t *testing.T) {
+	t.Run("beside the writer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			socket := new(tray)
+			b, request := writing(t, socket)
+			socket.written = func() { // by the caller
+				socket.written = nil
+				go b.l.writeAll()
+				request(10)
+				if synctest.Wait(); len(socket.xids) != 1 {
+					t.Error("two write at once")
+				}
+			}
+			request(10)
+			if synctest.Wait(); len(socket.xids) != 2 {
+				t.Errorf("written %v", socket.xids)
+			}
+			socket.written = func() { // by the writer
+				socket.written = nil
+				if request(10); len(socket.xids) != 3 {
+					t.Error("two write at once")
+				}
+			}
+			request(directBytes)
+			if synctest.Wait(); len(socket.xids) != 4 {
+				t.Errorf("written %v", socket.xids)
+			}
+			if request(10); len(socket.xids) != 5 {
+				t.Errorf("written %v", socket.xids)
+			}
+			b.l.fail(net.ErrClosed)
+		})
+	})
+	t.Run("a socket that is not the kernel's", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, struct{ net.Conn }{socket})
 		request(10)
 		written(t, b, socket, 0, 1)
+	})
+	t.Run("a socket that embeds the kernel's", func(t *testing.T) { // its Write may wait
+		b, request := writing(t, struct{ *net.TCPConn }{new(net.TCPConn)})
+		request(10)
+		written(t, b, new(tray), 0, 1)
 	})
 	t.Run("connection failed", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, socket)
 		b.l.fail(net.ErrClosed)
 		request(10)
-		written(t, b, socket, 0, 1)
+		b.l.writeAll()
+		if len(socket.xids) > 0 {
+			t.Error("it is written")
+		}
 		if b.e.severed(b.l); b.e.queue.len() != 1 {
 			t.Error("it is not sent again")
 		}
