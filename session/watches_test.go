@@ -70,11 +70,9 @@ func TestFollowOnce(t *testing.T) {
 		"deleted while suspended":   {lost: true, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
-				defer s.Close()
 				other := mustOpen(t, srv.Addrs(), opts)
-				defer other.Close()
 				if _, err := other.Create(t.Context(), "/it", nil, session.Ephemeral); err != nil {
 					t.Fatal(err)
 				}
