@@ -108,11 +108,12 @@ type Performer struct {
 type surroundings struct {
 	dependence client.Subscription // to its data
 
-	mu                 sync.Mutex
-	others             client.Subscription // to its children; nil until the first list, and without [Ways.Known]
-	data               []byte
-	children           []string
-	read, listed       bool // set while data, and children, are those of a node
+	mu           sync.Mutex
+	others       client.Subscription // to its children; nil until the first list, and without [Ways.Known]
+	data         []byte
+	children     []string
+	over         bool // set by Cancel
+	read, listed bool // set while data, and children, are those of a node
 }
 
 // Cancel implements [owned.Thing]. Over and Unsettled are those of the subscription of which the machine is told.
@@ -120,6 +121,7 @@ func (s *surroundings) Cancel() {
 	s.dependence.Cancel()
 	s.mu.Lock()
 	others := s.others
+	s.over = true
 	s.mu.Unlock()
 	if others != nil {
 		others.Cancel()
@@ -210,7 +212,11 @@ func (p *Performer) lookAround(requests client.Async) {
 	})
 	around.mu.Lock()
 	around.others = others
+	over := around.over
 	around.mu.Unlock()
+	if over {
+		others.Cancel()
+	}
 }
 
 // knows reports whether what the rule depends on need not be read.
