@@ -132,15 +132,15 @@ func (s *surroundings) Over() bool      { return s.dependence.Over() }
 func (s *surroundings) Unsettled() bool { return s.dependence.Unsettled() }
 
 // stand reports whether all is as the server says that has given the last answer: if it were not, the
-// session would have been told before that answer.
-func (s *surroundings) stand() bool {
+// session would have been told before that answer. If soon, it suffices that it is known to the session.
+func (s *surroundings) stand(soon bool) bool {
 	stands := func(sub client.Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
 	if s == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.read && s.listed && stands(s.dependence) && stands(s.others)
+	return (soon || s.read && s.listed) && stands(s.dependence) && stands(s.others)
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -220,7 +220,7 @@ func (p *Performer) lookAround(requests client.Async) {
 }
 
 // knows reports whether what the rule depends on need not be read.
-func (p *Performer) knows() bool { return p.Known != nil && p.around().stand() }
+func (p *Performer) knows() bool { return p.Known != nil && p.around().stand(false) }
 
 // around returns what is followed; nil before the first session.
 func (p *Performer) around() (found *surroundings) {
@@ -446,7 +446,7 @@ func (p *Performer) list(requests client.Async, e listParent, reply func(Input, 
 	in := listed{attempt: e.attempt}
 	var failed error
 	p.lookAround(requests)
-	known := p.Beside == nil || p.knows()
+	known := p.Beside == nil || p.Known != nil && p.around().stand(true)
 	answered := both(!known, func() { reply(in, failed) })
 	depends := func(data string, err error) {
 		if in.Data = data; failed == nil {
