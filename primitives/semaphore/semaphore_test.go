@@ -87,7 +87,7 @@ func TestCost(t *testing.T) {
 		proposals int
 	}{
 		{1, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 2, zktest.OpDelete: 1}, 2},
-		{2, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 2, zktest.OpGetChildren2: 1, zktest.OpDelete: 1}, 2},
+		{2, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpGetChildren2: 1, zktest.OpDelete: 1}, 2},
 	} {
 		t.Run(fmt.Sprint(row.weight), func(t *testing.T) {
 			const latency = 10 * time.Millisecond

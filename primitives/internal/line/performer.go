@@ -109,9 +109,10 @@ type surroundings struct {
 	dependence client.Subscription // to its data
 
 	mu           sync.Mutex
-	others       client.Subscription // to its children; nil until the first list, and without [Ways.Known]
+	others       client.Subscription // to its children; nil until the first list, and without [Hooks.Known]
 	data         []byte
 	children     []string
+	over         bool // set by Cancel
 	read, listed bool // set while data, and children, are those of a node
 }
 
@@ -120,6 +121,7 @@ func (s *surroundings) Cancel() {
 	s.dependence.Cancel()
 	s.mu.Lock()
 	others := s.others
+	s.over = true
 	s.mu.Unlock()
 	if others != nil {
 		others.Cancel()
@@ -130,15 +132,15 @@ func (s *surroundings) Over() bool      { return s.dependence.Over() }
 func (s *surroundings) Unsettled() bool { return s.dependence.Unsettled() }
 
 // stand reports whether all is as the server says that has given the last answer: if it were not, the
-// session would have been told before that answer.
-func (s *surroundings) stand() bool {
+// session would have been told before that answer. If soon, it suffices that it is known to the session.
+func (s *surroundings) stand(soon bool) bool {
 	stands := func(sub client.Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
 	if s == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.read && s.listed && stands(s.dependence) && stands(s.others)
+	return (soon || s.read && s.listed) && stands(s.dependence) && stands(s.others)
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -210,11 +212,15 @@ func (p *Performer) lookAround(requests client.Async) {
 	})
 	around.mu.Lock()
 	around.others = others
+	over := around.over
 	around.mu.Unlock()
+	if over {
+		others.Cancel()
+	}
 }
 
 // knows reports whether what the rule depends on need not be read.
-func (p *Performer) knows() bool { return p.Known != nil && p.around().stand() }
+func (p *Performer) knows() bool { return p.Known != nil && p.around().stand(false) }
 
 // around returns what is followed; nil before the first session.
 func (p *Performer) around() (found *surroundings) {
@@ -440,7 +446,7 @@ func (p *Performer) list(requests client.Async, e listParent, reply func(Input, 
 	in := listed{attempt: e.attempt}
 	var failed error
 	p.lookAround(requests)
-	known := p.Beside == nil || p.knows()
+	known := p.Beside == nil || p.Known != nil && p.around().stand(true)
 	answered := both(!known, func() { reply(in, failed) })
 	depends := func(data string, err error) {
 		if in.Data = data; failed == nil {
