@@ -245,5 +245,3 @@ func (t *call) refusedShared(h wire.Header) bool {
 	}
 	return true
 }
-
-// What follows is called with the epoch locked, unless it says otherwise.

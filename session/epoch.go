@@ -269,3 +269,13 @@ func (e *epoch) submitReadOnly(c *call) error {
 	}
 	return nil
 }
+
+// notified passes on what a watch has to tell. The epoch must not be locked.
+func (e *epoch) notified(ev wire.Event) {
+	e.mu.Lock()
+	for _, kind := range watchesEndedBy(ev.Kind) {
+		delete(e.watches, watchKey{ev.Path, kind})
+	}
+	e.mu.Unlock()
+	e.session.order.add(function(func() { e.session.notified(e, ev) }))
+}

@@ -82,7 +82,7 @@ func (a Async) present() (*epoch, error) {
 }
 
 // follow begins with what is known, or with a read, which goes out before whatever the
-// caller asks for next.
+// caller asks for next. The table is locked.
 func (s *core) follow(epoch *epoch, key watchKey, sub *Subscription, known Reading) {
 	e := s.watches.entries[key]
 	fresh := e == nil || e.epoch != epoch

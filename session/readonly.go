@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// This file is all that concerns servers that have lost their quorum and go on answering reads. A
+// This file, with [epoch.submitReadOnly], is all that concerns servers that have lost their quorum and go on answering reads. A
 // connection to one serves the blocking reads of the session, and nothing else: it is never
 // [epoch.open], and what it answers proves nothing. So the machine of the session, and recipes,
 // see no connection.

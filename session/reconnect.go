@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then
@@ -71,7 +69,7 @@ func (e *epoch) restore(l *connection) {
 }
 
 // opened is called when a connection takes calls. What its handshake has proved counts
-// only now: a session that can be reached, but not restored, comes to an end.
+// only now: a session that can be reached, but not restored, comes to an end. The epoch is locked.
 func (e *epoch) opened(l *connection) {
 	if l.readOnly {
 		e.openedReadOnly(l)
@@ -82,16 +80,6 @@ func (e *epoch) opened(l *connection) {
 	e.prove(l)
 	e.session.tell(established{epoch: e.number, id: e.id, timeout: e.timeout, server: l.server})
 	e.advance()
-}
-
-// notified passes on what a watch has to tell. The epoch must not be locked.
-func (e *epoch) notified(ev wire.Event) {
-	e.mu.Lock()
-	for _, kind := range watchesEndedBy(ev.Kind) {
-		delete(e.watches, watchKey{ev.Path, kind})
-	}
-	e.mu.Unlock()
-	e.session.order.add(function(func() { e.session.notified(e, ev) }))
 }
 
 // severed tells the session that a connection has failed, and answers the calls that were

@@ -6,9 +6,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// This file encodes requests, and converts their replies.
-
-// What follows converts replies.
+// This file converts replies into results.
 
 func nothing(*call, *wire.Reply) (struct{}, error) { return struct{}{}, nil }
 

@@ -110,6 +110,8 @@ func (sub *Subscription) end(r Reading, err error) {
 	}
 }
 
+// What follows is called with the table locked, unless it says otherwise.
+
 func (s *core) enter(epoch *epoch, key watchKey) *watchEntry {
 	e := &watchEntry{key: key, epoch: epoch}
 	s.watches.entries[key] = e
