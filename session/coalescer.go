@@ -195,9 +195,9 @@ func newShared(members []*call) *call {
 // settleShared takes the reply to a shared transaction. It returns the index of the call whose operation has failed all, or -1
 // if the reply does not say which; nothing was done for any of them then. If failed is false,
 // each call has its outcome, as if it had been sent alone.
-func (t *call) settleShared(h wire.Header, rest []byte, reply *wire.Reply) (culprit int, failed bool, err error) {
+func settleShared(t *call, h wire.Header, rest []byte, reply *wire.Reply) (culprit int, failed bool, err error) {
 	if h.Code != wire.CodeOK {
-		return -1, !t.refusedShared(h), nil
+		return -1, !refusedShared(t, h), nil
 	}
 	if err := wire.ParseReply(wire.OpMulti, t.ops, rest, reply); err != nil {
 		for _, c := range t.members {
@@ -228,7 +228,7 @@ func (t *call) settleShared(h wire.Header, rest []byte, reply *wire.Reply) (culp
 
 // refusedShared gives the error of a reply to all calls, if it has nothing to do with their
 // operations. It reports whether it has done so.
-func (t *call) refusedShared(h wire.Header) bool {
+func refusedShared(t *call, h wire.Header) bool {
 	err := errOf(h.Code)
 	if h.Code == codeTooLarge {
 		err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)

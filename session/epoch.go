@@ -230,7 +230,7 @@ func (e *epoch) requeue(calls []*call) {
 // shared takes the reply to a transaction of several calls, and gives their answers, or has them
 // sent again. The epoch must not be locked.
 func (e *epoch) shared(t *call, h wire.Header, rest []byte, reply *wire.Reply) error {
-	culprit, failed, err := t.settleShared(h, rest, reply)
+	culprit, failed, err := settleShared(t, h, rest, reply)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
