@@ -26,8 +26,8 @@ type Effects[Do, Ev any] struct {
 }
 
 // A Role is everything about an actor but its machine. Its functions are
-// called on a goroutine of the actor, possibly before [Start] has returned, and
-// must neither block nor close their own actor.
+// called on a goroutine of the actor, or as Inline says. They may be called before [Start]
+// has returned, and must neither block nor close their own actor.
 type Role[M, In, Do, Ev any] struct {
 	// Name labels the goroutine in profiles, as "actor".
 	Name string
@@ -45,6 +45,12 @@ type Role[M, In, Do, Ev any] struct {
 	// is called before the effects of the step are performed, and before its events can
 	// be read. A handle closes its Done channel here. It must not keep events.
 	Observe func(m M, events []Ev)
+
+	// Inline has an answer that finds the actor without a goroutine do its work: the machine
+	// is stepped, and what it asks for performed, before answer returns. It saves to begin a
+	// goroutine for each answer. Those that give answers must hold no lock then that a function of the
+	// role takes, and the functions hold them up.
+	Inline bool
 
 	// Stop is the input that asks the machine to end.
 	Stop In
@@ -109,7 +115,9 @@ func newLoop[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do,
 	l.out = Effects[Do, Ev]{l.room.do[:0], l.room.emit[:0]}
 	l.inputs, a.inbox.queue = l.room.inputs[0][:0], l.room.inputs[1][:0]
 	a.out.queue = l.room.events[:0]
-	l.answer = func(in In) { a.inbox.put(in) }
+	if l.answer = l.answered; !role.Inline {
+		l.answer = func(in In) { a.inbox.put(in) }
+	}
 	a.inbox.begin = func() { go l.run(nil) }
 	a.inbox.awake = true
 	return l
@@ -142,16 +150,54 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 // there is one at most. It never blocks but while the reader is slower than the events.
 func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 	grow()
-	a, rests := &l.actor, false
-	defer func() {
-		if !rests { // at the end, or when a function of the role has called runtime.Goexit
-			a.gone.raise()
-		}
-	}()
+	a, at := &l.actor, over // if a function of the role calls runtime.Goexit
+	defer func() { l.leave(at) }()
 	setLabel(l.name)
 	for _, do := range begin {
 		l.perform(do, l.answer)
 	}
+	for {
+		if progress := l.advance(endless); progress != full {
+			at = progress
+			return
+		}
+		ready, next := a.out.next()
+		select {
+		case ready <- next:
+			a.out.pop()
+		case <-a.inbox.watch():
+			l.receive()
+		}
+	}
+}
+
+// answered takes an input. If the actor has no goroutine, that of the caller is the one until the input is
+// stepped. What comes meanwhile is left to a goroutine of the actor's own.
+func (l *loop[M, In, Do, Ev]) answered(in In) {
+	if _, asleep := l.actor.inbox.queued(in); !asleep {
+		return
+	}
+	at := over
+	defer func() { l.leave(at) }()
+	at = l.advance(1)
+}
+
+// A progress is how far the goroutine of an actor has come.
+type progress int
+
+const (
+	over  progress = iota // there will be no goroutine any more
+	rests                 // the next input begins another
+	full                  // the reader is slower than the events
+	more                  // there are inputs
+)
+
+// endless is for how many batches of inputs a goroutine of the actor takes.
+const endless = -1
+
+// advance does what there is to do, without waiting, and takes inputs so many times.
+func (l *loop[M, In, Do, Ev]) advance(batches int) progress {
+	a := &l.actor
 	for {
 		if !l.ended && l.m.Ended() {
 			l.ended = true
@@ -160,29 +206,36 @@ func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 		}
 		if l.ended && (l.closing || a.out.delivered()) {
 			a.finish()
-			return
+			return over
 		}
 		ready, next := a.out.next()
 		switch {
 		case ready == nil && a.inbox.rest():
-			rests = true
-			return
+			return rests
+		case ready == nil && batches == 0:
+			return more
 		case ready == nil:
+			batches--
 			l.receive()
 			continue
 		}
 		select { // most events find room, so most actors never need the channel of news
 		case ready <- next:
 			a.out.pop()
-			continue
 		default:
+			return full
 		}
-		select {
-		case ready <- next:
-			a.out.pop()
-		case <-a.inbox.watch():
-			l.receive()
-		}
+	}
+}
+
+// leave ends the work of a goroutine for the actor, which another goes on with if there is more.
+func (l *loop[M, In, Do, Ev]) leave(at progress) {
+	switch at {
+	case over:
+		l.actor.gone.raise()
+	case full, more:
+		l.actor.inbox.begin()
+	case rests:
 	}
 }
 

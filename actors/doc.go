@@ -10,7 +10,8 @@
 //
 // An actor has one goroutine while it has something to do, and none while it waits for
 // its next input. So ten thousand actors that wait cost no stacks (docs/adr/0026). It also has one
-// while the reader has more than one event to fetch.
+// while the reader has more than one event to fetch. With [Role.Inline] an answer is stepped on the
+// goroutine that gives it (docs/adr/0030).
 //
 // # Order
 //

@@ -23,21 +23,34 @@ const usual = 3
 
 // put queues v. It reports false if the mailbox is closed.
 func (b *mailbox[T]) put(v T) bool {
+	queued, asleep := b.queued(v)
+	if asleep {
+		b.begin()
+	}
+	return queued
+}
+
+// queued queues v, and begins no goroutine. It reports whether v is in the queue, and whether
+// there was no goroutine: the caller is to be the next one then.
+func (b *mailbox[T]) queued(v T) (queued, asleep bool) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
-		b.mu.Unlock()
-		return false
+		return false, false
 	}
 	b.queue = push(b.queue, v)
-	b.tell()
-	return true
+	return true, b.tell()
 }
 
 // want says that events are wanted.
 func (b *mailbox[T]) want() {
 	b.mu.Lock()
 	b.wanted = true
-	b.tell()
+	asleep := b.tell()
+	b.mu.Unlock()
+	if asleep {
+		b.begin()
+	}
 }
 
 // stop queues v, the first time only, and says that no more than the last event is wanted.
@@ -49,24 +62,25 @@ func (b *mailbox[T]) stop(v T) {
 	}
 	b.closing = true
 	b.queue = push(b.queue, v)
-	b.tell()
+	asleep := b.tell()
+	b.mu.Unlock()
+	if asleep {
+		b.begin()
+	}
 }
 
-// tell says that there is news, and unlocks the mailbox.
-func (b *mailbox[T]) tell() {
-	b.news = true
-	asleep := !b.awake
-	b.awake = true
+// tell says that there is news. It reports whether there was no goroutine, and counts on one then. The
+// mailbox is locked.
+func (b *mailbox[T]) tell() (asleep bool) {
+	asleep = !b.awake
+	b.news, b.awake = true, true
 	if b.ready != nil {
 		select {
 		case b.ready <- struct{}{}:
 		default:
 		}
 	}
-	b.mu.Unlock()
-	if asleep {
-		b.begin()
-	}
+	return asleep
 }
 
 // watch returns a channel with a value if there is news, or as soon as there is.

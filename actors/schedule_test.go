@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -12,11 +13,12 @@ import (
 type rig struct {
 	actor  *Actor[int, int]
 	inbox  *mailbox[int]
+	answer func(int)
 	resume chan struct{}
 
-	parked   int   // goroutines of the actor that wait for resume
+	parked   int   // goroutines that do the actor's work, and wait for resume
 	running  int   // goroutines of the actor
-	most     int   // of them at once
+	most     int   // of either at once
 	stepped  []int // inputs
 	told     []int // inputs that were taken
 	wanted   int   // how many of them were when events were asked for; -1 before
@@ -54,11 +56,12 @@ func (m rigged) Step(in int, out *Effects[int, int]) rigged {
 
 func (r *rig) park() {
 	r.parked++
+	r.most = max(r.most, r.parked)
 	<-r.resume
 	r.parked--
 }
 
-func newRig(kept bool) *rig {
+func newRig(kept, inline bool) *rig {
 	r := &rig{resume: make(chan struct{}), wanted: -1}
 	begin := func(run func()) {
 		go func() {
@@ -72,8 +75,9 @@ func newRig(kept bool) *rig {
 	l := newLoop(rigged{rig: r}, Role[rigged, int, int, int]{
 		Stop:    stopInput,
 		Perform: func(do int, answer func(int)) { answer(do) },
+		Inline:  inline,
 	})
-	r.actor, r.inbox = &l.actor, &l.actor.inbox
+	r.actor, r.inbox, r.answer = &l.actor, &l.actor.inbox, l.answer
 	r.inbox.begin = func() { begin(func() { l.run(nil) }) }
 	if kept {
 		r.do('e')
@@ -90,6 +94,12 @@ func (r *rig) do(what rune) {
 		if r.actor.Tell(in) == nil {
 			r.told = append(r.told, in)
 		}
+	case 'i':
+		in := len(r.told) + 1
+		if !r.inbox.closed {
+			r.told = append(r.told, in)
+		}
+		go r.answer(in)
 	case 'e':
 		r.actor.Events()
 		r.wanted = len(r.told)
@@ -206,7 +216,7 @@ func isUp(ch <-chan struct{}) bool {
 }
 
 // TestAllSchedules plays every order of what users of an actor do, and of what its goroutines do between: there
-// is one goroutine at most, and none when all is done; every input is stepped, every event is delivered
+// is one goroutine at most, or an answer's giver in its place, and none when all is done; every input is stepped, every event is delivered
 // that has to be, and all signs of the end come with it.
 func TestAllSchedules(t *testing.T) {
 	for _, scripts := range [][]string{
@@ -222,16 +232,26 @@ func TestAllSchedules(t *testing.T) {
 		{"k", "tt", "r"},     // events are kept from the beginning
 		{"k", "tt", "s"},     // likewise
 		{"k", "t", "r", "s"}, // likewise
+		{"ii"},               // answers, which their givers step
+		{"ii", "i"},          // of several
+		{"ii", "t"},          // and tellers
+		{"it", "er"},         // and a reader
+		{"iii", "r"},         // who does not read enough
+		{"i", "er", "s"},     // all
+		{"ii", "t", "s"},     // and nothing is read
+		{"k", "ti", "r"},     // events are kept from the beginning
+		{"k", "ii", "s"},     // likewise
 	} {
 		t.Run(fmt.Sprint(scripts), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				users, kept := scripts, scripts[0] == "k"
+				inline := strings.Contains(strings.Join(scripts, ""), "i")
 				if kept {
 					users = scripts[1:]
 				}
 				played := 0
 				for choices, more := []int(nil), true; more; played++ {
-					r := newRig(kept)
+					r := newRig(kept, inline)
 					possible := r.play(users, choices)
 					if err := r.verify(); err != nil {
 						t.Fatalf("schedule %v: %v", choices, err)

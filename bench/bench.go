@@ -54,13 +54,24 @@ func newBench(o options, log io.Writer) (*bench, error) {
 		opts: o, log: log, self: self, dir: dir, missing: make(map[peers.Library]error), running: make(map[peers.Library]*peers.Process),
 		began: time.Now(),
 	}
-	for _, l := range peers.Libraries() {
+	for _, l := range b.libraries() {
 		if err := peers.Missing(l); err != nil {
 			b.missing[l] = err
 			b.say("%v", err)
 		}
 	}
 	return b, nil
+}
+
+// libraries returns the libraries of the chosen workloads.
+func (b *bench) libraries() []peers.Library {
+	used := make(map[peers.Library]bool)
+	for _, w := range b.opts.workloads {
+		for _, s := range w.systems {
+			used[s.library] = true
+		}
+	}
+	return slices.DeleteFunc(peers.Libraries(), func(l peers.Library) bool { return !used[l] })
 }
 
 // close ends all drivers.
@@ -87,7 +98,7 @@ func (b *bench) all(ctx context.Context) {
 	for _, o := range b.opts.offers {
 		f, err := o.start(ctx, b.opts.onDisk)
 		if err != nil {
-			b.say("nothing is timed: %v", err)
+			b.say("nothing is timed: %s", inOneLine(err))
 			f = nil
 		}
 		b.on(ctx, f, counts)
@@ -108,7 +119,7 @@ func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 	for _, w := range b.opts.workloads {
 		results := make([]result, len(b.systems(w)))
 		for i, s := range b.systems(w) {
-			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, workload: w}
+			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, Limit: s.limit, workload: w}
 		}
 		if f != nil {
 			b.timed(ctx, f, w, results)
@@ -141,8 +152,8 @@ func (b *bench) turns(w workload) int {
 
 // warmUp runs each driver for a while, so that just-in-time compilers have seen servers and drivers.
 func (b *bench) warmUp(ctx context.Context, f *fleet) {
-	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", 3)}
-	for _, l := range peers.Libraries() {
+	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", min(3, 3*b.opts.duration.Seconds()))}
+	for _, l := range b.libraries() {
 		if b.missing[l] != nil || ctx.Err() != nil {
 			continue
 		}
@@ -360,7 +371,7 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 	if err != nil {
 		return count{note: err.Error()}
 	}
-	run := b.params(w, s, srv.Addrs()).with(params{"timeout_ms": "60000"}).with(w.counted)
+	run := b.params(w, s, srv.Addrs()).with(params{"timeout_ms": "60000"}).with(w.counted).with(s.counted)
 	m, err := p.Run(ctx, w.programOf(s), run, peers.Hooks{
 		Begin: func() {
 			settle(ctx, srv)
@@ -424,6 +435,7 @@ type result struct {
 	Workload   string             `json:"workload"`
 	System     string             `json:"system"`
 	Servers    string             `json:"servers"`
+	Limit      bool               `json:"limit,omitempty"` // the system is no peer, but bare requests
 	Unit       string             `json:"unit"`
 	OpsPerS    float64            `json:"ops_per_s"`
 	Spread     float64            `json:"spread"` // the distance between the extremes, as a part of the median

@@ -62,7 +62,7 @@ func drive(l peers.Library, in io.Reader, out io.Writer) error {
 type options struct {
 	offers    []offer
 	onDisk    bool
-	workloads []workload
+	workloads []workload // with the systems that are chosen
 	duration  time.Duration
 	turns     int
 	json      string
@@ -80,6 +80,8 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	servers := flags.String("servers", "1", "start so many servers: 1 or 3, or 1,3 for one run on each; or use the servers at host:port,...")
 	flags.BoolVar(&o.onDisk, "fsync", false, "have the servers started keep their data on disk, not on tmpfs")
 	filter := flags.String("filter", "", "run these workloads only: names or patterns, with commas between")
+	systems := flags.String("systems", "", "run these systems only: names or patterns, with commas between, and no spaces after the commas")
+	limits := flags.Bool("limits", false, "also send the bare requests that each operation cannot do without: the systems whose names begin with raw requests")
 	flags.DurationVar(&o.duration, "duration", time.Second, "measure each workload with each system for so long, in each turn")
 	flags.IntVar(&o.turns, "turns", 3, "how many turns there are; the median counts")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, as JSON")
@@ -87,7 +89,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags.StringVar(&o.plots, "plots", "", "write pictures to this directory, as SVG")
 	flags.StringVar(&o.profiles, "cpuprofile", "", "write CPU profiles of the Go clients to this directory, which costs them a little")
 	flags.BoolVar(&o.install, "install-peers", false, "install Debian's packages of ZooKeeper and the peers first")
-	flags.BoolVar(&o.list, "list", false, "print the names of the workloads, and end")
+	flags.BoolVar(&o.list, "list", false, "print the names of the workloads and of the systems, and end")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -100,35 +102,71 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	if o.offers, err = parseServers(*servers); err != nil {
 		return o, err
 	}
-	o.workloads, err = choose(workloads(), *filter, log)
+	o.workloads, err = choose(workloads(), *filter, *systems, *limits, log)
 	return o, err
 }
 
-// choose returns the workloads that match the filter. Patterns without a match are reported to log.
-func choose(all []workload, filter string, log io.Writer) ([]workload, error) {
-	if filter == "" {
-		return all, nil
+// choose returns the workloads that match the filter, with their systems that match the other one. Without that one, the
+// limits are left out unless they are wanted. Patterns without a match are reported to log.
+func choose(all []workload, filter, systems string, limits bool, log io.Writer) ([]workload, error) {
+	names, known := make(map[string]string), make(map[string]string) // with families
+	for _, w := range all {
+		names[w.name] = w.family
+		for _, s := range w.systems {
+			known[s.name] = ""
+		}
 	}
+	workloads, err := matching("-filter", "workload", strings.Split(filter, ","), names, log)
+	if err != nil {
+		return nil, err
+	}
+	// In a name, a space follows the comma.
+	patterns := strings.Split(strings.ReplaceAll(systems, ", ", "\n"), ",")
+	for i := range patterns {
+		patterns[i] = strings.ReplaceAll(patterns[i], "\n", ", ")
+	}
+	chosen, err := matching("-systems", "system", patterns, known, log)
+	if err != nil {
+		return nil, err
+	}
+	var left []workload
+	for _, w := range all {
+		w.systems = slices.DeleteFunc(slices.Clone(w.systems), func(s system) bool {
+			return !chosen[s.name] || s.limit && !limits && systems == ""
+		})
+		if workloads[w.name] && len(w.systems) > 0 {
+			left = append(left, w)
+		}
+	}
+	if len(left) == 0 {
+		return nil, fmt.Errorf("-systems %s: none of them has the workloads of -filter %s", systems, filter)
+	}
+	return left, nil
+}
+
+// matching returns the names, or the names of families, that match one of the patterns. An empty pattern alone matches all.
+func matching(flag, kind string, patterns []string, names map[string]string, log io.Writer) (map[string]bool, error) {
+	all := strings.Join(patterns, ",")
 	chosen := make(map[string]bool)
-	for pattern := range strings.SplitSeq(filter, ",") {
+	for _, pattern := range patterns {
 		pattern, found := strings.TrimSpace(pattern), false
-		for _, w := range all {
-			matches, err := path.Match(pattern, w.name)
+		for name, family := range names {
+			matches, err := path.Match(pattern, name)
 			if err != nil {
-				return nil, fmt.Errorf("-filter %s: %w", pattern, err)
+				return nil, fmt.Errorf("%s %s: %w", flag, pattern, err)
 			}
-			if matches || pattern == w.family {
-				chosen[w.name], found = true, true
+			if matches || all == "" || family != "" && pattern == family {
+				chosen[name], found = true, true
 			}
 		}
 		if !found {
-			_, _ = fmt.Fprintf(log, "bench: there is no workload %q: see -list\n", pattern)
+			_, _ = fmt.Fprintf(log, "bench: there is no %s %q: see -list\n", kind, pattern)
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("-filter %s: no workload is left", filter)
+		return nil, fmt.Errorf("%s %s: no %s is left", flag, all, kind)
 	}
-	return slices.DeleteFunc(all, func(w workload) bool { return !chosen[w.name] }), nil
+	return chosen, nil
 }
 
 func run(ctx context.Context, args []string, out, log io.Writer) error {
@@ -139,9 +177,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	case err != nil:
 		return err
 	case o.list:
-		for _, w := range workloads() {
-			_, _ = fmt.Fprintf(out, "%-20s %s\n", w.name, w.title)
-		}
+		list(out)
 		return nil
 	}
 	for _, file := range []string{o.json, o.markdown} {
@@ -177,6 +213,23 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	b.all(ctx)
 	r := report{when: time.Now(), machine: machine(), results: b.results, load: b.load(), opts: o}
 	return errors.Join(r.print(out), r.write(), context.Cause(ctx))
+}
+
+// list prints the names of the workloads and of the systems.
+func list(out io.Writer) {
+	_, _ = fmt.Fprintln(out, "workloads:")
+	seen := make(map[string]bool)
+	var systems []string // in the order in which they run
+	for _, w := range workloads() {
+		_, _ = fmt.Fprintf(out, "  %-20s %s\n", w.name, w.title)
+		for _, s := range w.systems {
+			if !seen[s.name] {
+				systems = append(systems, s.name)
+			}
+			seen[s.name] = true
+		}
+	}
+	_, _ = fmt.Fprintf(out, "systems:\n  %s\n", strings.Join(systems, "\n  "))
 }
 
 // install installs ZooKeeper and the peers.

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,11 +77,59 @@ func TestFlags(t *testing.T) {
 // TestHelp: what was asked for is no failure, and the list goes where it can be searched.
 func TestHelp(t *testing.T) {
 	var out, log bytes.Buffer
-	if err := run(t.Context(), []string{"-list"}, &out, &log); err != nil || !strings.Contains(out.String(), "\nqueue-drain-20000 ") || log.Len() > 0 {
+	if err := run(t.Context(), []string{"-list"}, &out, &log); err != nil || !strings.Contains(out.String(), "\n  queue-drain-20000 ") ||
+		strings.Count(out.String(), "\n  zk.Lock\n") != 1 || log.Len() > 0 {
 		t.Errorf("-list: %v, %q, %q", err, out.String(), log.String())
 	}
 	if err := run(t.Context(), []string{"-h"}, &out, &log); err != nil || !strings.Contains(log.String(), "-list") {
 		t.Errorf("-h: %v, %q", err, log.String())
+	}
+}
+
+func TestSystemsFlag(t *testing.T) {
+	for _, test := range []struct {
+		args, systems string // of handover-10 and fanout-10
+		says, err     string
+		choices       []string
+	}{
+		{choices: []string{
+			"zkactors", "zkactors, released in background", "zk.Lock", "curator", "kazoo", "one ephemeral node",
+			"zkactors, config", "zkactors, watch", "go-zookeeper, bare watch", "curator", "kazoo",
+		}},
+		{systems: "zkactors,zk.Lock", choices: []string{"zkactors", "zk.Lock"}},
+		{systems: "zkactors*", choices: []string{"zkactors", "zkactors, released in background", "zkactors, config", "zkactors, watch"}},
+		{systems: "zkactors, watch,kazoo", choices: []string{"kazoo", "zkactors, watch", "kazoo"}},
+		{systems: "zookeeper,kazoo", says: `there is no system "zookeeper": see -list`, choices: []string{"kazoo", "kazoo"}},
+		{systems: "kazoo, curator,zk.Lock", says: `there is no system "kazoo, curator": see -list`, choices: []string{"zk.Lock"}},
+		{systems: "zookeeper", says: `there is no system "zookeeper": see -list`, err: "-systems zookeeper: no system is left"},
+		{systems: "zkactors, new", err: "-systems zkactors, new: none of them has the workloads of -filter handover-10,fanout-10"},
+		{systems: "[", err: "-systems [: syntax error in pattern"},
+		{args: "-limits", choices: []string{
+			"zkactors", "zkactors, released in background", "zk.Lock", "curator", "kazoo", "one ephemeral node",
+			"raw requests", "raw requests, released in background",
+			"zkactors, config", "zkactors, watch", "go-zookeeper, bare watch", "curator", "kazoo",
+		}},
+		{systems: "zk.Lock,raw*", choices: []string{"zk.Lock", "raw requests", "raw requests, released in background"}},
+		{args: "-limits", systems: "zk.Lock", choices: []string{"zk.Lock"}},
+	} {
+		args := append([]string{"-filter", "handover-10,fanout-10", "-systems", test.systems}, strings.Fields(test.args)...)
+		var log bytes.Buffer
+		o, err := parse(args, &log)
+		if (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
+			t.Errorf("%q: error %v, want %q", args, err, test.err)
+		}
+		if want := test.says; want != "" && log.String() != "bench: "+want+"\n" || want == "" && log.Len() > 0 {
+			t.Errorf("%q: it says %q, want %q", args, log.String(), want)
+		}
+		var names []string
+		for _, w := range o.workloads {
+			for _, s := range w.systems {
+				names = append(names, s.name)
+			}
+		}
+		if !slices.Equal(names, test.choices) {
+			t.Errorf("%q: systems %q, want %q", args, names, test.choices)
+		}
 	}
 }
 
@@ -214,12 +265,83 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// The limits send exactly the requests that their table names.
+func TestLimits(t *testing.T) {
+	for row, want := range map[key]struct{ requests, proposals float64 }{
+		{"barrier-10", "raw requests"}:                           {2, 1.1}, // of each party, and two for the node that says ready
+		{"queue-put", "raw requests"}:                            {1, 1},
+		{"queue-put", "raw requests, in transactions"}:           {0.06, 0.06}, // one for 16
+		{"queue-put-100", "raw requests"}:                        {0.01, 0.01},
+		{"queue-drain-20000", "raw requests"}:                    {2, 1}, // and one for all
+		{"queue-drain-20000", "raw requests, in transactions"}:   {1.01, 0.01},
+		{"lock-1", "raw requests"}:                               {3, 2},
+		{"lock-1", "raw requests, the list beside the creation"}: {3, 2},
+		{"lock-1", "raw requests, released in background"}:       {3, 2},
+		{"lock-64", "raw requests"}:                              {3, 2},
+		{"lock-64", "raw requests, in transactions"}:             {0.13, 0.13}, // two for 16
+		{"handover-10", "raw requests"}:                          {3, 2},
+		{"semaphore-20", "raw requests"}:                         {3, 2},
+		{"handover-10", "raw requests, released in background"}:  {3, 2},
+		{"readwrite", "raw requests"}:                            {3, 2},
+		{"succession", "raw requests"}:                           {3, 2},
+	} {
+		t.Run(row.workload+", "+row.system, func(t *testing.T) {
+			t.Parallel() // each waits for a server that is far away
+			o, err := parse(short("-filter", row.workload, "-systems", row.system), t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := newBench(o, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.close()
+			b.on(t.Context(), nil, make(map[key]count))
+			if len(b.results) != 1 || b.results[0].Requests == nil {
+				t.Fatalf("results %+v, want one, with requests", b.results)
+			}
+			if r := b.results[0]; !r.Limit || *r.Requests != want.requests || *r.Proposals != want.proposals {
+				t.Errorf("%v requests and %v proposals, a limit: %v; want %v of a limit", *r.Requests, *r.Proposals, r.Limit, want)
+			}
+		})
+	}
+}
+
 // Without servers, requests are counted all the same.
 func TestServersThatAreNotThere(t *testing.T) {
 	noPeers(t)
 	out, log := benchmark(t, short("-servers", "127.0.0.1:1", "-filter", "lock-1")...)
 	if !strings.Contains(log, "bench: nothing is timed: no ZooKeeper answers at 127.0.0.1:1") || !strings.Contains(out, "counted only") {
 		t.Errorf("%s\n%s", log, out)
+	}
+}
+
+// A port on which another program listens costs one line.
+func TestPortOfAnotherProgram(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was written
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = offer{addrs: []string{l.Addr().String()}}.start(ctx, false)
+	if want := "no ZooKeeper answers at " + l.Addr().String(); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one line that begins with %s", err, want)
+	}
+}
+
+// The log of a server that does not start is too long to be shown.
+func TestErrorsInOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"no ZooKeeper answers": "no ZooKeeper answers",
+		"zktest: server 0 has ended\n--- end of the log of server 0:\n12:00 ERROR Main - Unexpected exception\n" +
+			"java.net.BindException: Address already in use\n\tat Net.bind(Net.java:5)\n12:00 INFO Main - audit is disabled.\n": "zktest: server 0 has ended: java.net.BindException: Address already in use",
+		"zktest: server 0 has ended\n--- end of the log of server 0:\nUnrecognized option: -X\n": "zktest: server 0 has ended: Unrecognized option: -X",
+	} {
+		if got := inOneLine(errors.New(text)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

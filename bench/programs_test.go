@@ -25,7 +25,7 @@ func TestEveryProgram(t *testing.T) {
 	}
 	srv := zktest.Start(t, zktest.Replicas(3, 5*time.Millisecond))
 	f := &fleet{name: "in memory", addrs: srv.Addrs(), clients: srv.Addrs(), close: func() {}}
-	b, err := newBench(options{duration: 20 * time.Millisecond, turns: 1}, t.Output())
+	b, err := newBench(options{duration: 20 * time.Millisecond, turns: 1, workloads: workloads()}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}

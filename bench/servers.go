@@ -100,6 +100,18 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	return f, nil
 }
 
+// inOneLine returns the first line of an error. Of a server's log below it, it adds the last exception, or the last line.
+func inOneLine(err error) string {
+	first, rest, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	why := ""
+	for line := range strings.Lines(rest) {
+		if strings.Contains(line, "Exception: ") || !strings.Contains(why, "Exception: ") {
+			why = ": " + strings.TrimSpace(line)
+		}
+	}
+	return first + why
+}
+
 // dataDir is where servers keep their data: in memory, unless it is to be on disk.
 func dataDir(onDisk bool) string {
 	const memory = "/dev/shm"

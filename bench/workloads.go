@@ -27,6 +27,8 @@ type system struct {
 	library peers.Library
 	program string // "" for that of the workload
 	params  params
+	limit   bool   // it is no library: the servers and go-zookeeper allow no more than it does
+	counted params // of the run that counts requests, if they are not those of the workload
 }
 
 // The systems that are in several workloads.
@@ -37,6 +39,25 @@ func zkLock() system   { return system{name: "zk.Lock", library: peers.GoZookeep
 
 func background() system {
 	return system{name: "zkactors, released in background", library: peers.ZKActors, params: params{"release": "background"}}
+}
+
+// raw returns the bare requests that an operation cannot do without: see peers/gozk/raw.go.
+func raw(program string, pairs ...any) system {
+	return system{name: "raw requests", library: peers.GoZookeeper, program: "raw-" + program, params: of(pairs...), limit: true}
+}
+
+// rawBackground is the same requests where no operation waits for its deletion.
+func rawBackground(program string, pairs ...any) system {
+	s := raw(program, append(pairs, "release", "background")...)
+	s.name = "raw requests, released in background"
+	return s
+}
+
+// rawTransactions is the same requests in transactions, of which four are under way.
+func rawTransactions(program string) system {
+	s := raw(program, "transactions", 4)
+	s.name, s.counted = "raw requests, in transactions", ops(40)
+	return s
 }
 
 // trips says how blocking round trips are counted on the server in memory.
@@ -101,6 +122,7 @@ func workloads() []workload {
 				system{name: "curator, a path for each round", library: peers.Curator, params: each},
 				system{name: "kazoo, a path for each round", library: peers.Kazoo, params: each})
 		}
+		systems = append(systems, raw("barrier"))
 		add(workload{
 			name: "barrier-" + strconv.Itoa(n), family: "barrier", size: n,
 			title:   fmt.Sprintf("double barrier, %d parties in sessions of their own", n),
@@ -111,12 +133,13 @@ func workloads() []workload {
 	}
 	add(workload{
 		name: "queue-put", title: "queue: 64 producers in one session, an item each", unit: "an item",
-		program: "put", params: of("producers", 64), systems: []system{zkactors(), curator(), kazoo()},
+		program: "put", params: of("producers", 64),
+		systems: []system{zkactors(), curator(), kazoo(), raw("put"), rawTransactions("put")},
 		counted: ops(640), trips: tripsPerOp,
 	})
 	add(workload{
 		name: "queue-put-100", title: "queue: 4 producers in one session, 100 items at once", unit: "an item",
-		program: "put", params: of("producers", 4, "batch", 100), systems: []system{zkactors(), kazoo()},
+		program: "put", params: of("producers", 4, "batch", 100), systems: []system{zkactors(), kazoo(), raw("put")},
 		counted: ops(40), trips: tripsPerOp,
 	})
 	for _, n := range []int{20_000, 100_000} {
@@ -124,7 +147,8 @@ func workloads() []workload {
 			name: "queue-drain-" + strconv.Itoa(n), family: "queue-drain", size: n,
 			title:   fmt.Sprintf("queue: a backlog of %s taken by one session", thousands(n)),
 			unit:    "an item",
-			program: "drain", params: of("items", n, "cap_seconds", 30), systems: []system{zkactors(), curator(), kazoo()},
+			program: "drain", params: of("items", n, "cap_seconds", 30),
+			systems: []system{zkactors(), curator(), kazoo(), raw("drain"), rawTransactions("drain")},
 			counted: countedIf(n == 20_000, of("items", 1000, "ops", 1000)), trips: tripsInLine, once: true, limit: 100 * time.Second,
 		})
 	}
@@ -146,6 +170,14 @@ func workloads() []workload {
 		if n < 512 {
 			systems = append(systems, kazoo())
 		}
+		systems = append(systems, raw("lock"))
+		if n == 1 {
+			beside := raw("lock", "list", "beside")
+			beside.name = "raw requests, the list beside the creation"
+			systems = append(systems, beside, rawBackground("lock", "list", "beside"))
+		} else {
+			systems = append(systems, rawTransactions("lock"))
+		}
 		add(workload{
 			name: "lock-" + strconv.Itoa(n), family: "lock", size: n, title: title, unit: "acquire and release",
 			program: "lock", params: of("sessions", 1, "locks", n), systems: systems,
@@ -157,6 +189,7 @@ func workloads() []workload {
 		if n > 2 {
 			systems = append(systems, system{name: "one ephemeral node", library: peers.GoZookeeper, program: "herd"})
 		}
+		systems = append(systems, raw("line"), rawBackground("line"))
 		add(workload{
 			name: "handover-" + strconv.Itoa(n), family: "handover", size: n,
 			title: fmt.Sprintf("one lock among %d sessions", n), unit: "acquire and release",
@@ -170,20 +203,24 @@ func workloads() []workload {
 			title:   fmt.Sprintf("semaphore of 10, %d contenders in 20 sessions", n),
 			unit:    "acquire and release",
 			program: "semaphore", params: of("sessions", 20, "contenders", n, "leases", 10),
-			systems: []system{zkactors(), background(), curator(), kazoo()},
+			systems: []system{zkactors(), background(), curator(), kazoo(), raw("line"), rawBackground("line")},
 			counted: ops(200, "warm_ops", 40, "contenders", min(n, 40)), trips: tripsInLine,
 		})
 	}
 	add(workload{
 		name: "readwrite", title: "read lock, 20 sessions, every tenth grant for a writer", unit: "acquire and release",
-		program: "readwrite", params: of("sessions", 20), systems: []system{zkactors(), background(), curator(), kazoo()},
+		program: "readwrite", params: of("sessions", 20),
+		systems: []system{zkactors(), background(), curator(), kazoo(), raw("readwrite"), rawBackground("readwrite")},
 		counted: ops(300), silence: 5 * time.Second,
 	})
 	add(workload{
 		name: "succession", title: "election, a leader of 10 candidates resigns", unit: "resignation until the next one knows",
 		program: "succession", params: of("candidates", 10),
 		systems: []system{
-			zkactors(), {name: "zkactors, Curator's layout", library: peers.ZKActors, params: params{"layout": "curator"}}, curator(), kazoo(),
+			zkactors(),
+			{name: "zkactors, Curator's layout", library: peers.ZKActors, params: params{"layout": "curator"}},
+			curator(), kazoo(),
+			raw("succession"),
 		},
 		counted: ops(30), trips: tripsPerOp,
 	})
@@ -218,13 +255,14 @@ func workloads() []workload {
 			counted: ops(20), trips: tripsPerOp,
 		})
 	}
-	raw := func(name string, workers, batch int) system {
+	unbound := func(name string, workers, batch int) system {
 		return system{name: name, library: peers.GoZookeeper, params: of("workers", workers, "batch", batch)}
 	}
 	add(workload{
 		name: "limits", title: "raw requests of one session of go-zookeeper: what these servers can do", unit: "create and delete an ephemeral node",
 		program: "raw", systems: []system{
-			raw("one at a time", 1, 1), raw("64 at once", 64, 1), raw("512 at once", 512, 1), raw("4 transactions of 100 at once", 4, 100),
+			unbound("one at a time", 1, 1), unbound("64 at once", 64, 1), unbound("512 at once", 512, 1),
+			unbound("4 transactions of 100 at once", 4, 100),
 		},
 	})
 	with := func(how string) system {

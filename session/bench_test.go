@@ -161,8 +161,47 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
+// bareSocket connects to a responder, and returns a request that is nothing but a write, a read by
+// another goroutine, and the wake-up of the caller: what no client can do without that serves
+// several callers on one connection. One goroutine may call it.
+func bareSocket(b *testing.B, addr string) (request func() error) {
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() }) // it ends the goroutine that reads
+	hello := make([]byte, 45)
+	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(hello))), hello...)); err != nil {
+		b.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	if _, err := receive(in); err != nil {
+		b.Fatal(err)
+	}
+	const path = "/some/node"
+	var frame []byte
+	for _, n := range []int{4 + 4 + 4 + len(path) + 1, 0, opExists, len(path)} { // xid, operation, path
+		frame = binary.BigEndian.AppendUint32(frame, uint32(n))
+	}
+	frame = append(append(frame, path...), 0) // no watch
+	answered := make(chan error, 1)
+	go func() {
+		for err := error(nil); err == nil; {
+			_, err = receive(in)
+			answered <- err
+		}
+	}()
+	return func() error {
+		if _, err := conn.Write(frame); err != nil {
+			return err
+		}
+		return <-answered
+	}
+}
+
 // BenchmarkExistsBesideTheClient compares a session with bare go-zookeeper, in turns, at a
-// responder that answers at once. Of the rounds the one in the middle counts.
+// responder that answers at once. Of the rounds the one in the middle counts. A bare socket beside
+// them shows the least that one goroutine can reach.
 func BenchmarkExistsBesideTheClient(b *testing.B) {
 	addr := startResponder(b)
 	s := mustOpenAt(b, addr)
@@ -179,14 +218,19 @@ func BenchmarkExistsBesideTheClient(b *testing.B) {
 	systems := []func() error{
 		func() error { _, err := s.Exists(context.Background(), "/some/node"); return err },
 		func() error { _, _, err := conn.Exists("/some/node"); return err },
+		bareSocket(b, addr),
 	}
 	for _, goroutines := range []int{1, 64, 512} {
 		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
 			const n = 20_000
-			var rounds [2][]cost
+			of := systems
+			if goroutines > 1 {
+				of = systems[:2]
+			}
+			rounds := make([][]cost, len(of))
 			for i := 0; b.Loop(); i++ {
-				for k := range systems {
-					which := (k + i) % 2
+				for k := range of {
+					which := (k + i) % len(of)
 					rounds[which] = append(rounds[which], measure(b, goroutines, n, systems[which]))
 				}
 			}
@@ -211,6 +255,9 @@ func BenchmarkExistsBesideTheClient(b *testing.B) {
 				b.ReportMetric(ours, row.unit+"/session")
 				b.ReportMetric(theirs, row.unit+"/zk")
 				b.ReportMetric(ours/theirs, row.unit+"-ratio")
+				if len(of) > 2 {
+					b.ReportMetric(middle(2, row.of)/theirs, row.unit+"-ratio-of-socket")
+				}
 			}
 		})
 	}

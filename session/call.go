@@ -10,8 +10,8 @@ import (
 )
 
 // A call is one request, from its submission until its answer. It is encoded by its
-// caller and written by the goroutine that writes to the connection. It is decoded by the
-// goroutine that reads, and answered in the session's order.
+// caller, and written by that or by the goroutine of the connection that writes. It is
+// decoded by the goroutine that reads, and answered in the session's order.
 type call struct {
 	typed     typed
 	op        string // in errors

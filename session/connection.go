@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A connection is one connection to a server. Calls go out on it, encoded, in the order in which the
-// epoch submits them; a goroutine of its own writes all that wait at a moment at once. The goroutine
-// of the client below that reads (see client.go) decodes the replies. It matches them with the calls
-// in order, and brings them into the session's order.
+// epoch submits them; a goroutine of its own writes all that wait at a moment at once. A lone
+// call is written by its caller (see [connection.reserve]). The goroutine of the client below that
+// reads (see client.go) decodes the replies. It matches them with the calls in order, and brings
+// them into the session's order.
 //
 // The session adds requests of its own: heartbeats, credentials, watches that are set
 // again, and the end of the session.
@@ -21,6 +23,7 @@ type connection struct {
 	epoch  *epoch
 	server string
 	socket net.Conn
+	direct bool // the socket is the kernel's, which keeps what is written
 	made   time.Duration
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
@@ -34,8 +37,9 @@ type connection struct {
 	lease     lease
 	xid       int32         // the newest that was used
 	pending   fifo[*call]   // sent, and not answered
-	unwritten int           // how many of pending, the newest, the writer has not taken yet
-	out       [][]byte      // frames that the writer has not taken yet
+	unwritten int           // how many of pending, the newest, are in out
+	out       [][]byte      // frames that are still to be written
+	writing   bool          // a goroutine is writing, or the socket is reserved for one
 	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
 	missing   int           // watches and credentials without an answer: it opens when there is none
 	restored  time.Duration // when such an answer came last
@@ -64,8 +68,9 @@ const (
 )
 
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
+	_, direct := socket.(syscall.Conn)
 	return &connection{
-		epoch: e, server: server, socket: socket, made: e.session.clock.now(), greeted: -1,
+		epoch: e, server: server, socket: socket, direct: direct, made: e.session.clock.now(), greeted: -1,
 		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
 		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
 	}
@@ -76,10 +81,68 @@ func newConnection(e *epoch, server string, socket net.Conn) *connection {
 // write puts a frame behind those that wait to be written. Locked.
 func (l *connection) write(frame []byte) {
 	l.out = append(l.out, frame)
+	l.wakeWriter()
+}
+
+// wakeWriter has the writer write what waits. If another goroutine is writing, it is woken later. Locked.
+func (l *connection) wakeWriter() {
+	if l.writing || len(l.out) == 0 {
+		return
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// The caller of a call writes it if so little is unanswered, in calls and in bytes: the kernel keeps
+// that much, so that the caller does not wait for the server.
+const (
+	directCalls = 8
+	directBytes = 4 << 10
+)
+
+// reserve reserves the socket for the calling goroutine, which is about to submit a call, and is
+// to ask for it with lone then. It reports whether it has. Locked.
+func (l *connection) reserve() bool {
+	if l == nil || !l.direct || l.phase != phaseOpen || l.writing || len(l.out) > 0 || l.pending.len() >= directCalls {
+		return false
+	}
+	l.writing = true
+	return true
+}
+
+// lone returns the frame that is to be written by the goroutine for which the socket is reserved. It
+// is nil, and the socket is free again, if what waits is left to the writer. Locked.
+func (l *connection) lone() []byte {
+	unanswered := 0
+	for _, c := range l.pending.all() {
+		unanswered += len(c.frame)
+	}
+	if len(l.out) != 1 || unanswered > directBytes {
+		l.free()
+		return nil
+	}
+	frame := l.out[0]
+	l.out[0] = nil
+	l.out, l.unwritten = l.out[:0], 0
+	return frame
+}
+
+// free ends the reservation of the socket. Locked.
+func (l *connection) free() {
+	l.writing = false
+	l.wakeWriter()
+}
+
+// writeLone writes a frame that lone has returned. The epoch must not be locked.
+func (l *connection) writeLone(frame []byte) {
+	if _, err := l.socket.Write(frame); err != nil {
+		l.fail(err)
+	}
+	l.epoch.mu.Lock()
+	l.free()
+	l.epoch.mu.Unlock()
 }
 
 // send puts a call on its way. Locked.
@@ -105,11 +168,15 @@ func (l *connection) ask(r *wire.Request, answered func(wire.Code) error) {
 func (l *connection) writeAll() {
 	var buffer []byte
 	var spare [][]byte // empty: memory for the next frames
+	wrote := false
 	for {
+		var frames [][]byte
 		l.epoch.mu.Lock()
-		frames := l.out
-		if len(frames) > 0 {
-			l.out, l.unwritten = spare, 0
+		if wrote {
+			l.writing = false
+		}
+		if wrote = !l.writing && len(l.out) > 0; wrote {
+			frames, l.out, l.unwritten, l.writing = l.out, spare, 0, true
 		}
 		l.epoch.mu.Unlock()
 		if len(frames) == 0 {

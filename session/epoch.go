@@ -58,10 +58,25 @@ func newEpoch(s *core, number int) *epoch {
 	}
 }
 
-// submit queues a call. It returns why it cannot.
+// submit queues a call, and writes it if it can go out at once and alone. It returns why it cannot.
 func (e *epoch) submit(c *call) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	l := e.open
+	reserved := l.reserve()
+	err := e.enqueue(c)
+	var frame []byte
+	if reserved {
+		frame = l.lone()
+	}
+	e.mu.Unlock()
+	if frame != nil {
+		l.writeLone(frame)
+	}
+	return err
+}
+
+// enqueue queues a call. It returns why it cannot. The epoch is locked.
+func (e *epoch) enqueue(c *call) error {
 	switch {
 	case e.over != nil:
 		return ErrExpired

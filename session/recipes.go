@@ -62,6 +62,9 @@ func (forRecipes) Fits(s *Session, ops ...Op) error {
 	return s.fits(len(s.appendMulti(nil, ops)) - 4)
 }
 
+// Room returns how many bytes more the transaction of the operations may have, at least.
+func (forRecipes) Room(s *Session, ops ...Op) int { return s.opts.MaxRequest - s.multiSize(ops) }
+
 // FollowCreated is [Async.Follow] of the data of an ephemeral node, which Share has just created
 // with the data and the ACL of the session. The results are those of the creation and of
 // a write to the parent in the same transaction.

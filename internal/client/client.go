@@ -25,6 +25,7 @@ type Session interface {
 	Warm(path string) bool
 	SetWarm(path string, warm bool)
 	Fits(ops ...session.Op) error
+	Room(ops ...session.Op) int
 	Rely() (release func())
 	Logger() *slog.Logger
 	Observer() session.Observer
@@ -81,6 +82,7 @@ type hidden interface {
 	CheckPath(s *session.Session, path string) error
 	Explain(s *session.Session, err error) error
 	Fits(s *session.Session, ops ...session.Op) error
+	Room(s *session.Session, ops ...session.Op) int
 	FollowCreated(a session.Async, path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) *session.Subscription
 	FollowTogether(a session.Async, path string, data []byte, parent session.OpResult, tell func(session.Reading, error), others []Other) (sub *session.Subscription, all []*session.Subscription)
 	Local(s *session.Session, key any, create func() any) any
@@ -124,6 +126,7 @@ func (l live) Age() time.Duration      { return behind().Age(l.Session) }
 func (l live) Explain(err error) error { return behind().Explain(l.Session, err) }
 
 func (l live) Fits(ops ...session.Op) error { return behind().Fits(l.Session, ops...) }
+func (l live) Room(ops ...session.Op) int   { return behind().Room(l.Session, ops...) }
 
 func (l live) Local(key any, create func() any) any { return behind().Local(l.Session, key, create) }
 func (l live) Logger() *slog.Logger                 { return behind().Logger(l.Session) }

@@ -92,7 +92,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 			return nil, b.explain(fmt.Errorf("data of item %d: %w", i, err))
 		}
 	}
-	if err := b.session.Fits(append(p.ops(longestPlan()), b.longestReceipt())...); err != nil {
+	if err := b.fitTogether(p); err != nil {
 		return nil, b.explain(fmt.Errorf("items: %w", err))
 	}
 	var created []session.OpResult
@@ -123,14 +123,53 @@ func longestPlan() filingPlan {
 	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, bound{known: true}}
 }
 
-// fits reports why an item could not be claimed, or moved to the dead letters.
-func (b *base) fits(item newItem) error {
-	if b.layout.flat() {
+// A capacity is how many bytes of data fit into the requests for items, at least.
+type capacity struct {
+	put   int // of the items of one transaction that puts them, and for each but the first:
+	item  int // what it takes beside its data
+	claim int // of an item that is claimed
+}
+
+// measure returns the capacity of the longest requests.
+func (b *base) measure() capacity {
+	p := b.producing(0, 0)
+	put := func(items ...newItem) int {
+		p.items = items
+		return b.session.Room(append(p.ops(longestPlan()), b.longestReceipt())...)
+	}
+	item := newItem{id: b.receipts.newID()}
+	c := capacity{put: put(item)}
+	c.item = c.put - put(item, item)
+	c.claim = b.session.Room(b.longestClaim(item)...)
+	return c
+}
+
+// fitTogether reports why the items of a producer cannot be put in one transaction.
+func (b *base) fitTogether(p *producer) error {
+	c := b.capacity()
+	bytes := (len(p.items) - 1) * c.item
+	for _, item := range p.items {
+		bytes += len(item.data)
+	}
+	if bytes <= c.put {
 		return nil
 	}
+	return b.session.Fits(append(p.ops(longestPlan()), b.longestReceipt())...)
+}
+
+// fits reports why an item could not be claimed, or moved to the dead letters.
+func (b *base) fits(item newItem) error {
+	if b.layout.flat() || len(item.data) <= b.capacity().claim {
+		return nil
+	}
+	return b.session.Fits(b.longestClaim(item)...)
+}
+
+// longestClaim returns the operations that claim an item, as long as they can be.
+func (b *base) longestClaim(item newItem) []session.Op {
 	at := place{bucket{0, math.MaxInt32, true}, itemName(item.id, math.MaxInt64) + "-2147483648"}
 	c := claimed{place: at, data: item.data, attempt: math.MaxInt32}
-	return b.session.Fits(append(b.claimOps(c, strings.Repeat("x", maxName)), b.longestReceipt())...)
+	return append(b.claimOps(c, strings.Repeat("x", maxName)), b.longestReceipt())
 }
 
 // longestReceipt returns an operation as long as that of any receipt.

@@ -29,6 +29,7 @@ type base struct {
 	dead     *store // nil without [Options.DeadLetter]
 	listed   listed // for Take
 	batches  batches
+	capacity func() capacity // measured by the first call
 
 	lanesMu sync.Mutex
 	lanes   map[int32]*lane // of the priorities that were put
@@ -82,6 +83,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 		dir = znode.Join(parent, nodes.QueueReceipts)
 	}
 	b.receipts = &receipts{session: s, dir: dir, newID: znode.NewGUID}
+	b.capacity = sync.OnceValue(b.measure)
 	if o.DeadLetter != "" {
 		b.dead = &store{session: s, path: o.DeadLetter, any: true}
 	}

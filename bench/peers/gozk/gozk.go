@@ -1,10 +1,11 @@
-// Package gozk has the programs of the bench that run go-zookeeper: its Lock, its bare watches,
-// and the lock that is one ephemeral node.
+// Package gozk has the programs of the bench that run go-zookeeper: its Lock, its bare watches, its
+// bare requests, and the lock that is one ephemeral node.
 package gozk
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -16,9 +17,11 @@ import (
 
 // Programs returns the programs by name.
 func Programs() map[string]driver.Program {
-	return map[string]driver.Program{
-		"lock": locks, "herd": herd, "raw": raw, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
+	all := map[string]driver.Program{
+		"lock": locks, "herd": herd, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
 	}
+	maps.Copy(all, rawPrograms())
+	return all
 }
 
 // open opens n sessions. The second result closes them.
@@ -122,41 +125,6 @@ func herd(r *driver.Run) error {
 				<-gone
 			}
 		}
-	})
-}
-
-// raw creates nodes and deletes them again, as fast as the servers and this client can.
-func raw(r *driver.Run) error {
-	all, end, err := open(r, 1)
-	if err != nil {
-		return err
-	}
-	defer end()
-	conn, acl := all[0], zk.WorldACL(zk.PermAll)
-	if err := ensure(conn, r.Path); err != nil {
-		return err
-	}
-	batch := r.Int("batch", 1)
-	r.Scale(batch)
-	return r.Loop(r.Int("workers", 1), func(w, _ int) error {
-		path := r.Path + "/" + strconv.Itoa(w) + "-"
-		if batch == 1 {
-			if _, err := conn.Create(path, nil, zk.FlagEphemeral, acl); err != nil {
-				return err
-			}
-			return conn.Delete(path, -1)
-		}
-		creates, deletes := make([]any, batch), make([]any, batch)
-		for i := range batch {
-			node := path + strconv.Itoa(i)
-			creates[i] = &zk.CreateRequest{Path: node, Acl: acl, Flags: zk.FlagEphemeral}
-			deletes[i] = &zk.DeleteRequest{Path: node, Version: -1}
-		}
-		if _, err := conn.Multi(creates...); err != nil {
-			return err
-		}
-		_, err := conn.Multi(deletes...)
-		return err
 	})
 }
 

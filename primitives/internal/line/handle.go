@@ -71,6 +71,7 @@ func Open[Ev any](s *session.Session, r *Recipe, manner *Manner[Ev], inBackgroun
 			Name:    r.Name,
 			Perform: h.performer.Perform,
 			Observe: h.observe,
+			Inline:  true,
 			Stop:    Leave{},
 			Merge:   manner.Merge,
 			Cancel:  manner.Cancel,

@@ -480,8 +480,8 @@ func (p *Performer) follower(e watchTarget, tell func(Input)) func(session.Readi
 			tell(in)
 			p.wrote(e, mine, r, tell)
 		case e.target.Until == Changed, r.Stat.Czxid != czxid:
+			p.owned.Cancel(e.target) // before the machine may want it again
 			tell(gone(e))
-			p.owned.Cancel(e.target)
 		default:
 			p.wrote(e, mine, r, tell)
 		}

@@ -1,0 +1,54 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestCapacity compares what fits by the capacity with the requests themselves.
+func TestCapacity(t *testing.T) {
+	const limit = 4 << 10
+	s, err := session.Open(t.Context(), zktest.Start(t).Addrs(), &session.Options{MaxRequest: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, layout := range []Layout{Standard, Kazoo} {
+		b, err := newBase(s, "/queue", Options{Layout: layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n <= 5; n++ {
+			t.Run(fmt.Sprint(layout, n), func(t *testing.T) {
+				p := b.producing(0, 0)
+				fit := 0 // bytes
+				for bytes := range limit {
+					p.items = nil
+					for i := range n {
+						p.items = append(p.items, newItem{id: b.receipts.newID(), data: make([]byte, (bytes+i)/n)})
+					}
+					exact := b.session.Fits(append(p.ops(longestPlan()), b.longestReceipt())...)
+					if err := b.fitTogether(p); (err == nil) != (exact == nil) {
+						t.Fatalf("%d bytes: %v, want %v", bytes, err, exact)
+					}
+					if exact == nil {
+						fit = bytes
+					}
+					if n > 1 || layout != Standard {
+						continue
+					}
+					exact = b.session.Fits(b.longestClaim(p.items[0])...)
+					if err := b.fits(p.items[0]); (err == nil) != (exact == nil) {
+						t.Fatalf("claim of %d bytes: %v, want %v", bytes, err, exact)
+					}
+				}
+				if known := b.capacity().put - (n-1)*b.capacity().item; known > fit || known < fit*85/100 {
+					t.Errorf("%d bytes fit, %d by the capacity", fit, known)
+				}
+			})
+		}
+	}
+}

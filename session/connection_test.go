@@ -1,0 +1,166 @@
+package session
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/zkactors/zkactors/session/internal/wire"
+)
+
+// A tray is a socket, the kernel's as it says, that keeps which requests are written to it.
+type tray struct {
+	net.Conn
+	xids    []int32
+	written func() // called by each write, if not nil
+	err     error
+}
+
+func (s *tray) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
+func (s *tray) Close() error                          { return nil }
+
+func (s *tray) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := 4 + binary.BigEndian.Uint32(rest)
+		xid, _, err := wire.ParseRequestHeader(rest[4:n])
+		if err != nil {
+			return 0, err
+		}
+		s.xids, rest = append(s.xids, xid), rest[n:]
+	}
+	if s.written != nil {
+		s.written()
+	}
+	return len(p), s.err
+}
+
+// writing returns a bench whose connection has the socket, and a function that requests a write of so many
+// bytes and returns where its error will be.
+func writing(t *testing.T, socket net.Conn) (b *bench, request func(bytes int) (answered *error)) {
+	t.Helper()
+	b = newBench(t, 1)
+	b.l = newConnection(b.e, "localhost:1", socket)
+	b.l.phase, b.l.synced = phaseOpen, true
+	b.e.current, b.e.open = b.l, b.l
+	return b, func(bytes int) *error {
+		answer := new(error)
+		b.s.Async(1).Set("/a", make([]byte, bytes), AnyVersion, func(_ *Stat, err error) { *answer = err })
+		return answer
+	}
+}
+
+// TestLoneCall shows which calls are written by their callers. No writer runs: what is left to it waits.
+func TestLoneCall(t *testing.T) {
+	woken := func(b *bench) bool {
+		select {
+		case <-b.l.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	written := func(t *testing.T, b *bench, socket *tray, n, left int) {
+		t.Helper()
+		if len(socket.xids) != n || len(b.l.out) != left || b.l.unwritten != left || woken(b) != (left > 0) {
+			t.Errorf("written %v, left %d, of them calls %d", socket.xids, len(b.l.out), b.l.unwritten)
+		}
+	}
+	t.Run("alone", func(t *testing.T) {
+		socket := new(tray)
+		b, request := writing(t, socket)
+		for n := range directCalls {
+			request(10)
+			written(t, b, socket, n+1, 0)
+		}
+		request(10) // behind so many without an answer
+		written(t, b, socket, directCalls, 1)
+		request(10)
+		written(t, b, socket, directCalls, 2)
+	})
+	t.Run("large", func(t *testing.T) {
+		socket := new(tray)
+		b, request := writing(t, socket)
+		request(directBytes / 2)
+		written(t, b, socket, 1, 0)
+		request(directBytes / 2)
+		written(t, b, socket, 1, 1)
+	})
+	t.Run("while another is written", func(t *testing.T) {
+		socket := new(tray)
+		b, request := writing(t, socket)
+		socket.written = func() {
+			socket.written = nil
+			request(10)
+			if len(socket.xids) != 1 || len(b.l.out) != 1 || woken(b) {
+				t.Errorf("written %v, left %d", socket.xids, len(b.l.out))
+			}
+		}
+		request(10)
+		written(t, b, socket, 1, 1)
+	})
+	t.Run("a socket that may not keep it", func(t *testing.T) {
+		socket := new(tray)
+		b, request := writing(t, struct{ net.Conn }{socket})
+		request(10)
+		written(t, b, socket, 0, 1)
+	})
+	t.Run("connection failed", func(t *testing.T) {
+		socket := new(tray)
+		b, request := writing(t, socket)
+		b.l.fail(net.ErrClosed)
+		request(10)
+		written(t, b, socket, 0, 1)
+		if b.e.severed(b.l); b.e.queue.len() != 1 {
+			t.Error("it is not sent again")
+		}
+	})
+	t.Run("in vain", func(t *testing.T) {
+		socket := &tray{err: net.ErrClosed}
+		b, request := writing(t, socket)
+		answer := request(10)
+		if b.l.phase != phaseFailed || *answer != nil {
+			t.Errorf("phase %v, answer %v", b.l.phase, *answer)
+		}
+		if b.e.severed(b.l); !errors.Is(*answer, ErrUnknownOutcome) {
+			t.Errorf("answer %v", *answer)
+		}
+	})
+}
+
+// TestCallersAndWriter has many callers write, and the writer beside them: one at a time, in the order of the calls.
+func TestCallersAndWriter(t *testing.T) {
+	const callers, each = 16, 500
+	socket := new(tray)
+	b, _ := writing(t, socket)
+	all := make(chan struct{})
+	socket.written = func() {
+		b.e.mu.Lock()
+		defer b.e.mu.Unlock()
+		for b.l.pending.len() > b.l.unwritten { // they are answered
+			b.l.pending.pop()
+		}
+		b.e.advance()
+		if len(socket.xids) == callers*each {
+			close(all)
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(b.l.writeAll)
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				b.s.Async(1).Exists("/a", func(*Stat, error) {})
+			}
+		})
+	}
+	<-all
+	b.l.fail(net.ErrClosed)
+	wg.Wait()
+	if !slices.IsSorted(socket.xids) || socket.xids[0] != 1 {
+		t.Errorf("written %v", socket.xids)
+	}
+}
