@@ -3,9 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
-	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -20,16 +18,14 @@ import (
 // read whose reply was lost is answered with [ErrDisconnected], a write with
 // [ErrUnknownOutcome].
 type Async struct {
-	session  *Session
+	session  *core
 	epoch    int
 	blocking bool  // set for the blocking requests of the session, see [Options.ReadOnly]
 	lane     *lane // of a caller whose writes may share transactions; or nil
 }
 
-// Async returns the asynchronous requests of one epoch, which [Connected] names. In
-// any other epoch they are answered with [ErrExpired]. Epoch 0 stands for whichever
-// is present.
-func (s *Session) Async(epoch int) Async { return Async{session: s, epoch: epoch} }
+// requests returns those of one epoch; of whichever is present if it is 0.
+func (s *core) requests(epoch int) Async { return Async{session: s, epoch: epoch} }
 
 // Create creates a node with the ACL of the session, and answers with its path. The
 // server appends a number to it if the node is sequential.
@@ -141,77 +137,86 @@ func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call
 	return r.begin(a)
 }
 
-// EnsurePath creates the node at path and its missing ancestors, unless they exist: as
-// containers, or as persistent nodes where the server has no containers. The answer
-// tells whether the node was made now, and is empty.
-func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
-	(&ensuring{requests: a}).begin(path, answer)
+// onNode starts a request on one node.
+func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call, *wire.Reply) (T, error), answer func(T, error)) *call {
+	return newRequest(op, path, convert, answer).onNode(a, w)
 }
 
-// ensuring makes sure that there is a node. Doing it twice does no harm, so a lost reply is
-// no reason to fail.
-type ensuring struct {
-	requests Async
-	over     atomic.Bool // set when the caller has left: nothing is repeated any more
-	doubt    error       // of the newest create whose reply was lost
-	blamed   int         // how many connections in a row its creates have broken
-}
-
-func (e *ensuring) begin(path string, answer func(bool, error)) *call {
-	full, err := e.requests.session.target(path)
+func (r *request[T]) onNode(a Async, w *wire.Request) *call {
+	full, err := a.session.target(r.path)
 	if err != nil {
-		return newRequest("ensure", path, nil, answer).refuse(e.requests.session, err)
+		return r.refuse(a.session, err)
 	}
-	return e.ensure(full, Container, answer)
+	w.Path = full
+	return issue(a, &r.call, w)
 }
 
-// ensure works on absolute paths: the chroot itself may be missing.
-func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)) *call {
-	a := e.requests
-	w := wire.Request{Op: wire.OpCreate, Path: full, ACL: a.session.acl}
-	if mode == Container {
-		w.Op, w.Flags = wire.OpCreateContainer, int32(Container)
+// issue encodes a request and submits it, or refuses it in its turn.
+func issue(a Async, c *call, w *wire.Request) *call {
+	c.opcode, c.target, c.plants = w.Op, w.Path, w.Watch
+	c.absent = w.Op == wire.OpExists && !w.Watch
+	c.frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
+	return c.begin(a)
+}
+
+// begin submits a call that is encoded, or refuses it in its turn.
+func (c *call) begin(a Async) *call {
+	s := a.session
+	c.number, c.began, c.write, c.blocking, c.lane = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking, a.lane
+	if err := s.fits(len(c.frame) - 4); err != nil {
+		return c.refuse(s, err)
 	}
-	return issue(a, &newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
-		again := func() { e.ensure(full, mode, answer) }
-		if e.blamed++; !errors.Is(err, errBlamed) {
-			e.blamed = 0
+	s.submit(c)
+	return c
+}
+
+// submit gives a call to the newest epoch, or refuses it in its turn.
+func (s *core) submit(c *call) {
+	if why := s.enqueue(c); why != nil {
+		c.refuse(s, why)
+	}
+}
+
+// enqueue returns why the call cannot be made.
+func (s *core) enqueue(c *call) error {
+	e := s.newestEpoch()
+	switch {
+	case e == nil:
+		return ErrClosed
+	case c.number != 0 && c.number != e.number:
+		return ErrExpired
+	case !e.ephemerals.reserve(c.ephemeral):
+		return ErrSessionFull
+	}
+	err := e.submit(c)
+	if err != nil {
+		e.ephemerals.release(c.ephemeral)
+	}
+	return err
+}
+
+// unsent answers a call that its epoch did not send: the next one may, if the call
+// belongs to none, and this epoch was never announced or the call is a read.
+func (s *core) unsent(c *call, why error) {
+	s.order.put(func() {
+		e := c.epoch.Load()
+		if free := c.number == 0 && (!c.write || !e.announced.Load()); free && errors.Is(why, ErrExpired) {
+			e.ephemerals.release(c.ephemeral)
+			if why = s.enqueue(c); why == nil {
+				return
+			}
+			c.ephemeral = 0
 		}
-		switch {
-		case err == nil:
-			answer(true, nil)
-		case isAny(err, ErrNodeExists):
-			answer(false, nil)
-		case e.over.Load():
-			answer(false, err)
-		case mode == Container && isAny(err, ErrUnimplemented, ErrInvalidArgument):
-			e.ensure(full, Persistent, answer)
-		case isNoNode(err) && full != "/":
-			dir, _ := znode.Split(full)
-			e.ensure(dir, mode, func(_ bool, err error) {
-				if err != nil {
-					answer(false, err)
-					return
-				}
-				again()
-			})
-		case isAny(err, ErrDisconnected) && e.blamed < maxBlamed:
-			e.doubt = err
-			again()
-		case isAny(err, ErrNoAuth):
-			// The server looks at the parent's ACL before it looks for the node.
-			a.Exists(a.session.relative(full), func(stat *Stat, existsErr error) {
-				if existsErr == nil && stat != nil {
-					err = nil
-				}
-				answer(false, err)
-			})
-		case e.blamed == maxBlamed:
-			answer(false, fmt.Errorf("%w; %w", err, errHopeless))
-		case e.doubt != nil && isAny(err, ErrExpired, ErrClosed) && !InDoubt(err):
-			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
-		default:
-			answer(false, err)
-		}
-	}).call, &w)
+		c.err = why
+		c.run()
+	})
+}
+
+// mayShare reports whether writes may share transactions.
+func (a Async) mayShare() bool { return a.lane != nil && a.epoch != 0 }
+
+// over reports whether an error means that nothing is left to do: the session is closed, or the
+// epoch has ended.
+func (a Async) over(err error) bool {
+	return isAny(err, ErrClosed) || a.epoch != 0 && isAny(err, ErrExpired) && !isAny(err, ErrDisconnected)
 }

@@ -34,7 +34,7 @@ type call struct {
 	// See coalescer.go. The lock of the epoch guards all but lane.
 	lane    *lane   // of its caller; or nil
 	behind  []*call // asked for after it in its lane; none unless it is the write of that
-	shared  *shared // the transaction that it is, of several calls; or nil
+	members []*call // if it is a transaction that goes out for several calls: those; else nil
 	joins   bool    // it may share a transaction; cleared when one has failed, and it is to go alone
 	counted bool    // it is in flight as a transaction of its own that others might have shared
 	company int32   // how many callers share the transaction that has done it, when the reply has come
@@ -94,7 +94,7 @@ func (c *call) run() {
 }
 
 // refuse answers, in its turn, a call that cannot be made.
-func (c *call) refuse(s *Session, why error) *call {
+func (c *call) refuse(s *core, why error) *call {
 	if c.err = why; c.began == 0 {
 		c.began = s.clock.now()
 	}
@@ -103,7 +103,7 @@ func (c *call) refuse(s *Session, why error) *call {
 }
 
 // give gives the answer, in the session's order, unless the caller has left.
-func (c *call) give(s *Session) {
+func (c *call) give(s *core) {
 	if c.state.Load() == callAbandoned {
 		return
 	}
@@ -214,4 +214,39 @@ func newRequest[T any](op, path string, convert func(*call, *wire.Reply) (T, err
 	r := &request[T]{convert: convert, tell: tell}
 	r.typed, r.op, r.path = r, op, path
 	return r
+}
+
+// A lane keeps the order of the requests of one caller, whose writes may share transactions with
+// those of others: while such a write waits, or may have to be sent again without another, what
+// the caller asks for after it waits, too. The zero lane is ready for use, with one epoch.
+type lane struct {
+	write *call // waits in the coalescer, or is a part of a transaction without an answer; or nil. The lock of the epoch guards it
+}
+
+// leaveLane returns the calls that waited for this in its lane.
+func (c *call) leaveLane() (behind []*call) {
+	if c.lane == nil || c.lane.write != c {
+		return nil
+	}
+	behind = c.behind
+	c.lane.write, c.behind = nil, nil
+	return behind
+}
+
+// laggards returns the calls that waited for these in their lanes.
+func laggards(calls []*call) (all []*call) {
+	for _, c := range calls {
+		all = append(all, c.leaveLane()...)
+	}
+	return all
+}
+
+// requeued returns calls that are to be sent again, each with those that wait for it in its lane.
+func requeued(calls []*call) (all []*call) {
+	for _, c := range calls {
+		c.state.CompareAndSwap(callSent, callQueued) // a call that waited may have been abandoned
+		c.counted = false
+		all = append(append(all, c), c.leaveLane()...)
+	}
+	return all
 }

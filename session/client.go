@@ -67,7 +67,7 @@ func (anyHost) Next() (string, bool) { return "see-dial:0", false }
 func (anyHost) Connected()           {}
 
 // clientLogger passes on what the client reports.
-type clientLogger struct{ session *Session }
+type clientLogger struct{ session *core }
 
 // Printf implements [zk.Logger].
 func (c clientLogger) Printf(format string, args ...any) {

@@ -19,16 +19,6 @@ const (
 	maxBroken = 2 // how many connections in a row break with a transaction unanswered, before all go alone
 )
 
-// A lane keeps the order of the requests of one caller, whose writes may share transactions with
-// those of others: while such a write waits, or may have to be sent again without another, what
-// the caller asks for after it waits, too. The zero lane is ready for use, with one epoch.
-type lane struct {
-	write *call // waits in the coalescer, or is a part of a transaction without an answer; or nil. The lock of the epoch guards it
-}
-
-// mayShare reports whether writes may share transactions.
-func (a Async) mayShare() bool { return a.lane != nil && a.epoch != 0 }
-
 // A coalescer decides which writes share a transaction. They wait in it, as long as the
 // transactions in flight leave no room, and go out together then. It is guarded by the lock of its
 // epoch, and does nothing but decide: see [epoch.advance].
@@ -180,16 +170,9 @@ func (c *call) createsUnder(yield func(parent string) bool) {
 	}
 }
 
-// A shared transaction goes out for several calls.
-type shared struct {
-	call
-	members []*call
-}
-
-// newShared returns the transaction of calls that are about to be sent.
-func newShared(members []*call) *shared {
-	t := &shared{members: members}
-	t.shared, t.opcode, t.write = t, wire.OpMulti, true
+// newShared returns the transaction that goes out for several calls, which are about to be sent.
+func newShared(members []*call) *call {
+	t := &call{members: members, opcode: wire.OpMulti, write: true}
 	size, width := recordSize(0, nil), 0
 	for _, c := range members {
 		size += len(c.frame)
@@ -209,12 +192,12 @@ func newShared(members []*call) *shared {
 	return t
 }
 
-// settle takes the reply. It returns the index of the call whose operation has failed all, or -1
+// settleShared takes the reply to a shared transaction. It returns the index of the call whose operation has failed all, or -1
 // if the reply does not say which; nothing was done for any of them then. If failed is false,
 // each call has its outcome, as if it had been sent alone.
-func (t *shared) settle(h wire.Header, rest []byte, reply *wire.Reply) (culprit int, failed bool, err error) {
+func settleShared(t *call, h wire.Header, rest []byte, reply *wire.Reply) (culprit int, failed bool, err error) {
 	if h.Code != wire.CodeOK {
-		return -1, !t.refused(h), nil
+		return -1, !refusedShared(t, h), nil
 	}
 	if err := wire.ParseReply(wire.OpMulti, t.ops, rest, reply); err != nil {
 		for _, c := range t.members {
@@ -243,9 +226,9 @@ func (t *shared) settle(h wire.Header, rest []byte, reply *wire.Reply) (culprit 
 	return -1, false, nil
 }
 
-// refused gives the error of a reply to all calls, if it has nothing to do with their
+// refusedShared gives the error of a reply to all calls, if it has nothing to do with their
 // operations. It reports whether it has done so.
-func (t *shared) refused(h wire.Header) bool {
+func refusedShared(t *call, h wire.Header) bool {
 	err := errOf(h.Code)
 	if h.Code == codeTooLarge {
 		err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
@@ -261,128 +244,4 @@ func (t *shared) refused(h wire.Header) bool {
 		c.zxid, c.err = h.Zxid, err
 	}
 	return true
-}
-
-// What follows is called with the epoch locked, unless it says otherwise.
-
-// route sends a call, or lets it wait for others.
-func (e *epoch) route(c *call) {
-	if c.lane != nil && c.lane.write != nil {
-		before := c.lane.write
-		before.behind = append(before.behind, c)
-		return
-	}
-	if c.joins {
-		before, alone := e.coalescer.join(c)
-		if before != nil {
-			e.dispatch(before)
-		}
-		if !alone {
-			c.lane.write = c
-			return
-		}
-	}
-	e.dispatch(c)
-}
-
-// dispatch sends a call that goes alone, unless it was abandoned. What waited for it in its lane comes next.
-func (e *epoch) dispatch(c *call) {
-	e.requeue(c.leaveLane())
-	if c.state.CompareAndSwap(callQueued, callSent) {
-		e.open.send(c)
-		return
-	}
-	e.ephemerals.release(c.ephemeral)
-	if c.counted {
-		c.counted = false
-		e.coalescer.inFlight--
-	}
-}
-
-// share sends the oldest calls of the coalescer as one transaction.
-func (e *epoch) share(n int) {
-	if n == 1 {
-		c := e.coalescer.take()
-		c.counted = true
-		e.dispatch(c)
-		return
-	}
-	members := make([]*call, 0, n)
-	now := e.session.clock.now()
-	for range n {
-		c := e.coalescer.take()
-		if c.state.CompareAndSwap(callQueued, callSent) {
-			c.sent, c.since = now, e.newest
-			members = append(members, c)
-			continue
-		}
-		e.ephemerals.release(c.ephemeral)
-		e.requeue(c.leaveLane())
-	}
-	if len(members) == 0 {
-		e.coalescer.inFlight--
-		return
-	}
-	e.open.send(&newShared(members).call)
-}
-
-// requeue lets calls go out next.
-func (e *epoch) requeue(calls []*call) {
-	if len(calls) > 0 {
-		e.queue.set(append(calls, e.queue.all()...))
-	}
-}
-
-// shared takes the reply to a transaction of several calls, and gives their answers, or has them
-// sent again. The epoch must not be locked.
-func (e *epoch) shared(t *shared, h wire.Header, rest []byte, reply *wire.Reply) error {
-	culprit, failed, err := t.settle(h, rest, reply)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case failed:
-		for _, c := range t.members {
-			c.state.Store(callQueued)
-		}
-		e.requeue(requeued(e.coalescer.failed(t.members, culprit)))
-	default:
-		e.coalescer.inFlight--
-		e.requeue(laggards(t.members))
-		for _, c := range t.members {
-			e.session.order.add(c)
-		}
-	}
-	if e.coalescer.broken = 0; err != nil {
-		e.coalescer.broken = maxBroken
-	}
-	e.advance()
-	return err
-}
-
-// leaveLane returns the calls that waited for this in its lane.
-func (c *call) leaveLane() (behind []*call) {
-	if c.lane == nil || c.lane.write != c {
-		return nil
-	}
-	behind = c.behind
-	c.lane.write, c.behind = nil, nil
-	return behind
-}
-
-// laggards returns the calls that waited for these in their lanes.
-func laggards(calls []*call) (all []*call) {
-	for _, c := range calls {
-		all = append(all, c.leaveLane()...)
-	}
-	return all
-}
-
-// requeued returns calls that are to be sent again, each with those that wait for it in its lane.
-func requeued(calls []*call) (all []*call) {
-	for _, c := range calls {
-		c.state.CompareAndSwap(callSent, callQueued) // a call that waited may have been abandoned
-		c.counted = false
-		all = append(append(all, c), c.leaveLane()...)
-	}
-	return all
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -61,12 +60,10 @@ type ask struct {
 
 func newBench(t *testing.T, seed uint64) *bench {
 	t.Helper()
-	s := &Session{
-		clock: newClock(), order: newOrder(func() {}), wake: make(chan struct{}, 1),
-		opts: Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second, Observer: NopObserver{}, Logger: slog.New(slog.DiscardHandler)},
-	}
-	s.servers = newServers([]string{"localhost:1"}, &s.opts)
-	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: s, wasted: map[string]int{}, blamed: map[string]int{}}
+	opts := &Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second}
+	s := newCore([]string{"localhost:1"}, opts.withDefaults())
+	s.order, s.tell = newOrder(func() {}), func(input) {}
+	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: &Session{core: s}, wasted: map[string]int{}, blamed: map[string]int{}}
 	b.e = newEpoch(s, 1)
 	b.e.retire = func() {}
 	b.e.coalescer.limits = shareLimits{ops: 7, bytes: 500}
@@ -142,14 +139,14 @@ func (b *bench) submit() {
 func (b *bench) check() {
 	inFlight := 0
 	for _, c := range b.l.pending.all() {
-		if c.counted || c.shared != nil {
+		if c.counted || c.members != nil {
 			inFlight++
 		}
-		if c.shared == nil {
+		if c.members == nil {
 			continue
 		}
 		parents := map[string]bool{}
-		for _, m := range c.shared.members {
+		for _, m := range c.members {
 			for parent := range m.createsUnder {
 				if parents[parent] {
 					b.t.Fatalf("two share a transaction that create a node under %s", parent)
@@ -204,7 +201,7 @@ func (b *bench) execute() {
 			} else if i > bad {
 				result.Code = wire.CodeRuntimeInconsistency
 			}
-			if c.shared != nil {
+			if c.members != nil {
 				b.wasted[named(o.Path)]++
 			}
 		case o.Op.IsCreate():
@@ -217,7 +214,7 @@ func (b *bench) execute() {
 		}
 		reply.Results = append(reply.Results, result)
 	}
-	if c.shared != nil {
+	if c.members != nil {
 		b.shared++
 		if bad >= 0 {
 			b.blamed[named(ops[bad].Path)]++
@@ -580,7 +577,7 @@ func TestRefusedTogether(t *testing.T) {
 		for _, name := range names {
 			all = append(all, b.share("/"+name+"/"+name+"_1-"))
 		}
-		for b.l.pending.all()[0].shared == nil {
+		for b.l.pending.all()[0].members == nil {
 			b.execute()
 			b.deliver()
 		}
@@ -597,7 +594,7 @@ func TestRefusedTogether(t *testing.T) {
 		b.reply(wire.Header{Xid: last.xid, Zxid: b.zxid, Code: code}, wire.OpMulti, &reply)
 		b.deliver()
 		for _, c := range b.l.pending.all() {
-			if c.shared != nil && code != wire.CodeOK && slices.ContainsFunc(c.shared.members, func(m *call) bool { return m.spoilt > 0 }) {
+			if c.members != nil && code != wire.CodeOK && slices.ContainsFunc(c.members, func(m *call) bool { return m.spoilt > 0 }) {
 				t.Errorf("%v: some go together again", code)
 			}
 		}
@@ -616,7 +613,7 @@ func TestReplyTooLarge(t *testing.T) {
 	b := newBench(t, 0)
 	b.calm = true
 	all := b.crowd("crowd", 3)
-	for b.l.pending.all()[0].shared == nil {
+	for b.l.pending.all()[0].members == nil {
 		b.execute()
 		b.deliver()
 	}
@@ -640,7 +637,7 @@ func TestBreaksConnections(t *testing.T) {
 		b.crowd("crowd", 3)
 		b.execute()
 		b.deliver()
-		return slices.ContainsFunc(b.l.pending.all(), func(c *call) bool { return c.shared != nil })
+		return slices.ContainsFunc(b.l.pending.all(), func(c *call) bool { return c.members != nil })
 	}
 	cut := func() {
 		b.l.unwritten, b.l.out = 0, nil
@@ -674,7 +671,7 @@ func TestBreaksConnections(t *testing.T) {
 	expect(false, "when a third has")
 	lasts()
 	expect(true, "when a connection has lasted")
-	for b.l.pending.all()[0].shared == nil {
+	for b.l.pending.all()[0].members == nil {
 		b.execute()
 		b.deliver()
 	}

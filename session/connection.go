@@ -381,8 +381,8 @@ func (l *connection) receive(frame []byte) error {
 		if err == nil {
 			err = c.own(h.Code)
 		}
-	case c.shared != nil:
-		err = l.epoch.shared(c.shared, h, rest, &l.reply)
+	case c.members != nil:
+		err = l.epoch.shared(c, h, rest, &l.reply)
 	default:
 		err = c.settle(h, rest, &l.reply)
 		l.epoch.session.order.add(c)
@@ -507,3 +507,6 @@ func (l *connection) fail(why error) {
 	}
 	_ = socket.Close() // there is nothing to be done about a failure
 }
+
+// longestPassword is well below what the client can present. Those of ZooKeeper have 16 bytes.
+const longestPassword = 128

@@ -2,10 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,7 +17,7 @@ import (
 // It queues calls while there is no open connection, and sends them, one behind the other,
 // without waiting for their answers while there is one.
 type epoch struct {
-	session *Session
+	session *core
 	number  int
 	retire  context.CancelFunc // has the client below end; set by newClient
 
@@ -52,89 +48,13 @@ type epoch struct {
 	gone    func()        // closes parted
 }
 
-// terms are the times that follow from a session timeout.
-type terms struct {
-	timeout   time.Duration // less a margin for clocks that do not agree, and for us to act
-	report    time.Duration // within which a server reports to the leader whom it has heard
-	heartbeat time.Duration // between signs of life
-	silence   time.Duration // how long to wait for an answer before trying another server
-}
-
-// termsOf computes them. Half of what is left of a lease when a heartbeat is overdue is
-// for finding another server.
-func termsOf(timeout, tick time.Duration) terms {
-	if tick <= 0 || tick > timeout/2 {
-		tick = timeout / 2
-	}
-	t := terms{
-		timeout:   timeout - min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond),
-		report:    tick * 5 / 8, // half a tick, and what a server needs for it
-		heartbeat: timeout / 9,
-	}
-	// The newest sign of life that is proven to have been reported is that many
-	// heartbeats older than the one that is overdue.
-	lag := 3 + t.report/t.heartbeat
-	t.silence = (t.timeout - lag*t.heartbeat) / 2
-	return t
-}
-
 // newEpoch returns an epoch, which begins to dial with [epoch.newClient].
-func newEpoch(s *Session, number int) *epoch {
+func newEpoch(s *core, number int) *epoch {
 	parted := make(chan struct{})
 	return &epoch{
 		session: s, number: number, watches: make(map[watchKey]struct{}),
 		coalescer: coalescer{limits: shareLimitsOf(&s.opts)},
 		parted:    parted, gone: sync.OnceFunc(func() { close(parted) }),
-	}
-}
-
-// dial returns a connection to some server, or nil once the epoch is retired. Until then
-// it does not give up. The loss of the last connection is told before there is a next.
-func (e *epoch) dial(ctx context.Context) *connection {
-	e.mu.Lock()
-	last := e.current
-	again := last != nil && last.proven
-	e.mu.Unlock()
-	if last != nil {
-		<-last.told
-	}
-	for ctx.Err() == nil {
-		server, socket := e.session.servers.dial(ctx, again)
-		if socket == nil {
-			return nil
-		}
-		l := newConnection(e, server, socket)
-		e.mu.Lock()
-		usable := ctx.Err() == nil && e.session.servers.has(server) // the list may have changed meanwhile
-		if usable {
-			e.current = l
-		}
-		e.mu.Unlock()
-		if usable {
-			e.session.workers.Go(l.writeAll)
-			e.session.poke()
-			return l
-		}
-		_ = socket.Close() // nothing was sent on it
-	}
-	return nil
-}
-
-// setServers replaces the list of servers, and leaves the one of the present connection if the
-// spread of the sessions demands it. The epoch must not be locked.
-func (e *epoch) setServers(addresses []string) {
-	e.mu.Lock()
-	l, current := e.current, ""
-	if l != nil && l.phase != phaseFailed && !l.leaving {
-		current = l.server
-	}
-	now := false
-	if e.session.servers.replace(addresses, current, rand.Float64) {
-		now = l.leave()
-	}
-	e.mu.Unlock()
-	if now {
-		l.fail(errLeaving)
 	}
 }
 
@@ -208,86 +128,9 @@ func (e *epoch) sweep() {
 	}))
 }
 
-// longestPassword is well below what the client can present. Those of ZooKeeper have 16 bytes.
-const longestPassword = 128
-
-var errReplaced = errors.New("the server replaced the session by another")
-
-// accept takes the server's answer to the connect request.
-func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	const shortest = 60 * time.Millisecond // less leaves no time to act
-	timeout := time.Duration(h.Timeout) * time.Millisecond
-	switch {
-	case l.phase != phaseGreeting:
-		return l.why
-	case l.greeted < 0:
-		return wire.ErrMalformed // there was no connect request
-	case h.ReadOnly:
-		return e.acceptReadOnly(l, h)
-	case h.Session == 0 && e.id == 0:
-		return errors.New("the server refused a new session")
-	case h.Session == 0:
-		e.gone()
-		e.session.tell(rejected{e.number})
-		return ErrExpired
-	case e.id != 0 && e.id != h.Session && e.announced.Load():
-		e.session.tell(rejected{e.number})
-		return errReplaced
-	case len(h.Password) > longestPassword:
-		return wire.ErrMalformed
-	case timeout < shortest:
-		return fmt.Errorf("the server offers a session timeout of %v", timeout)
-	}
-	// A session that no connection has opened was used for nothing: another does as well.
-	created := e.id != h.Session
-	if created {
-		e.id, e.timeout = h.Session, timeout
-	}
-	// The leader counts a shorter timeout from this handshake, not from what was proved
-	// before it. A longer timeout counts for nothing: reports with the shorter one may be
-	// on their way.
-	before := e.terms()
-	e.timeout = min(e.timeout, timeout)
-	terms := e.terms()
-	if shorter := before.timeout - terms.timeout; shorter > 0 {
-		e.trusted, e.proved = min(e.trusted+shorter, l.greeted), min(e.proved+shorter, l.greeted)
-	}
-	l.lease = newLease(terms.report, terms.heartbeat/16, l.greeted, created)
-	if created {
-		e.prove(l)
-	}
-	e.settle()
-	return nil
-}
-
-// restore begins to set again what the session had on the server. The epoch must not be locked.
-func (e *epoch) restore(l *connection) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if l.phase == phaseGreeting {
-		l.restore(slices.Collect(maps.Keys(e.watches)))
-	}
-}
-
 // What follows is called with the epoch locked, unless it says otherwise.
 
 func (e *epoch) terms() terms { return termsOf(e.timeout, e.session.opts.ServerTick) }
-
-// opened is called when a connection takes calls. What its handshake has proved counts
-// only now: a session that can be reached, but not restored, comes to an end.
-func (e *epoch) opened(l *connection) {
-	if l.readOnly {
-		e.openedReadOnly(l)
-		return
-	}
-	e.open, e.refused = l, nil
-	e.told = e.newest // not before: the next connection must ask again
-	e.prove(l)
-	e.session.tell(established{epoch: e.number, id: e.id, timeout: e.timeout, server: l.server})
-	e.advance()
-}
 
 // prove counts what a connection has proved.
 func (e *epoch) prove(l *connection) {
@@ -331,6 +174,117 @@ func (e *epoch) until() time.Time {
 	return e.session.clock.time(time.Duration(d))
 }
 
+// route sends a call, or lets it wait for others.
+func (e *epoch) route(c *call) {
+	if c.lane != nil && c.lane.write != nil {
+		before := c.lane.write
+		before.behind = append(before.behind, c)
+		return
+	}
+	if c.joins {
+		before, alone := e.coalescer.join(c)
+		if before != nil {
+			e.dispatch(before)
+		}
+		if !alone {
+			c.lane.write = c
+			return
+		}
+	}
+	e.dispatch(c)
+}
+
+// dispatch sends a call that goes alone, unless it was abandoned. What waited for it in its lane comes next.
+func (e *epoch) dispatch(c *call) {
+	e.requeue(c.leaveLane())
+	if c.state.CompareAndSwap(callQueued, callSent) {
+		e.open.send(c)
+		return
+	}
+	e.ephemerals.release(c.ephemeral)
+	if c.counted {
+		c.counted = false
+		e.coalescer.inFlight--
+	}
+}
+
+// share sends the oldest calls of the coalescer as one transaction.
+func (e *epoch) share(n int) {
+	if n == 1 {
+		c := e.coalescer.take()
+		c.counted = true
+		e.dispatch(c)
+		return
+	}
+	members := make([]*call, 0, n)
+	now := e.session.clock.now()
+	for range n {
+		c := e.coalescer.take()
+		if c.state.CompareAndSwap(callQueued, callSent) {
+			c.sent, c.since = now, e.newest
+			members = append(members, c)
+			continue
+		}
+		e.ephemerals.release(c.ephemeral)
+		e.requeue(c.leaveLane())
+	}
+	if len(members) == 0 {
+		e.coalescer.inFlight--
+		return
+	}
+	e.open.send(newShared(members))
+}
+
+// requeue lets calls go out next.
+func (e *epoch) requeue(calls []*call) {
+	if len(calls) > 0 {
+		e.queue.set(append(calls, e.queue.all()...))
+	}
+}
+
+// shared takes the reply to a transaction of several calls, and gives their answers, or has them
+// sent again. The epoch must not be locked.
+func (e *epoch) shared(t *call, h wire.Header, rest []byte, reply *wire.Reply) error {
+	culprit, failed, err := settleShared(t, h, rest, reply)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case failed:
+		for _, c := range t.members {
+			c.state.Store(callQueued)
+		}
+		e.requeue(requeued(e.coalescer.failed(t.members, culprit)))
+	default:
+		e.coalescer.inFlight--
+		e.requeue(laggards(t.members))
+		for _, c := range t.members {
+			e.session.order.add(c)
+		}
+	}
+	if e.coalescer.broken = 0; err != nil {
+		e.coalescer.broken = maxBroken
+	}
+	e.advance()
+	return err
+}
+
+// submitReadOnly sends a blocking read to the read-only server, or keeps it while the
+// connection is leaving. It refuses everything else. The epoch is locked.
+func (e *epoch) submitReadOnly(c *call) error {
+	switch c.opcode { //nolint:exhaustive // the others need a quorum
+	case wire.OpExists, wire.OpGetData, wire.OpGetChildren2, wire.OpGetACL:
+	default:
+		return ErrReadOnly
+	}
+	switch {
+	case e.reading.leaving:
+		e.queue.push(c)
+	case c.state.CompareAndSwap(callQueued, callSent):
+		e.reading.send(c)
+	}
+	return nil
+}
+
 // notified passes on what a watch has to tell. The epoch must not be locked.
 func (e *epoch) notified(ev wire.Event) {
 	e.mu.Lock()
@@ -339,136 +293,4 @@ func (e *epoch) notified(ev wire.Event) {
 	}
 	e.mu.Unlock()
 	e.session.order.add(function(func() { e.session.notified(e, ev) }))
-}
-
-// severed tells the session that a connection has failed, and answers the calls that were
-// lost with it. The goroutine that reads calls it, once, behind everything that came on
-// the connection. The epoch must not be locked.
-//
-// A connection that fails early counts as one that could not be made. So a server that
-// accepts and hangs up is not asked again without a pause.
-func (e *epoch) severed(l *connection) {
-	s := e.session
-	e.mu.Lock()
-	why, over, parting := l.why, e.over, e.parting
-	if e.open == l {
-		e.open = nil
-	}
-	if e.reading == l {
-		e.reading = nil
-	}
-	lost, unsent := e.salvage(l)
-	var refused []*call
-	switch {
-	case errors.Is(why, ErrAuthFailed) && over == nil:
-		e.refused = ErrAuthFailed
-		refused = append(unsent, e.queue.all()...)
-		e.queue.set(nil)
-	case over == nil:
-		e.queue.set(append(unsent, e.queue.all()...))
-	default: // what waited for a reply that came since the end is in the queue
-		refused = append(unsent, e.queue.all()...)
-		e.queue.set(nil)
-	}
-	var dropped []*call
-	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
-		if c.fleeting {
-			dropped = append(dropped, c)
-		}
-		return c.fleeting
-	}))
-	e.mu.Unlock()
-	s.tell(severed{e.number, e.until()})
-	switch {
-	case errors.Is(why, errLeaving), parting: // as it was asked to
-	case !l.proven:
-		s.servers.failed(l.server, why)
-	case over == nil:
-		s.servers.note(l.server, why)
-	}
-	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
-	for _, c := range lost {
-		if c.err = c.lost(over); len(lost) == 1 && over == nil {
-			c.err = blamedError{c.err}
-		}
-		s.order.add(c)
-	}
-	for _, c := range dropped {
-		c.err = ErrDisconnected
-		s.order.add(c)
-	}
-	for _, c := range refused {
-		if over == nil {
-			c.err = ErrAuthFailed
-			s.order.add(c)
-		} else {
-			s.unsent(c, over)
-		}
-	}
-	if errors.Is(why, ErrAuthFailed) {
-		s.refuseAuth()
-	}
-	s.order.add(function(func() { close(l.told) }))
-	s.order.run()
-}
-
-// salvage returns the calls that were sent on the connection, and those that were to be. The epoch
-// is locked.
-func (e *epoch) salvage(l *connection) (lost, unsent []*call) {
-	pending := l.pending.all()
-	lost, unsent = pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
-	l.out = nil // the writer must not find what is queued again
-	inCompany := slices.ContainsFunc(lost, func(c *call) bool { return c.shared != nil })
-	lost, unsent = users(lost), append(users(unsent), e.coalescer.reset(inCompany)...)
-	return lost, append(laggards(lost), requeued(unsent)...)
-}
-
-// users returns the calls that are not the session's own.
-func users(calls []*call) (all []*call) {
-	for _, c := range calls {
-		switch {
-		case c.shared != nil:
-			all = append(all, c.shared.members...)
-		case c.own == nil:
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// end retires the epoch: from now on nothing of it reaches a server. The epoch must not
-// be locked.
-func (e *epoch) end(why error) {
-	e.retire()
-	e.mu.Lock()
-	e.over, e.open, e.reading = why, nil, nil
-	l, queue := e.current, e.queue.all()
-	e.queue.set(nil)
-	e.mu.Unlock()
-	e.gone()
-	for _, c := range queue {
-		e.session.unsent(c, why)
-	}
-	if l != nil {
-		l.fail(why)
-	}
-}
-
-// part tells the server that the session ends, as soon as there is a connection. It
-// waits for the confirmation, at most for the given time. The epoch must not be locked.
-func (e *epoch) part(patience time.Duration) {
-	e.mu.Lock()
-	e.parting = true
-	if e.current != nil {
-		e.current.part()
-	}
-	id := e.id
-	e.mu.Unlock()
-	if id == 0 {
-		return
-	}
-	select {
-	case <-e.parted:
-	case <-time.After(patience):
-	}
 }

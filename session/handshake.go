@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -93,4 +94,55 @@ func (l *connection) present(token []byte) ([]byte, error) {
 		return nil, err
 	}
 	return append([]byte(nil), reply.Data...), nil
+}
+
+var errReplaced = errors.New("the server replaced the session by another")
+
+// accept takes the server's answer to the connect request.
+func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	const shortest = 60 * time.Millisecond // less leaves no time to act
+	timeout := time.Duration(h.Timeout) * time.Millisecond
+	switch {
+	case l.phase != phaseGreeting:
+		return l.why
+	case l.greeted < 0:
+		return wire.ErrMalformed // there was no connect request
+	case h.ReadOnly:
+		return e.acceptReadOnly(l, h)
+	case h.Session == 0 && e.id == 0:
+		return errors.New("the server refused a new session")
+	case h.Session == 0:
+		e.gone()
+		e.session.tell(rejected{e.number})
+		return ErrExpired
+	case e.id != 0 && e.id != h.Session && e.announced.Load():
+		e.session.tell(rejected{e.number})
+		return errReplaced
+	case len(h.Password) > longestPassword:
+		return wire.ErrMalformed
+	case timeout < shortest:
+		return fmt.Errorf("the server offers a session timeout of %v", timeout)
+	}
+	// A session that no connection has opened was used for nothing: another does as well.
+	created := e.id != h.Session
+	if created {
+		e.id, e.timeout = h.Session, timeout
+	}
+	// The leader counts a shorter timeout from this handshake, not from what was proved
+	// before it. A longer timeout counts for nothing: reports with the shorter one may be
+	// on their way.
+	before := e.terms()
+	e.timeout = min(e.timeout, timeout)
+	terms := e.terms()
+	if shorter := before.timeout - terms.timeout; shorter > 0 {
+		e.trusted, e.proved = min(e.trusted+shorter, l.greeted), min(e.proved+shorter, l.greeted)
+	}
+	l.lease = newLease(terms.report, terms.heartbeat/16, l.greeted, created)
+	if created {
+		e.prove(l)
+	}
+	e.settle()
+	return nil
 }

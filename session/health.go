@@ -90,22 +90,3 @@ func (s *Session) unhealthy(newest Event) error {
 }
 
 var errNeverConnected = errors.New("not connected yet")
-
-// A present is the state of a session, which readers see without waiting.
-type present struct {
-	event Event     // the newest; nil before the first
-	lost  time.Time // set when the connection was lost or the session started; zero while it is connected
-}
-
-// announced notes that an event is the newest.
-func (s *Session) announced(ev Event) {
-	next := &present{event: ev}
-	switch ev.(type) {
-	case Connected, Resumed:
-	case Suspended, Expired, Closed:
-		if next.lost = s.present.Load().lost; next.lost.IsZero() {
-			next.lost = time.Now()
-		}
-	}
-	s.present.Store(next)
-}

@@ -88,3 +88,29 @@ func (l *lease) since(trusting bool) time.Duration {
 	}
 	return min(l.touched, l.committed)
 }
+
+// terms are the times that follow from a session timeout.
+type terms struct {
+	timeout   time.Duration // less a margin for clocks that do not agree, and for us to act
+	report    time.Duration // within which a server reports to the leader whom it has heard
+	heartbeat time.Duration // between signs of life
+	silence   time.Duration // how long to wait for an answer before trying another server
+}
+
+// termsOf computes them. Half of what is left of a lease when a heartbeat is overdue is
+// for finding another server.
+func termsOf(timeout, tick time.Duration) terms {
+	if tick <= 0 || tick > timeout/2 {
+		tick = timeout / 2
+	}
+	t := terms{
+		timeout:   timeout - min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond),
+		report:    tick * 5 / 8, // half a tick, and what a server needs for it
+		heartbeat: timeout / 9,
+	}
+	// The newest sign of life that is proven to have been reported is that many
+	// heartbeats older than the one that is overdue.
+	lag := 3 + t.report/t.heartbeat
+	t.silence = (t.timeout - lag*t.heartbeat) / 2
+	return t
+}

@@ -232,3 +232,26 @@ func (a Auth) GoString() string { return "session.Auth{" + a.String() + "}" }
 
 // MarshalText hides the secret, from encoding/json as well.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// SASL authenticates the connections of a session: see [Options.SASL]. [DigestMD5] is one. For
+// another mechanism, such as GSSAPI (Kerberos), implement it with a library of your choice.
+//
+// ZooKeeper does not name the mechanism on the wire: it follows from the configuration of the
+// servers. With GSSAPI the service principal is usually zookeeper/<host of the server>. The
+// sequence is: Start returns the AP-REQ. Step answers the server's AP-REP with an empty
+// token. The next Step answers the wrapped offer of security layers with the wrapped choice
+// "no layer". The last Step, whose challenge is empty, is done.
+type SASL interface {
+	// Start begins the authentication of one connection to a server, host:port. It returns the
+	// first token, which is empty if the mechanism lets the server begin. It must return when ctx
+	// ends. After an error the session tries the next server, but see [ErrAuthFailed].
+	Start(ctx context.Context, server string) (exchange SASLExchange, first []byte, err error)
+}
+
+// A SASLExchange is the authentication of one connection.
+type SASLExchange interface {
+	// Step takes the token of a reply. It returns the token of the next request, or that the
+	// exchange is complete. After an error the session tries the next server. If the error wraps
+	// [ErrAuthFailed], requests fail until a connection succeeds.
+	Step(challenge []byte) (response []byte, done bool, err error)
+}

@@ -14,15 +14,6 @@ import (
 // maxPlanting is how many requests plant watches on what was created, before others wait to go out together.
 const maxPlanting = 1
 
-// A planter decides which watches are planted together. The lock of the table guards it.
-type planter struct {
-	waiting  []*watchEntry // to be planted, the oldest first
-	inFlight int           // requests without an answer
-}
-
-// unread is the Stat of nodes that are watched and were not read.
-var unread = new(Stat) //nolint:gochecknoglobals // it is constant
-
 // statCreated returns the Stat of an ephemeral node that was created in one transaction with a write to the parent,
 // but for its owner: sendPlanting sets that.
 func statCreated(data []byte, parent OpResult) *Stat {
@@ -31,7 +22,7 @@ func statCreated(data []byte, parent OpResult) *Stat {
 }
 
 // readsOwn reports whether the session may certainly read what it creates.
-func (s *Session) readsOwn() bool {
+func (s *core) readsOwn() bool {
 	return !slices.ContainsFunc(s.acl, func(a wire.ACL) bool {
 		return a.Perms&int32(PermRead) == 0 || a.Scheme != "world" && a.Scheme != "auth"
 	})
@@ -40,7 +31,7 @@ func (s *Session) readsOwn() bool {
 // What follows is called with the table locked, unless it says otherwise.
 
 // plant plants the watch on a node that is known, but for its owner.
-func (s *Session) plant(e *watchEntry, known Reading) {
+func (s *core) plant(e *watchEntry, known Reading) {
 	e.reading = known
 	s.watches.planter.waiting = append(s.watches.planter.waiting, e)
 	s.plantNext()
@@ -48,7 +39,7 @@ func (s *Session) plant(e *watchEntry, known Reading) {
 
 // plantNext plants the watches that wait, as long as not too many requests do that: those on what was created
 // in one transaction together, the oldest first.
-func (s *Session) plantNext() {
+func (s *core) plantNext() {
 	p := &s.watches.planter
 	for p.inFlight < maxPlanting && len(p.waiting) > 0 {
 		oldest := p.waiting[0]
@@ -75,8 +66,8 @@ func (s *Session) plantNext() {
 const maxWatches = 128 << 10
 
 // sendPlanting plants watches on nodes, and has the server tell what was changed since. Others wait for it if it counts.
-func (s *Session) sendPlanting(entries []*watchEntry, since int64, counts bool) {
-	r := &planting{session: s, entries: entries, counts: counts}
+func (s *core) sendPlanting(entries []*watchEntry, since int64, counts bool) {
+	r := &watchSetting{session: s, entries: entries, counts: counts}
 	if counts {
 		s.watches.planter.inFlight++
 	}
@@ -101,22 +92,22 @@ func (s *Session) sendPlanting(entries []*watchEntry, since int64, counts bool) 
 	for _, e := range r.entries {
 		e.planting = true
 	}
-	issue(s.Async(e.number), &r.call, &w)
+	issue(s.requests(e.number), &r.call, &w)
 }
 
-// A planting is the call that sets watches on nodes that are known.
-type planting struct {
+// A watchSetting is the call that sets watches on nodes that are known.
+type watchSetting struct {
 	call
-	session *Session
+	session *core
 	entries []*watchEntry
 	counts  bool // among those in flight
 }
 
-func (*planting) take(*wire.Reply) error { return nil }
+func (*watchSetting) take(*wire.Reply) error { return nil }
 
 // answer is called in the session's order, and locks the table. What has changed since the
 // transaction was told before.
-func (r *planting) answer(err error) {
+func (r *watchSetting) answer(err error) {
 	s := r.session
 	s.watches.mu.Lock()
 	if r.counts {

@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// This file is all that concerns servers that have lost their quorum and go on answering reads. A
+// This file, with [epoch.submitReadOnly], is all that concerns servers that have lost their quorum and go on answering reads. A
 // connection to one serves the blocking reads of the session, and nothing else: it is never
 // [epoch.open], and what it answers proves nothing. So the machine of the session, and recipes,
 // see no connection.
@@ -50,7 +50,7 @@ func (e *epoch) openedReadOnly(l *connection) {
 	}
 	s.opts.Logger.Info("reads are answered by a read-only server", "server", l.server, "epoch", e.number)
 	s.workers.Go(func() { e.seekQuorum(l) })
-	s.order.put(s.announceReadable)
+	s.order.put(s.readable)
 }
 
 func filter[T any](all []T, keep func(T) bool) func(yield func(T) bool) {
@@ -61,23 +61,6 @@ func filter[T any](all []T, keep func(T) bool) func(yield func(T) bool) {
 			}
 		}
 	}
-}
-
-// submitReadOnly sends a blocking read to the read-only server, or keeps it while the
-// connection is leaving. It refuses everything else. The epoch is locked.
-func (e *epoch) submitReadOnly(c *call) error {
-	switch c.opcode { //nolint:exhaustive // the others need a quorum
-	case wire.OpExists, wire.OpGetData, wire.OpGetChildren2, wire.OpGetACL:
-	default:
-		return ErrReadOnly
-	}
-	switch {
-	case e.reading.leaving:
-		e.queue.push(c)
-	case c.state.CompareAndSwap(callQueued, callSent):
-		e.reading.send(c)
-	}
-	return nil
 }
 
 // seekQuorum asks the servers, with longer and longer pauses, until one of them has a quorum. Then

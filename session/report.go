@@ -11,9 +11,9 @@ import (
 // This file turns the reports of a session and of the recipes on it into records of the log.
 
 // A reporter passes each report to the observer, and then to the log.
-type reporter struct{ session *Session }
+type reporter struct{ session *core }
 
-func (s *Session) observer() Observer { return reporter{s} }
+func (s *core) observer() Observer { return reporter{s} }
 
 // Request implements [Observer]. Requests are not logged.
 func (r reporter) Request(op string, took time.Duration, err error) {
@@ -113,12 +113,12 @@ func (r reporter) log(level slog.Level, message string, attrs ...slog.Attr) {
 type identified struct {
 	slog.Handler
 
-	session *Session
+	session *core
 }
 
 // identify returns a logger whose records name the session, and no other: the one that it is a
 // sibling of, for example.
-func (s *Session) identify(l *slog.Logger) *slog.Logger {
+func (s *core) identify(l *slog.Logger) *slog.Logger {
 	handler := l.Handler()
 	if other, ok := handler.(identified); ok {
 		handler = other.Handler
@@ -132,7 +132,7 @@ func (h identified) Handle(ctx context.Context, r slog.Record) error {
 	if name := h.session.opts.Name; name != "" {
 		r.AddAttrs(slog.String("session", name))
 	}
-	if id := h.session.ID(); id != 0 {
+	if id := h.session.id.Load(); id != 0 {
 		r.AddAttrs(slog.String("id", fmt.Sprintf("%#x", id)))
 	}
 	return h.Handler.Handle(ctx, r)

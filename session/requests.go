@@ -14,7 +14,7 @@ import (
 )
 
 // awaitAnswer makes a request and waits for its answer, or the end of ctx.
-func awaitAnswer[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
+func awaitAnswer[T any](ctx context.Context, s *core, op, path string, start func(answer func(T, error)) *call) (T, error) {
 	var none T
 	if ctx == nil {
 		return none, &OpError{Op: op, Path: path, Err: errNilContext}
@@ -52,7 +52,7 @@ func awaitAnswer[T any](ctx context.Context, s *Session, op, path string, start 
 }
 
 // bounded returns ctx, or one that ends after [Options.RequestTimeout] if ctx has no deadline.
-func (s *Session) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *core) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if d := s.opts.RequestTimeout; d > 0 && ctx != nil {
 		if _, has := ctx.Deadline(); !has {
 			return context.WithTimeoutCause(ctx, d, errRequestTimeout)
@@ -65,12 +65,12 @@ var errRequestTimeout = fmt.Errorf("%w (Options.RequestTimeout)", context.Deadli
 
 // blameChroot adds to an error about a missing node that the chroot itself is missing, if
 // it is.
-func (s *Session) blameChroot(ctx context.Context, err error) error {
+func (s *core) blameChroot(ctx context.Context, err error) error {
 	var of *OpError
 	if s.chroot == "" || s.rooted.Load() || !isNoNode(err) || !errors.As(err, &of) {
 		return err
 	}
-	stat, missing := requestOnce(ctx, s, "exists", "/", Async.exists)
+	stat, missing := requestOnce(ctx, s.anyEpoch(), "exists", "/", Async.exists)
 	switch {
 	case missing != nil:
 	case stat != nil:
@@ -84,7 +84,7 @@ func (s *Session) blameChroot(ctx context.Context, err error) error {
 
 // waitedInVain returns the error of a request that was not sent: with the last failure of
 // each server if there is no connection.
-func (s *Session) waitedInVain(why error) error {
+func (s *core) waitedInVain(why error) error {
 	e := s.newestEpoch()
 	if e == nil {
 		return why
@@ -135,10 +135,10 @@ func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) 
 type starter[T any] func(requests Async, path string, answer func(T, error)) *call
 
 // requestOnce makes a blocking request.
-func requestOnce[T any](ctx context.Context, s *Session, op, path string, start starter[T]) (T, error) {
-	ctx, cancel := s.bounded(ctx)
+func requestOnce[T any](ctx context.Context, of Async, op, path string, start starter[T]) (T, error) {
+	ctx, cancel := of.session.bounded(ctx)
 	defer cancel()
-	return awaitAnswer(ctx, s, op, path, func(answer func(T, error)) *call { return start(s.anyEpoch(), path, answer) })
+	return awaitAnswer(ctx, of.session, op, path, func(answer func(T, error)) *call { return start(of, path, answer) })
 }
 
 // requestRepeatedly makes a blocking request that does no harm when it is repeated.
@@ -150,7 +150,12 @@ func requestRepeatedly[T any](ctx context.Context, of Async, op, path string, st
 	})
 }
 
-func (s *Session) anyEpoch() Async { return Async{session: s, blocking: true} }
+// Async returns the asynchronous requests of one epoch, which [Connected] names. In
+// any other epoch they are answered with [ErrExpired]. Epoch 0 stands for whichever
+// is present.
+func (s *Session) Async(epoch int) Async { return s.requests(epoch) }
+
+func (s *core) anyEpoch() Async { return Async{session: s, blocking: true} }
 
 // Create creates a node with the ACL of the session, and returns its path. The name
 // of a sequential node is preceded by a GUID, and followed by a number:
@@ -185,7 +190,7 @@ func (s *Session) createWith(ctx context.Context, path string, data []byte, mode
 		return s.createSequential(ctx, path, data, mode, acl)
 	}
 	var c *call
-	node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
+	node, err := awaitAnswer(ctx, s.core, "create", path, func(answer func(string, error)) *call {
 		c = s.anyEpoch().create(path, data, mode, acl, answer)
 		return c
 	})
@@ -201,7 +206,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 	guid := znode.NewGUID()
 	for {
 		var c *call
-		node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
+		node, err := awaitAnswer(ctx, s.core, "create", path, func(answer func(string, error)) *call {
 			c = s.anyEpoch().create(znode.Join(dir, znode.GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
@@ -303,7 +308,7 @@ func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
 // Set sets the data of a node that has the version, or any with [AnyVersion], and
 // returns its new Stat. It fails with [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*Stat, error) {
-	return requestOnce(ctx, s, "set", path, func(a Async, path string, answer func(*Stat, error)) *call {
+	return requestOnce(ctx, s.anyEpoch(), "set", path, func(a Async, path string, answer func(*Stat, error)) *call {
 		return a.set(path, data, version, answer)
 	})
 }
@@ -335,7 +340,7 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []ACL, version in
 		return nil, &OpError{Op: "set ACL", Path: path, Err: err}
 	}
 	w := &wire.Request{Op: wire.OpSetACL, ACL: wireACL(acl), Version: version}
-	return requestOnce(ctx, s, "set ACL", path, func(a Async, path string, answer func(*Stat, error)) *call {
+	return requestOnce(ctx, s.anyEpoch(), "set ACL", path, func(a Async, path string, answer func(*Stat, error)) *call {
 		return onNode(a, "set ACL", path, w, statIn, answer)
 	})
 }
@@ -343,7 +348,7 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []ACL, version in
 // Delete deletes a node that has the version, or any with [AnyVersion]. It fails with
 // [ErrUnknownOutcome] if the reply was lost.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
-	_, err := requestOnce(ctx, s, "delete", path, func(a Async, path string, answer func(struct{}, error)) *call {
+	_, err := requestOnce(ctx, s.anyEpoch(), "delete", path, func(a Async, path string, answer func(struct{}, error)) *call {
 		return a.delete(path, version, answer)
 	})
 	return err
@@ -360,7 +365,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 // operations; if one fails the error is its error, and wraps [ErrUnknownOutcome] if
 // the reply was lost. Names of sequential nodes get no GUID here.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
-	return requestOnce(ctx, s, "multi", firstPath(ops), func(a Async, _ string, answer func([]OpResult, error)) *call {
+	return requestOnce(ctx, s.anyEpoch(), "multi", firstPath(ops), func(a Async, _ string, answer func([]OpResult, error)) *call {
 		return a.multi(ops, false, answer)
 	})
 }
@@ -374,7 +379,7 @@ func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	_, err := repeatPassing(ctx, s.anyEpoch(), func() (bool, error) {
 		e := &ensuring{requests: s.anyEpoch()}
 		defer e.over.Store(true)
-		return awaitAnswer(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
+		return awaitAnswer(ctx, s.core, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
 	})
 	return err
 }

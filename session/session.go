@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -10,45 +9,26 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
-	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A Session talks to ZooKeeper through one session after another: when one is
 // lost, the next is established by itself. It is safe for concurrent use, and
 // must be closed.
 type Session struct {
-	opts    Options
-	chroot  // converts paths
-	servers *servers
-	acl     []wire.ACL // of the nodes that it creates
-	clock   *clock
-	order   *order // of everything that the session tells
-	workers sync.WaitGroup
+	*core
 
-	mu      sync.Mutex
-	newest  *epoch        // takes requests; nil once closed
-	closing chan struct{} // closed when Close was called
 	gone    chan struct{} // closed when no goroutine is left
-	wake    chan struct{} // holds a value when the loop has something new to wait for
-	refused chan struct{} // closed when the credentials were refused
-	refuse  sync.Once
 	present atomic.Pointer[present]
-	id      atomic.Int64
 	parent  *Session // see Sibling
 	beside  map[*Session]struct{}
-	stopped atomic.Bool  // no goroutine of the session is left
-	rooted  atomic.Bool  // the chroot has been seen
-	relied  atomic.Int32 // by how many, see Rely; changed with mu and the newest epoch locked
+	stopped atomic.Bool // no goroutine of the session is left
 
 	// These belong to the loop.
 	machine     machine
-	epoch       *epoch // of the machine
-	connected   Connected
 	since       Event // connected
 	subscribers map[*subscriber]struct{}
 
-	watches watchTable
-	warmth  warmth
+	warmth warmth
 
 	localMu sync.Mutex
 	locals  map[any]any // what recipes keep, see Local
@@ -80,189 +60,17 @@ type (
 func (s *subscribing) run()   { s.session.subscribe((*subscriber)(s)) }
 func (s *unsubscribing) run() { s.session.unsubscribe((*subscriber)(s)) }
 
-// Open establishes a session with one of the servers, each host:port. It returns when
-// that is done. If ctx ends before, or the server refuses the credentials in opts,
-// nothing is left behind. The error names the servers and the last failure of each.
-//
-// If opts is nil, the default options are used. With [Options.Resolve], the list may be empty.
-func Open(ctx context.Context, addresses []string, opts *Options) (*Session, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("open session: %w", errNilContext)
-	}
-	s, err := Start(addresses, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.reach(ctx); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("open session: %w", err)
-	}
-	return s, nil
-}
-
-// Start is [Open] without waiting: it returns at once, and the session is established as soon
-// as a server can be reached. So a service can start while ZooKeeper is down. The error is about
-// the arguments.
-//
-// Until the first [Connected], [Session.State] returns nil, [Session.ID] returns 0, and a
-// subscription delivers no event. Requests wait for the connection, or until their context ends.
-// Recipes join when the session is connected. Requests fail with [ErrAuthFailed] while the servers
-// refuse the credentials. [Session.Await] waits for the connection, and Close may be called at any
-// time.
-func Start(addresses []string, opts *Options) (*Session, error) {
-	o := opts.withDefaults()
-	err := o.validate()
-	if len(addresses) > 0 || o.Resolve == nil {
-		var invalid error
-		addresses, invalid = checkServers(addresses)
-		err = errors.Join(invalid, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open session: %w", err)
-	}
-	s := newSession(addresses, o)
-	if o.Resolve != nil {
-		s.workers.Go(s.resolve)
-	}
-	go s.loop()
-	return s, nil
-}
-
-// Await waits until the session is connected: before the first connection, and while it is suspended
-// or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server
-// has refused the credentials, the error names the servers and the last failure of each. The session
-// goes on.
-func (s *Session) Await(ctx context.Context) error {
-	if ctx == nil {
-		return fmt.Errorf("await session: %w", errNilContext)
-	}
-	if err := s.reach(ctx); err != nil {
-		return fmt.Errorf("await session: %w", err)
-	}
-	return nil
-}
-
-// reach waits for a connection that answers reads.
-func (s *Session) reach(ctx context.Context) error {
-	reached := make(chan error, 1)
-	report := func(err error) {
-		select {
-		case reached <- err:
-		default: // it is known
-		}
-	}
-	sub := &subscriber{session: s, readable: func() { report(nil) }, tell: func(Event) <-chan struct{} {
-		switch s.machine.state {
-		case stateConnecting, stateSuspended:
-		case stateConnected:
-			report(nil)
-		case stateClosing, stateClosed:
-			report(ErrClosed)
-		}
-		return nil
-	}}
-	sub.begin()
-	defer sub.cancel()
-	err := error(nil)
-	select {
-	case err = <-reached:
-		return err
-	case <-s.refused:
-		err = ErrAuthFailed
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	return fmt.Errorf("%w (%s)", err, s.servers.troubles())
-}
-
-// SetServers replaces the list of servers of the session and its siblings, each host:port. The
-// session keeps its server if it can. It moves if its server is not in the list. If the list has
-// grown, it moves with the probability that spreads sessions evenly. So when many sessions are given
-// the same list, they are spread as evenly as before, and no more of them move than necessary.
-//
-// A session that moves first waits for the answers to all that it has sent. It is suspended for
-// the time of a reconnect, and neither expires nor loses a request. With [Options.Resolve],
-// the next resolution replaces the list again.
-func (s *Session) SetServers(addresses []string) error {
-	addresses, err := checkServers(addresses)
-	if err != nil {
-		return fmt.Errorf("set servers: %w", err)
-	}
-	return s.setServers(addresses)
-}
-
-func (s *Session) setServers(addresses []string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.newest == nil {
-		return fmt.Errorf("set servers: %w", ErrClosed)
-	}
-	s.newest.setServers(addresses)
-	for sibling := range s.beside {
-		_ = sibling.setServers(addresses) // one that is closed needs none
-	}
-	return nil
-}
-
-// resolve keeps the list of servers up to date until the session is closed.
-func (s *Session) resolve() {
-	ctx, cancel := s.until(s.closing)
-	defer cancel()
-	for ctx.Err() == nil {
-		wait := s.opts.ResolveEvery
-		if err := s.resolveOnce(ctx); err != nil && ctx.Err() == nil {
-			s.servers.unresolved(err)
-			wait = min(wait, time.Second)
-		}
-		select {
-		case <-time.After(wait):
-		case <-s.servers.exhaust:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// until returns a context that ends when the channel is closed, or cancel is called.
-func (s *Session) until(ended <-chan struct{}) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.workers.Go(func() {
-		select {
-		case <-ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	return ctx, cancel
-}
-
-func (s *Session) resolveOnce(ctx context.Context) error {
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	addresses, err := s.opts.Resolve(ctx)
-	if err == nil {
-		addresses, err = checkServers(addresses)
-	}
-	if err != nil {
-		return err
-	}
-	return s.setServers(addresses)
-}
-
 // newSession begins to dial. The loop is not started.
 func newSession(addresses []string, o Options) *Session {
 	s := &Session{
-		opts: o, chroot: chroot(o.Chroot), clock: newClock(),
-		closing: make(chan struct{}), gone: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
-		watches:     watchTable{entries: make(map[watchKey]*watchEntry)},
-		subscribers: make(map[*subscriber]struct{}),
-		machine:     machine{epoch: 1},
+		core: newCore(addresses, o), gone: make(chan struct{}),
+		subscribers: make(map[*subscriber]struct{}), machine: machine{epoch: 1},
 	}
-	s.present.Store(&present{lost: time.Now()})
-	s.opts.Logger = s.identify(o.Logger)
-	s.acl = wireACL(o.ACL)
 	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
-	s.servers = newServers(addresses, &s.opts)
+	s.tell = func(in input) { s.order.put(func() { s.step(in) }) }
+	s.readable = s.announceReadable
+	s.opts.Logger = s.identify(o.Logger)
+	s.present.Store(&present{lost: time.Now()})
 	s.begin(1)
 	return s
 }
@@ -291,13 +99,6 @@ func (s *Session) Close() {
 		defer s.parent.mu.Unlock()
 		delete(s.parent.beside, s)
 	}
-}
-
-// newestEpoch returns the epoch that takes requests; nil once the session is closed.
-func (s *Session) newestEpoch() *epoch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.newest
 }
 
 // State returns the newest event, which may be [Resumed]; nil before the first [Connected], see [Start].
@@ -398,14 +199,6 @@ func (s *Session) loop() {
 	s.order.end()
 }
 
-// poke has the loop look at what it waits for.
-func (s *Session) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
 // tend looks after the deadline and the connection, and returns for how long they can
 // be left alone.
 func (s *Session) tend() time.Duration {
@@ -447,30 +240,6 @@ func (s *Session) checkDeadline() {
 	}
 }
 
-func (s *Session) addRelied(n int32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.newest
-	if e == nil {
-		s.relied.Add(n)
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch s.relied.Add(n) {
-	case 0:
-		e.settle()
-	case n: // the first
-		e.rely()
-	}
-}
-
-// strict reports whether only what a quorum has committed extends the lease.
-func (s *Session) strict() bool { return s.opts.Lease == LeaseCommitted && s.relied.Load() > 0 }
-
-// tell hands the machine an input, in its turn.
-func (s *Session) tell(in input) { s.order.put(func() { s.step(in) }) }
-
 func (s *Session) step(in input) {
 	var e effects
 	s.machine = s.machine.Step(in, &e)
@@ -496,7 +265,7 @@ func (s *Session) step(in input) {
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e := newEpoch(s, number)
+	e := newEpoch(s.core, number)
 	start := e.newClient()
 	s.epoch = e
 	s.mu.Lock()
@@ -626,50 +395,21 @@ func (s *Session) unsubscribe(sub *subscriber) {
 	delete(s.subscribers, sub)
 }
 
-// submit gives a call to the newest epoch, or refuses it in its turn.
-func (s *Session) submit(c *call) {
-	if why := s.enqueue(c); why != nil {
-		c.refuse(s, why)
-	}
+// A present is the state of a session, which readers see without waiting.
+type present struct {
+	event Event     // the newest; nil before the first
+	lost  time.Time // set when the connection was lost or the session started; zero while it is connected
 }
 
-// enqueue returns why the call cannot be made.
-func (s *Session) enqueue(c *call) error {
-	e := s.newestEpoch()
-	switch {
-	case e == nil:
-		return ErrClosed
-	case c.number != 0 && c.number != e.number:
-		return ErrExpired
-	case !e.ephemerals.reserve(c.ephemeral):
-		return ErrSessionFull
-	}
-	err := e.submit(c)
-	if err != nil {
-		e.ephemerals.release(c.ephemeral)
-	}
-	return err
-}
-
-// unsent answers a call that its epoch did not send: the next one may, if the call
-// belongs to none, and this epoch was never announced or the call is a read.
-func (s *Session) unsent(c *call, why error) {
-	s.order.put(func() {
-		e := c.epoch.Load()
-		if free := c.number == 0 && (!c.write || !e.announced.Load()); free && errors.Is(why, ErrExpired) {
-			e.ephemerals.release(c.ephemeral)
-			if why = s.enqueue(c); why == nil {
-				return
-			}
-			c.ephemeral = 0
+// announced notes that an event is the newest.
+func (s *Session) announced(ev Event) {
+	next := &present{event: ev}
+	switch ev.(type) {
+	case Connected, Resumed:
+	case Suspended, Expired, Closed:
+		if next.lost = s.present.Load().lost; next.lost.IsZero() {
+			next.lost = time.Now()
 		}
-		c.err = why
-		c.run()
-	})
-}
-
-// refuseAuth is called when a server does not accept the credentials.
-func (s *Session) refuseAuth() {
-	s.opts.Logger.Error("the server refused the credentials in Options.Auth or Options.SASL")
-	s.refuse.Do(func() { close(s.refused) })
+	}
+	s.present.Store(next)
 }

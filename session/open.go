@@ -1,0 +1,102 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Open establishes a session with one of the servers, each host:port. It returns when
+// that is done. If ctx ends before, or the server refuses the credentials in opts,
+// nothing is left behind. The error names the servers and the last failure of each.
+//
+// If opts is nil, the default options are used. With [Options.Resolve], the list may be empty.
+func Open(ctx context.Context, addresses []string, opts *Options) (*Session, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("open session: %w", errNilContext)
+	}
+	s, err := Start(addresses, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reach(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	return s, nil
+}
+
+// Start is [Open] without waiting: it returns at once, and the session is established as soon
+// as a server can be reached. So a service can start while ZooKeeper is down. The error is about
+// the arguments.
+//
+// Until the first [Connected], [Session.State] returns nil, [Session.ID] returns 0, and a
+// subscription delivers no event. Requests wait for the connection, or until their context ends.
+// Recipes join when the session is connected. Requests fail with [ErrAuthFailed] while the servers
+// refuse the credentials. [Session.Await] waits for the connection, and Close may be called at any
+// time.
+func Start(addresses []string, opts *Options) (*Session, error) {
+	o := opts.withDefaults()
+	err := o.validate()
+	if len(addresses) > 0 || o.Resolve == nil {
+		var invalid error
+		addresses, invalid = checkServers(addresses)
+		err = errors.Join(invalid, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	s := newSession(addresses, o)
+	if o.Resolve != nil {
+		s.workers.Go(s.resolve)
+	}
+	go s.loop()
+	return s, nil
+}
+
+// Await waits until the session is connected: before the first connection, and while it is suspended
+// or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server
+// has refused the credentials, the error names the servers and the last failure of each. The session
+// goes on.
+func (s *Session) Await(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("await session: %w", errNilContext)
+	}
+	if err := s.reach(ctx); err != nil {
+		return fmt.Errorf("await session: %w", err)
+	}
+	return nil
+}
+
+// reach waits for a connection that answers reads.
+func (s *Session) reach(ctx context.Context) error {
+	reached := make(chan error, 1)
+	report := func(err error) {
+		select {
+		case reached <- err:
+		default: // it is known
+		}
+	}
+	sub := &subscriber{session: s, readable: func() { report(nil) }, tell: func(Event) <-chan struct{} {
+		switch s.machine.state {
+		case stateConnecting, stateSuspended:
+		case stateConnected:
+			report(nil)
+		case stateClosing, stateClosed:
+			report(ErrClosed)
+		}
+		return nil
+	}}
+	sub.begin()
+	defer sub.cancel()
+	err := error(nil)
+	select {
+	case err = <-reached:
+		return err
+	case <-s.refused:
+		err = ErrAuthFailed
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("%w (%s)", err, s.servers.troubles())
+}
