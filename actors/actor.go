@@ -46,11 +46,11 @@ type Role[M, In, Do, Ev any] struct {
 	// be read. A handle closes its Done channel here. It must not keep events.
 	Observe func(m M, events []Ev)
 
-	// Inline has an answer that finds the actor without a goroutine do its work: the machine
-	// is stepped, and what it asks for performed, before answer returns. It saves to begin a
-	// goroutine for each answer. Those that give answers must hold no lock then that a function of the
-	// role takes, and the functions hold them up.
-	Inline bool
+	// Inline, if not nil, reports whether an answer that finds the actor without a goroutine does its
+	// work: the machine is stepped, and what it asks for performed, before answer returns. It saves to
+	// begin a goroutine for such an answer. Its giver must hold no lock then that a function of the role
+	// takes, and is held up by these functions: so it is for answers that lead to little work.
+	Inline func(In) bool
 
 	// Stop is the input that asks the machine to end.
 	Stop In
@@ -109,15 +109,14 @@ func newLoop[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do,
 		name:    role.Name,
 		perform: role.Perform,
 		observe: role.Observe,
+		inline:  role.Inline,
 		m:       m,
 	}
 	a := &l.actor
 	l.out = Effects[Do, Ev]{l.room.do[:0], l.room.emit[:0]}
 	l.inputs, a.inbox.queue = l.room.inputs[0][:0], l.room.inputs[1][:0]
 	a.out.queue = l.room.events[:0]
-	if l.answer = l.answered; !role.Inline {
-		l.answer = func(in In) { a.inbox.put(in) }
-	}
+	l.answer = l.answered
 	a.inbox.begin = func() { go l.run(nil) }
 	a.inbox.awake = true
 	return l
@@ -129,7 +128,8 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	name    string
 	perform func(Do, func(In)) // those of the role
 	observe func(M, []Ev)
-	answer  func(In)
+	inline  func(In) bool
+	answer  func(In) // answered
 
 	m       M
 	inputs  []In            // empty: memory for the next ones
@@ -171,9 +171,13 @@ func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 	}
 }
 
-// answered takes an input. If the actor has no goroutine, that of the caller is the one until the input is
-// stepped. What comes meanwhile is left to a goroutine of the actor's own.
+// answered takes an answer. If that is to be stepped inline and the actor has no goroutine, that of the caller
+// is the one until it is stepped. What comes meanwhile is left to a goroutine of the actor's own.
 func (l *loop[M, In, Do, Ev]) answered(in In) {
+	if l.inline == nil || !l.inline(in) {
+		l.actor.inbox.put(in)
+		return
+	}
 	if _, asleep := l.actor.inbox.queued(in); !asleep {
 		return
 	}

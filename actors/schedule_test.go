@@ -75,7 +75,7 @@ func newRig(kept, inline bool) *rig {
 	l := newLoop(rigged{rig: r}, Role[rigged, int, int, int]{
 		Stop:    stopInput,
 		Perform: func(do int, answer func(int)) { answer(do) },
-		Inline:  inline,
+		Inline:  func(int) bool { return inline },
 	})
 	r.actor, r.inbox, r.answer = &l.actor, &l.actor.inbox, l.answer
 	r.inbox.begin = func() { begin(func() { l.run(nil) }) }
@@ -293,7 +293,7 @@ func (m given) Step(in int, out *Effects[int, int]) given {
 func TestGiverSteps(t *testing.T) {
 	var stepped []int
 	begun := 0
-	l := newLoop(given{&stepped}, Role[given, int, int, int]{Perform: func(do int, answer func(int)) { answer(do) }, Inline: true})
+	l := newLoop(given{&stepped}, Role[given, int, int, int]{Perform: func(do int, answer func(int)) { answer(do) }, Inline: func(int) bool { return true }})
 	l.actor.inbox.begin = func() { begun++ }
 	l.actor.inbox.awake = false // as if the first goroutine had ended
 	if l.answer(3); !slices.Equal(stepped, []int{3}) || begun != 0 {

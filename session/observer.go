@@ -3,8 +3,9 @@ package session
 import "time"
 
 // An Observer receives what a session and the recipes on it do, for metrics. Its methods
-// are called on the goroutines of sessions and recipes, many at once, and must return at
-// once: a session answers nothing meanwhile. Embed [NopObserver] to implement only some.
+// are called on the goroutines of sessions and recipes, many at once. They must return at
+// once and wait for nothing of the session, which answers nothing meanwhile. Embed
+// [NopObserver] to implement only some.
 //
 // Recipes are named as their packages are, and paths as they were given. Each Waiting is followed
 // by one Waited or GaveUp: so the difference is how many wait now. Likewise each Waited is followed

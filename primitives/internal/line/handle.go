@@ -71,13 +71,21 @@ func Open[Ev any](s *session.Session, r *Recipe, presentation *Presentation[Ev],
 			Name:    r.Name,
 			Perform: h.performer.Perform,
 			Observe: h.observe,
-			Inline:  true,
+			Inline:  inline,
 			Stop:    Leave{},
 			Merge:   presentation.Merge,
 			Cancel:  presentation.Cancel,
 		})
 	h.performer.Begin(h.tell, h.actor)
 	return h
+}
+
+// inline reports whether the step of an answer is short: all but those that look through the names of the
+// members, which may be thousands.
+func inline(in Input) bool {
+	_, isList := in.(listed)
+	_, isSeen := in.(seen)
+	return !isList && !isSeen
 }
 
 // tell hands the machine an input; one that has ended needs none.
