@@ -311,6 +311,11 @@ func (r *Run) Rounds(parties, ops int, round func(party int) error) error {
 		})
 		return took, err
 	}
+	return r.Latencies(ops, phase)
+}
+
+// Latencies warms up, and measures a phase: it returns how long each turn took, and a turn is so many operations.
+func (r *Run) Latencies(ops int, phase func(Limit) (took []time.Duration, err error)) error {
 	if _, err := phase(r.WarmUp()); err != nil {
 		return err
 	}

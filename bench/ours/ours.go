@@ -153,14 +153,7 @@ func succession(r *driver.Run) error {
 		}
 		return took, nil
 	}
-	if _, err := phase(r.WarmUp()); err != nil {
-		return err
-	}
-	return r.Measure(func(l driver.Limit) (int, error) {
-		took, err := phase(l)
-		r.Latency(took...)
-		return len(took), err
-	})
+	return r.Latencies(1, phase)
 }
 
 // stand runs one candidate until it leads. The bench then kills the process.

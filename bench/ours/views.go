@@ -126,14 +126,7 @@ func fanOut(r *driver.Run) error {
 		}
 		return took, nil
 	}
-	if _, err := phase(r.WarmUp()); err != nil {
-		return err
-	}
-	return r.Measure(func(l driver.Limit) (int, error) {
-		took, err := phase(l)
-		r.Latency(took...)
-		return len(took), err
-	})
+	return r.Latencies(1, phase)
 }
 
 func followConfig(s *session.Session, path string, told chan<- seen, readers *sync.WaitGroup) (stop func(), err error) {

@@ -43,7 +43,7 @@ func raw(r *driver.Run) error {
 		return err
 	}
 	defer end()
-	conn, acl := all[0], zk.WorldACL(zk.PermAll)
+	conn := all[0]
 	if err := ensure(conn, r.Path); err != nil {
 		return err
 	}
@@ -52,22 +52,20 @@ func raw(r *driver.Run) error {
 	return r.Loop(r.Int("workers", 1), func(w, _ int) error {
 		path := r.Path + "/" + strconv.Itoa(w) + "-"
 		if batch == 1 {
-			if _, err := conn.Create(path, nil, zk.FlagEphemeral, acl); err != nil {
+			if _, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 				return err
 			}
 			return conn.Delete(path, -1)
 		}
-		creates, deletes := make([]any, batch), make([]any, batch)
+		creates, nodes := make([]any, batch), make([]string, batch)
 		for i := range batch {
-			node := path + strconv.Itoa(i)
-			creates[i] = &zk.CreateRequest{Path: node, Acl: acl, Flags: zk.FlagEphemeral}
-			deletes[i] = &zk.DeleteRequest{Path: node, Version: -1}
+			nodes[i] = path + strconv.Itoa(i)
+			creates[i] = createRequest(nodes[i], nil, zk.FlagEphemeral)
 		}
 		if _, err := conn.Multi(creates...); err != nil {
 			return err
 		}
-		_, err := conn.Multi(deletes...)
-		return err
+		return deleteAll(conn, nodes)
 	})
 }
 
@@ -305,14 +303,7 @@ func rawSuccession(r *driver.Run) error {
 		}
 		return took, leads.err
 	}
-	if _, err := phase(r.WarmUp()); err != nil {
-		return err
-	}
-	return r.Measure(func(limit driver.Limit) (int, error) {
-		took, err := phase(limit)
-		r.Latency(took...)
-		return len(took), err
-	})
+	return r.Latencies(1, phase)
 }
 
 // rawPut puts items of 100 bytes.
