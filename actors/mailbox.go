@@ -39,18 +39,14 @@ func (b *mailbox[T]) queued(v T) (queued, asleep bool) {
 		return false, false
 	}
 	b.queue = push(b.queue, v)
-	return true, b.tell()
+	return true, b.note()
 }
 
 // want says that events are wanted.
 func (b *mailbox[T]) want() {
 	b.mu.Lock()
 	b.wanted = true
-	asleep := b.tell()
-	b.mu.Unlock()
-	if asleep {
-		b.begin()
-	}
+	b.tell()
 }
 
 // stop queues v, the first time only, and says that no more than the last event is wanted.
@@ -62,16 +58,21 @@ func (b *mailbox[T]) stop(v T) {
 	}
 	b.closing = true
 	b.queue = push(b.queue, v)
-	asleep := b.tell()
+	b.tell()
+}
+
+// tell says that there is news, unlocks the mailbox, and begins a goroutine if there is none.
+func (b *mailbox[T]) tell() {
+	asleep := b.note()
 	b.mu.Unlock()
 	if asleep {
 		b.begin()
 	}
 }
 
-// tell says that there is news. It reports whether there was no goroutine, and counts on one then. The
+// note notes that there is news. It reports whether there was no goroutine, and counts on one then. The
 // mailbox is locked.
-func (b *mailbox[T]) tell() (asleep bool) {
+func (b *mailbox[T]) note() (asleep bool) {
 	asleep = !b.awake
 	b.news, b.awake = true, true
 	if b.ready != nil {
