@@ -190,7 +190,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	path, requests, around := p.Depends(&p.Recipe), p.session.Async(epoch), new(surroundings)
 	around.dependence = requests.Follow(path, session.AspectData, true, func(r session.Reading, err error) {
 		around.mu.Lock()
-		around.data, around.read = append([]byte(nil), r.Data...), r.Stat != nil
+		around.data, around.read = r.Data, r.Stat != nil
 		around.mu.Unlock()
 		if !client.Over(err) {
 			tell(reevaluate{})
