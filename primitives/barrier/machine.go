@@ -541,11 +541,7 @@ func (m *turning) leave(reply actors.Reply[error]) {
 	case leaving:
 		m.leavers = append(slices.Clip(m.leavers), reply)
 	case resting, gathering, closing, ended:
-		err := m.refusal(ErrNotEntered)
-		if m.why != nil {
-			err = fmt.Errorf("%w: %w", err, m.why)
-		}
-		m.do(answer{reply, err})
+		m.do(answer{reply, client.Because(m.refusal(ErrNotEntered), m.why)})
 	}
 }
 
@@ -1267,10 +1263,7 @@ func (m *turning) close(err error) {
 		return
 	}
 	m.err = err
-	refused := ErrClosed
-	if err != nil {
-		refused = fmt.Errorf("%w: %w", ErrClosed, err)
-	}
+	refused := client.Because(ErrClosed, err)
 	if m.stage == gathering {
 		m.settle(refused)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -26,9 +25,7 @@ type Participant struct {
 	kept         *presence.Kept[presence.Input, presence.Event]
 	gone         <-chan struct{} // closed when nothing more is told of the presence
 	owned        owned.Set
-
-	mu  sync.Mutex
-	err error
+	reason       client.Reason
 }
 
 // Join acts for the site in the transactions below parent, also in those that were begun before,
@@ -131,18 +128,13 @@ func (p *Participant) Finish(ctx context.Context, tx string) error {
 }
 
 func (p *Participant) ask(ctx context.Context, op, tx string, command func(actors.Reply[error]) siteInput) error {
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return p.explain(op, tx, err)
-	}
-	if ctx.Err() != nil {
-		return p.explain(op, tx, context.Cause(ctx))
 	}
 	outcome, err := actors.Ask(ctx, p.actor, command)
 	switch {
 	case errors.Is(err, actors.ErrEnded):
-		p.mu.Lock()
-		outcome = refusal(p.err)
-		p.mu.Unlock()
+		outcome = refusal(p.reason.Err())
 	case err != nil:
 		outcome = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 	}
@@ -150,10 +142,7 @@ func (p *Participant) ask(ctx context.Context, op, tx string, command func(actor
 }
 
 func (p *Participant) explain(op, tx string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("commit: %s %s as %s: %w", op, znode.Join(p.parent, tx), p.site, p.session.Explain(err))
+	return client.Wrap(p.session, err, "commit: ", op, " ", znode.Join(p.parent, tx), " as ", p.site)
 }
 
 // Done returns a channel that is closed when the handle has ended.
@@ -161,12 +150,11 @@ func (p *Participant) Done() <-chan struct{} { return p.actor.Ended() }
 
 // Err returns why the handle has ended. It returns nil before that, and after Close.
 func (p *Participant) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
+	err := p.reason.Err()
+	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s as %s: %w", p.parent, p.site, p.err)
+	return fmt.Errorf("commit: %s as %s: %w", p.parent, p.site, err)
 }
 
 // Close stops acting for the site, and waits until its presence is gone, at most until the
@@ -200,9 +188,7 @@ func (p *Participant) observe(m sitemachine, events []Event) {
 	if !m.Ended() {
 		return
 	}
-	p.mu.Lock()
-	p.err = events[len(events)-1].(Left).Err
-	p.mu.Unlock()
+	p.reason.Set(events[len(events)-1].(Left).Err)
 	p.owned.End()
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -920,9 +921,4 @@ func (m *siteTurn) end(why error) {
 }
 
 // refusal returns the error of commands after the end.
-func refusal(why error) error {
-	if why == nil {
-		return ErrClosed
-	}
-	return fmt.Errorf("%w: %w", ErrClosed, why)
-}
+func refusal(why error) error { return client.Because(ErrClosed, why) }

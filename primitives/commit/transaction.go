@@ -113,10 +113,7 @@ func (t *Transaction) fits() error {
 }
 
 func (t *Transaction) explain(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("commit: %s %s: %w", op, t.place.record(), t.session.Explain(err))
+	return client.Wrap(t.session, err, "commit: ", op, " ", t.place.record())
 }
 
 // ID returns the id of the transaction.

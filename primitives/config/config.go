@@ -160,11 +160,8 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	if err := v.client.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
 		return v.explain(fmt.Errorf("value: %w", err))
 	}
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return v.explain(err)
-	}
-	if ctx.Err() != nil {
-		return v.explain(context.Cause(ctx))
 	}
 	outcome, err := actors.Ask(ctx, v.actor, func(reply actors.Reply[error]) input {
 		w.reply = reply
@@ -194,10 +191,7 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 const maxNumber = math.MaxInt
 
 func (v *Value[T]) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("config %s: %w", v.path, v.client.Explain(err))
+	return client.Wrap(v.client, err, "config ", v.path)
 }
 
 // usable returns an error if the handle has ended.

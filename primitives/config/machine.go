@@ -634,12 +634,7 @@ func (m *turn[T]) refuse() {
 }
 
 // refusal returns the error of a write that comes too late.
-func (m *turn[T]) refusal() error {
-	if m.err == nil {
-		return ErrClosed
-	}
-	return fmt.Errorf("%w: %w", ErrClosed, m.err)
-}
+func (m *turn[T]) refusal() error { return client.Because(ErrClosed, m.err) }
 
 // finish emits the last event.
 func (m *turn[T]) finish() {

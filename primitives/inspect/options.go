@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -45,9 +46,10 @@ func (o *Options) withDefaults() Options {
 
 // validate names what is wrong, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
-	if s == nil {
-		return fmt.Errorf("inspect: %w: session is nil", session.ErrInvalidArgument)
-	}
+	return client.Validate("inspect", s, func() error { return o.validate(path) })
+}
+
+func (o Options) validate(path string) error {
 	var errs []error
 	if err := session.ValidatePath(path); err != nil {
 		errs = append(errs, fmt.Errorf("inspect: path: %w", err))
@@ -58,9 +60,6 @@ func validate(s *session.Session, path string, o Options) error {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("inspect: %w: Options.%s is negative", session.ErrInvalidArgument, name))
 		}
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("inspect: %w", session.ErrClosed))
 	}
 	return errors.Join(errs...)
 }

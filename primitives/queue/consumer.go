@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -43,9 +42,7 @@ type Consumer struct {
 	actor    *actors.Actor[input, Event]
 	owned    owned.Set
 	waiter   *waiter // of the newest epoch in which there was nothing to claim; only for perform
-
-	mu  sync.Mutex
-	err error // set when the machine has ended
+	reason   client.Reason
 }
 
 // Consume begins to claim items, and returns at once. The error names what is wrong with the options; what fails
@@ -103,11 +100,7 @@ func (c *Consumer) Events() <-chan Event { return c.actor.Events() }
 func (c *Consumer) Done() <-chan struct{} { return c.actor.Ended() }
 
 // Err returns why the consumer has ended. It returns nil before that, and after Close.
-func (c *Consumer) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
+func (c *Consumer) Err() error { return c.reason.Err() }
 
 // Close gives back all items that are not acknowledged, and waits until that is confirmed, at most until the
 // session's deadline has passed. It may be called any number of times.
@@ -135,9 +128,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 	if !m.ended {
 		return
 	}
-	c.mu.Lock()
-	c.err = c.explain(m.err)
-	c.mu.Unlock()
+	c.reason.Set(c.explain(m.err))
 	c.shelf.Stop()
 	c.owned.End()
 }

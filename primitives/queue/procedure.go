@@ -68,11 +68,8 @@ func abandoned(doubt bool) error {
 
 // await waits until the procedure that begin starts calls done. When ctx ends it abandons the command.
 func await(ctx context.Context, begin func(done func(error)) (abandon func())) error {
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	answered := make(chan error, 1)
 	abandon := begin(func(err error) { answered <- err })

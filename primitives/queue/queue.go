@@ -139,8 +139,5 @@ func (b *base) Peek(ctx context.Context) ([]byte, error) {
 }
 
 func (b *base) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("queue %s: %w", b.path, b.session.Explain(err))
+	return client.Wrap(b.session, err, "queue ", b.path)
 }
