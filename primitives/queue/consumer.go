@@ -207,31 +207,26 @@ func (c *Consumer) read(e read, tell func(input)) {
 
 // trim leaves as many items as one transaction can claim.
 func (c *Consumer) trim(in *got) {
-	ops := func(items []claimed) (ops []session.Op) {
-		for _, item := range items {
-			ops = append(ops, c.base.claimOps(item, c.name)...)
-		}
-		return append(ops, c.base.longestReceipt())
-	}
-	n := len(in.items)
-	for n > 1 && c.base.session.Fits(ops(in.items[:n])...) != nil {
-		n /= 2
-	}
+	n := c.base.halve(len(in.items), func(n int) []session.Op { return c.claimOps(in.items[:n]) })
 	for _, item := range in.items[n:] {
 		in.rest = append(in.rest, item.place)
 	}
 	in.items = in.items[:n]
 }
 
+// claimOps returns what claims items.
+func (c *Consumer) claimOps(items []claimed) (ops []session.Op) {
+	for _, item := range items {
+		ops = append(ops, c.base.claimOps(item, c.name)...)
+	}
+	return ops
+}
+
 // claim claims items. The directory of the claims comes and goes with them.
 func (c *Consumer) claim(e claim, tell func(input)) {
 	b := c.base
 	requests := b.session.Async(e.epoch)
-	var ops []session.Op
-	for _, item := range e.items {
-		ops = append(ops, b.claimOps(item, c.name)...)
-	}
-	c.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) {
+	c.receipts.begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
 		err = refused(results, err)
 		var no *refusal
 		if !errors.As(err, &no) || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {

@@ -104,7 +104,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		if delay > 0 && b.opts.MaxItems == 0 { // its bucket is never full
 			return p.begin(answer)
 		}
-		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, called: p.called, items: p.items, answer: answer})
+		return b.lane(priority).begin(&putCall{sharing: sharing{answer: answer}, priority: priority, delay: p.filing.delay, called: p.called, items: p.items})
 	})
 	if err != nil {
 		return nil, b.explain(err)

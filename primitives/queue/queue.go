@@ -75,7 +75,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 // newBaseOf is newBase, for any session.
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
-	b.batches.of = b
+	b.batches.of, b.batches.rule = b, &b.batches
 	b.session, b.path, b.layout = s, path, o.Layout
 	dir := b.dir(receiptsDir)
 	if o.Layout.flat() {
