@@ -181,17 +181,14 @@ func (h *holders) leave(id string) {
 func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 	switch e := e.(type) {
 	case ply:
-		p.ply(e, func(in replied) {
-			in.turn = e.turn
-			owned.Tell[gateInput](&p.owned, in.err, tell, in)
-		})
+		p.ply(e, func(in replied) { owned.Tell[gateInput](&p.owned, in.err, tell, in) })
 	case mind:
 		p.owned.Keep(mind{}, p.session.Async(e.epoch).Follow(p.path, session.AspectData, false, func(r session.Reading, err error) {
 			if err != nil {
-				tell(unminded{e.epoch, err})
+				tell(unminded{err})
 				return
 			}
-			tell(minded{e.epoch, r.Stat.Czxid})
+			tell(minded{r.Stat.Czxid})
 		}))
 	case raze:
 		// Other gates have the same version.

@@ -55,7 +55,7 @@ func TestRecordUnread(t *testing.T) {
 // TestAwaitedOfAnotherRecord: only the directory that was known to stand is awaited.
 func TestAwaitedOfAnotherRecord(t *testing.T) {
 	for czxid, want := range map[int64]stage{4: leaving, 5: leaving, 6: resting} {
-		m := machine{parties: 2, stage: leaving, epoch: 1, exited: true, round: 1, awaited: 1, known: 5}
+		m := machine{parties: 2, stage: leaving, epoch: 1, round: 1, awaited: 1, known: 5}
 		var out effects
 		m = m.Step(over{epoch: 1, round: 1, czxid: czxid}, &out)
 		if left := slices.Contains(out.Emit, DoubleEvent(Left{1})); m.stage != want || left != (want == resting) {
