@@ -40,14 +40,13 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	if opts != nil {
 		o = *opts
 	}
-	if err := validateSession(s); err != nil {
-		return nil, err
-	}
-	errs := []error{validateParent(s, parent), validateSite("site", site)}
-	if o.ConflictAfter < 0 {
-		errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := client.Validate(recipe, s, func() error {
+		errs := []error{validateParent(s, parent), validateSite("site", site)}
+		if o.ConflictAfter < 0 {
+			errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
+		}
+		return errors.Join(errs...)
+	}); err != nil {
 		return nil, err
 	}
 	p := &Participant{session: client.Of(s), parent: parent, site: site}
@@ -225,7 +224,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		}))
 	case check:
 		a.Children(p.place(e.name).dir(), func(names []string, _ *session.Stat, err error) {
-			answer(err, siteChecked{e.name, names, err})
+			answer(err, siteAnswered{name: e.name, task: checking, names: names, err: err})
 		})
 	case watchBallots:
 		p.owned.Keep(siteBallotsKey(e), a.Follow(p.place(e.name).dir(), session.AspectChildren, false, func(r session.Reading, err error) {
@@ -246,20 +245,20 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		p.owned.Cancel(timerKey{e.name, patrol})
 	case cast:
 		a.Multi(p.place(e.name).voteOps(p.site, e.ballot, []byte(e.data)), func(_ []session.OpResult, err error) {
-			answer(err, castDone{e.name, err})
+			answer(err, siteAnswered{name: e.name, task: voting, err: err})
 		})
 	case propose:
 		n := name{e.rec.ID, e.rec.GUID}
 		a.Multi(p.place(n).decideOps(e.rec, e.Outcome), func(_ []session.OpResult, err error) {
-			answer(err, siteRecorded{n, err})
+			answer(err, siteAnswered{name: n, task: deciding, err: err})
 		})
 	case conclude:
 		a.Multi(p.place(e.name).finishOps(e.ballot.name(p.site)), func(results []session.OpResult, err error) {
-			answer(err, finished{e.name, left(results, err), err})
+			answer(err, siteAnswered{name: e.name, task: finishing, left: left(results, err), err: err})
 		})
 	case clearUp:
 		n := name{e.rec.ID, e.rec.GUID}
-		clearOut(a, p.place(n), e.rec, func(err error) { answer(err, cleared{n, err}) })
+		clearOut(a, p.place(n), e.rec, func(err error) { answer(err, siteAnswered{name: n, task: clearing, err: err}) })
 	case respond:
 		e.reply.Give(e.err)
 	}

@@ -51,7 +51,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 		o = *opts
 	}
 	o = o.withDefaults()
-	if err := o.validate(s, path); err != nil {
+	if err := client.Validate(recipe, s, func() error { return o.validate(s, path) }); err != nil {
 		return nil, err
 	}
 	parent, id := znode.Split(path)
