@@ -487,13 +487,16 @@ func (s *step) room() int {
 	if room > 0 || !s.urgent || len(s.listed) == 0 {
 		return room
 	}
-	most, offered := int32(0), false
+	most, offered, taken := int32(0), false, 0
 	for _, h := range s.held {
-		if !h.taken && !h.leaving && (!offered || h.place.bucket.priority < most) {
+		switch {
+		case h.taken:
+			taken++
+		case !h.leaving && (!offered || h.place.bucket.priority < most):
 			most, offered = h.place.bucket.priority, true
 		}
 	}
-	if offered && s.listed[0].bucket.priority < most || !offered && s.taken() < s.prefetch {
+	if offered && s.listed[0].bucket.priority < most || !offered && taken < s.prefetch {
 		return 1
 	}
 	return 0
@@ -502,16 +505,6 @@ func (s *step) room() int {
 // offered reports whether there are items that no reader has received.
 func (s *step) offered() bool {
 	return slices.ContainsFunc(s.held, func(h held) bool { return !h.taken && !h.leaving && !h.wanted })
-}
-
-// taken returns how many of the held items a reader has received.
-func (s *step) taken() (n int) {
-	for _, h := range s.held {
-		if h.taken {
-			n++
-		}
-	}
-	return n
 }
 
 // failed handles the error of a look, a read or a claim, and reports whether there was
@@ -575,13 +568,8 @@ func (s *step) got(in got) {
 	}
 	if len(items) > 0 {
 		s.do(claim{s.ask(claiming), items})
-		s.wanted(items)
 	}
-}
-
-// wanted holds the items of a claim from the moment when it goes out. The answer only
-// confirms them.
-func (s *step) wanted(items []claimed) {
+	// The items are held from now on. The answer only confirms them.
 	for _, c := range items {
 		s.held = append(s.held, held{claimed: c.next(), wanted: true})
 	}

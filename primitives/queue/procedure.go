@@ -88,6 +88,16 @@ func await(ctx context.Context, begin func(done func(error)) (abandon func())) e
 	return context.Cause(ctx)
 }
 
+// awaitAnswer is await for what goes on when its caller has left it.
+func awaitAnswer(ctx context.Context, begin func(done func(error))) error {
+	return await(ctx, func(done func(error)) func() {
+		var once sync.Once
+		end := func(err error) { once.Do(func() { done(err) }) }
+		begin(end)
+		return func() { end(errAbandoned) }
+	})
+}
+
 // passes reports whether to repeat a request of the epoch that failed.
 func passes(epoch int, err error) bool {
 	return session.Passing(err) && (epoch == 0 || !errors.Is(err, session.ErrExpired))

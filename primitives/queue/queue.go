@@ -94,12 +94,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // Later calls fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are under way
 // are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
-	return b.explain(await(ctx, func(done func(error)) func() {
-		var once sync.Once
-		end := func(err error) { once.Do(func() { done(err) }) }
-		b.receipts.close(func() { end(nil) })
-		return func() { end(errAbandoned) }
-	}))
+	return b.explain(awaitAnswer(ctx, func(done func(error)) { b.receipts.close(func() { done(nil) }) }))
 }
 
 // Len returns the number of items, with those that are claimed or not due yet. The session's server may lag behind the
