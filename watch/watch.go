@@ -19,13 +19,6 @@ type Options struct {
 	Sync bool
 }
 
-func (o *Options) withDefaults() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
-
 // A Watch is a view that stays true of a node, its children or its value: see [Node],
 // [Children] and [Value]. It is safe for concurrent use, and must be closed.
 type Watch[S any] struct {
@@ -77,7 +70,7 @@ func begin[S any](s *session.Session, path string, opts *Options, k kind[S]) (*W
 		return nil, err
 	}
 	w := &Watch[S]{name: k.name + " " + path}
-	m, first := newMachine(opts.withDefaults().Sync, k.next)
+	m, first := newMachine(client.Options(opts).Sync, k.next)
 	w.actor = actors.Start(m, actors.Role[machine[S], input, effect, S]{
 		Name:  w.name,
 		Begin: first,

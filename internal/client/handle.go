@@ -33,6 +33,14 @@ func (r *Reason) Err() error {
 	return r.err
 }
 
+// Options returns a copy of the options of a handle, and zero ones if there are none.
+func Options[O any](opts *O) (o O) {
+	if opts != nil {
+		o = *opts
+	}
+	return o
+}
+
 // Usable returns why no command can begin with ctx: it is nil, or has ended. It returns nil otherwise.
 func Usable(ctx context.Context) error {
 	if err := CheckContext(ctx); err != nil {

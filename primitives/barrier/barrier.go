@@ -31,12 +31,8 @@ func New(s *session.Session, path string, opts *Options) (*Barrier, error) {
 	if err := validate(s, path); err != nil {
 		return nil, err
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
 	b := &Barrier{session: s, path: path, viewer: &viewer{session: client.Of(s), path: path}}
-	b.actor = actors.Start(view{sync: o.Sync}, actors.Role[view, viewInput, viewEffect, Event]{
+	b.actor = actors.Start(view{sync: client.Options(opts).Sync}, actors.Role[view, viewInput, viewEffect, Event]{
 		Name:    "barrier " + path,
 		Perform: b.viewer.perform,
 		Observe: b.observe,

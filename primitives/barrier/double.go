@@ -32,10 +32,7 @@ type Double struct {
 // If opts is nil, the default options are used. The error names what is wrong with the
 // arguments.
 func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions) (*Double, error) {
-	var o DoubleOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := client.Options(opts)
 	id := znode.NewGUID()
 	err := validate(s, path)
 	if parties < 1 {

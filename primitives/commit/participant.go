@@ -36,10 +36,7 @@ type Participant struct {
 // that this session acts for the site already. If another process acts for the site, the
 // handle ends, and [Participant.Err] says so.
 func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Participant, error) {
-	o := JoinOptions{}
-	if opts != nil {
-		o = *opts
-	}
+	o := client.Options(opts)
 	if err := client.Validate(recipe, s, func() error {
 		errs := []error{validateParent(s, parent), validateSite("site", site)}
 		if o.ConflictAfter < 0 {
@@ -51,11 +48,11 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 	}
 	p := &Participant{session: client.Of(s), parent: parent, site: site}
 	node := presenceNode(parent, site)
-	kept, err := presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[keeper, presence.Input, presence.Event]{
+	kept, err := presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[presence.Machine, presence.Input, presence.Event]{
 		Recipe:  recipe,
 		Path:    parent,
 		Name:    "presence " + node,
-		Machine: func(node presence.Machine) keeper { return keeper{node} },
+		Machine: func(node presence.Machine) presence.Machine { return node },
 		Input:   func(in presence.Input) presence.Input { return in },
 	})
 	if err != nil {

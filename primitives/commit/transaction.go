@@ -46,11 +46,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
-	o := Options{}
-	if opts != nil {
-		o = *opts
-	}
-	o = o.withDefaults()
+	o := client.Options(opts).withDefaults()
 	if err := client.Validate(recipe, s, func() error { return o.validate(s, path) }); err != nil {
 		return nil, err
 	}

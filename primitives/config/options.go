@@ -27,10 +27,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults(path string) Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
+	v := client.Options(o)
 	if v.Markers == "" {
 		dir, _ := znode.Split(path)
 		v.Markers = znode.Join(dir, nodes.ConfigMarkers)

@@ -33,10 +33,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
+	v := client.Options(o)
 	v.MaxNodes = cmp.Or(v.MaxNodes, 50_000)
 	v.MaxWatched = cmp.Or(v.MaxWatched, 5_000)
 	v.Window = cmp.Or(v.Window, 128)

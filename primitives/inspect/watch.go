@@ -247,18 +247,11 @@ func (m *surveyor) told(in told, out *effects) {
 	}
 }
 
-// unwatch enters that a node is not watched any more.
-func (m *surveyor) unwatch(k *known) {
-	if k.watched {
-		k.watched = false // its newest state is not known from now on
-		m.watches--
-	}
-}
-
 // forget ends the watch on a node, if there is one.
 func (m *surveyor) forget(of key, out *effects) {
 	if k := m.known[of]; k.watched {
-		m.unwatch(k)
+		k.watched = false // its newest state is not known from now on
+		m.watches--
 		out.Do = append(out.Do, forget{of})
 	}
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,13 +49,8 @@ type Consumer struct {
 // Consume begins to claim items, and returns at once. The error names what is wrong with the options; what fails
 // later ends the consumer, and [Consumer.Err] says why.
 func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
-	var o ConsumeOptions
-	if opts != nil {
-		o = *opts
-	}
-	if o.Prefetch == 0 {
-		o.Prefetch = defaultPrefetch
-	}
+	o := client.Options(opts)
+	o.Prefetch = cmp.Or(o.Prefetch, defaultPrefetch)
 	_, closed := b.live.State().(session.Closed)
 	switch {
 	case o.Prefetch < 0:
@@ -228,8 +224,7 @@ func (c *Consumer) claim(e claim, tell func(input)) {
 	requests := b.session.Async(e.epoch)
 	c.receipts.begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
 		err = refused(results, err)
-		var no *refusal
-		if !errors.As(err, &no) || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
+		if no, is := errors.AsType[*refusal](err); !is || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
 			tell(claims{e.turn, err})
 			return
 		}

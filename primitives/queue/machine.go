@@ -582,8 +582,7 @@ func (s *step) claimed(in claims) {
 	if in.err != nil {
 		s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
 		s.listed, s.follow = nil, turn{}
-		var no *refusal
-		if errors.As(in.err, &no) && isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
+		if _, refused := errors.AsType[*refusal](in.err); refused && isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
 			s.lost() // a rival has the item, or had it
 		} else {
 			s.failed(in.err)
@@ -635,9 +634,9 @@ func (s *step) settled(err error) {
 	under := s.under
 	s.under = nil
 	stays := false // set if the item is still claimed
-	var no *refusal
+	no, refused := errors.AsType[*refusal](err)
 	switch {
-	case errors.As(err, &no):
+	case refused:
 		i := no.index / 2                                         // each item has two operations: on its claim, and on itself
 		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // the item was deleted, and its claim is left
 			s.do(sweep{s.turn.epoch, under[i].place})
@@ -707,12 +706,12 @@ func (s *step) forget(c claimed) {
 func (s *step) buried(in buried) {
 	s.graves = slices.DeleteFunc(slices.Clone(s.graves), func(q settling) bool { return q.place == in.place && q.version == in.version })
 	fails := false // set if the server refuses the move for good
-	var no *refusal
 	err := in.err
+	no, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
 		s.emit(Buried{in.place.id()})
-	case errors.As(err, &no) && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+	case refused && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
 			s.do(sweep{s.turn.epoch, in.place})
 		}

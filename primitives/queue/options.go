@@ -55,13 +55,6 @@ type Options struct {
 	Layout Layout
 }
 
-func (o *Options) withDefaults() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
-
 // validate refuses what cannot be done, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
 	return client.Validate(recipe, s, func() error {

@@ -40,7 +40,7 @@ type base struct {
 // If opts is nil, the default options are used. The error names what is wrong with the
 // arguments.
 func New(s *session.Session, path string, opts *Options) (*Queue, error) {
-	b, err := newBase(s, path, opts.withDefaults())
+	b, err := newBase(s, path, client.Options(opts))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func New(s *session.Session, path string, opts *Options) (*Queue, error) {
 // two: calls of a [Queue] that meet an item whose priority is not 0 fail with [ErrLayout]. The layout must be
 // [Standard].
 func NewPriority(s *session.Session, path string, opts *Options) (*Priority, error) {
-	o := opts.withDefaults()
+	o := client.Options(opts)
 	if o.Layout.flat() {
 		return nil, fmt.Errorf("queue: Options.Layout: %w: it has no priorities of int32", session.ErrInvalidArgument)
 	}
