@@ -341,7 +341,7 @@ func (m *turn) take(in input) {
 		}
 	case removed:
 		switch {
-		case !m.in(removing):
+		case !m.in(removing): // ended with its session
 		case session.Passing(in.err):
 			m.do(remove{m.outcome})
 		default:
@@ -582,6 +582,8 @@ func (m *turn) advance() {
 		return
 	}
 	o, ok := m.chair.verdict(m.rec, "coordinator")
+	// Without a caller no vote is waited for. The sites may still have recorded another outcome: decide fails then, and a
+	// look finds it.
 	if m.gave {
 		o, ok = Outcome{Reason: Withdrawn, By: "coordinator"}, true
 	}

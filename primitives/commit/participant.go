@@ -205,6 +205,9 @@ func (p *Participant) place(n name) place { return place{p.parent, n.id, n.guid}
 func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 	a := p.session.Async(0)
 	answer := func(err error, in siteInput) { p.owned.Answer(err, func() { tell(in) }) }
+	write := func(n name, t task, ops []session.Op) {
+		a.Multi(ops, func(_ []session.OpResult, err error) { answer(err, siteAnswered{name: n, task: t, err: err}) })
+	}
 	switch e := e.(type) {
 	case followParent:
 		p.owned.Keep(parentKey{}, a.Follow(p.parent, session.AspectChildren, true, func(r session.Reading, err error) {
@@ -241,14 +244,10 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		p.owned.Cancel(timerKey{e.name, deadline})
 		p.owned.Cancel(timerKey{e.name, patrol})
 	case cast:
-		a.Multi(p.place(e.name).voteOps(p.site, e.ballot, []byte(e.data)), func(_ []session.OpResult, err error) {
-			answer(err, siteAnswered{name: e.name, task: voting, err: err})
-		})
+		write(e.name, voting, p.place(e.name).voteOps(p.site, e.ballot, []byte(e.data)))
 	case propose:
 		n := name{e.rec.ID, e.rec.GUID}
-		a.Multi(p.place(n).decideOps(e.rec, e.Outcome), func(_ []session.OpResult, err error) {
-			answer(err, siteAnswered{name: n, task: deciding, err: err})
-		})
+		write(n, deciding, p.place(n).decideOps(e.rec, e.Outcome))
 	case conclude:
 		a.Multi(p.place(e.name).finishOps(e.ballot.name(p.site)), func(results []session.OpResult, err error) {
 			answer(err, siteAnswered{name: e.name, task: finishing, left: left(results, err), err: err})

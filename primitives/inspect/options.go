@@ -46,7 +46,8 @@ func validate(s *session.Session, path string, o Options) error {
 	return client.Validate("inspect", s, func() error { return o.validate(path) })
 }
 
-func (o Options) validate(path string) error {
+// validate returns an error for each option that is negative, and for a path that is malformed.
+func (o *Options) validate(path string) error {
 	var errs []error
 	if err := session.ValidatePath(path); err != nil {
 		errs = append(errs, fmt.Errorf("inspect: path: %w", err))

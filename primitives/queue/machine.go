@@ -652,11 +652,7 @@ func (s *step) settled(err error) {
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	}
 	for _, u := range under {
-		if i := s.find(u.claimed); i >= 0 && stays {
-			s.held[i].leaving = false
-		} else {
-			s.forget(u.claimed)
-		}
+		s.release(u.claimed, stays)
 		s.do(answer{u.reply, err})
 		if u.how != acknowledge {
 			s.back(u.place)
@@ -693,9 +689,13 @@ func (s *step) back(p place) {
 	s.listed = slices.Insert(slices.Clone(s.listed), i, p)
 }
 
-// forget removes a claim from those that are held.
-func (s *step) forget(c claimed) {
-	if i := s.find(c); i >= 0 {
+// release removes a claim from those that are held. One that stays may be settled once more.
+func (s *step) release(c claimed, stays bool) {
+	switch i := s.find(c); {
+	case i < 0:
+	case stays:
+		s.held[i].leaving = false
+	default:
 		s.held = slices.Delete(s.held, i, i+1)
 	}
 }
@@ -722,11 +722,7 @@ func (s *step) buried(in buried) {
 	default:
 		fails = true
 	}
-	if i := s.find(in.claimed); i >= 0 && fails {
-		s.held[i].leaving = false // giveBack settles it below
-	} else {
-		s.forget(in.claimed)
-	}
+	s.release(in.claimed, fails) // one that stays is settled by giveBack below
 	if err != nil {
 		s.follow = turn{} // the item may be there yet
 	}
