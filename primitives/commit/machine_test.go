@@ -306,3 +306,16 @@ func (m sitemachine) after(in siteInput) (sitemachine, siteEffects) {
 	m = m.Step(in, &out)
 	return m, out
 }
+
+// TestResumedDecided: a coordinator that resumes a decided transaction first looks whether it is there yet. It records nothing,
+// and waits for no vote.
+func TestResumedDecided(t *testing.T) {
+	decided := &record{ID: "t", GUID: "g", Sites: []string{"a"}, Outcome: &Outcome{Reason: TimedOut, Site: "a", By: "b"}}
+	m, did := resumed(decided).after(heard{session.Connected{Epoch: 1}})
+	if want := []effect{appear{1}, look{}}; !slices.Equal(did.Do, want) {
+		t.Errorf("it does %v, want %v", did.Do, want)
+	}
+	if _, did = m.after(looked{found: decided}); len(did.Emit) != 1 || did.Emit[0].String() != "t "+decided.Outcome.String() {
+		t.Errorf("it emits %v", did.Emit)
+	}
+}

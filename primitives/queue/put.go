@@ -265,7 +265,6 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	case learn:
 		p.into.learn(e)
 	case confirm:
-		p.pauses.End()
 		if p.waiter != nil {
 			p.waiter.leave()
 		}
