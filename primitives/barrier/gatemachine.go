@@ -122,17 +122,17 @@ const gatePrefix = "gate-"
 type gate struct {
 	id      string // the data of the node; unique, and constant
 	stage   gateStage
-	epoch   int      // set by the first session that is heard of; a gate has no other
-	session int64    // the id of that session; set with epoch
-	step    gateStep // means something in trying only
-	waiting bool     // set with ply, cleared by its answer. While set, a request is under way, and no other begins
-	halted  bool     // set when an answer says that the session is over, whose end follows; then nothing is requested
-	doubted bool     // set when our node may stand, as the reply to its creation was lost or given up; false after the session
-	token   int64    // set when the node is known to be ours; 0 before that
-	asked   bool     // set by try; before that nothing is requested, as the answer would be lost
-	severed error    // set when the session ends before try, which gets it as answer
-	asker   actors.Reply[error]
-	lifters []actors.Reply[error] // answered when the node is removed, or gone
+	epoch   int                   // set by the first session that is heard of; a gate has no other
+	session int64                 // the id of that session; set with epoch
+	step    gateStep              // set by the answer to the step before: the request that is next, or under way; means something in trying only
+	waiting bool                  // set with ply, cleared by its answer. While set, a request is under way, and no other begins
+	halted  bool                  // set when an answer says that the session is over, whose end follows; then nothing is requested
+	doubted bool                  // set when our node may stand, as the reply to its creation was lost or given up; false after the session
+	token   int64                 // set when the node is known to be ours; 0 before that
+	asked   bool                  // set by try; before that nothing is requested, as the answer would be lost
+	severed error                 // set when the session ends before try, which gets it as answer
+	asker   actors.Reply[error]   // set by try, answered once: when the gate stands, or TryRaise fails
+	lifters []actors.Reply[error] // set by each lift; answered and cleared when the node is removed, or gone
 	err     error                 // set when the gate is lost: why. In falling, the last event was emitted then
 }
 

@@ -22,6 +22,13 @@ type sharer interface {
 	self() *sharing
 }
 
+// This file has calls share their transactions. A call comes through these states:
+//
+//	begin ──► waiting ──── next ────► under way ──── done ────► answered
+//	             │ ▲                    │ │ again                  ▲
+//	             │ └────────────────────┼─┘                        │
+//	             └──── abandon ─────────┴──────────────────────────┘
+
 // A pool has few transactions of a handle under way. Calls that come meanwhile wait, and share the next.
 type pool[C sharer] struct {
 	// Constant. They are called with mu held.
