@@ -319,3 +319,22 @@ func TestResumedDecided(t *testing.T) {
 		t.Errorf("it emits %v", did.Emit)
 	}
 }
+
+// TestSiteThatMayNotRead: a site that may not list the transactions, read a record or list the ballots leaves with the error.
+func TestSiteThatMayNotRead(t *testing.T) {
+	for _, in := range []siteInput{
+		siteListed{err: session.ErrNoAuth},
+		siteRead{id: "t", err: session.ErrNoAuth},
+		siteAnswered{name: name{"t", "g"}, task: checking, err: session.ErrNoAuth},
+	} {
+		m, _ := sitemachine{site: "a"}.after(siteListed{names: []string{"t"}})
+		m, did := m.after(siteRead{id: "t", rec: &record{ID: "t", GUID: "g", Sites: []string{"a"}}})
+		if want := siteEffect(check{name{"t", "g"}}); !slices.Contains(did.Do, want) {
+			t.Fatalf("it does %v, want %v", did.Do, want)
+		}
+		m, did = m.after(in)
+		if left, is := slices.Concat(did.Emit, []Event{nil})[0].(Left); !is || !errors.Is(left.Err, session.ErrNoAuth) || !m.Ended() {
+			t.Errorf("%T: it emits %v", in, did.Emit)
+		}
+	}
+}
