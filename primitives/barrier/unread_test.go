@@ -63,3 +63,24 @@ func TestAwaitedOfAnotherRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestEntrantsUnread: an Enter that may not list the entrants ends with the error, and leaves no node.
+func TestEntrantsUnread(t *testing.T) {
+	m := newMachine("id", "a", 1)
+	var out effects
+	take := func(in input, want step) {
+		out = effects{}
+		if m = m.Step(in, &out); m.step != want {
+			t.Fatalf("%T leads to %v", in, m)
+		}
+	}
+	take(heard{session.Connected{ID: 1, Epoch: 1}}, idle)
+	take(enter{}, idle)
+	take(saw{epoch: 1, zxid: 5, czxid: 1, version: 1, book: book{Parties: 1}, nodes: 1}, entering)
+	take(answered{turn: m.asked.turn, count: 1}, listing)
+	take(answered{turn: m.asked.turn, err: session.ErrNoAuth}, retiring)
+	take(answered{turn: m.asked.turn}, idle)
+	if last, is := slices.Concat([]DoubleEvent{nil}, out.Emit)[len(out.Emit)].(Withdrawn); !is || !errors.Is(last.Err, session.ErrNoAuth) || m.node != 0 {
+		t.Errorf("%v: %v", out.Emit, m)
+	}
+}
