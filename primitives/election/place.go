@@ -2,7 +2,6 @@ package election
 
 import (
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -141,7 +140,7 @@ func (p *place) write(requests client.Async, first []session.Op, r record, answe
 	ops := append(first, session.CheckOp(znode.Join(p.dir, r.node), session.AnyVersion))
 	requests.Multi(append(ops, session.SetOp(p.leader, r.bytes(), session.AnyVersion)), func(results []session.OpResult, err error) {
 		if err != nil {
-			answer(0, slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil }), err)
+			answer(0, claim.Failed(results), err)
 			return
 		}
 		stat := results[len(results)-1].Stat

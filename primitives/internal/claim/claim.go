@@ -19,6 +19,7 @@
 package claim
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -145,16 +146,18 @@ func perform(requests client.Async, r request, answer func(reply)) {
 // replied returns the answer to a transaction: the first operation that was refused, or
 // the Stat of the last one that has any.
 func replied(results []session.OpResult, err error) reply {
-	r := reply{err: err, failed: -1}
-	for i, done := range results {
-		switch {
-		case done.Err != nil && r.failed < 0:
-			r.failed = i
-		case done.Stat != nil:
+	r := reply{err: err, failed: Failed(results)}
+	for _, done := range results {
+		if done.Stat != nil {
 			r.zxid, r.version = done.Stat.Mzxid, done.Stat.Version
 		}
 	}
 	return r
+}
+
+// Failed returns the number of the operation that has failed the transaction; -1 if none has.
+func Failed(results []session.OpResult) int {
+	return slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
 }
 
 // Prefix returns the prefix that the names of all contenders of one attempt share.

@@ -59,7 +59,7 @@ type Hooks struct {
 	Claimed func(r *Recipe, node string) string
 
 	// Change creates the node to in place of the node from, and replaces the claim of
-	// from by that of to.
+	// from by that of to. It succeeds if an earlier call has done so.
 	Change func(r *Recipe, requests client.Async, from, to string, answer func(error))
 
 	// Ask asks the holder with the node to leave. It answers when the holder's time for
@@ -338,34 +338,42 @@ func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
 	}
 }
 
-// exchange makes the node to in place of the node from.
+// exchange makes the node to in place of the node from. An earlier change has made it if there is one: its name has
+// the GUID.
 func exchange(r *Recipe, requests client.Async, from, to string, answer func(error)) {
 	r.Carry(requests, from, func(data []byte, version int32, written func()) {
 		requests.Multi([]session.Op{
 			session.CreateOp(znode.Join(r.Dir, to), data, session.Ephemeral),
 			session.DeleteOp(znode.Join(r.Dir, from), version),
 		}, func(_ []session.OpResult, err error) {
-			if errors.Is(err, session.ErrBadVersion) {
+			switch {
+			case errors.Is(err, session.ErrBadVersion):
 				written()
-				return
+			case errors.Is(err, session.ErrNodeExists):
+				answer(nil)
+			default:
+				answer(err)
 			}
-			answer(err)
 		})
 	}, answer)
 }
 
 // Carry calls try with the data and the version that the contender's node was created with. If
 // try reports that the node was written to, Carry calls it again with the present ones: so a
-// mark of revocation that a node carries is carried on. It answers if the node cannot be read.
+// mark of revocation that a node carries is carried on. A node that is gone by then may have been exchanged by an
+// earlier change, as the next try finds out. Carry answers if the node cannot be read.
 func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
 	var again func()
 	again = func() {
 		requests.Get(znode.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
-			if err != nil {
+			switch {
+			case err == nil:
+				try(data, stat.Version, again)
+			case errors.Is(err, session.ErrNoNode):
+				try(r.Data, 0, again)
+			default:
 				answer(err)
-				return
 			}
-			try(data, stat.Version, again)
 		})
 	}
 	try(r.Data, 0, again)

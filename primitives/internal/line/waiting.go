@@ -41,8 +41,6 @@ func (m *turn) listed(s Sight, stale bool) {
 			m.listing = true
 			m.do(listParent{m.attempt})
 		}
-	case m.unclear:
-		m.compared(s)
 	case m.Holding():
 		p := m.rule.Locate(s, m.node, m.guid())
 		if errors.Is(p.Err, ErrLayout) {
@@ -281,7 +279,7 @@ func (m *turn) notListed(err error) {
 		m.announce()
 	case m.Holding() && m.silent:
 		m.look()
-	case m.state != recovering && m.state != waiting && !m.unclear: // it is not wanted any more
+	case m.state != recovering && m.state != waiting: // it is not wanted any more
 	case session.Passing(err):
 		m.look()
 	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:

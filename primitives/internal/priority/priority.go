@@ -303,40 +303,49 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 }
 
 // change implements [line.Hooks] Change: the writer that holds becomes a reader that
-// holds, in one transaction.
+// holds, in one transaction. It begins with the reader's node: if that is there, an earlier change has been done.
 func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
+	const reader_, writer_, version_, readers_ = 0, 1, 2, 4 // operations that may fail
 	writer, reader := p.bid(from), p.bid(to)
 	held := p.claims.Claim()
-	client.MakeContainer(requests, reader.shared(), "", func(error) { // if this fails, so does the transaction
-		r.Carry(requests, from, func(data []byte, version int32, written func()) {
-			requests.Multi([]session.Op{
-				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.Version),
-				session.CreateOp(p.node(to), data, session.Ephemeral),
-				session.DeleteOp(writer.claimed(), session.AnyVersion), session.CreateOp(reader.claimed(), nil, session.Ephemeral),
-			}, func(results []session.OpResult, err error) {
-				switch {
-				case errors.Is(err, session.ErrBadVersion) && len(results) > 0 && results[0].Err != nil:
-					written()
-					return
-				case errors.Is(err, session.ErrBadVersion): // another client has written to the path
-					claim.Find(requests, writer, func(v claim.Verdict) {
-						switch {
-						case v.Zxid != 0:
-							p.claims.Wrote(from, v.Version)
-							p.change(r, requests, from, to, answer)
-						case v.Err != nil:
-							answer(v.Err)
-						default:
-							answer(session.ErrNoNode)
-						}
-					})
-					return
-				case err == nil:
-					p.claims.Exchanged(from, to)
-				}
+	again := func() { p.change(r, requests, from, to, answer) }
+	try := func(data []byte, version int32, written func()) {
+		requests.Multi([]session.Op{
+			session.CreateOp(p.node(to), data, session.Ephemeral),
+			session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.Version),
+			session.DeleteOp(writer.claimed(), session.AnyVersion), session.CreateOp(reader.claimed(), nil, session.Ephemeral),
+		}, func(results []session.OpResult, err error) {
+			switch failed := claim.Failed(results); {
+			case err == nil, failed == reader_ && errors.Is(err, session.ErrNodeExists):
+				p.claims.Exchanged(from, to)
+				answer(nil)
+			case failed == writer_ && errors.Is(err, session.ErrBadVersion):
+				written()
+			case failed == readers_ && errors.Is(err, session.ErrNoNode): // the server has removed the empty container
+				again()
+			case failed == version_ && errors.Is(err, session.ErrBadVersion): // another client has written to the path
+				claim.Find(requests, writer, func(v claim.Verdict) {
+					switch {
+					case v.Zxid != 0:
+						p.claims.Wrote(from, v.Version)
+						again()
+					case v.Err != nil:
+						answer(v.Err)
+					default:
+						answer(session.ErrNoNode)
+					}
+				})
+			default:
 				answer(err)
-			})
-		}, answer)
+			}
+		})
+	}
+	client.MakeContainer(requests, reader.shared(), "", func(err error) {
+		if err != nil && !errors.Is(err, session.ErrNodeExists) {
+			answer(err)
+			return
+		}
+		r.Carry(requests, from, try, answer)
 	})
 }
 
