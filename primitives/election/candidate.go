@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -80,8 +81,8 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		Perform: c.perform,
 		Observe: c.observe,
 		Stop:    leave{},
-		Merge:   merge,
-		Cancel:  cancel,
+		Merge:   recipe.Newest[LeaderChanged, Event],
+		Cancel:  recipe.Undone[Suspended, Resumed, Event],
 	})
 	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor)
 	return c, nil
@@ -93,17 +94,17 @@ func newCandidate(s client.Session, path string, o Options, guid string) *Candid
 		stands: make(chan struct{}), session: s, opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age(),
 	}
 	c.follow = follower{place: c.place, owned: &c.owned}
-	recipe := c.place.recipe()
+	place := c.place.recipe()
 	observes := always
 	if o.IgnoreLeader {
-		recipe.Touched = func(epoch int) { c.tell(touched{epoch}) }
+		place.Touched = func(epoch int) { c.tell(touched{epoch}) }
 		if observes = leading; o.Layout != Standard {
 			observes = never
 		}
 	}
-	c.line = line.NewPerformer(s, recipe)
+	c.line = line.NewPerformer(s, place)
 	c.now = machine{
-		place: line.New(guid, recipe.Rule, s.Warm(recipe.Dir), false),
+		place: line.New(guid, place.Rule, s.Warm(place.Dir), false),
 		view:  view{dir: c.place.dir}, data: c.place.data, observes: observes,
 	}
 	return c

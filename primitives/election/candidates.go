@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -24,7 +25,7 @@ type Candidacy struct {
 //
 // If opts is nil, the default options are used.
 func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Candidacy, error) {
-	layout := opts.withDefaults().Layout
+	layout := recipe.Or(opts).Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}

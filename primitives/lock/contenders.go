@@ -102,7 +102,7 @@ type contenderRead struct {
 	err       error
 }
 
-func readContender(node string, c priority.Rank, data []byte, stat *session.Stat, err error) contenderRead {
+func readContender(node string, c nodes.Rank, data []byte, stat *session.Stat, err error) contenderRead {
 	r := contenderRead{Contender{Node: node, Kind: Kind(c.Kind), Priority: c.Priority}, err}
 	if err == nil {
 		r.contender.Data, r.contender.Revoked, _ = mark.Split(data)
@@ -113,7 +113,7 @@ func readContender(node string, c priority.Rank, data []byte, stat *session.Stat
 
 // line returns the contenders among the children in the order of the line. It also
 // returns which of them hold the lock, if that does not follow from the order.
-func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]priority.Rank, map[string]bool, error) {
+func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]nodes.Rank, map[string]bool, error) {
 	ranks := priority.Ranks(names)
 	if l == Prioritized {
 		if slices.ContainsFunc(names, priority.IsForeign) {
@@ -126,7 +126,7 @@ func (l Layout) line(ctx context.Context, s *session.Session, path string, names
 		return nil, nil, fmt.Errorf("%s: %w: that of locks with priorities", path, ErrLayout)
 	}
 	for _, c := range grammars[l].Line(names) {
-		ranks = append(ranks, priority.Rank{Contender: c})
+		ranks = append(ranks, nodes.Rank{Contender: c})
 	}
 	return ranks, nil, nil
 }

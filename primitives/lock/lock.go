@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -86,7 +87,9 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //nolint:gochecknoglobals // they are constant
 var (
 	hooks        = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
-	presentation = line.Presentation[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
+	presentation = line.Presentation[Event]{
+		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Lost: ErrLost, Released: ErrReleased,
+	}
 )
 
 func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {

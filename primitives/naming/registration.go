@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -27,7 +28,7 @@ type Registration struct {
 // arguments, or wraps [ErrTaken] if this very session keeps the name already; otherwise
 // nothing fails here.
 func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*Registration, error) {
-	o := opts.withDefaults()
+	o := recipe.Or(opts)
 	node, err := nodeOf(s, path, name)
 	if err == nil {
 		err = validate(s, node, data, o)
@@ -42,7 +43,7 @@ func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*R
 			Name:    "name " + node,
 			Machine: func(node presence.Machine) machine { return machine{node} },
 			Input:   func(in presence.Input) presence.Input { return in },
-			Cancel:  cancel,
+			Cancel:  recipe.Undone[Suspended, Resumed, Event],
 		})
 	if err != nil {
 		return nil, fmt.Errorf("naming: register %q: %w", name, err)

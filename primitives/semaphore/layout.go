@@ -6,6 +6,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -42,7 +43,9 @@ var (
 			return r.Dir
 		},
 	}
-	presentation = line.Presentation[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
+	presentation = line.Presentation[Event]{
+		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Lost: ErrLost, Released: ErrReleased,
+	}
 )
 
 func ruleOf(r *line.Recipe) admission {

@@ -43,7 +43,7 @@ const marker = "priority 1"
 type Options struct {
 	Data         []byte        // of its node
 	Kind         nodes.Kind    // read or write
-	Priority     int           // from Lowest to Highest
+	Priority     int           // from -1000 to 1000
 	Preempt      bool          // ask holders of lower priority to leave, when first
 	PreemptAfter time.Duration // remove holders that have not left by then; 0 for never
 }
@@ -179,7 +179,7 @@ func checkMark(data []byte) error {
 
 // IsForeign reports whether a name is that of a contender in another layout.
 func IsForeign(name string) bool {
-	_, ranked := ParseRank(name)
+	_, ranked := nodes.ParseRank(name)
 	return !ranked && nodes.IsContender(name)
 }
 
