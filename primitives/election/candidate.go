@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -408,3 +409,9 @@ func (c *Candidate) expect(e expect) {
 	}
 	c.owned.Keep(expect{}, owned.Func(c.session.Async(e.epoch).Watch(znode.Join(c.place.dir, e.to), gone, gone)))
 }
+
+// String describes the candidate in one short line.
+func (c *Candidate) String() string { return "candidate of election " + c.place.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (c *Candidate) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }

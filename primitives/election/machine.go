@@ -3,7 +3,6 @@ package election
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -82,31 +81,6 @@ type work struct {
 	term    int64       // set when it begins, cleared when it has returned; 0 if there is none
 	overdue bool        // set when it has been told that it takes too long, which is told once
 	then    line.Effect // set to the effect that waits until it has returned; nil if nothing
-}
-
-func (m machine) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v leader=%s/%d", m.place, m.view.leading().node, m.view.leading().term)
-	for _, f := range []struct {
-		set  bool
-		text string
-	}{
-		{m.term != 0, fmt.Sprintf("leading=%d", m.term)},
-		{m.acknowledged, "acknowledged"},
-		{m.suspended, "suspended"},
-		{m.handing.to != "", fmt.Sprintf("to=%s/%d", m.handing.to, m.handing.phase)},
-		{m.wanted, "wanted"},
-		{m.work.term != 0, fmt.Sprintf("work=%d", m.work.term)},
-		{m.work.overdue, "overdue"},
-		{m.work.then != nil, "then"},
-		{m.closing, "closing"},
-		{m.ended, "ended"},
-	} {
-		if f.set {
-			b.WriteString(" " + f.text)
-		}
-	}
-	return b.String()
 }
 
 // Ended implements [actors.Machine]. A machine that has ended has emitted Left. Its

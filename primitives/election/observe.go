@@ -2,6 +2,7 @@ package election
 
 import (
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -154,3 +155,9 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 	}
 	return w
 }
+
+// String describes the observer in one short line.
+func (o *Observer) String() string { return "observer of election " + o.place.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (o *Observer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }

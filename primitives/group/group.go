@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -175,3 +176,9 @@ func (f *feed) close() {
 		<-f.gone
 	}
 }
+
+// String describes the membership in one short line.
+func (m *Membership) String() string { return "member " + znode.Join(m.path, m.id) }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (m *Membership) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }

@@ -2,7 +2,6 @@ package group
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -114,15 +113,6 @@ type machine struct {
 	node presence.Machine
 	view view             // of the others, and of itself
 	held []MembersChanged // the change that is not emitted yet; at most one, and only while the session is suspended
-}
-
-// String is for transcripts.
-func (m machine) String() string {
-	s := fmt.Sprintf("%v %v", m.node, m.view.members)
-	if len(m.held) > 0 {
-		s += " held"
-	}
-	return s
 }
 
 // Ended implements [actors.Machine]. A member ends with its node.

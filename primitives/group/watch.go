@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -93,3 +94,9 @@ func (w *Watcher) Close() {
 	w.actor.Close()
 	w.feed.close()
 }
+
+// String describes the watcher in one short line.
+func (w *Watcher) String() string { return "watcher of group " + w.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (w *Watcher) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, w.String()) }

@@ -3,6 +3,7 @@ package naming
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
@@ -93,3 +94,9 @@ func (r *Registration) Update(ctx context.Context, data []byte) error {
 // deadline has passed. Undelivered events are discarded, but for the last one. It may be
 // called any number of times.
 func (r *Registration) Close() { r.kept.Close() }
+
+// String describes the registration in one short line.
+func (r *Registration) String() string { return "name " + r.node }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (r *Registration) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }

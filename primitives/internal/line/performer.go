@@ -270,12 +270,43 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	}
 	requests := p.requests
 	switch e := e.(type) {
+	case inspectParent:
+		p.inspect(requests, e.isNew, func(exists, empty bool, err error) { p.reply(e, tell, inspected{e.attempt, exists, empty}, err) })
+	case makeParent:
+		p.make(requests, func(byUs bool, err error) {
+			if err == nil && !byUs {
+				err = session.ErrNodeExists
+			}
+			p.reply(e, tell, made(e), err)
+		})
+	case createNode:
+		p.create(requests, e, tell)
+	case listParent:
+		p.list(requests, e, tell)
 	case watchTarget:
 		p.watch(requests, e, tell)
 	case watchTogether:
 		p.watchTogether(requests, e, tell)
 	case unwatchTarget:
 		p.owned.Cancel(e.target)
+	case claim:
+		p.Claim(&p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
+			if taken {
+				p.reply(e, tell, occupied{e.attempt}, err)
+				return
+			}
+			p.reply(e, tell, claimed{e.attempt, zxid}, err)
+		})
+	case changeNode:
+		change := p.Change
+		if change == nil {
+			change = exchange
+		}
+		change(&p.Recipe, requests, e.from, e.to, func(err error) { p.reply(e, tell, changed{e.attempt}, err) })
+	case announce:
+		requests.Set(znode.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
+			p.reply(e, tell, announced{e.attempt}, err)
+		})
 	case ask:
 		p.Ask(&p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
 	case complain:
@@ -289,53 +320,15 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
 	case answer:
 		e.reply.Give(e.err)
-	case inspectParent, makeParent, createNode, listParent, claim, changeNode, announce:
-		p.request(requests, e, tell)
 	}
 }
 
-// request makes a request that may fail.
-func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
-	reply := func(in Input, err error) {
-		if err != nil {
-			in = failed{e, err}
-		}
-		owned.Tell(&p.owned, err, tell, in)
+// reply answers the effect e by in, or by its failure. A busy server's answer comes after a pause.
+func (p *Performer) reply(e Effect, tell func(Input), in Input, err error) {
+	if err != nil {
+		in = failed{e, err}
 	}
-	switch e := e.(type) {
-	case inspectParent:
-		p.inspect(requests, e.isNew, func(exists, empty bool, err error) { reply(inspected{e.attempt, exists, empty}, err) })
-	case makeParent:
-		p.make(requests, func(made_ bool, err error) {
-			if err == nil && !made_ {
-				err = session.ErrNodeExists
-			}
-			reply(made(e), err)
-		})
-	case createNode:
-		p.create(requests, e, reply)
-	case listParent:
-		p.list(requests, e, reply)
-	case claim:
-		p.Claim(&p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
-			if taken {
-				reply(occupied{e.attempt}, err)
-				return
-			}
-			reply(claimed{e.attempt, zxid}, err)
-		})
-	case changeNode:
-		change := p.Change
-		if change == nil {
-			change = exchange
-		}
-		change(&p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
-	case announce:
-		requests.Set(znode.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
-			reply(announced{e.attempt}, err)
-		})
-	case watchTarget, watchTogether, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
-	}
+	owned.Tell(&p.owned, err, tell, in)
 }
 
 // exchange makes the node to in place of the node from. An earlier change has made it if there is one: its name has
@@ -399,7 +392,7 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 
 // create stands in line: in one transaction with a write to the parent, whose Stat has
 // the number of children at that very moment.
-func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
+func (p *Performer) create(requests client.Async, e createNode, tell func(Input)) {
 	path := znode.Join(p.Dir, p.Rule.Name(e.guid))
 	p.guid = e.guid
 	if e.plain || p.Plain {
@@ -408,7 +401,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 			if err == nil {
 				_, in.node = znode.Split(node)
 			}
-			reply(in, err)
+			p.reply(e, tell, in, err)
 		})
 		return
 	}
@@ -417,7 +410,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		session.SetOp(p.Dir, nil, session.AnyVersion),
 	}
 	if p.Beside == nil || p.Rule.Lists() {
-		requests.Share(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
+		requests.Share(ops, func(results []session.OpResult, err error) { p.reply(e, tell, p.joined(e, results, err), err) })
 		return
 	}
 	var in joined
@@ -427,7 +420,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		if in.data = data; unread != nil {
 			in.children = 0 // a list is to decide
 		}
-		reply(in, failed)
+		p.reply(e, tell, in, failed)
 	})
 	requests.Multi(ops, func(results []session.OpResult, err error) {
 		in, failed = p.joined(e, results, err), err
@@ -452,12 +445,12 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 }
 
 // list lists the contenders.
-func (p *Performer) list(requests client.Async, e listParent, reply func(Input, error)) {
+func (p *Performer) list(requests client.Async, e listParent, tell func(Input)) {
 	in := listed{attempt: e.attempt}
 	var failed error
 	p.lookAround(requests)
 	known := p.Beside == nil || p.Known != nil && p.around().stand(true)
-	answered := both(!known, func() { reply(in, failed) })
+	answered := both(!known, func() { p.reply(e, tell, in, failed) })
 	depends := func(data string, err error) {
 		if in.Data = data; failed == nil {
 			failed = err
