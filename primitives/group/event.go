@@ -2,8 +2,6 @@ package group
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/presence"
@@ -166,8 +164,4 @@ func merge(last, next Event) (Event, bool) {
 // cancel reports whether next undoes last. Two changes would have merged otherwise.
 func cancel(last, next Event) bool {
 	return recipe.Undone[Suspended, Resumed](last, next) || recipe.Undone[MembersChanged, MembersChanged](last, next)
-}
-
-func find(members []Member, id string) (int, bool) {
-	return slices.BinarySearchFunc(members, id, func(m Member, id string) int { return strings.Compare(m.ID, id) })
 }

@@ -45,7 +45,7 @@ type Hooks struct {
 	Depends func(r *Recipe) string
 
 	// Known returns what Beside would answer, from the data and the children of the node that Depends
-	// names. If it is not nil, both are followed, and Beside reads only what is not known.
+	// names: both are followed, and Beside reads only what is not known. Depends needs it.
 	Known func(r *Recipe, data []byte, children []string) (string, error)
 
 	// Warmth returns under which name the session keeps that all is there which Inspect
@@ -109,7 +109,7 @@ type surroundings struct {
 	dependence client.Subscription // to its data
 
 	mu           sync.Mutex
-	others       client.Subscription // to its children; nil until the first list, and without [Hooks.Known]
+	others       client.Subscription // to its children; nil until the first list
 	data         []byte
 	children     []string
 	over         bool // set by Cancel
@@ -202,7 +202,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 // lookAround follows what stands beside the line too, from the first list on: an uncontended holder keeps no watch for that.
 func (p *Performer) lookAround(requests client.Async) {
 	around := p.around()
-	if p.Known == nil || around == nil || around.others != nil { // only set here
+	if around == nil || around.others != nil { // only set here
 		return
 	}
 	others := requests.Follow(p.Depends(&p.Recipe), session.AspectChildren, true, func(r session.Reading, _ error) {
@@ -220,11 +220,8 @@ func (p *Performer) lookAround(requests client.Async) {
 }
 
 // around returns what is followed; nil before the first session, and after the end.
-func (p *Performer) around() (found *surroundings) {
-	p.owned.Is(Target{Until: dependence}, func(t owned.Thing) bool {
-		found, _ = t.(*surroundings)
-		return true
-	})
+func (p *Performer) around() *surroundings {
+	found, _ := p.owned.Get(Target{Until: dependence}).(*surroundings)
 	return found
 }
 
@@ -232,7 +229,7 @@ func (p *Performer) around() (found *surroundings) {
 // before the first session, nor after the end, which another goroutine may be at.
 func (p *Performer) known() (data string, knows bool, err error) {
 	around := p.around()
-	if p.Known == nil || !around.stand(false) {
+	if !around.stand(false) {
 		return "", false, nil
 	}
 	around.mu.Lock()
@@ -312,7 +309,7 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
-		if own := (Target{Node: e.node}); p.owned.Is(own, unsettled) {
+		if own := (Target{Node: e.node}); unsettled(p.owned.Get(own)) {
 			p.owned.Cancel(own) // a watch that does not stand yet is not needed any more
 		}
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
@@ -449,7 +446,7 @@ func (p *Performer) list(requests client.Async, e listParent, tell func(Input)) 
 	in := listed{attempt: e.attempt}
 	var failed error
 	p.lookAround(requests)
-	known := p.Beside == nil || p.Known != nil && p.around().stand(true)
+	known := p.Beside == nil || p.around().stand(true)
 	answered := both(!known, func() { p.reply(e, tell, in, failed) })
 	depends := func(data string, err error) {
 		if in.Data = data; failed == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -198,22 +199,9 @@ func (p *Lock) mark(requests client.Async, version int32, answer func(error)) {
 
 // make creates the path. The line inspects it again in any case: other clients may write
 // to it.
-func (p *Lock) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
+func (p *Lock) make(_ *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
-	client.MakeContainer(requests, p.path, marker, func(err error) {
-		if !errors.Is(err, session.ErrNoNode) {
-			answer(false, without(err, session.ErrNodeExists))
-			return
-		}
-		dir, _ := znode.Split(p.path)
-		requests.EnsurePath(dir, func(_ bool, err error) {
-			if err != nil {
-				answer(false, err)
-				return
-			}
-			p.make(r, requests, answer)
-		})
-	})
+	recipe.MakeContainer(requests, p.path, marker, func(_ bool, err error) { answer(false, err) })
 }
 
 // beside reads which contenders hold, and whether the path is still one with priorities.
