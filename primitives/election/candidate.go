@@ -337,11 +337,9 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 	case glance:
 		c.glance(e)
 	case note:
-		r := record{node: e.node, acknowledged: true, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), nil, r, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
+		c.place.write(c.session.Async(e.epoch), nil, record{Node: e.node, Acknowledged: true, Data: c.place.data}, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
 	case restore:
-		r := record{node: e.node, acknowledged: e.acknowledged, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), nil, r, func(_ int64, _ int, err error) { c.answer(err, restored{e, err}) })
+		c.place.write(c.session.Async(e.epoch), nil, record{Node: e.node, Acknowledged: e.acknowledged, Data: c.place.data}, func(_ int64, _ int, err error) { c.answer(err, restored{e, err}) })
 	case seek:
 		c.seek(e)
 	case hand:
@@ -379,7 +377,7 @@ func (c *Candidate) hand(e hand, tells bool) {
 	if tells {
 		first = session.SetOp(node, []byte(e.toData), session.AnyVersion)
 	}
-	r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
+	r := record{Node: e.node, Acknowledged: e.acknowledged, Successor: e.to, Data: c.place.data}
 	c.place.write(c.session.Async(e.epoch), []session.Op{first}, r, func(_ int64, failed int, err error) {
 		if tells && (errors.Is(err, session.ErrNoAuth) && failed == 0 || errors.Is(err, session.ErrTooLarge)) {
 			c.hand(e, false)

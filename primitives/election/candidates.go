@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
@@ -57,9 +58,9 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		case i < len(names):
 			all = append(all, Candidacy{Node: paths[i], Data: r.Data, Session: r.Stat.EphemeralOwner})
 		default:
-			leader := parseRecord(r.Data)
+			leader := nodes.ParseLeader(r.Data)
 			for j := range all {
-				all[j].Leading = leader.successor == "" && all[j].Node == znode.Join(p.dir, leader.node)
+				all[j].Leading = leader.Successor == "" && all[j].Node == znode.Join(p.dir, leader.Node)
 			}
 		}
 	}

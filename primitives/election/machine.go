@@ -240,7 +240,7 @@ func (t *turn) settle() {
 		t.do(hand{t.handing.tenure, t.handing.to, t.handing.data, t.acknowledged})
 	}
 	// It is handed over to us. One sighting is acted upon once: if another was faster, a newer one says so.
-	if t.view.successor != "" && t.view.successor == t.place.Node() && t.place.Waiting() && t.heard != t.view.at {
+	if t.view.Successor != "" && t.view.Successor == t.place.Node() && t.place.Waiting() && t.heard != t.view.at {
 		t.heard = t.view.at
 		t.advance(line.Take{})
 	}
@@ -300,7 +300,7 @@ func (t *turn) givenUp() {
 func (t *turn) elect(ev line.Acquired) {
 	t.tenure = tenure{t.place.Epoch(), ev.Token, ev.Node}
 	t.acknowledged = false
-	t.see(sighting{at: ev.Token, term: ev.Token, record: record{node: ev.Node, data: t.data}})
+	t.see(sighting{at: ev.Token, term: ev.Token, record: record{Node: ev.Node, Data: t.data}})
 	t.emit(Elected{ev.Token})
 }
 
@@ -330,7 +330,7 @@ func (t *turn) depose(why error) {
 // candidate was overwritten, and is written again. A term behind the one that we hand
 // over is the end of the transfer.
 func (t *turn) see(s sighting) {
-	if s.term != 0 && s.term == t.term && s.node != "" && s.node != t.node {
+	if s.term != 0 && s.term == t.term && s.Node != "" && s.Node != t.node {
 		// An operator has deleted the node of a former leader, which has acknowledged into ours.
 		t.do(restore{t.tenure, t.acknowledged})
 		return
@@ -342,7 +342,7 @@ func (t *turn) see(s sighting) {
 	// The transfer has come to an end: the successor leads, or another candidate was elected.
 	if h := t.handing; h.to != "" && h.phase >= ceasing && t.view.newest > h.term {
 		var err error
-		if t.view.node != h.to || t.view.term == 0 {
+		if t.view.Node != h.to || t.view.term == 0 {
 			err = ErrNotTaken
 		}
 		if h.reply != (actors.Reply[error]{}) {
@@ -422,7 +422,7 @@ func (t *turn) noted(in noted) {
 	case err == nil:
 		if ours {
 			t.acknowledged = true
-			t.see(sighting{at: in.zxid, term: in.of.term, record: record{node: in.of.node, data: t.data, acknowledged: true}})
+			t.see(sighting{at: in.zxid, term: in.of.term, record: record{Node: in.of.node, Data: t.data, Acknowledged: true}})
 		}
 	case !ours, client.Over(err), errors.Is(err, session.ErrNoNode):
 		err = ErrNotLeading

@@ -71,7 +71,7 @@ func validate(s *session.Session, path string, opts Options) error {
 // fits reports why the largest transaction of a candidate cannot be sent.
 func fits(s *session.Session, path string, opts Options) error {
 	node := znode.GUIDName(znode.NewGUID(), "__lock__-2147483648")
-	r := record{node: node, acknowledged: true, successor: node, data: string(opts.Data)}.bytes()
+	r := record{Node: node, Acknowledged: true, Successor: node, Data: string(opts.Data)}.Bytes()
 	own, leader := znode.Join(znode.Join(path, candidatesNode), node), znode.Join(path, leaderNode)
 	return client.Of(s).Fits(
 		session.CheckOp(own, 0), session.DeleteOp(own, 0), session.DeleteOp(leader, 0),

@@ -8,7 +8,7 @@ import (
 // String names all that is set, for transcripts and for violations that the model finds.
 func (m machine) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v leader=%s/%d", m.place, m.view.leading().node, m.view.leading().term)
+	fmt.Fprintf(&b, "%v leader=%s/%d", m.place, m.view.leading().Node, m.view.leading().term)
 	for _, f := range []struct {
 		set  bool
 		text string

@@ -5,7 +5,7 @@ import "fmt"
 // String is for transcripts.
 func (m machine) String() string {
 	s := fmt.Sprintf("%v %v", m.node, m.view.members)
-	if len(m.held) > 0 {
+	if m.held != nil {
 		s += " held"
 	}
 	return s
