@@ -1,6 +1,7 @@
 package priority
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,29 +126,19 @@ func (p *Lock) inspect(_ *line.Recipe, requests client.Async, _ bool, answer fun
 // settle reads whether the path is one with priorities. It marks an empty path that has
 // no contenders of another layout.
 func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err error)) {
-	var data []byte
-	var version int32
-	var failed error
-	requests.Get(p.path, func(d []byte, stat *session.Stat, err error) {
-		if data, failed = d, err; err == nil {
-			version = stat.Version
-		}
-	})
+	path := read(requests, p.path)
 	requests.Children(p.path, func(names []string, _ *session.Stat, err error) {
-		if failed == nil {
-			failed = err
-		}
-		switch {
+		switch failed := cmp.Or(path.Err, err); {
 		case errors.Is(failed, session.ErrNoNode):
 			answer(false, false, nil)
 		case failed != nil:
 			answer(false, false, failed)
-		case len(data) > 0:
-			answer(true, false, checkMark(data))
+		case len(path.Data) > 0:
+			answer(true, false, checkMark(path.Data))
 		case slices.ContainsFunc(names, IsForeign):
 			answer(false, false, fmt.Errorf("%w: there are contenders", line.ErrLayout))
 		default:
-			p.mark(requests, version, func(err error) {
+			p.mark(requests, path.Stat.Version, func(err error) {
 				if errors.Is(err, session.ErrBadVersion) {
 					p.settle(requests, answer)
 					return
@@ -156,6 +147,13 @@ func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err
 			})
 		}
 	})
+}
+
+// read reads a node. The result is set by the time that a later request is answered.
+func read(requests client.Async, path string) *claim.Found {
+	f := new(claim.Found)
+	requests.Get(path, func(data []byte, stat *session.Stat, err error) { *f = claim.Found{Data: data, Stat: stat, Err: err} })
+	return f
 }
 
 // IsPriority reports whether the data of a path is that of a lock with priorities.
@@ -208,30 +206,14 @@ func (p *Lock) make(_ *line.Recipe, requests client.Async, answer func(made bool
 // The requests go out at once, behind the list of the line: the answers are in this
 // order.
 func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
-	var data []byte
-	var version int32
-	var failed error
-	var sight standing
-	requests.Get(p.path, func(d []byte, stat *session.Stat, err error) {
-		if data, failed = d, err; err == nil {
-			version = stat.Version
-		}
-	})
-	requests.Get(znode.Join(p.path, holderNode), func(d []byte, _ *session.Stat, err error) {
-		if sight.Holder = string(d); err == nil && len(d) == 0 {
-			sight.Holder = holderNode // another client has created it: no contender matches
-		}
-		if failed == nil {
-			failed = without(err, session.ErrNoNode)
-		}
-	})
+	path, holder := read(requests, p.path), read(requests, znode.Join(p.path, holderNode))
 	requests.Children(znode.Join(p.path, readersNode), func(names []string, _ *session.Stat, err error) {
-		sight.Readers = names
-		if failed == nil {
-			failed = without(err, session.ErrNoNode)
-		}
+		failed := cmp.Or(path.Err, without(holder.Err, session.ErrNoNode), without(err, session.ErrNoNode))
 		switch {
-		case failed == nil && len(data) == 0: // another client has emptied the path
+		case failed != nil:
+			answer("", failed)
+			return
+		case len(path.Data) == 0: // another client has emptied the path
 			p.session.SetWarm(p.hint(), false)
 			p.settle(requests, func(exists, _ bool, err error) {
 				switch {
@@ -244,13 +226,16 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 				}
 			})
 			return
-		case failed == nil:
-			failed = checkMark(data)
-			p.session.SetWarm(p.hint(), failed == nil)
 		}
-		_, sight.Former, _ = strings.Cut(string(data), "\n")
+		failed = checkMark(path.Data)
+		p.session.SetWarm(p.hint(), failed == nil)
+		sight := standing{Holder: string(holder.Data), Readers: names}
+		if holder.Err == nil && sight.Holder == "" {
+			sight.Holder = holderNode // another client has created it: no contender matches
+		}
+		_, sight.Former, _ = strings.Cut(string(path.Data), "\n")
 		p.mu.Lock()
-		p.seen = seen{version, err == nil}
+		p.seen = seen{path.Stat.Version, err == nil}
 		p.mu.Unlock()
 		answer(sight.String(), failed)
 	})
