@@ -103,44 +103,24 @@ type Performer struct {
 	requests client.Async // in that epoch; nil at first
 }
 
-// surroundings are the subscriptions to the node that the rule depends on, and what they were told last. They
-// are made anew with each session.
-type surroundings struct {
-	dependence client.Subscription // to its data
+// A followed node is what the rule depends on, in one aspect: its data under the key [Target] of a dependence, its children under the key
+// beside. It is followed anew in each session.
+type followed struct {
+	client.Subscription
 
-	mu           sync.Mutex
-	others       client.Subscription // to its children; nil until the first list
-	data         []byte
-	children     []string
-	over         bool // set by Cancel
-	read, listed bool // set while data, and children, are those of a node
+	mu     sync.Mutex
+	newest session.Reading // set by each news; without a Stat before the first, and while there is no node
 }
 
-// Cancel implements [owned.Thing]. Over and Unsettled are those of the subscription of which the machine is told.
-func (s *surroundings) Cancel() {
-	s.dependence.Cancel()
-	s.mu.Lock()
-	others := s.others
-	s.over = true
-	s.mu.Unlock()
-	if others != nil {
-		others.Cancel()
-	}
-}
+type beside struct{}
 
-func (s *surroundings) Over() bool      { return s.dependence.Over() }
-func (s *surroundings) Unsettled() bool { return s.dependence.Unsettled() }
+// stands reports whether the session would have been told of a change before the answer that it gives.
+func (f *followed) stands() bool { return f != nil && !f.Over() && !f.Unsettled() }
 
-// stand reports whether all is as the server says that has given the last answer: if it were not, the
-// session would have been told before that answer. If soon, it suffices that it is known to the session.
-func (s *surroundings) stand(soon bool) bool {
-	stands := func(sub client.Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return (soon || s.read && s.listed) && stands(s.dependence) && stands(s.others)
+func (f *followed) reading() session.Reading {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newest
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -187,54 +167,59 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
 	}
-	path, requests, around := p.Depends(&p.Recipe), p.session.Async(epoch), new(surroundings)
-	around.dependence = requests.Follow(path, session.AspectData, true, func(r session.Reading, err error) {
-		around.mu.Lock()
-		around.data, around.read = r.Data, r.Stat != nil
-		around.mu.Unlock()
+	p.owned.Cancel(beside{}) // of the last session
+	p.follow(p.session.Async(epoch), Target{Until: dependence}, session.AspectData, func(err error) {
 		if !client.Over(err) {
 			tell(reevaluate{})
 		}
 	})
-	p.owned.Keep(Target{Until: dependence}, around)
 }
 
 // lookAround follows what stands beside the line too, from the first list on: an uncontended holder keeps no watch for that.
 func (p *Performer) lookAround(requests client.Async) {
-	around := p.around()
-	if around == nil || around.others != nil { // only set here
-		return
-	}
-	others := requests.Follow(p.Depends(&p.Recipe), session.AspectChildren, true, func(r session.Reading, _ error) {
-		around.mu.Lock()
-		around.children, around.listed = r.Names, r.Stat != nil
-		around.mu.Unlock()
-	})
-	around.mu.Lock()
-	around.others = others
-	over := around.over
-	around.mu.Unlock()
-	if over {
-		others.Cancel()
+	if data, children := p.around(); data != nil && children == nil {
+		p.follow(requests, beside{}, session.AspectChildren, func(error) {})
 	}
 }
 
-// around returns what is followed; nil before the first session, and after the end.
-func (p *Performer) around() *surroundings {
-	found, _ := p.owned.Get(Target{Until: dependence}).(*surroundings)
-	return found
+// follow keeps what is told of the node that the rule depends on.
+func (p *Performer) follow(requests client.Async, key any, aspect session.Aspect, tell func(error)) {
+	f := new(followed)
+	f.Subscription = requests.Follow(p.Depends(&p.Recipe), aspect, true, func(r session.Reading, err error) {
+		f.mu.Lock()
+		f.newest = r
+		f.mu.Unlock()
+		tell(err)
+	})
+	p.owned.Keep(key, f)
+}
+
+// around returns what is followed; nil before the first session, and after the end. The children are followed from the
+// first list on.
+func (p *Performer) around() (data, children *followed) {
+	data, _ = p.owned.Get(Target{Until: dependence}).(*followed)
+	children, _ = p.owned.Get(beside{}).(*followed)
+	return data, children
+}
+
+// surrounded reports whether what stands around is known to the session, or about to be.
+func (p *Performer) surrounded() bool {
+	data, children := p.around()
+	return data.stands() && children.stands()
 }
 
 // known returns what Known says of what is followed. Without knows, it has to be read: nothing is followed
 // before the first session, nor after the end, which another goroutine may be at.
 func (p *Performer) known() (data string, knows bool, err error) {
-	around := p.around()
-	if !around.stand(false) {
+	node, children := p.around()
+	if !node.stands() || !children.stands() {
 		return "", false, nil
 	}
-	around.mu.Lock()
-	defer around.mu.Unlock()
-	data, err = p.Known(&p.Recipe, around.data, around.children)
+	own, others := node.reading(), children.reading()
+	if own.Stat == nil || others.Stat == nil {
+		return "", false, nil
+	}
+	data, err = p.Known(&p.Recipe, own.Data, others.Names)
 	return data, true, err
 }
 
@@ -446,7 +431,7 @@ func (p *Performer) list(requests client.Async, e listParent, tell func(Input)) 
 	in := listed{attempt: e.attempt}
 	var failed error
 	p.lookAround(requests)
-	known := p.Beside == nil || p.around().stand(true)
+	known := p.Beside == nil || p.surrounded()
 	answered := both(!known, func() { p.reply(e, tell, in, failed) })
 	depends := func(data string, err error) {
 		if in.Data = data; failed == nil {
