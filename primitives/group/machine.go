@@ -133,13 +133,13 @@ func (m machine) Step(in input, out *effects) machine {
 	case viewed:
 		var change *MembersChanged
 		if m.view, change = m.view.apply(in.TreeState); change != nil {
-			m.hold(*change)
+			m.held = hold(m.held, *change)
 		}
 		return m.tell(out) // now, or after Resumed
 	case blinded:
 		// Membership does not depend on the view: the node is kept on. A closed session ends it anyway.
 		if !errors.Is(in.err, session.ErrClosed) {
-			m.release(out) // the last that is known of the group, and why no more follows
+			m = m.release(out) // the last that is known of the group, and why no more follows
 			out.Emit = append(out.Emit, Blinded{in.err})
 		}
 	case leave:
@@ -160,29 +160,30 @@ func (m machine) keep(in presence.Input, out *effects) machine {
 // before and after from merging.
 func (m machine) tell(out *effects) machine {
 	if !m.node.Suspended() && !m.Ended() {
-		m.release(out)
+		m = m.release(out)
 	}
 	return m
 }
 
 // release emits the held change.
-func (m *machine) release(out *effects) {
+func (m machine) release(out *effects) machine {
 	if m.held != nil {
 		out.Emit, m.held = append(out.Emit, *m.held), nil
 	}
+	return m
 }
 
 // hold merges a change into the held one. Two changes may cancel each other: then nothing
 // is held.
-func (m *machine) hold(next MembersChanged) {
-	if m.held != nil {
-		var differs bool
-		if next, differs = mergeChanges(*m.held, next); !differs {
-			m.held = nil
-			return
+func hold(held *MembersChanged, next MembersChanged) *MembersChanged {
+	if held != nil {
+		merged, differs := mergeChanges(*held, next)
+		if !differs {
+			return nil
 		}
+		next = merged
 	}
-	m.held = &next
+	return &next
 }
 
 // translate returns an event of the node as an event of the member.
