@@ -20,9 +20,9 @@ type sighting struct {
 // A view is the newest knowledge of the leader. It never goes back.
 type view struct {
 	dir     string // of the candidates
-	known   bool
-	newest  int64 // term that was seen
-	deposed int64 // the newest term in which we have led, and do no more
+	known   bool   // set by the first sighting, never cleared; while false, every sighting is news
+	newest  int64  // the highest term of a sighting; never lowered. A sighting of a lower term comes from a server that lags
+	deposed int64  // set when a term of our own ends, never cleared. A leader of that term, or a lower one, is not reported
 	sighting
 }
 

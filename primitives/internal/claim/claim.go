@@ -1,18 +1,6 @@
 // Package claim is the protocol by which the first in line claims what the line is for, and gives
 // that up. It is for recipes in which to be first is not enough: a [Spec] says what their claims
-// are.
-//
-//	                         refused: look
-//	             ┌────────────────────────────────────┐
-//	             ▼                                    │
-//	doubted ► looking ── free, or handed over ──► taking ◄ new
-//	             │                                    │
-//	             ├── ours ───────────┐                ├── made
-//	             └── another's ──────┤                └── refused, or unknown
-//	                                 ▼                    ▼
-//	                               over                 over
-//
-//	given up ► resigning ── refused ──► removing ► over
+// are. The protocol is drawn in machine.go.
 //
 // Two claims never stand at once: the transaction of [Spec.Take] fails while another claim stands,
 // or unless that has been handed over. A claim whose reply was lost is found by its evidence.

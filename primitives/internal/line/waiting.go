@@ -10,6 +10,13 @@ import (
 
 // This file has the steps of a contender that waits for its turn.
 //
+//	look ── the list ► rank ── contenders ahead ► wait: target and beside are watched
+//	  ▲                  │                           │            │
+//	  │                  │ none, our turn            │            │ the deletion of all that was ahead
+//	  │                  ▼                           │            ▼
+//	  │                first ◄───────────────────────┼────────────┘
+//	  └── any other news, and after a suspension ────┘
+//
 // While it waits, at least one of these holds, so that it never waits for nothing: a
 // list is under way, a target is watched, or the czxid of its own node is yet to come.
 // A list that was requested before an event counts like one from after it, except for
