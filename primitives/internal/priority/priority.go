@@ -298,15 +298,12 @@ func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, an
 				again()
 			case failed == version_ && errors.Is(err, session.ErrBadVersion): // another client has written to the path
 				claim.Find(requests, writer, func(v claim.Verdict) {
-					switch {
-					case v.Zxid != 0:
-						p.claims.Wrote(from, v.Version)
-						again()
-					case v.Err != nil:
-						answer(v.Err)
-					default:
-						answer(session.ErrNoNode)
+					if v.Zxid == 0 {
+						answer(cmp.Or(v.Err, session.ErrNoNode)) // without an error, the claim is gone
+						return
 					}
+					p.claims.Wrote(from, v.Version)
+					again()
 				})
 			default:
 				answer(err)
