@@ -178,3 +178,7 @@ func (m watcher) after(in input) (watcher, actors.Effects[presence.Effect, Membe
 	m = m.Step(in, &out)
 	return m, out
 }
+
+func find(members []Member, id string) (int, bool) {
+	return slices.BinarySearchFunc(members, id, func(m Member, id string) int { return strings.Compare(m.ID, id) })
+}

@@ -31,11 +31,13 @@ func TestEndWhileKnown(t *testing.T) {
 	}}
 	ends := subscription{unsettled: func() {
 		go p.End()
-		for p.around() != nil {
+		for data, children := p.around(); data != nil || children != nil; data, children = p.around() {
 			runtime.Gosched()
 		}
 	}}
-	p.owned.Keep(Target{Until: dependence}, &surroundings{dependence: ends, others: subscription{}, data: []byte("5"), read: true, listed: true})
+	read := session.Reading{Data: []byte("5"), Stat: new(session.Stat)}
+	p.owned.Keep(Target{Until: dependence}, &followed{Subscription: ends, newest: read})
+	p.owned.Keep(beside{}, &followed{Subscription: subscription{}, newest: read})
 	p.beside(nil, func(data string, err error) {
 		if data != "5" || err != nil {
 			t.Errorf("%q, %v, want what was followed", data, err)

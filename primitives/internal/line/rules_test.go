@@ -182,9 +182,9 @@ func TestClaimingMachine(t *testing.T) {
 			unwatchTarget{at, Target{own, unclaimed}},
 			watchTarget{at, Target{less, unclaimed}},
 		}},
-		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
-		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
-		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, unclaimed}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
+		{danger: "a downgrade done or not: the second finds out", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{changeIt}},
+		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: failed{changeIt, session.ErrDisconnected}, state: held, do: []Effect{changeIt}},
+		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, unclaimed}}), in: failed{changeIt, session.ErrNoNode}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
 		{danger: "the claim of a reader goes", before: sharing, in: gone{at, Target{less, unclaimed}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, unclaimed}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, rule, false, false), row.before...)

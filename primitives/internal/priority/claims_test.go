@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
@@ -121,5 +122,37 @@ func TestAnswerOfEarlierAttempt(t *testing.T) {
 	p.asks(1, oursPriority, true)
 	if _, before := p.request(2, oursPriority); before {
 		t.Error("asked by an attempt that is over")
+	}
+}
+
+// A server does what it is asked for, or refuses the first operation of transactions.
+type server struct {
+	client.Async
+	refuses *error
+}
+
+func (s server) Create(path string, _ []byte, _ session.CreateMode, answer func(string, error)) {
+	answer(path, nil)
+}
+
+func (s server) Multi(ops []session.Op, answer func([]session.OpResult, error)) {
+	results := make([]session.OpResult, len(ops))
+	results[0].Err = *s.refuses
+	answer(results, *s.refuses)
+}
+
+// TestClaimOfTheReader: after a downgrade the claim is the reader's, so that one transaction gives it up, also when
+// an earlier request has done it.
+func TestClaimOfTheReader(t *testing.T) {
+	const writer, reader = "_c_00000000-0000-0000-0000-000000000000-p1000-write-0000000000", "_c_00000000-0000-0000-0000-000000000000-p1000-read-0000000000"
+	for _, refused := range []error{nil, session.ErrNodeExists} {
+		var refuses error
+		requests, p := server{refuses: &refuses}, New(nil, "/l", Options{})
+		p.take(nil, requests, writer, false, func(_ int64, _ bool, err error) { check.OK(t, err) })
+		refuses = refused
+		p.change(&line.Recipe{Dir: "/l"}, requests, writer, reader, func(err error) { check.OK(t, err) })
+		if c := p.claims.Claim(); !c.Held || c.Node != reader {
+			t.Errorf("%v: %+v", refused, c)
+		}
 	}
 }

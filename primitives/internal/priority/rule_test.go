@@ -38,10 +38,10 @@ func rankedAll(short ...string) []string {
 
 func TestRankNames(t *testing.T) {
 	guid := guidOf(7)
-	for _, priority := range []int{Lowest, -1, 0, 1, Highest} {
+	for _, priority := range []int{nodes.LowestPriority, -1, 0, 1, nodes.HighestPriority} {
 		for _, kind := range []nodes.Kind{nodes.Read, nodes.Write, nodes.Exclusive} {
 			for _, number := range []string{"0000000000", "2147483647", "-2147483648"} {
-				r, ok := ParseRank(rule{Kind: kind, Priority: priority}.Name(guid) + number)
+				r, ok := nodes.ParseRank(rule{Kind: kind, Priority: priority}.Name(guid) + number)
 				want := kind
 				if kind == nodes.Exclusive {
 					want = nodes.Write
@@ -58,7 +58,7 @@ func TestRankNames(t *testing.T) {
 		prefix + "p-100-write-0000000001", prefix + "p+100-write-0000000001", prefix + "p1000-lock-0000000001", prefix + "write-0000000001", prefix + "p01000-write-0000000001",
 		"x" + prefix + "p1000-write-0000000001", prefix + "p1000-writ-0000000001", prefix + "p1000-read-write-0000000001", strings.Replace(prefix, "-", "", 1) + "p1000-write-0000000001",
 	} {
-		if r, ok := ParseRank(name); ok {
+		if r, ok := nodes.ParseRank(name); ok {
 			t.Errorf("%q is read as %+v", name, r)
 		}
 	}
@@ -133,7 +133,7 @@ func TestRankedLocate(t *testing.T) {
 		{danger: "not asked: by who does not preempt", own: "me 0 w5", others: []string{"c -1 w1"}, holder: "c -1 w1", ahead: 1, watch: "holder"},
 	} {
 		own := ranked(row.own)
-		me, _ := ParseRank(own)
+		me, _ := nodes.ParseRank(own)
 		r := rule{Kind: me.Kind, Priority: me.Priority, Preempt: row.preempt}
 		watch := ranked(strings.TrimPrefix(row.watch, "readers/"))
 		if watch != row.watch && strings.HasPrefix(row.watch, "readers/") {
@@ -171,7 +171,7 @@ func TestRankedRefuses(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	weaker, node, ok := r.Downgrade(own)
-	if reader, is := ParseRank(node); !ok || !is || node != ranked("me 0 r5") || reader.Kind != nodes.Read || weaker.(rule).Kind != nodes.Read {
+	if reader, is := nodes.ParseRank(node); !ok || !is || node != ranked("me 0 r5") || reader.Kind != nodes.Read || weaker.(rule).Kind != nodes.Read {
 		t.Errorf("%v %s", weaker, node)
 	}
 	if _, _, ok := (rule{Kind: nodes.Exclusive}).Downgrade(own); ok {
