@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -103,4 +106,22 @@ func (s *core) until(ended <-chan struct{}) (context.Context, context.CancelFunc
 func (s *core) refuseAuth() {
 	s.opts.Logger.Error("the server refused the credentials in Options.Auth or Options.SASL")
 	s.refuse.Do(func() { close(s.refused) })
+}
+
+// later does what has failed again, in the session's order, after the next pause. Pauses are nil
+// at first, and returned for the next time. Nothing is done again when the session is being closed.
+func (s *core) later(pauses *backoff.ExponentialBackOff, path string, why error, do func()) *backoff.ExponentialBackOff {
+	s.opts.Logger.Warn("trying again", "path", path, "reason", why)
+	if pauses == nil {
+		pauses = newPauses(20*time.Millisecond, 5*time.Second)
+	}
+	pause := pauses.NextBackOff()
+	s.workers.Go(func() {
+		select {
+		case <-time.After(pause):
+			s.order.put(do)
+		case <-s.closing:
+		}
+	})
+	return pauses
 }

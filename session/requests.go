@@ -114,11 +114,7 @@ func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) 
 			return result, fmt.Errorf("%w; %w", err, errHopeless)
 		}
 		if pause == nil {
-			pause = backoff.NewExponentialBackOff(
-				backoff.WithInitialInterval(5*time.Millisecond),
-				backoff.WithMaxInterval(time.Second),
-				backoff.WithMaxElapsedTime(0),
-			)
+			pause = newPauses(5*time.Millisecond, time.Second)
 		}
 		if !Passing(err) || of.over(err) || ctx.Err() != nil {
 			return result, err

@@ -48,11 +48,7 @@ type Failure struct {
 }
 
 func newServers(addresses []string, opts *Options) *servers {
-	pause := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(10*time.Millisecond),
-		backoff.WithMaxInterval(max(min(time.Second, opts.Timeout/10), 10*time.Millisecond)),
-		backoff.WithMaxElapsedTime(0),
-	)
+	pause := newPauses(10*time.Millisecond, max(min(time.Second, opts.Timeout/10), 10*time.Millisecond))
 	s := &servers{
 		opts: opts, pause: pause, last: make(map[string]error), newest: make(map[string]Failure), warned: make(map[string]time.Time),
 		known: make(chan struct{}), exhaust: make(chan struct{}, 1),

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/cenkalti/backoff/v4"
 )
 
 // A Reading is the result of one read of a node. Data and Names belong to all
@@ -47,21 +47,22 @@ type watchEntry struct {
 	key      watchKey // of data or children
 	epoch    *epoch
 	reading  Reading
-	armed    bool            // else a read is under way, or it is to be planted
-	planting bool            // set while a request plants it
-	stale    bool            // something has become of the node meanwhile
-	absent   bool            // as far as is known: a read with an exists watch is what to try
-	parked   bool            // it is in the list of those that are
-	dead     bool            // it is not in the table any more
-	subs     []*Subscription // news share their memory: an item of it is set once
-	origin   *Subscription   // to the data of a node that has no children because there is none
-	pause    *errand         // between reads that fail for no passing reason; nil at first
-	blamed   int             // how many connections in a row its reads have broken
+	armed    bool                        // else a read is under way, or it is to be planted
+	planting bool                        // set while a request plants it
+	stale    bool                        // something has become of the node meanwhile
+	absent   bool                        // as far as is known: a read with an exists watch is what to try
+	parked   bool                        // it is in the list of those that are
+	dead     bool                        // it is not in the table any more
+	subs     []*Subscription             // news share their memory: an item of it is set once
+	origin   *Subscription               // to the data of a node that has no children because there is none
+	pauses   *backoff.ExponentialBackOff // between reads that fail for no passing reason; nil at first
+	blamed   int                         // how many connections in a row its reads have broken
 }
+
+func (e *watchEntry) table() *watchTable { return e.epoch.session.watches }
 
 // A Subscription is to one aspect of one node. See [Async.Follow].
 type Subscription struct {
-	session *core
 	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
 	lasting bool        // goes on while there is no node
@@ -75,10 +76,10 @@ func (sub *Subscription) Cancel() {
 	if sub.entry == nil {
 		return
 	}
-	t := sub.session.watches
+	t := sub.entry.table()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sub.session.unfollow(sub)
+	t.unfollow(sub)
 }
 
 // Over reports whether no more readings will be delivered.
@@ -90,7 +91,7 @@ func (sub *Subscription) Unsettled() bool {
 	if sub.entry == nil || sub.Over() {
 		return false
 	}
-	t := sub.session.watches
+	t := sub.entry.table()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !sub.entry.armed
@@ -113,18 +114,18 @@ func (sub *Subscription) end(r Reading, err error) {
 
 // What follows is called with the table locked, unless it says otherwise.
 
-func (s *core) enter(epoch *epoch, key watchKey) *watchEntry {
+func (t *watchTable) enter(epoch *epoch, key watchKey) *watchEntry {
 	e := &watchEntry{key: key, epoch: epoch}
-	s.watches.entries[key] = e
+	t.entries[key] = e
 	return e
 }
 
-func (s *core) unfollow(sub *Subscription) {
+func (t *watchTable) unfollow(sub *Subscription) {
 	e := sub.entry
 	sub.over.Store(true)
 	if i := slices.Index(e.subs, sub); i >= 0 {
 		e.subs = butOne(e.subs, i)
-		s.park(e)
+		t.park(e)
 	}
 }
 
@@ -146,20 +147,19 @@ const (
 
 // park keeps a watch without subscribers, instead of the one that has been
 // kept for longest.
-func (s *core) park(e *watchEntry) {
+func (t *watchTable) park(e *watchEntry) {
 	switch {
 	case len(e.subs) > 0 || e.dead:
 		return
 	case e.origin != nil:
-		s.drop(e)
+		t.drop(e)
 		return
 	case !e.armed || e.parked:
 		return
 	case len(e.reading.Data) > maxParkedBytes || len(e.reading.Names) > maxParkedNames:
-		s.unwatch(e)
+		t.unwatch(e)
 		return
 	}
-	t := s.watches
 	e.parked = true
 	t.parked = append(t.parked, e)
 	if len(t.parked) <= maxParked {
@@ -170,50 +170,31 @@ func (s *core) park(e *watchEntry) {
 	t.parked = t.parked[1:]
 	oldest.parked = false
 	if len(oldest.subs) == 0 && oldest.armed {
-		s.unwatch(oldest)
+		t.unwatch(oldest)
 	}
 }
 
 // unwatch ends a watch that stands.
-func (s *core) unwatch(e *watchEntry) {
+func (t *watchTable) unwatch(e *watchEntry) {
 	if !e.dead {
-		s.drop(e)
+		t.drop(e)
 		e.epoch.unwatch(e.key)
 	}
 }
 
 // drop forgets an entry, and returns the subscriptions to end.
-func (s *core) drop(e *watchEntry) []*Subscription {
+func (t *watchTable) drop(e *watchEntry) []*Subscription {
 	e.armed, e.dead = false, true
-	if s.watches.entries[e.key] == e {
-		delete(s.watches.entries, e.key)
+	if t.entries[e.key] == e {
+		delete(t.entries, e.key)
 	}
 	if origin := e.origin; origin != nil {
 		e.origin = nil
-		s.unfollow(origin)
+		t.unfollow(origin)
 	}
 	subs := e.subs
 	e.subs = nil
 	return subs
-}
-
-// unwatch ends a watch on the server, in the order of requests. The epoch must not be
-// locked.
-func (e *epoch) unwatch(key watchKey) {
-	const children, data = 1, 2
-	kind := int32(data)
-	e.mu.Lock()
-	delete(e.watches, key)
-	if key.kind == watchChildren {
-		kind = children
-	} else {
-		delete(e.watches, watchKey{key.path, watchAbsent})
-	}
-	e.mu.Unlock()
-	s := e.session
-	// A watch that is gone, or a server that cannot: there is nothing to be done.
-	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
-	issue(s.requests(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
 }
 
 // A planter decides which watches are planted together. The lock of the table guards it.
