@@ -34,17 +34,13 @@ func (a Async) Create(path string, data []byte, mode CreateMode, answer func(nod
 }
 
 func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answer func(string, error)) *call {
-	s := a.session
 	r := newRequest("create", path, createdIn, answer)
-	err := validateCreated(path, mode)
-	if err == nil {
-		err = mode.validate()
-	}
-	if err != nil {
+	o := Op{kind: opKindCreate, path: path, data: data, mode: mode, acl: acl}
+	if err := o.validate(); err != nil {
 		return r.refuse(a.session, err)
 	}
 	var w wire.Request
-	s.setCreate(&w, path, data, mode, acl)
+	a.session.fill(&w, &o)
 	if w.Op == wire.OpCreate2 {
 		w.Op = wire.OpCreate // the Stat is of no use
 	}

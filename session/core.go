@@ -7,17 +7,14 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-
-	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // A core is what the requests, the watches and the epochs of a session share: they see no more of
 // it. The session embeds it.
 type core struct {
 	opts    Options
-	chroot  // converts paths
+	encoder // of requests, which converts paths
 	servers *servers
-	acl     []wire.ACL // of the nodes that it creates
 	clock   *clock
 	order   *order // of everything that the session tells
 	workers sync.WaitGroup
@@ -45,7 +42,7 @@ type core struct {
 // newCore returns a core. Its order, and what tells the session, are for the session to set.
 func newCore(addresses []string, o Options) *core {
 	s := &core{
-		opts: o, chroot: chroot(o.Chroot), acl: wireACL(o.ACL), clock: newClock(),
+		opts: o, encoder: encoder{chroot(o.Chroot), wireACL(o.ACL), o.MaxRequest}, clock: newClock(),
 		closing: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
 		watches: newWatchTable(),
 	}
