@@ -61,11 +61,11 @@ func (a Async) delete(path string, version int32, answer func(struct{}, error)) 
 
 // Get reads the data of a node.
 func (a Async) Get(path string, answer func(data []byte, stat *Stat, err error)) {
-	a.get(path, func(r dataResult, err error) { answer(r.data, r.stat, err) })
+	a.get(path, func(r Reading, err error) { answer(r.Data, r.Stat, err) })
 }
 
-func (a Async) get(path string, answer func(dataResult, error)) *call {
-	return onNode(a, "get", path, &wire.Request{Op: wire.OpGetData}, dataIn, answer)
+func (a Async) get(path string, answer func(Reading, error)) *call {
+	return onNode(a, "get", path, &wire.Request{Op: wire.OpGetData}, readingIn, answer)
 }
 
 // Set sets the data of a node that has the version, or any with [AnyVersion].
@@ -86,11 +86,11 @@ func (a Async) exists(path string, answer func(*Stat, error)) *call {
 
 // Children reads the names of a node's children, in no order.
 func (a Async) Children(path string, answer func(names []string, stat *Stat, err error)) {
-	a.children(path, func(r childrenResult, err error) { answer(r.names, r.stat, err) })
+	a.children(path, func(r Reading, err error) { answer(r.Names, r.Stat, err) })
 }
 
-func (a Async) children(path string, answer func(childrenResult, error)) *call {
-	return onNode(a, "children", path, &wire.Request{Op: wire.OpGetChildren2}, childrenIn, answer)
+func (a Async) children(path string, answer func(Reading, error)) *call {
+	return onNode(a, "children", path, &wire.Request{Op: wire.OpGetChildren2}, readingIn, answer)
 }
 
 // Sync brings the server that the session is connected to up to what the leader has

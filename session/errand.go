@@ -60,7 +60,7 @@ func (e *errand) Exists(path string, answer func(*Stat, error)) {
 // Get implements [Desk].
 func (e *errand) Get(path string, answer func(data []byte, stat *Stat, err error)) {
 	e.ask(func() *call {
-		return e.requests.get(path, func(r dataResult, err error) { answer(r.data, r.stat, err) })
+		return e.requests.get(path, func(r Reading, err error) { answer(r.Data, r.Stat, err) })
 	})
 }
 
@@ -77,7 +77,7 @@ func (e *errand) Multi(ops []Op, answer func([]OpResult, error)) {
 // List implements [Desk].
 func (e *errand) List(path, _ string, answer func(names []string, err error)) {
 	e.ask(func() *call {
-		return e.requests.children(path, func(r childrenResult, err error) { answer(r.names, err) })
+		return e.requests.children(path, func(r Reading, err error) { answer(r.Names, err) })
 	})
 }
 

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -38,10 +37,12 @@ func (e *epoch) openedReadOnly(l *connection) {
 	s := e.session
 	e.reading, e.refused = l, nil
 	waiting := e.queue.all()
-	blocking := func(c *call) bool { return c.blocking }
-	reads := slices.Collect(filter(waiting, blocking))
-	e.queue.set(slices.DeleteFunc(slices.Clone(waiting), blocking))
-	for _, c := range reads {
+	e.queue.set(nil)
+	for _, c := range waiting {
+		if !c.blocking {
+			e.queue.push(c)
+			continue
+		}
 		if err := e.submitReadOnly(c); err != nil {
 			e.ephemerals.release(c.ephemeral)
 			c.ephemeral, c.err = 0, err
@@ -51,16 +52,6 @@ func (e *epoch) openedReadOnly(l *connection) {
 	s.opts.Logger.Info("reads are answered by a read-only server", "server", l.server, "epoch", e.number)
 	s.workers.Go(func() { e.seekQuorum(l) })
 	s.order.put(s.readable)
-}
-
-func filter[T any](all []T, keep func(T) bool) func(yield func(T) bool) {
-	return func(yield func(T) bool) {
-		for _, v := range all {
-			if keep(v) && !yield(v) {
-				return
-			}
-		}
-	}
 }
 
 // seekQuorum asks the servers, with longer and longer pauses, until one of them has a quorum. Then

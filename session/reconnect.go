@@ -99,20 +99,16 @@ func (e *epoch) severed(l *connection) {
 		e.reading = nil
 	}
 	lost, unsent := e.salvage(l)
-	var refused []*call
+	waiting := append(unsent, e.queue.all()...)
+	var refused, dropped []*call
 	switch {
-	case errors.Is(why, ErrAuthFailed) && over == nil:
+	case over != nil: // what waited for a reply that came since the end is in the queue
+		refused, waiting = waiting, nil
+	case errors.Is(why, ErrAuthFailed):
 		e.refused = ErrAuthFailed
-		refused = append(unsent, e.queue.all()...)
-		e.queue.set(nil)
-	case over == nil:
-		e.queue.set(append(unsent, e.queue.all()...))
-	default: // what waited for a reply that came since the end is in the queue
-		refused = append(unsent, e.queue.all()...)
-		e.queue.set(nil)
+		refused, waiting = waiting, nil
 	}
-	var dropped []*call
-	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
+	e.queue.set(slices.DeleteFunc(waiting, func(c *call) bool {
 		if c.fleeting {
 			dropped = append(dropped, c)
 		}

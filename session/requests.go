@@ -238,7 +238,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 // with makes it see what an earlier one has done.
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
 	children, err := requestRepeatedly(ctx, of, "children", dir, Async.children)
-	for _, name := range children.names {
+	for _, name := range children.Names {
 		if znode.HasGUID(name, guid) {
 			return znode.Join(dir, name), nil
 		}
@@ -298,7 +298,7 @@ func (a Async) removeMade(c *call) {
 // Get returns the data of a node. A missing node is [ErrNoNode].
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
 	r, err := requestRepeatedly(ctx, s.anyEpoch(), "get", path, Async.get)
-	return r.data, r.stat, err
+	return r.Data, r.Stat, err
 }
 
 // Set sets the data of a node that has the version, or any with [AnyVersion], and
@@ -312,7 +312,7 @@ func (s *Session) Set(ctx context.Context, path string, data []byte, version int
 // Children returns the names of a node's children, in no order.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, error) {
 	r, err := requestRepeatedly(ctx, s.anyEpoch(), "children", path, Async.children)
-	return r.names, r.stat, err
+	return r.Names, r.Stat, err
 }
 
 // Exists returns the Stat of a node, nil if there is none.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 
@@ -73,9 +72,9 @@ type watchRead struct {
 	found   Reading
 }
 
-func (r *watchRead) take(reply *wire.Reply) error {
-	r.found = Reading{Stat: statOf(&reply.Stat), Data: bytes.Clone(reply.Data), Names: reply.Names}
-	return nil
+func (r *watchRead) take(reply *wire.Reply) (err error) {
+	r.found, err = readingIn(&r.call, reply)
+	return err
 }
 
 func (r *watchRead) answer(err error) {
