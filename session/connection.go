@@ -449,7 +449,7 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 // when one is due, and returns when to check again. Locked.
 func (l *connection) check(now time.Duration) (next time.Duration, silent error) {
 	if l.phase == phaseGreeting {
-		left := l.made + l.epoch.session.servers.patience() - now
+		left := l.made + l.epoch.session.servers.Patience() - now
 		if left <= 0 {
 			return 0, errUnanswered
 		}
@@ -466,7 +466,7 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 	if !l.proven && l.phase == phaseOpen && now-l.made > terms.heartbeat/2 {
 		l.proven = true
 		l.epoch.coalescer.broken = 0
-		l.epoch.session.servers.succeeded(l.server)
+		l.epoch.session.servers.Succeeded(l.server)
 	}
 	if l.asked+terms.heartbeat <= now {
 		l.heartbeat()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zkactors/zkactors/session/internal/servers"
 )
 
 // A core is what the requests, the watches and the epochs of a session share: they see no more of
@@ -14,7 +16,7 @@ import (
 type core struct {
 	opts    Options
 	encoder // of requests, which converts paths
-	servers *servers
+	servers *servers.List
 	clock   *clock
 	order   *order // of everything that the session tells
 	workers sync.WaitGroup
@@ -46,7 +48,10 @@ func newCore(addresses []string, o Options) *core {
 		closing: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
 		watches: newWatchTable(),
 	}
-	s.servers = newServers(addresses, &s.opts)
+	s.servers = servers.New(addresses, servers.Options{
+		Timeout: o.Timeout, Dialer: o.Dialer, TLS: o.TLS,
+		Warn: func(message string, args ...any) { s.opts.Logger.Warn(message, args...) },
+	})
 	return s
 }
 

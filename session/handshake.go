@@ -51,7 +51,7 @@ func (l *connection) authenticate() error {
 	}
 	ctx, cancel := s.until(l.failed)
 	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, 2*s.servers.patience())
+	ctx, cancel = context.WithTimeout(ctx, 2*s.servers.Patience())
 	defer cancel()
 	exchange, token, err := s.opts.SASL.Start(ctx, l.server)
 	for done := false; err == nil && !done; {

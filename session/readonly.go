@@ -67,11 +67,11 @@ func (e *epoch) seekQuorum(l *connection) {
 		case <-ctx.Done():
 			return
 		}
-		for _, server := range s.servers.list() {
-			if !s.servers.leads(ctx, server) || ctx.Err() != nil {
+		for _, server := range s.servers.All() {
+			if !s.servers.Leads(ctx, server) || ctx.Err() != nil {
 				continue
 			}
-			s.servers.prefer(server)
+			s.servers.Prefer(server)
 			e.mu.Lock()
 			now := l.leave()
 			e.mu.Unlock()

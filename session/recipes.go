@@ -211,7 +211,7 @@ func (forRecipes) Sibling(s *Session) (*Session, error) {
 	o := s.opts
 	o.Observer = requestObserver{Observer: o.Observer}
 	o.Resolve = nil // this session tells its siblings
-	sibling := newSession(s.servers.list(), o)
+	sibling := newSession(s.servers.All(), o)
 	sibling.parent = s
 	if s.beside == nil {
 		s.beside = make(map[*Session]struct{})

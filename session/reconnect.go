@@ -20,13 +20,13 @@ func (e *epoch) dial(ctx context.Context) *connection {
 		<-last.told
 	}
 	for ctx.Err() == nil {
-		server, socket := e.session.servers.dial(ctx, again)
+		server, socket := e.session.servers.Dial(ctx, again)
 		if socket == nil {
 			return nil
 		}
 		l := newConnection(e, server, socket)
 		e.mu.Lock()
-		usable := ctx.Err() == nil && e.session.servers.has(server) // the list may have changed meanwhile
+		usable := ctx.Err() == nil && e.session.servers.Has(server) // the list may have changed meanwhile
 		if usable {
 			e.current = l
 		}
@@ -50,7 +50,7 @@ func (e *epoch) setServers(addresses []string) {
 		current = l.server
 	}
 	now := false
-	if e.session.servers.replace(addresses, current, rand.Float64) {
+	if e.session.servers.Replace(addresses, current, rand.Float64) {
 		now = l.leave()
 	}
 	e.mu.Unlock()
@@ -119,9 +119,9 @@ func (e *epoch) severed(l *connection) {
 	switch {
 	case errors.Is(why, errLeaving), parting: // as it was asked to
 	case !l.proven:
-		s.servers.failed(l.server, why)
+		s.servers.Failed(l.server, why)
 	case over == nil:
-		s.servers.note(l.server, why)
+		s.servers.Note(l.server, why)
 	}
 	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
 	for _, c := range lost {

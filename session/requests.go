@@ -95,7 +95,7 @@ func (s *core) waitedInVain(why error) error {
 	if connected {
 		return why
 	}
-	return fmt.Errorf("%w (not connected: %s)", why, s.servers.troubles())
+	return fmt.Errorf("%w (not connected: %s)", why, s.servers.Troubles())
 }
 
 // repeatPassing repeats what does no harm when repeated, until it succeeds, fails for a
