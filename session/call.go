@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -161,17 +162,17 @@ func (c *call) lost(why error) error {
 }
 
 // vouches returns the part of the ensemble that the reply rests on.
-func (c *call) vouches(code wire.Code) vouch {
+func (c *call) vouches(code wire.Code) lease.Vouch {
 	if c.opcode == wire.OpSync && code == wire.CodeOK {
-		return byLeader
+		return lease.ByLeader
 	}
 	if isWrite(c.opcode) {
 		switch code { //nolint:exhaustive // the others may be the server's alone
 		case wire.CodeOK, wire.CodeNoNode, wire.CodeBadVersion, wire.CodeNoChildrenForEphemerals, wire.CodeNodeExists, wire.CodeNotEmpty:
-			return byQuorum // a transaction that fails is proposed, too
+			return lease.ByQuorum // a transaction that fails is proposed, too
 		}
 	}
-	return byServer
+	return lease.ByServer
 }
 
 func isWrite(op wire.Op) bool {

@@ -649,7 +649,7 @@ func TestBreaksConnections(t *testing.T) {
 		b.drain()
 		b.e.id, b.e.timeout = 1, time.Minute
 		b.l.asked = b.s.clock.now()
-		check.Have(b.l.check(b.l.made + b.l.terms().heartbeat))(t)
+		check.Have(b.l.check(b.l.made + b.l.terms().Heartbeat))(t)
 		b.l.pending, b.replies, b.next = fifo[*call]{}, nil, 0 // heartbeats
 	}
 	expect := func(want bool, when string) {

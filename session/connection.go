@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -34,7 +35,7 @@ type connection struct {
 	proven    bool          // it was open for a while
 	why       error         // it failed
 	greeted   time.Duration // when the connect request was sent; -1 before
-	lease     lease
+	lease     lease.Lease
 	xid       int32         // the newest that was used
 	pending   fifo[*call]   // sent, and not answered
 	unwritten int           // how many of pending, the newest, are in out
@@ -434,10 +435,10 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 		}
 	}
 	by := c.vouches(h.Code)
-	if by != byServer && (by == byQuorum || !e.session.strict()) {
+	if by != lease.ByServer && (by == lease.ByQuorum || !e.session.strict()) {
 		l.asked = max(l.asked, c.sent)
 	}
-	l.lease.answered(c.sent, now, by)
+	l.lease.Answered(c.sent, now, by)
 	if l.phase == phaseOpen {
 		e.prove(l)
 	}
@@ -456,28 +457,28 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 		return left, nil
 	}
 	terms := l.terms()
-	next = terms.silence
+	next = terms.Silence
 	if l.pending.len() > 0 {
-		next = l.pending.all()[0].sent + terms.silence - now
+		next = l.pending.all()[0].sent + terms.Silence - now
 	}
-	if next <= 0 || l.phase == phaseRestoring && now-l.restored > 2*terms.silence {
+	if next <= 0 || l.phase == phaseRestoring && now-l.restored > 2*terms.Silence {
 		return 0, errSilent
 	}
-	if !l.proven && l.phase == phaseOpen && now-l.made > terms.heartbeat/2 {
+	if !l.proven && l.phase == phaseOpen && now-l.made > terms.Heartbeat/2 {
 		l.proven = true
 		l.epoch.coalescer.broken = 0
 		l.epoch.session.servers.Succeeded(l.server)
 	}
-	if l.asked+terms.heartbeat <= now {
+	if l.asked+terms.Heartbeat <= now {
 		l.heartbeat()
 	}
-	return min(next, l.asked+terms.heartbeat-now), nil
+	return min(next, l.asked+terms.Heartbeat-now), nil
 }
 
 // terms are those of the epoch, or of the server's own if that is read-only. Locked.
-func (l *connection) terms() terms {
+func (l *connection) terms() lease.Terms {
 	if l.readOnly {
-		return termsOf(l.timeout, 0)
+		return lease.TermsOf(l.timeout, 0)
 	}
 	return l.epoch.terms()
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -130,11 +131,11 @@ func (e *epoch) sweep() {
 
 // What follows is called with the epoch locked, unless it says otherwise.
 
-func (e *epoch) terms() terms { return termsOf(e.timeout, e.session.opts.ServerTick) }
+func (e *epoch) terms() lease.Terms { return lease.TermsOf(e.timeout, e.session.opts.ServerTick) }
 
 // prove counts what a connection has proved.
 func (e *epoch) prove(l *connection) {
-	trusted, proved := max(e.trusted, l.lease.since(true)), max(e.proved, l.lease.since(false))
+	trusted, proved := max(e.trusted, l.lease.Since(true)), max(e.proved, l.lease.Since(false))
 	if trusted != e.trusted || proved != e.proved {
 		e.trusted, e.proved = trusted, proved
 		e.settle()
@@ -158,7 +159,7 @@ func (e *epoch) settle() {
 	if e.session.strict() {
 		since = e.proved
 	}
-	until := int64(since + e.terms().timeout)
+	until := int64(since + e.terms().Timeout)
 	if before := e.deadline.Swap(until); before == 0 || until < before {
 		e.session.poke()
 	}

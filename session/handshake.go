@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -136,10 +137,10 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	before := e.terms()
 	e.timeout = min(e.timeout, timeout)
 	terms := e.terms()
-	if shorter := before.timeout - terms.timeout; shorter > 0 {
+	if shorter := before.Timeout - terms.Timeout; shorter > 0 {
 		e.trusted, e.proved = min(e.trusted+shorter, l.greeted), min(e.proved+shorter, l.greeted)
 	}
-	l.lease = newLease(terms.report, terms.heartbeat/16, l.greeted, created)
+	l.lease = lease.New(terms.Report, terms.Heartbeat/16, l.greeted, created)
 	if created {
 		e.prove(l)
 	}

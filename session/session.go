@@ -218,7 +218,7 @@ func (s *Session) tend() time.Duration {
 	l := e.current
 	silent := error(nil)
 	if e.id != 0 {
-		next = min(next, e.terms().heartbeat) // timers stand still while the machine sleeps
+		next = min(next, e.terms().Heartbeat) // timers stand still while the machine sleeps
 	}
 	if l != nil && l.phase != phaseFailed {
 		var left time.Duration
