@@ -134,7 +134,7 @@ func (c *call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 		c.epoch.Load().ephemerals.disown(c.target)
 	}
 	switch {
-	case h.Code == codeTooLarge && c.write:
+	case h.Code == wire.CodeTooLarge && c.write:
 		c.err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
 	case h.Code == wire.CodeNoNode && c.absent:
 	case h.Code != wire.CodeOK:

@@ -230,11 +230,11 @@ func settleShared(t *call, h wire.Header, rest []byte, reply *wire.Reply) (culpr
 // operations. It reports whether it has done so.
 func refusedShared(t *call, h wire.Header) bool {
 	err := errOf(h.Code)
-	if h.Code == codeTooLarge {
+	if h.Code == wire.CodeTooLarge {
 		err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
 	}
 	switch h.Code { //nolint:exhaustive // the others may be about one operation
-	case codeTooLarge, wire.CodeSessionMoved, wire.CodeSessionExpired, wire.CodeAuthFailed, wire.CodeNotReadOnly, wire.CodeSessionClosedRequireSASLAuth:
+	case wire.CodeTooLarge, wire.CodeSessionMoved, wire.CodeSessionExpired, wire.CodeAuthFailed, wire.CodeNotReadOnly, wire.CodeSessionClosedRequireSASLAuth:
 	default:
 		if !errors.Is(err, ErrBusy) {
 			return false

@@ -618,7 +618,7 @@ func TestReplyTooLarge(t *testing.T) {
 		b.deliver()
 	}
 	b.next++
-	b.reply(wire.Header{Xid: b.l.pending.all()[0].xid, Zxid: b.zxid, Code: codeTooLarge}, wire.OpMulti, nil)
+	b.reply(wire.Header{Xid: b.l.pending.all()[0].xid, Zxid: b.zxid, Code: wire.CodeTooLarge}, wire.OpMulti, nil)
 	b.deliver()
 	for _, answers := range all {
 		if len(*answers) != 1 || !InDoubt((*answers)[0]) || !errors.Is((*answers)[0], ErrTooLarge) {

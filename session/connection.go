@@ -52,7 +52,7 @@ type connection struct {
 	commits   bool          // the newest heartbeat is a transaction
 
 	// These belong to the goroutine that reads.
-	reader  frameReader
+	reader  wire.Reader
 	drained bool // set when the connection is leaving and every call is answered
 	reply   wire.Reply
 	results []wire.Result // memory for those of the next reply
@@ -72,7 +72,7 @@ func newConnection(e *epoch, server string, socket net.Conn) *connection {
 	return &connection{
 		epoch: e, server: server, socket: socket, direct: directly(socket), made: e.session.clock.now(), greeted: -1,
 		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
-		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
+		reader: wire.Reader{Socket: socket, Limit: e.session.opts.MaxReply},
 	}
 }
 
@@ -204,11 +204,11 @@ func (l *connection) writeAll() {
 func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error) {
 	for i, frame := range frames {
 		switch {
-		case len(frames) == 1 || len(frame) > largeBuffer/2 && len(buffer) == 0:
+		case len(frames) == 1 || len(frame) > wire.LargeBuffer/2 && len(buffer) == 0:
 			_, err = l.socket.Write(frame)
 		default:
 			buffer = append(buffer, frame...)
-			if len(buffer) >= largeBuffer/2 || i == len(frames)-1 || len(frames[i+1]) > largeBuffer/2 {
+			if len(buffer) >= wire.LargeBuffer/2 || i == len(frames)-1 || len(frames[i+1]) > wire.LargeBuffer/2 {
 				_, err = l.socket.Write(buffer)
 				buffer = buffer[:0]
 			}
@@ -217,7 +217,7 @@ func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error)
 			return buffer, err
 		}
 	}
-	if cap(buffer) > largeBuffer {
+	if cap(buffer) > wire.LargeBuffer {
 		buffer = nil
 	}
 	return buffer, nil
@@ -327,7 +327,7 @@ func (l *connection) leave() (now bool) {
 func (l *connection) serve() {
 	order := l.epoch.session.order
 	for {
-		frame, err := l.reader.next()
+		frame, err := l.reader.Next()
 		if err == nil {
 			err = l.receive(frame)
 		}
@@ -338,7 +338,7 @@ func (l *connection) serve() {
 			l.fail(err)
 			return
 		}
-		if !l.reader.more() {
+		if !l.reader.More() {
 			order.run()
 		}
 	}

@@ -46,9 +46,9 @@ func TestFullSocket(t *testing.T) {
 	}
 	defer b.l.fail(net.ErrClosed)
 	b.s.workers.Go(b.l.writeAll)
-	reader := frameReader{socket: far, limit: directBytes}
+	reader := wire.Reader{Socket: far, Limit: directBytes}
 	for xid := range int32(sent) {
-		frame, err := reader.next()
+		frame, err := reader.Next()
 		if err != nil {
 			t.Fatal(err)
 		}

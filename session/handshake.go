@@ -12,7 +12,7 @@ import (
 
 // greet handles the server's answer to the connect request.
 func (l *connection) greet() error {
-	frame, err := l.reader.next()
+	frame, err := l.reader.Next()
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (l *connection) present(token []byte) ([]byte, error) {
 	xid := l.xid
 	l.write(wire.AppendRequest(nil, xid, &wire.Request{Op: wire.OpSASL, Data: token}))
 	l.epoch.mu.Unlock()
-	frame, err := l.reader.next()
+	frame, err := l.reader.Next()
 	if err != nil {
 		return nil, err
 	}
