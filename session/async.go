@@ -194,7 +194,7 @@ func (s *core) enqueue(c *call) error {
 // unsent answers a call that its epoch did not send: the next one may, if the call
 // belongs to none, and this epoch was never announced or the call is a read.
 func (s *core) unsent(c *call, why error) {
-	s.order.put(func() {
+	s.order.Put(func() {
 		e := c.epoch.Load()
 		if free := c.number == 0 && (!c.write || !e.announced.Load()); free && errors.Is(why, ErrExpired) {
 			e.ephemerals.release(c.ephemeral)
@@ -204,7 +204,7 @@ func (s *core) unsent(c *call, why error) {
 			c.ephemeral = 0
 		}
 		c.err = why
-		c.run()
+		c.Run()
 	})
 }
 

@@ -87,8 +87,8 @@ func (c *call) abandon() bool {
 	return true
 }
 
-// run gives the answer. It is a step of the session's order.
-func (c *call) run() {
+// Run gives the answer. It is a step of the session's order.
+func (c *call) Run() {
 	e := c.epoch.Load()
 	e.ephemerals.release(c.ephemeral)
 	c.give(e.session)
@@ -99,7 +99,7 @@ func (c *call) refuse(s *core, why error) *call {
 	if c.err = why; c.began == 0 {
 		c.began = s.clock.now()
 	}
-	s.order.put(func() { c.give(s) })
+	s.order.Put(func() { c.give(s) })
 	return c
 }
 

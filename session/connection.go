@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/fifo"
 	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -36,20 +37,20 @@ type connection struct {
 	why       error         // it failed
 	greeted   time.Duration // when the connect request was sent; -1 before
 	lease     lease.Lease
-	xid       int32         // the newest that was used
-	pending   fifo[*call]   // sent, and not answered
-	unwritten int           // how many of pending, the newest, are in out
-	out       [][]byte      // frames that are still to be written
-	writing   bool          // a goroutine is writing, or the socket is reserved for one
-	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
-	missing   int           // watches and credentials without an answer: it opens when there is none
-	restored  time.Duration // when such an answer came last
-	parting   bool          // the request to close the session has gone out
-	readOnly  bool          // set by the handshake of a server without a quorum, see readonly.go
-	timeout   time.Duration // that such a server grants
-	leaving   bool          // set when the session moves to another server: no call goes out any more
-	asked     time.Duration // when the newest request was sent that keeps the session alive
-	commits   bool          // the newest heartbeat is a transaction
+	xid       int32             // the newest that was used
+	pending   fifo.Queue[*call] // sent, and not answered
+	unwritten int               // how many of pending, the newest, are in out
+	out       [][]byte          // frames that are still to be written
+	writing   bool              // a goroutine is writing, or the socket is reserved for one
+	synced    bool              // the first sync was answered: newest is what all had done before, and writes may go out
+	missing   int               // watches and credentials without an answer: it opens when there is none
+	restored  time.Duration     // when such an answer came last
+	parting   bool              // the request to close the session has gone out
+	readOnly  bool              // set by the handshake of a server without a quorum, see readonly.go
+	timeout   time.Duration     // that such a server grants
+	leaving   bool              // set when the session moves to another server: no call goes out any more
+	asked     time.Duration     // when the newest request was sent that keeps the session alive
+	commits   bool              // the newest heartbeat is a transaction
 
 	// These belong to the goroutine that reads.
 	reader  wire.Reader
@@ -105,7 +106,7 @@ const (
 // reserve reserves the socket for the calling goroutine, which is about to submit a call, and is
 // to ask for it with lone then. It reports whether it has. Locked.
 func (l *connection) reserve() bool {
-	if l == nil || l.direct == nil || l.phase != phaseOpen || l.writing || l.pending.len() >= directCalls {
+	if l == nil || l.direct == nil || l.phase != phaseOpen || l.writing || l.pending.Len() >= directCalls {
 		return false
 	}
 	l.writing = true
@@ -153,7 +154,7 @@ func (l *connection) send(c *call) {
 	}
 	c.xid, c.sent, c.since = l.xid, l.epoch.session.clock.now(), l.epoch.newest
 	wire.SetXid(c.frame, c.xid)
-	l.pending.push(c)
+	l.pending.Push(c)
 	l.unwritten++
 	l.write(c.frame)
 }
@@ -320,7 +321,7 @@ func (l *connection) part() {
 // lost. It reports whether it can fail at once. Locked.
 func (l *connection) leave() (now bool) {
 	l.leaving = true
-	return l.phase != phaseOpen || l.pending.len() == 0
+	return l.phase != phaseOpen || l.pending.Len() == 0
 }
 
 // serve reads and handles frames until the connection fails.
@@ -339,7 +340,7 @@ func (l *connection) serve() {
 			return
 		}
 		if !l.reader.More() {
-			order.run()
+			order.Run()
 		}
 	}
 }
@@ -386,7 +387,7 @@ func (l *connection) receive(frame []byte) error {
 		err = l.epoch.shared(c, h, rest, &l.reply)
 	default:
 		err = c.settle(h, rest, &l.reply)
-		l.epoch.session.order.add(c)
+		l.epoch.session.order.Add(c)
 	}
 	if l.reply.Results != nil {
 		l.results = l.reply.Results
@@ -411,12 +412,12 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	if l.phase == phaseFailed {
 		return nil, net.ErrClosed
 	}
-	if l.pending.len() == l.unwritten || l.pending.all()[0].xid != h.Xid {
+	if l.pending.Len() == l.unwritten || l.pending.All()[0].xid != h.Xid {
 		return nil, wire.ErrMalformed // replies come in the order of requests
 	}
-	c := l.pending.pop()
+	c := l.pending.Pop()
 	c.frame = nil
-	l.drained = l.leaving && l.pending.len() == 0
+	l.drained = l.leaving && l.pending.Len() == 0
 	if l.readOnly {
 		c.target = "" // what the server does not know may be there all the same
 		return c, nil // it proves nothing
@@ -458,8 +459,8 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 	}
 	terms := l.terms()
 	next = terms.Silence
-	if l.pending.len() > 0 {
-		next = l.pending.all()[0].sent + terms.Silence - now
+	if l.pending.Len() > 0 {
+		next = l.pending.All()[0].sent + terms.Silence - now
 	}
 	if next <= 0 || l.phase == phaseRestoring && now-l.restored > 2*terms.Silence {
 		return 0, errSilent

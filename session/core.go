@@ -8,6 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/servers"
 )
 
@@ -18,7 +19,7 @@ type core struct {
 	encoder // of requests, which converts paths
 	servers *servers.List
 	clock   *clock
-	order   *order // of everything that the session tells
+	order   *order.Order // of everything that the session tells
 	workers sync.WaitGroup
 
 	tell     func(input) // hands an input to the machine of the session, in its turn
@@ -121,7 +122,7 @@ func (s *core) later(pauses *backoff.ExponentialBackOff, path string, why error,
 	s.workers.Go(func() {
 		select {
 		case <-time.After(pause):
-			s.order.put(do)
+			s.order.Put(do)
 		case <-s.closing:
 		}
 	})

@@ -39,7 +39,7 @@ func TestFullSocket(t *testing.T) {
 	sent := 0
 	for ; len(b.l.out) == 0; sent++ {
 		request(directBytes - 100)
-		b.l.pending.pop() // as if it were answered
+		b.l.pending.Pop() // as if it were answered
 	}
 	if b.l.phase == phaseFailed {
 		t.Fatal("a caller has waited for the server")

@@ -52,7 +52,7 @@ func (a Async) follow(path string, aspect Aspect, sub *Subscription, known Readi
 
 // deny ends a subscription that has not begun.
 func (s *core) deny(sub *Subscription, path string, err error) {
-	s.order.put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
+	s.order.Put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
 }
 
 // enlist follows in the epoch of a. Only while the table is locked it is certain that this

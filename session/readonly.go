@@ -36,22 +36,22 @@ func (e *epoch) acceptReadOnly(l *connection, h *wire.ConnectResponse) error {
 func (e *epoch) openedReadOnly(l *connection) {
 	s := e.session
 	e.reading, e.refused = l, nil
-	waiting := e.queue.all()
-	e.queue.set(nil)
+	waiting := e.queue.All()
+	e.queue.Set(nil)
 	for _, c := range waiting {
 		if !c.blocking {
-			e.queue.push(c)
+			e.queue.Push(c)
 			continue
 		}
 		if err := e.submitReadOnly(c); err != nil {
 			e.ephemerals.release(c.ephemeral)
 			c.ephemeral, c.err = 0, err
-			s.order.put(c.run)
+			s.order.Put(c.Run)
 		}
 	}
 	s.opts.Logger.Info("reads are answered by a read-only server", "server", l.server, "epoch", e.number)
 	s.workers.Go(func() { e.seekQuorum(l) })
-	s.order.put(s.readable)
+	s.order.Put(s.readable)
 }
 
 // seekQuorum asks the servers, with longer and longer pauses, until one of them has a quorum. Then

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/order"
 )
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then
@@ -99,7 +101,7 @@ func (e *epoch) severed(l *connection) {
 		e.reading = nil
 	}
 	lost, unsent := e.salvage(l)
-	waiting := append(unsent, e.queue.all()...)
+	waiting := append(unsent, e.queue.All()...)
 	var refused, dropped []*call
 	switch {
 	case over != nil: // what waited for a reply that came since the end is in the queue
@@ -108,7 +110,7 @@ func (e *epoch) severed(l *connection) {
 		e.refused = ErrAuthFailed
 		refused, waiting = waiting, nil
 	}
-	e.queue.set(slices.DeleteFunc(waiting, func(c *call) bool {
+	e.queue.Set(slices.DeleteFunc(waiting, func(c *call) bool {
 		if c.fleeting {
 			dropped = append(dropped, c)
 		}
@@ -128,16 +130,16 @@ func (e *epoch) severed(l *connection) {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
 			c.err = blamedError{c.err}
 		}
-		s.order.add(c)
+		s.order.Add(c)
 	}
 	for _, c := range dropped {
 		c.err = ErrDisconnected
-		s.order.add(c)
+		s.order.Add(c)
 	}
 	for _, c := range refused {
 		if over == nil {
 			c.err = ErrAuthFailed
-			s.order.add(c)
+			s.order.Add(c)
 		} else {
 			s.unsent(c, over)
 		}
@@ -145,14 +147,14 @@ func (e *epoch) severed(l *connection) {
 	if errors.Is(why, ErrAuthFailed) {
 		s.refuseAuth()
 	}
-	s.order.add(function(func() { close(l.told) }))
-	s.order.run()
+	s.order.Add(order.Func(func() { close(l.told) }))
+	s.order.Run()
 }
 
 // salvage returns the calls that were sent on the connection, and those that were to be. The epoch
 // is locked.
 func (e *epoch) salvage(l *connection) (lost, unsent []*call) {
-	pending := l.pending.all()
+	pending := l.pending.All()
 	lost, unsent = pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
 	l.out = nil // the writer must not find what is queued again
 	inCompany := slices.ContainsFunc(lost, func(c *call) bool { return c.members != nil })
@@ -179,8 +181,8 @@ func (e *epoch) end(why error) {
 	e.retire()
 	e.mu.Lock()
 	e.over, e.open, e.reading = why, nil, nil
-	l, queue := e.current, e.queue.all()
-	e.queue.set(nil)
+	l, queue := e.current, e.queue.All()
+	e.queue.Set(nil)
 	e.mu.Unlock()
 	e.gone()
 	for _, c := range queue {

@@ -38,7 +38,7 @@ func awaitAnswer[T any](ctx context.Context, s *core, op, path string, start fun
 	case c.abandon():
 		err := &OpError{Op: op, Path: path, Err: s.waitedInVain(why)}
 		took := s.clock.now() - c.began
-		s.order.put(func() { s.opts.Observer.Request(op, took, err) })
+		s.order.Put(func() { s.opts.Observer.Request(op, took, err) })
 		return none, err
 	case c.write:
 		select {

@@ -35,7 +35,7 @@ func (s *core) follow(epoch *epoch, key watchKey, sub *Subscription, known Readi
 		e.absent = false
 		s.arm(e)
 	default:
-		s.order.put(func() {
+		s.order.Put(func() {
 			s.watches.mu.Lock()
 			r, armed := e.reading, e.armed
 			s.watches.mu.Unlock()

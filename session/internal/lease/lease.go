@@ -7,6 +7,7 @@ import "time"
 // A Vouch is the part of the ensemble that an answer rests on.
 type Vouch int
 
+// The parts of the ensemble.
 const (
 	ByServer Vouch = iota // the server alone: a read, a ping
 	ByLeader              // the leader that the server follows, deposed or not: a sync
