@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/direct"
 	"github.com/zkactors/zkactors/session/internal/fifo"
 	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -25,7 +26,7 @@ type connection struct {
 	epoch  *epoch
 	server string
 	socket net.Conn
-	direct func(frame []byte) (n int, err error) // see directly; nil if the socket is not the kernel's
+	direct func(frame []byte) (n int, err error) // see [direct.Writer]; nil if the socket is not the kernel's
 	made   time.Duration
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
@@ -71,7 +72,7 @@ const (
 
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
 	return &connection{
-		epoch: e, server: server, socket: socket, direct: directly(socket), made: e.session.clock.now(), greeted: -1,
+		epoch: e, server: server, socket: socket, direct: direct.Writer(socket), made: e.session.clock.now(), greeted: -1,
 		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
 		reader: wire.Reader{Socket: socket, Limit: e.session.opts.MaxReply},
 	}

@@ -220,10 +220,3 @@ func (forRecipes) Sibling(s *Session) (*Session, error) {
 	go sibling.loop()
 	return sibling, nil
 }
-
-// Warm reports whether the session has seen that the node at path exists and
-// carries no data: a hint for recipes, whose parents do neither come nor go often.
-func (forRecipes) Warm(s *Session, path string) bool { return s.warmth.has(path) }
-
-// SetWarm sets or clears the hint that Warm returns.
-func (forRecipes) SetWarm(s *Session, path string, warm bool) { s.warmth.set(path, warm) }

@@ -141,9 +141,7 @@ func requestOnce[T any](ctx context.Context, of Async, op, path string, start st
 func requestRepeatedly[T any](ctx context.Context, of Async, op, path string, start starter[T]) (T, error) {
 	ctx, cancel := of.session.bounded(ctx)
 	defer cancel()
-	return repeatPassing(ctx, of, func() (T, error) {
-		return awaitAnswer(ctx, of.session, op, path, func(answer func(T, error)) *call { return start(of, path, answer) })
-	})
+	return repeatPassing(ctx, of, func() (T, error) { return requestOnce(ctx, of, op, path, start) })
 }
 
 // Async returns the asynchronous requests of one epoch, which [Connected] names. In

@@ -29,8 +29,6 @@ type Session struct {
 	since       Event // connected
 	subscribers map[*subscriber]struct{}
 
-	warmth warmth
-
 	localMu sync.Mutex
 	locals  map[any]any // what recipes keep, see Local
 }
