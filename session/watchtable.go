@@ -32,9 +32,16 @@ const (
 // A watchTable holds the watches of one epoch after the other, one on each aspect of each
 // node, for all subscribers. It notifies them in the session's order, when it is not locked.
 type watchTable struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+
+	// entries has at most one entry for a key. That of an earlier epoch stands until the epoch is
+	// retired, or until the node is watched in the next one.
 	entries map[watchKey]*watchEntry
-	parked  []*watchEntry // the oldest first; some are in use again, or gone
+
+	// parked are entries without subscribers, the one that was parked first in front, and no more
+	// than maxParked. Some are in use again, or dead.
+	parked []*watchEntry
+
 	planter planter
 }
 
@@ -44,19 +51,45 @@ func newWatchTable() *watchTable { return &watchTable{entries: make(map[watchKey
 // that delivers arms it. While armed it may stand without subscribers: parked, to be used
 // again without a request.
 type watchEntry struct {
-	key      watchKey // of data or children
-	epoch    *epoch
-	reading  Reading
-	armed    bool                        // else a read is under way, or it is to be planted
-	planting bool                        // set while a request plants it
-	stale    bool                        // something has become of the node meanwhile
-	absent   bool                        // as far as is known: a read with an exists watch is what to try
-	parked   bool                        // it is in the list of those that are
-	dead     bool                        // it is not in the table any more
-	subs     []*Subscription             // news share their memory: an item of it is set once
-	origin   *Subscription               // to the data of a node that has no children because there is none
-	pauses   *backoff.ExponentialBackOff // between reads that fail for no passing reason; nil at first
-	blamed   int                         // how many connections in a row its reads have broken
+	key   watchKey // of data or children
+	epoch *epoch
+
+	// reading is what was read last, or is known of a node that the session has created; or its
+	// Stat is unread. While armed is set, no event has said that the node has changed since.
+	reading Reading
+
+	// armed is set with an answer, when a watch stands on the server. It is cleared when the watch
+	// has fired, and by arm. While it is not set, a read is under way, or the entry is to be
+	// planted.
+	armed bool
+
+	// planting is set while a request plants the watch, and cleared by its answer. Meanwhile no
+	// read is sent.
+	planting bool
+
+	// stale is set while planting is, when an event or a subscriber asks for a read. The answer
+	// clears it, and reads.
+	stale bool
+
+	// absent is set when there is no node, as far as is known: a read with an exists watch is what
+	// to try then. It is cleared when the node is found, and by a subscriber that does not last.
+	absent bool
+
+	// parked is set while the entry is in the list of those that are, also if it is in use again.
+	parked bool
+
+	// dead is set when the entry leaves the table, and never cleared. It has no subscribers then.
+	dead bool
+
+	// subs are those that are told. News share their memory: an item of it is set once.
+	subs []*Subscription
+
+	// origin is a subscription to the data of a node that has no children because there is none.
+	// It is nil unless the key is of children, and ends when the node is found.
+	origin *Subscription
+
+	pauses *backoff.ExponentialBackOff // between reads that fail for no passing reason; nil after an answer
+	blamed int                         // how many connections in a row its reads have broken
 }
 
 func (e *watchEntry) table() *watchTable { return e.epoch.session.watches }
@@ -65,10 +98,15 @@ func (e *watchEntry) table() *watchTable { return e.epoch.session.watches }
 type Subscription struct {
 	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
-	lasting bool        // goes on while there is no node
-	once    bool        // ends with the first change that follows a reading
-	told    int64       // Czxid of the node in the newest reading that it received; -1 if there was none, 0 at first. This belongs to the order.
-	over    atomic.Bool // told for the last time, or cancelled
+	lasting bool // goes on while there is no node
+	once    bool // ends with the first change that follows a reading
+
+	// told is the Czxid of the node in the newest reading that it received: 0 before the first, -1
+	// if there was no node. It belongs to the order.
+	told int64
+
+	// over is set when it is cancelled, or told for the last time, and never cleared.
+	over atomic.Bool
 }
 
 // Cancel ends the subscription. One more call may be on its way.
@@ -114,12 +152,15 @@ func (sub *Subscription) end(r Reading, err error) {
 
 // What follows is called with the table locked, unless it says otherwise.
 
+// enter makes the entry for a key, which has none of the epoch. It is neither armed nor read yet.
 func (t *watchTable) enter(epoch *epoch, key watchKey) *watchEntry {
 	e := &watchEntry{key: key, epoch: epoch}
 	t.entries[key] = e
 	return e
 }
 
+// unfollow ends a subscription without telling it. The watch is kept for the next one, if that is
+// worth while: see park.
 func (t *watchTable) unfollow(sub *Subscription) {
 	e := sub.entry
 	sub.over.Store(true)
@@ -182,7 +223,8 @@ func (t *watchTable) unwatch(e *watchEntry) {
 	}
 }
 
-// drop forgets an entry, and returns the subscriptions to end.
+// drop forgets an entry, and returns the subscriptions to end. The watch on the server stands
+// until it fires: its event finds no entry.
 func (t *watchTable) drop(e *watchEntry) []*Subscription {
 	e.armed, e.dead = false, true
 	if t.entries[e.key] == e {
@@ -197,7 +239,8 @@ func (t *watchTable) drop(e *watchEntry) []*Subscription {
 	return subs
 }
 
-// A planter decides which watches are planted together. The lock of the table guards it.
+// A planter decides which watches are planted together. The lock of the table guards it. While an
+// entry waits here it is not armed, and nothing is read for it.
 type planter struct {
 	waiting  []*watchEntry // to be planted, the oldest first
 	inFlight int           // requests without an answer
