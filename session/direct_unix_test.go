@@ -39,16 +39,16 @@ func TestFullSocket(t *testing.T) {
 	sent := 0
 	for ; len(b.l.out) == 0; sent++ {
 		request(directBytes - 100)
-		b.l.pending.pop() // as if it were answered
+		b.l.pending.Pop() // as if it were answered
 	}
 	if b.l.phase == phaseFailed {
 		t.Fatal("a caller has waited for the server")
 	}
 	defer b.l.fail(net.ErrClosed)
 	b.s.workers.Go(b.l.writeAll)
-	reader := frameReader{socket: far, limit: directBytes}
+	reader := wire.Reader{Socket: far, Limit: directBytes}
 	for xid := range int32(sent) {
-		frame, err := reader.next()
+		frame, err := reader.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
