@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -178,10 +179,6 @@ func TestCostOfTrees(t *testing.T) {
 		t.Skip("reads 100,000 nodes")
 	}
 	_, perNode, goroutines := loadTree(t, 100_000)
-	if perNode > 1.2*1024 {
-		t.Errorf("%.0f bytes for each node, beside its path and data", perNode)
-	}
-	if goroutines > 50 {
-		t.Errorf("%d goroutines", goroutines)
-	}
+	check.True(t, perNode <= 1.2*1024, "%.0f bytes for each node, beside its path and data", perNode)
+	check.AtMost(t, goroutines, 50, "goroutines")
 }

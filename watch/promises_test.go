@@ -143,8 +143,6 @@ func TestTreeIsPipelined(t *testing.T) {
 		}
 		trips := float64(time.Since(begun)) / float64(roundTrip)
 		t.Logf("%d nodes, %d reads in %.1f round trips", c.Len(), reads, trips)
-		if c.Len() != 5001 || reads != 2*5001 || trips > 30 {
-			t.Errorf("%d nodes took %d reads and %.1f round trips", c.Len(), reads, trips)
-		}
+		check.True(t, c.Len() == 5001 && reads == 2*5001 && trips <= 30, "%d nodes took %d reads and %.1f round trips", c.Len(), reads, trips)
 	})
 }

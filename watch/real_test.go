@@ -78,9 +78,7 @@ func TestRealTree(t *testing.T) {
 	}
 	c.Close()
 	<-done
-	if len(f.nodes) > len(want) {
-		t.Errorf("the reader knows %d nodes of %d", len(f.nodes), len(want))
-	}
+	check.AtMost(t, len(f.nodes), len(want), "nodes that the reader knows")
 }
 
 // TestRealWatchCount: what is parked is bounded, on the server too.
@@ -97,9 +95,7 @@ func TestRealWatchCount(t *testing.T) {
 	if err := s.Sync(t.Context(), "/"); err != nil { // behind the last removal
 		t.Fatal(err)
 	}
-	if n := ens.Mntr(0)["zk_watch_count"]; n != "1024" {
-		t.Errorf("%s watches", n)
-	}
+	check.Equal(t, ens.Mntr(0)["zk_watch_count"], "1024", "watches")
 	c := check.Have(watch.Children(s, "/n0", nil))(t)
 	defer c.Close()
 	<-c.Changes()

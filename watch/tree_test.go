@@ -111,9 +111,7 @@ func TestTree(t *testing.T) {
 					if got := inCache(c); !slices.Equal(got, want) || len(want) != len(paths) || c.Len() != len(paths) {
 						t.Errorf("the cache has %v\nthe server %v\nwant %v", got, want, paths)
 					}
-					if got := f.all(); !slices.Equal(got, want) {
-						t.Errorf("the reader knows %v\nthe server %v", got, want)
-					}
+					check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
 				}
 				compare()
 				trouble(srv, s, func() { create(t, other, "/b", "") })
@@ -129,9 +127,7 @@ func TestTree(t *testing.T) {
 				compare("/b", "/b/x")
 				trouble(srv, s, func() { create(t, other, "/b/x/z", "5") })
 				compare("/b", "/b/x", "/b/x/z")
-				if names := c.Children("/b/x"); !slices.Equal(names, []string{"z"}) {
-					t.Error(names)
-				}
+				check.EqualSlices(t, c.Children("/b/x"), []string{"z"})
 				trouble(srv, s, func() {
 					drop(t, other, "/b/x/z")
 					drop(t, other, "/b/x")
@@ -171,9 +167,7 @@ func TestTreeOptions(t *testing.T) {
 			"/a /a/skip /a/skip/q /a/x /a/x/y": {Depth: 2},
 			"/a /a/x /a/x/y /a/x/y/z":          {Filter: func(path string) bool { return !strings.HasSuffix(path, "/skip") }},
 		} {
-			if got := paths(opts); got != want {
-				t.Errorf("%+v: %s, want %s", opts, got, want)
-			}
+			check.Equal(t, paths(opts), want, opts)
 		}
 		check.Fails(watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1}))(t, session.ErrInvalidArgument)
 		check.Fails(watch.Tree(nil, "/a", nil))(t, session.ErrInvalidArgument)
@@ -201,9 +195,7 @@ func TestTreeCosts(t *testing.T) {
 			synctest.Wait()
 			got := srv.Requests()
 			for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists} {
-				if got[op] != reads[op] {
-					t.Errorf("%s: %v", what, got)
-				}
+				check.Equal(t, got[op], reads[op], what, got)
 			}
 		}
 		cost("a change of data", zktest.Counts{zktest.OpGetData: 1}, func() { set(t, other, "/a/7", "x") })
@@ -220,13 +212,9 @@ func TestTreeEnds(t *testing.T) {
 		changes := c.Changes()
 		s.Close()
 		<-c.Done()
-		if !errors.Is(c.Err(), session.ErrClosed) || !c.Get("/a").Exists {
-			t.Errorf("%v, %v", c.Err(), c.Get("/a"))
-		}
+		check.True(t, errors.Is(c.Err(), session.ErrClosed) && c.Get("/a").Exists, "%v, %v", c.Err(), c.Get("/a"))
 		for state := range changes {
-			if len(state.Added) < 2 || !state.Synced {
-				t.Error(state)
-			}
+			check.True(t, len(state.Added) >= 2 && state.Synced, "%v", state)
 		}
 		c.Close()
 		c.Close()
@@ -261,12 +249,8 @@ func TestLargeTree(t *testing.T) {
 			calm()
 			f.drain(c)
 			want := onServer(t, other, "/a")
-			if got := inCache(c); !slices.Equal(got, want) {
-				t.Errorf("%d nodes in the cache, %d on the server", len(got), len(want))
-			}
-			if got := f.all(); !slices.Equal(got, want) {
-				t.Errorf("the reader knows %d of %d nodes", len(got), len(want))
-			}
+			check.EqualSlices(t, inCache(c), want, "the nodes in the cache")
+			check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
 		}
 		compare()
 		for i := range 100 {
@@ -349,9 +333,7 @@ func randomTree(t *testing.T, r *rand.Rand) {
 		synctest.Wait()
 		for len(node.Changes()) > 0 {
 			if state := <-node.Changes(); state.Exists {
-				if state.Stat.Mzxid < newest {
-					t.Errorf("from %d back to %d", newest, state.Stat.Mzxid)
-				}
+				check.AtLeast(t, state.Stat.Mzxid, newest, "it went back to")
 				newest = state.Stat.Mzxid
 			}
 			synctest.Wait()
@@ -410,12 +392,8 @@ func randomTree(t *testing.T, r *rand.Rand) {
 	<-time.After(time.Minute)
 	look()
 	want := onServer(t, other, "/r")
-	if got := inCache(c); !slices.Equal(got, want) {
-		t.Errorf("the cache has %q\nthe server %q", got, want)
-	}
-	if got := f.all(); !slices.Equal(got, want) {
-		t.Errorf("the reader knows %q\nthe server %q", got, want)
-	}
+	check.EqualSlices(t, inCache(c), want, "the nodes in the cache")
+	check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
 	if stat, err := other.Exists(ctx, "/r/1"); err != nil || stat != nil && stat.Mzxid != newest {
 		t.Errorf("/r/1 is of %d, want %v, %v", newest, stat, err)
 	}

@@ -192,9 +192,7 @@ func TestTwoRoundTrips(t *testing.T) {
 						"disconnected": {zktest.OpGetData: 2, zktest.OpGetChildren2: 2, zktest.OpSetWatches: 1},
 					}[name]
 					delete(got, zktest.OpSync)
-					if counted && !maps.Equal(got, want) {
-						t.Errorf("to read a change of /a and of its children, and a new node: %v", got)
-					}
+					check.False(t, counted && !maps.Equal(got, want), "to read a change of /a and of its children, and a new node: %v", got)
 				})
 			})
 		}

@@ -77,9 +77,7 @@ func TestUntilGone(t *testing.T) {
 				synctest.Wait()
 				happen(t, srv, s, other)
 				wg.Wait()
-				if n := srv.Watches(); n != 0 {
-					t.Errorf("%d watches are left on the server", n)
-				}
+				check.Equal(t, srv.Watches(), 0, "watches are left on the server")
 			})
 		})
 	}
@@ -90,9 +88,7 @@ func TestUntilGoneOfNothing(t *testing.T) {
 		for range 100 {
 			check.Must(t, watch.UntilGone(t.Context(), s, "/never"))
 		}
-		if n := srv.Watches(); n != 0 {
-			t.Errorf("%d watches stand on a node that does not exist", n)
-		}
+		check.Equal(t, srv.Watches(), 0, "watches stand on a node that does not exist")
 	})
 }
 
@@ -117,9 +113,7 @@ func TestUntilGoneRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session) {
 		check.Is(t, watch.UntilGone(t.Context(), nil, "/a"), session.ErrInvalidArgument) // no session
 		for _, path := range []string{"", "a", "/a/", "/a//b"} {
-			if err := watch.UntilGone(t.Context(), s, path); !errors.Is(err, session.ErrInvalidPath) {
-				t.Errorf("%q: %v", path, err)
-			}
+			check.Is(t, watch.UntilGone(t.Context(), s, path), session.ErrInvalidPath, path)
 		}
 		waiting := make(chan error)
 		go func() { waiting <- watch.UntilGone(t.Context(), s, "/a") }()

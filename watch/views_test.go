@@ -262,9 +262,7 @@ func TestRefusals(t *testing.T) {
 		refused := func(s *session.Session, path string, want error) {
 			t.Helper()
 			for _, err := range begin(s, path) {
-				if !errors.Is(err, want) {
-					t.Errorf("%q: %v", path, err)
-				}
+				check.Is(t, err, want, path)
 			}
 		}
 		refused(nil, "/a", session.ErrInvalidArgument)
@@ -392,9 +390,7 @@ func TestManySubscribers(t *testing.T) {
 			}
 		}
 		counts := srv.Requests()
-		if counts[zktest.OpGetData] != changes+1 || counts[zktest.OpExists] != 0 || srv.Watches() != 1 {
-			t.Errorf("%v, %d watches", counts, srv.Watches())
-		}
+		check.True(t, counts[zktest.OpGetData] == changes+1 && counts[zktest.OpExists] == 0 && srv.Watches() == 1, "%v, %d watches", counts, srv.Watches())
 	})
 }
 
@@ -443,14 +439,10 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 			w.Close()
 		}
 		synctest.Wait()
-		if n := srv.Watches(); n != 1024 {
-			t.Errorf("%d watches are parked", n)
-		}
+		check.Equal(t, srv.Watches(), 1024, "watches are parked")
 		srv.Disconnect(s.ID())
 		calm()
-		if n := srv.Watches(); n != 1024 {
-			t.Errorf("%d watches are set again", n)
-		}
+		check.Equal(t, srv.Watches(), 1024, "watches are set again")
 		// They work as before, and what was let go is not missed.
 		for _, i := range []int{0, 2499, 1} {
 			path := fmt.Sprintf("/many-%d", i)
@@ -539,9 +531,7 @@ func TestRecreation(t *testing.T) {
 		follow := func(state watch.NodeState) {
 			states++
 			if state.Exists {
-				if state.Stat.Mzxid <= last {
-					t.Errorf("%d after %d", state.Stat.Mzxid, last)
-				}
+				check.True(t, state.Stat.Mzxid > last, "%d after %d", state.Stat.Mzxid, last)
 				last = state.Stat.Mzxid
 			}
 		}
@@ -572,9 +562,7 @@ func TestRecreation(t *testing.T) {
 			synctest.Wait()
 		}
 		stat, err := other.Exists(t.Context(), "/b")
-		if err != nil || stat.Mzxid != last {
-			t.Errorf("the last state is of %d, want %v, %v", last, stat, err)
-		}
+		check.True(t, err == nil && stat.Mzxid == last, "the last state is of %d, want %v, %v", last, stat, err)
 		t.Logf("%d states of %d nodes", states, rounds)
 	})
 }

@@ -1,8 +1,12 @@
-// Package check says in one line what tests expect of an error.
+// Package check says in one line what tests expect. What an expectation is about may follow it: it stands in
+// front of the failure.
 package check
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -23,10 +27,10 @@ func OK(tb testing.TB, err error) {
 }
 
 // Is fails the test unless err wraps want.
-func Is(tb testing.TB, err, want error) {
+func Is(tb testing.TB, err, want error, about ...any) {
 	if !errors.Is(err, want) {
 		tb.Helper()
-		tb.Errorf("%v, want %v", err, want)
+		tb.Errorf("%s%v, want %v", of(about), err, want)
 	}
 }
 
@@ -49,4 +53,77 @@ func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
 			tb.Errorf("%v, want %v", err, want)
 		}
 	}
+}
+
+// True fails the test unless something is so.
+func True(tb testing.TB, is bool, format string, args ...any) {
+	if !is {
+		tb.Helper()
+		tb.Errorf(format, args...)
+	}
+}
+
+// False fails the test if something is so.
+func False(tb testing.TB, is bool, format string, args ...any) {
+	if is {
+		tb.Helper()
+		tb.Errorf(format, args...)
+	}
+}
+
+// Equal fails the test unless got is want.
+func Equal[T comparable](tb testing.TB, got, want T, about ...any) {
+	if got != want {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v", of(about), got, want)
+	}
+}
+
+// EqualSlices fails the test unless got has the elements of want.
+func EqualSlices[S ~[]E, E comparable](tb testing.TB, got, want S, about ...any) {
+	if !slices.Equal(got, want) {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v", of(about), got, want)
+	}
+}
+
+// Len fails the test unless got has n elements.
+func Len[S ~[]E, E any](tb testing.TB, got S, n int, about ...any) {
+	if len(got) != n {
+		tb.Helper()
+		tb.Errorf("%s%d, want %d: %+v", of(about), len(got), n, got)
+	}
+}
+
+// AtMost fails the test if got is more than most.
+func AtMost[T cmp.Ordered](tb testing.TB, got, most T, about ...any) {
+	if got > most {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v at most", of(about), got, most)
+	}
+}
+
+// AtLeast fails the test if got is less than least.
+func AtLeast[T cmp.Ordered](tb testing.TB, got, least T, about ...any) {
+	if got < least {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v at least", of(about), got, least)
+	}
+}
+
+// Within fails the test unless got is from least to most.
+func Within[T cmp.Ordered](tb testing.TB, got, least, most T, about ...any) {
+	if got < least || got > most {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v to %v", of(about), got, least, most)
+	}
+}
+
+// of is the beginning of a failure.
+func of(about []any) string {
+	if len(about) == 0 {
+		return ""
+	}
+	line := fmt.Sprintln(about...)
+	return line[:len(line)-1] + ": "
 }

@@ -197,18 +197,14 @@ func TestRoom(t *testing.T) {
 			t.Errorf("number %d of 2: %v", i+1, err)
 		}
 	}
-	if n := room.Most(); n != 3 {
-		t.Errorf("%d at most", n)
-	}
+	check.Equal(t, room.Most(), 3, "at most")
 	if n := room.Handovers(); n[[2]string{"a", "b"}] != 1 || len(n) != 4 {
 		t.Error(n)
 	}
 	for _, version := range []int{1, 2} {
 		check.OK(t, room.visited(version))
 	}
-	if room.visited(4) == nil {
-		t.Error("the room does not see that it was written")
-	}
+	check.True(t, room.visited(4) != nil, "the room does not see that it was written")
 }
 
 // claims: what one peer can be asked to do, but for holding in turn.
@@ -254,9 +250,7 @@ func claims(t *testing.T, st stage) {
 			}
 			release(t, waiter)
 			await(t, "the end", waiter.Ended())
-			if waiter.Err() != nil {
-				t.Error(waiter.Err())
-			}
+			check.OK(t, waiter.Err())
 			// A caller that leaves.
 			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()

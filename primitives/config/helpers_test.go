@@ -78,7 +78,5 @@ func markers(srv *zktest.Server) []string {
 // noMarkers fails the test if there is a ghost.
 func noMarkers(t *testing.T, srv *zktest.Server) {
 	t.Helper()
-	if left := markers(srv); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
-	}
+	check.Len(t, markers(srv), 0, "left behind")
 }

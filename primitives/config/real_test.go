@@ -41,9 +41,7 @@ func TestRealCounter(t *testing.T) {
 			proxy.Disconnect(0)
 		}
 	})
-	if confirmed != 100 || unknown != 0 || !killed.Load() {
-		t.Errorf("%d confirmed, %d unknown, of 100", confirmed, unknown)
-	}
+	check.True(t, confirmed == 100 && unknown == 0 && killed.Load(), "%d confirmed, %d unknown, of 100", confirmed, unknown)
 	v := check.Have(config.Open(sessions[0], "/app/counter", config.JSON[int], &config.Options{Sync: true}))(t)
 	defer v.Close()
 	if n, _, err := v.Get(t.Context()); err != nil || n != 100 {

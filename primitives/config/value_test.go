@@ -33,26 +33,20 @@ func TestCallSites(t *testing.T) {
 		check.Must(t, v.Set(ctx, limits{Rate: 1}))
 		check.Must(t, v.Update(ctx, func(old limits) (limits, error) { old.Burst = old.Rate * 10; return old, nil }))
 		got, version, err := v.Get(ctx)
-		if err != nil || got != (limits{1, 10}) || version != 1 {
-			t.Errorf("%v %d %v", got, version, err)
-		}
+		check.True(t, err == nil && got == (limits{1, 10}) && version == 1, "%v %d %v", got, version, err)
 		go func() { bubble.Pass(time.Second); v.Close() }()
 		var last config.Event
 		for ev := range v.Events() {
 			switch ev := ev.(type) {
 			case config.Changed[limits]:
-				if ev.Value != (limits{1, 10}) || ev.Version != 1 {
-					t.Errorf("%+v", ev)
-				}
+				check.True(t, ev.Value == (limits{1, 10}) && ev.Version == 1, "%+v", ev)
 			case config.Deleted, config.Invalid:
 				t.Error(ev)
 			case config.Closed:
 			}
 			last = ev
 		}
-		if last != (config.Closed{}) || v.Err() != nil {
-			t.Errorf("the last event is %v, and the reason %v", last, v.Err())
-		}
+		check.True(t, last == (config.Closed{}) && v.Err() == nil, "the last event is %v, and the reason %v", last, v.Err())
 		<-v.Done()
 	})
 }
@@ -70,9 +64,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("Get without a node: %v", err)
 		}
 		check.Must(t, other.Set(ctx, 5))
-		if ev := expect(t, v, "changed version=0"); ev != (config.Changed[int]{Value: 5}) {
-			t.Errorf("%#v", ev)
-		}
+		check.Equal[config.Event](t, expect(t, v, "changed version=0"), config.Changed[int]{Value: 5})
 		_, err := s[1].Set(ctx, "/app/counter", []byte("{"), 0)
 		check.Must(t, err)
 		ev := expect(t, v, "invalid version=1: value does not decode: unexpected end of JSON input")
@@ -164,9 +156,7 @@ func TestSlowReader(t *testing.T) {
 			t.Errorf("one more event: %v", ev)
 		default:
 		}
-		if n := len(markers(srv)); n != 1 {
-			t.Errorf("%d markers, want that of the writer", n)
-		}
+		check.Len(t, markers(srv), 1, "that of the writer")
 	})
 }
 
@@ -178,16 +168,12 @@ func TestUpdateIsAborted(t *testing.T) {
 		check.Is(t, v.Update(t.Context(), func(int) (int, error) { return 1, stop }), stop)
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("the panic of f is gone")
-				}
+				check.True(t, recover() != nil, "the panic of f is gone")
 			}()
 			_ = v.Update(t.Context(), func(int) (int, error) { panic("f") })
 		}()
 		check.Is(t, v.Update(t.Context(), nil), session.ErrInvalidArgument)
-		if paths := srv.Paths(); len(paths) > 0 {
-			t.Errorf("written: %q", paths)
-		}
+		check.Len(t, srv.Paths(), 0, "written")
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 1, 0)
 	})
@@ -282,9 +268,7 @@ func TestNoGhosts(t *testing.T) {
 					}
 					begun := time.Now()
 					v.Close()
-					if took := time.Since(begun); took > 12*time.Second {
-						t.Errorf("Close took %v", took)
-					}
+					check.AtMost(t, time.Since(begun), 12*time.Second, "Close took")
 					if !wait {
 						tally()
 					}
@@ -445,9 +429,7 @@ func TestSessionIsClosed(t *testing.T) {
 		check.Must(t, v.Set(t.Context(), 1))
 		s[0].Close()
 		<-v.Done()
-		if !errors.Is(v.Err(), session.ErrClosed) {
-			t.Errorf("the reason is %v", v.Err())
-		}
+		check.Is(t, v.Err(), session.ErrClosed, "the reason is")
 		var last config.Event
 		for last = range v.Events() {
 		}
@@ -455,9 +437,7 @@ func TestSessionIsClosed(t *testing.T) {
 			t.Errorf("the last event is %v", last)
 		}
 		for name, err := range map[string]error{"Set": v.Set(t.Context(), 1), "Update": v.Update(t.Context(), increment)} {
-			if !errors.Is(err, config.ErrClosed) || !errors.Is(err, session.ErrClosed) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.True(t, errors.Is(err, config.ErrClosed) && errors.Is(err, session.ErrClosed), "%s: %v", name, err)
 		}
 		noMarkers(t, srv)
 		check.Fails(config.Open(s[0], "/app/counter", config.JSON[int], nil))(t, session.ErrClosed) // Open on a closed session
@@ -486,9 +466,7 @@ func TestMarkerIsDeleted(t *testing.T) {
 		go func() { done <- v.Update(t.Context(), increment) }()
 		bubble.Pass(900 * time.Millisecond)
 		remove()
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		check.Is(t, <-done, session.ErrUnknownOutcome)
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 4, 3)
 	})
@@ -508,9 +486,7 @@ func TestMarkerOfTheFirstWriteIsDeleted(t *testing.T) {
 		for _, path := range markers(srv) {
 			check.Must(t, s[1].Delete(t.Context(), path, session.AnyVersion))
 		}
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		check.Is(t, <-done, session.ErrUnknownOutcome)
 		check.Must(t, srv.AwaitFault(time.Second))
 		value(t, v, 1, 1)
 		check.Must(t, v.Update(t.Context(), increment))
@@ -531,9 +507,7 @@ func TestMarkerIsChanged(t *testing.T) {
 		for _, path := range markers(srv) {
 			check.Have(s[1].Set(t.Context(), path, []byte("1"), session.AnyVersion))(t)
 		}
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		check.Is(t, <-done, session.ErrUnknownOutcome)
 		value(t, v, 2, 1)
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 3, 2)
@@ -568,13 +542,9 @@ func TestSickCodec(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				mute := open(t, s[0], "/sick", func() config.Codec[int] { return sick{row.f, healthy} }, nil)
 				for name, err := range map[string]error{"Set": mute.Set(t.Context(), 1), "Update": mute.Update(t.Context(), increment)} {
-					if !errors.Is(err, watch.ErrCodec) || errors.Is(err, session.ErrUnknownOutcome) {
-						t.Errorf("%s: %v", name, err)
-					}
+					check.True(t, errors.Is(err, watch.ErrCodec) && !errors.Is(err, session.ErrUnknownOutcome), "%s: %v", name, err)
 				}
-				if paths := srv.Paths(); len(paths) > 0 {
-					t.Errorf("written: %q", paths)
-				}
+				check.Len(t, srv.Paths(), 0, "written")
 				blind := open(t, s[0], "/sick", func() config.Codec[int] { return sick{healthy, row.f} }, nil)
 				check.Must(t, blind.Set(t.Context(), 1))
 				expect(t, blind, "invalid version=0: value does not decode: "+row.want)
@@ -638,9 +608,7 @@ func TestBadInput(t *testing.T) {
 		large := open(t, s[0], "/large", config.Bytes, nil)
 		srv.ResetRequests()
 		check.Is(t, large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)), session.ErrTooLarge)
-		if n := srv.Requests()[zktest.OpMulti]; n > 0 {
-			t.Errorf("%d transactions were sent", n)
-		}
+		check.Equal(t, srv.Requests()[zktest.OpMulti], 0, "transactions were sent")
 		text := open(t, s[0], "/text", config.Text, nil)
 		check.Must(t, text.Set(t.Context(), "größer"))
 		value(t, text, "größer", 0)
@@ -664,9 +632,7 @@ func TestForbidden(t *testing.T) {
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, noAuth)
 		check.Have(s[0].Set(t.Context(), "/app/counter", []byte("4"), session.AnyVersion))(t)
 		<-v.Done()
-		if !errors.Is(v.Err(), session.ErrNoAuth) {
-			t.Errorf("the reason is %v", v.Err())
-		}
+		check.Is(t, v.Err(), session.ErrNoAuth, "the reason is")
 		noMarkers(t, srv)
 	})
 }
@@ -679,13 +645,9 @@ func TestMarkerOfThePast(t *testing.T) {
 		srv.KeepEphemerals(10 * time.Second)
 		srv.Expire(s[0].ID())
 		check.Must(t, v.Update(t.Context(), increment))
-		if all := markers(srv); len(all) != 2 {
-			t.Errorf("markers: %q, want that of the past beside the present one", all)
-		}
+		check.Len(t, markers(srv), 2, "that of the past beside the present one")
 		bubble.Pass(time.Minute)
-		if all := markers(srv); len(all) != 1 {
-			t.Errorf("markers: %q, want the present one", all)
-		}
+		check.Len(t, markers(srv), 1, "the present one")
 		value(t, v, 2, 1)
 		v.Close()
 		noMarkers(t, srv)
@@ -704,9 +666,7 @@ func TestClosedHandleReadsNothing(t *testing.T) {
 			check.Must(t, other.Set(t.Context(), i))
 			bubble.Pass(time.Second)
 		}
-		if n := srv.RequestsOf(s[0].ID())[zktest.OpGetData]; n > 0 {
-			t.Errorf("%d reads for nobody", n)
-		}
+		check.Equal(t, srv.RequestsOf(s[0].ID())[zktest.OpGetData], 0, "reads for nobody")
 	})
 }
 

@@ -29,9 +29,7 @@ func TestFirstLeads(t *testing.T) {
 		first, n := await[election.Elected](a, 0)
 		b := w.stand(w.open(1), &election.Options{Data: []byte("b")})
 		ev, _ := await[election.LeaderChanged](b, 0)
-		if string(ev.Leader.Data) != "a" || ev.Leader.Node != a.Node() || ev.Term != first.Term || ev.Acknowledged {
-			w.Errorf("b is told of %v", ev)
-		}
+		check.True(w, string(ev.Leader.Data) == "a" && ev.Leader.Node == a.Node() && ev.Term == first.Term && !ev.Acknowledged, "b is told of %v", ev)
 		if term, leading := a.Leading(); !leading || term != first.Term {
 			w.Error("a does not lead")
 		}
@@ -57,17 +55,13 @@ func TestFirstLeads(t *testing.T) {
 			w.Error(ev)
 		}
 		second, _ := await[election.Elected](b, 0)
-		if second.Term <= first.Term {
-			w.Errorf("term %d after %d", second.Term, first.Term)
-		}
+		check.True(w, second.Term > first.Term, "term %d after %d", second.Term, first.Term)
 		for _, err := range []error{a.Resign(w.soon()), a.Acknowledge(w.soon()), a.Transfer(w.soon(), b.Node())} {
 			check.Is(w, err, election.ErrNotLeading)
 		}
 		b.Close()
 		third, _ := await[election.Elected](a, n)
-		if third.Term <= second.Term {
-			w.Errorf("term %d after %d", third.Term, second.Term)
-		}
+		check.True(w, third.Term > second.Term, "term %d after %d", third.Term, second.Term)
 	})
 }
 
@@ -104,21 +98,11 @@ func testTransfer(t *testing.T, told int) {
 			}
 		}
 		<-time.After(time.Second)
-		if err := all[0].Transfer(w.soon(), znode.Join(path, "candidates/_c_nobody-n_0000000007")); !errors.Is(err, election.ErrNoCandidate) {
-			w.Error("to nobody:", err)
-		}
-		if err := all[0].Transfer(w.soon(), "/elsewhere/n_0000000007"); !errors.Is(err, election.ErrNoCandidate) {
-			w.Error("to elsewhere:", err)
-		}
-		if err := all[0].Transfer(w.soon(), all[0].Node()); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error("to itself:", err)
-		}
-		if err := all[0].Transfer(w.soon(), "nonsense"); !errors.Is(err, session.ErrInvalidPath) {
-			w.Error("to nonsense:", err)
-		}
-		if count[election.Deposed](all[0]) > 0 {
-			w.Error("it was given up before")
-		}
+		check.Is(w, all[0].Transfer(w.soon(), znode.Join(path, "candidates/_c_nobody-n_0000000007")), election.ErrNoCandidate, "to nobody")
+		check.Is(w, all[0].Transfer(w.soon(), "/elsewhere/n_0000000007"), election.ErrNoCandidate, "to elsewhere")
+		check.Is(w, all[0].Transfer(w.soon(), all[0].Node()), session.ErrInvalidArgument, "to itself")
+		check.Is(w, all[0].Transfer(w.soon(), "nonsense"), session.ErrInvalidPath, "to nonsense")
+		check.Equal(w, count[election.Deposed](all[0]), 0, "it was given up before")
 		last := int64(0)
 		for i := range 40 { // to the one in the middle of the line, again and again
 			leader, term := w.leader(last)
@@ -183,9 +167,7 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 			}
 			w.leader(0)
 			synctest.Wait() // until its event is read
-			if count[election.Elected](b) == 0 && count[election.Deposed](a) > 0 {
-				w.Error("the first in line does not lead")
-			}
+			check.False(w, count[election.Elected](b) == 0 && count[election.Deposed](a) > 0, "the first in line does not lead")
 			w.Thaw(c.session.ID())
 		})
 	}
@@ -238,9 +220,7 @@ func TestHundred(t *testing.T) {
 					w.Errorf("%d reads", reads)
 				}
 			}
-			if woken > 2 {
-				w.Errorf("%d candidates were woken", woken)
-			}
+			check.AtMost(w, woken, 2, "candidates were woken")
 			w.Thaw(0)
 			if i%10 == 9 { // from the middle of the line
 				check.OK(w, leader.Transfer(w.soon(), w.players[(i*7)%candidates].Node()))
@@ -254,12 +234,8 @@ func TestHundred(t *testing.T) {
 		for _, p := range w.players {
 			terms += count[election.Elected](p)
 		}
-		if terms != 1+kills+transfers {
-			w.Errorf("%d terms after %d kills and %d transfers", terms, kills, transfers)
-		}
-		if !slices.IsSorted(seen) {
-			w.Errorf("the observer was told of terms in the order %d", seen)
-		}
+		check.Equal(w, terms, 1+kills+transfers, "terms after", kills, "kills and", transfers, "transfers")
+		check.True(w, slices.IsSorted(seen), "the observer was told of terms in the order %d", seen)
 	})
 }
 
@@ -365,15 +341,11 @@ func TestOperator(t *testing.T) {
 					leader, term := w.leader(0)
 					n := count[election.Deposed](leader)
 					for _, err := range remove(w, s, leader) {
-						if err != nil && !errors.Is(err, session.ErrNoNode) {
-							w.Error(err)
-						}
+						check.False(w, err != nil && !errors.Is(err, session.ErrNoNode), "%v", err)
 					}
 					w.leader(term)
 					<-time.After(time.Second)
-					if count[election.Deposed](leader) == n {
-						w.Error("the leader was not told")
-					}
+					check.True(w, count[election.Deposed](leader) != n, "the leader was not told")
 				}
 			})
 		})
@@ -558,9 +530,7 @@ func TestNodeAfterClose(t *testing.T) {
 		a := w.stand(w.open(0), nil)
 		await[election.Elected](a, 0)
 		a.Close()
-		if node := a.Node(); node != "" {
-			w.Errorf("after Close it stands with %s", node)
-		}
+		check.Equal(w, a.Node(), "", "the node after Close")
 		if leader, known := a.Leader(); known {
 			w.Errorf("after Close it knows of %v", leader)
 		}

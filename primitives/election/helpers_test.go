@@ -223,9 +223,7 @@ func (w *world) audit() {
 	slices.SortFunc(reigns, func(a, b reign) int { return a.begin.Compare(b.begin) })
 	for i := 1; i < len(reigns); i++ {
 		before, now := reigns[i-1], reigns[i]
-		if now.term <= before.term {
-			w.Errorf("term %d begins after term %d", now.term, before.term)
-		}
+		check.True(w, now.term > before.term, "term %d begins after term %d", now.term, before.term)
 		if !before.end.IsZero() && before.end.After(now.begin) && !w.operated {
 			w.Errorf("term %d ends %v after the beginning of term %d", before.term, before.end.Sub(now.begin), now.term)
 		}

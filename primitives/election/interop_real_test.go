@@ -198,9 +198,7 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 		if !known || !knows || mine.Node != node || other.Node != node || string(mine.Data) != id || string(other.Data) != id {
 			t.Errorf("%s as %s leads; the candidate knows %v, the observer %v", id, node, mine, other)
 		}
-		if told.Term != term || string(told.Leader.Data) != id {
-			t.Errorf("the candidate is told of %v, the observer of term %d", told, term)
-		}
+		check.True(t, told.Term == term && string(told.Leader.Data) == id, "the candidate is told of %v, the observer of term %d", told, term)
 		if stat, err := s.Exists(ctx, node); err != nil || stat == nil || stat.Czxid != term {
 			t.Errorf("term %d of %+v, %v", term, stat, err)
 		}
@@ -215,13 +213,9 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 		var got []string
 		for i, who := range standing {
 			got = append(got, string(who.Data))
-			if who.Leading != (i == 0) {
-				t.Errorf("%s leads: %v", who.Data, who.Leading)
-			}
+			check.Equal(t, who.Leading, i == 0, who.Data, "leads")
 		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("we see %q, %v, want %q", got, err, want)
-		}
+		check.True(t, err == nil && slices.Equal(got, want), "we see %q, %v, want %q", got, err, want)
 	}
 
 	inLine := func(n int) {
@@ -361,9 +355,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 				their := company.Peer(t, theirs[i].kind.Library()).Contender(theirs[i].kind)
 				path := fmt.Sprintf("/strangers-%v-%d", layout, i)
 				got := theyCome(t, s, path, theirs[i].dir, layout, their, want[0] == 'l') + weCome(t, s, path+"-they", theirs[i].dir, layout, their)
-				if got != want {
-					t.Errorf("%s, want %s", got, want)
-				}
+				check.Equal(t, got, want)
 			})
 		}
 	}
@@ -440,9 +432,7 @@ func weCome(t *testing.T, s *session.Session, path, dir string, layout election.
 					return "w"
 				}
 			case election.Left:
-				if !errors.Is(ev.Err, election.ErrLayout) {
-					t.Errorf("it has left: %v", ev.Err)
-				}
+				check.Is(t, ev.Err, election.ErrLayout, "it has left")
 				return "r"
 			case election.Standing, election.Suspended, election.Resumed, election.Deposed, election.Overrun:
 			}

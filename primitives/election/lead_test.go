@@ -42,9 +42,7 @@ func TestLeadInTurn(t *testing.T) {
 					})
 				}
 				<-time.After(time.Minute / 2)
-				if works != 15 {
-					w.Errorf("%d works", works)
-				}
+				check.Equal(w, works, 15, "works")
 			})
 		})
 	}
@@ -91,9 +89,7 @@ func TestLeadAgain(t *testing.T) {
 					c := w.stand(w.open(i), nil)
 					w.readers.Go(func() {
 						err := c.Lead(ctx, func(ctx context.Context, _ int64) error {
-							if n := working.Add(1); n != 1 {
-								w.Errorf("%d at work", n)
-							}
+							check.Equal(w, working.Add(1), 1, "at work")
 							works.Add(1)
 							<-ctx.Done()
 							if err := context.Cause(ctx); !errors.Is(err, election.ErrDeposed) && !errors.Is(err, context.Canceled) {
@@ -117,17 +113,13 @@ func TestLeadAgain(t *testing.T) {
 					if _, leading := leader.Leading(); leading {
 						w.Error("still leading")
 					}
-					if n := working.Load(); n != 1 {
-						w.Errorf("%d at work", n)
-					}
+					check.Equal(w, working.Load(), 1, "at work")
 				}
 				w.leader(last)
 				<-time.After(time.Second) // it is at work
 				end()
 				<-time.After(20 * time.Second)
-				if works.Load() < 7 || working.Load() != 0 {
-					w.Errorf("%d works, %d at work", works.Load(), working.Load())
-				}
+				check.True(w, works.Load() >= 7 && working.Load() == 0, "%d works, %d at work", works.Load(), working.Load())
 			})
 		})
 	}
@@ -152,14 +144,10 @@ func TestLeadExpired(t *testing.T) {
 		w.Refuse(true)
 		w.Disconnect(0)
 		await[election.Suspended](a, 0)
-		if len(stops) > 0 {
-			w.Error("stopped while suspended")
-		}
+		check.True(w, len(stops) == 0, "stopped while suspended")
 		w.Refuse(false)
 		await[election.Resumed](a, 0)
-		if len(stops) > 0 {
-			w.Error("stopped when resumed")
-		}
+		check.True(w, len(stops) == 0, "stopped when resumed")
 		b := w.stand(w.open(0), nil)
 		<-time.After(time.Second)
 		w.Freeze(a.session.ID(), zktest.Both)
@@ -195,9 +183,7 @@ func TestLeadOverrun(t *testing.T) {
 		begun := time.Now()
 		check.Is(w, a.Resign(ctx), context.DeadlineExceeded)
 		overrun, _ := await[election.Overrun](a, n)
-		if overrun.Term != elected.Term || len(result) > 0 || count[election.Elected](b) > 0 {
-			w.Error("somebody else was elected before the work had ended")
-		}
+		check.True(w, overrun.Term == elected.Term && len(result) == 0 && count[election.Elected](b) <= 0, "somebody else was elected before the work had ended")
 		for _, e := range a.log {
 			if _, ok := e.Event.(election.Overrun); ok && e.at.Sub(begun) != 2*time.Second {
 				w.Errorf("reported after %v", e.at.Sub(begun))
@@ -242,9 +228,7 @@ func TestCloseDuringLead(t *testing.T) {
 					<-time.After(time.Second)
 					begun := time.Now()
 					closing(a)
-					if took := time.Since(begun); took < test.want || took > test.want+200*time.Millisecond {
-						w.Errorf("it took %v", took)
-					}
+					check.Within(w, time.Since(begun), test.want, test.want+200*time.Millisecond, "it took")
 					await[election.Elected](b, 0)
 					if err := <-result; test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun) {
 						w.Error(err)
@@ -307,16 +291,12 @@ func TestLeadGivenUpBesideAnother(t *testing.T) {
 		cancel()
 		for range 10 {
 			err := a.Lead(ended, func(context.Context, int64) error { return errWork })
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, election.ErrBusy) {
-				w.Error(err)
-			}
+			check.False(w, !errors.Is(err, context.Canceled) && !errors.Is(err, election.ErrBusy), "%v", err)
 		}
 		ctx, over := context.WithTimeout(w.Context(), 5*time.Second)
 		defer over()
 		check.Is(w, a.Resign(ctx), context.DeadlineExceeded)
-		if count[election.Elected](b) > 0 {
-			w.Error("another was elected while the function of the last leader was running")
-		}
+		check.Equal(w, count[election.Elected](b), 0, "another was elected while the function of the last leader was running")
 		close(end)
 		await[election.Elected](b, 0)
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -321,18 +322,12 @@ func TestRecords(t *testing.T) {
 		{node: "n", successor: "m", data: "\n\nleader 1\n"},
 		{node: "n", acknowledged: true, successor: "m", data: "acknowledged"},
 	} {
-		if got := parseRecord(r.bytes()); got != r {
-			t.Errorf("%+v is read as %+v", r, got)
-		}
+		check.Equal(t, parseRecord(r.bytes()), r)
 	}
 	for _, text := range []string{"", "leader 1", "leader 1\n\n", "leader 2\nnode n\n\n", "node n\n\n", "leader 1\nnode n"} {
-		if got := parseRecord([]byte(text)); got != (record{}) {
-			t.Errorf("%q is read as %+v", text, got)
-		}
+		check.Equal(t, parseRecord([]byte(text)), (record{}), text, "is read as")
 	}
-	if got := parseRecord([]byte("leader 1\nnode n\nsince yesterday\n\nd")); got != (record{node: "n", data: "d"}) {
-		t.Errorf("a later version is read as %+v", got)
-	}
+	check.Equal(t, parseRecord([]byte("leader 1\nnode n\nsince yesterday\n\nd")), (record{node: "n", data: "d"}), "a later version is read as")
 }
 
 var _ actors.Machine[machine, input, effect, Event] = machine{}

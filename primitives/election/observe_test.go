@@ -32,9 +32,7 @@ func TestObserver(t *testing.T) {
 					for end := time.After(time.Minute); ; {
 						select {
 						case ev := <-o.Events():
-							if ev.Term < newest {
-								w.Errorf("term %d after %d", ev.Term, newest)
-							}
+							check.AtLeast(w, ev.Term, newest, "a term")
 							newest = ev.Term
 							if string(ev.Leader.Data) == data && (ev.Leader.Node == "") == (data == "") {
 								return
@@ -105,9 +103,7 @@ func TestSlowReader(t *testing.T) {
 		if ev, ok := <-o.Events(); ok {
 			w.Errorf("and of %v", ev)
 		}
-		if o.Err() != nil {
-			w.Error(o.Err())
-		}
+		check.OK(w, o.Err())
 	})
 }
 
@@ -177,9 +173,7 @@ func TestPermissions(t *testing.T) {
 					await[election.Elected](a, 0)
 					begun := time.Now()
 					a.Close()
-					if took := time.Since(begun); took > 13*time.Second {
-						w.Errorf("Close took %v", took)
-					}
+					check.AtMost(w, time.Since(begun), 13*time.Second, "Close took")
 					s.Close()
 					return
 				}

@@ -109,9 +109,7 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 		c.Close()
 	}
 	line, err := election.Candidates(ctx, s, path, &election.ObserveOptions{Layout: layout})
-	if err != nil || len(line) > 0 {
-		t.Errorf("%+v are left, %v", line, err)
-	}
+	check.True(t, err == nil && len(line) == 0, "%+v are left, %v", line, err)
 }
 
 func realReconnects(t *testing.T, ens *zktest.Ensemble) {

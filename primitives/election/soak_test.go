@@ -187,11 +187,7 @@ func calm(w *world, s *session.Session, live []*player) {
 		}
 	}
 	for _, c := range line {
-		if !slices.Contains(nodes, c.Node) || c.Leading != (c.Node == leaders[0]) {
-			w.Errorf("%+v stands, beside %q", c, nodes)
-		}
+		check.True(w, slices.Contains(nodes, c.Node) && c.Leading == (c.Node == leaders[0]), "%+v stands, beside %q", c, nodes)
 	}
-	if len(line) != len(live) {
-		w.Errorf("%d stand instead of %d", len(line), len(live))
-	}
+	check.Len(w, line, len(live))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,9 +51,7 @@ func TestSuccessorStays(t *testing.T) {
 		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		pass(time.Minute)
 		w.expectOwner(b)
-		if got := told(second); len(got) > 0 {
-			w.Errorf("the second was told %q", got)
-		}
+		check.Len(w, told(second), 0, "the second was told")
 	})
 }
 
@@ -70,9 +67,7 @@ func TestWaitBeginsAnew(t *testing.T) {
 		pass(15 * time.Second)
 		check.Have(a.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, []byte("another"), session.Ephemeral)))(w)
 		await[group.Joined](w, m)
-		if took := time.Since(began); took < 35*time.Second || took > 36*time.Second {
-			w.Errorf("joined after %v", took)
-		}
+		check.Within(w, time.Since(began), 35*time.Second, 36*time.Second, "joined after")
 	})
 }
 
@@ -99,16 +94,12 @@ func TestHeldUp(t *testing.T) {
 				a.Mend()
 				check.Is(w, <-result, group.ErrDuplicate)
 				<-first.Done()
-				if got := told(first); !slices.Equal(got, []string{"Suspended", "Left"}) {
-					w.Errorf("the first was told %q", got)
-				}
+				check.EqualSlices(w, told(first), []string{"Suspended", "Left"}, "the first was told")
 				w.expectOwner(b)
 				if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
 					w.Errorf("the payload is %q, %v", data, err)
 				}
-				if got := told(second); len(got) > 0 {
-					w.Errorf("the second was told %q", got)
-				}
+				check.Len(w, told(second), 0, "the second was told")
 			})
 		})
 	}
@@ -199,9 +190,7 @@ func TestLeavingUnread(t *testing.T) {
 			check.Is(w, await[group.Left](w, m).Err, session.ErrNoAuth)
 			m.Close()
 			pass(time.Second)
-			if there := w.members(); len(there) > 0 {
-				w.Errorf("there are %q", there)
-			}
+			check.Len(w, w.members(), 0)
 		}
 	})
 }
@@ -215,16 +204,12 @@ func TestBlinded(t *testing.T) {
 		m := w.join(s, "host-1", "1", nil)
 		check.Is(w, await[group.Blinded](w, m).Err, session.ErrNoAuth)
 		check.OK(w, m.Update(w.Context(), []byte("2")))
-		if there := w.members(); !slices.Equal(there, []string{"host-1"}) {
-			w.Errorf("there are %q", there)
-		}
+		check.EqualSlices(w, w.members(), []string{"host-1"})
 		w.Expire(s.ID())
 		await[group.Gone](w, m)
 		await[group.Joined](w, m)
 		check.OK(w, m.Leave(w.Context()))
-		if there := w.members(); len(there) > 0 {
-			w.Errorf("there are %q", there)
-		}
+		check.Len(w, w.members(), 0)
 	})
 }
 
@@ -323,9 +308,7 @@ func TestMayNotDelete(t *testing.T) {
 		first := w.joined(a, "first", nil)
 		began := time.Now()
 		check.Is(w, first.Leave(w.Context()), session.ErrNoAuth)
-		if took := time.Since(began); took < 12*time.Second || took > 24*time.Second {
-			w.Errorf("left after %v", took)
-		}
+		check.Within(w, time.Since(began), 12*time.Second, 24*time.Second, "left after")
 		first.Close()
 		w.expectOwner(a)
 		a.Close()
@@ -355,9 +338,7 @@ func TestLaterMemberStays(t *testing.T) {
 			w.ClearFaults()
 			pass(time.Minute)
 			if !joins {
-				if all := w.members(); len(all) > 0 {
-					w.Errorf("%q are left", all)
-				}
+				check.Len(w, w.members(), 0, "are left")
 				return
 			}
 			if after, err := s.Exists(w.Context(), workers+"/host-1"); err != nil || after == nil || after.Czxid != before.Czxid {

@@ -27,9 +27,7 @@ func TestCloseDuringDowngrade(t *testing.T) {
 				_ = l.Downgrade(ctx) // it goes on
 				l.Close()
 				<-time.After(time.Second)
-				if names := remains(t, all[1], "/l"); len(names) > 0 {
-					t.Errorf("after Close there are %q", names)
-				}
+				check.Len(t, remains(t, all[1], "/l"), 0, "after Close")
 				w := check.Have(lock.TryAcquireWrite(t.Context(), all[1], "/l", opts))(t)
 				w.Close()
 			})
@@ -47,9 +45,7 @@ func TestNoListsWithoutToken(t *testing.T) {
 		}
 		srv.ResetRequests()
 		l := check.Have(lock.Acquire(t.Context(), all[0], "/l", nil))(t)
-		if n := srv.Requests()[zktest.OpGetChildren2]; n > 2 {
-			t.Errorf("%d lists", n)
-		}
+		check.AtMost(t, srv.Requests()[zktest.OpGetChildren2], 2, "lists")
 		l.Close()
 	})
 }
@@ -69,18 +65,14 @@ func TestPreemptionIsRepeated(t *testing.T) {
 					high := standsAt(t, lock.New, all[1], "/l", preempting(5, after))
 					<-low.Revoked()
 					check.Must(t, srv.AwaitFault(0))
-					if isClosed(low.Done()) {
-						t.Error("lost before it was asked for")
-					}
+					check.False(t, isClosed(low.Done()), "lost before it was asked for")
 					if after > 0 {
 						<-low.Done()
 					} else {
 						low.Close()
 					}
 					synctest.Wait()
-					if !holds(high) {
-						t.Error("it is free, and nobody has it")
-					}
+					check.True(t, holds(high), "it is free, and nobody has it")
 				})
 			})
 		}
@@ -98,9 +90,7 @@ func TestNotPreemptedUnasked(t *testing.T) {
 		high := standsAt(t, lock.New, all[1], "/l", preempting(5, time.Second))
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if isClosed(low.Revoked()) || isClosed(low.Done()) || holds(high) {
-			t.Errorf("asked: %v; lost: %v", isClosed(low.Revoked()), low.Err())
-		}
+		check.True(t, !isClosed(low.Revoked()) && !isClosed(low.Done()) && !holds(high), "asked: %v; lost: %v", isClosed(low.Revoked()), low.Err())
 	})
 }
 

@@ -62,16 +62,12 @@ func TestRevokeWhileDowngraded(t *testing.T) {
 					synctest.Wait()
 					check.Must(t, w.Downgrade(t.Context()))
 					<-time.After(10 * time.Second)
-					if !holds(w) || !isClosed(w.Revoked()) {
-						t.Errorf("not asked, or too much: %v", w.Err())
-					}
+					check.True(t, holds(w) && isClosed(w.Revoked()), "not asked, or too much: %v", w.Err())
 					check.OK(t, <-revoked)
 					if synctest.Wait(); !isClosed(w.Done()) {
 						t.Error("it is still held")
 					}
-					if took := time.Since(began); took > time.Minute+time.Second {
-						t.Errorf("after %v", took)
-					}
+					check.AtMost(t, time.Since(began), time.Minute+time.Second, "after")
 				})
 			})
 		}

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -45,9 +46,7 @@ func TestCostOfClosed(t *testing.T) {
 			synctest.Wait()
 			l.Close()
 		}
-		if per := (heap() - before) / n; per > 300 {
-			t.Errorf("%d bytes for each", per)
-		}
+		check.AtMost(t, (heap()-before)/n, 300, "bytes for each")
 	})
 }
 
@@ -107,9 +106,7 @@ func TestCostOfCycle(t *testing.T) {
 	for range 2000 { // watches that are parked take memory until there are as many as there may be
 		cycle()
 	}
-	if allocs := testing.AllocsPerRun(2000, cycle); allocs > most {
-		t.Errorf("%v allocations, want at most %v", allocs, most)
-	}
+	check.AtMost(t, testing.AllocsPerRun(2000, cycle), most, "allocations")
 }
 
 // TestCostOfManyCycles counts the allocations of a cycle when all locks of a session are acquired

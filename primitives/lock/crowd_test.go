@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -59,9 +60,7 @@ func playCrowd(t *testing.T, srv *zktest.Server, all []*session.Session, seed ui
 					if other := at.holder; other != nil && !isClosed(other.Done()) && stands && slices.Contains(srv.Paths(), other.Node()) {
 						t.Errorf("%s: two hold it, with %s and %s", path, other.Node(), l.Node())
 					}
-					if l.Token() <= at.token {
-						t.Errorf("%s: token %d after %d", path, l.Token(), at.token)
-					}
+					check.True(t, l.Token() > at.token, "%s: token %d after %d", path, l.Token(), at.token)
 					at.holder, at.token = l, l.Token()
 					at.round++
 					at.mu.Unlock()
@@ -115,8 +114,6 @@ func playCrowd(t *testing.T, srv *zktest.Server, all []*session.Session, seed ui
 	<-time.After(time.Minute)
 	synctest.Wait()
 	for _, path := range srv.Paths() {
-		if strings.HasPrefix(path, "/crowd-") && strings.Count(path, "/") > 1 {
-			t.Errorf("%s is left", path)
-		}
+		check.False(t, strings.HasPrefix(path, "/crowd-") && strings.Count(path, "/") > 1, "%s is left", path)
 	}
 }

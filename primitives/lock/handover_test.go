@@ -38,9 +38,7 @@ func TestHandOver(t *testing.T) {
 					line[i].Close()
 					<-time.After(2 * latency)
 					synctest.Wait()
-					if line[i+1].Token() == 0 {
-						t.Errorf("hand-over %d takes more than a round trip, %v", i, 2*latency)
-					}
+					check.True(t, line[i+1].Token() != 0, "hand-over %d takes more than a round trip, %v", i, 2*latency)
 					if got, want := requests(), (zktest.Counts{zktest.OpDelete: 1}); !maps.Equal(got, want) {
 						t.Errorf("hand-over %d takes %v, want %v", i, got, want)
 					}

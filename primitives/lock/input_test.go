@@ -31,8 +31,6 @@ func TestLongPath(t *testing.T) {
 	defer s.Close()
 	for _, bytes := range []int{600_000, 3_000_000} {
 		_, err := lock.New(s, "/"+strings.Repeat("x", bytes), nil)
-		if !errors.Is(err, session.ErrInvalidPath) || strings.Contains(err.Error(), "Data") || len(err.Error()) > 500 {
-			t.Errorf("%.600v", err)
-		}
+		check.True(t, errors.Is(err, session.ErrInvalidPath) && !strings.Contains(err.Error(), "Data") && len(err.Error()) <= 500, "%.600v", err)
 	}
 }

@@ -141,9 +141,7 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 		t.Helper()
 		another := check.Have(curator.Join(peers.CuratorWrite, path, 250*time.Millisecond))(t)
 		awaitPeer(t, "the end of a try", another.Ended())
-		if !errors.Is(another.Err(), context.DeadlineExceeded) {
-			t.Errorf("another writer's try has ended with %v", another.Err())
-		}
+		check.Is(t, another.Err(), context.DeadlineExceeded, "the end of another writer's try")
 		select {
 		case <-claim.Acquired():
 			t.Errorf("%s does not wait", claim.ID())
@@ -212,9 +210,7 @@ func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
 	holder := check.Have(curator.Acquire(ctx, peers.CuratorRevocable, path))(t)
 	waiter := check.Have(curator.Join(peers.CuratorRevocable, path, 0))(t)
 	line := awaitLine(t, s, path, 2)
-	if line[0].Node != holder.Node() || !line[0].Holding || line[1].Holding {
-		t.Errorf("we see %+v, want %s first", line, holder.Node())
-	}
+	check.True(t, line[0].Node == holder.Node() && line[0].Holding && !line[1].Holding, "we see %+v, want %s first", line, holder.Node())
 	check.Must(t, lock.Revoke(ctx, s, path, opts))
 	awaitPeer(t, "the request", holder.Revoked())
 	select {
@@ -340,9 +336,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 					path := fmt.Sprintf("/strangers-%v-%v-%d", layout, kind, i)
 					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their), want))
 				}
-				if got := strings.Join(cells, " "); got != rows[kind] {
-					t.Errorf("%s, want %s", got, rows[kind])
-				}
+				check.Equal(t, strings.Join(cells, " "), rows[kind])
 			})
 		}
 	}
@@ -384,9 +378,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	default:
 		cell += "s"
 		release(t, ours)
-		if kind != lock.Read || !their.Shared {
-			t.Errorf("%s and %v %v hold at once", their.Name, layout, kind)
-		}
+		check.True(t, kind == lock.Read && their.Shared, "%s and %v %v hold at once", their.Name, layout, kind)
 	}
 	check.OK(t, theirs.Release(ctx))
 	return cell + overtaken(t, s, path+"-later", layout, kind, their, want[2] == 'r')
@@ -443,9 +435,7 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 			if more {
 				continue
 			}
-			if !errors.Is(waiter.Err(), lock.ErrLayout) {
-				t.Errorf("a waiter of ours has ended: %v", waiter.Err())
-			}
+			check.Is(t, waiter.Err(), lock.ErrLayout, "a waiter of ours has ended")
 			return "r"
 		case <-ctx.Done():
 			t.Fatal("a waiter of ours hears nothing")

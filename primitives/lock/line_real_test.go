@@ -63,9 +63,7 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 					t.Error(err)
 					return
 				}
-				if n := holders.Add(1); n != 1 {
-					t.Errorf("%d holders", n)
-				}
+				check.Equal(t, holders.Add(1), 1, "holders")
 				mu.Lock()
 				grants = append(grants, grant{l.Token(), l.Node()})
 				mu.Unlock()
@@ -95,15 +93,11 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 		t.Logf("%d watches fired for %d deletions", n, len(grants))
 	}
 	for _, key := range keys[1:] {
-		if n := after[key] - before[key]; n != 0 {
-			t.Errorf("%s: %d", key, n)
-		}
+		check.Equal(t, after[key]-before[key], 0, key)
 	}
 	for i := range ens.Size() {
 		most, err := strconv.ParseFloat(ens.Mntr(i)["zk_max_node_deleted_watch_count"], 64)
-		if err != nil || most > 3 {
-			t.Errorf("server %d: one deletion fired %v watches, %v", i, most, err)
-		}
+		check.True(t, err == nil && most <= 3, "server %d: one deletion fired %v watches, %v", i, most, err)
 	}
 	told := make(map[string][]int64)
 	for _, r := range proxy.Trace() {
@@ -120,9 +114,7 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 		}
 		delete(told, g.node)
 	}
-	if len(told) > 0 {
-		t.Errorf("other notifications: %v", told)
-	}
+	check.True(t, len(told) == 0, "other notifications: %v", told)
 	t.Logf("a release was told to %d sessions at most, with its own", most)
 }
 
@@ -142,9 +134,7 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	for range cycles {
 		acquire(t, s, path).Close()
 	}
-	if n := proposals() - before; n != 2*cycles {
-		t.Errorf("%d proposals for %d cycles", n, cycles)
-	}
+	check.Equal(t, proposals()-before, 2*cycles, "proposals for", cycles, "cycles")
 	want := zktest.Counts{zktest.OpMulti: cycles, zktest.OpGetData: cycles, zktest.OpDelete: cycles}
 	if got := withoutSyncs(proxy.Requests()); !equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -157,16 +147,10 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	l := check.Have(lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true}))(t)
 	check.Must(t, proxy.AwaitFault(5*time.Second))
 	l.Close()
-	if names := children(t, operator, path); len(names) != 1 {
-		t.Errorf("acquire and close have waited: there are %q", names)
-	}
+	check.Len(t, children(t, operator, path), 1, "acquire and close have waited")
 	check.Must(t, s.Sync(ctx, path))
-	if names := children(t, operator, path); len(names) != 0 {
-		t.Errorf("there are %q", names)
-	}
-	if n := proposals() - before; n != 2 {
-		t.Errorf("%d proposals for a cycle", n)
-	}
+	check.Len(t, children(t, operator, path), 0)
+	check.Equal(t, proposals()-before, 2, "proposals for a cycle")
 }
 
 // watches: none is left that is not needed.

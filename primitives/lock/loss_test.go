@@ -67,9 +67,7 @@ func TestReasonOfLoss(t *testing.T) {
 							row.do(t, srv, all[1], all[0], holder.Node())
 							<-holder.Done()
 							took, n := time.Since(began), srv.RequestsOf(id).Total()
-							if took > row.most || row.alone && n != 0 {
-								t.Errorf("it is told after %v and %d requests", took, n)
-							}
+							check.False(t, took > row.most || row.alone && n != 0, "it is told after %v and %d requests", took, n)
 							for _, err := range []error{session.ErrExpired, lock.ErrNodeDeleted} {
 								if got, want := errors.Is(holder.Err(), err), errors.Is(row.want, err); got != want {
 									t.Errorf("it is told %v, want %v", holder.Err(), row.want)

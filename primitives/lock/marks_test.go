@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,15 +34,11 @@ func TestHeirWithoutNode(t *testing.T) {
 		check.Must(t, holder.Release(ctx))
 		next := mustAcquire(t, b, "/heir") // before it knows
 		synctest.Wait()
-		if heir.Token() != 0 {
-			t.Errorf("%s is held as well as %s", heir.Node(), next.Node())
-		}
+		check.Equal(t, heir.Token(), 0, "the token of", heir.Node(), "beside", next.Node())
 		next.Close()
 		for ev := range events {
 			if acquired, ok := ev.(lock.Acquired); ok {
-				if acquired.Token <= next.Token() {
-					t.Errorf("%v after token %d", acquired, next.Token())
-				}
+				check.True(t, acquired.Token > next.Token(), "%v after token %d", acquired, next.Token())
 				break
 			}
 		}
@@ -107,9 +102,7 @@ func TestMarks(t *testing.T) {
 					}
 					synctest.Wait()
 					line, err = lock.Contenders(ctx, all[1], "/l", nil)
-					if err != nil || line[len(line)-1].Revoked == test.no {
-						t.Errorf("%+v, %v", line, err)
-					}
+					check.True(t, err == nil && line[len(line)-1].Revoked != test.no, "%+v, %v", line, err)
 					if when > 0 {
 						select {
 						case <-l.Revoked():
@@ -123,13 +116,9 @@ func TestMarks(t *testing.T) {
 					}
 					select {
 					case <-l.Revoked():
-						if test.no {
-							t.Error("it is revoked")
-						}
+						check.False(t, test.no, "it is revoked")
 					default:
-						if !test.no {
-							t.Error("it is not revoked")
-						}
+						check.True(t, test.no, "it is not revoked")
 					}
 					// Once.
 					for range 2 {
@@ -174,9 +163,7 @@ func TestMarkEvents(t *testing.T) {
 				kinds = append(kinds, "acquired")
 			case lock.Revoked:
 				kinds = append(kinds, "revoked")
-				if d := ev.Deadline.Sub(begun); d != 30*time.Second {
-					t.Errorf("it will be forced after %v", d)
-				}
+				check.Equal(t, ev.Deadline.Sub(begun), 30*time.Second, "it will be forced after")
 			case lock.Lost:
 				kinds = append(kinds, "lost")
 				check.Is(t, ev.Err, lock.ErrRevoked)
@@ -184,9 +171,7 @@ func TestMarkEvents(t *testing.T) {
 				t.Error(ev)
 			}
 		}
-		if !slices.Equal(kinds, []string{"waiting", "acquired", "revoked", "lost"}) {
-			t.Errorf("%q", kinds)
-		}
+		check.EqualSlices(t, kinds, []string{"waiting", "acquired", "revoked", "lost"})
 	})
 }
 

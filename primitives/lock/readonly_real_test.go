@@ -65,9 +65,7 @@ func TestRealReadOnly(t *testing.T) {
 		t.Error(waiter.Err())
 	default:
 	}
-	if waiter.Token() != 0 {
-		t.Error("granted by a read-only server")
-	}
+	check.Equal(t, waiter.Token(), 0, "a token of a read-only server")
 	plain := check.Have(session.Start(addrs[left:left+1], nil))(t)
 	short, cancel = context.WithTimeout(ctx, time.Second)
 	check.Fails(plain.Exists(short, "/"))(t, context.DeadlineExceeded) // without the option
@@ -80,9 +78,7 @@ func TestRealReadOnly(t *testing.T) {
 			break
 		}
 	}
-	if waiter.Token() == 0 || s.ReadOnly() {
-		t.Errorf("%v, %v", waiter.Err(), s)
-	}
+	check.True(t, waiter.Token() != 0 && !s.ReadOnly(), "%v, %v", waiter.Err(), s)
 	waiter.Close()
 	l.Close()
 }

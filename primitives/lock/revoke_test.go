@@ -40,9 +40,7 @@ func TestRevoke(t *testing.T) {
 		}
 		<-held.Revoked()
 		synctest.Wait()
-		if isClosed(held.Done()) {
-			t.Error("the lock is lost")
-		}
+		check.False(t, isClosed(held.Done()), "the lock is lost")
 		if c := only(t, b, "/l"); string(c.Data) != "host-1" || !c.Revoked || !c.Holding {
 			t.Errorf("%+v", c)
 		}
@@ -68,9 +66,7 @@ func TestRevokeWaiter(t *testing.T) {
 		}
 		check.Must(t, lock.RevokeNode(t.Context(), a, all[1].Node, nil))
 		synctest.Wait()
-		if isClosed(second.Revoked()) {
-			t.Error("a waiter is told that it is revoked")
-		}
+		check.False(t, isClosed(second.Revoked()), "a waiter is told that it is revoked")
 		first.Close()
 		await[lock.Acquired](t, second)
 		await[lock.Revoked](t, second)
@@ -109,9 +105,7 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 					}
 					await[lock.Acquired](t, l)
 					<-time.After(2 * time.Second)
-					if isClosed(l.Revoked()) != marked {
-						t.Errorf("skip %d, queued %v: marked %v, and told %v", skip, queued, marked, !marked)
-					}
+					check.Equal(t, isClosed(l.Revoked()), marked, "skip", skip, "queued", queued, "told")
 				})
 			}
 		}
@@ -128,9 +122,7 @@ func TestMarksOfOthers(t *testing.T) {
 			synctest.Wait()
 			check.Have(b.Set(t.Context(), held.Node(), []byte(mark), session.AnyVersion))(t)
 			ev := await[lock.Revoked](t, held)
-			if force == 0 && !ev.Deadline.IsZero() || force > 0 && time.Until(ev.Deadline) != force {
-				t.Errorf("%q: %v", mark, ev)
-			}
+			check.False(t, force == 0 && !ev.Deadline.IsZero() || force > 0 && time.Until(ev.Deadline) != force, "%q: %v", mark, ev)
 		})
 	}
 	for _, data := range []string{"unlocked", "unlock x", "unlock -1s", "host-1\nunlock", "__REVOKE__ ", " unlock"} {
@@ -139,9 +131,7 @@ func TestMarksOfOthers(t *testing.T) {
 			defer held.Close()
 			check.Have(b.Set(t.Context(), held.Node(), []byte(data), session.AnyVersion))(t)
 			synctest.Wait()
-			if isClosed(held.Revoked()) {
-				t.Errorf("%q is taken for a mark", data)
-			}
+			check.False(t, isClosed(held.Revoked()), "%q is taken for a mark", data)
 		})
 	}
 }
@@ -161,17 +151,13 @@ func TestForce(t *testing.T) {
 			revoked := make(chan error, 1)
 			go func() { revoked <- lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Minute}) }()
 			ev := await[lock.Revoked](t, held)
-			if late := ev.Deadline.Sub(begun); late < time.Minute || late > time.Minute+time.Second {
-				t.Errorf("told %v", late)
-			}
+			check.Within(t, ev.Deadline.Sub(begun), time.Minute, time.Minute+time.Second, "told")
 			if consents {
 				<-time.After(time.Second)
 				held.Close()
 			} else {
 				<-held.Done()
-				if time.Since(begun) < time.Minute {
-					t.Error("forced too early")
-				}
+				check.AtLeast(t, time.Since(begun), time.Minute, "forced after")
 				if err := held.Err(); !errors.Is(err, lock.ErrRevoked) || !errors.Is(err, lock.ErrLost) {
 					t.Errorf("%v", err)
 				}
@@ -192,14 +178,10 @@ func TestForceFrozenHolder(t *testing.T) {
 		defer srv.Thaw(0)
 		begun := time.Now()
 		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
-		if waited := time.Since(begun); waited < time.Second || waited > 2*time.Second {
-			t.Errorf("forced after %v", waited)
-		}
+		check.Within(t, time.Since(begun), time.Second, 2*time.Second, "forced after")
 		mustAcquire(t, b, "/l").Close()
 		<-held.Done()
-		if waited := time.Since(begun); waited > 20*time.Second {
-			t.Errorf("told after %v", waited)
-		}
+		check.AtMost(t, time.Since(begun), 20*time.Second, "told after")
 		check.Is(t, held.Err(), lock.ErrLost)
 	})
 }
@@ -226,9 +208,7 @@ func TestRevokeReaders(t *testing.T) {
 		}
 		await[lock.Acquired](t, w)
 		synctest.Wait()
-		if isClosed(w.Revoked()) || isClosed(behind.Revoked()) {
-			t.Error("a waiter was asked")
-		}
+		check.True(t, !isClosed(w.Revoked()) && !isClosed(behind.Revoked()), "a waiter was asked")
 	})
 }
 
@@ -265,9 +245,7 @@ func TestRevokeUnderLostReplies(t *testing.T) {
 				t.Errorf("skip %d: %v", skip, err)
 			}
 			<-held.Done()
-			if !errors.Is(held.Err(), lock.ErrRevoked) {
-				t.Errorf("skip %d: %v", skip, held.Err())
-			}
+			check.Is(t, held.Err(), lock.ErrRevoked, "skip", skip)
 		})
 	}
 }
@@ -282,9 +260,7 @@ func TestRevokeGivenUp(t *testing.T) {
 		defer cancel()
 		check.Is(t, lock.Revoke(ctx, b, "/locks/given-up", &lock.RevokeOptions{ForceAfter: time.Minute}), why)
 		<-time.After(2 * time.Minute)
-		if isClosed(held.Done()) || !isClosed(held.Revoked()) {
-			t.Error("forced by nobody, or not asked")
-		}
+		check.True(t, !isClosed(held.Done()) && isClosed(held.Revoked()), "forced by nobody, or not asked")
 	})
 }
 
@@ -301,13 +277,9 @@ func TestRevokeBadInput(t *testing.T) {
 			"node":           lock.RevokeNode(t.Context(), a, "/l/", nil),
 			"does not stand": lock.RevokeNode(t.Context(), a, "/l/config", nil),
 		} {
-			if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
-				t.Errorf("%s: %v", want, err)
-			}
+			check.True(t, err != nil && strings.Contains(err.Error(), strings.TrimSpace(want)), "%s: %v", want, err)
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 		check.Is(t, lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil), lock.ErrNotHeld)                   // no such node
 		check.Fails(lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}))(t, session.ErrInvalidArgument) // data that reads as a mark
 	})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -86,9 +87,7 @@ func TestManyInDoubt(t *testing.T) {
 			t.Errorf("%v", requests)
 		}
 		for _, l := range locks {
-			if err := l.Err(); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, l.Err())
 			l.Close()
 		}
 	})

@@ -85,9 +85,7 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("the writers' releases have woken %d and %d", told[firstNode], told[secondNode])
 	}
 	for _, l := range all {
-		if told[l.Node()] > 2 {
-			t.Errorf("a reader's release has woken %d", told[l.Node()])
-		}
+		check.AtMost(t, told[l.Node()], 2, "a reader's release has woken")
 	}
 }
 
@@ -122,9 +120,7 @@ func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
 				}
 				// One transaction, as the server has it.
 				stat, err := s.Exists(ctx, w.Node())
-				if err != nil || stat == nil || stat.Czxid <= w.Token() {
-					t.Errorf("%+v, %v", stat, err)
-				}
+				check.True(t, err == nil && stat != nil && stat.Czxid > w.Token(), "%+v, %v", stat, err)
 				w.Close()
 			}
 		})
@@ -148,9 +144,7 @@ func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
 		if err := w.Downgrade(patient(t)); err != nil || w.Token() != token {
 			t.Errorf("%s: %v", name, err)
 		}
-		if names := children(t, other, path); len(names) != 1 {
-			t.Errorf("%s: %q", name, names)
-		}
+		check.Len(t, children(t, other, path), 1, name)
 		r, err := lock.TryAcquireRead(patient(t), other, path, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

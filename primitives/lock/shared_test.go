@@ -110,23 +110,15 @@ func (b *book) enter(t *testing.T, kind lock.Kind, l *lock.Lock) {
 		b.writers++
 		b.exclusive++
 	}
-	if b.writers > 1 || b.writers == 1 && b.readers > 0 {
-		t.Errorf("%d writers and %d readers", b.writers, b.readers)
-	}
+	check.False(t, b.writers > 1 || b.writers == 1 && b.readers > 0, "%d writers and %d readers", b.writers, b.readers)
 	n := number(t, l.Node())
 	if kind == lock.Read {
-		if l.Token() <= b.token {
-			t.Errorf("a reader has token %d, after %d of a writer", l.Token(), b.token)
-		}
+		check.True(t, l.Token() > b.token, "a reader has token %d, after %d of a writer", l.Token(), b.token)
 		b.shared = max(b.shared, l.Token())
 	} else {
-		if l.Token() <= max(b.token, b.shared) {
-			t.Errorf("a writer has token %d, after %d, and %d of a reader", l.Token(), b.token, b.shared)
-		}
+		check.True(t, l.Token() > max(b.token, b.shared), "a writer has token %d, after %d, and %d of a reader", l.Token(), b.token, b.shared)
 		b.token = l.Token()
-		if n < b.newest {
-			t.Errorf("writer %d was granted after %d", n, b.newest)
-		}
+		check.AtLeast(t, n, b.newest, "the number of a writer")
 	}
 	b.newest = max(b.newest, n)
 }
@@ -188,9 +180,7 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 	}
 	wg.Wait()
 	t.Logf("%d writers, %d downgrades, and %d readers, %.2f at once", b.exclusive, b.lowers, b.grants, float64(b.together)/float64(b.grants))
-	if b.together <= b.grants {
-		t.Error("readers do not share")
-	}
+	check.True(t, b.together > b.grants, "readers do not share")
 }
 
 // TestReadersAndWriters: no writer with anybody, readers together, and a writer after those
@@ -253,9 +243,7 @@ func nothingIn(t *testing.T, s *session.Session, path string) {
 	t.Helper()
 	check.Must(t, s.Sync(t.Context(), path))
 	names, _, err := s.Children(t.Context(), path)
-	if err != nil && !errors.Is(err, session.ErrNoNode) || len(names) > 0 {
-		t.Errorf("there are %q, %v", names, err)
-	}
+	check.False(t, err != nil && !errors.Is(err, session.ErrNoNode) || len(names) > 0, "there are %q, %v", names, err)
 }
 
 // TestOrderOfReadersAndWriters: a reader that comes after a writer that waits, waits, too.
@@ -274,9 +262,7 @@ func TestOrderOfReadersAndWriters(t *testing.T) {
 					got += "."
 				}
 			}
-			if got != want {
-				t.Errorf("after %d releases: %s, want %s", i, got, want)
-			}
+			check.Equal(t, got, want, "after", i, "releases")
 			mustRelease(t, line[i])
 		}
 	})
@@ -333,13 +319,9 @@ func TestListsOfReaders(t *testing.T) {
 		srv.ResetRequests()
 		mustRelease(t, line[:k]...)
 		for _, l := range line[k:] {
-			if !holds(l) {
-				t.Error("a reader waits")
-			}
+			check.True(t, holds(l), "a reader waits")
 		}
-		if got := srv.Requests()[zktest.OpGetChildren2]; got > n+k {
-			t.Errorf("%d lists", got)
-		}
+		check.AtMost(t, srv.Requests()[zktest.OpGetChildren2], n+k, "lists")
 	})
 }
 
@@ -360,46 +342,30 @@ func TestDowngrade(t *testing.T) {
 		work, cancel := w.Context(ctx)
 		defer cancel()
 		check.Must(t, w.Downgrade(ctx))
-		if w.Token() != token || w.Node() == node || work.Err() != nil {
-			t.Errorf("token %d, node %s, %v", w.Token(), w.Node(), work.Err())
-		}
+		check.True(t, w.Token() == token && w.Node() != node && work.Err() == nil, "token %d, node %s, %v", w.Token(), w.Node(), work.Err())
 		// One transaction: the parent's children have changed last when the node was made.
 		parent := check.Have(s.Exists(ctx, "/l"))(t)
 		data, stat, err := s.Get(ctx, w.Node())
 		if err != nil || stat.Czxid != parent.Pzxid || stat.EphemeralOwner != s.ID() || string(data) != "me" {
 			t.Errorf("%q, made at %d by %d; the children changed at %d; %v", data, stat.Czxid, stat.EphemeralOwner, parent.Pzxid, err)
 		}
-		if !holds(first) || !holds(second) || holds(next) || holds(late) {
-			t.Error("the wrong ones proceed")
-		}
+		check.True(t, holds(first) && holds(second) && !holds(next) && !holds(late), "the wrong ones proceed")
 		check.Fails(s.Multi(ctx, guard, session.SetOp("/d", nil, session.AnyVersion)))(t, session.ErrNoNode) // the writer's guard
 		if _, err := s.Multi(ctx, w.Guard(), session.SetOp("/d", nil, session.AnyVersion)); err != nil {
 			t.Errorf("the reader's guard: %v", err)
 		}
 		line, err := lock.Contenders(ctx, s, "/l", nil)
-		if err != nil || len(line) != 5 || line[0].Kind != lock.Read || line[0].Node != w.Node() || string(line[0].Data) != "me" {
-			t.Errorf("%+v, %v", line, err)
-		}
+		check.True(t, err == nil && len(line) == 5 && line[0].Kind == lock.Read && line[0].Node == w.Node() && string(line[0].Data) == "me", "%+v, %v", line, err)
 		for i, c := range line {
-			if c.Holding != (i < 3) {
-				t.Errorf("contender %d: %+v", i, c)
-			}
+			check.Equal(t, c.Holding, i < 3, "contender", i, c)
 		}
 		check.Is(t, w.Downgrade(ctx), lock.ErrNotWrite) // again
 		mustRelease(t, first, second)
-		if holds(next) {
-			t.Error("a writer with the one that was downgraded")
-		}
+		check.False(t, holds(next), "a writer with the one that was downgraded")
 		mustRelease(t, w)
-		if !holds(next) || holds(late) {
-			t.Error("the writer waits")
-		}
-		if next.Token() <= token {
-			t.Errorf("token %d after %d", next.Token(), token)
-		}
-		if cause := context.Cause(work); !errors.Is(cause, lock.ErrReleased) {
-			t.Errorf("released: %v", cause)
-		}
+		check.True(t, holds(next) && !holds(late), "the writer waits")
+		check.True(t, next.Token() > token, "token %d after %d", next.Token(), token)
+		check.Is(t, context.Cause(work), lock.ErrReleased, "released")
 	})
 }
 
@@ -454,9 +420,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		<-time.After(2 * time.Second)
-		if !holds(w) || !holds(r) {
-			t.Error("it has not gone on")
-		}
+		check.True(t, holds(w) && holds(r), "it has not gone on")
 		// Released while another is under way.
 		mustRelease(t, w, r)
 		w = acquireAs(t, lock.Write, all[0], "/l", nil)
@@ -479,17 +443,11 @@ func TestNothingToDowngrade(t *testing.T) {
 			holder, waiter := acquireAs(t, kind, all[0], "/nothing", nil), joinAs(t, lock.Write, all[0], "/nothing", nil)
 			check.Is(t, waiter.Downgrade(ctx), lock.ErrNotHeld) // a waiter
 			if kind != lock.Write {
-				if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
-					t.Errorf("%v: %v", kind, err)
-				}
+				check.Is(t, holder.Downgrade(ctx), lock.ErrNotWrite, kind)
 			}
-			if !holds(holder) || holds(waiter) {
-				t.Error("a downgrade that was refused has changed something")
-			}
+			check.True(t, holds(holder) && !holds(waiter), "a downgrade that was refused has changed something")
 			mustRelease(t, waiter, holder)
-			if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotHeld) {
-				t.Errorf("%v, released: %v", kind, err)
-			}
+			check.Is(t, holder.Downgrade(ctx), lock.ErrNotHeld, kind, "released")
 		}
 	})
 }
@@ -513,9 +471,7 @@ func TestUpgrade(t *testing.T) {
 					}
 				}
 			}
-			if err := lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }); !errors.Is(err, lock.ErrUpgrade) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }), lock.ErrUpgrade, name)
 			if n := withoutSyncs(srv.Requests()).Total(); n != 0 || time.Since(begun) > 0 {
 				t.Errorf("%s: %d requests, %v", name, n, time.Since(begun))
 			}
@@ -565,9 +521,7 @@ func TestWhoExcludesWhom(t *testing.T) {
 							}
 							next := joinAs(t, second, all[i], "/l", opts)
 							mustRelease(t, held)
-							if !holds(next) {
-								t.Errorf("%v waits for %v that is gone", second, first)
-							}
+							check.True(t, holds(next), "%v waits for %v that is gone", second, first)
 							mustRelease(t, next)
 							nothingIn(t, all[0], "/l")
 						}
@@ -606,9 +560,7 @@ func TestLayouts(t *testing.T) {
 				for i, kind := range kinds {
 					l := acquireAs(t, kind, s, "/l", opts)
 					want := regexp.MustCompile(`^/l/` + names[kind] + fmt.Sprintf("%010d$", i))
-					if !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
-						t.Errorf("%v is %s", kind, l.Node())
-					}
+					check.True(t, want.MatchString(l.Node()) && slices.Contains(srv.Paths(), l.Node()), "%v is %s", kind, l.Node())
 					line, err := lock.Contenders(ctx, s, "/l", opts)
 					is := kind
 					if layout == lock.Kazoo && kind == lock.Write {
@@ -643,14 +595,10 @@ func TestLayouts(t *testing.T) {
 			}
 			_, err := lock.Contenders(ctx, all[0], "/l", opts)
 			for _, err := range append(errs, err) {
-				if !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "Layout") {
-					t.Errorf("layout %v: %v", layout, err)
-				}
+				check.True(t, errors.Is(err, session.ErrInvalidArgument) && strings.Contains(err.Error(), "Layout"), "layout %v: %v", layout, err)
 			}
 		}
-		if n := withoutSyncs(srv.Requests()).Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, withoutSyncs(srv.Requests()).Total(), 0, "requests")
 	})
 }
 
@@ -700,18 +648,14 @@ func TestForeignContenders(t *testing.T) {
 					}
 				}
 				if test.waits == nil {
-					if names := children(t, s, "/l"); len(names) != 1 {
-						t.Errorf("there are %q", names)
-					}
+					check.Len(t, children(t, s, "/l"), 1)
 					return
 				}
 
 				// When it goes, the waiters proceed.
 				l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
 				check.Must(t, s.Delete(ctx, node, session.AnyVersion))
-				if !holds(l) {
-					t.Error("it waits for nobody")
-				}
+				check.True(t, holds(l), "it waits for nobody")
 			})
 		})
 	}
@@ -730,9 +674,7 @@ func TestForeignNewcomer(t *testing.T) {
 		srv.Disconnect(s.ID())
 		<-time.After(time.Second)
 		check.Is(t, waiting.Err(), lock.ErrLayout) // the waiter
-		if !holds(held) || !strings.Contains(log.String(), "contended for in another layout") {
-			t.Errorf("the holder: %v; %s", held.Err(), log.String())
-		}
+		check.True(t, holds(held) && strings.Contains(log.String(), "contended for in another layout"), "the holder: %v; %s", held.Err(), log.String())
 	})
 }
 
@@ -794,9 +736,7 @@ func TestLostReplies(t *testing.T) {
 						mustRelease(t, a)
 					}
 					<-time.After(time.Second)
-					if !holds(l) {
-						t.Errorf("%s: it is not held", name)
-					}
+					check.True(t, holds(l), "%s: it is not held", name)
 					token := l.Token()
 					if test.lower {
 						if err := l.Downgrade(t.Context()); err != nil {
@@ -831,9 +771,7 @@ func TestLostReplies(t *testing.T) {
 						srv.ClearFaults()
 					}
 				}
-				if all[0].ID() != id {
-					t.Error("the session has not survived")
-				}
+				check.Equal(t, all[0].ID(), id, "the session has not survived")
 			})
 		})
 	}

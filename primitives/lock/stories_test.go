@@ -178,13 +178,9 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 				}
 			}
 			for _, path := range paths {
-				if names := children(t, other, path); len(names) > 0 {
-					t.Errorf("%s has %q", path, names)
-				}
+				check.Len(t, children(t, other, path), 0, path)
 			}
-			if s.ID() != id {
-				t.Error("the session has not survived")
-			}
+			check.Equal(t, s.ID(), id, "the session has not survived")
 		})
 	}
 }
@@ -293,11 +289,9 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 						}
 					})
 				got := await[lock.Acquired](t, l)
-				if l.Token() != got.Token || got.Token == 0 {
-					t.Errorf("token %d, event %v", l.Token(), got)
-				}
-				if holder != nil && got.Token <= holder.Token() {
-					t.Errorf("token %d after %d", got.Token, holder.Token())
+				check.True(t, l.Token() == got.Token && got.Token != 0, "token %d, event %v", l.Token(), got)
+				if holder != nil {
+					check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
 				}
 				if next := lockAgain(t, other, path, l); next <= got.Token {
 					t.Errorf("token %d after %d", next, got.Token)
@@ -345,9 +339,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 					check.OK(t, watch.UntilGone(patient(t), other, path))
 				})
 			got := await[lock.Acquired](t, l)
-			if got.Token <= former.Token() {
-				t.Errorf("token %d after %d", got.Token, former.Token())
-			}
+			check.True(t, got.Token > former.Token(), "token %d after %d", got.Token, former.Token())
 			release(t, l)
 		})
 	}
@@ -388,9 +380,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		}
 		for _, l := range []*lock.Lock{first, second, third} {
 			await[lock.Acquired](t, l)
-			if l.Token() <= last {
-				t.Errorf("token %d after %d", l.Token(), last)
-			}
+			check.True(t, l.Token() > last, "token %d after %d", l.Token(), last)
 			last = l.Token()
 			release(t, l)
 		}
@@ -398,9 +388,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		last = free.Token()
 		free.Close()
 	}
-	if now := children(t, b, path); !slices.Equal(now, names) {
-		t.Errorf("there are %q, there were %q", now, names)
-	}
+	check.EqualSlices(t, children(t, b, path), names, "there were")
 }
 
 // expired: a session that the server has ended.
@@ -447,9 +435,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 		default:
 			_, ok = ev.(lock.Resumed)
 		}
-		if !ok {
-			t.Errorf("event %d of %v", i, all)
-		}
+		check.True(t, ok, "event %d of %v", i, all)
 	}
 	// It may see its node go before it sees why.
 	err := holder.Err()
@@ -462,17 +448,11 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 	// The stranger is the first now, and the waiters stand behind it, each once.
 	await[lock.Acquired](t, stranger)
 	line := awaitLine(t, other, path, 4)
-	if line[0].Session != other.ID() || s.ID() == old {
-		t.Errorf("line: %+v", line)
-	}
+	check.True(t, line[0].Session == other.ID() && s.ID() != old, "line: %+v", line)
 	for _, contender := range line[1:] {
-		if contender.Session != s.ID() {
-			t.Errorf("line: %+v", line)
-		}
+		check.Equal(t, contender.Session, s.ID(), "the session that is first in", line)
 	}
-	if stranger.Token() <= token {
-		t.Errorf("token %d after %d", stranger.Token(), token)
-	}
+	check.True(t, stranger.Token() > token, "token %d after %d", stranger.Token(), token)
 	token = stranger.Token()
 	release(t, stranger)
 	granted := grants(waiters)
@@ -556,17 +536,11 @@ func badInput(t *testing.T, set func(*testing.T) *stage) {
 				t.Errorf("%s: %s: %v", test.name, call, err)
 			}
 		}
-		if l != nil || a != nil || f != nil || cs != nil {
-			t.Errorf("%s: there is something", test.name)
-		}
+		check.True(t, l == nil && a == nil && f == nil && cs == nil, "%s: there is something", test.name)
 	}
-	if n := c.requestsOf(s.ID()).Total(); n != 0 {
-		t.Errorf("%d requests were sent", n)
-	}
+	check.Equal(t, c.requestsOf(s.ID()).Total(), 0, "requests were sent")
 	check.OK(t, lock.Do(ctx, s, good, nil, func(context.Context, int64) error { return nil })) // the session has not suffered
-	if held.Err() != nil {
-		t.Errorf("the lock has suffered: %v", held.Err())
-	}
+	check.True(t, held.Err() == nil, "the lock has suffered: %v", held.Err())
 }
 
 // contexts: when those of a lock end, and why.
@@ -583,9 +557,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	cancelled, cancel := l.Context(t.Context())
 	released, cancelReleased := l.Context(t.Context())
 	defer cancelReleased()
-	if ofParent.Err() != nil || ofParent.Value(key{}) != 1 {
-		t.Error("the context is not its parent's child")
-	}
+	check.True(t, ofParent.Err() == nil && ofParent.Value(key{}) == 1, "the context is not its parent's child")
 	cancel()
 	end(why)
 	if context.Cause(cancelled) != context.Canceled || context.Cause(ofParent) != why || released.Err() != nil { //nolint:errorlint // themselves
@@ -597,9 +569,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	}
 	late, cancel := l.Context(t.Context())
 	defer cancel()
-	if !errors.Is(context.Cause(late), lock.ErrReleased) {
-		t.Errorf("asked for after the release: %v", context.Cause(late))
-	}
+	check.Is(t, context.Cause(late), lock.ErrReleased, "asked for after the release")
 
 	// One of a waiter ends with the place in line.
 	l = acquire(t, s, path)
@@ -608,9 +578,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	waiting, cancel := waiter.Context(t.Context())
 	defer cancel()
 	release(t, waiter)
-	if !errors.Is(context.Cause(waiting), lock.ErrReleased) {
-		t.Errorf("a waiter that has left: %v", context.Cause(waiting))
-	}
+	check.Is(t, context.Cause(waiting), lock.ErrReleased, "a waiter that has left")
 
 	// A session that is closed loses its locks before the server is told.
 	work, cancel := l.Context(t.Context())
@@ -634,9 +602,7 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 	last := int64(0)
 	err := lock.Do(ctx, s, path, &lock.Options{Data: []byte("me")}, func(ctx context.Context, token int64) error {
 		line := awaitLine(t, other, path, 1) //nolint:contextcheck // it has its own
-		if string(line[0].Data) != "me" || ctx.Err() != nil {
-			t.Errorf("line: %+v, %v", line, ctx.Err())
-		}
+		check.True(t, string(line[0].Data) == "me" && ctx.Err() == nil, "line: %+v, %v", line, ctx.Err())
 		last = token
 		return why
 	})
@@ -646,9 +612,7 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 	// Lost meanwhile; it is not released before the function returns.
 	next := (*lock.Lock)(nil)
 	err = lock.Do(ctx, s, path, nil, func(ctx context.Context, token int64) error {
-		if token <= last {
-			t.Errorf("token %d after %d", token, last)
-		}
+		check.True(t, token > last, "token %d after %d", token, last)
 		next = join(t, other, path, nil)
 		await[lock.Waiting](t, next)
 		removeAll(t, other, awaitLine(t, other, path, 2)[0].Node) //nolint:contextcheck // it has its own
@@ -658,9 +622,7 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 		}
 		return nil
 	})
-	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) || !strings.Contains(err.Error(), path) {
-		t.Errorf("lost: %v", err)
-	}
+	check.True(t, errors.Is(err, lock.ErrLost) && errors.Is(err, lock.ErrNodeDeleted) && strings.Contains(err.Error(), path), "lost: %v", err)
 	await[lock.Acquired](t, next)
 	// A panic releases, too.
 	release(t, next)
@@ -668,16 +630,12 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 		defer func() { _ = recover() }()
 		_ = lock.Do(ctx, s, path, nil, func(context.Context, int64) error { panic(why) })
 	}()
-	if names := children(t, other, path); len(names) != 0 {
-		t.Errorf("after a panic: %q", names)
-	}
+	check.Len(t, children(t, other, path), 0, "after a panic")
 	// A context that has ended.
 	ended, cancel := context.WithCancelCause(ctx)
 	cancel(why)
 	err = lock.Do(ended, s, path, nil, func(ctx context.Context, _ int64) error { return context.Cause(ctx) })
-	if !errors.Is(err, why) {
-		t.Errorf("a context that has ended: %v", err)
-	}
+	check.Is(t, err, why, "a context that has ended")
 	awaitEmpty(t, other, path)
 }
 
@@ -689,12 +647,8 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 	held := check.Have(lock.TryAcquire(ctx, s, path, nil))(t)
 	for _, s := range []*session.Session{s, other} {
 		l, err := lock.TryAcquire(ctx, s, path, nil)
-		if !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), path) || l != nil {
-			t.Errorf("held: %v", err)
-		}
-		if names := children(t, other, path); len(names) != 1 {
-			t.Errorf("it is still in line: %q", names)
-		}
+		check.True(t, errors.Is(err, lock.ErrHeld) && strings.Contains(err.Error(), path) && l == nil, "held: %v", err)
+		check.Len(t, children(t, other, path), 1, "it is still in line")
 	}
 	held.Close()
 	again, err := lock.TryAcquire(ctx, other, path, nil)
@@ -733,9 +687,7 @@ func guard(t *testing.T, set func(*testing.T) *stage) {
 	stale := holder.Node()
 	removeAll(t, other, stale)
 	check.Is(t, write(s, holder), session.ErrNoNode) // a stale holder
-	if holder.Node() != stale || holder.Guard().Path() != stale {
-		t.Errorf("the guard is for %q", holder.Guard().Path())
-	}
+	check.True(t, holder.Node() == stale && holder.Guard().Path() == stale, "the guard is for %q", holder.Guard().Path())
 	await[lock.Acquired](t, waiter)
 	check.OK(t, write(other, waiter)) // the next holder
 	release(t, waiter)
@@ -767,9 +719,7 @@ func contenders(t *testing.T, set func(*testing.T) *stage) {
 			t.Errorf("contender %d: %+v", i, got)
 		}
 	}
-	if line[0].Node != locks[0].Node() {
-		t.Errorf("%s holds, and not %s", line[0].Node, locks[0].Node())
-	}
+	check.Equal(t, line[0].Node, locks[0].Node(), "the holder")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	check.Fails(lock.Contenders(ended, s, path, nil))(t, context.Canceled) // a context that has ended
@@ -791,9 +741,7 @@ func background(t *testing.T, set func(*testing.T) *stage) {
 		l.Close()
 		await[lock.Released](t, l)
 	}
-	if names := children(t, other, path); len(names) != 2 {
-		t.Errorf("there are %q already", names)
-	}
+	check.Len(t, children(t, other, path), 2, "in line")
 	c.Disconnect(s.ID())
 	c.Thaw(s.ID())
 	awaitEmpty(t, other, path)
@@ -819,9 +767,7 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 		release(t, l)
 		l.Close()
 	}
-	if l.Err() != nil || l.Token() == 0 || l.Node() == "" {
-		t.Errorf("afterwards: %v, %d, %q", l.Err(), l.Token(), l.Node())
-	}
+	check.True(t, l.Err() == nil && l.Token() != 0 && l.Node() != "", "afterwards: %v, %d, %q", l.Err(), l.Token(), l.Node())
 	if ev, ok := <-l.Events(); !ok || ev != (lock.Released{}) {
 		t.Errorf("the last event is %v", ev)
 	}
@@ -845,9 +791,7 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 	}
 	early := join(t, s, path, nil)
 	early.Close()
-	if names := children(t, other, path); len(names) != 1 {
-		t.Errorf("in line: %q", names)
-	}
+	check.Len(t, children(t, other, path), 1, "in line")
 	release(t, holder)
 	awaitEmpty(t, other, path)
 }
@@ -871,9 +815,7 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 	if n := c.requestsOf(id).Total(); n != 0 && len(c.direct) > 1 {
 		t.Errorf("it takes %d requests to find out", n)
 	}
-	if !errors.Is(ev.Err, lock.ErrLost) || !errors.Is(ev.Err, lock.ErrNodeDeleted) {
-		t.Errorf("%v", ev)
-	}
+	check.True(t, errors.Is(ev.Err, lock.ErrLost) && errors.Is(ev.Err, lock.ErrNodeDeleted), "%v", ev)
 	select {
 	case <-holder.Done():
 	default:

@@ -102,9 +102,7 @@ func TestCloseWithoutPermissionToDelete(t *testing.T) {
 		held := mustAcquire(t, a, "/l")
 		begun := time.Now()
 		held.Close()
-		if took := time.Since(begun); took > 12*time.Second {
-			t.Errorf("Close took %v", took)
-		}
+		check.AtMost(t, time.Since(begun), 12*time.Second, "Close took")
 	})
 }
 
@@ -131,9 +129,7 @@ func TestDataAtTheLimit(t *testing.T) {
 			}
 			l.Close()
 		}
-		if refused == 0 {
-			t.Error("everything is accepted")
-		}
+		check.True(t, refused != 0, "everything is accepted")
 	})
 }
 
@@ -176,9 +172,7 @@ func TestTryAcquireDoesNotPreempt(t *testing.T) {
 		low := standsAt(t, lock.New, all[0], "/l", prior(0))
 		check.Fails(lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)))(t, lock.ErrHeld)
 		<-time.After(time.Hour)
-		if isClosed(low.Revoked()) || isClosed(low.Done()) {
-			t.Errorf("the holder was asked to leave: %v", low.Err())
-		}
+		check.True(t, !isClosed(low.Revoked()) && !isClosed(low.Done()), "the holder was asked to leave: %v", low.Err())
 	})
 }
 
@@ -205,9 +199,7 @@ func TestUnreadableNeighbour(t *testing.T) {
 					}
 				}
 				for i, l := range waiters {
-					if !holds(l) {
-						t.Errorf("%d does not hold: %v", i, l.Err())
-					}
+					check.True(t, holds(l), "%d does not hold: %v", i, l.Err())
 					release(t, l)
 				}
 			})
@@ -228,9 +220,7 @@ func TestLineOverTheLimitOfReplies(t *testing.T) {
 			more = append(more, node)
 		}
 		last := standsAt(t, lock.New, s, "/l", nil)
-		if !errors.Is(last.Err(), session.ErrTooLarge) {
-			t.Errorf("one that cannot list the line: %v", last.Err())
-		}
+		check.Is(t, last.Err(), session.ErrTooLarge, "one that cannot list the line")
 		srv.Disconnect(s.ID())
 		<-time.After(time.Second)
 		if isClosed(next.Done()) || !holds(held) {
@@ -240,9 +230,7 @@ func TestLineOverTheLimitOfReplies(t *testing.T) {
 			check.Must(t, s.Delete(t.Context(), node, session.AnyVersion))
 		}
 		release(t, held)
-		if !holds(next) {
-			t.Errorf("then: %v", next.Err())
-		}
+		check.True(t, holds(next), "then: %v", next.Err())
 	})
 }
 
@@ -281,9 +269,7 @@ func TestHolderDeletedAlone(t *testing.T) {
 		srv.Freeze(all[0].ID(), zktest.ToClient)
 		check.Must(t, all[2].Delete(t.Context(), "/l/holder", session.AnyVersion))
 		highest := standsAt(t, lock.New, all[2], "/l", prior(9))
-		if holds(high) || holds(highest) || !holds(low) {
-			t.Errorf("held by %v, %v, %v", holds(low), holds(high), holds(highest))
-		}
+		check.True(t, !holds(high) && !holds(highest) && holds(low), "held by %v, %v, %v", holds(low), holds(high), holds(highest))
 		srv.Thaw(all[0].ID())
 		if synctest.Wait(); !holds(highest) || !errors.Is(low.Err(), lock.ErrNodeDeleted) {
 			t.Errorf("then: %v, %v", highest.Err(), low.Err())
@@ -302,16 +288,12 @@ func TestReentered(t *testing.T) {
 			work, cancel := l.Context(t.Context())
 			for kind, open := range opens {
 				again, err := open.acquire(work, s, "/l", nil)
-				if !errors.Is(err, lock.ErrReentered) || again != nil || !strings.Contains(err.Error(), "/l") {
-					t.Errorf("%s, then %v: %v", what, kind, err)
-				}
+				check.True(t, errors.Is(err, lock.ErrReentered) && again == nil && strings.Contains(err.Error(), "/l"), "%s, then %v: %v", what, kind, err)
 				if _, err := open.try(work, s, "/l", nil); !errors.Is(err, lock.ErrHeld) {
 					t.Errorf("%s, then a try of %v: %v", what, kind, err)
 				}
 			}
-			if err := lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }); !errors.Is(err, lock.ErrReentered) {
-				t.Errorf("%s, then Do: %v", what, err)
-			}
+			check.Is(t, lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }), lock.ErrReentered, what, "then Do")
 			other, err := lock.Acquire(work, s, "/other", nil)
 			check.Must(t, err)
 			other.Close()

@@ -91,9 +91,7 @@ func TestEphemeral(t *testing.T) {
 		w.expect(b, "3")
 		began := time.Now()
 		w.register(b, "4", ephemeral, naming.ErrTaken)
-		if took := time.Since(began); took < 24*time.Second || took > 25*time.Second {
-			w.Errorf("refused after %v", took)
-		}
+		check.Within(w, time.Since(began), 24*time.Second, 25*time.Second, "refused after")
 		w.unregister(b, naming.ErrForeign)
 		w.unregister(a, nil)
 		w.expect(b, "")
@@ -190,9 +188,7 @@ func TestLostReplies(t *testing.T) {
 						}
 					})
 				}
-				if hits < 5 {
-					t.Errorf("only %d requests were hit", hits)
-				}
+				check.AtLeast(t, hits, 5, "requests were hit")
 			})
 		}
 	}
@@ -229,9 +225,7 @@ func TestWatch(t *testing.T) {
 			if !state.Exists {
 				break
 			}
-			if string(state.Data) != "1" {
-				w.Error(state)
-			}
+			check.Equal(w, string(state.Data), "1", state)
 		}
 	})
 }
@@ -281,8 +275,6 @@ func TestBadInput(t *testing.T) {
 		}
 		check.Fails(naming.List(ctx, nil, service))(w, session.ErrInvalidArgument)
 		synctest.Wait()
-		if n := w.Requests(); len(n) > 0 {
-			w.Errorf("there were requests: %v", n)
-		}
+		check.True(w, len(w.Requests()) == 0, "requests: %v", w.Requests())
 	})
 }

@@ -91,9 +91,7 @@ func TestObserver(t *testing.T) {
 		"a semaphore that refuses": {func(ctx context.Context, s *session.Session) {
 			must(semaphore.SetLimit(ctx, s, "/s", 2))
 			_, err := semaphore.Acquire(ctx, s, "/s", 1, nil)
-			if err == nil {
-				t.Error("it does not refuse")
-			}
+			check.True(t, err != nil, "it does not refuse")
 		}, []string{"semaphore waits", "semaphore lost: limit is 2, not 1", "semaphore gave up after 0s"}},
 		"an election": {func(ctx context.Context, s *session.Session) {
 			c, err := election.Stand(ctx, s, "/e", &election.Options{Data: []byte("x")})
@@ -175,9 +173,7 @@ func TestObserver(t *testing.T) {
 				synctest.Wait()
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				if !slices.Equal(c.said, row.want) {
-					w.Errorf("told\n%q, want\n%q", c.said, row.want)
-				}
+				check.EqualSlices(w, c.said, row.want, "told")
 			})
 		})
 	}

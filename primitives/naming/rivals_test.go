@@ -135,9 +135,7 @@ func TestSlowUnregister(t *testing.T) {
 			w.unregister(b, nil)
 			r := check.Have(naming.Keep(b, service, name, []byte("new"), nil))(w)
 			defer r.Close()
-			if ev := <-r.Events(); ev != (naming.Registered{}) {
-				w.Error(ev)
-			}
+			check.Equal[naming.Event](w, <-r.Events(), naming.Registered{})
 			// When it is done by then, it was done before the name was registered anew.
 			if err := <-result; err != nil && !errors.Is(err, naming.ErrForeign) {
 				w.Error(err)
@@ -212,9 +210,7 @@ func TestReplaceWhileWaiting(t *testing.T) {
 		pass()
 		began := time.Now()
 		w.register(b, "3", taking, nil)
-		if took := time.Since(began); took > time.Second {
-			w.Errorf("it took %v", took)
-		}
+		check.AtMost(w, time.Since(began), time.Second, "it took")
 		w.expect(b, "3")
 	})
 }
@@ -354,9 +350,7 @@ func TestEndedContexts(t *testing.T) {
 			w.Freeze(s.ID(), zktest.ToClient)
 			ctx, cancel := late()
 			defer cancel()
-			if err := do(ctx); !errors.Is(err, why) {
-				w.Errorf("%s, with a context that ends: %v", what, err)
-			}
+			check.Is(w, do(ctx), why, what, "with a context that ends")
 			w.Thaw(0)
 			pass()
 		}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -65,9 +66,7 @@ func TestCostOfHolding(t *testing.T) {
 			}
 			each := (use(goroutines+n/100) - before) / n
 			t.Logf("a held lease costs %d bytes of heap and stack", each)
-			if each > most {
-				t.Errorf("a held lease costs %d bytes, more than %d", each, most)
-			}
+			check.AtMost(t, each, most, "bytes of a held lease")
 			for _, l := range leases {
 				go l.Close()
 			}

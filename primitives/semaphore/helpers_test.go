@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,9 +73,7 @@ func expect(t *testing.T, all []*semaphore.Lease, want ...int) {
 			got = append(got, i)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v hold leases, want %v", got, want)
-	}
+	check.EqualSlices(t, got, want, "holders")
 }
 
 // next returns the next event, which has to be of type E.
@@ -84,9 +81,7 @@ func next[E semaphore.Event](t *testing.T, l *semaphore.Lease) E {
 	t.Helper()
 	ev := <-l.Events()
 	e, ok := ev.(E)
-	if !ok {
-		t.Errorf("%v, want %T", ev, e)
-	}
+	check.True(t, ok, "%v, want %T", ev, e)
 	return e
 }
 

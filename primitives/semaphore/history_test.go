@@ -187,9 +187,7 @@ func TestHistory(t *testing.T) {
 					most := h.check(t)
 					t.Logf("%d leases, at most %d held at once, %d limits", len(h.tenancies), most, len(h.limits))
 					<-time.After(10 * time.Second)
-					if names := children(t, operator); len(names) != 0 {
-						t.Errorf("%q are left", names)
-					}
+					check.Len(t, children(t, operator), 0, "are left")
 				}, zktest.Replicas(3, 4*time.Millisecond), zktest.Latency(time.Millisecond))
 			})
 		}
@@ -246,9 +244,7 @@ func TestQuiet(t *testing.T) {
 					}
 				}
 				<-time.After(time.Second) // for the operator's replica
-				if names := children(t, operator); len(names) != 0 {
-					t.Errorf("%q are left", names)
-				}
+				check.Len(t, children(t, operator), 0, "are left")
 			}, zktest.Replicas(3, 4*time.Millisecond), zktest.Latency(time.Millisecond))
 		})
 	}
@@ -285,7 +281,5 @@ func settled(t *testing.T, s *session.Session, burst int, leases []*semaphore.Le
 	for _, h := range holders {
 		got = append(got, h.Data...)
 	}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("burst %d: holders are %v, want %v (room for %v); %v", burst, got, want, room, err)
-	}
+	check.True(t, err == nil && slices.Equal(got, want), "burst %d: holders are %v, want %v (room for %v); %v", burst, got, want, room, err)
 }

@@ -145,9 +145,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 					keepLocks(t, s, path+"-they")
 				}
 				got := theyCome(t, s, path, weight, theirs[i].dir, their, want[0] == 'g') + weCome(t, s, path+"-they", weight, theirs[i].dir, theirs[i].all, their)
-				if got != want {
-					t.Errorf("%s, want %s", got, want)
-				}
+				check.Equal(t, got, want)
 			})
 		}
 	}
@@ -207,9 +205,7 @@ func theyCome(t *testing.T, s *session.Session, path string, weight int, dir str
 			if more {
 				continue
 			}
-			if !errors.Is(waiter.Err(), semaphore.ErrLayout) {
-				t.Errorf("a waiter of ours has ended: %v", waiter.Err())
-			}
+			check.Is(t, waiter.Err(), semaphore.ErrLayout, "a waiter of ours has ended")
 			return cell + "r"
 		case <-ctx.Done():
 			t.Fatal("a waiter of ours hears nothing")

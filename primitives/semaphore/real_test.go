@@ -59,12 +59,8 @@ func TestRealSemaphore(t *testing.T) {
 		for range cycles {
 			cycle()
 		}
-		if n := proposals() - before; n != 2*cycles {
-			t.Errorf("%d proposals for %d cycles", n, cycles)
-		}
-		if n := withoutSyncs(proxy.Requests()).Total(); n != 4*cycles {
-			t.Errorf("%d requests for %d cycles: %v", n, cycles, withoutSyncs(proxy.Requests()))
-		}
+		check.Equal(t, proposals()-before, 2*cycles, "proposals for", cycles, "cycles")
+		check.Equal(t, withoutSyncs(proxy.Requests()).Total(), 4*cycles, "requests for", cycles, "cycles", withoutSyncs(proxy.Requests()))
 	})
 
 	t.Run("two of two", func(t *testing.T) {
@@ -74,9 +70,7 @@ func TestRealSemaphore(t *testing.T) {
 			wg.Go(func() {
 				for range 50 {
 					if err := semaphore.Do(ctx, s, "/two", 2, weight(2), func(context.Context) error {
-						if n := holders.Add(1); n != 1 {
-							t.Errorf("%d hold two of two", n)
-						}
+						check.Equal(t, holders.Add(1), 1, "holders of two of two")
 						holders.Add(-1)
 						return nil
 					}); err != nil {
@@ -99,9 +93,7 @@ func TestRealSemaphore(t *testing.T) {
 				for range 20 {
 					w := int32(1 + r.IntN(limit))
 					if err := semaphore.Do(ctx, all[i%len(all)], "/weights", limit, weight(int(w)), func(context.Context) error {
-						if n := sum.Add(w); n > limit {
-							t.Errorf("%d of %d are held", n, limit)
-						}
+						check.AtMost(t, sum.Add(w), limit, "held")
 						if r.IntN(10) == 0 {
 							proxy.Disconnect(all[r.IntN(len(all))].ID())
 						}

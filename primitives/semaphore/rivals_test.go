@@ -70,9 +70,7 @@ func TestHandWritten(t *testing.T) {
 						n++
 					}
 				}
-				if n != 2 {
-					t.Errorf("%d hold leases of 4, one of them 3", n)
-				}
+				check.Equal(t, n, 2, "holders of leases of 4, one of them 3")
 			})
 		})
 	}

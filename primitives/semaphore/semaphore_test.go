@@ -48,34 +48,24 @@ func TestBadInput(t *testing.T) {
 			"too much data":     {s, path, 1, &semaphore.Options{Data: make([]byte, 2<<20)}, session.ErrTooLarge, "Options.Data"},
 		} {
 			_, err := semaphore.New(row.s, row.path, row.limit, row.opts)
-			if !errors.Is(err, row.want) || !strings.Contains(err.Error(), row.says) {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.True(t, errors.Is(err, row.want) && strings.Contains(err.Error(), row.says), "%s: %v", what, err)
 			_, err1 := semaphore.Acquire(t.Context(), row.s, row.path, row.limit, row.opts)
 			_, err2 := semaphore.TryAcquire(t.Context(), row.s, row.path, row.limit, row.opts)
 			err3 := semaphore.Do(t.Context(), row.s, row.path, row.limit, row.opts, func(context.Context) error { return nil })
 			for _, other := range []error{err1, err2, err3} {
-				if other == nil || other.Error() != err.Error() {
-					t.Errorf("%s: %v", what, other)
-				}
+				check.True(t, other != nil && other.Error() == err.Error(), "%s: %v", what, other)
 			}
 			if strings.HasPrefix(row.says, "Options") {
 				continue
 			}
-			if err := semaphore.SetLimit(t.Context(), row.s, row.path, row.limit); !errors.Is(err, row.want) {
-				t.Errorf("set limit: %s: %v", what, err)
-			}
+			check.Is(t, semaphore.SetLimit(t.Context(), row.s, row.path, row.limit), row.want, "set limit", what)
 			if row.says != "limit" {
 				_, err1 := semaphore.Limit(t.Context(), row.s, row.path)
 				_, err2 := semaphore.Holders(t.Context(), row.s, row.path)
-				if !errors.Is(err1, row.want) || !errors.Is(err2, row.want) {
-					t.Errorf("%s: %v, %v", what, err1, err2)
-				}
+				check.True(t, errors.Is(err1, row.want) && errors.Is(err2, row.want), "%s: %v, %v", what, err1, err2)
 			}
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 	})
 }
 
@@ -107,9 +97,7 @@ func TestCost(t *testing.T) {
 					if got := withoutSyncs(srv.Requests()); !maps.Equal(got, row.want) {
 						t.Errorf("%v, want %v", got, row.want)
 					}
-					if n := srv.Proposals() - proposals; n != row.proposals {
-						t.Errorf("%d proposals, want %d", n, row.proposals)
-					}
+					check.Equal(t, srv.Proposals()-proposals, row.proposals, "proposals")
 				}
 			}, zktest.Latency(latency))
 		})
@@ -155,9 +143,7 @@ func TestTwoOfTwo(t *testing.T) {
 			wg.Go(func() {
 				for range rounds {
 					err := semaphore.Do(t.Context(), s, path, 2, weight(2), func(context.Context) error {
-						if n := holders.Add(1); n != 1 {
-							t.Errorf("%d hold two of two", n)
-						}
+						check.Equal(t, holders.Add(1), 1, "holders of two of two")
 						holders.Add(-1)
 						return nil
 					})
@@ -199,9 +185,7 @@ func TestWeightsAreWithinTheLimit(t *testing.T) {
 							}
 							granted.Add(1)
 							now := sum.Add(w)
-							if now > limit {
-								t.Errorf("%d of %d are held", now, limit)
-							}
+							check.AtMost(t, now, limit, "held")
 							for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
 							}
 							<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
@@ -218,14 +202,10 @@ func TestWeightsAreWithinTheLimit(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if most.Load() < limit-1 {
-					t.Errorf("at most %d of %d were held at once", most.Load(), limit)
-				}
+				check.AtLeast(t, most.Load(), limit-1, "held at once, of", limit)
 				t.Logf("%d grants, at most %d at once", granted.Load(), most.Load())
 				<-time.After(time.Second)
-				if names := children(t, all[0]); len(names) != 0 {
-					t.Errorf("%q are left", names)
-				}
+				check.Len(t, children(t, all[0]), 0, "are left")
 			}, zktest.Replicas(3, 2*time.Millisecond), zktest.Latency(time.Millisecond))
 		})
 	}
@@ -250,9 +230,7 @@ func TestSetLimit(t *testing.T) {
 		setLimit(t, operator, 1)
 		expect(t, leases, 0, 1, 2) // who holds keeps what it has
 		holders, err := semaphore.Holders(t.Context(), operator, path)
-		if err != nil || len(holders) != 3 {
-			t.Errorf("holders: %+v, %v", holders, err)
-		}
+		check.True(t, err == nil && len(holders) == 3, "holders: %+v, %v", holders, err)
 		release(t, leases[0])
 		expect(t, leases, 1, 2)
 		release(t, leases[2]) // out of turn
@@ -309,9 +287,7 @@ func TestDisagreement(t *testing.T) {
 				t.Errorf("%s: %v", what, ev)
 			}
 		}
-		if names := children(t, all[0]); len(names) != 1 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, all[0]), 1, "in line")
 		any := acquire(t, all[1], 10, &semaphore.Options{AnyLimit: true})
 		check.Fails(semaphore.TryAcquire(t.Context(), all[2], path, 10, &semaphore.Options{AnyLimit: true}))(t, semaphore.ErrFull)         // a third of two
 		check.Fails(semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}))(t, semaphore.ErrLimit) // a weight over the limit
@@ -330,9 +306,7 @@ func TestDisagreement(t *testing.T) {
 		check.Fails(semaphore.Limit(t.Context(), all[0], path))(t, semaphore.ErrLimit) // no limit
 		setLimit(t, all[0], 3)
 		acquire(t, all[1], 3, nil).Close()
-		if n := len(srv.Sessions()); n != 3 {
-			t.Errorf("%d sessions", n)
-		}
+		check.Equal(t, len(srv.Sessions()), 3, "sessions")
 	})
 }
 
@@ -394,9 +368,7 @@ func TestTheFirstWeightedOne(t *testing.T) {
 		acquire(t, all[1], 4, weight(3)).Close()
 		record(t, all[0], "4")
 		one.Close()
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("%q are left", names)
-		}
+		check.Len(t, children(t, all[0]), 0, "are left")
 	})
 }
 
@@ -409,9 +381,7 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 			t.Helper()
 			srv.ResetRequests()
 			acquire(t, all[0], 4, weight(3)).Close()
-			if n := srv.Requests()[zktest.OpMulti]; n != want {
-				t.Errorf("it joins %d times, want %d", n, want)
-			}
+			check.Equal(t, srv.Requests()[zktest.OpMulti], want, "times it joins")
 			record(t, all[0], "4")
 		}
 		acquire(t, all[0], 4, nil).Close()
@@ -445,9 +415,7 @@ func TestThrottled(t *testing.T) {
 			acquire(t, all[1], 2, nil).Close() // the contenders are listed, and it is read again
 			refuse(all[2], 3)
 			l, err := semaphore.Acquire(t.Context(), all[2], path, 2, nil)
-			if !errors.Is(err, want) {
-				t.Errorf("code %d: %v, want %v", code, err, want)
-			}
+			check.Is(t, err, want, "code", code)
 			if err == nil {
 				l.Close()
 			}
@@ -455,9 +423,7 @@ func TestThrottled(t *testing.T) {
 				t.Errorf("code %d: %v", code, err)
 			}
 			srv.ClearFaults()
-			if names := children(t, all[0]); len(names) != 0 {
-				t.Errorf("%q are left", names)
-			}
+			check.Len(t, children(t, all[0]), 0, "are left")
 		})
 	}
 }
@@ -530,9 +496,7 @@ func TestWakeUps(t *testing.T) {
 		for i := range waiters {
 			srv.ResetRequests()
 			release(t, leases[i])
-			if n := woken(i); n > 2 {
-				t.Errorf("the release of %d wakes %d", i, n)
-			}
+			check.AtMost(t, woken(i), 2, "the release of", i, "wakes")
 			want := zktest.Counts{zktest.OpDelete: 1, zktest.OpGetData: 1, zktest.OpSetData: 1, zktest.OpGetChildren2: 6} // 3 of these watch
 			switch i {
 			case waiters - 2: // no contender is second
@@ -543,9 +507,7 @@ func TestWakeUps(t *testing.T) {
 			if got := withoutSyncs(srv.Requests()); !maps.Equal(got, want) {
 				t.Errorf("the release of %d takes %v, want %v", i, got, want)
 			}
-			if !held(leases[i+limit]) {
-				t.Errorf("it does not wake %d", i+limit)
-			}
+			check.True(t, held(leases[i+limit]), "it does not wake %d", i+limit)
 		}
 		for _, l := range leases {
 			release(t, l)
@@ -560,9 +522,7 @@ func TestWakeUps(t *testing.T) {
 		for _, i := range []int{limit + waiters - 1, limit + 3, limit} {
 			srv.ResetRequests()
 			release(t, leases[i])
-			if n := woken(i); n > 2 {
-				t.Errorf("%d leaves the line and wakes %d", i, n)
-			}
+			check.AtMost(t, woken(i), 2, i, "leaves the line and wakes")
 		}
 		expect(t, leases, 0, 1, 2)
 	})
@@ -600,13 +560,9 @@ func TestHandedOnTogether(t *testing.T) {
 						go l.Close()
 					}
 				}
-				if took := int(time.Since(began) / trip); took != row.trips {
-					t.Errorf("the last is let in after %d round trips, want %d", took, row.trips)
-				}
+				check.Equal(t, int(time.Since(began)/trip), row.trips, "round trips until the last is let in")
 				<-time.After(time.Second)
-				if n := srv.Requests()[zktest.OpSetData]; n != row.announced {
-					t.Errorf("%d announce themselves, want %d", n, row.announced)
-				}
+				check.Equal(t, srv.Requests()[zktest.OpSetData], row.announced, "announce themselves")
 			}, zktest.Latency(trip/2))
 		})
 	}
@@ -659,9 +615,7 @@ func TestAdmittedTogether(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 		}
-		if took := time.Since(began); took > 5*trip {
-			t.Errorf("the last is let in after %v", took)
-		}
+		check.AtMost(t, time.Since(began), 5*trip, "the last is let in after")
 		<-time.After(time.Second)
 		woken := 0
 		for _, s := range all[1:] {
@@ -669,12 +623,8 @@ func TestAdmittedTogether(t *testing.T) {
 				woken++
 			}
 		}
-		if woken > many+1 {
-			t.Errorf("%d are woken", woken)
-		}
-		if total := withoutSyncs(srv.Requests()).Total(); total > 4*many+10 {
-			t.Errorf("that takes %d requests: %v", total, srv.Requests())
-		}
+		check.AtMost(t, woken, many+1, "are woken")
+		check.AtMost(t, withoutSyncs(srv.Requests()).Total(), 4*many+10, "requests", srv.Requests())
 	}, func(c *zktest.Config) { c.Latency = trip / 2 })
 }
 
@@ -725,14 +675,10 @@ func TestTryAcquire(t *testing.T) {
 		if l, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, weight(2)); !errors.Is(err, semaphore.ErrFull) || l != nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("no room: %v", err)
 		}
-		if names := children(t, all[0]); len(names) != 1 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, all[0]), 1, "in line")
 		b, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, nil)
 		check.Must(t, err)
-		if a.ID() == b.ID() || a.Node() == b.Node() {
-			t.Errorf("%d and %d", a.ID(), b.ID())
-		}
+		check.True(t, a.ID() != b.ID() && a.Node() != b.Node(), "%d and %d", a.ID(), b.ID())
 		a.Close()
 		if a, err = semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2)); err != nil {
 			t.Fatal(err)
@@ -746,9 +692,7 @@ func TestTryAcquire(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, all[0]), 0, "in line")
 	})
 }
 
@@ -761,15 +705,11 @@ func TestDo(t *testing.T) {
 		}); err != why { //nolint:errorlint // the very error
 			t.Error(err)
 		}
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("%q are left", names)
-		}
+		check.Len(t, children(t, all[0]), 0, "are left")
 		err := semaphore.Do(t.Context(), all[0], path, 1, nil, func(ctx context.Context) error {
 			operator := context.WithoutCancel(ctx)
 			names, _, err := all[1].Children(operator, path+"/leases")
-			if err != nil || len(names) != 1 {
-				t.Errorf("in line: %q, %v", names, err)
-			}
+			check.True(t, err == nil && len(names) == 1, "in line: %q, %v", names, err)
 			for _, name := range names {
 				check.OK(t, all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion))
 			}
@@ -777,9 +717,7 @@ func TestDo(t *testing.T) {
 			check.Is(t, context.Cause(ctx), semaphore.ErrLost) // the work is told
 			return nil
 		})
-		if !errors.Is(err, semaphore.ErrLost) || !errors.Is(err, semaphore.ErrNodeDeleted) {
-			t.Error(err)
-		}
+		check.True(t, errors.Is(err, semaphore.ErrLost) && errors.Is(err, semaphore.ErrNodeDeleted), "%v", err)
 	})
 }
 
@@ -798,9 +736,7 @@ func TestHolders(t *testing.T) {
 			t.Fatalf("%+v, %v", holders, err)
 		}
 		for i, h := range holders {
-			if h.Weight != 2-i || string(h.Data) != fmt.Sprintf("host-%d", i) || h.Session != all[i].ID() {
-				t.Errorf("%+v", h)
-			}
+			check.True(t, h.Weight == 2-i && string(h.Data) == fmt.Sprintf("host-%d", i) && h.Session == all[i].ID(), "%+v", h)
 		}
 		why := errors.New("because")
 		check.Fails(semaphore.Holders(ended(t, why), all[0], path))(t, why)
@@ -844,9 +780,7 @@ func TestReleaseInBackground(t *testing.T) {
 			release(t, l)
 			l.Close()
 		}
-		if names := children(t, all[1]); len(names) != 2 {
-			t.Errorf("there are %q already", names)
-		}
+		check.Len(t, children(t, all[1]), 2, "already")
 		srv.Thaw(all[0].ID())
 		if _, err := semaphore.TryAcquire(t.Context(), all[0], path, 2, opts); err != nil {
 			t.Error(err)
@@ -897,9 +831,7 @@ func TestOperator(t *testing.T) {
 		})
 		remove(path + "/leases/" + names[waits])
 		expect(t, leases, 1, 2)
-		if names := children(t, operator); len(names) != 3 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, operator), 3, "in line")
 		// With the limit, and all who stand in line, who cannot be hindered to come back.
 		for _, name := range children(t, operator) {
 			remove(path + "/leases/" + name)
@@ -920,9 +852,7 @@ func TestReaped(t *testing.T) {
 			acquire(t, all[0], 2, weight(w)).Close()
 			srv.Reap()
 			srv.Reap()
-			if slices.Contains(srv.Paths(), path) {
-				t.Error("it is not reaped")
-			}
+			check.False(t, slices.Contains(srv.Paths(), path), "it is not reaped")
 		}
 	})
 }
@@ -1089,18 +1019,12 @@ func TestFaults(t *testing.T) {
 								release(t, holder)
 								<-time.After(5 * time.Second)
 								defer func() {
-									if !held(behind) {
-										t.Errorf("%d: who came after it holds no lease", skip)
-									}
+									check.True(t, held(behind), "%d: who came after it holds no lease", skip)
 									behind.Close()
-									if names := children(t, other); len(names) != 0 {
-										t.Errorf("%d: there are %q", skip, names)
-									}
+									check.Len(t, children(t, other), 0, skip)
 								}()
 							}
-							if !held(l) {
-								t.Errorf("%d: it holds no lease: %v", skip, l.Err())
-							}
+							check.True(t, held(l), "%d: it holds no lease: %v", skip, l.Err())
 							release(t, l)
 							<-time.After(5 * time.Second)
 							hit = srv.AwaitFault(0) == nil
@@ -1202,17 +1126,13 @@ func TestOtherLayouts(t *testing.T) {
 				check.Have(all[0].Create(ctx, path+node, nil, session.Persistent))(t)
 				for n := range 3 {
 					_, err := semaphore.TryAcquire(ctx, all[0], path, 3, &semaphore.Options{Weight: n + 1})
-					if refused := slices.Contains(weights, n+1) || n == 2; refused != errors.Is(err, semaphore.ErrLayout) {
-						t.Errorf("%s: weight %d: %v", node, n+1, err)
-					}
+					check.Equal(t, slices.Contains(weights, n+1) || n == 2, errors.Is(err, semaphore.ErrLayout), node, "weight", n+1, "refused:", err)
 				}
 				release(t, held)
 				if synctest.Wait(); !errors.Is(waiter.Err(), semaphore.ErrLayout) {
 					t.Errorf("%s: one that has waited: %v", node, waiter.Err())
 				}
-				if names := children(t, all[0]); len(names) > 1 {
-					t.Errorf("%s: there are %q", node, names)
-				}
+				check.AtMost(t, len(children(t, all[0])), 1, node)
 			})
 		}
 	}

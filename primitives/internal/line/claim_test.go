@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -78,9 +79,7 @@ func TestClaims(t *testing.T) {
 			}
 			m, _ := script(New(id, rule, true, false), row.before...)
 			m, out := m.after(row.in)
-			if m.state != row.state || !slices.Equal(out.Do, row.do) {
-				t.Errorf("%v\nDo %v, want %v", m, out.Do, row.do)
-			}
+			check.True(t, m.state == row.state && slices.Equal(out.Do, row.do), "%v\nDo %v, want %v", m, out.Do, row.do)
 			if emitted := len(out.Emit) > 0; emitted != (row.emit != nil) || emitted && out.Emit[0] != row.emit {
 				t.Errorf("Emit %v, want %v", out.Emit, row.emit)
 			}

@@ -907,9 +907,7 @@ func TestDangersOfRevocation(t *testing.T) {
 	} {
 		m, _ := script(New(id, row.rule, true, false), row.before...)
 		_, out := m.after(row.in)
-		if len(out.Emit) != 1 || out.Emit[0] != (Lost{row.want}) {
-			t.Errorf("%s: %v", row.danger, out.Emit)
-		}
+		check.True(t, len(out.Emit) == 1 && out.Emit[0] == (Lost{row.want}), "%s: %v", row.danger, out.Emit)
 	}
 }
 

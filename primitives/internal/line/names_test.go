@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 )
 
@@ -22,19 +23,13 @@ func TestGUID(t *testing.T) {
 	for n, want := range map[int]string{
 		1: id, 31: "3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b1e",
 	} {
-		if got := attemptGUID(id, n); got != want {
-			t.Errorf("guid of attempt %d = %s, want %s", n, got, want)
-		}
+		check.Equal(t, attemptGUID(id, n), want, "guid of attempt", n)
 	}
 	if got, want := attemptGUID(id[:28]+"ffffffff", 2), id[:28]+"00000000"; got != want {
 		t.Errorf("guid = %s, want %s", got, want)
 	}
-	if len(attemptGUID(id, math.MaxInt32)) != len(id) || attemptGUID(id, 1) == attemptGUID(id, 2) {
-		t.Error("not a GUID for each attempt")
-	}
-	if strings.HasPrefix("_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b1e0-lock-0000000001", Published(attemptGUID(id, 31))) {
-		t.Error("a longer GUID matches")
-	}
+	check.True(t, len(attemptGUID(id, math.MaxInt32)) == len(id) && attemptGUID(id, 1) != attemptGUID(id, 2), "not a GUID for each attempt")
+	check.True(t, !strings.HasPrefix("_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b1e0-lock-0000000001", Published(attemptGUID(id, 31))), "a longer GUID matches")
 }
 
 // numbered returns names with consecutive numbers from first, in order.
@@ -83,9 +78,7 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 }
 
 func TestLineOfNobody(t *testing.T) {
-	if got := line([]string{"config", "lock-x"}); len(got) != 0 {
-		t.Errorf("line = %q", got)
-	}
+	check.Len(t, line([]string{"config", "lock-x"}), 0)
 	if p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", ""); p.Present {
 		t.Errorf("locate = %+v", p)
 	}
@@ -108,9 +101,7 @@ func TestOwnZombiesDoNotCount(t *testing.T) {
 	g := attemptGUID(actorID(1), 1)
 	zombie, own, other := Published(g)+"lock-0000000001", Published(g)+"lock-0000000003", "lock-0000000002"
 	p := locate([]string{zombie, other, own, Published(g) + "lock-0000000009"}, own, g)
-	if p.Ahead != 1 || p.Watch != deletion(other) || len(p.Zombies) != 2 {
-		t.Errorf("locate = %+v", p)
-	}
+	check.True(t, p.Ahead == 1 && p.Watch == deletion(other) && len(p.Zombies) == 2, "locate = %+v", p)
 }
 
 func BenchmarkLocate(b *testing.B) {

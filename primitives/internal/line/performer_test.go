@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -37,9 +38,7 @@ func TestEndWhileKnown(t *testing.T) {
 	}}
 	p.owned.Keep(Target{Until: dependence}, &surroundings{dependence: ends, others: subscription{}, data: []byte("5"), read: true, listed: true})
 	p.beside(nil, func(data string, err error) {
-		if data != "5" || err != nil {
-			t.Errorf("%q, %v, want what was followed", data, err)
-		}
+		check.True(t, data == "5" && err == nil, "%q, %v, want what was followed", data, err)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -85,8 +86,6 @@ func TestLookBehindALaggingReplica(t *testing.T) {
 		var seen Sight
 		n.look(look{turn{1, 1}, sync}, func(s Sight, _ error) { seen = s })
 		run(w, 0, 2)
-		if (seen.Data == "new") != sync || !seen.Exists {
-			t.Errorf("sync=%v: %+v", sync, seen)
-		}
+		check.True(t, (seen.Data == "new") == sync && seen.Exists, "sync=%v: %+v", sync, seen)
 	}
 }

@@ -61,9 +61,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 	for before := 0; ; before++ {
 		w, p := claimedBy(oursPriority)
 		p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
-			if err == nil {
-				t.Error("claimed twice")
-			}
+			check.True(t, err != nil, "claimed twice")
 		})
 		serve(w, most)
 		p.withdraw(p.Recipe(), w.Sessions[0].Async(0), oursPriority, "", func() {})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -75,9 +76,7 @@ func TestRankedOrder(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	want = rankedAll("a 5 w0", "b 0 w"+last, "c 0 w"+first)
-	if got := (rule{}).Line([]string{want[2], want[1], want[0]}); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	check.EqualSlices(t, (rule{}).Line([]string{want[2], want[1], want[0]}), want)
 	// The one that has just been created is the reference of its own place, also there.
 	r := rule{Kind: nodes.Write}
 	if p := r.Locate(line.Sight{Names: want[1:]}, want[2], rankedGUID("c")); p.Ahead != 1 || p.Watch.Node != want[1] {

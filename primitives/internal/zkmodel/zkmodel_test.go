@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -247,13 +248,9 @@ func TestKey(t *testing.T) {
 	}
 	for _, answered := range []bool{true, false} {
 		first, second := key("a", answered), key("a", answered)
-		if first != second {
-			t.Error("equal worlds differ")
-		}
+		check.Equal(t, first, second, "equal worlds differ")
 	}
-	if key("a", true) == key("b", true) || key("a", false) == key("b", false) || key("a", true) == key("a", false) {
-		t.Error("different worlds do not differ")
-	}
+	check.True(t, key("a", true) != key("b", true) && key("a", false) != key("b", false) && key("a", true) != key("a", false), "different worlds do not differ")
 }
 
 // TestKeyOfSharedClosures: worlds differ in which of two activities came first, if one has seen what the other has done.
@@ -276,12 +273,8 @@ func TestKeyOfSharedClosures(t *testing.T) {
 			return p.Key()
 		}
 		first, second := key("step 0", "step 1"), key("step 1", "step 0")
-		if (first != second) != serial {
-			t.Errorf("serial %t: %x and %x", serial, first, second)
-		}
-		if first != key("step 0", "step 1") {
-			t.Errorf("serial %t: equal worlds differ", serial)
-		}
+		check.Equal(t, first != second, serial, "serial", first, "and", second)
+		check.Equal(t, first, key("step 0", "step 1"), "serial", serial, "equal worlds differ")
 	}
 }
 
