@@ -32,9 +32,7 @@ func TestServerProcess(t *testing.T) {
 		t.Skip("there is nobody to serve")
 	}
 	srv, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer srv.Close()
 	fmt.Println(srv.Addrs()[0])
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
@@ -46,33 +44,23 @@ func startServer(tb testing.TB) string {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
+	check.Must(tb, cmd.Start())
 	tb.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait() // whatever it says then
 	})
 	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	return strings.TrimSpace(addr)
 }
 
 func openAt(tb testing.TB, addr string) *session.Session {
 	tb.Helper()
 	s, err := session.Open(context.Background(), []string{addr}, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	tb.Cleanup(s.Close)
 	return s
 }
@@ -114,15 +102,11 @@ func loadTree(tb testing.TB, n int) (took time.Duration, perNode float64, gorout
 	before, running := liveBytes(), runtime.NumGoroutine()
 	begun := time.Now()
 	c, err := watch.Tree(s, "/bench", nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	defer c.Close()
 	<-c.Synced()
 	took = time.Since(begun)
-	if c.Len() < n {
-		tb.Fatalf("%d nodes of %d", c.Len(), n)
-	}
+	check.Require(tb, c.Len() >= n, "%d nodes of %d", c.Len(), n)
 	goroutines = runtime.NumGoroutine() - running
 	perNode = float64(liveBytes()-before)/float64(c.Len()) - float64(pathBytes+dataBytes)
 	return took, perNode, goroutines

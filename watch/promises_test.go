@@ -26,12 +26,9 @@ func TestReapedContainer(t *testing.T) {
 					create(t, other, "/c/"+child, "")
 				}
 				container("x")
-				children := check.Have(watch.Children(s, "/c", nil))(t)
-				defer children.Close()
-				node := check.Have(watch.Node(s, "/c", nil))(t)
-				defer node.Close()
-				c := check.Have(watch.Tree(s, "/c", nil))(t)
-				defer c.Close()
+				children := check.Open(watch.Children(s, "/c", nil))(t)
+				node := check.Open(watch.Node(s, "/c", nil))(t)
+				c := check.Open(watch.Tree(s, "/c", nil))(t)
 				calm()
 				settled(t, children)
 				first := settled(t, node)
@@ -63,8 +60,7 @@ func TestReapedContainer(t *testing.T) {
 // the server is an hour behind, and busy; without, it may be as old as the server.
 func TestSyncedFirstState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
-		defer srv.Close()
+		srv := check.Open(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
 		open := func(addrs []string) *session.Session {
 			return check.Have(session.Open(t.Context(), addrs, &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext}))(t)
 		}
@@ -86,28 +82,18 @@ func TestSyncedFirstState(t *testing.T) {
 				}
 			}
 			opts := &watch.Options{Sync: sync}
-			node := check.Have(watch.Node(s, "/a", opts))(t)
-			defer node.Close()
-			value := check.Have(watch.Value(s, "/a", watch.Text, opts))(t)
-			defer value.Close()
-			children := check.Have(watch.Children(s, "/a", opts))(t)
-			defer children.Close()
-			c := check.Have(watch.Tree(s, "/a", &watch.TreeOptions{Sync: sync}))(t)
-			defer c.Close()
+			node := check.Open(watch.Node(s, "/a", opts))(t)
+			value := check.Open(watch.Value(s, "/a", watch.Text, opts))(t)
+			children := check.Open(watch.Children(s, "/a", opts))(t)
+			c := check.Open(watch.Tree(s, "/a", &watch.TreeOptions{Sync: sync}))(t)
 			<-c.Synced()
 			want, names := "0", 1
 			if sync {
 				want, names = strconv.Itoa(last), last+1
 			}
-			if state := <-node.Changes(); string(state.Data) != want {
-				t.Errorf("sync=%v: %v", sync, state)
-			}
-			if state := <-value.Changes(); state.Value != want {
-				t.Errorf("sync=%v: %+v", sync, state)
-			}
-			if state := <-children.Changes(); len(state.Names) != names {
-				t.Errorf("sync=%v: %v", sync, state)
-			}
+			check.Equal(t, string((<-node.Changes()).Data), want, "sync", sync)
+			check.Equal(t, (<-value.Changes()).Value, want, "sync", sync)
+			check.Equal(t, len((<-children.Changes()).Names), names, "sync", sync)
 			if state := c.Get("/a"); string(state.Data) != want || len(c.Children("/a")) != names {
 				t.Errorf("sync=%v: %v %v", sync, state, c.Children("/a"))
 			}
@@ -120,8 +106,7 @@ func TestSyncedFirstState(t *testing.T) {
 // with one after the other.
 func TestTreeIsPipelined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
-		defer srv.Close()
+		srv := check.Open(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
 		open := func() *session.Session {
 			return check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 100 * time.Second, Dialer: srv.DialContext}))(t)
 		}
@@ -132,8 +117,7 @@ func TestTreeIsPipelined(t *testing.T) {
 		grow(t, other, "/a", 5000, nil)
 		srv.ResetRequests()
 		begun := time.Now()
-		c := check.Have(watch.Tree(s, "/a", nil))(t)
-		defer c.Close()
+		c := check.Open(watch.Tree(s, "/a", nil))(t)
 		<-c.Synced()
 		reads := 0
 		for op, n := range srv.Requests() {

@@ -63,9 +63,7 @@ func (f *follower) take(state watch.TreeState) {
 	}
 	for _, n := range state.Changed {
 		old, ok := f.nodes[n.Path]
-		if !ok || n.Stat.Mzxid < old.Stat.Mzxid {
-			f.t.Fatalf("%s is changed from %v to %v", n.Path, old.Stat, n.Stat)
-		}
+		check.Require(f.t, ok && n.Stat.Mzxid >= old.Stat.Mzxid, "%s is changed from %v to %v", n.Path, old.Stat, n.Stat)
 		f.nodes[n.Path] = n
 	}
 	for _, n := range state.Added {
@@ -99,8 +97,7 @@ func TestTree(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				c := check.Have(watch.Tree(s, "/b", nil))(t)
-				defer c.Close()
+				c := check.Open(watch.Tree(s, "/b", nil))(t)
 				f := &follower{t, map[string]watch.TreeNode{}}
 				<-c.Synced()
 				compare := func(paths ...string) {
@@ -120,9 +117,7 @@ func TestTree(t *testing.T) {
 				compare("/b", "/b/x", "/b/x/y")
 				trouble(srv, s, func() { set(t, other, "/b/x/y", "3") })
 				compare("/b", "/b/x", "/b/x/y")
-				if state := c.Get("/b/x/y"); string(state.Data) != "3" {
-					t.Error(state)
-				}
+				check.Equal(t, string(c.Get("/b/x/y").Data), "3")
 				trouble(srv, s, func() { drop(t, other, "/b/x/y"); drop(t, other, "/b/x"); create(t, other, "/b/x", "4") })
 				compare("/b", "/b/x")
 				trouble(srv, s, func() { create(t, other, "/b/x/z", "5") })
@@ -182,8 +177,7 @@ func TestTreeCosts(t *testing.T) {
 			create(t, other, fmt.Sprintf("/a/%d", i), "")
 		}
 		srv.ResetRequests()
-		c := check.Have(watch.Tree(s, "/a", nil))(t)
-		defer c.Close()
+		c := check.Open(watch.Tree(s, "/a", nil))(t)
 		<-c.Synced()
 		if counts := srv.Requests(); counts[zktest.OpGetData] != 51 || counts[zktest.OpGetChildren2] != 51 {
 			t.Errorf("to read 51 nodes: %v", counts)
@@ -399,7 +393,5 @@ func randomTree(t *testing.T, r *rand.Rand) {
 	}
 	names, _, _ := other.Children(ctx, "/r")
 	slices.Sort(names)
-	if state := settled(t, children); !slices.Equal(state.Names, names) {
-		t.Errorf("the children are %v, want %v", state, names)
-	}
+	check.EqualSlices(t, settled(t, children).Names, names, "the children")
 }

@@ -218,9 +218,7 @@ func twoRoundTrips(t *testing.T, trouble trial, again bool) zktest.Counts {
 	defer end()
 	<-time.After(time.Minute)
 	synctest.Wait()
-	if len(log.times) > 0 {
-		t.Fatalf("it is new before it is made: %v", log.times)
-	}
+	check.Require(t, len(log.times) == 0, "it is new before it is made: %v", log.times)
 	ops := []session.Op{session.DeleteOp("/a/old", 0), session.SetOp("/a", []byte("new"), 0), session.CreateOp("/a/new", nil, session.Persistent)}
 	if again {
 		ops = []session.Op{ops[0], session.DeleteOp("/a", 0), session.CreateOp("/a", []byte("new"), session.Persistent), ops[2]}

@@ -41,18 +41,14 @@ func settled[S any](t *testing.T, w *watch.Watch[S]) S {
 	for {
 		select {
 		case state, open := <-w.Changes():
-			if !open {
-				t.Fatalf("the watch has ended: %v", w.Err())
-			}
+			check.Require(t, open, "the watch has ended: %v", w.Err())
 			last, some = state, true
 		default:
 			synctest.Wait() // the actor may have had one more
 			if len(w.Changes()) > 0 {
 				continue
 			}
-			if !some {
-				t.Fatal("there is no new state")
-			}
+			check.Require(t, some, "there is no new state")
 			return last
 		}
 	}
@@ -97,8 +93,7 @@ func TestNode(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Have(watch.Node(s, "/b", nil))(t)
-				defer w.Close()
+				w := check.Open(watch.Node(s, "/b", nil))(t)
 				expect := func(want string) watch.NodeState {
 					t.Helper()
 					calm()
@@ -131,8 +126,7 @@ func TestChildren(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Have(watch.Children(s, "/b", nil))(t)
-				defer w.Close()
+				w := check.Open(watch.Children(s, "/b", nil))(t)
 				expect := func(names, added, removed string) watch.ChildrenState {
 					t.Helper()
 					calm()
@@ -177,8 +171,7 @@ type limits struct{ Max int }
 
 func TestValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
-		defer w.Close()
+		w := check.Open(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
 		expect := func(exists bool, limit int, version int32, ok bool) {
 			t.Helper()
 			if got := settled(t, w); got.Exists != exists || got.Value.Max != limit || got.Version != version || (got.Err == nil) != ok {
@@ -218,8 +211,7 @@ func (touchy) Decode(data []byte) (int, error) {
 
 func TestCodecs(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
-		defer w.Close()
+		w := check.Open(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
 		check.Is(t, settled(t, w).Err, strconv.ErrSyntax)
 		set(t, other, "/a", "7")
 		settled(t, w)
@@ -333,8 +325,7 @@ func TestForbiddenNode(t *testing.T) {
 		w := check.Have(watch.Node(s, "/a", nil))(t)
 		<-w.Done()
 		check.Is(t, w.Err(), session.ErrNoAuth)
-		again := check.Have(watch.Node(s, "/a", nil))(t)
-		defer again.Close()
+		again := check.Open(watch.Node(s, "/a", nil))(t)
 		settled(t, again)
 	})
 }
@@ -375,8 +366,7 @@ func TestManySubscribers(t *testing.T) {
 		nodes := make([]*watch.Watch[watch.NodeState], subscribers)
 		srv.ResetRequests()
 		for i := range nodes {
-			nodes[i] = check.Have(watch.Node(s, "/a", nil))(t)
-			defer nodes[i].Close()
+			nodes[i] = check.Open(watch.Node(s, "/a", nil))(t)
 		}
 		synctest.Wait()
 		const changes = 5
@@ -461,8 +451,7 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 // it to go.
 func TestUntilGoneBesideAWatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Node(s, "/b", nil))(t)
-		defer w.Close()
+		w := check.Open(watch.Node(s, "/b", nil))(t)
 		settled(t, w)
 		check.OK(t, watch.UntilGone(t.Context(), s, "/b"))
 		create(t, other, "/b", "")
@@ -473,9 +462,7 @@ func TestUntilGoneBesideAWatch(t *testing.T) {
 		drop(t, other, "/b")
 		check.OK(t, <-gone)
 		create(t, other, "/b", "again")
-		if state := settled(t, w); string(state.Data) != "again" {
-			t.Error(state)
-		}
+		check.Equal(t, string(settled(t, w).Data), "again")
 	})
 }
 
@@ -488,8 +475,7 @@ func TestRestoringIsCutShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Have(watch.Node(s, "/a", nil))(t)
-				defer w.Close()
+				w := check.Open(watch.Node(s, "/a", nil))(t)
 				settled(t, w)
 				srv.Refuse(true)
 				srv.Disconnect(s.ID())
@@ -499,9 +485,7 @@ func TestRestoringIsCutShort(t *testing.T) {
 				}
 				srv.Refuse(false)
 				calm()
-				if state := settled(t, w); string(state.Data) != "new" {
-					t.Error(state)
-				}
+				check.Equal(t, string(settled(t, w).Data), "new")
 			})
 		})
 	}
@@ -522,8 +506,7 @@ func TestRecreation(t *testing.T) {
 		rounds = 300
 	}
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Node(s, "/b", nil))(t)
-		defer w.Close()
+		w := check.Open(watch.Node(s, "/b", nil))(t)
 		w.Changes()
 		var last int64
 		done := make(chan error)
@@ -570,30 +553,22 @@ func TestRecreation(t *testing.T) {
 // TestSlowReader: what one reader sees of the children adds up, whenever it looks.
 func TestSlowReader(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Children(s, "/a", nil))(t)
-		defer w.Close()
-		fast := check.Have(watch.Children(s, "/a", nil))(t)
-		defer fast.Close()
+		w := check.Open(watch.Children(s, "/a", nil))(t)
+		fast := check.Open(watch.Children(s, "/a", nil))(t)
 		var seen []string
 		look := func() {
 			state := settled(t, w)
 			for _, name := range state.Removed {
 				i := slices.Index(seen, name)
-				if i < 0 {
-					t.Fatalf("%s was not there", name)
-				}
+				check.Require(t, i >= 0, "%s was not there", name)
 				seen = slices.Delete(seen, i, i+1)
 			}
 			for _, name := range state.Added {
-				if slices.Contains(seen, name) {
-					t.Fatalf("%s was there", name)
-				}
+				check.Require(t, !slices.Contains(seen, name), "%s was there", name)
 				seen = append(seen, name)
 			}
 			slices.Sort(seen)
-			if !slices.Equal(seen, state.Names) {
-				t.Fatalf("%v adds up to %v", state, seen)
-			}
+			check.Require(t, slices.Equal(seen, state.Names), "%v adds up to %v", state, seen)
 		}
 		look()
 		there := map[int]bool{}

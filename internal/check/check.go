@@ -6,23 +6,24 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 )
 
 // Must ends the test unless err is nil. It is called on the test's goroutine, as [testing.TB.Fatal].
-func Must(tb testing.TB, err error) {
+func Must(tb testing.TB, err error, about ...any) {
 	if err != nil {
 		tb.Helper()
-		tb.Fatal(err)
+		tb.Fatalf("%s%v", of(about), err)
 	}
 }
 
 // OK fails the test unless err is nil.
-func OK(tb testing.TB, err error) {
+func OK(tb testing.TB, err error, about ...any) {
 	if err != nil {
 		tb.Helper()
-		tb.Error(err)
+		tb.Errorf("%s%v", of(about), err)
 	}
 }
 
@@ -44,6 +45,27 @@ func Have[T any](v T, err error) func(tb testing.TB) T {
 	}
 }
 
+// Open is Have for a value that is closed at the end of the test.
+func Open[T interface{ Close() }](v T, err error) func(tb testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		Must(tb, err)
+		tb.Cleanup(v.Close)
+		return v
+	}
+}
+
+// Reads is for calls that return data, more, and an error: Reads(f())(t, want) fails the test unless the data
+// is want.
+func Reads[M any](data []byte, _ M, err error) func(tb testing.TB, want string, about ...any) {
+	return func(tb testing.TB, want string, about ...any) {
+		if err != nil || string(data) != want {
+			tb.Helper()
+			tb.Errorf("%s%q, %v, want %q", of(about), data, err, want)
+		}
+	}
+}
+
 // Fails is for calls that return a value and an error: Fails(f())(t, want) fails the test unless the
 // error wraps want.
 func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
@@ -52,6 +74,14 @@ func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
 			tb.Helper()
 			tb.Errorf("%v, want %v", err, want)
 		}
+	}
+}
+
+// Require ends the test unless something is so, as Must does.
+func Require(tb testing.TB, is bool, format string, args ...any) {
+	if !is {
+		tb.Helper()
+		tb.Fatalf(format, args...)
 	}
 }
 
@@ -82,6 +112,14 @@ func Equal[T comparable](tb testing.TB, got, want T, about ...any) {
 // EqualSlices fails the test unless got has the elements of want.
 func EqualSlices[S ~[]E, E comparable](tb testing.TB, got, want S, about ...any) {
 	if !slices.Equal(got, want) {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v", of(about), got, want)
+	}
+}
+
+// EqualMaps fails the test unless got has the elements of want.
+func EqualMaps[M ~map[K]V, K, V comparable](tb testing.TB, got, want M, about ...any) {
+	if !maps.Equal(got, want) {
 		tb.Helper()
 		tb.Errorf("%s%v, want %v", of(about), got, want)
 	}

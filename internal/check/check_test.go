@@ -12,15 +12,16 @@ import (
 type trial struct {
 	testing.TB
 	failed, ended bool
+	closed        func()
 }
 
 func (t *trial) Helper() {}
 
-func (t *trial) Error(...any) { t.failed = true }
-
 func (t *trial) Errorf(string, ...any) { t.failed = true }
 
-func (t *trial) Fatal(...any) { t.failed, t.ended = true, true }
+func (t *trial) Fatalf(string, ...any) { t.failed, t.ended = true, true }
+
+func (t *trial) Cleanup(f func()) { t.closed = f }
 
 func TestChecks(t *testing.T) {
 	wrapped, other := errors.Join(io.EOF), io.ErrUnexpectedEOF
@@ -40,6 +41,13 @@ func TestChecks(t *testing.T) {
 		"fails":         {func(tb testing.TB) { check.Fails(1, wrapped)(tb, io.EOF) }, false, false},
 		"fails as not":  {func(tb testing.TB) { check.Fails(1, other)(tb, io.EOF) }, true, false},
 		"does not fail": {func(tb testing.TB) { check.Fails(1, nil)(tb, io.EOF) }, true, false},
+		"reads":         {func(tb testing.TB) { check.Reads([]byte("a"), 0, nil)(tb, "a") }, false, false},
+		"reads other":   {func(tb testing.TB) { check.Reads([]byte("a"), 0, nil)(tb, "b") }, true, false},
+		"does not read": {func(tb testing.TB) { check.Reads([]byte("a"), 0, other)(tb, "a") }, true, false},
+		"required":      {func(tb testing.TB) { check.Require(tb, true, "") }, false, false},
+		"not so":        {func(tb testing.TB) { check.Require(tb, false, "") }, true, true},
+		"equal maps":    {func(tb testing.TB) { check.EqualMaps(tb, map[int]int{1: 1}, map[int]int{1: 1}) }, false, false},
+		"other maps":    {func(tb testing.TB) { check.EqualMaps(tb, map[int]int{1: 1}, map[int]int{1: 2}) }, true, false},
 		"true":          {func(tb testing.TB) { check.True(tb, true, "") }, false, false},
 		"not true":      {func(tb testing.TB) { check.True(tb, false, "") }, true, false},
 		"false":         {func(tb testing.TB) { check.False(tb, false, "") }, false, false},
@@ -65,7 +73,11 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: failed %v, ended %v", name, got.failed, got.ended)
 		}
 	}
-	if check.Have(7, nil)(t) != 7 {
-		t.Error("another value")
-	}
+	check.Equal(t, check.Have(7, nil)(t), 7)
+	closed := &trial{}
+	check.Open[*trial](closed, nil)(closed).closed()
+	check.True(t, closed.ended, "it is not closed")
 }
+
+// Close ends it.
+func (t *trial) Close() { t.ended = true }

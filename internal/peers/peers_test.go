@@ -129,9 +129,7 @@ func overlap(t *testing.T, st stage) {
 	kazoo := acquire(t, st.company.Peer(t, Kazoo), KazooLock, "/broken")
 	var room Room
 	check.OK(t, room.Enter("Curator", false))
-	if err := room.Enter("kazoo", false); err == nil {
-		t.Error("the room does not see two holders")
-	}
+	check.False(t, room.Enter("kazoo", false) == nil, "the room does not see two holders")
 	release(t, kazoo)
 	release(t, curator)
 }
@@ -187,15 +185,11 @@ func TestRoom(t *testing.T) {
 		{enter: "e"},
 	} {
 		room.Leave(step.leave)
-		if err := room.Enter(step.enter, step.shared); (err == nil) != step.ok {
-			t.Errorf("%+v: %v", step, err)
-		}
+		check.Equal(t, room.Enter(step.enter, step.shared) == nil, step.ok, step)
 	}
 	few := Room{limit: 2}
 	for i, who := range []string{"a", "b", "c"} {
-		if err := few.Enter(who, true); (err == nil) != (i < 2) {
-			t.Errorf("number %d of 2: %v", i+1, err)
-		}
+		check.Equal(t, few.Enter(who, true) == nil, i < 2, "number", i+1, "of 2")
 	}
 	check.Equal(t, room.Most(), 3, "at most")
 	if n := room.Handovers(); n[[2]string{"a", "b"}] != 1 || len(n) != 4 {

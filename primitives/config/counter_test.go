@@ -132,9 +132,7 @@ func TestSetIsNotRepeated(t *testing.T) {
 			check.Must(t, other.Set(t.Context(), 20))
 			check.Must(t, <-done)
 			got, _, err := other.Get(t.Context())
-			if err != nil || got != 20 {
-				t.Fatalf("round %d: %d (%v), want the last one, 20", round, got, err)
-			}
+			check.Require(t, err == nil && got == 20, "round %d: %d (%v), want the last one, 20", round, got, err)
 			check.Must(t, srv.AwaitFault(time.Second))
 		}
 	})

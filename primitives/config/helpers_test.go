@@ -48,12 +48,8 @@ func expect[T any](t *testing.T, v *config.Value[T], want string) config.Event {
 	bubble.Pass(10 * time.Second)
 	select {
 	case ev, open := <-v.Events():
-		if !open {
-			t.Fatalf("the handle has ended: %v", v.Err())
-		}
-		if ev.String() != want {
-			t.Fatalf("%v, want %s", ev, want)
-		}
+		check.Require(t, open, "the handle has ended: %v", v.Err())
+		check.Require(t, ev.String() == want, "%v, want %s", ev, want)
 		return ev
 	default:
 		t.Fatalf("no event, want %s", want)
@@ -65,9 +61,7 @@ func expect[T any](t *testing.T, v *config.Value[T], want string) config.Event {
 func value[T comparable](t *testing.T, v *config.Value[T], want T, version int32) {
 	t.Helper()
 	got, at, err := v.Get(t.Context())
-	if err != nil || got != want || at != version {
-		t.Fatalf("%v version %d, %v; want %v version %d", got, at, err, want, version)
-	}
+	check.Require(t, err == nil && got == want && at == version, "%v version %d, %v; want %v version %d", got, at, err, want, version)
 }
 
 // markers returns the nodes that are markers.

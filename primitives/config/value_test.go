@@ -28,8 +28,7 @@ type limits struct {
 func TestCallSites(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all ...*session.Session) {
 		ctx, s := t.Context(), all[0]
-		v := check.Have(config.Open(s, "/config/limits", config.JSON[limits], nil))(t)
-		defer v.Close()
+		v := check.Open(config.Open(s, "/config/limits", config.JSON[limits], nil))(t)
 		check.Must(t, v.Set(ctx, limits{Rate: 1}))
 		check.Must(t, v.Update(ctx, func(old limits) (limits, error) { old.Burst = old.Rate * 10; return old, nil }))
 		got, version, err := v.Get(ctx)
@@ -364,9 +363,7 @@ func TestBytesAreCopied(t *testing.T) {
 		copy(buffer, "bad")
 		srv.Refuse(false)
 		bubble.Pass(time.Minute)
-		if got, _, err := other.Get(t.Context()); err != nil || string(got) != "new" {
-			t.Errorf("the server has %q, %v", got, err)
-		}
+		check.Reads(other.Get(t.Context()))(t, "new", "the server has")
 	})
 }
 
@@ -414,9 +411,7 @@ func TestContextEndsWithTheAnswer(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
 		for i := range 50 {
-			if err := v.Set(&lateCtx{Context: context.Background()}, i); err != nil {
-				t.Fatalf("round %d: it was answered in time, and the error is %v", i, err)
-			}
+			check.Must(t, v.Set(&lateCtx{Context: context.Background()}, i), "round", i, "it was answered in time")
 		}
 		value(t, v, 49, 49)
 	})
@@ -452,9 +447,7 @@ func TestMarkerIsDeleted(t *testing.T) {
 		remove := func() {
 			t.Helper()
 			all := markers(srv)
-			if len(all) != 1 || !strings.HasPrefix(all[0], "/else/where/_c_") {
-				t.Fatalf("markers: %q", all)
-			}
+			check.Require(t, len(all) == 1 && strings.HasPrefix(all[0], "/else/where/_c_"), "markers: %q", all)
 			check.Must(t, s[1].Delete(t.Context(), all[0], session.AnyVersion))
 		}
 		remove()

@@ -46,9 +46,7 @@ func TestFirstLeads(t *testing.T) {
 		if ack, _ := await[election.LeaderChanged](a, n); !ack.Acknowledged || ack.Term != first.Term {
 			w.Errorf("a is told of %v", ack)
 		}
-		if err := a.Acknowledge(w.soon()); err != nil {
-			w.Error("again:", err)
-		}
+		check.OK(w, a.Acknowledge(w.soon()), "again")
 
 		check.Must(w, a.Resign(w.soon()))
 		if ev, _ := await[election.Deposed](a, n); !errors.Is(ev.Err, election.ErrResigned) {
@@ -108,9 +106,7 @@ func testTransfer(t *testing.T, told int) {
 			leader, term := w.leader(last)
 			last = term
 			line, err := election.Candidates(w.soon(), leader.session, path, nil)
-			if err != nil || len(line) != 5 {
-				w.Fatalf("%+v, %v", line, err)
-			}
+			check.Require(w, err == nil && len(line) == 5, "%+v, %v", line, err)
 			to := line[(i*7)%5]
 			if to.Leading {
 				to = line[(i*7+1)%5]
@@ -416,9 +412,7 @@ func TestEveryReplyLost(t *testing.T) {
 						w.ClearFaults()
 					})
 				}
-				if skip > 100 {
-					t.Fatal("there is no end to it")
-				}
+				check.Require(t, skip <= 100, "there is no end to it")
 			}
 		})
 	}
@@ -510,9 +504,7 @@ func TestBadInput(t *testing.T) {
 func TestDataAtTheLimit(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
 		for n := 512<<10 - 1500; ; n += 10 {
-			if n > 520<<10 {
-				w.Fatal("nothing is refused")
-			}
+			check.Require(w, n <= 520<<10, "nothing is refused")
 			s := w.open(0)
 			defer s.Close()
 			c, err := election.New(s, path, &election.Options{Data: make([]byte, n)})
@@ -703,13 +695,9 @@ func TestThrottledCommands(t *testing.T) {
 			if op == zktest.OpMulti {
 				throttle()
 			}
-			if err := a.Acknowledge(w.Context()); err != nil {
-				w.Errorf("%v: acknowledge: %v", op, err)
-			}
+			check.OK(w, a.Acknowledge(w.Context()), op, "acknowledge")
 			throttle()
-			if err := a.Transfer(w.Context(), b.Node()); err != nil {
-				w.Errorf("%v: transfer: %v", op, err)
-			}
+			check.OK(w, a.Transfer(w.Context(), b.Node()), op, "transfer")
 			synctest.Wait() // it hears of it when the former leader does, or later
 			if _, leads := b.Leading(); !leads {
 				w.Errorf("%v: it does not lead", op)

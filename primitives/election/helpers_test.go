@@ -198,15 +198,11 @@ func (w *world) audit() {
 	}
 	var reigns []reign
 	for _, p := range w.players {
-		if err := grammar(p.events(), p.closed); err != nil {
-			w.Errorf("%v: %v", err, p.events())
-		}
+		check.OK(w, grammar(p.events(), p.closed), p.events())
 		for i, e := range p.log {
 			switch ev := e.Event.(type) {
 			case election.Elected:
-				if other := terms[ev.Term]; other != nil {
-					w.Errorf("two leaders in term %d", ev.Term)
-				}
+				check.True(w, terms[ev.Term] == nil, "two leaders in term %d", ev.Term)
 				terms[ev.Term] = p
 				r := reign{ev.Term, e.at, time.Time{}}
 				for _, later := range p.log[i:] {

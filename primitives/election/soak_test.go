@@ -42,9 +42,7 @@ func TestStorms(t *testing.T) {
 				terms, transfers = terms+a, transfers+b
 			})
 		})
-		if !ok {
-			t.Fatalf("storm %d", seed)
-		}
+		check.Require(t, ok, "storm %d", seed)
 	}
 	t.Logf("%d terms, %d transfers", terms, transfers)
 }
@@ -170,9 +168,7 @@ func calm(w *world, s *session.Session, live []*player) {
 			leaders = append(leaders, p.Node())
 		}
 	}
-	if len(leaders) != 1 {
-		w.Fatalf("%d leaders: %q", len(leaders), leaders)
-	}
+	check.Require(w, len(leaders) == 1, "%d leaders: %q", len(leaders), leaders)
 	for _, p := range live {
 		if leader, known := p.Leader(); !known || leader.Node != leaders[0] {
 			w.Errorf("%s leads, and %s is told of %s", leaders[0], p.Node(), leader.Node)

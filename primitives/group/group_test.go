@@ -108,9 +108,7 @@ func TestJoinUpdateLeave(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		a, b := w.open(), w.open()
 		g := w.watch(b)
-		if ev := <-g.Events(); len(ev.Members) != 0 {
-			w.Errorf("first: %v", ev)
-		}
+		check.Equal(w, len((<-g.Events()).Members), 0, "first")
 		m := w.joined(a, "one", nil)
 		ev := <-g.Events()
 		if len(ev.Added) != 1 || ev.Added[0].ID != "host-1" || string(ev.Added[0].Data) != "one" || ev.Added[0].Session != a.ID() {
@@ -237,9 +235,7 @@ func TestDeletedByAnOperator(t *testing.T) {
 		await[group.Joined](w, m)
 		check.Have(s.Set(w.Context(), workers+"/host-1", []byte("vandal"), session.AnyVersion))(w)
 		synctest.Wait()
-		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "1" {
-			w.Errorf("the payload is %q, %v", data, err)
-		}
+		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "1", "the payload")
 	})
 }
 

@@ -96,9 +96,7 @@ func TestHeldUp(t *testing.T) {
 				<-first.Done()
 				check.EqualSlices(w, told(first), []string{"Suspended", "Left"}, "the first was told")
 				w.expectOwner(b)
-				if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
-					w.Errorf("the payload is %q, %v", data, err)
-				}
+				check.Reads(b.Get(w.Context(), workers+"/host-1"))(w, "second", "the payload")
 				check.Len(w, told(second), 0, "the second was told")
 			})
 		})
@@ -147,9 +145,7 @@ func TestSlowTakeOver(t *testing.T) {
 		w.joined(b, "second", nil)
 		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		w.expectOwner(b)
-		if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
-			w.Errorf("the payload is %q, %v", data, err)
-		}
+		check.Reads(b.Get(w.Context(), workers+"/host-1"))(w, "second", "the payload")
 	})
 }
 
@@ -167,9 +163,7 @@ func TestPersistentIsNoMember(t *testing.T) {
 			}
 			m.Close()
 		}
-		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "mine" {
-			w.Errorf("%q, %v", data, err)
-		}
+		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "mine")
 	})
 }
 
@@ -225,9 +219,7 @@ func TestEndedContexts(t *testing.T) {
 		check.Is(w, m.Update(over, []byte("2")), why)
 		w.Thaw(s.ID())
 		pass(time.Second)
-		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "2" {
-			w.Errorf("%q, %v", data, err)
-		}
+		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "2")
 		w.Freeze(s.ID(), zktest.Both)
 		check.Is(w, m.Leave(over), why)
 		w.Thaw(s.ID())

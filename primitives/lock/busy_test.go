@@ -122,9 +122,7 @@ func TestThrottledRevocation(t *testing.T) {
 			l := standsAt(t, lock.New, all[0], "/l", nil)
 			await[lock.Acquired](t, l)
 			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Skip: skip}, throttled)
-			if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
-				t.Fatalf("%v: %v", op, err)
-			}
+			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}), op)
 			check.Must(t, srv.AwaitFault(0))
 			<-l.Done()
 		})

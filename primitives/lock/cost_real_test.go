@@ -53,9 +53,7 @@ func TestCostOfHolding(t *testing.T) {
 	began := time.Now()
 	for i := range locks {
 		l, err := lock.New(s, fmt.Sprintf("/l/%04d", i), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		locks[i] = l
 	}
 	for _, l := range locks {
@@ -87,9 +85,7 @@ func TestCostOfHolding(t *testing.T) {
 		check.True(t, l.Err() == nil, "lock %d: %v", i, l.Err())
 		locks[i] = nil
 	}
-	if err := s.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Sync(ctx, "/"))
 	after := use(func(g int) bool { return g <= before.goroutines })
 	t.Logf("closed in %v; %d bytes for each are kept by the runtime and by maps", released, (after.live+after.stack-before.live-before.stack)/n)
 	check.AtMost(t, after.goroutines, before.goroutines, "goroutines")
@@ -115,9 +111,7 @@ func TestCostOfAcquiring(t *testing.T) {
 	holders := make([]*lock.Lock, n)
 	for i := range holders {
 		l, err := lock.New(other, path(i), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		holders[i] = l
 	}
 	for _, l := range holders {
@@ -135,9 +129,7 @@ func TestCostOfAcquiring(t *testing.T) {
 		}()
 	}
 	for watches := 0; watches < 2*n; { // of the holders, and of those that wait
-		if err := s.Sync(ctx, "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Sync(ctx, "/"))
 		watches, _ = strconv.Atoi(ens.Mntr(0)["zk_watch_count"])
 	}
 	waiting := use(func(g int) bool { return g <= before.goroutines+n })
@@ -149,8 +141,6 @@ func TestCostOfAcquiring(t *testing.T) {
 		go l.Close()
 	}
 	for range n {
-		if err := <-acquired; err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, <-acquired)
 	}
 }

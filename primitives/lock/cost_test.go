@@ -40,9 +40,7 @@ func TestCostOfClosed(t *testing.T) {
 				before = heap()
 			}
 			l, err := lock.New(all[1], "/l", preempting(5, 24*time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			synctest.Wait()
 			l.Close()
 		}
@@ -68,24 +66,16 @@ func startServerProcess(t *testing.T) string {
 	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestServerProcess$")
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait() // the exit status does not matter
 	})
 	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return strings.TrimSpace(addr)
 }
 
@@ -98,9 +88,7 @@ func TestCostOfCycle(t *testing.T) {
 	ctx := context.Background()
 	cycle := func() {
 		l, err := lock.Acquire(ctx, s, "/cycle", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		l.Close()
 	}
 	for range 2000 { // watches that are parked take memory until there are as many as there may be

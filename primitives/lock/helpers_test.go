@@ -136,9 +136,7 @@ func awaitLine(tb testing.TB, s *session.Session, path string, n int) []lock.Con
 				line = now
 			}
 		}
-		if err != nil {
-			tb.Fatalf("waiting for %d contenders: %v; there are %+v", n, err, line)
-		}
+		check.Must(tb, err, "waiting for", n, "contenders; there are", line)
 		if len(line) == n {
 			return line
 		}
@@ -156,9 +154,7 @@ func awaitEmpty(t *testing.T, s *session.Session, path string) {
 			return
 		}
 		for _, name := range names {
-			if err := watch.UntilGone(ctx, s, znode.Join(path, name)); err != nil {
-				t.Fatalf("there is still %s: %v", name, err)
-			}
+			check.Must(t, watch.UntilGone(ctx, s, znode.Join(path, name)), "there is still", name)
 		}
 	}
 }
@@ -199,9 +195,7 @@ func sum(tb testing.TB, ens *zktest.Ensemble, keys ...string) map[string]int {
 				continue
 			}
 			n, err := strconv.ParseFloat(mntr[key], 64)
-			if err != nil {
-				tb.Fatal(key, err)
-			}
+			check.Must(tb, err, key)
 			total[key] += int(n)
 		}
 	}

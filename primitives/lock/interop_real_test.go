@@ -188,9 +188,7 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session) {
 		for err == nil && len(line) < 2 {
 			line, err = curator.Line(ctx, peers.CuratorMutex, path)
 		}
-		if err != nil || line[0] != holder.Node() {
-			t.Fatalf("Curator sees %q, %v, want %s first", line, err, holder.Node())
-		}
+		check.Require(t, err == nil && line[0] == holder.Node(), "Curator sees %q, %v, want %s first", line, err, holder.Node())
 		for _, node := range line {
 			check.Must(t, curator.Revoke(ctx, node))
 		}

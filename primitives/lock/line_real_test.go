@@ -136,9 +136,7 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	}
 	check.Equal(t, proposals()-before, 2*cycles, "proposals for", cycles, "cycles")
 	want := zktest.Counts{zktest.OpMulti: cycles, zktest.OpGetData: cycles, zktest.OpDelete: cycles}
-	if got := withoutSyncs(proxy.Requests()); !equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	check.EqualMaps(t, withoutSyncs(proxy.Requests()), want)
 
 	// No call waits for the second and the third request: they are done after both
 	// calls have returned.

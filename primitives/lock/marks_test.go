@@ -19,8 +19,7 @@ func TestHeirWithoutNode(t *testing.T) {
 		ctx := t.Context()
 		holder := mustAcquire(t, b, "/heir")
 		defer holder.Close()
-		heir := check.Have(lock.New(a, "/heir", nil))(t)
-		defer heir.Close()
+		heir := check.Open(lock.New(a, "/heir", nil))(t)
 		events := heir.Events()
 		if ev := <-events; ev != (lock.Waiting{Ahead: 1}) {
 			t.Fatal(ev)
@@ -92,9 +91,7 @@ func TestMarks(t *testing.T) {
 					}
 					l := joinAs(t, lock.Read, all[0], "/l", &lock.Options{Data: []byte("me")})
 					line, err := lock.Contenders(ctx, all[1], "/l", nil)
-					if err != nil || len(line) == 0 {
-						t.Fatal(line, err)
-					}
+					check.Require(t, err == nil && len(line) != 0, "%v %v", line, err)
 					mine := line[len(line)-1]
 					check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
 					if when == 2 {
@@ -111,9 +108,7 @@ func TestMarks(t *testing.T) {
 						}
 						mustRelease(t, ahead)
 					}
-					if !holds(l) {
-						t.Fatal("it is not held")
-					}
+					check.Require(t, holds(l), "it is not held")
 					select {
 					case <-l.Revoked():
 						check.False(t, test.no, "it is revoked")
@@ -145,8 +140,7 @@ func TestMarkEvents(t *testing.T) {
 	withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		holder := joinAs(t, lock.Exclusive, all[1], "/l", nil)
-		l := check.Have(lock.NewWrite(all[0], "/l", nil))(t)
-		defer l.Close()
+		l := check.Open(lock.NewWrite(all[0], "/l", nil))(t)
 		events := l.Events()
 		synctest.Wait()
 		line := check.Have(lock.Contenders(ctx, all[1], "/l", nil))(t)
@@ -186,9 +180,7 @@ func TestMarkedWaiterThatStandsAnew(t *testing.T) {
 		check.Must(t, all[1].Delete(ctx, line[1].Node, session.AnyVersion))
 		synctest.Wait()
 		mustRelease(t, holder)
-		if !holds(l) {
-			t.Fatal("it is not held")
-		}
+		check.Require(t, holds(l), "it is not held")
 		select {
 		case <-l.Revoked():
 			t.Error("it is revoked")

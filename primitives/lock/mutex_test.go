@@ -218,9 +218,7 @@ func TestIdentity(t *testing.T) {
 				l := standsAt(t, lock.New, all[0], path, opts)
 				got := func() string {
 					line, err := lock.Contenders(t.Context(), all[1], path, opts)
-					if err != nil || len(line) != 1 {
-						t.Fatal(err, line)
-					}
+					check.Require(t, err == nil && len(line) == 1, "%v %v", err, line)
 					return string(line[0].Data)
 				}
 				check.Equal(t, got(), want, layout)

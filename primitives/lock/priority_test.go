@@ -77,9 +77,7 @@ func remains(t *testing.T, s *session.Session, path string) []string {
 func TestPriorityOrder(t *testing.T) {
 	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		holder := standsAt(t, lock.New, all[0], "/a/l", prior(0))
-		if !holds(holder) {
-			t.Fatal("not held")
-		}
+		check.Require(t, holds(holder), "not held")
 		var waiters []*lock.Lock
 		for i, priority := range []int{-1000, 0, 7, 0, 1000, 7} {
 			waiters = append(waiters, standsAt(t, lock.NewWrite, all[i%3], "/a/l", prior(priority)))
@@ -128,9 +126,7 @@ func TestPriorityShared(t *testing.T) {
 		for _, c := range line {
 			holding += fmt.Sprintf("%v %d %v, ", c.Kind, c.Priority, c.Holding)
 		}
-		if want := "read 2 true, write 1 false, read 0 true, read 0 false, read -3 true, "; holding != want {
-			t.Errorf("%s", holding)
-		}
+		check.Equal(t, holding, "read 2 true, write 1 false, read 0 true, read 0 false, read -3 true, ")
 		for _, l := range []*lock.Lock{first, urgent, second} {
 			check.False(t, holds(writer), "a writer among readers")
 			l.Close()
@@ -234,9 +230,7 @@ func TestPriorityRefusesOthers(t *testing.T) {
 		check.True(t, holds(l), "an empty path is no priority's")
 		node := l.Node()
 		l.Close()
-		if data, _, err := all[0].Get(t.Context(), "/empty"); err != nil || string(data) != "priority 1\n"+strings.TrimPrefix(node, "/empty/") {
-			t.Errorf("%q, %v", data, err)
-		}
+		check.Reads(all[0].Get(t.Context(), "/empty"))(t, "priority 1\n"+strings.TrimPrefix(node, "/empty/"))
 	})
 }
 
@@ -294,17 +288,13 @@ func faultyTenancy(
 		t.Fatalf("request %d: %v", skip, l.Err())
 	}
 	if less {
-		if err := l.Downgrade(ctx); err != nil {
-			t.Errorf("request %d: %v", skip, err)
-		}
+		check.OK(t, l.Downgrade(ctx), "request", skip)
 		together := opened(t, lock.NewRead, other, "/l", prior(0))
 		await[lock.Acquired](t, together)
 		check.False(t, isClosed(l.Done()), "request %d: lost: %v", skip, l.Err())
 		together.Close()
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Errorf("request %d: %v", skip, err)
-	}
+	check.OK(t, l.Release(ctx), "request", skip)
 	l.Close()
 	struck := srv.AwaitFault(0) == nil
 	<-time.After(3 * time.Second) // what comes late has come
@@ -312,9 +302,7 @@ func faultyTenancy(
 	check.Len(t, remains(t, other, "/l"), 0, "request", skip)
 	// The next one need not wait.
 	next, err := lock.TryAcquire(ctx, other, "/l", prior(-5))
-	if err != nil {
-		t.Fatalf("request %d: %v", skip, err)
-	}
+	check.Must(t, err, "request", skip)
 	next.Close()
 	return struck
 }
@@ -343,9 +331,7 @@ func TestPriorityExpiry(t *testing.T) {
 					}
 					l.Close()
 					next, err := lock.TryAcquire(t.Context(), other, "/l", prior(-5))
-					if err != nil {
-						t.Fatalf("request %d: %v", skip, err)
-					}
+					check.Must(t, err, "request", skip)
 					next.Close()
 					check.Len(t, remains(t, other, "/l"), 0, "request", skip)
 				})
@@ -493,9 +479,7 @@ func TestPriorityOperator(t *testing.T) {
 				// A waiter stands in line again.
 				waiter := standsAt(t, lock.New, all[0], "/l", prior(3))
 				line, err := lock.Contenders(t.Context(), all[2], "/l", prior(0))
-				if err != nil || line[0].Priority != 3 {
-					t.Fatal(line, err)
-				}
+				check.Require(t, err == nil && line[0].Priority == 3, "%v %v", line, err)
 				check.Must(t, all[2].Delete(t.Context(), line[0].Node, session.AnyVersion))
 				synctest.Wait()
 				next.Close()
@@ -627,9 +611,7 @@ func TestPriorityCost(t *testing.T) {
 			check.Equal(t, srv.Proposals()-before, 3, name, "writes", srv.Requests())
 			// The path, the holder, and what stands for us are read once, or watched.
 			want := zktest.Counts{zktest.OpCreate: 1, zktest.OpGetChildren2: 2, zktest.OpGetData: 4, zktest.OpMulti: 2}
-			if got := withoutSyncs(srv.Requests()); !equal(got, want) {
-				t.Errorf("%s: %v, want %v", name, got, want)
-			}
+			check.EqualMaps(t, withoutSyncs(srv.Requests()), want, name)
 		}
 	})
 }
@@ -753,9 +735,7 @@ func TestPreemptFromAnotherPlace(t *testing.T) {
 		inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			low := standsAt(t, lock.New, all[0], "/l", prior(0))
 			high := standsAt(t, lock.New, all[1], "/l", preempting(1, patience))
-			if !isClosed(low.Revoked()) {
-				t.Fatal("not asked")
-			}
+			check.Require(t, isClosed(low.Revoked()), "not asked")
 			<-time.After(patience / 2)
 			if expire {
 				srv.Expire(all[1].ID())
@@ -780,9 +760,7 @@ func TestPreemptBeforeExpiry(t *testing.T) {
 			srv.DropRequest(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()})
 			high := opened(t, lock.New, all[1], "/l", preempting(1, 0))
 			synctest.Wait()
-			if isClosed(low.Revoked()) {
-				t.Fatal("asked in spite of that")
-			}
+			check.Require(t, !isClosed(low.Revoked()), "asked in spite of that")
 			srv.Expire(all[1].ID())
 			<-time.After(time.Minute)
 			check.True(t, isClosed(low.Revoked()), "%v: never asked", op)

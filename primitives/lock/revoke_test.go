@@ -19,17 +19,14 @@ import (
 func only(t *testing.T, s *session.Session, path string) lock.Contender {
 	t.Helper()
 	all, err := lock.Contenders(t.Context(), s, path, nil)
-	if err != nil || len(all) != 1 {
-		t.Fatalf("contenders: %v, %v", all, err)
-	}
+	check.Require(t, err == nil && len(all) == 1, "contenders: %v, %v", all, err)
 	return all[0]
 }
 
 // The holder is asked, once, and told so by event and channel. Its identity survives.
 func TestRevoke(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
-		held := check.Have(lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")}))(t)
-		defer held.Close()
+		held := check.Open(lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")}))(t)
 		await[lock.Acquired](t, held)
 		synctest.Wait()
 		for range 2 { // who asks again is no news
@@ -57,13 +54,10 @@ func TestRevokeWaiter(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		first := mustAcquire(t, a, "/l")
 		defer first.Close()
-		second := check.Have(lock.New(b, "/l", nil))(t)
-		defer second.Close()
+		second := check.Open(lock.New(b, "/l", nil))(t)
 		await[lock.Waiting](t, second)
 		all, err := lock.Contenders(t.Context(), a, "/l", nil)
-		if err != nil || len(all) != 2 || all[1].Holding {
-			t.Fatalf("%v, %v", all, err)
-		}
+		check.Require(t, err == nil && len(all) == 2 && !all[1].Holding, "%v, %v", all, err)
 		check.Must(t, lock.RevokeNode(t.Context(), a, all[1].Node, nil))
 		synctest.Wait()
 		check.False(t, isClosed(second.Revoked()), "a waiter is told that it is revoked")
@@ -87,8 +81,7 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 						defer first.Close()
 					}
 					srv.Delay(zktest.Match{Session: a.ID(), Skip: skip}, time.Second)
-					l := check.Have(kind(a, "/l", nil))(t)
-					defer l.Close()
+					l := check.Open(kind(a, "/l", nil))(t)
 					l.Events()
 					synctest.Wait() // what is held back is all that moves
 					marked := false
@@ -144,8 +137,7 @@ func TestForce(t *testing.T) {
 			held := mustAcquire(t, a, "/l")
 			defer held.Close()
 			await[lock.Acquired](t, held)
-			next := check.Have(lock.New(b, "/l", nil))(t)
-			defer next.Close()
+			next := check.Open(lock.New(b, "/l", nil))(t)
 			synctest.Wait()
 			begun := time.Now()
 			revoked := make(chan error, 1)
@@ -191,15 +183,12 @@ func TestRevokeReaders(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		var readers []*lock.Lock
 		for range 3 {
-			r := check.Have(lock.AcquireRead(t.Context(), a, "/l", nil))(t)
-			defer r.Close()
+			r := check.Open(lock.AcquireRead(t.Context(), a, "/l", nil))(t)
 			readers = append(readers, r)
 		}
-		w := check.Have(lock.NewWrite(b, "/l", nil))(t)
-		defer w.Close()
+		w := check.Open(lock.NewWrite(b, "/l", nil))(t)
 		await[lock.Waiting](t, w)
-		behind := check.Have(lock.NewRead(b, "/l", nil))(t)
-		defer behind.Close()
+		behind := check.Open(lock.NewRead(b, "/l", nil))(t)
 		synctest.Wait()
 		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
 		for _, r := range readers {
@@ -241,9 +230,7 @@ func TestRevokeUnderLostReplies(t *testing.T) {
 			defer held.Close()
 			synctest.Wait()
 			srv.DropReply(zktest.Match{Session: b.ID(), Skip: skip})
-			if err := lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
-				t.Errorf("skip %d: %v", skip, err)
-			}
+			check.OK(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}), "skip", skip)
 			<-held.Done()
 			check.Is(t, held.Err(), lock.ErrRevoked, "skip", skip)
 		})

@@ -25,9 +25,7 @@ func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.
 		var paths []string
 		for i := range many {
 			paths = append(paths, fmt.Sprintf("/many-%d", i))
-			if err := all[0].EnsurePath(t.Context(), paths[i]); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, all[0].EnsurePath(t.Context(), paths[i]))
 			client.Of(all[0]).SetWarm(paths[i], true)
 		}
 		f(t, srv, all[0], func() []*lock.Lock {

@@ -114,9 +114,7 @@ func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
 				check.OK(t, w.Downgrade(ctx))
 				for range 2 {
 					check.OK(t, s.Sync(ctx, data))
-					if got, _, err := s.Get(ctx, data); err != nil || string(got) != text {
-						t.Errorf("%q, it was %q; %v", got, text, err)
-					}
+					check.Reads(s.Get(ctx, data))(t, text)
 				}
 				// One transaction, as the server has it.
 				stat, err := s.Exists(ctx, w.Node())
@@ -146,9 +144,7 @@ func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
 		}
 		check.Len(t, children(t, other, path), 1, name)
 		r, err := lock.TryAcquireRead(patient(t), other, path, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		check.Must(t, err, name)
 		if _, err := lock.TryAcquireWrite(patient(t), other, path, nil); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -335,9 +335,7 @@ func TestDowngrade(t *testing.T) {
 		first, second := joinAs(t, lock.Read, all[1], "/l", nil), joinAs(t, lock.Read, all[2], "/l", nil)
 		next := joinAs(t, lock.Write, all[1], "/l", nil)
 		late := joinAs(t, lock.Read, all[2], "/l", nil)
-		if holds(first) || holds(second) || holds(next) || holds(late) {
-			t.Fatal("it is held by others")
-		}
+		check.Require(t, !holds(first) && !holds(second) && !holds(next) && !holds(late), "it is held by others")
 		token, node, guard := w.Token(), w.Node(), w.Guard()
 		work, cancel := w.Context(ctx)
 		defer cancel()
@@ -739,9 +737,7 @@ func TestLostReplies(t *testing.T) {
 					check.True(t, holds(l), "%s: it is not held", name)
 					token := l.Token()
 					if test.lower {
-						if err := l.Downgrade(t.Context()); err != nil {
-							t.Errorf("%s: %v", name, err)
-						}
+						check.OK(t, l.Downgrade(t.Context()), name)
 						if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
 							t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
 						}
@@ -752,18 +748,14 @@ func TestLostReplies(t *testing.T) {
 							mustRelease(t, other)
 						}
 					}
-					if err := l.Release(t.Context()); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
+					check.OK(t, l.Release(t.Context()), name)
 					<-time.After(time.Second)
 					nothingIn(t, all[1], path)
 				}
 				before := srv.RequestsOf(id)
 				cycle("clean")
 				steps := withoutSyncs(srv.RequestsOf(id)).Total() - withoutSyncs(before).Total()
-				if steps < 3 {
-					t.Fatalf("%d requests", steps)
-				}
+				check.Require(t, steps >= 3, "%d requests", steps)
 				for name, plan := range faults {
 					for skip := range steps {
 						plan(srv, zktest.Match{Session: id, Skip: skip})

@@ -172,9 +172,7 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 					path, holder := prepare(name)
 					kind.plan(c, zktest.Match{Op: op, Session: id, Skip: seen[op]})
 					seen[op]++
-					if err := fault(t, c, s, other, path, holder, op == zktest.OpDelete, kind); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
+					check.OK(t, fault(t, c, s, other, path, holder, op == zktest.OpDelete, kind), name)
 				}
 			}
 			for _, path := range paths {
@@ -367,13 +365,9 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 	for range 3 {
 		first := acquire(t, a, path)
 		second := join(t, b, path, nil)
-		if ev := await[lock.Waiting](t, second); ev.Ahead != 1 {
-			t.Errorf("%v", ev)
-		}
+		check.Equal(t, await[lock.Waiting](t, second).Ahead, 1)
 		third := join(t, a, path, nil)
-		if ev := await[lock.Waiting](t, third); ev.Ahead != 2 {
-			t.Errorf("%v", ev)
-		}
+		check.Equal(t, await[lock.Waiting](t, third).Ahead, 2)
 		check.Fails(lock.TryAcquire(ctx, b, path, nil))(t, lock.ErrHeld) // try
 		if line := awaitLine(t, b, path, 3); line[0].Node != first.Node() || !line[0].Holding || line[1].Session != b.ID() {
 			t.Errorf("line: %+v", line)
@@ -414,9 +408,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 		waiters = append(waiters, l)
 	}
 	stranger := join(t, other, path, nil)
-	if ev := await[lock.Waiting](t, stranger); ev.Ahead != 4 {
-		t.Errorf("%v", ev)
-	}
+	check.Equal(t, await[lock.Waiting](t, stranger).Ahead, 4)
 	old := s.ID()
 	c.Expire(old)
 
@@ -587,9 +579,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	if cause := context.Cause(work); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, session.ErrClosed) {
 		t.Errorf("the session was closed: %v", cause)
 	}
-	if ev := await[lock.Lost](t, l); !errors.Is(ev.Err, session.ErrClosed) {
-		t.Errorf("the session was closed: %v", ev)
-	}
+	check.Is(t, await[lock.Lost](t, l).Err, session.ErrClosed, "the session was closed")
 }
 
 // do: what is done while the lock is held.
@@ -652,9 +642,7 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 	}
 	held.Close()
 	again, err := lock.TryAcquire(ctx, other, path, nil)
-	if err != nil || again.Token() <= held.Token() {
-		t.Fatalf("free: %v", err)
-	}
+	check.Require(t, err == nil && again.Token() > held.Token(), "free: %v", err)
 	again.Close()
 	why := errors.New("because")
 	ended, cancel := context.WithCancelCause(ctx)

@@ -61,9 +61,7 @@ func TestForeignParent(t *testing.T) {
 				check.Have(b.Create(t.Context(), "/l", []byte("data"), session.Persistent))(t)
 				fault(srv)
 				held := mustAcquire(t, a, "/l")
-				if data, _, err := b.Get(t.Context(), "/l"); err != nil || string(data) != "data" {
-					t.Errorf("the path carries %q, %v", data, err)
-				}
+				check.Reads(b.Get(t.Context(), "/l"))(t, "data", "the data of the path")
 				held.Close()
 				if names, _, err := b.Children(t.Context(), "/l"); err != nil || len(names) != 0 {
 					t.Errorf("%q are left, %v", names, err)
@@ -113,9 +111,7 @@ func TestDataAtTheLimit(t *testing.T) {
 		for n := 6 << 10; n < 9<<10; n += 10 {
 			l, err := lock.New(a, "/l", &lock.Options{Data: make([]byte, n)})
 			if err != nil {
-				if !errors.Is(err, session.ErrTooLarge) {
-					t.Fatal(err)
-				}
+				check.Require(t, errors.Is(err, session.ErrTooLarge), "%v", err)
 				refused++
 				continue
 			}
@@ -223,9 +219,7 @@ func TestLineOverTheLimitOfReplies(t *testing.T) {
 		check.Is(t, last.Err(), session.ErrTooLarge, "one that cannot list the line")
 		srv.Disconnect(s.ID())
 		<-time.After(time.Second)
-		if isClosed(next.Done()) || !holds(held) {
-			t.Fatalf("after a reconnect: %v, %v", held.Err(), next.Err())
-		}
+		check.Require(t, !isClosed(next.Done()) && holds(held), "after a reconnect: %v, %v", held.Err(), next.Err())
 		for _, node := range more {
 			check.Must(t, s.Delete(t.Context(), node, session.AnyVersion))
 		}
@@ -299,9 +293,7 @@ func TestReentered(t *testing.T) {
 			other.Close()
 			release(t, l)
 			l, err = acquire(context.WithoutCancel(work), s, "/l", nil)
-			if err != nil {
-				t.Fatalf("%s: when it is released: %v", what, err)
-			}
+			check.Must(t, err, what, "when it is released")
 			release(t, l)
 			cancel()
 		}
@@ -323,9 +315,7 @@ func TestReenteredReader(t *testing.T) {
 				work, cancel := outer.Context(t.Context())
 				defer cancel()
 				inner, err := lock.AcquireRead(work, s, "/l", opts)
-				if err != nil {
-					t.Fatalf("%s, %s: nobody is between: %v", name, what, err)
-				}
+				check.Must(t, err, name, what, "nobody is between")
 				release(t, inner)
 				writer := standsAt(t, lock.NewWrite, all[1], "/l", opts)
 				if again, err := lock.AcquireRead(work, s, "/l", opts); !errors.Is(err, lock.ErrReentered) || again != nil || !strings.Contains(err.Error(), "acquire lock /l:") {

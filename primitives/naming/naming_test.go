@@ -217,9 +217,7 @@ func TestWatch(t *testing.T) {
 			w.Error(state)
 		}
 		w.register(s, "1", nil, nil)
-		if state := <-v.Changes(); string(state.Data) != "1" {
-			w.Error(state)
-		}
+		check.Equal(w, string((<-v.Changes()).Data), "1")
 		w.unregister(s, nil)
 		for state := range v.Changes() {
 			if !state.Exists {

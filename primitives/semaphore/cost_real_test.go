@@ -26,14 +26,10 @@ func TestCostOfHolding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := session.Open(t.Context(), ens.Addrs(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer s.Close()
 			warm, err := semaphore.Acquire(t.Context(), s, pathOf(0), n, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			warm.Close()
 			use := func(goroutines int) (bytes int) {
 				for range 1000 { // until the requests' own have ended

@@ -96,9 +96,7 @@ func children(t *testing.T, s *session.Session) []string {
 
 func record(t *testing.T, s *session.Session, want string) {
 	t.Helper()
-	if data, _, err := s.Get(t.Context(), path); err != nil || string(data) != want {
-		t.Errorf("%q is recorded, want %q; %v", data, want, err)
-	}
+	check.Reads(s.Get(t.Context(), path))(t, want, "what is recorded")
 }
 
 // withoutSyncs leaves what the recipe has asked for: no heartbeats.

@@ -112,8 +112,7 @@ func TestRealSemaphore(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
 		var leases []*semaphore.Lease
 		for i := range 6 {
-			l := check.Have(semaphore.New(all[i%len(all)], "/limit", 2, nil))(t)
-			defer l.Close()
+			l := check.Open(semaphore.New(all[i%len(all)], "/limit", 2, nil))(t)
 			ev := <-l.Events()
 			_, waits := ev.(semaphore.Waiting)
 			if _, holds := ev.(semaphore.Acquired); holds != (i < 2) || waits != (i >= 2) {
@@ -136,9 +135,7 @@ func TestRealSemaphore(t *testing.T) {
 		check.Fails(semaphore.Acquire(ctx, direct, "/limit", 2, nil))(t, semaphore.ErrLimit) // the old limit
 		check.Must(t, semaphore.SetLimit(ctx, direct, "/limit", 1))
 		for _, i := range []int{3, 0, 2, 1} {
-			if held := leases[i].ID() != 0; !held {
-				t.Errorf("%d holds no lease", i)
-			}
+			check.True(t, leases[i].ID() != 0, "%d holds no lease", i)
 			leases[i].Close()
 		}
 		acquired(4)
@@ -150,13 +147,10 @@ func TestRealSemaphore(t *testing.T) {
 	})
 
 	t.Run("expiry", func(t *testing.T) {
-		doomed := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-		defer doomed.Close()
-		holder := check.Have(semaphore.Acquire(ctx, doomed, "/expiry", 1, nil))(t)
-		defer holder.Close()
+		doomed := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+		holder := check.Open(semaphore.Acquire(ctx, doomed, "/expiry", 1, nil))(t)
 		proxy.Freeze(doomed.ID(), zktest.Both)
-		next := check.Have(semaphore.Acquire(ctx, direct, "/expiry", 1, nil))(t)
-		defer next.Close()
+		check.Open(semaphore.Acquire(ctx, direct, "/expiry", 1, nil))(t)
 		select {
 		case <-holder.Done():
 		default:

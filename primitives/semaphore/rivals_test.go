@@ -45,9 +45,7 @@ func TestBackInLineAfterSetLimit(t *testing.T) {
 			srv.Refuse(false)
 			<-time.After(10 * time.Second)
 			expect(t, []*semaphore.Lease{waiter}, 0)
-			if err := waiter.Err(); err != nil {
-				t.Errorf("weight %d: %v", w, err)
-			}
+			check.OK(t, waiter.Err(), "weight", w)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -94,9 +93,7 @@ func TestCost(t *testing.T) {
 						t.Errorf("to acquire took %v, more than one round trip", took)
 					}
 					l.Close()
-					if got := withoutSyncs(srv.Requests()); !maps.Equal(got, row.want) {
-						t.Errorf("%v, want %v", got, row.want)
-					}
+					check.EqualMaps(t, withoutSyncs(srv.Requests()), row.want)
 					check.Equal(t, srv.Proposals()-proposals, row.proposals, "proposals")
 				}
 			}, zktest.Latency(latency))
@@ -114,9 +111,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		}
 		expect(t, leases, 0, 1)
 		for i, want := range map[int]int{2: 2, 3: 3, 5: 5} {
-			if ev := next[semaphore.Waiting](t, leases[i]); ev.Ahead != want {
-				t.Errorf("%d: %v", i, ev)
-			}
+			check.Equal(t, next[semaphore.Waiting](t, leases[i]).Ahead, want, i)
 		}
 		release(t, leases[0])
 		expect(t, leases, 1) // no contender overtakes the third
@@ -467,9 +462,7 @@ func TestThrottledLimit(t *testing.T) {
 			for range 3 {
 				srv.AnswerError(zktest.Match{Op: op, Path: path}, -127)
 			}
-			if err := semaphore.SetLimit(t.Context(), all[0], path, 3); err != nil {
-				t.Errorf("%v: %v", op, err)
-			}
+			check.OK(t, semaphore.SetLimit(t.Context(), all[0], path, 3), op)
 			record(t, all[0], "3 unit")
 		})
 	}
@@ -504,9 +497,7 @@ func TestWakeUps(t *testing.T) {
 			case waiters - 1: // nor behind
 				want = zktest.Counts{zktest.OpDelete: 1, zktest.OpGetChildren2: 1}
 			}
-			if got := withoutSyncs(srv.Requests()); !maps.Equal(got, want) {
-				t.Errorf("the release of %d takes %v, want %v", i, got, want)
-			}
+			check.EqualMaps(t, withoutSyncs(srv.Requests()), want, "the release of", i)
 			check.True(t, held(leases[i+limit]), "it does not wake %d", i+limit)
 		}
 		for _, l := range leases {
@@ -732,9 +723,7 @@ func TestHolders(t *testing.T) {
 		}
 		check.Have(all[0].Create(t.Context(), path+"/leases/foreign", nil, session.Persistent))(t)
 		holders, err := semaphore.Holders(t.Context(), all[0], path)
-		if err != nil || len(holders) != 2 {
-			t.Fatalf("%+v, %v", holders, err)
-		}
+		check.Require(t, err == nil && len(holders) == 2, "%+v, %v", holders, err)
 		for i, h := range holders {
 			check.True(t, h.Weight == 2-i && string(h.Data) == fmt.Sprintf("host-%d", i) && h.Session == all[i].ID(), "%+v", h)
 		}
@@ -888,9 +877,7 @@ func TestReentered(t *testing.T) {
 		elsewhere.Close()
 		release(t, first)
 		again, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, weight(2))
-		if err != nil {
-			t.Fatalf("in the place of one that was released: %v", err)
-		}
+		check.Must(t, err, "in the place of one that was released")
 		again.Close()
 		second.Close()
 	})
@@ -971,9 +958,7 @@ func TestForeignData(t *testing.T) {
 				release(t, leases[0])
 				expect(t, leases, 1)
 				release(t, leases[1])
-				if data, _, err := all[1].Get(t.Context(), path+"/leases"); err != nil || string(data) != "somebody's" {
-					t.Errorf("%q, %v", data, err)
-				}
+				check.Reads(all[1].Get(t.Context(), path+"/leases"))(t, "somebody's")
 			})
 		})
 	}
@@ -1030,9 +1015,7 @@ func TestFaults(t *testing.T) {
 							hit = srv.AwaitFault(0) == nil
 							srv.ClearFaults()
 						})
-						if skip > 40 {
-							t.Fatal("there is no end of requests")
-						}
+						check.Require(t, skip <= 40, "there is no end of requests")
 					}
 				})
 			}
@@ -1082,9 +1065,7 @@ func TestSetLimitFaults(t *testing.T) {
 func TestEvents(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		a, b := acquire(t, all[0], 1, nil), join(t, all[1], 1, nil)
-		if ev := next[semaphore.Waiting](t, b); ev.Ahead != 1 {
-			t.Errorf("%v", ev)
-		}
+		check.Equal(t, next[semaphore.Waiting](t, b).Ahead, 1)
 		a.Close()
 		if ev := next[semaphore.Acquired](t, b); ev.ID != b.ID() || ev.ID == a.ID() || path+"/leases/"+ev.Node != b.Node() {
 			t.Errorf("%v", ev)

@@ -136,9 +136,7 @@ func TestClaimExhaustion(t *testing.T) {
 			case m.state == waiting && m.target == (Target{}) && !m.listing:
 				complaint = "waits for nothing"
 			}
-			if complaint != "" {
-				t.Fatalf("%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
-			}
+			check.Require(t, complaint == "", "%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
 			next.attempt.n, next.attempt.epoch = min(next.attempt.n, 2), min(next.attempt.epoch, 1)
 			if !seen[next] {
 				seen[next] = true

@@ -92,9 +92,7 @@ func TestTiesAreBrokenByName(t *testing.T) {
 	if p := locate(children, children[0], "none"); p.Ahead != 2 || p.Watch != deletion(children[1]) || !slices.Equal(p.Beside, []Target{deletion(children[2])}) {
 		t.Errorf("locate = %+v", p)
 	}
-	if p := locate(children, children[2], "none"); p.Ahead != 0 {
-		t.Errorf("locate = %+v", p)
-	}
+	check.Equal(t, locate(children, children[2], "none").Ahead, 0)
 }
 
 func TestOwnZombiesDoNotCount(t *testing.T) {

@@ -1,7 +1,6 @@
 package priority
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,9 +81,7 @@ func TestRankedOrder(t *testing.T) {
 	if p := r.Locate(line.Sight{Names: want[1:]}, want[2], rankedGUID("c")); p.Ahead != 1 || p.Watch.Node != want[1] {
 		t.Errorf("%+v", p)
 	}
-	if p := r.Locate(line.Sight{Names: want[1:]}, want[1], rankedGUID("b")); p.Ahead != 0 {
-		t.Errorf("%+v", p)
-	}
+	check.Equal(t, r.Locate(line.Sight{Names: want[1:]}, want[1], rankedGUID("b")).Ahead, 0)
 }
 
 func TestRankedLocate(t *testing.T) {
@@ -154,15 +151,11 @@ func TestRankedRefuses(t *testing.T) {
 	own := ranked("me 0 w5")
 	theirs := znode.GUIDName(guidOf(3), "") + "lock-0000000001"
 	r := rule{Kind: nodes.Write}
-	if p := r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")); !errors.Is(p.Err, line.ErrLayout) {
-		t.Errorf("%+v", p)
-	}
+	check.Is(t, r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")).Err, line.ErrLayout)
 	exclusive := line.First{Kind: nodes.Exclusive, Grammar: &nodes.Grammar{
 		Prefix: znode.GUIDName, Separated: true, Marks: []nodes.Mark{{Text: "lock-", Kind: nodes.Exclusive}, {Text: "write-", Kind: nodes.Write}},
 	}}
-	if p := exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)); !errors.Is(p.Err, line.ErrLayout) {
-		t.Errorf("%+v", p)
-	}
+	check.Is(t, exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)).Err, line.ErrLayout)
 	if p := r.Locate(line.Sight{Names: []string{own, ranked("me 0 w4")}}, own, rankedGUID("me")); p.Ahead != 0 || !slices.Equal(p.Zombies, rankedAll("me 0 w4")) {
 		t.Errorf("%+v", p)
 	}
