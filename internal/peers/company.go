@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A Company is the libraries that a test contends with. It is safe for concurrent use,
@@ -43,6 +44,19 @@ func (c *Company) Peer(tb testing.TB, library Library) *Peer {
 		m.peer = start(tb, c.tb, library, c.servers, nil)
 	}
 	return m.peer
+}
+
+// Meet has one server and the other libraries for all plays in which contenders of theirs meet ours, side by side.
+func Meet(t *testing.T, plays map[string]func(*testing.T, *zktest.Ensemble, *Company)) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := NewCompany(t, ens.Addrs())
+	for name, play := range plays {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, ens, company)
+		})
+	}
 }
 
 // A Row of a table of tests says who stand in one line.

@@ -29,15 +29,7 @@ var neighbours = []struct {
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
-	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			meet(t, ens, company)
-		})
-	}
+	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
 }
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
@@ -369,46 +361,28 @@ func theyCome(t *testing.T, s *session.Session, path, dir string, layout electio
 	leader := check.Have(election.New(s, path, opts))(t)
 	defer leader.Close()
 	check.Have(elected(ctx, leader))(t)
-	waiter, err := election.Stand(ctx, s, path, opts)
-	check.Must(t, err)
-	defer waiter.Close()
-
-	var tenancy peers.Tenancy
-	var come sync.WaitGroup
-	led := make(chan struct{})
-	come.Go(func() {
-		defer close(led)
-		tenancy, err = their.Join(ctx, path+dir, 0)
-	})
-	defer func() {
-		leader.Close()
-		waiter.Close()
-		if come.Wait(); err != nil {
-			t.Errorf("they are not elected after us: %v", err)
-			return
-		}
-		check.OK(t, tenancy.Release(ctx))
-	}()
-	cell = "l"
-	var limit <-chan time.Time
-	if !expected {
-		limit = time.After(trial)
+	waiter := check.Have(election.Stand(ctx, s, path, opts))(t)
+	limit := trial
+	if expected {
+		limit = 0
 	}
-	select {
-	case <-led:
-	case <-limit:
+	their.Overtakes(ctx, t, path+dir, limit, func(led bool) {
+		defer waiter.Close()
 		cell = "w"
-	}
-	leader.Close()
-	switch _, left := elected(ctx, waiter); {
-	case left == nil:
-		return cell + "e"
-	case errors.Is(left, election.ErrLayout):
-		return cell + "r"
-	default:
-		t.Errorf("a waiter of ours has ended: %v", left)
-		return cell
-	}
+		if led {
+			cell = "l"
+		}
+		leader.Close()
+		switch _, left := elected(ctx, waiter); {
+		case left == nil:
+			cell += "e"
+		case errors.Is(left, election.ErrLayout):
+			cell += "r"
+		default:
+			t.Errorf("a waiter of ours has ended: %v", left)
+		}
+	})
+	return cell
 }
 
 // weCome has a candidate of ours come while theirs leads.

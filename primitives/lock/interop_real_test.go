@@ -63,15 +63,7 @@ var neighbours = []struct {
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
-	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			meet(t, ens, company)
-		})
-	}
+	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
 }
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
@@ -268,24 +260,9 @@ func (a acquirer) contender(s *session.Session, opts *lock.Options) peers.Conten
 			if err != nil {
 				return nil, err
 			}
-			return tenancy{l, s}, nil
+			return peers.Grant[*lock.Lock]{Handle: l, Session: s}, nil
 		},
 	}
-}
-
-// A tenancy is a lock that is held.
-type tenancy struct {
-	*lock.Lock
-	session *session.Session
-}
-
-func (h tenancy) Visit(ctx context.Context, path string) (int, error) {
-	return peers.Visit(ctx, h.session, path)
-}
-
-func (h tenancy) Release(ctx context.Context) error {
-	defer h.Close()
-	return h.Lock.Release(ctx)
 }
 
 // strangers says for each of our layouts and kinds, in the order of theirs, what a contender of
@@ -385,7 +362,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 // overtaken has a contender of theirs come while we hold, and another of ours waits, and returns what
 // becomes of that when we have released. A contender that waits while a reader holds is a writer. Only a
 // contender of theirs that is not expected to be granted the lock first has no more than a trial.
-func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) string {
+func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
 	ensure(t, s, path, nil)
@@ -395,48 +372,18 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 	}
 	waiter := check.Have(opens[kind].join(s, path, opts))(t)
 	await[lock.Waiting](t, waiter)
-
-	come := make(chan error, 1)
-	var theirs peers.Tenancy
-	var coming sync.WaitGroup
-	coming.Go(func() {
-		var err error
-		theirs, err = their.Join(ctx, path, 0)
-		come <- err
-	})
-	var limit <-chan time.Time
-	if !expected {
-		limit = time.After(trial)
+	limit := trial
+	if expected {
+		limit = 0
 	}
-	var err error
-	select {
-	case err = <-come:
-	case <-limit:
-		defer func() { // when the waiter has left
-			check.OK(t, <-come) // they are granted it after us
-		}()
-	}
-	check.Must(t, err)
-	defer func() {
-		waiter.Close()
-		if coming.Wait(); theirs != nil {
-			check.OK(t, theirs.Release(ctx))
-		}
-	}()
-	release(t, ours)
-	for {
-		select {
-		case ev, more := <-waiter.Events():
-			if _, acquired := ev.(lock.Acquired); acquired {
-				return "a"
-			}
-			if more {
-				continue
-			}
+	their.Overtakes(ctx, t, path, limit, func(bool) {
+		defer waiter.Close()
+		release(t, ours)
+		cell = "a"
+		if !peers.Awaits[lock.Acquired](ctx, t, waiter.Events()) {
+			cell = "r"
 			check.Is(t, waiter.Err(), lock.ErrLayout, "a waiter of ours has ended")
-			return "r"
-		case <-ctx.Done():
-			t.Fatal("a waiter of ours hears nothing")
 		}
-	}
+	})
+	return cell
 }

@@ -621,14 +621,7 @@ func TestPriorityConformance(t *testing.T) {
 		Open: func(s *session.Session) (conformance.Handle[lock.Event], error) {
 			return lock.New(s, "/locks/a", prior(0))
 		},
-		Last: func(ev lock.Event) bool {
-			switch ev.(type) {
-			case lock.Released, lock.Lost:
-				return true
-			case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
-			}
-			return false
-		},
+		Last: func(ev lock.Event) bool { return conformance.Is[lock.Released](ev) || conformance.Is[lock.Lost](ev) },
 	})
 }
 

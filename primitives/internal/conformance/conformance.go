@@ -29,6 +29,12 @@ type Recipe[Ev any] struct {
 	Last func(ev Ev) bool
 }
 
+// Is reports whether an event is of a type, for the Last of a recipe.
+func Is[T, Ev any](ev Ev) bool {
+	_, is := any(ev).(T)
+	return is
+}
+
 const timeout = 6 * time.Second // of the sessions
 
 // Run holds the recipe against all that is expected of it, each on a server of its own
@@ -63,8 +69,7 @@ func Run[Ev any](t *testing.T, r Recipe[Ev]) {
 
 func (r Recipe[Ev]) open(t *testing.T, s *session.Session) Handle[Ev] {
 	t.Helper()
-	h := check.Have(r.Open(s))(t)
-	return h
+	return check.Have(r.Open(s))(t)
 }
 
 // ended expects what there is to read to end with one last event.
@@ -201,13 +206,9 @@ func flapping[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Re
 func refused[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
 	settle()
 	srv.ResetRequests()
-	if _, err := r.Open(nil); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Errorf("no session: %v", err)
-	}
+	check.Fails(r.Open(nil))(t, session.ErrInvalidArgument)
 	s.Close()
-	if _, err := r.Open(s); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("a closed session: %v", err)
-	}
+	check.Fails(r.Open(s))(t, session.ErrClosed)
 	check.Equal(t, srv.Requests().Total(), 0, "requests")
 }
 
