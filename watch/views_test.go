@@ -59,11 +59,7 @@ func quiet[S any](t *testing.T, w *watch.Watch[S]) {
 	t.Helper()
 	w.Changes()
 	synctest.Wait()
-	select {
-	case state := <-w.Changes():
-		t.Errorf("an unexpected state: %v", state)
-	default:
-	}
+	check.None(t, w.Changes(), "an unexpected state")
 }
 
 // trouble is what can happen to a session while a node changes.

@@ -157,6 +157,16 @@ func Within[T cmp.Ordered](tb testing.TB, got, least, most T, about ...any) {
 	}
 }
 
+// None fails the test if something can be received, or the channel is closed.
+func None[T any](tb testing.TB, ch <-chan T, about ...any) {
+	select {
+	case v := <-ch:
+		tb.Helper()
+		tb.Errorf("%sreceived %v", of(about), v)
+	default:
+	}
+}
+
 // of is the beginning of a failure.
 func of(about []any) string {
 	if len(about) == 0 {

@@ -24,6 +24,8 @@ func (t *trial) Fatalf(string, ...any) { t.failed, t.ended = true, true }
 func (t *trial) Cleanup(f func()) { t.closed = f }
 
 func TestChecks(t *testing.T) {
+	closed := make(chan int)
+	close(closed)
 	wrapped, other := errors.Join(io.EOF), io.ErrUnexpectedEOF
 	for name, row := range map[string]struct {
 		check         func(tb testing.TB)
@@ -41,6 +43,8 @@ func TestChecks(t *testing.T) {
 		"fails":         {func(tb testing.TB) { check.Fails(1, wrapped)(tb, io.EOF) }, false, false},
 		"fails as not":  {func(tb testing.TB) { check.Fails(1, other)(tb, io.EOF) }, true, false},
 		"does not fail": {func(tb testing.TB) { check.Fails(1, nil)(tb, io.EOF) }, true, false},
+		"none":          {func(tb testing.TB) { check.None(tb, make(chan int)) }, false, false},
+		"one received":  {func(tb testing.TB) { check.None(tb, closed) }, true, false},
 		"reads":         {func(tb testing.TB) { check.Reads([]byte("a"), 0, nil)(tb, "a") }, false, false},
 		"reads other":   {func(tb testing.TB) { check.Reads([]byte("a"), 0, nil)(tb, "b") }, true, false},
 		"does not read": {func(tb testing.TB) { check.Reads([]byte("a"), 0, other)(tb, "a") }, true, false},
@@ -74,9 +78,9 @@ func TestChecks(t *testing.T) {
 		}
 	}
 	check.Equal(t, check.Have(7, nil)(t), 7)
-	closed := &trial{}
-	check.Open[*trial](closed, nil)(closed).closed()
-	check.True(t, closed.ended, "it is not closed")
+	opened := &trial{}
+	check.Open(opened, nil)(opened).closed()
+	check.True(t, opened.ended, "it is not closed")
 }
 
 // Close ends it.

@@ -287,11 +287,7 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kin
 	realAwait[election.Suspended](t, c)
 	realAwait[election.Deposed](t, c)
 	deposed := time.Now()
-	select {
-	case <-claim.Acquired():
-		t.Error("we are deposed, and another led already")
-	default:
-	}
+	check.None(t, claim.Acquired(), "we are deposed, and another led already")
 	select {
 	case <-claim.Acquired():
 	case <-realContext(t).Done():

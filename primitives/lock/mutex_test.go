@@ -32,15 +32,6 @@ func wants(t *testing.T, err error, sentinels ...error) {
 }
 
 // isOver reports whether the channel is closed.
-func isOver(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
-}
-
 // TestMutexExcludes has the goroutines of two processes count without another protection than the
 // mutex: the race detector watches those of each.
 func TestMutexExcludes(t *testing.T) {
@@ -84,7 +75,7 @@ func TestMutexStates(t *testing.T) {
 		m := mutexOf(t, lock.NewMutex, s)
 		free := func() {
 			t.Helper()
-			if !isOver(m.Done()) || m.Err() != nil || m.Token() != 0 || m.Node() != "" || m.String() != "mutex /m" || fmt.Sprintf("%+v", m) != "mutex /m" {
+			if !isClosed(m.Done()) || m.Err() != nil || m.Token() != 0 || m.Node() != "" || m.String() != "mutex /m" || fmt.Sprintf("%+v", m) != "mutex /m" {
 				t.Error(m.Err(), m.Token(), m.Node(), m)
 			}
 			work, end := m.Context(ctx)
@@ -99,11 +90,11 @@ func TestMutexStates(t *testing.T) {
 		work, end := m.Context(ctx)
 		defer end()
 		check.Have(s.Multi(ctx, m.Guard(), session.CreateOp("/held", nil, session.Persistent)))(t)
-		check.True(t, !isOver(m.Done()) && m.Token() != 0 && strings.HasPrefix(m.Node(), "/m/"), "%v %v", m.Token(), m.Node())
+		check.True(t, !isClosed(m.Done()) && m.Token() != 0 && strings.HasPrefix(m.Node(), "/m/"), "%v %v", m.Token(), m.Node())
 		done, before := m.Done(), m.Token()
 		check.Must(t, m.Unlock(ctx))
 		wants(t, context.Cause(work), lock.ErrReleased)
-		check.True(t, isOver(done), "done is open after Unlock")
+		check.True(t, isClosed(done), "done is open after Unlock")
 		free()
 		check.Must(t, m.TryLock(ctx))
 		check.True(t, m.Token() > before, "the token did not grow: %v %v", before, m.Token())
@@ -188,7 +179,7 @@ func TestMutexReentered(t *testing.T) {
 		wants(t, other.Lock(work), lock.ErrReentered) // nor is it its own
 		for range 2 {
 			check.Must(t, m.Unlock(ctx))
-			check.True(t, m.Token() == token && !isOver(m.Done()), "released before the last Unlock")
+			check.True(t, m.Token() == token && !isClosed(m.Done()), "released before the last Unlock")
 		}
 		check.Must(t, m.Unlock(ctx))
 		wants(t, context.Cause(work), lock.ErrReleased)

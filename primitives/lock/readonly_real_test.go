@@ -55,11 +55,7 @@ func TestRealReadOnly(t *testing.T) {
 	if stat, err := s.Exists(ctx, "/other"); stat != nil || err != nil {
 		t.Errorf("%v, %v", stat, err)
 	}
-	select {
-	case <-waiter.Done():
-		t.Error(waiter.Err())
-	default:
-	}
+	check.None(t, waiter.Done(), "the waiter has ended")
 	check.Equal(t, waiter.Token(), 0, "a token of a read-only server")
 	plain := check.Have(session.Start(addrs[left:left+1], nil))(t)
 	short, cancel = context.WithTimeout(ctx, time.Second)
