@@ -71,9 +71,8 @@ const pathBytes, dataBytes = len("/bench/d00/n0000000"), 16
 func plant(tb testing.TB, s *session.Session, n int) {
 	tb.Helper()
 	dir := func(path string) {
-		if _, err := s.Create(context.Background(), path, nil, session.Persistent); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := s.Create(context.Background(), path, nil, session.Persistent)
+		check.Must(tb, err)
 	}
 	dir("/bench")
 	for i := 0; n > 0; i++ {

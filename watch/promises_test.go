@@ -36,9 +36,8 @@ func TestReapedContainer(t *testing.T) {
 					t.Helper()
 					drop(t, other, "/c/x")
 					srv.Reap()
-					if stat, err := other.Exists(t.Context(), "/c"); stat != nil || err != nil {
-						t.Fatalf("%v, %v: it is not reaped", stat, err)
-					}
+					stat, err := other.Exists(t.Context(), "/c")
+					check.Require(t, stat == nil && err == nil, "%v, %v: it is not reaped", stat, err)
 				}
 				trouble(srv, s, func() { reap(); container("y") })
 				calm()
@@ -48,9 +47,8 @@ func TestReapedContainer(t *testing.T) {
 				if state := settled(t, node); !state.Exists || state.Stat.Czxid <= first.Stat.Czxid {
 					t.Errorf("%v after %v", state, first)
 				}
-				if got, want := inCache(c), onServer(t, other, "/c"); !slices.Equal(got, want) || len(got) != 2 {
-					t.Errorf("the cache has %q, the server %q", got, want)
-				}
+				got, want := inCache(c), onServer(t, other, "/c")
+				check.True(t, slices.Equal(got, want) && len(got) == 2, "the cache has %q, the server %q", got, want)
 			})
 		})
 	}
@@ -94,9 +92,8 @@ func TestSyncedFirstState(t *testing.T) {
 			check.Equal(t, string((<-node.Changes()).Data), want, "sync", sync)
 			check.Equal(t, (<-value.Changes()).Value, want, "sync", sync)
 			check.Equal(t, len((<-children.Changes()).Names), names, "sync", sync)
-			if state := c.Get("/a"); string(state.Data) != want || len(c.Children("/a")) != names {
-				t.Errorf("sync=%v: %v %v", sync, state, c.Children("/a"))
-			}
+			state := c.Get("/a")
+			check.True(t, string(state.Data) == want && len(c.Children("/a")) == names, "sync=%v: %v %v", sync, state, c.Children("/a"))
 			<-time.After(time.Millisecond)
 		}
 	})

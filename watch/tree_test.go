@@ -133,9 +133,8 @@ func TestTree(t *testing.T) {
 				compare("/b", "/b/x")
 				trouble(srv, s, func() { drop(t, other, "/b/x"); drop(t, other, "/b") })
 				compare()
-				if state := c.Get("/b"); state.Exists {
-					t.Error(state)
-				}
+				state := c.Get("/b")
+				check.False(t, state.Exists, "%v", state)
 			})
 		})
 	}
@@ -179,9 +178,8 @@ func TestTreeCosts(t *testing.T) {
 		srv.ResetRequests()
 		c := check.Open(watch.Tree(s, "/a", nil))(t)
 		<-c.Synced()
-		if counts := srv.Requests(); counts[zktest.OpGetData] != 51 || counts[zktest.OpGetChildren2] != 51 {
-			t.Errorf("to read 51 nodes: %v", counts)
-		}
+		counts := srv.Requests()
+		check.True(t, counts[zktest.OpGetData] == 51 && counts[zktest.OpGetChildren2] == 51, "to read 51 nodes: %v", counts)
 		cost := func(what string, reads zktest.Counts, change func()) {
 			t.Helper()
 			srv.ResetRequests()

@@ -225,9 +225,8 @@ func twoRoundTrips(t *testing.T, trouble trial, again bool) zktest.Counts {
 	}
 	srv.ResetRequests()
 	over := trouble(srv, s, d, func() {
-		if _, err := other.Multi(t.Context(), ops...); err != nil {
-			t.Error(err)
-		}
+		_, err := other.Multi(t.Context(), ops...)
+		check.OK(t, err)
 	})
 	<-time.After(5 * time.Minute)
 	synctest.Wait()

@@ -69,9 +69,8 @@ func TestUntilGone(t *testing.T) {
 				for range 10 {
 					wg.Go(func() {
 						check.OK(t, watch.UntilGone(t.Context(), s, "/a"))
-						if stat, err := other.Exists(t.Context(), "/a"); stat != nil || err != nil {
-							t.Errorf("the node is there: %v", err)
-						}
+						stat, err := other.Exists(t.Context(), "/a")
+						check.True(t, stat == nil && err == nil, "the node is there: %v", err)
 					})
 				}
 				synctest.Wait()
@@ -98,14 +97,12 @@ func TestUntilGoneIsAbandoned(t *testing.T) {
 		srv.ResetRequests()
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if err := watch.UntilGone(ctx, s, "/a"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
+			err := watch.UntilGone(ctx, s, "/a")
+			check.Require(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
 			cancel()
 		}
-		if n, reads := srv.Watches(), srv.Requests()[zktest.OpGetData]; n != 1 || reads != 1 {
-			t.Errorf("%d watches, %d reads, want one of each", n, reads)
-		}
+		n, reads := srv.Watches(), srv.Requests()[zktest.OpGetData]
+		check.True(t, n == 1 && reads == 1, "%d watches, %d reads, want one of each", n, reads)
 	})
 }
 

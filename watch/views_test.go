@@ -94,9 +94,8 @@ func TestNode(t *testing.T) {
 					t.Helper()
 					calm()
 					state := settled(t, w)
-					if got := string(state.Data); state.Exists != (want != "") || got != want || state.Exists != (state.Stat != nil) {
-						t.Errorf("%v, want %q", state, want)
-					}
+					got := string(state.Data)
+					check.True(t, state.Exists == (want != "") && got == want && state.Exists == (state.Stat != nil), "%v, want %q", state, want)
 					return state
 				}
 				expect("")
@@ -105,9 +104,8 @@ func TestNode(t *testing.T) {
 				trouble(srv, s, func() { set(t, other, "/b", "2") })
 				expect("2")
 				trouble(srv, s, func() { drop(t, other, "/b"); create(t, other, "/b", "3") })
-				if again := expect("3"); again.Stat.Czxid <= first.Stat.Mzxid {
-					t.Errorf("made again at %d, after %d", again.Stat.Czxid, first.Stat.Mzxid)
-				}
+				again := expect("3")
+				check.True(t, again.Stat.Czxid > first.Stat.Mzxid, "made again at %d, after %d", again.Stat.Czxid, first.Stat.Mzxid)
 				trouble(srv, s, func() { drop(t, other, "/b") })
 				expect("")
 				trouble(srv, s, func() {})
@@ -127,9 +125,8 @@ func TestChildren(t *testing.T) {
 					t.Helper()
 					calm()
 					state := settled(t, w)
-					if got, want := fmt.Sprint(state.Names, state.Added, state.Removed), fmt.Sprintf("[%s] [%s] [%s]", names, added, removed); got != want {
-						t.Errorf("%s, want %s", got, want)
-					}
+					got, want := fmt.Sprint(state.Names, state.Added, state.Removed), fmt.Sprintf("[%s] [%s] [%s]", names, added, removed)
+					check.Equal(t, got, want)
 					return state
 				}
 				if state := expect("", "", ""); state.Stat != nil {
@@ -170,9 +167,8 @@ func TestValue(t *testing.T) {
 		w := check.Open(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
 		expect := func(exists bool, limit int, version int32, ok bool) {
 			t.Helper()
-			if got := settled(t, w); got.Exists != exists || got.Value.Max != limit || got.Version != version || (got.Err == nil) != ok {
-				t.Errorf("%+v", got)
-			}
+			got := settled(t, w)
+			check.True(t, got.Exists == exists && got.Value.Max == limit && got.Version == version && (got.Err == nil) == ok, "%+v", got)
 		}
 		expect(false, 0, 0, true)
 		create(t, other, "/b", `{"Max":3}`)
@@ -227,9 +223,8 @@ func TestCodecs(t *testing.T) {
 		text, raw := check.Have(watch.Value(s, "/a", watch.Text, nil))(t), check.Have(watch.Value(s, "/a", watch.Bytes, nil))(t)
 		defer text.Close()
 		defer raw.Close()
-		if a, b := settled(t, text), settled(t, raw); a.Value != "panic" || string(b.Value) != "panic" {
-			t.Error(a, b)
-		}
+		a, b := settled(t, text), settled(t, raw)
+		check.True(t, a.Value == "panic" && string(b.Value) == "panic", "%v %v", a, b)
 	})
 	if data, err := watch.Encode(watch.JSON[limits](), limits{3}); string(data) != `{"Max":3}` || err != nil {
 		t.Errorf("%s, %v", data, err)
@@ -371,9 +366,8 @@ func TestManySubscribers(t *testing.T) {
 			synctest.Wait()
 		}
 		for _, w := range nodes {
-			if state := <-w.Changes(); string(state.Data) != strconv.Itoa(changes-1) {
-				t.Fatal(state)
-			}
+			state := <-w.Changes()
+			check.Require(t, string(state.Data) == strconv.Itoa(changes-1), "%v", state)
 		}
 		counts := srv.Requests()
 		check.True(t, counts[zktest.OpGetData] == changes+1 && counts[zktest.OpExists] == 0 && srv.Watches() == 1, "%v, %d watches", counts, srv.Watches())
@@ -407,12 +401,10 @@ func TestNothingIsLeft(t *testing.T) {
 			once()
 		}
 		synctest.Wait()
-		if got := srv.Watches(); got != watches || got > 3 {
-			t.Errorf("%d watches, before %d", got, watches)
-		}
-		if grown := heapInUse() - heap; grown > 1<<20 && !raceEnabled {
-			t.Errorf("the heap has grown by %d bytes", grown)
-		}
+		got := srv.Watches()
+		check.True(t, got == watches && got <= 3, "%d watches, before %d", got, watches)
+		grown := heapInUse() - heap
+		check.False(t, grown > 1<<20 && !raceEnabled, "the heap has grown by %d bytes", grown)
 	})
 }
 
@@ -435,9 +427,8 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 			w := check.Have(watch.Node(s, path, nil))(t)
 			settled(t, w)
 			create(t, other, path, "x")
-			if state := settled(t, w); !state.Exists {
-				t.Errorf("%s: %v", path, state)
-			}
+			state := settled(t, w)
+			check.True(t, state.Exists, "%s: %v", path, state)
 			w.Close()
 		}
 	})

@@ -192,9 +192,8 @@ func TestRoom(t *testing.T) {
 		check.Equal(t, few.Enter(who, true) == nil, i < 2, "number", i+1, "of 2")
 	}
 	check.Equal(t, room.Most(), 3, "at most")
-	if n := room.Handovers(); n[[2]string{"a", "b"}] != 1 || len(n) != 4 {
-		t.Error(n)
-	}
+	n := room.Handovers()
+	check.True(t, n[[2]string{"a", "b"}] == 1 && len(n) == 4, "%v", n)
 	for _, version := range []int{1, 2} {
 		check.OK(t, room.visited(version))
 	}
@@ -238,9 +237,8 @@ func claims(t *testing.T, st stage) {
 			waiter, err := peer.Join(row.lock, dir+"/lock", 0)
 			check.Must(t, err)
 			for line := []string(nil); len(line) != 2; {
-				if line, err = peer.Line(ctx, row.lock, dir+"/lock"); err != nil {
-					t.Fatal(err)
-				}
+				line, err = peer.Line(ctx, row.lock, dir+"/lock")
+				check.Must(t, err)
 			}
 			release(t, waiter)
 			await(t, "the end", waiter.Ended())
@@ -403,9 +401,8 @@ func limits(t *testing.T, st stage) {
 	ctx, peer, kind := patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
 	first, second := acquire(t, peer, kind, "/limits"), acquire(t, peer, kind, "/limits")
 	check.Fails(peer.acquire(ctx, kind, "/limits", trial))(t, context.DeadlineExceeded) // the third of two
-	if stat, err := st.s.Exists(ctx, first.Node()); err != nil || stat == nil {
-		t.Errorf("%s: %v, %v", first.Node(), stat, err)
-	}
+	stat, err := st.s.Exists(ctx, first.Node())
+	check.True(t, err == nil && stat != nil, "%s: %v, %v", first.Node(), stat, err)
 	release(t, first)
 	release(t, acquire(t, peer, kind, "/limits"))
 	release(t, second)

@@ -109,9 +109,8 @@ func TestUnknownWhenTheSessionIsGone(t *testing.T) {
 		synctest.Wait()
 		srv.Expire(id)
 		srv.Refuse(false)
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, session.ErrExpired) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		err := <-done
+		check.True(t, errors.Is(err, session.ErrUnknownOutcome) && errors.Is(err, session.ErrExpired), "%v, want an unknown outcome", err)
 		value(t, other, 2, 1)
 		check.Must(t, v.Update(t.Context(), increment)) // in the next session
 		value(t, other, 3, 2)

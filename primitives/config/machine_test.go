@@ -310,9 +310,8 @@ func TestUndeliveredEvents(t *testing.T) {
 	all := []Event{Changed[int]{Version: 1}, Deleted{}, Invalid{Err: errors.New("x")}, Closed{}}
 	for _, a := range all {
 		for _, b := range all {
-			if ev, merged := merge(a, b); !merged || ev != b {
-				t.Errorf("%v and %v become %v", a, b, ev)
-			}
+			ev, merged := merge(a, b)
+			check.True(t, merged && ev == b, "%v and %v become %v", a, b, ev)
 		}
 	}
 }

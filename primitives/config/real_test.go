@@ -42,7 +42,6 @@ func TestRealCounter(t *testing.T) {
 	})
 	check.True(t, confirmed == 100 && unknown == 0 && killed.Load(), "%d confirmed, %d unknown, of 100", confirmed, unknown)
 	v := check.Open(config.Open(sessions[0], "/app/counter", config.JSON[int], &config.Options{Sync: true}))(t)
-	if n, _, err := v.Get(t.Context()); err != nil || n != 100 {
-		t.Errorf("the counter says %d, %v", n, err)
-	}
+	n, _, err := v.Get(t.Context())
+	check.True(t, err == nil && n == 100, "the counter says %d, %v", n, err)
 }

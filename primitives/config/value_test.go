@@ -67,9 +67,8 @@ func TestEvents(t *testing.T) {
 		_, err := s[1].Set(ctx, "/app/counter", []byte("{"), 0)
 		check.Must(t, err)
 		ev := expect(t, v, "invalid version=1: value does not decode: unexpected end of JSON input")
-		if invalid := ev.(config.Invalid); !errors.Is(invalid.Err, config.ErrInvalid) {
-			t.Errorf("%v", invalid.Err)
-		}
+		invalid := ev.(config.Invalid)
+		check.Is(t, invalid.Err, config.ErrInvalid)
 		if last, version, has := v.Last(); last != 5 || version != 0 || !has {
 			t.Errorf("the last good value is %d version %d", last, version)
 		}
@@ -125,9 +124,8 @@ func TestLiveReload(t *testing.T) {
 			bubble.Pass(20 * time.Second)
 			select {
 			case ev := <-v.Events():
-				if changed, is := ev.(config.Changed[int]); !is || changed.Value != want {
-					t.Fatalf("round %d: %#v, want %d", i, ev, want)
-				}
+				changed, is := ev.(config.Changed[int])
+				check.Require(t, is && changed.Value == want, "round %d: %#v, want %d", i, ev, want)
 			default:
 				t.Fatalf("round %d: no event, want %d", i, want)
 			}
@@ -147,9 +145,8 @@ func TestSlowReader(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if ev, is := (<-slow.Events()).(config.Changed[int]); !is || ev.Value != 499 {
-			t.Errorf("%#v, want the newest value, 499", ev)
-		}
+		ev, is := (<-slow.Events()).(config.Changed[int])
+		check.True(t, is && ev.Value == 499, "%#v, want the newest value, 499", ev)
 		check.None(t, slow.Events(), "one more event")
 		check.Len(t, markers(srv), 1, "that of the writer")
 	})
@@ -370,9 +367,8 @@ func TestContextEndsBeforeTheMarker(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpCreate}, 3*time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := v.Set(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("it was never sent: %v", err)
-		}
+		err := v.Set(ctx, 1)
+		check.True(t, errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, session.ErrUnknownOutcome), "it was never sent: %v", err)
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 1, 0)
 		v.Close()
@@ -424,9 +420,8 @@ func TestSessionIsClosed(t *testing.T) {
 		var last config.Event
 		for last = range v.Events() {
 		}
-		if ev, is := last.(config.Closed); !is || !errors.Is(ev.Err, session.ErrClosed) {
-			t.Errorf("the last event is %v", last)
-		}
+		ev, is := last.(config.Closed)
+		check.True(t, is && errors.Is(ev.Err, session.ErrClosed), "the last event is %v", last)
 		for name, err := range map[string]error{"Set": v.Set(t.Context(), 1), "Update": v.Update(t.Context(), increment)} {
 			check.True(t, errors.Is(err, config.ErrClosed) && errors.Is(err, session.ErrClosed), "%s: %v", name, err)
 		}
@@ -586,13 +581,11 @@ func TestBadInput(t *testing.T) {
 			"markers below the value": {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a/m"}, session.ErrInvalidPath},
 			"markers in the value":    {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a"}, session.ErrInvalidPath},
 		} {
-			if v, err := config.Open(row.s, row.path, row.codec, row.opts); !errors.Is(err, row.want) || v != nil {
-				t.Errorf("%s: %v, want %v", name, err, row.want)
-			}
+			v, err := config.Open(row.s, row.path, row.codec, row.opts)
+			check.True(t, errors.Is(err, row.want) && v == nil, "%s: %v, want %v", name, err, row.want)
 		}
-		if counts := srv.Requests(); counts[zktest.OpGetData] > 0 || counts[zktest.OpExists] > 0 {
-			t.Errorf("I/O before the refusal: %v", counts)
-		}
+		counts := srv.Requests()
+		check.True(t, counts[zktest.OpGetData] == 0 && counts[zktest.OpExists] == 0, "I/O before the refusal: %v", counts)
 
 		large := open(t, s[0], "/large", config.Bytes, nil)
 		srv.ResetRequests()
@@ -613,9 +606,8 @@ func TestForbidden(t *testing.T) {
 		v := counter(t, s[0])
 		check.Must(t, v.Set(t.Context(), 1))
 		srv.AnswerError(zktest.Match{Op: zktest.OpMulti}, noAuth)
-		if err := v.Set(t.Context(), 2); !errors.Is(err, session.ErrNoAuth) || errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("a write that is refused: %v", err)
-		}
+		err := v.Set(t.Context(), 2)
+		check.True(t, errors.Is(err, session.ErrNoAuth) && !errors.Is(err, session.ErrUnknownOutcome), "a write that is refused: %v", err)
 		check.Must(t, v.Set(t.Context(), 3))
 		synctest.Wait()
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, noAuth)

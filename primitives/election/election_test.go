@@ -36,9 +36,8 @@ func TestFirstLeads(t *testing.T) {
 		if _, leading := b.Leading(); leading {
 			w.Error("b leads")
 		}
-		if leader, known := b.Leader(); !known || leader.Node != a.Node() {
-			w.Error("b does not know who leads")
-		}
+		leader, known := b.Leader()
+		check.True(w, known && leader.Node == a.Node(), "b does not know who leads")
 
 		check.Must(w, a.Acknowledge(w.soon()))
 		for ack, n := await[election.LeaderChanged](b, 0); !ack.Acknowledged; ack, n = await[election.LeaderChanged](b, n) {
@@ -69,9 +68,8 @@ func TestGuard(t *testing.T) {
 		defer s.Close()
 		await[election.Elected](a, 0)
 		guard := a.Guard()
-		if _, err := s.Multi(w.soon(), guard, session.CreateOp("/x", nil, session.Persistent)); err != nil {
-			w.Error(err)
-		}
+		_, err := s.Multi(w.soon(), guard, session.CreateOp("/x", nil, session.Persistent))
+		check.OK(w, err)
 		check.OK(w, a.Resign(w.soon()))
 		check.Fails(s.Multi(w.soon(), guard, session.CreateOp("/y", nil, session.Persistent)))(w, session.ErrNoNode)
 		a.Close()
@@ -137,9 +135,8 @@ func TestTransferToNoCandidate(t *testing.T) {
 				w.stand(w.open(1), nil)
 				node := check.Have(s.Create(w.soon(), path+"/candidates/"+name, nil, mode))(w)
 				check.Is(w, a.Transfer(w.soon(), node), election.ErrNoCandidate)
-				if _, leading := a.Leading(); !leading {
-					w.Error("it was given up before")
-				}
+				_, leading := a.Leading()
+				check.True(w, leading, "it was given up before")
 			})
 		})
 	}
@@ -158,9 +155,8 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 			w.readers.Go(func() { done <- a.Transfer(w.soon(), c.Node()) })
 			<-time.After(time.Duration(delay) * time.Millisecond)
 			w.Expire(c.session.ID())
-			if err := <-done; err != nil && !errors.Is(err, election.ErrNoCandidate) && !errors.Is(err, election.ErrNotTaken) {
-				w.Error(err)
-			}
+			err := <-done
+			check.False(w, err != nil && !errors.Is(err, election.ErrNoCandidate) && !errors.Is(err, election.ErrNotTaken), "%v", err)
 			w.leader(0)
 			synctest.Wait() // until its event is read
 			check.False(w, count[election.Elected](b) == 0 && count[election.Deposed](a) > 0, "the first in line does not lead")
@@ -286,9 +282,8 @@ func TestCutOff(t *testing.T) {
 					<-time.After(time.Second + time.Duration(run)*37*time.Millisecond)
 					happens(w.Server, a.session.ID())
 					await[election.Elected](b, 0)
-					if _, leading := a.Leading(); leading || count[election.Deposed](a) != 1 {
-						w.Error("two leaders")
-					}
+					_, leading := a.Leading()
+					check.True(w, !leading && count[election.Deposed](a) == 1, "two leaders")
 					w.Thaw(0)
 					w.Heal(1)
 					<-time.After(20 * time.Second) // a stands again
@@ -362,9 +357,8 @@ func TestSomebodysNode(t *testing.T) {
 		check.Have(s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Ephemeral))(w)
 		b := w.stand(w.open(1), nil)
 		<-time.After(time.Second)
-		if _, leading := b.Leading(); leading {
-			w.Error("a node of a session was not respected")
-		}
+		_, leading := b.Leading()
+		check.False(w, leading, "a node of a session was not respected")
 		check.Must(w, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
 		await[election.Elected](b, 0)
 		b.Close()
@@ -373,9 +367,8 @@ func TestSomebodysNode(t *testing.T) {
 			check.Have(s.Create(w.soon(), node, nil, session.Persistent))(w)
 		}
 		c := w.stand(w.open(1), nil)
-		if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrNotElection) || !errors.Is(c.Err(), election.ErrNotElection) {
-			w.Error(left.Err, c.Err())
-		}
+		left, _ := await[election.Left](c, 0)
+		check.True(w, errors.Is(left.Err, election.ErrNotElection) && errors.Is(c.Err(), election.ErrNotElection), "%v %v", left.Err, c.Err())
 	})
 }
 
@@ -464,9 +457,8 @@ func TestZombie(t *testing.T) {
 			<-time.After(time.Duration(delay) * time.Millisecond / 4)
 			b.Close()
 			<-time.After(time.Second)
-			if stat, err := operator.Exists(w.soon(), path+"/leader"); err != nil || stat != nil {
-				w.Errorf("the leader's node is left, %v", err)
-			}
+			stat, err := operator.Exists(w.soon(), path+"/leader")
+			check.True(w, err == nil && stat == nil, "the leader's node is left, %v", err)
 		})
 	}
 }
@@ -490,9 +482,8 @@ func TestBadInput(t *testing.T) {
 			"negative grace":   {s, path, election.Options{LeadGrace: -1}, session.ErrInvalidArgument},
 			"too much of data": {s, path, election.Options{Data: make([]byte, 600<<10)}, session.ErrTooLarge},
 		} {
-			if _, err := election.New(test.s, test.path, &test.opts); !errors.Is(err, test.want) {
-				w.Errorf("%s: %v", name, err)
-			}
+			_, err := election.New(test.s, test.path, &test.opts)
+			check.Is(w, err, test.want, name)
 		}
 		check.Fails(election.Observe(s, path, &election.ObserveOptions{Layout: 3}))(w, session.ErrInvalidArgument)
 		check.Fails(election.Observe(nil, path, nil))(w, session.ErrInvalidArgument)
@@ -523,9 +514,8 @@ func TestNodeAfterClose(t *testing.T) {
 		await[election.Elected](a, 0)
 		a.Close()
 		check.Equal(w, a.Node(), "", "the node after Close")
-		if leader, known := a.Leader(); known {
-			w.Errorf("after Close it knows of %v", leader)
-		}
+		leader, known := a.Leader()
+		check.False(w, known, "after Close it knows of %v", leader)
 	})
 }
 
@@ -552,9 +542,8 @@ func TestFormerLeaderAcknowledges(t *testing.T) {
 		await[election.Elected](b, 0)
 		late.Wait()
 		<-time.After(5 * time.Second)
-		if leader, known := a.Leader(); !known || leader.Node != b.Node() {
-			w.Errorf("%s leads, and others take %s for the leader", b.Node(), leader.Node)
-		}
+		leader, known := a.Leader()
+		check.True(w, known && leader.Node == b.Node(), "%s leads, and others take %s for the leader", b.Node(), leader.Node)
 		if data, _, err := s.Get(w.Context(), path+"/leader"); err != nil || !strings.Contains(string(data), b.Node()[len(path+"/candidates/"):]) || strings.Contains(string(data), "acknowledged") {
 			w.Errorf("it says %q, %v", data, err)
 		}
@@ -601,9 +590,8 @@ func TestOtherLayouts(t *testing.T) {
 				if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
 					w.Errorf("one that has waited has left: %v", left.Err)
 				}
-				if _, leading := a.Leading(); !leading {
-					w.Errorf("the leader does not lead: %v", a.Err())
-				}
+				_, leading := a.Leading()
+				check.True(w, leading, "the leader does not lead: %v", a.Err())
 			})
 		})
 	}
@@ -621,9 +609,8 @@ func TestStand(t *testing.T) {
 		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 2 || line[0].Node != a.Node() || line[1].Node != b.Node() {
 			w.Errorf("%v, %v", line, err)
 		}
-		if ev, _ := await[election.Standing](b, 0); ev.Node != b.Node() {
-			w.Errorf("%v, and it stands with %s", ev, b.Node())
-		}
+		ev, _ := await[election.Standing](b, 0)
+		check.Equal(w, ev.Node, b.Node(), ev, "and it stands with")
 		a.Close()
 		await[election.Elected](b, 0)
 
@@ -699,9 +686,8 @@ func TestThrottledCommands(t *testing.T) {
 			throttle()
 			check.OK(w, a.Transfer(w.Context(), b.Node()), op, "transfer")
 			synctest.Wait() // it hears of it when the former leader does, or later
-			if _, leads := b.Leading(); !leads {
-				w.Errorf("%v: it does not lead", op)
-			}
+			_, leads := b.Leading()
+			check.True(w, leads, "%v: it does not lead", op)
 			w.ClearFaults()
 		})
 	}

@@ -50,9 +50,8 @@ func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 		w.readers.Wait()
 		<-time.After(30 * time.Second) // the sessions that were lost are over
 		for _, node := range w.Paths() {
-			if stat, err := observer.Exists(w.Context(), node); err != nil || stat != nil && stat.EphemeralOwner != 0 {
-				w.Errorf("%s is left, %v", node, err)
-			}
+			stat, err := observer.Exists(w.Context(), node)
+			check.False(w, err != nil || stat != nil && stat.EphemeralOwner != 0, "%s is left, %v", node, err)
 		}
 		w.audit()
 	})
@@ -128,9 +127,8 @@ func (w *world) alone(newest *player, term int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.players {
-		if older, leading := p.Leading(); leading && p != newest && older < term && !w.operated {
-			w.Errorf("%s leads in term %d, and %s in term %d", newest.Node(), term, p.Node(), older)
-		}
+		older, leading := p.Leading()
+		check.False(w, leading && p != newest && older < term && !w.operated, "%s leads in term %d, and %s in term %d", newest.Node(), term, p.Node(), older)
 	}
 }
 

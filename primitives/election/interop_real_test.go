@@ -239,9 +239,8 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 	case <-ctx.Done():
 		t.Fatal("they do not lead after us")
 	}
-	if after := leads(second.Node(), second.ID()); after <= won.Term {
-		t.Errorf("term %d after %d", after, won.Term)
-	}
+	after := leads(second.Node(), second.ID())
+	check.True(t, after > won.Term, "term %d after %d", after, won.Term)
 	inLine(2) // it stands again
 	line(second.ID(), ours)
 	check.OK(t, second.Release(ctx))
@@ -263,9 +262,8 @@ func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.L
 	}
 	check.Must(t, peer.Kill())
 	check.Have(elected(ctx, c))(t)
-	if stat, err := s.Exists(ctx, claim.Node()); err != nil || stat != nil {
-		t.Errorf("we lead, and there is still %s: %+v, %v", claim.Node(), stat, err)
-	}
+	stat, err := s.Exists(ctx, claim.Node())
+	check.True(t, err == nil && stat == nil, "we lead, and there is still %s: %+v, %v", claim.Node(), stat, err)
 }
 
 // cutOff: our leader is deposed before another leads.
@@ -279,9 +277,8 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kin
 	check.Must(t, err)
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
 	for line := []election.Candidacy(nil); len(line) < 2; {
-		if line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout}); err != nil {
-			t.Fatal(err)
-		}
+		line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout})
+		check.Must(t, err)
 	}
 	proxy.Freeze(0, zktest.Both)
 	realAwait[election.Suspended](t, c)

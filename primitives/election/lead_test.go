@@ -28,9 +28,8 @@ func TestLeadInTurn(t *testing.T) {
 					w.readers.Go(func() {
 						for range 3 {
 							err := c.Lead(w.soon(), func(ctx context.Context, term int64) error {
-								if working++; working != 1 || term <= last {
-									w.Errorf("%d at work, in term %d after %d", working, term, last)
-								}
+								working++
+								check.True(w, working == 1 && term > last, "%d at work, in term %d after %d", working, term, last)
 								last = term
 								works++
 								<-time.After(300 * time.Millisecond)
@@ -110,9 +109,8 @@ func TestLeadAgain(t *testing.T) {
 					<-time.After(time.Second)
 					check.OK(w, depose(w, operator, leader))
 					<-time.After(100 * time.Millisecond)
-					if _, leading := leader.Leading(); leading {
-						w.Error("still leading")
-					}
+					_, leading := leader.Leading()
+					check.False(w, leading, "still leading")
 					check.Equal(w, working.Load(), 1, "at work")
 				}
 				w.leader(last)
@@ -151,16 +149,14 @@ func TestLeadExpired(t *testing.T) {
 		b := w.stand(w.open(0), nil)
 		<-time.After(time.Second)
 		w.Freeze(a.session.ID(), zktest.Both)
-		if err := <-stops; !errors.Is(err, session.ErrExpired) || !errors.Is(err, election.ErrDeposed) {
-			w.Error(err)
-		}
+		err := <-stops
+		check.True(w, errors.Is(err, session.ErrExpired) && errors.Is(err, election.ErrDeposed), "%v", err)
 		await[election.Elected](b, 0)
 		w.Thaw(0)
 		<-time.After(10 * time.Second)
 		b.Close()
-		if second := <-starts; second <= first {
-			w.Errorf("term %d after %d", second, first)
-		}
+		second := <-starts
+		check.True(w, second > first, "term %d after %d", second, first)
 	})
 }
 
@@ -185,14 +181,12 @@ func TestLeadOverrun(t *testing.T) {
 		overrun, _ := await[election.Overrun](a, n)
 		check.True(w, overrun.Term == elected.Term && len(result) == 0 && count[election.Elected](b) <= 0, "somebody else was elected before the work had ended")
 		for _, e := range a.log {
-			if _, ok := e.Event.(election.Overrun); ok && e.at.Sub(begun) != 2*time.Second {
-				w.Errorf("reported after %v", e.at.Sub(begun))
-			}
+			_, ok := e.Event.(election.Overrun)
+			check.False(w, ok && e.at.Sub(begun) != 2*time.Second, "reported after %v", e.at.Sub(begun))
 		}
 		close(end)
-		if err := <-result; !errors.Is(err, election.ErrOverrun) || !errors.Is(err, errWork) {
-			w.Error(err)
-		}
+		err := <-result
+		check.True(w, errors.Is(err, election.ErrOverrun) && errors.Is(err, errWork), "%v", err)
 		await[election.Elected](b, 0)
 	})
 }
@@ -312,9 +306,8 @@ func TestLeadEnds(t *testing.T) {
 				end()
 				return ctx.Err()
 			})
-			if _, leading := a.Leading(); leading || !errors.Is(err, context.Canceled) {
-				w.Errorf("leads: %v, %v", leading, err)
-			}
+			_, leading := a.Leading()
+			check.True(w, !leading && errors.Is(err, context.Canceled), "leads: %v, %v", leading, err)
 			a.Close()
 		}
 	})

@@ -125,9 +125,8 @@ func TestForeignLayouts(t *testing.T) {
 				if err != nil || string(data) != "id-1" || stat.Czxid != term || stat.EphemeralOwner != leader.session.ID() {
 					w.Errorf("%q, %+v, %v", data, stat, err)
 				}
-				if dir, name := znode.Split(leader.Node()); dir != path || !strings.Contains(name, test.mark) {
-					w.Errorf("it stands as %s", leader.Node())
-				}
+				dir, name := znode.Split(leader.Node())
+				check.True(w, dir == path && strings.Contains(name, test.mark), "it stands as %s", leader.Node())
 				for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {
 					check.Is(w, err, election.ErrLayout)
 				}
@@ -140,9 +139,8 @@ func TestForeignLayouts(t *testing.T) {
 				w.Thaw(0)
 				for _, p := range []*player{a, b} {
 					<-time.After(time.Second)
-					if now, known := p.Leader(); !known || now.Node != leader.Node() {
-						w.Errorf("%s is told of %s", p.Node(), now.Node)
-					}
+					now, known := p.Leader()
+					check.True(w, known && now.Node == leader.Node(), "%s is told of %s", p.Node(), now.Node)
 				}
 			})
 		})

@@ -101,9 +101,8 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 			check.OK(t, c.Resign(ctx))
 		}
 	}
-	if ev := realAwait[election.Elected](t, all[2]); ev.Term <= first {
-		t.Errorf("term %d after %d", ev.Term, first)
-	}
+	ev := realAwait[election.Elected](t, all[2])
+	check.True(t, ev.Term > first, "term %d after %d", ev.Term, first)
 	check.Fails(s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-y", nil, session.Persistent)))(t, session.ErrNoNode)
 	for _, c := range all {
 		c.Close()
@@ -179,9 +178,8 @@ func realCutOff(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func
 		wg.Go(func() {
 			realAwait[election.Elected](t, a.rival)
 			elected[i] = time.Now()
-			if _, leading := a.leader.Leading(); leading {
-				t.Errorf("run %d: two leaders", i)
-			}
+			_, leading := a.leader.Leading()
+			check.False(t, leading, "run %d: two leaders", i)
 		})
 	}
 	wg.Wait()

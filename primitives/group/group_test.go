@@ -115,17 +115,14 @@ func TestJoinUpdateLeave(t *testing.T) {
 			w.Errorf("after the join: %v", ev)
 		}
 		check.OK(w, m.Update(w.Context(), []byte("two")))
-		if ev = <-g.Events(); len(ev.Changed) != 1 || string(ev.Members[0].Data) != "two" {
-			w.Errorf("after the update: %v", ev)
-		}
+		ev = <-g.Events()
+		check.True(w, len(ev.Changed) == 1 && string(ev.Members[0].Data) == "two", "after the update: %v", ev)
 		check.OK(w, m.Leave(w.Context()))
 		check.Len(w, w.members(), 0, "after Leave")
-		if ev = <-g.Events(); len(ev.Removed) != 1 || len(ev.Members) != 0 {
-			w.Errorf("after the leave: %v", ev)
-		}
-		if last := await[group.Left](w, m); last.Err != nil {
-			w.Error(last)
-		}
+		ev = <-g.Events()
+		check.True(w, len(ev.Removed) == 1 && len(ev.Members) == 0, "after the leave: %v", ev)
+		last := await[group.Left](w, m)
+		check.True(w, last.Err == nil, "%v", last)
 		check.Is(w, m.Update(w.Context(), nil), group.ErrLeft) // an update after the leave
 		again := w.joined(a, "three", nil)
 		w.expect(g, "host-1=three")
@@ -188,9 +185,8 @@ func TestDuplicate(t *testing.T) {
 		began := time.Now()
 		second := w.join(b, "host-1", "b", nil)
 		left := await[group.Left](w, second)
-		if took := time.Since(began); !errors.Is(left.Err, group.ErrDuplicate) || took < 24*time.Second || took > 25*time.Second {
-			w.Errorf("after %v: %v", took, left)
-		}
+		took := time.Since(began)
+		check.True(w, errors.Is(left.Err, group.ErrDuplicate) && took >= 24*time.Second && took <= 25*time.Second, "after %v: %v", took, left)
 		w.joined(b, "c", &group.Options{TakeOver: true, ConflictAfter: 5 * time.Second})
 		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) || !errors.Is(first.Err(), group.ErrDuplicate) {
 			w.Error(left)
@@ -216,9 +212,8 @@ func TestExpiry(t *testing.T) {
 				check.OK(w, m.Update(w.Context(), fmt.Append(nil, i)))
 				await[group.Joined](w, m)
 				w.expect(g, fmt.Sprint("host-1=", i))
-				if now := g.Members()[0].Session; now == old || now != s.ID() {
-					w.Errorf("the member is of session %#x", now)
-				}
+				now := g.Members()[0].Session
+				check.True(w, now != old && now == s.ID(), "the member is of session %#x", now)
 				check.AtMost(w, time.Since(began), 5*time.Second, "joined again after")
 			}
 		})
@@ -454,9 +449,8 @@ func TestSuspension(t *testing.T) {
 		m := w.joined(s, "1", nil)
 		w.Refuse(true)
 		w.Disconnect(0)
-		if ev := await[group.Suspended](w, m); ev.Deadline.Before(time.Now()) {
-			w.Error(ev)
-		}
+		ev := await[group.Suspended](w, m)
+		check.False(w, ev.Deadline.Before(time.Now()), "%v", ev)
 		w.Refuse(false)
 		await[group.Resumed](w, m)
 	})

@@ -124,9 +124,8 @@ func TestTranslation(t *testing.T) {
 	}
 	const grammar = "(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left"
 	for _, file := range []string{"doc.go", "../internal/presence/doc.go"} {
-		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), grammar) {
-			t.Errorf("%s does not state the grammar: %v", file, err)
-		}
+		text, err := os.ReadFile(file)
+		check.True(t, err == nil && strings.Contains(string(text), grammar), "%s does not state the grammar: %v", file, err)
 	}
 }
 
@@ -147,15 +146,12 @@ func TestBlinded(t *testing.T) {
 		}
 	}
 	w := watcher{}
-	if w, _ = w.after(blinded{session.ErrNoAuth}); !w.Ended() || !errors.Is(w.err, session.ErrNoAuth) {
-		t.Errorf("%+v", w)
-	}
-	if w, _ = w.after(leave{}); !errors.Is(w.err, session.ErrNoAuth) {
-		t.Errorf("%+v", w)
-	}
-	if w, _ = (watcher{}).after(leave{}); !w.Ended() || w.err != nil {
-		t.Errorf("%+v", w)
-	}
+	w, _ = w.after(blinded{session.ErrNoAuth})
+	check.True(t, w.Ended() && errors.Is(w.err, session.ErrNoAuth), "%+v", w)
+	w, _ = w.after(leave{})
+	check.Is(t, w.err, session.ErrNoAuth, w)
+	w, _ = (watcher{}).after(leave{})
+	check.True(t, w.Ended() && w.err == nil, "%+v", w)
 }
 
 // after is Step with effects of its own.

@@ -158,9 +158,8 @@ func TestPersistentIsNoMember(t *testing.T) {
 		for _, opts := range []*group.Options{nil, bold} {
 			began := time.Now()
 			m := w.join(s, "host-1", "x", opts)
-			if left := await[group.Left](w, m); !errors.Is(left.Err, group.ErrDuplicate) || time.Since(began) > time.Second {
-				w.Errorf("after %v: %v", time.Since(began), left)
-			}
+			left := await[group.Left](w, m)
+			check.True(w, errors.Is(left.Err, group.ErrDuplicate) && time.Since(began) <= time.Second, "after %v: %v", time.Since(began), left)
 			m.Close()
 		}
 		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "mine")
@@ -224,12 +223,10 @@ func TestEndedContexts(t *testing.T) {
 		check.Is(w, m.Leave(over), why)
 		w.Thaw(s.ID())
 		<-m.Done()
-		if there := w.members(); len(there) > 0 || m.Err() != nil {
-			w.Errorf("there are %q, %v", there, m.Err())
-		}
-		if err := m.Leave(over); err != nil && !errors.Is(err, why) {
-			w.Error(err)
-		}
+		there := w.members()
+		check.True(w, len(there) == 0 && m.Err() == nil, "there are %q, %v", there, m.Err())
+		err := m.Leave(over)
+		check.False(w, err != nil && !errors.Is(err, why), "%v", err)
 	})
 }
 
@@ -249,9 +246,8 @@ func TestMissingParent(t *testing.T) {
 		defer cancel()
 		_ = m.Leave(ctx)
 		other := w.open()
-		if err := other.Delete(w.Context(), workers+"/host-1", session.AnyVersion); err != nil && !errors.Is(err, session.ErrNoNode) {
-			w.Error(err)
-		}
+		err := other.Delete(w.Context(), workers+"/host-1", session.AnyVersion)
+		check.False(w, err != nil && !errors.Is(err, session.ErrNoNode), "%v", err)
 		w.Thaw(s.ID())
 		<-m.Done()
 		check.OK(w, m.Err())
@@ -333,9 +329,8 @@ func TestLaterMemberStays(t *testing.T) {
 				check.Len(w, w.members(), 0, "are left")
 				return
 			}
-			if after, err := s.Exists(w.Context(), workers+"/host-1"); err != nil || after == nil || after.Czxid != before.Czxid {
-				w.Errorf("%+v stood, and now %+v, %v", before, after, err)
-			}
+			after, err := s.Exists(w.Context(), workers+"/host-1")
+			check.True(w, err == nil && after != nil && after.Czxid == before.Czxid, "%+v stood, and now %+v, %v", before, after, err)
 			second.Close()
 		})
 	}

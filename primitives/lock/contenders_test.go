@@ -64,9 +64,8 @@ func TestRevokeWhileDowngraded(t *testing.T) {
 					<-time.After(10 * time.Second)
 					check.True(t, holds(w) && isClosed(w.Revoked()), "not asked, or too much: %v", w.Err())
 					check.OK(t, <-revoked)
-					if synctest.Wait(); !isClosed(w.Done()) {
-						t.Error("it is still held")
-					}
+					synctest.Wait()
+					check.True(t, isClosed(w.Done()), "it is still held")
 					check.AtMost(t, time.Since(began), time.Minute+time.Second, "after")
 				})
 			})

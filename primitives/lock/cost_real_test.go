@@ -57,9 +57,8 @@ func TestCostOfHolding(t *testing.T) {
 		locks[i] = l
 	}
 	for _, l := range locks {
-		if ev, ok := (<-l.Events()).(lock.Acquired); !ok {
-			t.Fatalf("%v", ev)
-		}
+		ev, ok := (<-l.Events()).(lock.Acquired)
+		check.Require(t, ok, "%v", ev)
 	}
 	if err := s.Sync(ctx, "/"); err != nil { // so that all watches stand
 		t.Fatal(err)

@@ -124,7 +124,6 @@ func TestCostOfManyCycles(t *testing.T) {
 	for range 4 {
 		round()
 	}
-	if allocs := testing.AllocsPerRun(20, round) / locks; allocs > most {
-		t.Errorf("%.1f allocations for each lock, want at most %v", allocs, most)
-	}
+	allocs := testing.AllocsPerRun(20, round) / locks
+	check.True(t, allocs <= most, "%.1f allocations for each lock, want at most %v", allocs, most)
 }

@@ -78,9 +78,8 @@ func TestHandOverAtOnce(t *testing.T) {
 		began := time.Now()
 		for i, l := range line {
 			await[lock.Acquired](t, l)
-			if took, want := time.Since(began), time.Duration(i)*2*latency; took != want {
-				t.Errorf("%d hand-overs take %v, want a round trip each, %v", i, took, want)
-			}
+			took, want := time.Since(began), time.Duration(i)*2*latency
+			check.Equal(t, took, want, i, "hand-overs take want a round trip each")
 			wg.Go(l.Close)
 		}
 	})

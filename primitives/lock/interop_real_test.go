@@ -119,9 +119,8 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 		claim, err := curator.Join(kind, path, 0)
 		check.Must(t, err)
 		for names := []string(nil); len(names) <= others; {
-			if names, _, err = s.Children(ctx, path); err != nil {
-				t.Fatal(err)
-			}
+			names, _, err = s.Children(ctx, path)
+			check.Must(t, err)
 		}
 		return claim
 	}

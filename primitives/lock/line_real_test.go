@@ -80,9 +80,8 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 		if grants[i].token <= grants[i-1].token {
 			t.Errorf("token %d after %d", grants[i].token, grants[i-1].token)
 		}
-		if now, last := number(t, grants[i].node), number(t, grants[i-1].node); now != last+1 {
-			t.Errorf("%d was granted after %d", now, last)
-		}
+		now, last := number(t, grants[i].node), number(t, grants[i-1].node)
+		check.Equal(t, now, last+1, "what was granted after", last)
 	}
 
 	// The servers' own count, and who was told of which release.
@@ -109,9 +108,8 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 	}
 	most := 0
 	for _, g := range grants {
-		if most = max(most, len(told[g.node])); len(told[g.node]) > 3 {
-			t.Errorf("the release of %s woke %x", g.node, told[g.node])
-		}
+		most = max(most, len(told[g.node]))
+		check.AtMost(t, len(told[g.node]), 3, "the release of", g.node, "woke")
 		delete(told, g.node)
 	}
 	check.True(t, len(told) == 0, "other notifications: %v", told)
@@ -167,9 +165,8 @@ func watches(t *testing.T, ens *zktest.Ensemble) {
 			answer := check.Have(ens.FourLetterWord(i, "wchs"))(t)
 			_, total, ok := strings.Cut(strings.TrimSpace(answer), "Total watches:")
 			var k int
-			if _, err := fmt.Sscan(total, &k); err != nil || !ok {
-				t.Fatalf("wchs: %q", answer)
-			}
+			_, err := fmt.Sscan(total, &k)
+			check.Require(t, err == nil && ok, "wchs: %q", answer)
 			n += k
 			more := check.Have(ens.FourLetterWord(i, "wchp"))(t)
 			detail += more

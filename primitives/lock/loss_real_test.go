@@ -35,9 +35,8 @@ func TestRealFailover(t *testing.T) {
 	stays := func() {
 		t.Helper()
 		check.True(t, s.ID() == id && holder.Err() == nil, "the session has not survived: %v", holder.Err())
-		if stat, err := s.Exists(ctx, node); err != nil || stat == nil || stat.EphemeralOwner != id || stat.Czxid != holder.Token() {
-			t.Errorf("the node has not survived: %+v, %v", stat, err)
-		}
+		stat, err := s.Exists(ctx, node)
+		check.True(t, err == nil && stat != nil && stat.EphemeralOwner == id && stat.Czxid == holder.Token(), "the node has not survived: %+v, %v", stat, err)
 	}
 
 	ens.Kill(leader)
@@ -62,9 +61,8 @@ func TestRealFailover(t *testing.T) {
 	}
 	stays()
 	line := awaitLine(t, s, path, 21)
-	if names := children(t, s, path); len(names) != 21 || line[0].Node != node {
-		t.Errorf("there are %q", names)
-	}
+	names := children(t, s, path)
+	check.True(t, len(names) == 21 && line[0].Node == node, "there are %q", names)
 	granted := grants(waiters)
 	token := holder.Token()
 	release(t, holder)

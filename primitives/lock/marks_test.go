@@ -55,9 +55,8 @@ func TestEventGrants(t *testing.T) {
 			before := srv.RequestsOf(all[i+1].ID())
 			mustRelease(t, line[i])
 			after := srv.RequestsOf(all[i+1].ID())
-			if n := withoutSyncs(after).Total() - withoutSyncs(before).Total(); !holds(line[i+1]) || n != 0 {
-				t.Errorf("contender %d has needed %d requests", i+1, n)
-			}
+			n := withoutSyncs(after).Total() - withoutSyncs(before).Total()
+			check.True(t, holds(line[i+1]) && n == 0, "contender %d has needed %d requests", i+1, n)
 		}
 	})
 }

@@ -284,9 +284,8 @@ func faultyTenancy(
 		<-time.After(3 * time.Second)
 		first.Close()
 	}
-	if ev := await[lock.Acquired](t, l); ev.Token == 0 {
-		t.Fatalf("request %d: %v", skip, l.Err())
-	}
+	ev := await[lock.Acquired](t, l)
+	check.Require(t, ev.Token != 0, "request %d: %v", skip, l.Err())
 	if less {
 		check.OK(t, l.Downgrade(ctx), "request", skip)
 		together := opened(t, lock.NewRead, other, "/l", prior(0))
@@ -393,9 +392,8 @@ func TestPreemptByForce(t *testing.T) {
 				}
 				<-low.Done()
 				// A frozen holder has not seen that it was asked.
-				if err := low.Err(); !errors.Is(err, lock.ErrRevoked) && (!frozen || !errors.Is(err, lock.ErrNodeDeleted)) {
-					t.Errorf("%v", err)
-				}
+				err := low.Err()
+				check.False(t, !errors.Is(err, lock.ErrRevoked) && (!frozen || !errors.Is(err, lock.ErrNodeDeleted)), "%v", err)
 				low.Close()
 				too.Close()
 				synctest.Wait()
@@ -439,9 +437,8 @@ func TestPriorityDowngrade(t *testing.T) {
 		check.True(t, holds(l) && holds(reader) && !holds(writer) && l.Token() == token, "%v %v %v", holds(l), holds(reader), holds(writer))
 		check.Is(t, l.Downgrade(t.Context()), lock.ErrNotWrite)
 		check.Is(t, writer.Downgrade(t.Context()), lock.ErrNotHeld)
-		if _, err := all[0].Multi(t.Context(), l.Guard()); err != nil {
-			t.Error(err)
-		}
+		_, err := all[0].Multi(t.Context(), l.Guard())
+		check.OK(t, err)
 		l.Close()
 		reader.Close()
 		synctest.Wait()
@@ -529,9 +526,8 @@ func TestPriorityPathWritten(t *testing.T) {
 			<-next.Done()
 			check.Is(t, next.Err(), lock.ErrLayout, path)
 			next.Close()
-			if names := remains(t, all[0], path); slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(name, "lock-") }) {
-				t.Errorf("%s: %q", path, names)
-			}
+			names := remains(t, all[0], path)
+			check.False(t, slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(name, "lock-") }), "%s: %q", path, names)
 		}
 	})
 }
@@ -556,9 +552,8 @@ func TestPreemptFaults(t *testing.T) {
 						}
 						await[lock.Acquired](t, high)
 						<-low.Done()
-						if err := low.Err(); force > 0 && !errors.Is(err, lock.ErrRevoked) {
-							t.Errorf("request %d: %v", skip, err)
-						}
+						err := low.Err()
+						check.False(t, force > 0 && !errors.Is(err, lock.ErrRevoked), "request %d: %v", skip, err)
 						release(t, high)
 						struck = srv.AwaitFault(0) == nil
 						<-time.After(3 * time.Second)
@@ -586,9 +581,8 @@ func TestPriorityWakes(t *testing.T) {
 			last.Close()
 			synctest.Wait()
 			woken := srv.Requests()[zktest.OpGetChildren2] / 2 // the names, and the readers
-			if lists += woken; woken > 3 {
-				t.Errorf("a release wakes %d", woken)
-			}
+			lists += woken
+			check.AtMost(t, woken, 3, "a release wakes")
 			i := slices.IndexFunc(waiters, holds)
 			last = waiters[i]
 			waiters = slices.Delete(waiters, i, i+1)

@@ -38,9 +38,8 @@ func TestRevoke(t *testing.T) {
 		<-held.Revoked()
 		synctest.Wait()
 		check.False(t, isClosed(held.Done()), "the lock is lost")
-		if c := only(t, b, "/l"); string(c.Data) != "host-1" || !c.Revoked || !c.Holding {
-			t.Errorf("%+v", c)
-		}
+		c := only(t, b, "/l")
+		check.True(t, string(c.Data) == "host-1" && c.Revoked && c.Holding, "%+v", c)
 		check.OK(t, held.Release(t.Context()))
 		if ev, ok := <-held.Events(); ok && ev != (lock.Released{}) {
 			t.Errorf("%v", ev)
@@ -150,9 +149,8 @@ func TestForce(t *testing.T) {
 			} else {
 				<-held.Done()
 				check.AtLeast(t, time.Since(begun), time.Minute, "forced after")
-				if err := held.Err(); !errors.Is(err, lock.ErrRevoked) || !errors.Is(err, lock.ErrLost) {
-					t.Errorf("%v", err)
-				}
+				err := held.Err()
+				check.True(t, errors.Is(err, lock.ErrRevoked) && errors.Is(err, lock.ErrLost), "%v", err)
 			}
 			check.OK(t, <-revoked)
 			await[lock.Acquired](t, next)
@@ -216,9 +214,8 @@ func TestForceAnotherTenancy(t *testing.T) {
 		check.Have(a.Create(t.Context(), node, []byte("another"), session.Persistent))(t)
 		srv.Thaw(b.ID())
 		check.OK(t, <-revoked)
-		if stat, err := a.Exists(t.Context(), node); err != nil || stat == nil {
-			t.Errorf("it was deleted: %v, %v", stat, err)
-		}
+		stat, err := a.Exists(t.Context(), node)
+		check.True(t, err == nil && stat != nil, "it was deleted: %v, %v", stat, err)
 	})
 }
 

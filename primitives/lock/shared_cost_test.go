@@ -34,9 +34,8 @@ func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.
 			for i, path := range paths {
 				wg.Go(func() {
 					var err error
-					if locks[i], err = lock.Acquire(t.Context(), all[0], path, nil); err != nil {
-						t.Error(err)
-					}
+					locks[i], err = lock.Acquire(t.Context(), all[0], path, nil)
+					check.OK(t, err)
 				})
 			}
 			wg.Wait()
@@ -81,9 +80,8 @@ func TestManyInDoubt(t *testing.T) {
 		srv.Disconnect(s.ID())
 		locks := <-acquired
 		requests := srv.Requests()
-		if lists := requests[zktest.OpGetChildren2]; requests[zktest.OpSync] != 1 || requests[zktest.OpMulti] != 6 || lists > 2*many {
-			t.Errorf("%v", requests)
-		}
+		lists := requests[zktest.OpGetChildren2]
+		check.True(t, requests[zktest.OpSync] == 1 && requests[zktest.OpMulti] == 6 && lists <= 2*many, "%v", requests)
 		for _, l := range locks {
 			check.OK(t, l.Err())
 			l.Close()

@@ -294,9 +294,8 @@ func TestWakeUps(t *testing.T) {
 					srv.ResetRequests()
 					mustRelease(t, line[i])
 					got := withoutSyncs(srv.Requests())
-					if got[zktest.OpDelete]--; got.Total() != want {
-						t.Errorf("release %d: %v, want %d", i, got, want)
-					}
+					got[zktest.OpDelete]--
+					check.Equal(t, got.Total(), want, "release", i, got)
 				}
 			})
 		})
@@ -470,9 +469,8 @@ func TestUpgrade(t *testing.T) {
 				}
 			}
 			check.Is(t, lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }), lock.ErrUpgrade, name)
-			if n := withoutSyncs(srv.Requests()).Total(); n != 0 || time.Since(begun) > 0 {
-				t.Errorf("%s: %d requests, %v", name, n, time.Since(begun))
-			}
+			n := withoutSyncs(srv.Requests()).Total()
+			check.True(t, n == 0 && time.Since(begun) <= 0, "%s: %d requests, %v", name, n, time.Since(begun))
 		}
 		r := acquireAs(t, lock.Read, s, "/l", nil)
 		work, cancel := r.Context(ctx)
@@ -511,9 +509,8 @@ func TestWhoExcludesWhom(t *testing.T) {
 						for i := range all { // of the same session, too
 							held := acquireAs(t, first, all[0], "/l", opts)
 							l, err := opens[second].try(ctx, all[i], "/l", opts)
-							if share := first == lock.Read && second == lock.Read; share != (err == nil) || !share && !errors.Is(err, lock.ErrHeld) {
-								t.Errorf("%v, and then %v: %v", first, second, err)
-							}
+							share := first == lock.Read && second == lock.Read
+							check.False(t, share != (err == nil) || !share && !errors.Is(err, lock.ErrHeld), "%v, and then %v: %v", first, second, err)
 							if err == nil {
 								mustRelease(t, l)
 							}

@@ -161,9 +161,8 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 					delete(after, op)
 				}
 			}
-			if want := count(test.steps); !equal(after, want) {
-				t.Errorf("requests: %v, want %v", after, want)
-			}
+			want := count(test.steps)
+			check.EqualMaps(t, after, want, "requests")
 
 			for _, kind := range faultKinds() {
 				seen := make(zktest.Counts)
@@ -291,9 +290,8 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 				if holder != nil {
 					check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
 				}
-				if next := lockAgain(t, other, path, l); next <= got.Token {
-					t.Errorf("token %d after %d", next, got.Token)
-				}
+				next := lockAgain(t, other, path, l)
+				check.True(t, next > got.Token, "token %d after %d", next, got.Token)
 			})
 		}
 	}
@@ -302,9 +300,8 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 // lockAgain gets the lock after l, which may have been lost, and returns the token.
 func lockAgain(t *testing.T, s *session.Session, path string, l *lock.Lock) int64 {
 	t.Helper()
-	if err := l.Release(patient(t)); err != nil && !errors.Is(err, lock.ErrNodeDeleted) {
-		t.Error(err)
-	}
+	err := l.Release(patient(t))
+	check.False(t, err != nil && !errors.Is(err, lock.ErrNodeDeleted), "%v", err)
 	next := acquire(t, s, path)
 	defer release(t, next)
 	return next.Token()
@@ -369,9 +366,8 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		third := join(t, a, path, nil)
 		check.Equal(t, await[lock.Waiting](t, third).Ahead, 2)
 		check.Fails(lock.TryAcquire(ctx, b, path, nil))(t, lock.ErrHeld) // try
-		if line := awaitLine(t, b, path, 3); line[0].Node != first.Node() || !line[0].Holding || line[1].Session != b.ID() {
-			t.Errorf("line: %+v", line)
-		}
+		line := awaitLine(t, b, path, 3)
+		check.True(t, line[0].Node == first.Node() && line[0].Holding && line[1].Session == b.ID(), "line: %+v", line)
 		for _, l := range []*lock.Lock{first, second, third} {
 			await[lock.Acquired](t, l)
 			check.True(t, l.Token() > last, "token %d after %d", l.Token(), last)
@@ -607,9 +603,8 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 		await[lock.Waiting](t, next)
 		removeAll(t, other, awaitLine(t, other, path, 2)[0].Node) //nolint:contextcheck // it has its own
 		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrNodeDeleted) {
-			t.Errorf("the work is told %v", cause)
-		}
+		cause := context.Cause(ctx)
+		check.True(t, errors.Is(cause, lock.ErrLost) && errors.Is(cause, lock.ErrNodeDeleted), "the work is told %v", cause)
 		return nil
 	})
 	check.True(t, errors.Is(err, lock.ErrLost) && errors.Is(err, lock.ErrNodeDeleted) && strings.Contains(err.Error(), path), "lost: %v", err)
@@ -745,9 +740,8 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 	ended, cancel := context.WithCancelCause(patient(t))
 	cancel(why)
 	c.Freeze(s.ID(), zktest.ToServer)
-	if err := l.Release(ended); !errors.Is(err, why) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a context that has ended: %v", err)
-	}
+	err := l.Release(ended)
+	check.True(t, errors.Is(err, why) && strings.Contains(err.Error(), path), "a context that has ended: %v", err)
 	<-l.Done() // though the release is not confirmed
 	c.Thaw(s.ID())
 	awaitEmpty(t, other, path) // it has gone on
@@ -800,9 +794,8 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 	removeAll(t, other, holder.Node())
 	// The event alone tells it, without another round trip.
 	ev := await[lock.Lost](t, holder)
-	if n := c.requestsOf(id).Total(); n != 0 && len(c.direct) > 1 {
-		t.Errorf("it takes %d requests to find out", n)
-	}
+	n := c.requestsOf(id).Total()
+	check.False(t, n != 0 && len(c.direct) > 1, "it takes %d requests to find out", n)
 	check.True(t, errors.Is(ev.Err, lock.ErrLost) && errors.Is(ev.Err, lock.ErrNodeDeleted), "%v", ev)
 	select {
 	case <-holder.Done():
@@ -810,12 +803,10 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 		t.Error("Done is open after Lost")
 	}
 	check.Is(t, holder.Release(patient(t)), lock.ErrNodeDeleted)
-	if _, more := <-holder.Events(); more {
-		t.Error("an event after Lost")
-	}
-	if got := await[lock.Acquired](t, waiter); got.Token <= holder.Token() {
-		t.Errorf("token %d after %d", got.Token, holder.Token())
-	}
+	_, more := <-holder.Events()
+	check.False(t, more, "an event after Lost")
+	got := await[lock.Acquired](t, waiter)
+	check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
 }
 
 // waiterDeleted: an operator deletes the nodes of those who wait.
@@ -837,9 +828,8 @@ func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
 		for {
 			now := awaitLine(t, other, path, 5)
 			if now[4].Node != line[4].Node {
-				if line = slices.Delete(line, i, i+1); now[3].Node != line[3].Node || now[1].Node != line[1].Node {
-					t.Errorf("line: %+v", now)
-				}
+				line = slices.Delete(line, i, i+1)
+				check.True(t, now[3].Node == line[3].Node && now[1].Node == line[1].Node, "line: %+v", now)
 				break
 			}
 		}

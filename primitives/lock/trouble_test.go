@@ -63,9 +63,8 @@ func TestForeignParent(t *testing.T) {
 				held := mustAcquire(t, a, "/l")
 				check.Reads(b.Get(t.Context(), "/l"))(t, "data", "the data of the path")
 				held.Close()
-				if names, _, err := b.Children(t.Context(), "/l"); err != nil || len(names) != 0 {
-					t.Errorf("%q are left, %v", names, err)
-				}
+				names, _, err := b.Children(t.Context(), "/l")
+				check.True(t, err == nil && len(names) == 0, "%q are left, %v", names, err)
 			})
 		})
 	}
@@ -154,9 +153,8 @@ func TestRevokeDuringAHandOver(t *testing.T) {
 		synctest.Wait()
 		release(t, first)
 		wg.Wait()
-		if synctest.Wait(); revoked != nil || !isClosed(second.Revoked()) {
-			t.Errorf("the present holder was asked: %v; %v", isClosed(second.Revoked()), revoked)
-		}
+		synctest.Wait()
+		check.True(t, revoked == nil && isClosed(second.Revoked()), "the present holder was asked: %v; %v", isClosed(second.Revoked()), revoked)
 		release(t, second)
 		check.Is(t, lock.Revoke(t.Context(), all[2], "/l", nil), lock.ErrNotHeld) // nobody holds it
 	})
@@ -242,9 +240,8 @@ func TestMarkIsNotLostInADowngrade(t *testing.T) {
 				synctest.Wait()
 				srv.Thaw(all[0].ID())
 				wg.Wait()
-				if synctest.Wait(); failed != nil || !isClosed(l.Revoked()) {
-					t.Errorf("downgrade: %v; asked: %v", failed, isClosed(l.Revoked()))
-				}
+				synctest.Wait()
+				check.True(t, failed == nil && isClosed(l.Revoked()), "downgrade: %v; asked: %v", failed, isClosed(l.Revoked()))
 				line, err := lock.Contenders(t.Context(), all[1], "/l", &lock.Options{Layout: layout})
 				if err != nil || len(line) != 1 || line[0].Kind != lock.Read || !line[0].Revoked || layout != lock.Curator && string(line[0].Data) != "who" {
 					t.Errorf("%+v, %v", line, err)
@@ -265,9 +262,8 @@ func TestHolderDeletedAlone(t *testing.T) {
 		highest := standsAt(t, lock.New, all[2], "/l", prior(9))
 		check.True(t, !holds(high) && !holds(highest) && holds(low), "held by %v, %v, %v", holds(low), holds(high), holds(highest))
 		srv.Thaw(all[0].ID())
-		if synctest.Wait(); !holds(highest) || !errors.Is(low.Err(), lock.ErrNodeDeleted) {
-			t.Errorf("then: %v, %v", highest.Err(), low.Err())
-		}
+		synctest.Wait()
+		check.True(t, holds(highest) && errors.Is(low.Err(), lock.ErrNodeDeleted), "then: %v, %v", highest.Err(), low.Err())
 	})
 }
 
@@ -328,9 +324,8 @@ func TestReenteredReader(t *testing.T) {
 					t.Errorf("%s, %s: %v stand in line; %v", name, what, line, err)
 				}
 				release(t, outer)
-				if synctest.Wait(); !holds(writer) {
-					t.Errorf("%s, %s: then the writer does not hold", name, what)
-				}
+				synctest.Wait()
+				check.True(t, holds(writer), "%s, %s: then the writer does not hold", name, what)
 			})
 		}
 	}
@@ -347,12 +342,10 @@ func TestDoReturnsWithItsContext(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		})
-		if took := time.Since(began); err != nil || took > 0 {
-			t.Errorf("%v after %v", err, took)
-		}
-		if <-time.After(5 * time.Second); len(children(t, all[0], "/l")) > 0 {
-			t.Error("it is not released")
-		}
+		took := time.Since(began)
+		check.True(t, err == nil && took <= 0, "%v after %v", err, took)
+		<-time.After(5 * time.Second)
+		check.Len(t, children(t, all[0], "/l"), 0, "it is not released")
 	})
 }
 

@@ -34,9 +34,8 @@ func TestTranslation(t *testing.T) {
 	check.Must(t, errors.Join(err, err2))
 	const grammar = "(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left"
 	check.True(t, strings.Contains(string(theirs), grammar), "package presence has another grammar")
-	if own := strings.NewReplacer("Joined", "Registered", "Left", "Unregistered").Replace(grammar); !strings.Contains(string(ours), own) {
-		t.Errorf("doc.go does not state %s", own)
-	}
+	own := strings.NewReplacer("Joined", "Registered", "Left", "Unregistered").Replace(grammar)
+	check.True(t, strings.Contains(string(ours), own), "doc.go does not state %s", own)
 }
 
 // TestEnd: a machine passes on what its node does.
@@ -63,9 +62,8 @@ func FuzzNames(f *testing.F) {
 
 func TestForeignNodesAreNoNames(t *testing.T) {
 	for _, node := range []string{"100%", "%2f", "%41", "%2Ea", "."} {
-		if name, ok := decode(node); ok {
-			t.Errorf("%q is read as %q", node, name)
-		}
+		name, ok := decode(node)
+		check.False(t, ok, "%q is read as %q", node, name)
 	}
 }
 

@@ -36,9 +36,8 @@ func (w world) openGated() *bubble.Gate { return w.OpenGated(options) }
 // register fails the test unless the error is want.
 func (w world) register(s *session.Session, data string, opts *naming.Options, want error) {
 	w.Helper()
-	if err := naming.Register(w.Context(), s, service, name, []byte(data), opts); !errors.Is(err, want) || want == nil && err != nil {
-		w.Errorf("register %q: %v, want %v", data, err, want)
-	}
+	err := naming.Register(w.Context(), s, service, name, []byte(data), opts)
+	check.False(w, !errors.Is(err, want) || want == nil && err != nil, "register %q: %v, want %v", data, err, want)
 }
 
 // expect compares what the name stands for; "" is nothing.
@@ -54,9 +53,8 @@ func (w world) expect(s *session.Session, want string) {
 
 func (w world) unregister(s *session.Session, want error) {
 	w.Helper()
-	if err := naming.Unregister(w.Context(), s, service, name); !errors.Is(err, want) || want == nil && err != nil {
-		w.Errorf("unregister: %v, want %v", err, want)
-	}
+	err := naming.Unregister(w.Context(), s, service, name)
+	check.False(w, !errors.Is(err, want) || want == nil && err != nil, "unregister: %v, want %v", err, want)
 }
 
 func TestPersistent(t *testing.T) {
@@ -71,9 +69,8 @@ func TestPersistent(t *testing.T) {
 		for _, other := range []string{"a", "a/b", "a/b/c", "..", "100%"} {
 			check.OK(w, naming.Register(w.Context(), b, service, other, nil, nil))
 		}
-		if names, err := naming.List(w.Context(), b, service); err != nil || !slices.Equal(names, []string{"..", "100%", "a", "a/b", "a/b/c", name}) {
-			w.Errorf("names: %q, %v", names, err)
-		}
+		names, err := naming.List(w.Context(), b, service)
+		check.True(w, err == nil && slices.Equal(names, []string{"..", "100%", "a", "a/b", "a/b/c", name}), "names: %q, %v", names, err)
 		w.unregister(b, nil)
 		w.unregister(b, naming.ErrNotFound)
 		w.expect(b, "")
@@ -141,9 +138,8 @@ func TestExpiry(t *testing.T) {
 			for range 3 {
 				next()
 			}
-			if want := []string{"registered", "suspended", "gone:", "registered"}; !slices.Equal(told, want) {
-				w.Errorf("told %q, want %q", told, want)
-			}
+			want := []string{"registered", "suspended", "gone:", "registered"}
+			check.EqualSlices(w, told, want, "told")
 			w.expect(b, "1")
 			check.OK(w, r.Update(w.Context(), []byte("2")))
 			w.expect(b, "2")

@@ -3,7 +3,6 @@ package naming_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -193,8 +192,7 @@ func TestObserverOfReads(t *testing.T) {
 		synctest.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if want := []string{"delete: delete /missing: no such node"}; !slices.Equal(c.failed, want) {
-			w.Errorf("%q have failed, want %q", c.failed, want)
-		}
+		want := []string{"delete: delete /missing: no such node"}
+		check.EqualSlices(w, c.failed, want, "have failed")
 	})
 }

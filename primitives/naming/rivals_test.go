@@ -99,9 +99,8 @@ func TestLostRegister(t *testing.T) {
 		pass()
 		replaceIt(w, b)
 		a.Mend()
-		if err := <-result; !errors.Is(err, naming.ErrTaken) || !errors.Is(err, session.ErrUnknownOutcome) {
-			w.Error(err)
-		}
+		err := <-result
+		check.True(w, errors.Is(err, naming.ErrTaken) && errors.Is(err, session.ErrUnknownOutcome), "%v", err)
 		w.expect(b, "newer")
 	})
 }
@@ -137,9 +136,8 @@ func TestSlowUnregister(t *testing.T) {
 			defer r.Close()
 			check.Equal[naming.Event](w, <-r.Events(), naming.Registered{})
 			// When it is done by then, it was done before the name was registered anew.
-			if err := <-result; err != nil && !errors.Is(err, naming.ErrForeign) {
-				w.Error(err)
-			}
+			err := <-result
+			check.False(w, err != nil && !errors.Is(err, naming.ErrForeign), "%v", err)
 			w.expect(a, "new")
 			check.None(w, r.Events(), "the new one was told")
 		})
@@ -360,9 +358,8 @@ func TestMissing(t *testing.T) {
 		s := w.open()
 		w.unregister(s, naming.ErrNotFound)
 		w.expect(s, "")
-		if names, err := naming.List(w.Context(), s, service); err != nil || len(names) > 0 {
-			w.Errorf("%q, %v", names, err)
-		}
+		names, err := naming.List(w.Context(), s, service)
+		check.True(w, err == nil && len(names) == 0, "%q, %v", names, err)
 		for _, opts := range []*naming.Options{nil, replacing, ephemeral, taking} {
 			w.register(s, "1", opts, nil)
 			w.expect(s, "1")

@@ -48,14 +48,12 @@ func TestCostOfHolding(t *testing.T) {
 			before := use(goroutines)
 			leases := make([]*semaphore.Lease, n)
 			for i := range leases {
-				if leases[i], err = semaphore.New(s, pathOf(i), n, nil); err != nil {
-					t.Fatal(err)
-				}
+				leases[i], err = semaphore.New(s, pathOf(i), n, nil)
+				check.Must(t, err)
 			}
 			for i, l := range leases {
-				if ev := <-l.Events(); l.ID() == 0 {
-					t.Fatalf("%d: %v", i, ev)
-				}
+				ev := <-l.Events()
+				check.Require(t, l.ID() != 0, "%d: %v", i, ev)
 			}
 			if err := s.Sync(t.Context(), "/"); err != nil { // so that all watches stand
 				t.Fatal(err)

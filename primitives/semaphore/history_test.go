@@ -75,9 +75,8 @@ func (h *history) check(t *testing.T) (most int) {
 				}
 			}
 		}
-		if limit := h.greatest(last.created, last.first); sum > limit {
-			t.Errorf("%d are held at zxid %d, and the limit was at most %d when the last was let in, in (%d, %d)", sum, at.first, limit, last.created, last.first)
-		}
+		limit := h.greatest(last.created, last.first)
+		check.AtMost(t, sum, limit, "are held at zxid", at.first, "and the limit was at most when the last was let in, in (", last.created, last.first, ")")
 		most = max(most, sum)
 	}
 	return most

@@ -115,9 +115,8 @@ func TestRealSemaphore(t *testing.T) {
 			l := check.Open(semaphore.New(all[i%len(all)], "/limit", 2, nil))(t)
 			ev := <-l.Events()
 			_, waits := ev.(semaphore.Waiting)
-			if _, holds := ev.(semaphore.Acquired); holds != (i < 2) || waits != (i >= 2) {
-				t.Errorf("%d: %v", i, ev)
-			}
+			_, holds := ev.(semaphore.Acquired)
+			check.True(t, holds == (i < 2) && waits == (i >= 2), "%d: %v", i, ev)
 			leases = append(leases, l)
 		}
 		acquired := func(i int) {

@@ -317,9 +317,8 @@ func TestWaiterOverTheLimit(t *testing.T) {
 		expect(t, leases, 0)
 		setLimit(t, all[0], 2)
 		expect(t, leases, 0, 2)
-		if err := leases[1].Err(); !errors.Is(err, semaphore.ErrLimit) || !errors.Is(err, semaphore.ErrLost) {
-			t.Errorf("it is told %v", err)
-		}
+		err := leases[1].Err()
+		check.True(t, errors.Is(err, semaphore.ErrLimit) && errors.Is(err, semaphore.ErrLost), "it is told %v", err)
 	})
 }
 
@@ -671,9 +670,8 @@ func TestTryAcquire(t *testing.T) {
 		check.Must(t, err)
 		check.True(t, a.ID() != b.ID() && a.Node() != b.Node(), "%d and %d", a.ID(), b.ID())
 		a.Close()
-		if a, err = semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2)); err != nil {
-			t.Fatal(err)
-		}
+		a, err = semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2))
+		check.Must(t, err)
 		a.Close()
 		b.Close()
 		why := errors.New("because")
@@ -771,9 +769,8 @@ func TestReleaseInBackground(t *testing.T) {
 		}
 		check.Len(t, children(t, all[1]), 2, "already")
 		srv.Thaw(all[0].ID())
-		if _, err := semaphore.TryAcquire(t.Context(), all[0], path, 2, opts); err != nil {
-			t.Error(err)
-		}
+		_, err := semaphore.TryAcquire(t.Context(), all[0], path, 2, opts)
+		check.OK(t, err)
 	})
 }
 
@@ -937,12 +934,10 @@ func TestDoReturnsWithItsContext(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		})
-		if took := time.Since(began); err != nil || took > 0 {
-			t.Errorf("%v after %v", err, took)
-		}
-		if <-time.After(5 * time.Second); len(children(t, all[0])) > 0 {
-			t.Error("it is not released")
-		}
+		took := time.Since(began)
+		check.True(t, err == nil && took <= 0, "%v after %v", err, took)
+		<-time.After(5 * time.Second)
+		check.Len(t, children(t, all[0]), 0, "it is not released")
 	})
 }
 
@@ -1110,9 +1105,8 @@ func TestOtherLayouts(t *testing.T) {
 					check.Equal(t, slices.Contains(weights, n+1) || n == 2, errors.Is(err, semaphore.ErrLayout), node, "weight", n+1, "refused:", err)
 				}
 				release(t, held)
-				if synctest.Wait(); !errors.Is(waiter.Err(), semaphore.ErrLayout) {
-					t.Errorf("%s: one that has waited: %v", node, waiter.Err())
-				}
+				synctest.Wait()
+				check.Is(t, waiter.Err(), semaphore.ErrLayout, node, "one that has waited")
 				check.AtMost(t, len(children(t, all[0])), 1, node)
 			})
 		}

@@ -80,9 +80,8 @@ func TestClaims(t *testing.T) {
 			m, _ := script(New(id, rule, true, false), row.before...)
 			m, out := m.after(row.in)
 			check.True(t, m.state == row.state && slices.Equal(out.Do, row.do), "%v\nDo %v, want %v", m, out.Do, row.do)
-			if emitted := len(out.Emit) > 0; emitted != (row.emit != nil) || emitted && out.Emit[0] != row.emit {
-				t.Errorf("Emit %v, want %v", out.Emit, row.emit)
-			}
+			emitted := len(out.Emit) > 0
+			check.False(t, emitted != (row.emit != nil) || emitted && out.Emit[0] != row.emit, "Emit %v, want %v", out.Emit, row.emit)
 		})
 	}
 }

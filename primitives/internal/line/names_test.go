@@ -49,9 +49,8 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 		for range 100 {
 			children := append(slices.Clone(want), "config", "_c_", "_c_x", "lock-x", "ключ", "lock-00000000011")
 			r.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
-			if got := line(children); !slices.Equal(got, want) {
-				t.Fatalf("line(%q) = %q, want %q", children, got, want)
-			}
+			got := line(children)
+			check.Require(t, slices.Equal(got, want), "line(%q) = %q, want %q", children, got, want)
 			for i, own := range want {
 				p := locate(children, own, "none")
 				watch, beside := "", []Target(nil)
@@ -79,19 +78,16 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 
 func TestLineOfNobody(t *testing.T) {
 	check.Len(t, line([]string{"config", "lock-x"}), 0)
-	if p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", ""); p.Present {
-		t.Errorf("locate = %+v", p)
-	}
+	p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", "")
+	check.False(t, p.Present, "locate = %+v", p)
 }
 
 func TestTiesAreBrokenByName(t *testing.T) {
 	children := []string{"c-lock-0000000007", "b-lock-0000000007", "a-lock-0000000007"}
-	if got, want := line(children), []string{children[2], children[1], children[0]}; !slices.Equal(got, want) {
-		t.Errorf("line = %q, want %q", got, want)
-	}
-	if p := locate(children, children[0], "none"); p.Ahead != 2 || p.Watch != deletion(children[1]) || !slices.Equal(p.Beside, []Target{deletion(children[2])}) {
-		t.Errorf("locate = %+v", p)
-	}
+	got, want := line(children), []string{children[2], children[1], children[0]}
+	check.EqualSlices(t, got, want)
+	p := locate(children, children[0], "none")
+	check.True(t, p.Ahead == 2 && p.Watch == deletion(children[1]) && slices.Equal(p.Beside, []Target{deletion(children[2])}), "locate = %+v", p)
 	check.Equal(t, locate(children, children[2], "none").Ahead, 0)
 }
 

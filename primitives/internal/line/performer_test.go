@@ -18,9 +18,8 @@ func TestGoneInTime(t *testing.T) {
 		var last Input
 		hear := p.follower(e, func(in Input) { last = in })
 		hear(session.Reading{Zxid: 5, Stat: &session.Stat{Czxid: 5}}, nil)
-		if hear(session.Reading{Zxid: zxid}, session.ErrNoNode); !reflect.DeepEqual(last, want) {
-			t.Errorf("told %#v of a reading at %d, want %#v", last, zxid, want)
-		}
+		hear(session.Reading{Zxid: zxid}, session.ErrNoNode)
+		check.True(t, reflect.DeepEqual(last, want), "told %#v of a reading at %d, want %#v", last, zxid, want)
 	}
 }
 

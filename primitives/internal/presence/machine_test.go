@@ -365,9 +365,8 @@ func TestStood(t *testing.T) {
 	away, _ := m.after(heard{session.Suspended{}})
 	away, _ = away.after(heard{session.Resumed{}})
 	away, _ = away.after(Leave{})
-	if away, _ = away.after(looked{away.turn, Sight{Exists: true, Owner: 2}}); away.Stood() || !away.Ended() {
-		t.Errorf("%v", away)
-	}
+	away, _ = away.after(looked{away.turn, Sight{Exists: true, Owner: 2}})
+	check.True(t, !away.Stood() && away.Ended(), "%v", away)
 	m, _ = m.after(Leave{})
 	unseen, _ := m.after(done{m.turn, true})
 	check.True(t, !unseen.Stood() && unseen.Ended(), "%v", unseen)

@@ -61,18 +61,16 @@ func TestWithdrawal(t *testing.T) {
 		}
 		answers := 0
 		n.withdraw(withdraw{session: s.ID()}, func(other bool, err error) {
-			if answers++; err != nil || other != row.other {
-				t.Errorf("%s: other=%v, %v", row.what, other, err)
-			}
+			answers++
+			check.True(t, err == nil && other == row.other, "%s: other=%v, %v", row.what, other, err)
 		})
 		if row.then != nil {
 			run(w, 0, row.at)
 			row.then(w)
 		}
 		run(w, 0, all)
-		if node := w.Node(namePath); answers != 1 || (node != nil) != row.stands {
-			t.Errorf("%s: %d answers, %+v", row.what, answers, node)
-		}
+		node := w.Node(namePath)
+		check.True(t, answers == 1 && (node != nil) == row.stands, "%s: %d answers, %+v", row.what, answers, node)
 	}
 }
 

@@ -180,9 +180,8 @@ func TestStories(t *testing.T) {
 		}, []string{"create /d/a ok", "gone"}},
 	} {
 		p := newPlay(once, 2)
-		if story.play(p); !slices.Equal(p.said, story.said) {
-			t.Errorf("%s:\n%s", story.name, strings.Join(p.said, "\n"))
-		}
+		story.play(p)
+		check.EqualSlices(t, p.said, story.said, story.name, "\n", strings.Join(p.said, "\n"))
 	}
 }
 
@@ -207,9 +206,8 @@ func TestHash(t *testing.T) {
 		return o
 	}
 	seen := map[uint64]int{zkmodel.Hash(fresh()): 0}
-	if _, same := seen[zkmodel.Hash(fresh())]; !same {
-		t.Error("equal values differ")
-	}
+	_, same := seen[zkmodel.Hash(fresh())]
+	check.True(t, same, "equal values differ")
 	for i, change := range []func(o *outer){
 		func(o *outer) { o.n = 2 },
 		func(o *outer) { o.all = nil },
@@ -225,9 +223,8 @@ func TestHash(t *testing.T) {
 		o := fresh()
 		change(o)
 		h := zkmodel.Hash(o)
-		if other, ok := seen[h]; ok {
-			t.Errorf("changes %d and %d have one hash", i+1, other)
-		}
+		other, ok := seen[h]
+		check.False(t, ok, "changes %d and %d have one hash", i+1, other)
 		seen[h] = i + 1
 	}
 }
