@@ -105,9 +105,8 @@ func TestTree(t *testing.T) {
 					calm()
 					f.drain(c)
 					want := onServer(t, other, "/b")
-					if got := inCache(c); !slices.Equal(got, want) || len(want) != len(paths) || c.Len() != len(paths) {
-						t.Errorf("the cache has %v\nthe server %v\nwant %v", got, want, paths)
-					}
+					got := inCache(c)
+					check.True(t, slices.Equal(got, want) && len(want) == len(paths) && c.Len() == len(paths), "the cache has %v\nthe server %v\nwant %v", got, want, paths)
 					check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
 				}
 				compare()

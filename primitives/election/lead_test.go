@@ -224,9 +224,8 @@ func TestCloseDuringLead(t *testing.T) {
 					closing(a)
 					check.Within(w, time.Since(begun), test.want, test.want+200*time.Millisecond, "it took")
 					await[election.Elected](b, 0)
-					if err := <-result; test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun) {
-						w.Error(err)
-					}
+					err := <-result
+					check.False(w, test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun), "%v", err)
 				})
 			})
 		}

@@ -122,9 +122,7 @@ func TestForeignLayouts(t *testing.T) {
 				s := w.open(0)
 				defer s.Close()
 				data, stat, err := s.Get(w.soon(), leader.Node())
-				if err != nil || string(data) != "id-1" || stat.Czxid != term || stat.EphemeralOwner != leader.session.ID() {
-					w.Errorf("%q, %+v, %v", data, stat, err)
-				}
+				check.True(w, err == nil && string(data) == "id-1" && stat.Czxid == term && stat.EphemeralOwner == leader.session.ID(), "%q, %+v, %v", data, stat, err)
 				dir, name := znode.Split(leader.Node())
 				check.True(w, dir == path && strings.Contains(name, test.mark), "it stands as %s", leader.Node())
 				for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {

@@ -45,9 +45,7 @@ func TestSuccession(t *testing.T) {
 					if !row.ignore {
 						events = 0 // the leader's node is there again before some watch it
 					}
-					if !maps.Equal(requests, row.requests) || events != row.events {
-						t.Errorf("%v and %d events, want %v and %d", requests, events, row.requests, row.events)
-					}
+					check.True(t, maps.Equal(requests, row.requests) && events == row.events, "%v and %d events, want %v and %d", requests, events, row.requests, row.events)
 					leader, term = w.leader(term)
 				}
 			})

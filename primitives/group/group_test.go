@@ -111,9 +111,7 @@ func TestJoinUpdateLeave(t *testing.T) {
 		check.Equal(w, len((<-g.Events()).Members), 0, "first")
 		m := w.joined(a, "one", nil)
 		ev := <-g.Events()
-		if len(ev.Added) != 1 || ev.Added[0].ID != "host-1" || string(ev.Added[0].Data) != "one" || ev.Added[0].Session != a.ID() {
-			w.Errorf("after the join: %v", ev)
-		}
+		check.True(w, len(ev.Added) == 1 && ev.Added[0].ID == "host-1" && string(ev.Added[0].Data) == "one" && ev.Added[0].Session == a.ID(), "after the join: %v", ev)
 		check.OK(w, m.Update(w.Context(), []byte("two")))
 		ev = <-g.Events()
 		check.True(w, len(ev.Changed) == 1 && string(ev.Members[0].Data) == "two", "after the update: %v", ev)
@@ -540,9 +538,8 @@ func TestBadInput(t *testing.T) {
 			{s, workers, "a", make([]byte, 2<<20), nil, session.ErrTooLarge, "data"},
 			{s, workers, "a", nil, &group.Options{ConflictAfter: -1}, session.ErrInvalidArgument, "ConflictAfter"},
 		} {
-			if _, err := group.Join(c.session, c.path, c.id, c.data, c.opts); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
-				w.Errorf("Join(%q, %q): %v, want %v that names %s", c.path, c.id, err, c.want, c.names)
-			}
+			_, err := group.Join(c.session, c.path, c.id, c.data, c.opts)
+			check.True(w, errors.Is(err, c.want) && strings.Contains(err.Error(), c.names), "Join(%q, %q): %v, want %v that names %s", c.path, c.id, err, c.want, c.names)
 		}
 		check.Fails(group.Watch(nil, workers, nil))(w, session.ErrInvalidArgument)
 		check.Fails(group.Watch(s, "x", nil))(w, session.ErrInvalidPath)

@@ -68,9 +68,7 @@ func TestRealFailover(t *testing.T) {
 	release(t, holder)
 	for i, contender := range line[1:] {
 		l := <-granted
-		if l.Node() != contender.Node || l.Token() <= token {
-			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		}
+		check.True(t, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
 		check.False(t, i < 10 && l != waiters[i], "grant %d is not that of waiter %d", i, slices.Index(waiters, l))
 		token = l.Token()
 		release(t, l)

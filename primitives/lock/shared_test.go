@@ -167,9 +167,7 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 					b.lower() // from now on others who share may come
 					kind = lock.Read
 					check.OK(t, l.Downgrade(t.Context()))
-					if l.Token() != token || l.Node() == node || number(t, l.Node()) != number(t, node) {
-						t.Errorf("token %d at %s, it was %d at %s", l.Token(), l.Node(), token, node)
-					}
+					check.True(t, l.Token() == token && l.Node() != node && number(t, l.Node()) == number(t, node), "token %d at %s, it was %d at %s", l.Token(), l.Node(), token, node)
 					pause(r)
 				}
 				b.leave(kind)
@@ -635,9 +633,7 @@ func TestForeignContenders(t *testing.T) {
 				for kind, open := range opens {
 					l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
 					waits, refused := slices.Contains(test.waits, kind), test.waits == nil
-					if waits != errors.Is(err, lock.ErrHeld) || refused != errors.Is(err, lock.ErrLayout) || !waits && !refused && err != nil {
-						t.Errorf("%v: %v", kind, err)
-					}
+					check.False(t, waits != errors.Is(err, lock.ErrHeld) || refused != errors.Is(err, lock.ErrLayout) || !waits && !refused && err != nil, "%v: %v", kind, err)
 					if err == nil {
 						mustRelease(t, l)
 					}

@@ -446,9 +446,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 	granted := grants(waiters)
 	for _, contender := range line[1:] {
 		l := <-granted
-		if l.Node() != contender.Node || l.Token() <= token {
-			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		}
+		check.True(t, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
 		token = l.Token()
 		release(t, l)
 	}
@@ -520,9 +518,7 @@ func badInput(t *testing.T, set func(*testing.T) *stage) {
 		for call, err := range map[string]error{
 			"New": newErr, "Acquire": acquireErr, "TryAcquire": tryErr, "Do": doErr, "Contenders": contendersErr,
 		} {
-			if !errors.Is(err, test.is) || !strings.Contains(err.Error(), "lock") || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%s: %s: %v", test.name, call, err)
-			}
+			check.True(t, errors.Is(err, test.is) && strings.Contains(err.Error(), "lock") && strings.Contains(err.Error(), test.says), "%s: %s: %v", test.name, call, err)
 		}
 		check.True(t, l == nil && a == nil && f == nil && cs == nil, "%s: there is something", test.name)
 	}
@@ -698,9 +694,7 @@ func contenders(t *testing.T, set func(*testing.T) *stage) {
 		session int64
 	}{{"host-0", s.ID()}, {"host-1", other.ID()}, {"host-3", other.ID()}} {
 		got := line[i]
-		if string(got.Data) != want.data || got.Session != want.session || got.Holding != (i == 0) || got.Kind != lock.Exclusive {
-			t.Errorf("contender %d: %+v", i, got)
-		}
+		check.True(t, string(got.Data) == want.data && got.Session == want.session && got.Holding == (i == 0) && got.Kind == lock.Exclusive, "contender %d: %+v", i, got)
 	}
 	check.Equal(t, line[0].Node, locks[0].Node(), "the holder")
 	ended, cancel := context.WithCancel(ctx)
@@ -840,9 +834,7 @@ func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
 	token := holder.Token()
 	for _, contender := range line[1:] {
 		l := <-granted
-		if l.Node() != contender.Node || l.Token() <= token {
-			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		}
+		check.True(t, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
 		token = l.Token()
 		release(t, l)
 	}

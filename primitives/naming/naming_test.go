@@ -262,9 +262,7 @@ func TestBadInput(t *testing.T) {
 				errs = append(errs, looked, watched, naming.Unregister(ctx, c.session, c.path, c.name))
 			}
 			for i, err := range errs {
-				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
-					w.Errorf("%d: %q, %q: %v, want %v that names %s", i, c.path, c.name, err, c.want, c.names)
-				}
+				check.True(w, errors.Is(err, c.want) && strings.Contains(err.Error(), c.names), "%d: %q, %q: %v, want %v that names %s", i, c.path, c.name, err, c.want, c.names)
 			}
 		}
 		check.Fails(naming.List(ctx, nil, service))(w, session.ErrInvalidArgument)

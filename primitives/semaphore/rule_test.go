@@ -42,9 +42,7 @@ func TestLeaseNames(t *testing.T) {
 		"":                                                {},
 	} {
 		c, weight, ok := nodes.ParseLease(name)
-		if ok != (want.weight > 0) || ok && (weight != want.weight || c.Number != want.number || c.Name != name) {
-			t.Errorf("%q: %+v, %d, %v", name, c, weight, ok)
-		}
+		check.False(t, ok != (want.weight > 0) || ok && (weight != want.weight || c.Number != want.number || c.Name != name), "%q: %+v, %d, %v", name, c, weight, ok)
 	}
 	numbers := []string{"b-lease-2147483646", "a-lease-9-2147483647", "d-lease--2147483648", "c-lease-2--2147483647"}
 	mixed := []string{numbers[2], "config", numbers[0], numbers[3], "lock-0000000001", numbers[1]}

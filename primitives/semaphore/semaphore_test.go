@@ -278,9 +278,8 @@ func TestDisagreement(t *testing.T) {
 				t.Errorf("%s: try: %v", what, err)
 			}
 			l := join(t, s, 10, nil)
-			if ev := next[semaphore.Lost](t, l); !errors.Is(ev.Err, semaphore.ErrLimit) || !errors.Is(ev.Err, semaphore.ErrLost) || strings.Contains(ev.String(), "lost") {
-				t.Errorf("%s: %v", what, ev)
-			}
+			ev := next[semaphore.Lost](t, l)
+			check.True(t, errors.Is(ev.Err, semaphore.ErrLimit) && errors.Is(ev.Err, semaphore.ErrLost) && !strings.Contains(ev.String(), "lost"), "%s: %v", what, ev)
 		}
 		check.Len(t, children(t, all[0]), 1, "in line")
 		any := acquire(t, all[1], 10, &semaphore.Options{AnyLimit: true})

@@ -46,9 +46,7 @@ func TestRankNames(t *testing.T) {
 				if kind == nodes.Exclusive {
 					want = nodes.Write
 				}
-				if !ok || r.Priority != priority || r.Kind != want || fmt.Sprintf("%010d", r.Number) != number {
-					t.Errorf("%v %d %s: %+v, %v", kind, priority, number, r, ok)
-				}
+				check.True(t, ok && r.Priority == priority && r.Kind == want && fmt.Sprintf("%010d", r.Number) == number, "%v %d %s: %+v, %v", kind, priority, number, r, ok)
 			}
 		}
 	}
