@@ -29,8 +29,7 @@ func newStage(t *testing.T) stage {
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	s := check.Have(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-	t.Cleanup(s.Close)
+	s := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	return stage{ens, s, NewCompany(t, ens.Addrs())}
 }
 
@@ -52,8 +51,7 @@ func patient(t *testing.T) context.Context {
 
 func acquire(t *testing.T, p *Peer, kind Kind, path string) *Claim {
 	t.Helper()
-	c := check.Have(p.Acquire(patient(t), kind, path))(t)
-	return c
+	return check.Have(p.Acquire(patient(t), kind, path))(t)
 }
 
 func release(t *testing.T, c *Claim) {

@@ -28,9 +28,7 @@ func inBubbleOn(t *testing.T, config zktest.Config, n int, f func(t *testing.T, 
 
 func open[T any](t *testing.T, s *session.Session, path string, codec func() config.Codec[T], opts *config.Options) *config.Value[T] {
 	t.Helper()
-	v := check.Have(config.Open(s, path, codec, opts))(t)
-	t.Cleanup(v.Close)
-	return v
+	return check.Open(config.Open(s, path, codec, opts))(t)
 }
 
 // counter opens a number.

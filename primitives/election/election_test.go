@@ -65,7 +65,6 @@ func TestFirstLeads(t *testing.T) {
 func TestGuard(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		a, s := w.stand(w.open(0), nil), w.open(1)
-		defer s.Close()
 		await[election.Elected](a, 0)
 		guard := a.Guard()
 		_, err := s.Multi(w.soon(), guard, session.CreateOp("/x", nil, session.Persistent))
@@ -129,7 +128,6 @@ func TestTransferToNoCandidate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, lagging, func(w *world) {
 				s := w.open(0)
-				defer s.Close()
 				a := w.stand(w.open(0), nil)
 				await[election.Elected](a, 0)
 				w.stand(w.open(1), nil)
@@ -173,7 +171,6 @@ func TestHundred(t *testing.T) {
 	}
 	inBubble(t, lagging, func(w *world) {
 		observers := w.open(0)
-		defer observers.Close()
 		o := check.Have(election.Observe(observers, path, nil))(w)
 		var seen []int64
 		all := make(chan struct{})
@@ -322,7 +319,6 @@ func TestOperator(t *testing.T) {
 			inBubble(t, lagging, func(w *world) {
 				w.operated = true
 				s := w.open(0)
-				defer s.Close()
 				a := w.stand(w.open(0), nil)
 				await[election.Elected](a, 0)
 				w.stand(w.open(1), nil)
@@ -347,7 +343,6 @@ func TestOperator(t *testing.T) {
 func TestSomebodysNode(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
 		check.Must(w, s.EnsurePath(w.soon(), path))
 		check.Have(s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Persistent))(w)
 		a := w.stand(w.open(1), nil)
@@ -421,7 +416,6 @@ func TestOverwritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, lagging, func(w *world) {
 				operator := w.open(0)
-				defer operator.Close()
 				a := w.stand(w.open(0), nil)
 				await[election.Elected](a, 0)
 				b := w.stand(w.open(1), nil)
@@ -440,7 +434,6 @@ func TestZombie(t *testing.T) {
 	for delay := range 16 {
 		inBubble(t, lagging, func(w *world) {
 			operator := w.open(0)
-			defer operator.Close()
 			a := w.stand(w.open(0), nil)
 			await[election.Elected](a, 0)
 			b := w.stand(w.open(1), nil)
@@ -466,7 +459,6 @@ func TestZombie(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
 		for name, test := range map[string]struct {
 			s    *session.Session
 			path string
@@ -497,7 +489,6 @@ func TestDataAtTheLimit(t *testing.T) {
 		for n := 512<<10 - 1500; ; n += 10 {
 			check.Require(w, n <= 520<<10, "nothing is refused")
 			s := w.open(0)
-			defer s.Close()
 			c, err := election.New(s, path, &election.Options{Data: make([]byte, n)})
 			if err != nil {
 				break
@@ -537,7 +528,6 @@ func TestFormerLeaderAcknowledges(t *testing.T) {
 		late.Go(func() { _ = c.Acknowledge(w.Context()) })
 		<-time.After(time.Second)
 		s := w.open(0)
-		defer s.Close()
 		check.Must(w, s.Delete(w.Context(), path+"/leader", session.AnyVersion))
 		await[election.Elected](b, 0)
 		late.Wait()
@@ -568,7 +558,7 @@ func TestOtherLayouts(t *testing.T) {
 			inBubble(t, zktest.Config{}, func(w *world) {
 				opts := &election.Options{Layout: layout}
 				s := w.open(0)
-				defer s.Close()
+				defer s.Close() // so that its node is gone when the world looks
 				a := w.stand(w.open(0), opts)
 				await[election.Elected](a, 0)
 				b := w.stand(w.open(0), opts)
@@ -602,7 +592,6 @@ func TestOtherLayouts(t *testing.T) {
 func TestStand(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
 		a := check.Have(election.Stand(w.Context(), s, path, nil))(w)
 		b := w.stand(w.open(0), nil)
 		<-time.After(time.Second)

@@ -81,7 +81,6 @@ func TestLeadAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, lagging, func(w *world) {
 				operator := w.open(0)
-				defer operator.Close()
 				ctx, end := context.WithCancel(w.Context())
 				var working, works atomic.Int32
 				for i := range 2 {
@@ -141,7 +140,8 @@ func TestLeadExpired(t *testing.T) {
 		first := <-starts
 		w.Refuse(true)
 		w.Disconnect(0)
-		await[election.Suspended](a, 0)
+		suspended, _ := await[election.Suspended](a, 0)
+		check.True(w, suspended.Deadline.After(time.Now()), "suspended until %v", suspended.Deadline)
 		check.True(w, len(stops) == 0, "stopped while suspended")
 		w.Refuse(false)
 		await[election.Resumed](a, 0)

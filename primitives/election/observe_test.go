@@ -23,7 +23,6 @@ func TestObserver(t *testing.T) {
 		t.Run(layout.String(), func(t *testing.T) {
 			inBubble(t, lagging, func(w *world) {
 				s := w.open(2)
-				defer s.Close()
 				o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
 				defer o.Close()
 				newest := int64(0)
@@ -86,7 +85,6 @@ func TestObserver(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
 		o := check.Have(election.Observe(s, path, nil))(w)
 		for i := range 10 {
 			a := w.stand(w.open(i), nil)
@@ -120,7 +118,6 @@ func TestForeignLayouts(t *testing.T) {
 				a, b := w.stand(w.open(0), opts), w.stand(w.open(1), opts)
 				leader, term := w.leader(0)
 				s := w.open(0)
-				defer s.Close()
 				data, stat, err := s.Get(w.soon(), leader.Node())
 				check.True(w, err == nil && string(data) == "id-1" && stat.Czxid == term && stat.EphemeralOwner == leader.session.ID(), "%q, %+v, %v", data, stat, err)
 				dir, name := znode.Split(leader.Node())

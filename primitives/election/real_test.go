@@ -37,9 +37,7 @@ func TestRealElection(t *testing.T) {
 
 func realOpen(t *testing.T, addrs []string, timeout time.Duration) *session.Session {
 	t.Helper()
-	s := check.Have(session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond}))(t)
-	t.Cleanup(s.Close)
-	return s
+	return check.Open(session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond}))(t)
 }
 
 func realContext(t *testing.T) context.Context {

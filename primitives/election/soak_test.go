@@ -51,7 +51,6 @@ func storm(w *world, seed uint64) (terms, transfers int) {
 	w.operated = seed%2 == 1 // and sessions are ended by the server
 	dice := rand.New(rand.NewPCG(seed, 0))
 	operator := w.open(0)
-	defer operator.Close()
 	var live []*player
 	add := func() {
 		s := w.open(dice.IntN(3))

@@ -41,9 +41,7 @@ func (w world) openGated() *bubble.Gate { return w.OpenGated(options()) }
 
 func (w world) join(s *session.Session, id, data string, opts *group.Options) *group.Membership {
 	w.Helper()
-	m := check.Have(group.Join(s, workers, id, []byte(data), opts))(w)
-	w.Cleanup(m.Close)
-	return m
+	return check.Open(group.Join(s, workers, id, []byte(data), opts))(w)
 }
 
 // joined returns when host-1 stands.
@@ -56,9 +54,7 @@ func (w world) joined(s *session.Session, data string, opts *group.Options) *gro
 
 func (w world) watch(s *session.Session) *group.Watcher {
 	w.Helper()
-	g := check.Have(group.Watch(s, workers, nil))(w)
-	w.Cleanup(g.Close)
-	return g
+	return check.Open(group.Watch(s, workers, nil))(w)
 }
 
 // await reads events until one of type E comes.

@@ -22,9 +22,7 @@ func TestRealGroup(t *testing.T) {
 	defer cancel()
 	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
 	open := func(addrs []string) *session.Session {
-		s := check.Have(session.Open(ctx, addrs, opts))(t)
-		t.Cleanup(s.Close)
-		return s
+		return check.Open(session.Open(ctx, addrs, opts))(t)
 	}
 	watcher := check.Open(group.Watch(open(ens.Addrs()), "/groups/workers", nil))(t)
 	expect := func(want ...string) []group.Member {

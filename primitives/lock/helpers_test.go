@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -43,6 +44,15 @@ func inMemory(t *testing.T) *stage {
 	return &stage{server, server.Addrs(), func(id int64) zktest.Counts { return withoutSyncs(server.RequestsOf(id)) }}
 }
 
+// scene returns a stage, a session to which things happen, another that is not disturbed, and a path of their own, which
+// ends as it is told.
+func scene(t *testing.T, set func(*testing.T) *stage, end string) (c *stage, s, other *session.Session, path string) {
+	t.Helper()
+	c = set(t)
+	s, other = open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	return c, s, other, fmt.Sprintf("/%x%s", s.ID(), end)
+}
+
 func withoutSyncs(c zktest.Counts) zktest.Counts {
 	delete(c, zktest.OpSync)
 	return c
@@ -71,24 +81,18 @@ func open(tb testing.TB, addrs []string, opts *session.Options) *session.Session
 	if opts == nil {
 		opts = &session.Options{Timeout: 20 * time.Second, ServerTick: tick}
 	}
-	s := check.Have(session.Open(patient(tb), addrs, opts))(tb)
-	tb.Cleanup(s.Close)
-	return s
+	return check.Open(session.Open(patient(tb), addrs, opts))(tb)
 }
 
 // join stands in line.
 func join(tb testing.TB, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	tb.Helper()
-	l := check.Have(lock.New(s, path, opts))(tb)
-	tb.Cleanup(l.Close)
-	return l
+	return check.Open(lock.New(s, path, opts))(tb)
 }
 
 func acquire(tb testing.TB, s *session.Session, path string) *lock.Lock {
 	tb.Helper()
-	l := check.Have(lock.Acquire(patient(tb), s, path, nil))(tb)
-	tb.Cleanup(l.Close)
-	return l
+	return check.Open(lock.Acquire(patient(tb), s, path, nil))(tb)
 }
 
 func release(tb testing.TB, l *lock.Lock) {
@@ -180,8 +184,7 @@ func removeAll(tb testing.TB, s *session.Session, path string) {
 // number returns the sequence number of a node.
 func number(tb testing.TB, node string) int {
 	tb.Helper()
-	n := check.Have(strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:]))(tb)
-	return n
+	return check.Have(strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:]))(tb)
 }
 
 // sum adds up what the servers say of themselves.

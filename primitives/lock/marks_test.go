@@ -18,7 +18,6 @@ func TestHeirWithoutNode(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		ctx := t.Context()
 		holder := mustAcquire(t, b, "/heir")
-		defer holder.Close()
 		heir := check.Open(lock.New(a, "/heir", nil))(t)
 		events := heir.Events()
 		if ev := <-events; ev != (lock.Waiting{Ahead: 1}) {

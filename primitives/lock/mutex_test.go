@@ -19,8 +19,7 @@ import (
 // mutexOf returns a mutex for /m.
 func mutexOf(t *testing.T, open func(*session.Session, string, *lock.Options) (*lock.Mutex, error), s *session.Session) *lock.Mutex {
 	t.Helper()
-	m := check.Have(open(s, "/m", nil))(t)
-	return m
+	return check.Have(open(s, "/m", nil))(t)
 }
 
 // wants fails the test unless the error is one of those.

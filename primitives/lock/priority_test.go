@@ -47,8 +47,7 @@ type openFunc = func(*session.Session, string, *lock.Options) (*lock.Lock, error
 
 func opened(t *testing.T, open openFunc, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l := check.Have(open(s, path, opts))(t)
-	t.Cleanup(l.Close)
+	l := check.Open(open(s, path, opts))(t)
 	l.Events() // keep all that happens
 	return l
 }

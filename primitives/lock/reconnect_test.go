@@ -39,7 +39,6 @@ func TestHolderIsResumed(t *testing.T) {
 	}})}
 	inBubble(t, opts, func(t *testing.T, srv *zktest.Server, a, _ *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		var told []lock.Event
 		go func() {
 			for ev := range held.Events() {

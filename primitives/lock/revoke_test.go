@@ -52,7 +52,6 @@ func TestRevoke(t *testing.T) {
 func TestRevokeWaiter(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		first := mustAcquire(t, a, "/l")
-		defer first.Close()
 		second := check.Open(lock.New(b, "/l", nil))(t)
 		await[lock.Waiting](t, second)
 		all, err := lock.Contenders(t.Context(), a, "/l", nil)
@@ -109,7 +108,6 @@ func TestMarksOfOthers(t *testing.T) {
 	for mark, force := range map[string]time.Duration{"unlock": 0, "__REVOKE__": 0, "unlock 30s": 30 * time.Second, "unlock\nhost-1": 0} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			await[lock.Acquired](t, held)
 			synctest.Wait()
 			check.Have(b.Set(t.Context(), held.Node(), []byte(mark), session.AnyVersion))(t)
@@ -120,7 +118,6 @@ func TestMarksOfOthers(t *testing.T) {
 	for _, data := range []string{"unlocked", "unlock x", "unlock -1s", "host-1\nunlock", "__REVOKE__ ", " unlock"} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			check.Have(b.Set(t.Context(), held.Node(), []byte(data), session.AnyVersion))(t)
 			synctest.Wait()
 			check.False(t, isClosed(held.Revoked()), "%q is taken for a mark", data)
@@ -134,7 +131,6 @@ func TestForce(t *testing.T) {
 	for _, consents := range []bool{true, false} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			await[lock.Acquired](t, held)
 			next := check.Open(lock.New(b, "/l", nil))(t)
 			synctest.Wait()
@@ -162,7 +158,6 @@ func TestForce(t *testing.T) {
 func TestForceFrozenHolder(t *testing.T) {
 	inBubble(t, session.Options{Timeout: 20 * time.Second}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		synctest.Wait()
 		srv.Freeze(a.ID(), zktest.Both)
 		defer srv.Thaw(0)
@@ -203,7 +198,6 @@ func TestRevokeReaders(t *testing.T) {
 func TestForceAnotherTenancy(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		node := held.Node()
 		revoked := make(chan error, 1)
 		go func() { revoked <- lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Minute}) }()
@@ -224,7 +218,6 @@ func TestRevokeUnderLostReplies(t *testing.T) {
 	for skip := range 6 {
 		inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			synctest.Wait()
 			srv.DropReply(zktest.Match{Session: b.ID(), Skip: skip})
 			check.OK(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}), "skip", skip)
@@ -238,7 +231,6 @@ func TestRevokeUnderLostReplies(t *testing.T) {
 func TestRevokeGivenUp(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/locks/given-up")
-		defer held.Close()
 		why := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()

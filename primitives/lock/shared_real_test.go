@@ -50,8 +50,7 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 	ensure(t, open(t, ens.Addrs(), nil), path, nil)
 	as := func(kind lock.Kind, n int) (all []*lock.Lock) {
 		for range n {
-			l := check.Have(opens[kind].join(open(t, proxy.Addrs(), nil), path, nil))(t)
-			t.Cleanup(l.Close)
+			l := check.Open(opens[kind].join(open(t, proxy.Addrs(), nil), path, nil))(t)
 			<-l.Events()
 			all = append(all, l)
 		}

@@ -54,17 +54,14 @@ var opens = map[lock.Kind]struct {
 // joinAs stands in line, and waits until that is so.
 func joinAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l := check.Have(opens[kind].join(s, path, opts))(t)
-	t.Cleanup(l.Close)
+	l := check.Open(opens[kind].join(s, path, opts))(t)
 	synctest.Wait()
 	return l
 }
 
 func acquireAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l := check.Have(opens[kind].acquire(t.Context(), s, path, opts))(t)
-	t.Cleanup(l.Close)
-	return l
+	return check.Open(opens[kind].acquire(t.Context(), s, path, opts))(t)
 }
 
 // holds reports whether a lock is held, when all is quiet.

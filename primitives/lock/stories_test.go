@@ -271,9 +271,7 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 			seen[op]++
 			t.Run(fmt.Sprintf("%s %d %v", test.name, i, op), func(t *testing.T) {
 				t.Parallel()
-				c := set(t)
-				s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-				path := fmt.Sprintf("/%x/lock", s.ID())
+				c, s, other, path := scene(t, set, "/lock")
 				var l *lock.Lock
 				holder := test.begin(t, s, other, path)
 				hold(t, c, zktest.Match{Op: op, Session: s.ID(), Skip: skip},
@@ -321,9 +319,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := set(t)
-			s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-			path := fmt.Sprintf("/%x-reaped", s.ID())
+			c, s, other, path := scene(t, set, "-reaped")
 			former := acquire(t, other, path) // until it leaves, the server reaps nothing
 			client.Of(s).SetWarm(path, test.warm)
 			var l *lock.Lock
@@ -383,9 +379,7 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 
 // expired: a session that the server has ended.
 func expired(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-expired", s.ID())
+	c, s, other, path := scene(t, set, "-expired")
 	holder := acquire(t, s, path)
 	work, cancel := holder.Context(t.Context())
 	defer cancel()
@@ -415,11 +409,13 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 		var ok bool
 		switch {
 		case i == 0:
-			_, ok = ev.(lock.Acquired)
+			acquired, is := ev.(lock.Acquired)
+			ok = is && acquired.Node == holder.Node()
 		case i == len(all)-1:
 			ok = isLost(ev)
 		case i%2 == 1:
-			_, ok = ev.(lock.Suspended)
+			suspended, is := ev.(lock.Suspended)
+			ok = is && !suspended.Deadline.IsZero()
 		default:
 			_, ok = ev.(lock.Resumed)
 		}
@@ -576,10 +572,8 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 
 // do: what is done while the lock is held.
 func do(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-do")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-do", s.ID())
 	why := errors.New("because")
 	last := int64(0)
 	err := lock.Do(ctx, s, path, &lock.Options{Data: []byte("me")}, func(ctx context.Context, token int64) error {
@@ -621,10 +615,8 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 }
 
 func try(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-try")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-try", s.ID())
 	held := check.Have(lock.TryAcquire(ctx, s, path, nil))(t)
 	for _, s := range []*session.Session{s, other} {
 		l, err := lock.TryAcquire(ctx, s, path, nil)
@@ -648,10 +640,8 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 
 // guard: a stale holder's write is refused.
 func guard(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-guard")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-guard", s.ID())
 	data := path + "-data"
 	ensure(t, s, data, nil)
 	write := func(s *session.Session, l *lock.Lock) error {
@@ -674,10 +664,8 @@ func guard(t *testing.T, set func(*testing.T) *stage) {
 }
 
 func contenders(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-contenders")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-contenders", s.ID())
 	if line, err := lock.Contenders(ctx, s, path, nil); err != nil || line != nil {
 		t.Errorf("no such lock: %v, %v", line, err)
 	}
@@ -704,9 +692,7 @@ func contenders(t *testing.T, set func(*testing.T) *stage) {
 
 // background: the session sees the release through.
 func background(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-background", s.ID())
+	c, s, other, path := scene(t, set, "-background")
 	opts := &lock.Options{ReleaseInBackground: true}
 	l := join(t, s, path, opts)
 	await[lock.Acquired](t, l)
@@ -726,9 +712,7 @@ func background(t *testing.T, set func(*testing.T) *stage) {
 
 // ends: releasing and closing, again and again.
 func ends(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-ends", s.ID())
+	c, s, other, path := scene(t, set, "-ends")
 	l := acquire(t, s, path)
 	why := errors.New("because")
 	ended, cancel := context.WithCancelCause(patient(t))
@@ -774,9 +758,7 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 
 // holderDeleted: an operator deletes the holder's node.
 func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-holder", s.ID())
+	c, s, other, path := scene(t, set, "-holder")
 	holder := acquire(t, s, path)
 	if err := s.Sync(patient(t), path); err != nil { // so that its watch stands
 		t.Fatal(err)
@@ -805,9 +787,7 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 
 // waiterDeleted: an operator deletes the nodes of those who wait.
 func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-waiter", s.ID())
+	_, s, other, path := scene(t, set, "-waiter")
 	holder := acquire(t, s, path)
 	var waiters []*lock.Lock
 	for range 4 {

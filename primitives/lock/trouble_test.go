@@ -29,8 +29,7 @@ func inBubble(t *testing.T, opts session.Options, f func(t *testing.T, srv *zkte
 
 func mustAcquire(t *testing.T, s *session.Session, path string) *lock.Lock {
 	t.Helper()
-	l := check.Have(lock.Acquire(t.Context(), s, path, nil))(t)
-	return l
+	return check.Open(lock.Acquire(t.Context(), s, path, nil))(t)
 }
 
 // TestHolderIsToldAfterThrottling: the read after a change of the holder's node fails, and
@@ -38,7 +37,6 @@ func mustAcquire(t *testing.T, s *session.Session, path string) *lock.Lock {
 func TestHolderIsToldAfterThrottling(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		synctest.Wait() // until its node is watched
 		const throttled = -127
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Session: a.ID()}, throttled)

@@ -28,18 +28,14 @@ func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all 
 
 func join(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
 	t.Helper()
-	l := check.Have(semaphore.New(s, path, limit, opts))(t)
-	t.Cleanup(l.Close)
-	return l
+	return check.Open(semaphore.New(s, path, limit, opts))(t)
 }
 
 func weight(n int) *semaphore.Options { return &semaphore.Options{Weight: n} }
 
 func acquire(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
 	t.Helper()
-	l := check.Have(semaphore.Acquire(t.Context(), s, path, limit, opts))(t)
-	t.Cleanup(l.Close)
-	return l
+	return check.Open(semaphore.Acquire(t.Context(), s, path, limit, opts))(t)
 }
 
 func release(t *testing.T, l *semaphore.Lease) {

@@ -24,9 +24,7 @@ func patient(tb testing.TB) context.Context {
 
 func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
-	s := check.Have(session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-	t.Cleanup(s.Close)
-	return s
+	return check.Open(session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 }
 
 // TestRealPeers has one server and the other libraries for all that meets them.

@@ -25,9 +25,7 @@ func TestRealSemaphore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	connect := func(addrs []string) *session.Session {
-		s := check.Have(session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-		t.Cleanup(s.Close)
-		return s
+		return check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	}
 	direct := connect(ens.Addrs())
 	var all []*session.Session
