@@ -410,7 +410,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 		switch {
 		case i == 0:
 			acquired, is := ev.(lock.Acquired)
-			ok = is && acquired.Node == holder.Node()
+			ok = is && strings.HasSuffix(holder.Node(), "/"+acquired.Node)
 		case i == len(all)-1:
 			ok = isLost(ev)
 		case i%2 == 1:
