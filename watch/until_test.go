@@ -112,9 +112,7 @@ func TestUntilGoneRefuses(t *testing.T) {
 		for _, path := range []string{"", "a", "/a/", "/a//b"} {
 			check.Is(t, watch.UntilGone(t.Context(), s, path), session.ErrInvalidPath, path)
 		}
-		waiting := make(chan error)
-		go func() { waiting <- watch.UntilGone(t.Context(), s, "/a") }()
-		synctest.Wait()
+		waiting := bubble.Begin(func() error { return watch.UntilGone(t.Context(), s, "/a") })
 		s.Close()
 		check.Is(t, <-waiting, session.ErrClosed)                             // closed while waiting
 		check.Is(t, watch.UntilGone(t.Context(), s, "/a"), session.ErrClosed) // a closed session

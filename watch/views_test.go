@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -326,9 +327,7 @@ func TestUntilExists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 				check.Must(t, watch.UntilExists(t.Context(), s, "/a"))
-				found := make(chan error)
-				go func() { found <- watch.UntilExists(t.Context(), s, "/b") }()
-				synctest.Wait()
+				found := bubble.Begin(func() error { return watch.UntilExists(t.Context(), s, "/b") })
 				select {
 				case err := <-found:
 					t.Fatalf("too early: %v", err)
@@ -443,9 +442,7 @@ func TestUntilGoneBesideAWatch(t *testing.T) {
 		check.OK(t, watch.UntilGone(t.Context(), s, "/b"))
 		create(t, other, "/b", "")
 		settled(t, w)
-		gone := make(chan error)
-		go func() { gone <- watch.UntilGone(t.Context(), s, "/b") }()
-		synctest.Wait()
+		gone := bubble.Begin(func() error { return watch.UntilGone(t.Context(), s, "/b") })
 		drop(t, other, "/b")
 		check.OK(t, <-gone)
 		create(t, other, "/b", "again")

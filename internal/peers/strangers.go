@@ -23,15 +23,16 @@ func (c Contender) Overtakes(ctx context.Context, t *testing.T, path string, tri
 		tenancy, err = c.Join(ctx, path, 0)
 		come <- err
 	})
-	var limit <-chan time.Time
+	limited, cancel := ctx, context.CancelFunc(func() {})
 	if trial > 0 {
-		limit = time.After(trial)
+		limited, cancel = context.WithTimeout(ctx, trial)
 	}
+	defer cancel()
 	select {
 	case err := <-come:
 		check.Must(t, err)
 		leave(true)
-	case <-limit:
+	case <-limited.Done():
 		leave(false)
 		check.OK(t, <-come) // they are granted it after us
 	}

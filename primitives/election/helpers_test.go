@@ -63,6 +63,12 @@ func (w *world) open(replica int) *session.Session {
 	return w.OpenAt(replica%len(w.Addrs()), session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond})
 }
 
+// leads reports whether a candidate leads.
+func leads(c interface{ Leading() (int64, bool) }) bool {
+	_, leading := c.Leading()
+	return leading
+}
+
 // A player is a candidate, whose events are read and written down.
 type player struct {
 	*election.Candidate

@@ -108,8 +108,7 @@ func TestLeadAgain(t *testing.T) {
 					<-time.After(time.Second)
 					check.OK(w, depose(w, operator, leader))
 					<-time.After(100 * time.Millisecond)
-					_, leading := leader.Leading()
-					check.False(w, leading, "still leading")
+					check.False(w, leads(leader), "still leading")
 					check.Equal(w, working.Load(), 1, "at work")
 				}
 				w.leader(last)

@@ -71,7 +71,6 @@ func TestPreemptionIsRepeated(t *testing.T) {
 					} else {
 						low.Close()
 					}
-					synctest.Wait()
 					check.True(t, holds(high), "it is free, and nobody has it")
 				})
 			})

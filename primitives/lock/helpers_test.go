@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -204,5 +203,3 @@ func sum(tb testing.TB, ens *zktest.Ensemble, keys ...string) map[string]int {
 	}
 	return total
 }
-
-func equal(a, b zktest.Counts) bool { return maps.Equal(a, b) }

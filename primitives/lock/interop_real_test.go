@@ -369,7 +369,7 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 	}
 	their.Overtakes(ctx, t, path, limit, func(bool) {
 		defer waiter.Close()
-		release(t, ours)
+		check.OK(t, ours.Release(ctx))
 		cell = "a"
 		if !peers.Awaits[lock.Acquired](ctx, t, waiter.Events()) {
 			cell = "r"

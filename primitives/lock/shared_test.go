@@ -384,9 +384,7 @@ func TestLossAfterDowngrade(t *testing.T) {
 		w := acquireAs(t, lock.Write, all[0], "/l", nil)
 		synctest.Wait()
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
-		downgraded := make(chan error, 1)
-		go func() { downgraded <- w.Downgrade(ctx) }()
-		synctest.Wait()
+		downgraded := bubble.Begin(func() error { return w.Downgrade(ctx) })
 		check.Must(t, all[1].Delete(ctx, w.Node(), session.AnyVersion))
 		if err := <-downgraded; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("meanwhile: %v", err)
@@ -403,9 +401,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
 		why := errors.New("because")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		downgraded := make(chan error, 1)
-		go func() { downgraded <- w.Downgrade(ctx) }()
-		synctest.Wait()
+		downgraded := bubble.Begin(func() error { return w.Downgrade(ctx) })
 		check.Is(t, w.Downgrade(t.Context()), lock.ErrNotWrite) // a second one meanwhile
 		cancel(why)
 		if err := <-downgraded; !errors.Is(err, why) || !strings.Contains(err.Error(), "/l") {
@@ -418,8 +414,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		w = acquireAs(t, lock.Write, all[0], "/l", nil)
 		synctest.Wait()
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
-		go func() { downgraded <- w.Downgrade(t.Context()) }()
-		synctest.Wait()
+		downgraded = bubble.Begin(func() error { return w.Downgrade(t.Context()) })
 		mustRelease(t, w)
 		if err := <-downgraded; !errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("released meanwhile: %v", err)

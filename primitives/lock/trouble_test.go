@@ -260,7 +260,6 @@ func TestHolderDeletedAlone(t *testing.T) {
 		highest := standsAt(t, lock.New, all[2], "/l", prior(9))
 		check.True(t, !holds(high) && !holds(highest) && holds(low), "held by %v, %v, %v", holds(low), holds(high), holds(highest))
 		srv.Thaw(all[0].ID())
-		synctest.Wait()
 		check.True(t, holds(highest) && errors.Is(low.Err(), lock.ErrNodeDeleted), "then: %v, %v", highest.Err(), low.Err())
 	})
 }
@@ -322,7 +321,6 @@ func TestReenteredReader(t *testing.T) {
 					t.Errorf("%s, %s: %v stand in line; %v", name, what, line, err)
 				}
 				release(t, outer)
-				synctest.Wait()
 				check.True(t, holds(writer), "%s, %s: then the writer does not hold", name, what)
 			})
 		}

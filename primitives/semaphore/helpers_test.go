@@ -48,6 +48,16 @@ func setLimit(t *testing.T, s *session.Session, n int) {
 	check.OK(t, semaphore.SetLimit(t.Context(), s, path, n))
 }
 
+// inTurn has sessions join the line of a limit, one after the other.
+func inTurn(t *testing.T, limit int, all ...*session.Session) (leases []*semaphore.Lease) {
+	t.Helper()
+	for _, s := range all {
+		leases = append(leases, join(t, s, limit, nil))
+		synctest.Wait()
+	}
+	return leases
+}
+
 // held reports whether the lease is held.
 func held(l *semaphore.Lease) bool {
 	select {

@@ -147,7 +147,7 @@ func theyCome(t *testing.T, s *session.Session, path string, weight int, dir str
 			cell = "g"
 		}
 		for _, l := range held {
-			release(t, l)
+			check.OK(t, l.Release(ctx))
 		}
 		if peers.Awaits[semaphore.Acquired](ctx, t, waiter.Events()) {
 			cell += "a"

@@ -211,11 +211,7 @@ func TestSetLimit(t *testing.T) {
 	inBubble(t, 7, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		operator := all[6]
 		check.Fails(semaphore.Limit(t.Context(), operator, path))(t, session.ErrNoNode) // the limit of nothing
-		var leases []*semaphore.Lease
-		for i := range 6 {
-			leases = append(leases, join(t, all[i], 1, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, 1, all[:6]...)
 		expect(t, leases, 0)
 		setLimit(t, operator, 3)
 		expect(t, leases, 0, 1, 2)
@@ -245,11 +241,7 @@ func TestSetLimit(t *testing.T) {
 func TestLoweredLimit(t *testing.T) {
 	for first := range 3 {
 		inBubble(t, 5, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-			var leases []*semaphore.Lease
-			for i := range 3 {
-				leases = append(leases, join(t, all[i], 3, nil))
-				synctest.Wait()
-			}
+			leases := inTurn(t, 3, all[:3]...)
 			setLimit(t, all[4], 1)
 			synctest.Wait()
 			leases = append(leases, join(t, all[3], 1, nil))
@@ -427,11 +419,7 @@ func TestThrottledAnnouncement(t *testing.T) {
 	for _, m := range []zktest.Match{{Op: zktest.OpSetData}, {Op: zktest.OpGetChildren2, Path: path + "/leases", Skip: 1}} {
 		t.Run(m.Op.String(), func(t *testing.T) {
 			inBubble(t, 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				var leases []*semaphore.Lease
-				for _, s := range all {
-					leases = append(leases, join(t, s, 3, nil))
-					synctest.Wait()
-				}
+				leases := inTurn(t, 3, all...)
 				expect(t, leases, 0, 1, 2)
 				m.Session = all[3].ID()
 				srv.AnswerError(m, -127)
@@ -470,11 +458,7 @@ func TestThrottledLimit(t *testing.T) {
 func TestWakeUps(t *testing.T) {
 	const limit, waiters = 3, 8
 	inBubble(t, limit+waiters, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, limit, all...)
 		woken := func(but int) (n int) {
 			synctest.Wait()
 			for i, s := range all {
@@ -503,11 +487,7 @@ func TestWakeUps(t *testing.T) {
 		}
 
 		// One who leaves the line wakes one at most.
-		leases = nil
-		for _, s := range all {
-			leases = append(leases, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		leases = inTurn(t, limit, all...)
 		for _, i := range []int{limit + waiters - 1, limit + 3, limit} {
 			srv.ResetRequests()
 			release(t, leases[i])
@@ -567,11 +547,7 @@ func awaitHeld(t *testing.T, l *semaphore.Lease) {
 // has heard that it is another, and not yet which.
 func TestLimitLoweredWhileListing(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, 3, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, 3, all...)
 		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: all[3].ID(), Path: path + "/leases"}, time.Second)
 		release(t, leases[0])
 		<-time.After(100 * time.Millisecond)
@@ -623,11 +599,7 @@ func TestFrozenWaiter(t *testing.T) {
 	const limit = 50
 	inBubble(t, 5, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		heavy := acquire(t, all[0], limit, weight(limit))
-		var waiters []*semaphore.Lease
-		for _, s := range all[1:] {
-			waiters = append(waiters, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		waiters := inTurn(t, limit, all[1:]...)
 		srv.Freeze(all[1].ID(), zktest.Both)
 		release(t, heavy)
 		expect(t, waiters, 1, 2, 3)
@@ -641,11 +613,7 @@ func TestFrozenWaiter(t *testing.T) {
 func TestFrozenWaiterAndSmallReleases(t *testing.T) {
 	const limit = 3
 	inBubble(t, limit+4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, limit, all...)
 		srv.Freeze(all[limit].ID(), zktest.Both)
 		release(t, leases[0])
 		expect(t, leases, 1, 2)
@@ -776,13 +744,7 @@ func TestReleaseInBackground(t *testing.T) {
 // TestExpiry: a holder whose session ends, and a waiter.
 func TestExpiry(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		leases := []*semaphore.Lease{join(t, all[0], 2, nil)}
-		synctest.Wait()
-		leases = append(leases, join(t, all[1], 2, nil))
-		synctest.Wait()
-		leases = append(leases, join(t, all[1], 2, nil))
-		synctest.Wait()
-		leases = append(leases, join(t, all[2], 2, nil))
+		leases := inTurn(t, 2, all[0], all[1], all[1], all[2])
 		expect(t, leases, 0, 1)
 		srv.Expire(all[1].ID())
 		<-time.After(7 * time.Second)
@@ -798,11 +760,7 @@ func TestExpiry(t *testing.T) {
 func TestOperator(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		operator := all[4]
-		var leases []*semaphore.Lease
-		for i := range 4 {
-			leases = append(leases, join(t, all[i], 2, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, 2, all[:4]...)
 		remove := func(node string) {
 			t.Helper()
 			check.OK(t, operator.Delete(t.Context(), node, session.AnyVersion))
@@ -911,7 +869,6 @@ func TestReenteredBehindAWaiter(t *testing.T) {
 		}()
 		synctest.Wait()
 		release(t, other)
-		synctest.Wait()
 		expect(t, []*semaphore.Lease{first, waits}, 0, 1)
 		release(t, waits)
 		check.OK(t, <-got)
