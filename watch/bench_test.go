@@ -31,8 +31,7 @@ func TestServerProcess(t *testing.T) {
 	if os.Getenv(serverVariable) == "" {
 		t.Skip("there is nobody to serve")
 	}
-	srv, err := zktest.NewServer(zktest.Config{})
-	check.Must(t, err)
+	srv := check.Have(zktest.NewServer(zktest.Config{}))(t)
 	defer srv.Close()
 	fmt.Println(srv.Addrs()[0])
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
@@ -43,24 +42,20 @@ func startServer(tb testing.TB) string {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
-	in, err := cmd.StdinPipe()
-	check.Must(tb, err)
-	out, err := cmd.StdoutPipe()
-	check.Must(tb, err)
+	in := check.Have(cmd.StdinPipe())(tb)
+	out := check.Have(cmd.StdoutPipe())(tb)
 	check.Must(tb, cmd.Start())
 	tb.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait() // whatever it says then
 	})
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	check.Must(tb, err)
+	addr := check.Have(bufio.NewReader(out).ReadString('\n'))(tb)
 	return strings.TrimSpace(addr)
 }
 
 func openAt(tb testing.TB, addr string) *session.Session {
 	tb.Helper()
-	s, err := session.Open(context.Background(), []string{addr}, nil)
-	check.Must(tb, err)
+	s := check.Have(session.Open(context.Background(), []string{addr}, nil))(tb)
 	tb.Cleanup(s.Close)
 	return s
 }
@@ -71,8 +66,7 @@ const pathBytes, dataBytes = len("/bench/d00/n0000000"), 16
 func plant(tb testing.TB, s *session.Session, n int) {
 	tb.Helper()
 	dir := func(path string) {
-		_, err := s.Create(context.Background(), path, nil, session.Persistent)
-		check.Must(tb, err)
+		check.Have(s.Create(context.Background(), path, nil, session.Persistent))(tb)
 	}
 	dir("/bench")
 	for i := 0; n > 0; i++ {
@@ -100,8 +94,7 @@ func loadTree(tb testing.TB, n int) (took time.Duration, perNode float64, gorout
 	plant(tb, other, n)
 	before, running := liveBytes(), runtime.NumGoroutine()
 	begun := time.Now()
-	c, err := watch.Tree(s, "/bench", nil)
-	check.Must(tb, err)
+	c := check.Have(watch.Tree(s, "/bench", nil))(tb)
 	defer c.Close()
 	<-c.Synced()
 	took = time.Since(begun)

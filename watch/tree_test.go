@@ -95,46 +95,44 @@ func (f *follower) all() []string {
 
 func TestTree(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				c := check.Open(watch.Tree(s, "/b", nil))(t)
-				f := &follower{t, map[string]watch.TreeNode{}}
-				<-c.Synced()
-				compare := func(paths ...string) {
-					t.Helper()
-					calm()
-					f.drain(c)
-					want := onServer(t, other, "/b")
-					got := inCache(c)
-					check.True(t, slices.Equal(got, want) && len(want) == len(paths) && c.Len() == len(paths), "the cache has %v\nthe server %v\nwant %v", got, want, paths)
-					check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
-				}
-				compare()
-				trouble(srv, s, func() { create(t, other, "/b", "") })
-				compare("/b")
-				trouble(srv, s, func() { create(t, other, "/b/x", "1"); create(t, other, "/b/x/y", "2") })
-				compare("/b", "/b/x", "/b/x/y")
-				trouble(srv, s, func() { set(t, other, "/b/x/y", "3") })
-				compare("/b", "/b/x", "/b/x/y")
-				check.Equal(t, string(c.Get("/b/x/y").Data), "3")
-				trouble(srv, s, func() { drop(t, other, "/b/x/y"); drop(t, other, "/b/x"); create(t, other, "/b/x", "4") })
-				compare("/b", "/b/x")
-				trouble(srv, s, func() { create(t, other, "/b/x/z", "5") })
-				compare("/b", "/b/x", "/b/x/z")
-				check.EqualSlices(t, c.Children("/b/x"), []string{"z"})
-				trouble(srv, s, func() {
-					drop(t, other, "/b/x/z")
-					drop(t, other, "/b/x")
-					drop(t, other, "/b")
-					create(t, other, "/b", "6")
-					create(t, other, "/b/x", "7")
-				})
-				compare("/b", "/b/x")
-				trouble(srv, s, func() { drop(t, other, "/b/x"); drop(t, other, "/b") })
-				compare()
-				state := c.Get("/b")
-				check.False(t, state.Exists, "%v", state)
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			c := check.Open(watch.Tree(s, "/b", nil))(t)
+			f := &follower{t, map[string]watch.TreeNode{}}
+			<-c.Synced()
+			compare := func(paths ...string) {
+				t.Helper()
+				calm()
+				f.drain(c)
+				want := onServer(t, other, "/b")
+				got := inCache(c)
+				check.True(t, slices.Equal(got, want) && len(want) == len(paths) && c.Len() == len(paths), "the cache has %v\nthe server %v\nwant %v", got, want, paths)
+				check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
+			}
+			compare()
+			trouble(srv, s, func() { create(t, other, "/b", "") })
+			compare("/b")
+			trouble(srv, s, func() { create(t, other, "/b/x", "1"); create(t, other, "/b/x/y", "2") })
+			compare("/b", "/b/x", "/b/x/y")
+			trouble(srv, s, func() { set(t, other, "/b/x/y", "3") })
+			compare("/b", "/b/x", "/b/x/y")
+			check.Equal(t, string(c.Get("/b/x/y").Data), "3")
+			trouble(srv, s, func() { drop(t, other, "/b/x/y"); drop(t, other, "/b/x"); create(t, other, "/b/x", "4") })
+			compare("/b", "/b/x")
+			trouble(srv, s, func() { create(t, other, "/b/x/z", "5") })
+			compare("/b", "/b/x", "/b/x/z")
+			check.EqualSlices(t, c.Children("/b/x"), []string{"z"})
+			trouble(srv, s, func() {
+				drop(t, other, "/b/x/z")
+				drop(t, other, "/b/x")
+				drop(t, other, "/b")
+				create(t, other, "/b", "6")
+				create(t, other, "/b/x", "7")
 			})
+			compare("/b", "/b/x")
+			trouble(srv, s, func() { drop(t, other, "/b/x"); drop(t, other, "/b") })
+			compare()
+			state := c.Get("/b")
+			check.False(t, state.Exists, "%v", state)
 		})
 	}
 }

@@ -24,6 +24,12 @@ func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *s
 	})
 }
 
+// runInBubble is inBubble in a subtest.
+func runInBubble(t *testing.T, name string, f func(t *testing.T, srv *zktest.Server, s, other *session.Session)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, f) })
+}
+
 func remove(t *testing.T, s *session.Session) {
 	t.Helper()
 	check.Must(t, s.Delete(t.Context(), "/a", session.AnyVersion))
@@ -63,21 +69,19 @@ func TestUntilGone(t *testing.T) {
 			srv.Refuse(false)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				var wg sync.WaitGroup
-				for range 10 {
-					wg.Go(func() {
-						check.OK(t, watch.UntilGone(t.Context(), s, "/a"))
-						stat, err := other.Exists(t.Context(), "/a")
-						check.True(t, stat == nil && err == nil, "the node is there: %v", err)
-					})
-				}
-				synctest.Wait()
-				happen(t, srv, s, other)
-				wg.Wait()
-				check.Equal(t, srv.Watches(), 0, "watches are left on the server")
-			})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() {
+					check.OK(t, watch.UntilGone(t.Context(), s, "/a"))
+					stat, err := other.Exists(t.Context(), "/a")
+					check.True(t, stat == nil && err == nil, "the node is there: %v", err)
+				})
+			}
+			synctest.Wait()
+			happen(t, srv, s, other)
+			wg.Wait()
+			check.Equal(t, srv.Watches(), 0, "watches are left on the server")
 		})
 	}
 }

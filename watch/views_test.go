@@ -88,75 +88,71 @@ func calm() {
 
 func TestNode(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Open(watch.Node(s, "/b", nil))(t)
-				expect := func(want string) watch.NodeState {
-					t.Helper()
-					calm()
-					state := settled(t, w)
-					got := string(state.Data)
-					check.True(t, state.Exists == (want != "") && got == want && state.Exists == (state.Stat != nil), "%v, want %q", state, want)
-					return state
-				}
-				expect("")
-				trouble(srv, s, func() { create(t, other, "/b", "1") })
-				first := expect("1")
-				trouble(srv, s, func() { set(t, other, "/b", "2") })
-				expect("2")
-				trouble(srv, s, func() { drop(t, other, "/b"); create(t, other, "/b", "3") })
-				again := expect("3")
-				check.True(t, again.Stat.Czxid > first.Stat.Mzxid, "made again at %d, after %d", again.Stat.Czxid, first.Stat.Mzxid)
-				trouble(srv, s, func() { drop(t, other, "/b") })
-				expect("")
-				trouble(srv, s, func() {})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			w := check.Open(watch.Node(s, "/b", nil))(t)
+			expect := func(want string) watch.NodeState {
+				t.Helper()
 				calm()
-				quiet(t, w)
-			})
+				state := settled(t, w)
+				got := string(state.Data)
+				check.True(t, state.Exists == (want != "") && got == want && state.Exists == (state.Stat != nil), "%v, want %q", state, want)
+				return state
+			}
+			expect("")
+			trouble(srv, s, func() { create(t, other, "/b", "1") })
+			first := expect("1")
+			trouble(srv, s, func() { set(t, other, "/b", "2") })
+			expect("2")
+			trouble(srv, s, func() { drop(t, other, "/b"); create(t, other, "/b", "3") })
+			again := expect("3")
+			check.True(t, again.Stat.Czxid > first.Stat.Mzxid, "made again at %d, after %d", again.Stat.Czxid, first.Stat.Mzxid)
+			trouble(srv, s, func() { drop(t, other, "/b") })
+			expect("")
+			trouble(srv, s, func() {})
+			calm()
+			quiet(t, w)
 		})
 	}
 }
 
 func TestChildren(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Open(watch.Children(s, "/b", nil))(t)
-				expect := func(names, added, removed string) watch.ChildrenState {
-					t.Helper()
-					calm()
-					state := settled(t, w)
-					got, want := fmt.Sprint(state.Names, state.Added, state.Removed), fmt.Sprintf("[%s] [%s] [%s]", names, added, removed)
-					check.Equal(t, got, want)
-					return state
-				}
-				if state := expect("", "", ""); state.Stat != nil {
-					t.Error(state)
-				}
-				trouble(srv, s, func() { create(t, other, "/b", "") })
-				if state := expect("", "", ""); state.Stat == nil {
-					t.Error(state)
-				}
-				trouble(srv, s, func() { create(t, other, "/b/x", ""); create(t, other, "/b/y", "") })
-				if name == "none" {
-					settled(t, w)
-				} else {
-					expect("x y", "x y", "")
-				}
-				trouble(srv, s, func() { drop(t, other, "/b/x"); create(t, other, "/b/z", ""); drop(t, other, "/b/y") })
-				expect("z", "z", "x y")
-				trouble(srv, s, func() { drop(t, other, "/b/z"); drop(t, other, "/b"); create(t, other, "/b", "") })
-				expect("", "", "z")
-				trouble(srv, s, func() { create(t, other, "/b/u", "") })
-				expect("u", "u", "")
-				trouble(srv, s, func() { drop(t, other, "/b/u"); drop(t, other, "/b") })
-				if state := expect("", "", "u"); state.Stat != nil {
-					t.Error(state)
-				}
-				trouble(srv, s, func() {})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			w := check.Open(watch.Children(s, "/b", nil))(t)
+			expect := func(names, added, removed string) watch.ChildrenState {
+				t.Helper()
 				calm()
-				quiet(t, w)
-			})
+				state := settled(t, w)
+				got, want := fmt.Sprint(state.Names, state.Added, state.Removed), fmt.Sprintf("[%s] [%s] [%s]", names, added, removed)
+				check.Equal(t, got, want)
+				return state
+			}
+			if state := expect("", "", ""); state.Stat != nil {
+				t.Error(state)
+			}
+			trouble(srv, s, func() { create(t, other, "/b", "") })
+			if state := expect("", "", ""); state.Stat == nil {
+				t.Error(state)
+			}
+			trouble(srv, s, func() { create(t, other, "/b/x", ""); create(t, other, "/b/y", "") })
+			if name == "none" {
+				settled(t, w)
+			} else {
+				expect("x y", "x y", "")
+			}
+			trouble(srv, s, func() { drop(t, other, "/b/x"); create(t, other, "/b/z", ""); drop(t, other, "/b/y") })
+			expect("z", "z", "x y")
+			trouble(srv, s, func() { drop(t, other, "/b/z"); drop(t, other, "/b"); create(t, other, "/b", "") })
+			expect("", "", "z")
+			trouble(srv, s, func() { create(t, other, "/b/u", "") })
+			expect("u", "u", "")
+			trouble(srv, s, func() { drop(t, other, "/b/u"); drop(t, other, "/b") })
+			if state := expect("", "", "u"); state.Stat != nil {
+				t.Error(state)
+			}
+			trouble(srv, s, func() {})
+			calm()
+			quiet(t, w)
 		})
 	}
 }
@@ -324,18 +320,16 @@ func TestForbiddenNode(t *testing.T) {
 
 func TestUntilExists(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				check.Must(t, watch.UntilExists(t.Context(), s, "/a"))
-				found := bubble.Begin(func() error { return watch.UntilExists(t.Context(), s, "/b") })
-				select {
-				case err := <-found:
-					t.Fatalf("too early: %v", err)
-				default:
-				}
-				trouble(srv, s, func() { create(t, other, "/b", "") })
-				check.OK(t, <-found)
-			})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			check.Must(t, watch.UntilExists(t.Context(), s, "/a"))
+			found := bubble.Begin(func() error { return watch.UntilExists(t.Context(), s, "/b") })
+			select {
+			case err := <-found:
+				t.Fatalf("too early: %v", err)
+			default:
+			}
+			trouble(srv, s, func() { create(t, other, "/b", "") })
+			check.OK(t, <-found)
 		})
 	}
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
@@ -457,20 +451,18 @@ func TestRestoringIsCutShort(t *testing.T) {
 		"request": (*zktest.Server).DropRequest,
 		"reply":   (*zktest.Server).DropReply,
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Open(watch.Node(s, "/a", nil))(t)
-				settled(t, w)
-				srv.Refuse(true)
-				srv.Disconnect(s.ID())
-				set(t, other, "/a", "new")
-				for range 3 {
-					cut(srv, zktest.Match{Op: zktest.OpSetWatches})
-				}
-				srv.Refuse(false)
-				calm()
-				check.Equal(t, string(settled(t, w).Data), "new")
-			})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			w := check.Open(watch.Node(s, "/a", nil))(t)
+			settled(t, w)
+			srv.Refuse(true)
+			srv.Disconnect(s.ID())
+			set(t, other, "/a", "new")
+			for range 3 {
+				cut(srv, zktest.Match{Op: zktest.OpSetWatches})
+			}
+			srv.Refuse(false)
+			calm()
+			check.Equal(t, string(settled(t, w).Data), "new")
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -35,9 +36,7 @@ func NewCompany(tb testing.TB, servers []string) *Company {
 func (c *Company) Peer(tb testing.TB, library Library) *Peer {
 	tb.Helper()
 	m := c.members[library]
-	if m == nil {
-		tb.Fatalf("peers: unknown library %q", library)
-	}
+	check.Require(tb, m != nil, "peers: unknown library %q", library)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.peer == nil {
@@ -97,9 +96,8 @@ func (c *Company) Contend(t *testing.T, s *session.Session, path string, grants 
 			turns[row.side(pair[0])+" "+row.side(pair[1])] += n
 		}
 		// Neither side can do more in a row than catch up and then take the lead.
-		if least := rounds/(2*lead) - 1; turns["we they"] < least || turns["they we"] < least {
-			t.Errorf("the order of the turns: %v", turns)
-		}
+		least := rounds/(2*lead) - 1
+		check.True(t, turns["we they"] >= least && turns["they we"] >= least, "the order of the turns: %v", turns)
 		t.Logf("the order of the turns: %v; at once, at most: %d", turns, room.Most())
 	})
 }

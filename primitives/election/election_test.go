@@ -123,17 +123,14 @@ func TestTransferToNoCandidate(t *testing.T) {
 	for name, mode := range map[string]session.CreateMode{
 		"n_0000000007": session.Persistent, "else": session.Ephemeral,
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				s := w.open(0)
-				defer s.Close() // so that its nodes are gone when the world looks
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				w.stand(w.open(1), nil)
-				node := check.Have(s.Create(w.soon(), path+"/candidates/"+name, nil, mode))(w)
-				check.Is(w, a.Transfer(w.soon(), node), election.ErrNoCandidate)
-				check.True(w, leads(a), "it was given up before")
-			})
+		runInBubble(t, name, lagging, func(w *world) {
+			s := w.open(0)
+			defer s.Close() // so that its nodes are gone when the world looks
+			a := w.elect(w.open(0), nil)
+			w.stand(w.open(1), nil)
+			node := check.Have(s.Create(w.soon(), path+"/candidates/"+name, nil, mode))(w)
+			check.Is(w, a.Transfer(w.soon(), node), election.ErrNoCandidate)
+			check.True(w, leads(a), "it was given up before")
 		})
 	}
 }
@@ -142,8 +139,7 @@ func TestTransferToNoCandidate(t *testing.T) {
 func TestTransferToOneThatVanishes(t *testing.T) {
 	for delay := range 12 {
 		inBubble(t, lagging, func(w *world) {
-			a := w.stand(w.open(0), nil)
-			await[election.Elected](a, 0)
+			a := w.elect(w.open(0), nil)
 			b, c := w.stand(w.open(1), nil), w.stand(w.open(2), nil)
 			<-time.After(time.Second)
 			w.Freeze(c.session.ID(), zktest.Both)
@@ -269,8 +265,7 @@ func TestCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for run := range 20 {
 				inBubble(t, lagging, func(w *world) {
-					a := w.stand(w.open(1), nil)
-					await[election.Elected](a, 0)
+					a := w.elect(w.open(1), nil)
 					b := w.stand(w.open(2), nil)
 					<-time.After(time.Second + time.Duration(run)*37*time.Millisecond)
 					happens(w.Server, a.session.ID())
@@ -310,26 +305,23 @@ func TestOperator(t *testing.T) {
 			return append(errs, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				w.operated = true
-				s := w.open(0)
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				w.stand(w.open(1), nil)
-				w.stand(w.open(2), nil)
-				<-time.After(time.Second)
-				for range 5 {
-					leader, term := w.leader(0)
-					n := count[election.Deposed](leader)
-					for _, err := range remove(w, s, leader) {
-						check.False(w, err != nil && !errors.Is(err, session.ErrNoNode), "%v", err)
-					}
-					w.leader(term)
-					<-time.After(time.Second)
-					check.True(w, count[election.Deposed](leader) != n, "the leader was not told")
+		runInBubble(t, name, lagging, func(w *world) {
+			w.operated = true
+			s := w.open(0)
+			w.elect(w.open(0), nil)
+			w.stand(w.open(1), nil)
+			w.stand(w.open(2), nil)
+			<-time.After(time.Second)
+			for range 5 {
+				leader, term := w.leader(0)
+				n := count[election.Deposed](leader)
+				for _, err := range remove(w, s, leader) {
+					check.False(w, err != nil && !errors.Is(err, session.ErrNoNode), "%v", err)
 				}
-			})
+				w.leader(term)
+				<-time.After(time.Second)
+				check.True(w, count[election.Deposed](leader) != n, "the leader was not told")
+			}
 		})
 	}
 }
@@ -375,8 +367,7 @@ func TestEveryReplyLost(t *testing.T) {
 					inBubble(t, lagging, func(w *world) {
 						sessions := []*session.Session{w.open(0), w.open(1)}
 						plan(w.Server, zktest.Match{Skip: skip, Session: sessions[who].ID()})
-						a := w.stand(sessions[0], nil)
-						await[election.Elected](a, 0)
+						a := w.elect(sessions[0], nil)
 						b := w.stand(sessions[1], nil)
 						<-time.After(time.Second)
 						check.OK(w, a.Acknowledge(w.soon()))
@@ -408,17 +399,14 @@ func TestOverwritten(t *testing.T) {
 		"close":  func(p *player) { p.Close() },
 		"resign": func(p *player) { _ = p.Resign(p.world.soon()) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				operator := w.open(0)
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				b := w.stand(w.open(1), nil)
-				<-time.After(time.Second)
-				check.Have(operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion))(w)
-				leave(a)
-				await[election.Elected](b, 0)
-			})
+		runInBubble(t, name, lagging, func(w *world) {
+			operator := w.open(0)
+			a := w.elect(w.open(0), nil)
+			b := w.stand(w.open(1), nil)
+			<-time.After(time.Second)
+			check.Have(operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion))(w)
+			leave(a)
+			await[election.Elected](b, 0)
 		})
 	}
 }
@@ -429,8 +417,7 @@ func TestZombie(t *testing.T) {
 	for delay := range 16 {
 		inBubble(t, lagging, func(w *world) {
 			operator := w.open(0)
-			a := w.stand(w.open(0), nil)
-			await[election.Elected](a, 0)
+			a := w.elect(w.open(0), nil)
 			b := w.stand(w.open(1), nil)
 			<-time.After(time.Second)
 			zombie := b.Node()[:strings.LastIndex(b.Node(), "_")+1] + "0000000099"
@@ -496,8 +483,7 @@ func TestDataAtTheLimit(t *testing.T) {
 // TestNodeAfterClose: a candidate that has left stands with no node, and knows no leader.
 func TestNodeAfterClose(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
-		a := w.stand(w.open(0), nil)
-		await[election.Elected](a, 0)
+		a := w.elect(w.open(0), nil)
 		a.Close()
 		check.Equal(w, a.Node(), "", "the node after Close")
 		leader, known := a.Leader()
@@ -549,34 +535,31 @@ func TestOtherLayouts(t *testing.T) {
 		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-0/":         election.Kazoo,
 		"/leader/": election.Kazoo,
 	} {
-		t.Run(node, func(t *testing.T) {
-			inBubble(t, zktest.Config{}, func(w *world) {
-				opts := &election.Options{Layout: layout}
-				s := w.open(0)
-				defer s.Close() // so that its node is gone when the world looks
-				a := w.stand(w.open(0), opts)
-				await[election.Elected](a, 0)
-				b := w.stand(w.open(0), opts)
-				<-time.After(time.Second)
-				name, whole := strings.CutSuffix(node, "/")
-				mode := session.EphemeralSequential
-				if whole {
-					mode = session.Ephemeral
-				}
-				if strings.HasSuffix(name, "latch-0") {
-					name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
-				}
-				check.Have(s.Create(w.Context(), path+name, nil, mode))(w)
-				c := w.stand(w.open(0), opts)
-				if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
-					w.Errorf("a newcomer has left: %v", left.Err)
-				}
-				w.Disconnect(b.session.ID())
-				if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
-					w.Errorf("one that has waited has left: %v", left.Err)
-				}
-				check.True(w, leads(a), "the leader does not lead: %v", a.Err())
-			})
+		runInBubble(t, node, zktest.Config{}, func(w *world) {
+			opts := &election.Options{Layout: layout}
+			s := w.open(0)
+			defer s.Close() // so that its node is gone when the world looks
+			a := w.elect(w.open(0), opts)
+			b := w.stand(w.open(0), opts)
+			<-time.After(time.Second)
+			name, whole := strings.CutSuffix(node, "/")
+			mode := session.EphemeralSequential
+			if whole {
+				mode = session.Ephemeral
+			}
+			if strings.HasSuffix(name, "latch-0") {
+				name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
+			}
+			check.Have(s.Create(w.Context(), path+name, nil, mode))(w)
+			c := w.stand(w.open(0), opts)
+			if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
+				w.Errorf("a newcomer has left: %v", left.Err)
+			}
+			w.Disconnect(b.session.ID())
+			if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
+				w.Errorf("one that has waited has left: %v", left.Err)
+			}
+			check.True(w, leads(a), "the leader does not lead: %v", a.Err())
 		})
 	}
 }
@@ -630,21 +613,18 @@ func TestThrottled(t *testing.T) {
 		"look":  {Op: zktest.OpGetData, Path: path + "/leader"},
 	} {
 		for _, code := range []int32{-127, -7} {
-			t.Run(name, func(t *testing.T) {
-				inBubble(t, zktest.Config{}, func(w *world) {
-					a := w.stand(w.open(0), nil)
-					await[election.Elected](a, 0)
-					s := w.open(0)
-					m.Session = s.ID()
-					for range 3 {
-						w.AnswerError(m, code)
-					}
-					b := w.stand(s, nil)
-					<-time.After(time.Second)
-					a.Close()
-					await[election.Elected](b, 0)
-					w.ClearFaults()
-				})
+			runInBubble(t, name, zktest.Config{}, func(w *world) {
+				a := w.elect(w.open(0), nil)
+				s := w.open(0)
+				m.Session = s.ID()
+				for range 3 {
+					w.AnswerError(m, code)
+				}
+				b := w.stand(s, nil)
+				<-time.After(time.Second)
+				a.Close()
+				await[election.Elected](b, 0)
+				w.ClearFaults()
 			})
 		}
 	}
@@ -654,8 +634,7 @@ func TestThrottled(t *testing.T) {
 func TestThrottledCommands(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpExists} {
 		inBubble(t, zktest.Config{}, func(w *world) {
-			a := w.stand(w.open(0), nil)
-			await[election.Elected](a, 0)
+			a := w.elect(w.open(0), nil)
 			b := w.stand(w.open(0), nil)
 			<-time.After(time.Second)
 			throttle := func() {

@@ -57,6 +57,12 @@ func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 	})
 }
 
+// runInBubble is inBubble in a subtest.
+func runInBubble(t *testing.T, name string, config zktest.Config, play func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, config, play) })
+}
+
 // open opens a session on one of the replicas.
 func (w *world) open(replica int) *session.Session {
 	w.Helper()
@@ -85,6 +91,14 @@ type player struct {
 type told struct {
 	election.Event
 	at time.Time
+}
+
+// elect has a candidate stand, and be elected.
+func (w *world) elect(s *session.Session, opts *election.Options) *player {
+	w.Helper()
+	p := w.stand(s, opts)
+	await[election.Elected](p, 0)
+	return p
 }
 
 // stand has a new candidate stand through a session.

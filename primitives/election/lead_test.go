@@ -19,30 +19,28 @@ var errWork = errors.New("there is no more to do")
 // TestLeadInTurn: each works once it is elected, until it has done its work.
 func TestLeadInTurn(t *testing.T) {
 	for name, result := range map[string]error{"nil": nil, "an error": errWork} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				working, works := 0, 0
-				last := int64(0)
-				for i := range 5 {
-					c := w.stand(w.open(i), nil)
-					w.readers.Go(func() {
-						for range 3 {
-							err := c.Lead(w.soon(), func(ctx context.Context, term int64) error {
-								working++
-								check.True(w, working == 1 && term > last, "%d at work, in term %d after %d", working, term, last)
-								last = term
-								works++
-								<-time.After(300 * time.Millisecond)
-								working--
-								return result
-							})
-							check.Is(w, err, result)
-						}
-					})
-				}
-				<-time.After(time.Minute / 2)
-				check.Equal(w, works, 15, "works")
-			})
+		runInBubble(t, name, lagging, func(w *world) {
+			working, works := 0, 0
+			last := int64(0)
+			for i := range 5 {
+				c := w.stand(w.open(i), nil)
+				w.readers.Go(func() {
+					for range 3 {
+						err := c.Lead(w.soon(), func(ctx context.Context, term int64) error {
+							working++
+							check.True(w, working == 1 && term > last, "%d at work, in term %d after %d", working, term, last)
+							last = term
+							works++
+							<-time.After(300 * time.Millisecond)
+							working--
+							return result
+						})
+						check.Is(w, err, result)
+					}
+				})
+			}
+			<-time.After(time.Minute / 2)
+			check.Equal(w, works, 15, "works")
 		})
 	}
 }
@@ -78,45 +76,43 @@ func TestLeadAgain(t *testing.T) {
 			return operator.Delete(w.soon(), path+"/leader", session.AnyVersion)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				operator := w.open(0)
-				ctx, end := context.WithCancel(w.Context())
-				var working, works atomic.Int32
-				for i := range 2 {
-					c := w.stand(w.open(i), nil)
-					w.readers.Go(func() {
-						err := c.Lead(ctx, func(ctx context.Context, _ int64) error {
-							check.Equal(w, working.Add(1), 1, "at work")
-							works.Add(1)
-							<-ctx.Done()
-							if err := context.Cause(ctx); !errors.Is(err, election.ErrDeposed) && !errors.Is(err, context.Canceled) {
-								w.Error(err)
-							}
-							<-time.After(3 * time.Second) // it needs some time to stop
-							working.Add(-1)
-							return ctx.Err()
-						})
-						check.Is(w, err, context.Canceled)
+		runInBubble(t, name, lagging, func(w *world) {
+			operator := w.open(0)
+			ctx, end := context.WithCancel(w.Context())
+			var working, works atomic.Int32
+			for i := range 2 {
+				c := w.stand(w.open(i), nil)
+				w.readers.Go(func() {
+					err := c.Lead(ctx, func(ctx context.Context, _ int64) error {
+						check.Equal(w, working.Add(1), 1, "at work")
+						works.Add(1)
+						<-ctx.Done()
+						if err := context.Cause(ctx); !errors.Is(err, election.ErrDeposed) && !errors.Is(err, context.Canceled) {
+							w.Error(err)
+						}
+						<-time.After(3 * time.Second) // it needs some time to stop
+						working.Add(-1)
+						return ctx.Err()
 					})
-				}
+					check.Is(w, err, context.Canceled)
+				})
+			}
+			<-time.After(time.Second)
+			last := int64(0)
+			for range 6 {
+				leader, term := w.leader(last)
+				last = term
 				<-time.After(time.Second)
-				last := int64(0)
-				for range 6 {
-					leader, term := w.leader(last)
-					last = term
-					<-time.After(time.Second)
-					check.OK(w, depose(w, operator, leader))
-					<-time.After(100 * time.Millisecond)
-					check.False(w, leads(leader), "still leading")
-					check.Equal(w, working.Load(), 1, "at work")
-				}
-				w.leader(last)
-				<-time.After(time.Second) // it is at work
-				end()
-				<-time.After(20 * time.Second)
-				check.True(w, works.Load() >= 7 && working.Load() == 0, "%d works, %d at work", works.Load(), working.Load())
-			})
+				check.OK(w, depose(w, operator, leader))
+				<-time.After(100 * time.Millisecond)
+				check.False(w, leads(leader), "still leading")
+				check.Equal(w, working.Load(), 1, "at work")
+			}
+			w.leader(last)
+			<-time.After(time.Second) // it is at work
+			end()
+			<-time.After(20 * time.Second)
+			check.True(w, works.Load() >= 7 && working.Load() == 0, "%d works, %d at work", works.Load(), working.Load())
 		})
 	}
 }
@@ -202,30 +198,28 @@ func TestCloseDuringLead(t *testing.T) {
 			"candidate": func(p *player) { p.Close() },
 			"session":   func(p *player) { p.session.Close() },
 		} {
-			t.Run(name+" "+test.work.String(), func(t *testing.T) {
-				inBubble(t, lagging, func(w *world) {
-					s := check.Have(session.Open(w.Context(), w.Addrs()[:1], &session.Options{
-						Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.DialContext, CloseTimeout: 5 * time.Second,
-					}))(w)
-					a := w.stand(s, &election.Options{LeadGrace: 3 * time.Second})
-					result := make(chan error, 1)
-					w.readers.Go(func() {
-						result <- a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
-							<-ctx.Done()
-							<-time.After(test.work)
-							return nil
-						})
+			runInBubble(t, name+" "+test.work.String(), lagging, func(w *world) {
+				s := check.Have(session.Open(w.Context(), w.Addrs()[:1], &session.Options{
+					Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.DialContext, CloseTimeout: 5 * time.Second,
+				}))(w)
+				a := w.stand(s, &election.Options{LeadGrace: 3 * time.Second})
+				result := make(chan error, 1)
+				w.readers.Go(func() {
+					result <- a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
+						<-ctx.Done()
+						<-time.After(test.work)
+						return nil
 					})
-					await[election.Elected](a, 0)
-					b := w.stand(w.open(1), nil)
-					<-time.After(time.Second)
-					begun := time.Now()
-					closing(a)
-					check.Within(w, time.Since(begun), test.want, test.want+200*time.Millisecond, "it took")
-					await[election.Elected](b, 0)
-					err := <-result
-					check.False(w, test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun), "%v", err)
 				})
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(1), nil)
+				<-time.After(time.Second)
+				begun := time.Now()
+				closing(a)
+				check.Within(w, time.Since(begun), test.want, test.want+200*time.Millisecond, "it took")
+				await[election.Elected](b, 0)
+				err := <-result
+				check.False(w, test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun), "%v", err)
 			})
 		}
 	}
@@ -234,8 +228,7 @@ func TestCloseDuringLead(t *testing.T) {
 func TestLeadRefusals(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
-		a := w.stand(s, nil)
-		await[election.Elected](a, 0)
+		a := w.elect(s, nil)
 		b := w.stand(s, nil)
 		<-time.After(time.Second)
 		ctx, end := context.WithTimeout(w.Context(), time.Second)
@@ -323,21 +316,18 @@ func TestLeadNothing(t *testing.T) {
 // returned.
 func TestLeadPanic(t *testing.T) {
 	for name, f := range map[string]func(){"panic": func() { panic(errWork) }, "exit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				b := w.stand(w.open(1), nil)
-				<-time.After(time.Second)
-				w.readers.Go(func() {
-					defer func() { _ = recover() }()
-					_ = a.Lead(w.Context(), func(context.Context, int64) error {
-						f()
-						return nil
-					})
+		runInBubble(t, name, lagging, func(w *world) {
+			a := w.elect(w.open(0), nil)
+			b := w.stand(w.open(1), nil)
+			<-time.After(time.Second)
+			w.readers.Go(func() {
+				defer func() { _ = recover() }()
+				_ = a.Lead(w.Context(), func(context.Context, int64) error {
+					f()
+					return nil
 				})
-				await[election.Elected](b, 0)
 			})
+			await[election.Elected](b, 0)
 		})
 	}
 }
@@ -345,25 +335,23 @@ func TestLeadPanic(t *testing.T) {
 // TestLeadLate: when Lead returns for good, the candidate does not lead in a later term.
 func TestLeadLate(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"in time": time.Hour, "overrun": time.Second} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				a := w.stand(w.open(0), &election.Options{LeadGrace: grace})
-				end, result := make(chan struct{}), make(chan error, 1)
-				w.readers.Go(func() {
-					result <- a.Lead(w.Context(), func(context.Context, int64) error {
-						<-end
-						return errWork
-					})
+		runInBubble(t, name, lagging, func(w *world) {
+			a := w.stand(w.open(0), &election.Options{LeadGrace: grace})
+			end, result := make(chan struct{}), make(chan error, 1)
+			w.readers.Go(func() {
+				result <- a.Lead(w.Context(), func(context.Context, int64) error {
+					<-end
+					return errWork
 				})
-				_, n := await[election.Elected](a, 0)
-				w.Expire(a.session.ID())
-				await[election.Elected](a, n)
-				b := w.stand(w.open(1), nil)
-				<-time.After(5 * time.Second)
-				close(end)
-				check.Is(w, <-result, errWork)
-				await[election.Elected](b, 0)
 			})
+			_, n := await[election.Elected](a, 0)
+			w.Expire(a.session.ID())
+			await[election.Elected](a, n)
+			b := w.stand(w.open(1), nil)
+			<-time.After(5 * time.Second)
+			close(end)
+			check.Is(w, <-result, errWork)
+			await[election.Elected](b, 0)
 		})
 	}
 }

@@ -448,7 +448,7 @@ func (c *campaign) play(seed uint64) {
 	last := len(c.sessions) - 1
 	operator := c.sessions[last]
 	c.sessions = c.sessions[:last] // no fault is aimed at it
-	makeParent(t, operator, "/marks")
+	ensure(t, operator, "/marks", nil)
 	var wg, beside sync.WaitGroup
 	over := make(chan struct{})
 	for i := range contenders {

@@ -52,8 +52,7 @@ func TestCostOfHolding(t *testing.T) {
 
 	began := time.Now()
 	for i := range locks {
-		l, err := lock.New(s, fmt.Sprintf("/l/%04d", i), nil)
-		check.Must(t, err)
+		l := check.Have(lock.New(s, fmt.Sprintf("/l/%04d", i), nil))(t)
 		locks[i] = l
 	}
 	for _, l := range locks {
@@ -109,8 +108,7 @@ func TestCostOfAcquiring(t *testing.T) {
 	path := func(i int) string { return fmt.Sprintf("/l/%04d", i) }
 	holders := make([]*lock.Lock, n)
 	for i := range holders {
-		l, err := lock.New(other, path(i), nil)
-		check.Must(t, err)
+		l := check.Have(lock.New(other, path(i), nil))(t)
 		holders[i] = l
 	}
 	for _, l := range holders {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -24,7 +25,7 @@ func TestCrowdInTrouble(t *testing.T) {
 	for seed := *campaignFirst; seed < *campaignFirst+*campaignSeeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			config := zktest.Config{Latency: time.Millisecond}
-			inRoomWith(t, config, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			bubble.Sessions(t, config, 3, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				playCrowd(t, srv, all, seed)
 			})
 		})

@@ -146,6 +146,17 @@ func awaitLine(tb testing.TB, s *session.Session, path string, n int) []lock.Con
 	}
 }
 
+// releaseInTurn expects a grant to each of a line, after the one with the token, and releases it.
+func releaseInTurn(tb testing.TB, token int64, line []lock.Contender, granted <-chan *lock.Lock) {
+	tb.Helper()
+	for _, contender := range line {
+		l := <-granted
+		check.True(tb, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
+		token = l.Token()
+		release(tb, l)
+	}
+}
+
 // awaitEmpty fails the test if there are children of path after two seconds.
 func awaitEmpty(t *testing.T, s *session.Session, path string) {
 	t.Helper()

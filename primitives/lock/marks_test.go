@@ -77,53 +77,51 @@ func TestMarks(t *testing.T) {
 		{"no deadline", "unlock -3s", true},
 	} {
 		for when, at := range []string{"held", "waiting", "before the first read"} {
-			t.Run(test.name+", "+at, func(t *testing.T) {
-				withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-					ctx := t.Context()
-					var ahead *lock.Lock
-					if when > 0 {
-						ahead = joinAs(t, lock.Exclusive, all[1], "/l", nil)
-					}
-					if when == 2 { // its first read of its node is late
-						srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID()}, time.Second)
-					}
-					l := joinAs(t, lock.Read, all[0], "/l", &lock.Options{Data: []byte("me")})
-					line, err := lock.Contenders(ctx, all[1], "/l", nil)
-					check.Require(t, err == nil && len(line) != 0, "%v %v", line, err)
-					mine := line[len(line)-1]
+			runWithSessions(t, test.name+", "+at, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				ctx := t.Context()
+				var ahead *lock.Lock
+				if when > 0 {
+					ahead = joinAs(t, lock.Exclusive, all[1], "/l", nil)
+				}
+				if when == 2 { // its first read of its node is late
+					srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID()}, time.Second)
+				}
+				l := joinAs(t, lock.Read, all[0], "/l", &lock.Options{Data: []byte("me")})
+				line, err := lock.Contenders(ctx, all[1], "/l", nil)
+				check.Require(t, err == nil && len(line) != 0, "%v %v", line, err)
+				mine := line[len(line)-1]
+				check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
+				if when == 2 {
+					<-time.After(2 * time.Second)
+				}
+				synctest.Wait()
+				line, err = lock.Contenders(ctx, all[1], "/l", nil)
+				check.True(t, err == nil && line[len(line)-1].Revoked != test.no, "%+v, %v", line, err)
+				if when > 0 {
+					check.None(t, l.Revoked(), "it is revoked, and not held")
+					mustRelease(t, ahead)
+				}
+				check.Require(t, holds(l), "it is not held")
+				select {
+				case <-l.Revoked():
+					check.False(t, test.no, "it is revoked")
+				default:
+					check.True(t, test.no, "it is not revoked")
+				}
+				// Once.
+				for range 2 {
 					check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
-					if when == 2 {
-						<-time.After(2 * time.Second)
-					}
-					synctest.Wait()
-					line, err = lock.Contenders(ctx, all[1], "/l", nil)
-					check.True(t, err == nil && line[len(line)-1].Revoked != test.no, "%+v, %v", line, err)
-					if when > 0 {
-						check.None(t, l.Revoked(), "it is revoked, and not held")
-						mustRelease(t, ahead)
-					}
-					check.Require(t, holds(l), "it is not held")
-					select {
-					case <-l.Revoked():
-						check.False(t, test.no, "it is revoked")
-					default:
-						check.True(t, test.no, "it is not revoked")
-					}
-					// Once.
-					for range 2 {
-						check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
-					}
-					synctest.Wait()
-					check.Must(t, all[1].Delete(ctx, mine.Node, session.AnyVersion))
-					<-l.Done()
-					want := lock.ErrRevoked
-					if test.no {
-						want = lock.ErrNodeDeleted
-					}
-					if err := l.Err(); !errors.Is(err, want) || !errors.Is(err, lock.ErrLost) {
-						t.Errorf("%v", err)
-					}
-				})
+				}
+				synctest.Wait()
+				check.Must(t, all[1].Delete(ctx, mine.Node, session.AnyVersion))
+				<-l.Done()
+				want := lock.ErrRevoked
+				if test.no {
+					want = lock.ErrNodeDeleted
+				}
+				if err := l.Err(); !errors.Is(err, want) || !errors.Is(err, lock.ErrLost) {
+					t.Errorf("%v", err)
+				}
 			})
 		}
 	}

@@ -35,12 +35,13 @@ func preempting(priority int, after time.Duration) *lock.Options {
 // inRoom runs f in a bubble with a server and some sessions.
 func inRoom(t *testing.T, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	inRoomWith(t, zktest.Config{}, sessions, f)
+	bubble.Sessions(t, zktest.Config{}, sessions, session.Options{}, f)
 }
 
-func inRoomWith(t *testing.T, config zktest.Config, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+// runInRoom is inRoom in a subtest.
+func runInRoom(t *testing.T, name string, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	bubble.Sessions(t, config, sessions, session.Options{}, f)
+	t.Run(name, func(t *testing.T) { inRoom(t, sessions, f) })
 }
 
 type openFunc = func(*session.Session, string, *lock.Options) (*lock.Lock, error)

@@ -28,6 +28,12 @@ func withSessions(t *testing.T, n int, config zktest.Config, f func(t *testing.T
 	spread(t, config, n, 20*time.Second, f)
 }
 
+// runWithSessions is withSessions in a subtest.
+func runWithSessions(t *testing.T, name string, n int, config zktest.Config, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { withSessions(t, n, config, f) })
+}
+
 // spread is withSessions with a timeout.
 func spread(t *testing.T, config zktest.Config, n int, timeout time.Duration, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
@@ -186,59 +192,41 @@ func TestReadersAndWriters(t *testing.T) {
 		rounds = 300
 	}
 	pause := func(r *rand.Rand) { <-time.After(time.Duration(r.IntN(20)) * time.Millisecond) }
-	t.Run("calm", func(t *testing.T) {
-		withSessions(t, 4, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-			makeParent(t, all[0], "/l")
-			new(book).play(t, all, "/l", 8, rounds, pause)
-			nothingIn(t, all[0], "/l")
-		})
+	runWithSessions(t, "calm", 4, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ensure(t, all[0], "/l", nil)
+		new(book).play(t, all, "/l", 8, rounds, pause)
+		check.Len(t, children(t, all[0], "/l"), 0)
 	})
-	t.Run("lagging replicas and faults", func(t *testing.T) {
-		withSessions(t, 6, zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-			makeParent(t, all[0], "/l")
-			over := make(chan struct{})
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				r := rand.New(rand.NewPCG(1, 1))
-				for n := 0; ; n++ {
-					select {
-					case <-over:
-						t.Logf("%d faults", n)
-						return
-					case <-time.After(time.Duration(r.IntN(300)) * time.Millisecond):
-					}
-					id := all[r.IntN(len(all))].ID()
-					switch r.IntN(3) {
-					case 0:
-						srv.Disconnect(id)
-					case 1:
-						srv.DropReply(zktest.Match{Session: id})
-					default:
-						srv.DropRequest(zktest.Match{Session: id})
-					}
+	runWithSessions(t, "lagging replicas and faults", 6, zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ensure(t, all[0], "/l", nil)
+		over := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, 1))
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					t.Logf("%d faults", n)
+					return
+				case <-time.After(time.Duration(r.IntN(300)) * time.Millisecond):
 				}
-			})
-			new(book).play(t, all, "/l", 12, rounds, pause)
-			close(over)
-			wg.Wait()
-			srv.ClearFaults()
-			nothingIn(t, all[0], "/l")
+				id := all[r.IntN(len(all))].ID()
+				switch r.IntN(3) {
+				case 0:
+					srv.Disconnect(id)
+				case 1:
+					srv.DropReply(zktest.Match{Session: id})
+				default:
+					srv.DropRequest(zktest.Match{Session: id})
+				}
+			}
 		})
+		new(book).play(t, all, "/l", 12, rounds, pause)
+		close(over)
+		wg.Wait()
+		srv.ClearFaults()
+		check.Len(t, children(t, all[0], "/l"), 0)
 	})
-}
-
-// makeParent makes a node that is not reaped, so that numbers go on.
-func makeParent(t *testing.T, s *session.Session, path string) {
-	t.Helper()
-	check.Have(s.Create(t.Context(), path, nil, session.Persistent))(t)
-}
-
-// nothingIn expects no contender.
-func nothingIn(t *testing.T, s *session.Session, path string) {
-	t.Helper()
-	check.Must(t, s.Sync(t.Context(), path))
-	names, _, err := s.Children(t.Context(), path)
-	check.False(t, err != nil && !errors.Is(err, session.ErrNoNode) || len(names) > 0, "there are %q, %v", names, err)
 }
 
 // TestOrderOfReadersAndWriters: a reader that comes after a writer that waits, waits, too.
@@ -279,20 +267,18 @@ func TestWakeUps(t *testing.T) {
 		{"a writer behind readers", slices.Concat(repeat(lock.Read, 5), repeat(lock.Write, 2)), []int{0, 0, 0, 0, 1, 1}},
 		{"a writer, readers, a writer, readers", []lock.Kind{lock.Write, lock.Read, lock.Read, lock.Write, lock.Read, lock.Read, lock.Read}, []int{0, 0, 1, 3, 0}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			withSessions(t, len(test.line), zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				line := make([]*lock.Lock, len(test.line))
-				for i, kind := range test.line {
-					line[i] = joinAs(t, kind, all[i], "/l", nil)
-				}
-				for i, want := range test.steps {
-					srv.ResetRequests()
-					mustRelease(t, line[i])
-					got := withoutSyncs(srv.Requests())
-					got[zktest.OpDelete]--
-					check.Equal(t, got.Total(), want, "release", i, got)
-				}
-			})
+		runWithSessions(t, test.name, len(test.line), zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			line := make([]*lock.Lock, len(test.line))
+			for i, kind := range test.line {
+				line[i] = joinAs(t, kind, all[i], "/l", nil)
+			}
+			for i, want := range test.steps {
+				srv.ResetRequests()
+				mustRelease(t, line[i])
+				got := withoutSyncs(srv.Requests())
+				got[zktest.OpDelete]--
+				check.Equal(t, got.Total(), want, "release", i, got)
+			}
 		})
 	}
 }
@@ -323,8 +309,8 @@ func TestDowngrade(t *testing.T) {
 	withSessions(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		s := all[0]
-		makeParent(t, s, "/l")
-		makeParent(t, s, "/d")
+		ensure(t, s, "/l", nil)
+		ensure(t, s, "/d", nil)
 		w := acquireAs(t, lock.Write, s, "/l", &lock.Options{Data: []byte("me")})
 		first, second := joinAs(t, lock.Read, all[1], "/l", nil), joinAs(t, lock.Read, all[2], "/l", nil)
 		next := joinAs(t, lock.Write, all[1], "/l", nil)
@@ -389,7 +375,7 @@ func TestLossAfterDowngrade(t *testing.T) {
 		if err := <-downgraded; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("meanwhile: %v", err)
 		}
-		nothingIn(t, all[1], "/l")
+		check.Len(t, children(t, all[1], "/l"), 0)
 	})
 }
 
@@ -419,7 +405,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		if err := <-downgraded; !errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("released meanwhile: %v", err)
 		}
-		nothingIn(t, all[1], "/l")
+		check.Len(t, children(t, all[1], "/l"), 0)
 	})
 }
 
@@ -491,39 +477,37 @@ func TestUpgrade(t *testing.T) {
 func TestWhoExcludesWhom(t *testing.T) {
 	kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo} {
-		t.Run(layout.String(), func(t *testing.T) {
-			withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				ctx, opts := t.Context(), &lock.Options{Layout: layout}
-				for _, first := range kinds {
-					for _, second := range kinds {
-						for i := range all { // of the same session, too
-							held := acquireAs(t, first, all[0], "/l", opts)
-							l, err := opens[second].try(ctx, all[i], "/l", opts)
-							share := first == lock.Read && second == lock.Read
-							check.False(t, share != (err == nil) || !share && !errors.Is(err, lock.ErrHeld), "%v, and then %v: %v", first, second, err)
-							if err == nil {
-								mustRelease(t, l)
-							}
-							next := joinAs(t, second, all[i], "/l", opts)
-							mustRelease(t, held)
-							check.True(t, holds(next), "%v waits for %v that is gone", second, first)
-							mustRelease(t, next)
-							nothingIn(t, all[0], "/l")
+		runWithSessions(t, layout.String(), 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			ctx, opts := t.Context(), &lock.Options{Layout: layout}
+			for _, first := range kinds {
+				for _, second := range kinds {
+					for i := range all { // of the same session, too
+						held := acquireAs(t, first, all[0], "/l", opts)
+						l, err := opens[second].try(ctx, all[i], "/l", opts)
+						share := first == lock.Read && second == lock.Read
+						check.False(t, share != (err == nil) || !share && !errors.Is(err, lock.ErrHeld), "%v, and then %v: %v", first, second, err)
+						if err == nil {
+							mustRelease(t, l)
 						}
+						next := joinAs(t, second, all[i], "/l", opts)
+						mustRelease(t, held)
+						check.True(t, holds(next), "%v waits for %v that is gone", second, first)
+						mustRelease(t, next)
+						check.Len(t, children(t, all[0], "/l"), 0)
 					}
 				}
-				// A reader does not get past a writer that waits.
-				held, writer := acquireAs(t, lock.Read, all[0], "/l", opts), joinAs(t, lock.Write, all[1], "/l", opts)
-				check.Fails(lock.TryAcquireRead(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // past a writer
-				mustRelease(t, held)
-				check.OK(t, writer.Downgrade(ctx))
-				if l, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); err != nil {
-					t.Errorf("with one that was downgraded: %v", err)
-				} else {
-					mustRelease(t, l)
-				}
-				check.Fails(lock.TryAcquireWrite(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // with one that was downgraded
-			})
+			}
+			// A reader does not get past a writer that waits.
+			held, writer := acquireAs(t, lock.Read, all[0], "/l", opts), joinAs(t, lock.Write, all[1], "/l", opts)
+			check.Fails(lock.TryAcquireRead(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // past a writer
+			mustRelease(t, held)
+			check.OK(t, writer.Downgrade(ctx))
+			if l, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); err != nil {
+				t.Errorf("with one that was downgraded: %v", err)
+			} else {
+				mustRelease(t, l)
+			}
+			check.Fails(lock.TryAcquireWrite(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // with one that was downgraded
 		})
 	}
 }
@@ -537,32 +521,30 @@ func TestLayouts(t *testing.T) {
 		lock.Kazoo:    {hex + `__lock__`, hex + `__rlock__`, hex + `__lock__`},
 	}
 	for layout, names := range names {
-		t.Run(layout.String(), func(t *testing.T) {
-			withSessions(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				ctx, s, opts := t.Context(), all[0], &lock.Options{Layout: layout, Data: []byte("me")}
-				makeParent(t, s, "/l")
-				kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
-				for i, kind := range kinds {
-					l := acquireAs(t, kind, s, "/l", opts)
-					want := regexp.MustCompile(`^/l/` + names[kind] + fmt.Sprintf("%010d$", i))
-					check.True(t, want.MatchString(l.Node()) && slices.Contains(srv.Paths(), l.Node()), "%v is %s", kind, l.Node())
-					line, err := lock.Contenders(ctx, s, "/l", opts)
-					is := kind
-					if layout == lock.Kazoo && kind == lock.Write {
-						is = lock.Exclusive // which are the same there
-					}
-					if err != nil || len(line) != 1 || line[0].Kind != is || line[0].Node != l.Node() || !line[0].Holding || string(line[0].Data) != "me" {
-						t.Errorf("%v: %+v, %v", kind, line, err)
-					}
-					if kind == lock.Write {
-						check.OK(t, l.Downgrade(ctx))
-						if want := regexp.MustCompile(`^/l/` + names[lock.Read] + fmt.Sprintf("%010d$", i)); !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
-							t.Errorf("downgraded, it is %s", l.Node())
-						}
-					}
-					mustRelease(t, l)
+		runWithSessions(t, layout.String(), 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			ctx, s, opts := t.Context(), all[0], &lock.Options{Layout: layout, Data: []byte("me")}
+			ensure(t, s, "/l", nil)
+			kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
+			for i, kind := range kinds {
+				l := acquireAs(t, kind, s, "/l", opts)
+				want := regexp.MustCompile(`^/l/` + names[kind] + fmt.Sprintf("%010d$", i))
+				check.True(t, want.MatchString(l.Node()) && slices.Contains(srv.Paths(), l.Node()), "%v is %s", kind, l.Node())
+				line, err := lock.Contenders(ctx, s, "/l", opts)
+				is := kind
+				if layout == lock.Kazoo && kind == lock.Write {
+					is = lock.Exclusive // which are the same there
 				}
-			})
+				if err != nil || len(line) != 1 || line[0].Kind != is || line[0].Node != l.Node() || !line[0].Holding || string(line[0].Data) != "me" {
+					t.Errorf("%v: %+v, %v", kind, line, err)
+				}
+				if kind == lock.Write {
+					check.OK(t, l.Downgrade(ctx))
+					if want := regexp.MustCompile(`^/l/` + names[lock.Read] + fmt.Sprintf("%010d$", i)); !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
+						t.Errorf("downgraded, it is %s", l.Node())
+					}
+				}
+				mustRelease(t, l)
+			}
 		})
 	}
 	withSessions(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -616,30 +598,28 @@ func TestForeignContenders(t *testing.T) {
 		{lock.Kazoo, "0123456789abcdef0123456789abcdef__rlock__", []lock.Kind{lock.Exclusive, lock.Write}},
 		{lock.Kazoo, "_c_01234567-89ab-4def-8123-456789abcdef-lock-", nil},
 	} {
-		t.Run(test.layout.String()+" "+test.name, func(t *testing.T) {
-			withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				ctx, s := t.Context(), all[0]
-				node := "/l/" + test.name + "0000000000"
-				check.Must(t, s.EnsurePath(ctx, "/l"))
-				check.Have(s.Create(ctx, node, nil, session.Persistent))(t)
-				for kind, open := range opens {
-					l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
-					waits, refused := slices.Contains(test.waits, kind), test.waits == nil
-					check.False(t, waits != errors.Is(err, lock.ErrHeld) || refused != errors.Is(err, lock.ErrLayout) || !waits && !refused && err != nil, "%v: %v", kind, err)
-					if err == nil {
-						mustRelease(t, l)
-					}
+		runWithSessions(t, test.layout.String()+" "+test.name, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			ctx, s := t.Context(), all[0]
+			node := "/l/" + test.name + "0000000000"
+			check.Must(t, s.EnsurePath(ctx, "/l"))
+			check.Have(s.Create(ctx, node, nil, session.Persistent))(t)
+			for kind, open := range opens {
+				l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
+				waits, refused := slices.Contains(test.waits, kind), test.waits == nil
+				check.False(t, waits != errors.Is(err, lock.ErrHeld) || refused != errors.Is(err, lock.ErrLayout) || !waits && !refused && err != nil, "%v: %v", kind, err)
+				if err == nil {
+					mustRelease(t, l)
 				}
-				if test.waits == nil {
-					check.Len(t, children(t, s, "/l"), 1)
-					return
-				}
+			}
+			if test.waits == nil {
+				check.Len(t, children(t, s, "/l"), 1)
+				return
+			}
 
-				// When it goes, the waiters proceed.
-				l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
-				check.Must(t, s.Delete(ctx, node, session.AnyVersion))
-				check.True(t, holds(l), "it waits for nobody")
-			})
+			// When it goes, the waiters proceed.
+			l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
+			check.Must(t, s.Delete(ctx, node, session.AnyVersion))
+			check.True(t, holds(l), "it waits for nobody")
 		})
 	}
 }
@@ -696,60 +676,58 @@ func TestLostReplies(t *testing.T) {
 		{"downgrade", nil, lock.Write, true, true},
 		{"downgrade behind an exclusive one", []lock.Kind{lock.Exclusive}, lock.Write, true, true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				id := all[0].ID()
-				paths := 0
-				cycle := func(name string) {
-					t.Helper()
-					path := fmt.Sprintf("/%d", paths)
-					paths++
-					if test.warm {
-						makeParent(t, all[1], path)
-						client.Of(all[0]).SetWarm(path, true)
-					}
-					var ahead []*lock.Lock
-					for _, kind := range test.ahead {
-						ahead = append(ahead, joinAs(t, kind, all[1], path, nil))
-					}
-					l := check.Have(opens[test.kind].join(all[0], path, nil))(t)
-					defer l.Close()
-					<-time.After(time.Second)
-					for _, a := range ahead {
-						mustRelease(t, a)
-					}
-					<-time.After(time.Second)
-					check.True(t, holds(l), "%s: it is not held", name)
-					token := l.Token()
-					if test.lower {
-						check.OK(t, l.Downgrade(t.Context()), name)
-						if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
-							t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
-						}
-						other, err := lock.TryAcquireRead(t.Context(), all[1], path, nil)
-						if err != nil {
-							t.Errorf("%s: downgraded, and not shared: %v", name, err)
-						} else {
-							mustRelease(t, other)
-						}
-					}
-					check.OK(t, l.Release(t.Context()), name)
-					<-time.After(time.Second)
-					nothingIn(t, all[1], path)
+		runWithSessions(t, test.name, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			id := all[0].ID()
+			paths := 0
+			cycle := func(name string) {
+				t.Helper()
+				path := fmt.Sprintf("/%d", paths)
+				paths++
+				if test.warm {
+					makeParent(t, all[1], path)
+					client.Of(all[0]).SetWarm(path, true)
 				}
-				before := srv.RequestsOf(id)
-				cycle("clean")
-				steps := withoutSyncs(srv.RequestsOf(id)).Total() - withoutSyncs(before).Total()
-				check.Require(t, steps >= 3, "%d requests", steps)
-				for name, plan := range faults {
-					for skip := range steps {
-						plan(srv, zktest.Match{Session: id, Skip: skip})
-						cycle(fmt.Sprintf("%s %d", name, skip))
-						srv.ClearFaults()
+				var ahead []*lock.Lock
+				for _, kind := range test.ahead {
+					ahead = append(ahead, joinAs(t, kind, all[1], path, nil))
+				}
+				l := check.Have(opens[test.kind].join(all[0], path, nil))(t)
+				defer l.Close()
+				<-time.After(time.Second)
+				for _, a := range ahead {
+					mustRelease(t, a)
+				}
+				<-time.After(time.Second)
+				check.True(t, holds(l), "%s: it is not held", name)
+				token := l.Token()
+				if test.lower {
+					check.OK(t, l.Downgrade(t.Context()), name)
+					if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
+						t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
+					}
+					other, err := lock.TryAcquireRead(t.Context(), all[1], path, nil)
+					if err != nil {
+						t.Errorf("%s: downgraded, and not shared: %v", name, err)
+					} else {
+						mustRelease(t, other)
 					}
 				}
-				check.Equal(t, all[0].ID(), id, "the session has not survived")
-			})
+				check.OK(t, l.Release(t.Context()), name)
+				<-time.After(time.Second)
+				check.Len(t, children(t, all[1], path), 0)
+			}
+			before := srv.RequestsOf(id)
+			cycle("clean")
+			steps := withoutSyncs(srv.RequestsOf(id)).Total() - withoutSyncs(before).Total()
+			check.Require(t, steps >= 3, "%d requests", steps)
+			for name, plan := range faults {
+				for skip := range steps {
+					plan(srv, zktest.Match{Session: id, Skip: skip})
+					cycle(fmt.Sprintf("%s %d", name, skip))
+					srv.ClearFaults()
+				}
+			}
+			check.Equal(t, all[0].ID(), id, "the session has not survived")
 		})
 	}
 }

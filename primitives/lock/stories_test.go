@@ -440,12 +440,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 	token = stranger.Token()
 	release(t, stranger)
 	granted := grants(waiters)
-	for _, contender := range line[1:] {
-		l := <-granted
-		check.True(t, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		token = l.Token()
-		release(t, l)
-	}
+	releaseInTurn(t, token, line[1:], granted)
 	awaitEmpty(t, other, path)
 }
 
@@ -811,12 +806,6 @@ func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
 	granted := grants(waiters)
 	line := awaitLine(t, other, path, 5)
 	release(t, holder)
-	token := holder.Token()
-	for _, contender := range line[1:] {
-		l := <-granted
-		check.True(t, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		token = l.Token()
-		release(t, l)
-	}
+	releaseInTurn(t, holder.Token(), line[1:], granted)
 	awaitEmpty(t, other, path)
 }

@@ -25,8 +25,7 @@ func TestCostOfHolding(t *testing.T) {
 		"many":          func(i int) string { return fmt.Sprintf("/l/%04d", i) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := session.Open(t.Context(), ens.Addrs(), nil)
-			check.Must(t, err)
+			s := check.Have(session.Open(t.Context(), ens.Addrs(), nil))(t)
 			defer s.Close()
 			warm, err := semaphore.Acquire(t.Context(), s, pathOf(0), n, nil)
 			check.Must(t, err)

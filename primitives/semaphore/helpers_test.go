@@ -26,6 +26,12 @@ func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all 
 	bubble.Sessions(t, config, n, session.Options{Timeout: 6 * time.Second}, f)
 }
 
+// runInBubble is inBubble in a subtest.
+func runInBubble(t *testing.T, name string, n int, f func(t *testing.T, srv *zktest.Server, all []*session.Session), opts ...zktest.Option) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, n, f, opts...) })
+}
+
 func join(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
 	t.Helper()
 	return check.Open(semaphore.New(s, path, limit, opts))(t)

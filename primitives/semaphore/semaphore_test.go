@@ -158,51 +158,49 @@ func TestTwoOfTwo(t *testing.T) {
 func TestWeightsAreWithinTheLimit(t *testing.T) {
 	const limit, sessions, clients, rounds = 5, 4, 12, 30
 	for name, weights := range map[string]int{"unit": 1, "mixed": limit} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, sessions, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				var wg sync.WaitGroup
-				var sum, most, granted atomic.Int32
-				for i := range clients {
-					r := rand.New(rand.NewPCG(uint64(i), uint64(weights)))
-					s := all[i%sessions]
-					wg.Go(func() {
-						for range rounds {
-							w := int32(1 + r.IntN(weights))
-							ctx, cancel := t.Context(), func() {}
-							if r.IntN(4) == 0 {
-								ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(100))*time.Millisecond)
-							}
-							l, err := semaphore.Acquire(ctx, s, path, limit, weight(int(w)))
-							cancel()
-							if err != nil {
-								check.Is(t, err, context.DeadlineExceeded)
-								continue
-							}
-							granted.Add(1)
-							now := sum.Add(w)
-							check.AtMost(t, now, limit, "held")
-							for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
-							}
-							<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
-							if r.IntN(20) == 0 {
-								srv.Disconnect(s.ID())
-							}
-							sum.Add(-w)
-							if r.IntN(2) == 0 {
-								l.Close()
-							} else {
-								go l.Close()
-							}
+		runInBubble(t, name, sessions, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			var wg sync.WaitGroup
+			var sum, most, granted atomic.Int32
+			for i := range clients {
+				r := rand.New(rand.NewPCG(uint64(i), uint64(weights)))
+				s := all[i%sessions]
+				wg.Go(func() {
+					for range rounds {
+						w := int32(1 + r.IntN(weights))
+						ctx, cancel := t.Context(), func() {}
+						if r.IntN(4) == 0 {
+							ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(100))*time.Millisecond)
 						}
-					})
-				}
-				wg.Wait()
-				check.AtLeast(t, most.Load(), limit-1, "held at once, of", limit)
-				t.Logf("%d grants, at most %d at once", granted.Load(), most.Load())
-				<-time.After(time.Second)
-				check.Len(t, children(t, all[0]), 0, "are left")
-			}, zktest.Replicas(3, 2*time.Millisecond), zktest.Latency(time.Millisecond))
-		})
+						l, err := semaphore.Acquire(ctx, s, path, limit, weight(int(w)))
+						cancel()
+						if err != nil {
+							check.Is(t, err, context.DeadlineExceeded)
+							continue
+						}
+						granted.Add(1)
+						now := sum.Add(w)
+						check.AtMost(t, now, limit, "held")
+						for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+						}
+						<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
+						if r.IntN(20) == 0 {
+							srv.Disconnect(s.ID())
+						}
+						sum.Add(-w)
+						if r.IntN(2) == 0 {
+							l.Close()
+						} else {
+							go l.Close()
+						}
+					}
+				})
+			}
+			wg.Wait()
+			check.AtLeast(t, most.Load(), limit-1, "held at once, of", limit)
+			t.Logf("%d grants, at most %d at once", granted.Load(), most.Load())
+			<-time.After(time.Second)
+			check.Len(t, children(t, all[0]), 0, "are left")
+		}, zktest.Replicas(3, 2*time.Millisecond), zktest.Latency(time.Millisecond))
 	}
 }
 
@@ -316,13 +314,11 @@ func TestWaiterOverTheLimit(t *testing.T) {
 // TestNodeWithoutALimit: another client has made the node before, without one.
 func TestNodeWithoutALimit(t *testing.T) {
 	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				check.Must(t, all[0].EnsurePath(t.Context(), path+"/leases"))
-				acquire(t, all[0], 3, weight(w)).Close()
-				record(t, all[0], "3")
-				acquire(t, all[1], 3, nil).Close()
-			})
+		runInBubble(t, name, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			check.Must(t, all[0].EnsurePath(t.Context(), path+"/leases"))
+			acquire(t, all[0], 3, weight(w)).Close()
+			record(t, all[0], "3")
+			acquire(t, all[1], 3, nil).Close()
 		})
 	}
 }
@@ -417,23 +413,21 @@ func TestThrottled(t *testing.T) {
 // it. The next waiter would wait for the frozen one otherwise.
 func TestThrottledAnnouncement(t *testing.T) {
 	for _, m := range []zktest.Match{{Op: zktest.OpSetData}, {Op: zktest.OpGetChildren2, Path: path + "/leases", Skip: 1}} {
-		t.Run(m.Op.String(), func(t *testing.T) {
-			inBubble(t, 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				leases := inTurn(t, 3, all...)
-				expect(t, leases, 0, 1, 2)
-				m.Session = all[3].ID()
-				srv.AnswerError(m, -127)
-				release(t, leases[0])
-				expect(t, leases, 1, 2, 3)
-				<-time.After(time.Second)
-				check.Must(t, srv.AwaitFault(0))
-				srv.Freeze(all[4].ID(), zktest.Both)
-				release(t, leases[1])
-				release(t, leases[2])
-				expect(t, leases, 3, 5)
-				srv.Thaw(all[4].ID())
-				expect(t, leases, 3, 4, 5)
-			})
+		runInBubble(t, m.Op.String(), 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			leases := inTurn(t, 3, all...)
+			expect(t, leases, 0, 1, 2)
+			m.Session = all[3].ID()
+			srv.AnswerError(m, -127)
+			release(t, leases[0])
+			expect(t, leases, 1, 2, 3)
+			<-time.After(time.Second)
+			check.Must(t, srv.AwaitFault(0))
+			srv.Freeze(all[4].ID(), zktest.Both)
+			release(t, leases[1])
+			release(t, leases[2])
+			expect(t, leases, 3, 5)
+			srv.Thaw(all[4].ID())
+			expect(t, leases, 3, 4, 5)
 		})
 	}
 }
@@ -511,29 +505,27 @@ func TestHandedOnTogether(t *testing.T) {
 		{limit: 8, trips: 8, brief: true},
 		{limit: 10, trips: 10, brief: true},
 	} {
-		t.Run(fmt.Sprint(row.limit, row.brief), func(t *testing.T) {
-			inBubble(t, 2*row.limit, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				var leases []*semaphore.Lease
-				for _, s := range all {
-					leases = append(leases, join(t, s, row.limit, nil))
-					<-time.After(time.Second)
-				}
-				srv.ResetRequests()
-				began := time.Now()
-				for _, l := range leases[:row.limit] {
+		runInBubble(t, fmt.Sprint(row.limit, row.brief), 2*row.limit, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			var leases []*semaphore.Lease
+			for _, s := range all {
+				leases = append(leases, join(t, s, row.limit, nil))
+				<-time.After(time.Second)
+			}
+			srv.ResetRequests()
+			began := time.Now()
+			for _, l := range leases[:row.limit] {
+				go l.Close()
+			}
+			for _, l := range leases[row.limit:] {
+				awaitHeld(t, l)
+				if row.brief {
 					go l.Close()
 				}
-				for _, l := range leases[row.limit:] {
-					awaitHeld(t, l)
-					if row.brief {
-						go l.Close()
-					}
-				}
-				check.Equal(t, int(time.Since(began)/trip), row.trips, "round trips until the last is let in")
-				<-time.After(time.Second)
-				check.Equal(t, srv.Requests()[zktest.OpSetData], row.announced, "announce themselves")
-			}, zktest.Latency(trip/2))
-		})
+			}
+			check.Equal(t, int(time.Since(began)/trip), row.trips, "round trips until the last is let in")
+			<-time.After(time.Second)
+			check.Equal(t, srv.Requests()[zktest.OpSetData], row.announced, "announce themselves")
+		}, zktest.Latency(trip/2))
 	}
 }
 
@@ -900,17 +892,15 @@ func TestDoReturnsWithItsContext(t *testing.T) {
 // TestForeignData: the line's node carries data.
 func TestForeignData(t *testing.T) {
 	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				setLimit(t, all[1], 2)
-				check.Have(all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent))(t)
-				leases := []*semaphore.Lease{acquire(t, all[0], 2, weight(w)), join(t, all[1], 2, weight(2))}
-				expect(t, leases, 0)
-				release(t, leases[0])
-				expect(t, leases, 1)
-				release(t, leases[1])
-				check.Reads(all[1].Get(t.Context(), path+"/leases"))(t, "somebody's")
-			})
+		runInBubble(t, name, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			setLimit(t, all[1], 2)
+			check.Have(all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent))(t)
+			leases := []*semaphore.Lease{acquire(t, all[0], 2, weight(w)), join(t, all[1], 2, weight(2))}
+			expect(t, leases, 0)
+			release(t, leases[0])
+			expect(t, leases, 1)
+			release(t, leases[1])
+			check.Reads(all[1].Get(t.Context(), path+"/leases"))(t, "somebody's")
 		})
 	}
 }
