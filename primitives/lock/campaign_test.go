@@ -453,7 +453,7 @@ func (c *campaign) play(seed uint64) {
 	over := make(chan struct{})
 	for i := range contenders {
 		mark := fmt.Sprint("/marks/", i)
-		makeParent(t, operator, mark)
+		ensure(t, operator, mark, nil)
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for round := range rounds {

@@ -684,7 +684,7 @@ func TestLostReplies(t *testing.T) {
 				path := fmt.Sprintf("/%d", paths)
 				paths++
 				if test.warm {
-					makeParent(t, all[1], path)
+					ensure(t, all[1], path, nil)
 					client.Of(all[0]).SetWarm(path, true)
 				}
 				var ahead []*lock.Lock
