@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -174,9 +175,7 @@ func TestRows(t *testing.T) {
 	} {
 		m, _ := script(fresh(), row.before...)
 		next, out := m.after(row.in)
-		if got := describe(out); got != row.want {
-			t.Errorf("%s:\n%v\n%T\n-> %v\n%s\nwant %s", row.danger, m, row.in, next, got, row.want)
-		}
+		check.Equal(t, describe(out), row.want, row.danger, m, row.in, "->", next)
 	}
 }
 
@@ -268,9 +267,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 		}
 		progress(t, at.m)
 	}
-	if len(seen) < 500 {
-		t.Errorf("only %d states", len(seen))
-	}
+	check.AtLeast(t, len(seen), 500, "states")
 	t.Logf("%d states", len(seen))
 }
 
@@ -313,9 +310,8 @@ func TestUndeliveredEvents(t *testing.T) {
 	all := []Event{Changed[int]{Version: 1}, Deleted{}, Invalid{Err: errors.New("x")}, Closed{}}
 	for _, a := range all {
 		for _, b := range all {
-			if ev, merged := merge(a, b); !merged || ev != b {
-				t.Errorf("%v and %v become %v", a, b, ev)
-			}
+			ev, merged := merge(a, b)
+			check.True(t, merged && ev == b, "%v and %v become %v", a, b, ev)
 		}
 	}
 }

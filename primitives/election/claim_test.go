@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/session"
 )
@@ -65,9 +66,8 @@ func TestBids(t *testing.T) {
 			}
 		}
 	}
-	if own := session.CheckOp("/e/candidates/a", session.AnyVersion); !slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }) {
-		t.Error("a claim does not depend on the node of the candidate")
-	}
+	own := session.CheckOp("/e/candidates/a", session.AnyVersion)
+	check.True(t, slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }), "a claim does not depend on the node of the candidate")
 }
 
 // TestOurs has rows for which node of a leader is given up.

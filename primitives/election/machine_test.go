@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -322,18 +323,12 @@ func TestRecords(t *testing.T) {
 		{Node: "n", Successor: "m", Data: "\n\nleader 1\n"},
 		{Node: "n", Acknowledged: true, Successor: "m", Data: "acknowledged"},
 	} {
-		if got := nodes.ParseLeader(r.Bytes()); got != r {
-			t.Errorf("%+v is read as %+v", r, got)
-		}
+		check.Equal(t, nodes.ParseLeader(r.Bytes()), r)
 	}
 	for _, text := range []string{"", "leader 1", "leader 1\n\n", "leader 2\nnode n\n\n", "node n\n\n", "leader 1\nnode n"} {
-		if got := nodes.ParseLeader([]byte(text)); got != (record{}) {
-			t.Errorf("%q is read as %+v", text, got)
-		}
+		check.Equal(t, nodes.ParseLeader([]byte(text)), (record{}), text, "is read as")
 	}
-	if got := nodes.ParseLeader([]byte("leader 1\nnode n\nsince yesterday\n\nd")); got != (record{Node: "n", Data: "d"}) {
-		t.Errorf("a later version is read as %+v", got)
-	}
+	check.Equal(t, nodes.ParseLeader([]byte("leader 1\nnode n\nsince yesterday\n\nd")), (record{Node: "n", Data: "d"}), "a later version is read as")
 }
 
 var _ actors.Machine[machine, input, effect, Event] = machine{}

@@ -1,6 +1,10 @@
 package semaphore
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
+)
 
 func TestUndeliveredEvents(t *testing.T) {
 	if ev, ok := presentation.Merge(Waiting{3}, Waiting{2}); !ok || ev != (Waiting{2}) {
@@ -17,9 +21,7 @@ func TestUndeliveredEvents(t *testing.T) {
 			}
 			_, s := a.(Suspended)
 			_, r := b.(Resumed)
-			if presentation.Cancel(a, b) != (s && r) {
-				t.Errorf("%T cancels %T", b, a)
-			}
+			check.Equal(t, presentation.Cancel(a, b), s && r, b, "cancels", a)
 		}
 	}
 }

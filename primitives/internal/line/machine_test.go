@@ -908,9 +908,7 @@ func TestDangersOfRevocation(t *testing.T) {
 	} {
 		m, _ := script(New(id, row.rule, true, false), row.before...)
 		_, out := m.after(row.in)
-		if len(out.Emit) != 1 || out.Emit[0] != (Lost{row.want}) {
-			t.Errorf("%s: %v", row.danger, out.Emit)
-		}
+		check.True(t, len(out.Emit) == 1 && out.Emit[0] == (Lost{row.want}), "%s: %v", row.danger, out.Emit)
 	}
 }
 
@@ -976,9 +974,8 @@ func TestReasons(t *testing.T) {
 		{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}, session.ErrNoAuth},
 	} {
 		_, out := script(New(actorID(1), exclusive, true, false), heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, row.in)
-		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) {
-			t.Errorf("%T: %v", row.in, out.Emit)
-		}
+		lost, ok := out.Emit[0].(Lost)
+		check.True(t, ok && errors.Is(lost.Err, row.want), "%T: %v", row.in, out.Emit)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -99,9 +100,7 @@ func TestDependentMachine(t *testing.T) {
 	} {
 		m, _ := script(New(id, rule, true, false), row.before...)
 		next, out := m.after(row.in)
-		if next.state != row.state || !slices.Equal(out.Do, row.do) {
-			t.Errorf("%s:\n%v\n-> %v\ndo   %v\nwant %v", row.danger, m, next, out.Do, row.do)
-		}
+		check.True(t, next.state == row.state && slices.Equal(out.Do, row.do), "%s:\n%v\n-> %v\ndo   %v\nwant %v", row.danger, m, next, out.Do, row.do)
 	}
 
 	rule.lists = true

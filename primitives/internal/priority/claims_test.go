@@ -47,13 +47,11 @@ func TestDoubtedClaimOfAnother(t *testing.T) {
 	w, p := claimedBy(theirsPriority)
 	got := int64(-1)
 	p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
-		if got = zxid; err == nil {
-			t.Error("no error")
-		}
+		got = zxid
+		check.True(t, err != nil, "no error")
 	})
-	if serve(w, most); got != 0 {
-		t.Errorf("claimed at %d what another has", got)
-	}
+	serve(w, most)
+	check.Equal(t, got, 0, "claimed at what another has")
 }
 
 // TestUnclaimOvertaken: an operator deletes what we have claimed, and another claims, at any
@@ -62,9 +60,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 	for before := 0; ; before++ {
 		w, p := claimedBy(oursPriority)
 		p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
-			if err == nil {
-				t.Error("claimed twice")
-			}
+			check.True(t, err != nil, "claimed twice")
 		})
 		serve(w, most)
 		p.withdraw(p.Recipe(), w.Sessions[0].Async(0), oursPriority, "", func() {})
@@ -82,9 +78,8 @@ func TestUnclaimOvertaken(t *testing.T) {
 		})
 		w.Apply(zkmodel.Action{Kind: "serve", I: 1})
 		serve(w, most)
-		if n := w.Node(znode.Join(p.path, holderNode)); n == nil || w.Node(p.node(oursPriority)) != nil {
-			t.Errorf("overtaken after %d requests: the holder is %v", before, n)
-		}
+		n := w.Node(znode.Join(p.path, holderNode))
+		check.True(t, n != nil && w.Node(p.node(oursPriority)) == nil, "overtaken after %d requests: the holder is %v", before, n)
 	}
 }
 
@@ -97,9 +92,8 @@ func TestMarksOvertaken(t *testing.T) {
 		p.settle(w.Sessions[0].Async(0), func(exists, _ bool, err error) { settled = exists && err == nil })
 		serve(w, before)
 		w.SetData(p.path, marker)
-		if serve(w, most); !settled {
-			t.Errorf("overtaken after %d requests: the line is not settled", before)
-		}
+		serve(w, most)
+		check.True(t, settled, "overtaken after %d requests: the line is not settled", before)
 
 		w, p = claimedBy(theirsPriority)
 		asked := false
@@ -107,9 +101,8 @@ func TestMarksOvertaken(t *testing.T) {
 		p.demand(r, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
 		serve(w, before)
 		w.SetData(p.node(theirsPriority), "written")
-		if serve(w, most); !asked || before < 2 && !isMarked(w.Node(p.node(theirsPriority)).Data) {
-			t.Errorf("overtaken after %d requests: the holder is not asked", before)
-		}
+		serve(w, most)
+		check.False(t, !asked || before < 2 && !isMarked(w.Node(p.node(theirsPriority)).Data), "overtaken after %d requests: the holder is not asked", before)
 	}
 }
 
@@ -120,9 +113,8 @@ func TestAnswerOfEarlierAttempt(t *testing.T) {
 	p.request(1, oursPriority)
 	p.request(2, theirsPriority)
 	p.asks(1, oursPriority, true)
-	if _, before := p.request(2, oursPriority); before {
-		t.Error("asked by an attempt that is over")
-	}
+	_, before := p.request(2, oursPriority)
+	check.False(t, before, "asked by an attempt that is over")
 }
 
 // A server does what it is asked for, or refuses the first operation of transactions.
