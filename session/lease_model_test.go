@@ -2,10 +2,12 @@ package session
 
 import (
 	"flag"
+	"math"
 	"reflect"
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/internal/leasemodel"
 )
 
@@ -77,11 +79,7 @@ func TestLeaseModel(t *testing.T) {
 		},
 	} {
 		t.Run(v.Name, func(t *testing.T) {
-			schedules := *leaseSchedules
-			if testing.Short() {
-				schedules = min(schedules, 10_000)
-			}
-			r := v.Explore(schedules)
+			r := v.Explore(min(*leaseSchedules, hasten.Sized(math.MaxInt, 3_000)))
 			t.Logf("%+v", r.Tally)
 			for _, way := range v.Fails {
 				if r.Failures[way] == nil {

@@ -1,9 +1,11 @@
-// Package hasten is for the TestMain of packages whose tests make much garbage.
+// Package hasten has tests take less time: TestMain of packages whose tests make much garbage calls it, and
+// campaigns, which are smaller under -short.
 package hasten
 
 import (
 	"flag"
 	"runtime/debug"
+	"testing"
 )
 
 // percent is by how much the heap grows between two collections. Hardly anything of a world in a
@@ -16,4 +18,12 @@ func Tests() {
 	if flag.Lookup("test.bench").Value.String() == "" {
 		debug.SetGCPercent(percent)
 	}
+}
+
+// Sized is how large a campaign is, or how great its strides are: full, and under -short as short says.
+func Sized[T any](full, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return full
 }

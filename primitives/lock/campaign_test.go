@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -494,10 +496,7 @@ func (c *campaign) play(seed uint64) {
 // holders believe, tokens grow, all get on, and nothing is left. A seed is played again with
 // -lock.seed n -lock.seeds 1; 60 seeds are a campaign.
 func TestCampaign(t *testing.T) {
-	seeds := *campaignSeeds
-	if testing.Short() {
-		seeds = min(seeds, 3)
-	}
+	seeds := min(*campaignSeeds, hasten.Sized[uint64](math.MaxUint64, 1))
 	total := make(map[happening]int)
 	for seed := *campaignFirst; seed < *campaignFirst+seeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

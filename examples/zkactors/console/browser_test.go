@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/zkactors/zkactors/examples/zkactors/internal/storm"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -320,9 +321,9 @@ func TestMemoryOfOpenPage(t *testing.T) {
 	}), chromedp.Navigate(address), until(fmt.Sprintf(`document.querySelectorAll('.card').length >= %d`, lines)),
 		script(`window.seen = 0; new MutationObserver(() => { window.seen++; }).observe(document.body, {attributes: true, attributeFilter: ['data-drawn']})`))
 	seen := func(n int) step { return until(fmt.Sprintf(`window.seen >= %d`, n)) }
-	do(tab, t, seen(20))
+	do(tab, t, seen(hasten.Sized(20, 5)))
 	page, elements, process := memory(tab, t)
-	n := 50
+	n := hasten.Sized(50, 15)
 	do(tab, t, seen(n))
 	for begun := time.Now(); time.Since(begun) < *load; {
 		n += 100
