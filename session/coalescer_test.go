@@ -307,7 +307,7 @@ func (b *bench) end() {
 // fault has been, or the epoch has ended, no request is left behind. A caller that gives up a request
 // that was not sent is not answered, and it is not done.
 func TestCoalescer(t *testing.T) {
-	walks := hasten.Sized(3000, 100)
+	walks := hasten.Sized(3000, 300)
 	shared := 0
 	for seed := range walks {
 		b := newBench(t, uint64(seed))

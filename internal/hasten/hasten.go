@@ -27,3 +27,13 @@ func Sized[T any](full, short T) T {
 	}
 	return full
 }
+
+// OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first among them.
+func OneIn(n int) (chosen func() bool) {
+	n = Sized(1, n)
+	part := -1
+	return func() bool {
+		part++
+		return part%n == 0
+	}
+}
