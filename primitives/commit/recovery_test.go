@@ -36,7 +36,7 @@ func TestLostInTurn(t *testing.T) {
 						}))
 					}
 					pass(time.Second)
-					for skip := 0; ; skip += hasten.Sized(1, 7) {
+					for skip := 0; ; skip += hasten.Sized(1, 11) {
 						hit := true
 						for _, want := range []string{"yes", "no"} {
 							id := fmt.Sprintf("%d-%s", skip, want)

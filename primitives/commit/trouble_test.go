@@ -266,7 +266,7 @@ func (w *scenario) raze(context.CancelFunc) {
 // error names the operation and the path, all parties come to the same outcome, and
 // nothing is left.
 func TestTrouble(t *testing.T) {
-	chosen := hasten.OneIn(5)
+	chosen := hasten.OneIn(9)
 	for name, command := range expected {
 		for _, tr := range troubles {
 			if !chosen() {
