@@ -119,7 +119,7 @@ func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 	for _, w := range b.opts.workloads {
 		results := make([]result, len(b.systems(w)))
 		for i, s := range b.systems(w) {
-			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, Limit: s.limit, workload: w}
+			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, Limit: s.limit, workload: w, library: s.library}
 		}
 		if f != nil {
 			b.timed(ctx, f, w, results)
@@ -453,6 +453,8 @@ type result struct {
 	Note       string             `json:"note,omitempty"`
 
 	workload  workload
+	library   peers.Library
+	err       error     // of the run that failed
 	quantiles []float64 // of latencies, in ms
 }
 
@@ -461,10 +463,21 @@ func (r *result) empty() bool { return r.OpsPerS == 0 && r.Requests == nil && r.
 
 // failed records the error of a run. After it the workload is not run again with the system.
 func (r *result) failed(err error) {
-	r.Note = err.Error()
+	r.Note, r.err = err.Error(), err
 	if hung := new(peers.HungError); errors.As(err, &hung) {
 		r.OpsPerS = hung.Rate
 	}
+}
+
+// ownFailures returns what has failed in this library. A peer that fails is a result, which the table shows.
+func ownFailures(results []result) error {
+	var failures []error
+	for _, r := range results {
+		if r.err != nil && r.library == peers.ZKActors {
+			failures = append(failures, fmt.Errorf("%s: %s has failed: %w", r.Workload, r.System, r.err))
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // summarise takes the medians.

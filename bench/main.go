@@ -212,7 +212,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	defer b.close()
 	b.all(ctx)
 	r := report{when: time.Now(), machine: machine(), results: b.results, load: b.load(), opts: o}
-	return errors.Join(r.print(out), r.write(), context.Cause(ctx))
+	return errors.Join(r.print(out), r.write(), ownFailures(b.results), context.Cause(ctx))
 }
 
 // list prints the names of the workloads and of the systems.

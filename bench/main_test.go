@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -424,5 +425,18 @@ func TestMedians(t *testing.T) {
 	r.summarise(all)
 	if r.OpsPerS != 200 || r.Spread != 1 || r.P50 != 2 || r.P99 != 200 || r.CPU != 500 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A run in which this library fails ends with an error, so that nobody has to find that in a table.
+func TestOwnFailures(t *testing.T) {
+	results := []result{{Workload: "lock-1", System: "kazoo", library: peers.Kazoo}, {Workload: "lock-2", System: "zkactors", library: peers.ZKActors}}
+	results[0].failed(io.ErrUnexpectedEOF)
+	if err := ownFailures(results); err != nil {
+		t.Errorf("%v, want nothing of a peer's", err)
+	}
+	results[1].failed(io.ErrUnexpectedEOF)
+	if err := ownFailures(results); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "lock-2: zkactors") {
+		t.Errorf("%v, want the workload and the system", err)
 	}
 }

@@ -119,3 +119,30 @@ func TestSessionIsPrinted(t *testing.T) {
 	}
 	busy.Wait()
 }
+
+// TestNodesCountOnce: a session with nodes of two thirds of the limit is not full, however long their
+// answers have to wait.
+func TestNodesCountOnce(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		requests, goOn, answers := s.Async(0), make(chan struct{}), make(chan error)
+		requests.Delete("refused", session.AnyVersion, func(error) { <-goOn }) // holds up all answers
+		create := func(ops ...session.Op) {
+			requests.Multi(ops, func(_ []session.OpResult, err error) { answers <- err })
+		}
+		const nodes, limit = 700, 1 << 20
+		path := "/" + strings.Repeat("n", 2*limit/3/nodes)
+		for i := range nodes / 2 {
+			create(session.CreateOp(fmt.Sprint(path, i), nil, session.Ephemeral), session.CreateOp(fmt.Sprint(path, i, "too"), nil, session.Ephemeral))
+		}
+		requests.Create(path, nil, session.Ephemeral, func(_ string, err error) { answers <- err })
+		synctest.Wait()
+		create(session.CreateOp(path+"last", nil, session.Ephemeral))
+		close(goOn)
+		for range nodes/2 + 2 {
+			if err := <-answers; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -92,9 +92,11 @@ func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
 	return results, failed
 }
 
-// owns notes what the call has created.
+// owns notes what the call has created, in the place of what was reserved for it: its answer may have to wait.
 func (c *call) owns(path string) {
 	e := c.epoch.Load()
 	e.ephemerals.own(path, c.zxid, confirmed)
+	e.ephemerals.release(c.ephemeral)
+	c.ephemeral = 0
 	e.audit()
 }

@@ -83,7 +83,7 @@ type rule struct{ line.First }
 func (rule) Claims() bool { return true }
 
 func (l Layout) first() line.First {
-	return line.First{Grammar: grammars[l], Kind: nodes.Exclusive, EventGrants: l == Standard}
+	return line.First{Grammar: grammars[l], Kind: nodes.Exclusive, EventGrants: true}
 }
 
 // rule returns the rule by which a candidate stands in line.

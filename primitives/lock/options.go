@@ -226,15 +226,16 @@ var grammars = [...]*nodes.Grammar{
 	Standard: &nodes.StandardLock, Curator: &nodes.CuratorLock, Kazoo: &nodes.KazooLock, Prioritized: &nodes.PriorityLock,
 }
 
-// rule returns the rule by which a contender stands in line. In other layouts than ours
-// others may leave in other ways than by one deletion.
+// rule returns the rule by which a contender stands in line. With priorities, a deletion alone does not say whose turn it is. Kazoo's
+// names do not tell exclusive contenders from writers, whose deletion may leave a reader: so only readers are granted by it.
 func (l Layout) rule(kind Kind) line.Rule { return rules[l][kind] }
 
 // rules are made once.
 var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals // they are constant
 	for l := range all {
 		for kind := range all[l] {
-			all[l][kind] = line.First{Grammar: grammars[l], Kind: nodes.Kind(kind), EventGrants: Layout(l) == Standard, Brief: true}
+			grants := Layout(l) != Prioritized && (Layout(l) != Kazoo || Kind(kind) == Read)
+			all[l][kind] = line.First{Grammar: grammars[l], Kind: nodes.Kind(kind), EventGrants: grants, Brief: true}
 		}
 	}
 	return all

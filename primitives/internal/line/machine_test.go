@@ -750,6 +750,8 @@ func TestDangersOfReaders(t *testing.T) {
 
 		behind = []Input{hello, joined{at, own, 7, 2, ""}} // and the list is under way
 		waits  = append(slices.Clone(behind), seen(w, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
+
+		behindTwo = append(slices.Clone(behind), seen(w, w2, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
 	)
 	for _, row := range []dangerRow{
 		{danger: "one round trip: the list goes out with the create", in: hello, state: joining, do: []Effect{create, list}},
@@ -762,8 +764,10 @@ func TestDangersOfReaders(t *testing.T) {
 		{danger: "of writers the nearest is watched, not the lowest", before: behind, in: seen(w2, r, w, own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(w2)}}, emit: "waiting"},
 		{danger: "a writer behind is nobody to wait for", before: behind, in: seen(own, "d-write-0000000006"), state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
 		{danger: "an exclusive contender is like a writer", before: behind, in: seen("d-lock-0000000003", own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion("d-lock-0000000003")}}, emit: "waiting"},
-		{danger: "a wake-up is always followed by a list", before: waits, in: gone{at, deletion(w)}, state: waiting, do: []Effect{list}},
-		{danger: "the writer has become a reader", before: append(slices.Clone(waits), gone{at, deletion(w)}), in: seen("b-read-0000000002", own), state: held, emit: "acquired"},
+		{danger: "the only writer ahead is gone, or has become a reader: no list", before: waits, in: gone{at, deletion(w)}, state: held, emit: "acquired"},
+		{danger: "unless our own node may be gone too", before: waits[:3], in: gone{at, deletion(w)}, state: waiting, do: []Effect{list}},
+		{danger: "one of two writers ahead is gone: a list tells of the other", before: behindTwo, in: gone{at, deletion(w2)}, state: waiting, do: []Effect{list}},
+		{danger: "which has become a reader", before: append(slices.Clone(behindTwo), gone{at, deletion(w2)}), in: seen("b-read-0000000002", own), state: held, emit: "acquired"},
 
 		{danger: "a list that is older than our node is no answer", before: []Input{hello, seen(w)}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{list}},
 		{danger: "both are lost: one list at a time", before: []Input{hello}, in: failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},

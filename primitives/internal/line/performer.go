@@ -219,10 +219,7 @@ func (p *Performer) lookAround(requests client.Async) {
 	}
 }
 
-// knows reports whether what the rule depends on need not be read.
-func (p *Performer) knows() bool { return p.Known != nil && p.around().stand(false) }
-
-// around returns what is followed; nil before the first session.
+// around returns what is followed; nil before the first session, and after the end.
 func (p *Performer) around() (found *surroundings) {
 	p.owned.Is(Target{Until: dependence}, func(t owned.Thing) bool {
 		found, _ = t.(*surroundings)
@@ -231,19 +228,24 @@ func (p *Performer) around() (found *surroundings) {
 	return found
 }
 
-// known is what Known says of what is followed.
-func (p *Performer) known() (data string, err error) {
+// known returns what Known says of what is followed. Without knows, it has to be read: nothing is followed
+// before the first session, nor after the end, which another goroutine may be at.
+func (p *Performer) known() (data string, knows bool, err error) {
 	around := p.around()
+	if p.Known == nil || !around.stand(false) {
+		return "", false, nil
+	}
 	around.mu.Lock()
 	defer around.mu.Unlock()
-	return p.Known(&p.Recipe, around.data, around.children)
+	data, err = p.Known(&p.Recipe, around.data, around.children)
+	return data, true, err
 }
 
 // beside tells what the rule depends on beside the answer that the session is giving: it is as old as that
 // answer, or newer.
 func (p *Performer) beside(requests client.Async, answer func(data string, err error)) {
-	if p.knows() {
-		answer(p.known())
+	if data, knows, err := p.known(); knows {
+		answer(data, err)
 		return
 	}
 	p.Beside(&p.Recipe, requests, answer)
@@ -554,8 +556,8 @@ func (p *Performer) nodePath(node string) string {
 func (p *Performer) members(e watchTarget, tell func(Input)) func(session.Reading, error) {
 	told := false
 	return func(r session.Reading, err error) {
-		if err == nil && r.Stat != nil && p.knows() {
-			if data, unknown := p.known(); unknown == nil {
+		if err == nil && r.Stat != nil {
+			if data, knows, unknown := p.known(); knows && unknown == nil {
 				told = true
 				tell(seen{e.attempt, Sight{Names: r.Names, Data: data}})
 				return

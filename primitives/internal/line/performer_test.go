@@ -2,6 +2,7 @@ package line
 
 import (
 	"reflect"
+	"runtime"
 	"testing"
 
 	"github.com/zkactors/zkactors/session"
@@ -20,4 +21,36 @@ func TestGoneInTime(t *testing.T) {
 			t.Errorf("told %#v of a reading at %d, want %#v", last, zxid, want)
 		}
 	}
+}
+
+// TestEndWhileKnown: a handle that ends while an answer is read from what it follows, on the goroutine
+// of the session, takes nothing away from that answer.
+func TestEndWhileKnown(t *testing.T) {
+	p := &Performer{Recipe: Recipe{
+		Hooks: &Hooks{Known: func(_ *Recipe, data []byte, _ []string) (string, error) { return string(data), nil }},
+	}}
+	ends := subscription{unsettled: func() {
+		go p.End()
+		for p.around() != nil {
+			runtime.Gosched()
+		}
+	}}
+	p.owned.Keep(Target{Until: dependence}, &surroundings{dependence: ends, others: subscription{}, data: []byte("5"), read: true, listed: true})
+	p.beside(nil, func(data string, err error) {
+		if data != "5" || err != nil {
+			t.Errorf("%q, %v, want what was followed", data, err)
+		}
+	})
+}
+
+// A subscription is a [client.Subscription] that is over never, and settled always.
+type subscription struct{ unsettled func() }
+
+func (s subscription) Cancel()    {}
+func (s subscription) Over() bool { return false }
+func (s subscription) Unsettled() bool {
+	if s.unsettled != nil {
+		s.unsettled()
+	}
+	return false
 }

@@ -95,8 +95,8 @@ type First struct {
 	Kind nodes.Kind
 
 	// EventGrants says that the deletion of the one contender ahead is the grant: true
-	// where all holders that exclude others leave by that, and none turns into a
-	// reader.
+	// where all holders that exclude others leave by that. A writer may turn into a reader instead,
+	// so its deletion grants to readers only.
 	EventGrants bool
 
 	// Brief says that holders may work for less than a round trip. With EventGrants, a contender then
@@ -178,10 +178,11 @@ func (f First) Locate(s Sight, own, guid string) Position {
 		}
 	}
 	p.Watch.Node = next.Name
-	switch grants := f.EventGrants && f.Kind == nodes.Exclusive && next.Kind == nodes.Exclusive; {
+	exclusive := f.EventGrants && f.Kind == nodes.Exclusive && next.Kind == nodes.Exclusive
+	switch {
 	case p.Ahead == 1:
-		p.deletionGrants = grants
-	case p.Ahead == 0, !grants, second.Kind != nodes.Exclusive:
+		p.deletionGrants = exclusive || f.EventGrants && f.Kind == nodes.Read
+	case p.Ahead == 0, !exclusive, second.Kind != nodes.Exclusive:
 	case f.Brief:
 		p.Beside = []Target{{Node: second.Name}}
 		p.deletionGrants = p.Ahead == 2
