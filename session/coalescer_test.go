@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/fifo"
 	"github.com/zkactors/zkactors/session/internal/order"
@@ -308,10 +309,7 @@ func (b *bench) end() {
 // fault has been, or the epoch has ended, no request is left behind. A caller that gives up a request
 // that was not sent is not answered, and it is not done.
 func TestCoalescer(t *testing.T) {
-	walks := 3000
-	if testing.Short() {
-		walks = 300
-	}
+	walks := hasten.Sized(3000, 300)
 	shared := 0
 	for seed := range walks {
 		b := newBench(t, uint64(seed))
@@ -484,7 +482,7 @@ func TestShareLimits(t *testing.T) {
 		return c
 	}
 	for _, o := range []Options{{MaxRequest: 4 << 10, MaxReply: 1 << 20}, {MaxRequest: 1 << 20, MaxReply: 4 << 10}, {MaxRequest: 4 << 20, MaxReply: 64 << 20}} {
-		for length := 10; length < 4000; length++ {
+		for length := 10; length < 4000; length += hasten.Sized(1, 97) {
 			node, dir := path(length), path(length/2)
 			for _, c := range []*call{
 				request(wire.Request{Op: wire.OpDelete, Path: node}),

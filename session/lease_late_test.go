@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -23,8 +24,8 @@ func TestReportOnItsWay(t *testing.T) {
 	for _, relied := range []bool{false, true} {
 		for _, held := range []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second} {
 			worst := -timeout
-			for begin := time.Duration(0); begin < 2*time.Second; begin += 250 * time.Millisecond {
-				for phase := time.Duration(0); phase < time.Second; phase += 500 * time.Millisecond {
+			for begin := time.Duration(0); begin < 2*time.Second; begin += hasten.Sized[time.Duration](250, 750) * time.Millisecond {
+				for phase := time.Duration(0); phase < time.Second; phase += hasten.Sized(500*time.Millisecond, time.Second) {
 					worst = max(worst, reportOnItsWay(t, timeout, tick, phase, time.Minute+begin, held, relied))
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -62,12 +63,8 @@ var reconnects = flag.Int("session.reconnects", 1000, "reconnects to go through;
 // TestReconnectsUnderLoad freezes the connections of many sessions at once, until each has
 // noticed. Each is connected again, and says so.
 func TestReconnectsUnderLoad(t *testing.T) {
-	rounds, sessions := 5, min(*reconnects/5, 400)
-	if testing.Short() {
-		sessions = 20
-	} else {
-		rounds = *reconnects / sessions
-	}
+	sessions := hasten.Sized(min(*reconnects/5, 400), 10)
+	rounds := hasten.Sized(*reconnects/sessions, 3)
 	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(rounds)*5*time.Second)
 	defer cancel()

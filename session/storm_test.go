@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -23,11 +24,7 @@ var storms = flag.Int("session.storms", 100, "storms of each kind to go through"
 // that nothing is done to.
 func inStorms(t *testing.T, f func(t *testing.T, w *weather, s, calm *session.Session)) {
 	t.Helper()
-	n := *storms
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
+	for seed := range hasten.Sized(*storms, 5) {
 		ok := t.Run(fmt.Sprint("storm ", seed), func(t *testing.T) {
 			tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 				plant(t, srv)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -150,7 +151,7 @@ func TestPathAtTheLimit(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.MaxRequest = 160 << 10 // what the client below is given
 		s := mustOpen(t, srv.Addrs(), opts)
-		for n := opts.MaxRequest - 300; n < opts.MaxRequest+20; n++ {
+		for n := opts.MaxRequest - 300; n < opts.MaxRequest+20; n += hasten.Sized(1, 7) {
 			path := "/" + strings.Repeat("x", n-1)
 			if _, _, err := s.Get(t.Context(), path); !errors.Is(err, session.ErrTooLarge) && !errors.Is(err, session.ErrNoNode) {
 				t.Fatalf("%d bytes: %v", n, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -280,10 +281,7 @@ func TestLargeTree(t *testing.T) {
 // TestRandomTrees are the same on the server and in caches when it is quiet again,
 // whatever happens to connections, sessions and replicas meanwhile. No view goes back.
 func TestRandomTrees(t *testing.T) {
-	rounds := 1000
-	if testing.Short() {
-		rounds = 40
-	}
+	rounds := hasten.Sized(1000, 15)
 	for round := range rounds {
 		synctest.Test(t, func(t *testing.T) {
 			randomTree(t, rand.New(rand.NewPCG(uint64(round), 1)))

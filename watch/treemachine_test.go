@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
@@ -257,10 +258,7 @@ func (w *model) mutate() {
 // TestTreeConverges: whatever is committed, and whichever servers the two sessions of
 // a tree meet, the tree is that of the servers when it is quiet.
 func TestTreeConverges(t *testing.T) {
-	rounds := 20_000
-	if testing.Short() {
-		rounds = 2000
-	}
+	rounds := hasten.Sized(20_000, 500)
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		w := &model{t: t, r: r, history: []map[string]serverNode{{"/": {}}}, f: map[string]TreeNode{}}

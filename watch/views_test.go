@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -342,10 +343,7 @@ func TestUntilExists(t *testing.T) {
 // TestManySubscribers share one watch and one read, and the slow ones cost the others
 // nothing.
 func TestManySubscribers(t *testing.T) {
-	subscribers := 10_000
-	if testing.Short() {
-		subscribers = 500
-	}
+	subscribers := hasten.Sized(10_000, 500)
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		nodes := make([]*watch.Watch[watch.NodeState], subscribers)
 		srv.ResetRequests()
@@ -370,10 +368,7 @@ func TestManySubscribers(t *testing.T) {
 // TestNothingIsLeft: subscribing and closing leaves the server and the heap as they
 // were, but for a bounded number of parked watches.
 func TestNothingIsLeft(t *testing.T) {
-	rounds := 10_000
-	if testing.Short() {
-		rounds = 300
-	}
+	rounds := hasten.Sized(10_000, 100)
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		once := func() {
 			n := check.Have(watch.Node(s, "/a", nil))(t)
@@ -477,10 +472,7 @@ func heapInUse() int64 {
 
 // TestRecreation: a node that comes and goes is seen in order, and at last as it is.
 func TestRecreation(t *testing.T) {
-	rounds := 10_000
-	if testing.Short() {
-		rounds = 300
-	}
+	rounds := hasten.Sized(10_000, 100)
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		w := check.Open(watch.Node(s, "/b", nil))(t)
 		w.Changes()

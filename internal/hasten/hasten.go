@@ -1,9 +1,11 @@
-// Package hasten is for the TestMain of packages whose tests make much garbage.
+// Package hasten has tests take less time: TestMain of packages whose tests make much garbage calls it, and
+// campaigns, which are smaller under -short.
 package hasten
 
 import (
 	"flag"
 	"runtime/debug"
+	"testing"
 )
 
 // percent is by how much the heap grows between two collections. Hardly anything of a world in a
@@ -15,5 +17,23 @@ func Tests() {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
 		debug.SetGCPercent(percent)
+	}
+}
+
+// Sized is how large a campaign is, or how great its strides are: full, and under -short as short says.
+func Sized[T any](full, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
+// OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first among them.
+func OneIn(n int) (chosen func() bool) {
+	n = Sized(1, n)
+	part := -1
+	return func() bool {
+		part++
+		return part%n == 0
 	}
 }

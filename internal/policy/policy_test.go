@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -86,12 +87,19 @@ func (s source) imports() []string {
 	return all
 }
 
-// sources parses every Go file of the module.
+// sources are the Go files of the module. They are parsed once.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
+	all := check.Have(parsed())(t)
+	if len(all) == 0 {
+		t.Fatal("no sources")
+	}
+	return all
+}
+
+var parsed = sync.OnceValues(func() (all []source, err error) {
 	fset := token.NewFileSet()
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -112,12 +120,8 @@ func sources(t *testing.T) []source {
 		all = append(all, source{path.Clean(dir), base, strings.HasSuffix(base, "_test.go"), file, fset})
 		return nil
 	})
-	check.Must(t, err)
-	if len(all) == 0 {
-		t.Fatal("no sources")
-	}
-	return all
-}
+	return all, err
+})
 
 // under reports whether p is dir or below it.
 func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

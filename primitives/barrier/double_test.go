@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -298,10 +299,7 @@ func TestLaggingReplicas(t *testing.T) {
 	config := zktest.Config{Replicas: 3, Lag: 70 * time.Millisecond, Latency: 2 * time.Millisecond}
 	bubble(t, 10, config, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		r := rand.New(rand.NewPCG(1, 2))
-		n := 1000
-		if testing.Short() {
-			n = 100
-		}
+		n := hasten.Sized(1000, 100)
 		ctx, stop := context.WithCancel(t.Context())
 		var cutter sync.WaitGroup
 		cutter.Go(func() {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -1410,7 +1411,7 @@ func settings() (all []setting) {
 					if s.faults > 1 && spare > 0 && parties > 2 {
 						continue // too many states
 					}
-					if small := s.size() <= of.small && (s.size() <= 2 || !brief()); small || *full {
+					if small := s.size() <= of.small && (s.size() <= 2 || !brief()) && s.faults <= hasten.Sized[int8](2, 1); small || *full {
 						all = append(all, s)
 					}
 				}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
@@ -354,12 +355,8 @@ var sweeps = flag.Int("barrier.sweeps", 0, "how often every step of two rounds i
 // reply to its request is lost, or the request.
 func TestFaultAtEachStep(t *testing.T) {
 	seeds, stride := uint64(*sweeps), 1
-	switch {
-	case seeds > 0:
-	case testing.Short():
-		seeds, stride = 1, 31
-	default:
-		seeds, stride = 1, 7
+	if seeds == 0 {
+		seeds, stride = 1, hasten.Sized(7, 151)
 	}
 	for parties := 2; parties <= 4; parties++ {
 		runs, steps := 0, 0

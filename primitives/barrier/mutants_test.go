@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
@@ -164,7 +165,11 @@ func TestMutants(t *testing.T) {
 		faults: zkmodel.Faults{Cuts: 2, Kills: 1, Crashes: 1, Strikes: 1, Lags: 1},
 	}
 	late := scenario{parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Kills: 1, Reaps: 2}}
+	chosen := hasten.OneIn(5)
 	for name, x := range mutants() {
+		if !chosen() {
+			continue
+		}
 		var n uint64
 		var err error
 		for _, s := range []scenario{late, usual} {
@@ -180,7 +185,7 @@ func TestMutants(t *testing.T) {
 		}
 		t.Logf("%s: %v, in walk %d", name, err, n)
 	}
-	if n, err := hunt(50, func() exploration.World[zkmodel.Action] { return newWorld(&usual, false) },
+	if n, err := hunt(hasten.Sized[uint64](50, 10), func() exploration.World[zkmodel.Action] { return newWorld(&usual, false) },
 		func(w exploration.World[zkmodel.Action]) error { return w.(*world).ended() }); err != nil {
 		t.Errorf("no mutant: %v, in walk %d", err, n)
 	}
@@ -243,10 +248,14 @@ func TestGateMutants(t *testing.T) {
 		return hunt(walks, func() exploration.World[zkmodel.Action] { return newPlainWorld(&s, false) },
 			func(w exploration.World[zkmodel.Action]) error { return w.(*plainWorld).ended() })
 	}
-	if n, err := seek(50); err != nil {
+	if n, err := seek(hasten.Sized[uint64](50, 10)); err != nil {
 		t.Errorf("no mutant: %v, in walk %d", err, n)
 	}
+	chosen := hasten.OneIn(3)
 	for name, x := range gateMutants() {
+		if !chosen() {
+			continue
+		}
 		s.mutant, s.bare = x, x.after != nil
 		n, err := seek(500)
 		if err == nil {

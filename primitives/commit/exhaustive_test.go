@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -1492,7 +1493,11 @@ func TestExhaustive(t *testing.T) {
 	case exploration.Brief(false):
 		size = small
 	}
+	chosen := hasten.OneIn(5)
 	for _, s := range settings(size) {
+		if !chosen() {
+			continue
+		}
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			k := &walk{register: newRegister(&s), limit: *modelStates}
@@ -1516,7 +1521,11 @@ func checkable(full size) []setting {
 // TestFirst checks that walks that take some moves first come to the same ends as walks that take all moves in every order. With
 // -commit.full it does so for the larger settings too.
 func TestFirst(t *testing.T) {
+	chosen := hasten.OneIn(4)
 	for _, s := range checkable(large) {
+		if !chosen() {
+			continue
+		}
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			some := &walk{register: newRegister(&s), limit: *modelStates}
@@ -1532,7 +1541,11 @@ func TestFirst(t *testing.T) {
 
 // TestKeys checks that worlds go on alike if their keys are the same.
 func TestKeys(t *testing.T) {
+	chosen := hasten.OneIn(4)
 	for _, s := range checkable(usual) {
+		if !chosen() {
+			continue
+		}
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			k := &walk{register: newRegister(&s), limit: *modelStates, compares: true}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -149,13 +150,10 @@ func TestCoordinatorRows(t *testing.T) {
 
 // grammarSeeds returns how many random histories the grammars are held against.
 func grammarSeeds() uint64 {
-	switch {
-	case *modelFull:
+	if *modelFull {
 		return 100_000
-	case testing.Short():
-		return 2_000
 	}
-	return 6_000
+	return hasten.Sized[uint64](6_000, 600)
 }
 
 // Whatever happens, in whatever order, the events follow the grammar.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -613,7 +614,11 @@ func show(v any) string {
 // TestModel goes through all states of small scenes, and with -commit.full through those of larger ones: up to two sites, with
 // their performers. exhaustive_test.go goes through more faults, and three sites, without performers.
 func TestModel(t *testing.T) {
+	chosen := hasten.OneIn(5)
 	for _, s := range scenes(*modelFull) {
+		if !chosen() {
+			continue
+		}
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			states, all, trace, err := exploration.Explore(func() exploration.World[zkmodel.Action] { return newStage(&s) }, *modelStates)

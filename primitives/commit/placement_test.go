@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 )
@@ -133,12 +134,9 @@ func (p *placement) strike(trace []zkmodel.Action, strokes, stride int) error {
 // TestModelFaults places one fault, or the end of one timer, at some steps of transactions of three sites. With -commit.full it
 // places it at each step, and then two at some.
 func TestModelFaults(t *testing.T) {
-	passes := []struct{ strokes, random, stride int }{{1, 1, 7}}
-	switch {
-	case *modelFull:
+	passes := []struct{ strokes, random, stride int }{{1, 1, hasten.Sized(7, 31)}}
+	if *modelFull {
 		passes = []struct{ strokes, random, stride int }{{1, 2, 1}, {2, 1, 23}}
-	case testing.Short():
-		passes[0].stride = 11
 	}
 	for _, mode := range []Mode{Coordinated, Peer} {
 		for _, plan := range [][]Vote{{Yes, Yes, Yes}, {Yes, No, Yes}, {Yes, 0, Yes}} {

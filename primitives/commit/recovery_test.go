@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -35,7 +36,7 @@ func TestLostInTurn(t *testing.T) {
 						}))
 					}
 					pass(time.Second)
-					for skip := 0; ; skip++ {
+					for skip := 0; ; skip += hasten.Sized(1, 11) {
 						hit := true
 						for _, want := range []string{"yes", "no"} {
 							id := fmt.Sprintf("%d-%s", skip, want)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -265,8 +266,12 @@ func (w *scenario) raze(context.CancelFunc) {
 // error names the operation and the path, all parties come to the same outcome, and
 // nothing is left.
 func TestTrouble(t *testing.T) {
+	chosen := hasten.OneIn(9)
 	for name, command := range expected {
 		for _, tr := range troubles {
+			if !chosen() {
+				continue
+			}
 			t.Run(name+"/"+tr.name, func(t *testing.T) {
 				for skip := -1; ; skip++ { // -1 is the sync, if there is one
 					hit := false

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -159,10 +160,8 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 
 // TestHundred: a hundred candidates, the leader of whom is killed fifty times.
 func TestHundred(t *testing.T) {
-	candidates, kills := 100, 50
-	if testing.Short() {
-		candidates, kills = 20, 10
-	}
+	candidates := hasten.Sized(100, 20)
+	kills := candidates / 2
 	inBubble(t, lagging, func(w *world) {
 		observers := w.open(0)
 		o := check.Have(election.Observe(observers, path, nil))(w)
@@ -263,7 +262,7 @@ func TestCutOff(t *testing.T) {
 		"a server that is alone": func(srv *zktest.Server, _ int64) { srv.Isolate(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for run := range 20 {
+			for run := range hasten.Sized(20, 4) {
 				inBubble(t, lagging, func(w *world) {
 					a := w.elect(w.open(1), nil)
 					b := w.stand(w.open(2), nil)
@@ -362,7 +361,7 @@ func TestEveryReplyLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hit := true
-			for skip := 0; hit; skip++ {
+			for skip := 0; hit; skip += hasten.Sized(1, 4) {
 				for _, who := range []int{0, 1} {
 					inBubble(t, lagging, func(w *world) {
 						sessions := []*session.Session{w.open(0), w.open(1)}

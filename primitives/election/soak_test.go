@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -25,10 +26,7 @@ var storms = flag.Int("election.storms", 30, "storms to go through; 100 are a ca
 // replicas. After each storm there is one leader, of whom all are told, and at the end
 // nothing is left. ZKACTORS_STORM names the one to play again.
 func TestStorms(t *testing.T) {
-	rounds := *storms
-	if testing.Short() {
-		rounds = 12
-	}
+	rounds := hasten.Sized(*storms, 4)
 	first := 0
 	if one := os.Getenv("ZKACTORS_STORM"); one != "" {
 		n := check.Have(strconv.Atoi(one))(t)

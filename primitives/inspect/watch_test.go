@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -55,7 +56,7 @@ func watchAll(t *testing.T, s *session.Session, path string, opts *inspect.Optio
 
 // After whatever happens, what is watched is what a look finds.
 func TestWatchConverges(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range hasten.Sized[uint64](20, 3) {
 		for _, opts := range []*inspect.Options{nil, {MaxWatched: 5, Window: 2}} {
 			t.Run(fmt.Sprint(seed, " ", opts != nil), func(t *testing.T) {
 				inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -136,7 +137,7 @@ func TestHandover(t *testing.T) {
 // A long line that moves costs two lists in a pause, and a read of each contender that is new.
 func TestLongLineIsNoStorm(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		const waiters, changes = 10_000, 500
+		waiters, changes := hasten.Sized(10_000, 1000), hasten.Sized(500, 100)
 		names := make([]string, waiters)
 		for i := range names {
 			names[i] = fmt.Sprintf("/l/_c_%d-lock-%010d", i, i)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -485,10 +486,7 @@ func (c *campaign) play(seed uint64) {
 // holders believe, tokens grow, all get on, and nothing is left. A seed is played again with
 // -lock.seed n -lock.seeds 1; 60 seeds are a campaign.
 func TestCampaign(t *testing.T) {
-	seeds := *campaignSeeds
-	if testing.Short() {
-		seeds = min(seeds, 3)
-	}
+	seeds := hasten.Sized(*campaignSeeds, 1)
 	total := make(map[happening]int)
 	for seed := *campaignFirst; seed < *campaignFirst+seeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

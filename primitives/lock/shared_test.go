@@ -17,6 +17,7 @@ import (
 	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -187,10 +188,7 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 // TestReadersAndWriters: no writer with anybody, readers together, and a writer after those
 // ahead of it at its arrival, however many readers come later.
 func TestReadersAndWriters(t *testing.T) {
-	rounds := 2000
-	if testing.Short() {
-		rounds = 300
-	}
+	rounds := hasten.Sized(2000, 100)
 	pause := func(r *rand.Rand) { <-time.After(time.Duration(r.IntN(20)) * time.Millisecond) }
 	runWithSessions(t, "calm", 4, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ensure(t, all[0], "/l", nil)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -127,7 +128,7 @@ func TestBoundOfAnotherTime(t *testing.T) {
 // TestBoundByChance has chance put and take, at the same time, while replies are lost, sessions expire, and directories
 // that are empty go: never are there too many items.
 func TestBoundByChance(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range hasten.Sized[uint64](8, 1) {
 		bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			const most = 3
 			r := rand.New(rand.NewPCG(seed, 7))

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -326,7 +327,7 @@ func TestPriorities(t *testing.T) {
 // TestPriorityOrder has chance put items, also many at once and more than one bucket of them: each consumer and each
 // taker gets them in their order.
 func TestPriorityOrder(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range hasten.Sized[uint64](20, 2) {
 		bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 			random := rand.New(rand.NewPCG(seed, 3))
 			p, err := queue.NewPriority(s[0], at, nil)

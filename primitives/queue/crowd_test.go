@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -32,7 +33,7 @@ func crowd(t *testing.T, n int, put func(i int) error) {
 
 // TestCrowd has many producers of one handle put at once: their requests grow linearly, and buckets stay small.
 func TestCrowd(t *testing.T) {
-	const n = 200
+	n := hasten.Sized(200, 50)
 	for what, c := range map[string]struct {
 		opts     *queue.Options
 		each     int

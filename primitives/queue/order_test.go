@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -59,7 +60,7 @@ func TestSequenceWrap(t *testing.T) {
 // TestAlwaysTheMostUrgent has chance put items of any priority, and some that are delayed, while a consumer works: each
 // delivery is that of the most urgent item that there is when the consumer has come to rest.
 func TestAlwaysTheMostUrgent(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range hasten.Sized[uint64](40, 4) {
 		bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 			random := rand.New(rand.NewPCG(seed, 5))
 			producer, err := queue.NewPriority(s[0], at, nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -25,7 +26,7 @@ func TestCapacity(t *testing.T) {
 			t.Run(fmt.Sprint(layout, n), func(t *testing.T) {
 				p := b.producing(0, 0)
 				fit := 0 // bytes
-				for bytes := range limit {
+				for bytes := 0; bytes < limit; bytes += hasten.Sized(1, 5) {
 					p.items = nil
 					for i := range n {
 						p.items = append(p.items, newItem{id: b.receipts.newID(), data: make([]byte, (bytes+i)/n)})

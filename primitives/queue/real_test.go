@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -72,7 +73,7 @@ func TestBacklog(t *testing.T) {
 // backlog puts and consumes a backlog, and returns how many items it had.
 func backlog(t *testing.T, addrs []string, put func()) (n int) {
 	t.Helper()
-	n = 10_000
+	n = hasten.Sized(10_000, 2000)
 	if *campaign {
 		n = 100_000
 	}

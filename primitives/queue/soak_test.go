@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -214,7 +215,7 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 // TestSoak has 8 producers, and 8 takers and consumers, work on 2,000 items, 50,000 in a campaign; replies are lost,
 // sessions expire, and consumers are killed.
 func TestSoak(t *testing.T) {
-	each := 250
+	each := hasten.Sized(250, 50)
 	if *campaign {
 		each = 6250
 	}
@@ -223,7 +224,7 @@ func TestSoak(t *testing.T) {
 
 // TestSoakWithFollowers is the same with clients of servers that lag.
 func TestSoakWithFollowers(t *testing.T) {
-	soakInMemory(t, zktest.Config{Latency: time.Millisecond, Replicas: 3, Lag: 50 * time.Millisecond}, 100)
+	soakInMemory(t, zktest.Config{Latency: time.Millisecond, Replicas: 3, Lag: 50 * time.Millisecond}, hasten.Sized(100, 40))
 }
 
 func soakInMemory(t *testing.T, config zktest.Config, each int) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -264,6 +265,7 @@ var commands = []command{
 // TestTroubleAtEveryRequest has each trouble happen to each request of each command: every item is where the caller was
 // told, once, and nothing is left behind.
 func TestTroubleAtEveryRequest(t *testing.T) {
+	chosen := hasten.OneIn(31)
 	for _, command := range commands {
 		t.Run(command.name, func(t *testing.T) {
 			n := suffer(t, command, trouble{happens: func(context.Context, *victim) {}}, 0)
@@ -272,7 +274,7 @@ func TestTroubleAtEveryRequest(t *testing.T) {
 			}
 			for _, trouble := range troubles {
 				for skip := range n {
-					if testing.Short() && skip%5 != 0 {
+					if !chosen() {
 						continue
 					}
 					suffer(t, command, trouble, skip)

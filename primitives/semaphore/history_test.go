@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -86,7 +87,8 @@ func (h *history) check(t *testing.T) (most int) {
 // happens to clients, their nodes, their connections and the limit meanwhile, and all who
 // wait get on.
 func TestHistory(t *testing.T) {
-	const sessions, clients, rounds, patience = 4, 10, 25, 90 * time.Second
+	const sessions, clients, patience = 4, 10, 90 * time.Second
+	rounds := hasten.Sized(25, 8)
 	for name, c := range map[string]struct {
 		weights         int
 		limits, strikes bool
@@ -97,7 +99,7 @@ func TestHistory(t *testing.T) {
 		"weights, limits":         {weights: 3, limits: true},
 		"weights, limits, deaths": {weights: 3, limits: true, strikes: true},
 	} {
-		for seed := range uint64(2) {
+		for seed := range hasten.Sized[uint64](2, 1) {
 			runInBubble(t, fmt.Sprint(name, " ", seed), sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				operator := all[sessions]
 				setLimit(t, operator, 4)
@@ -195,7 +197,7 @@ func TestHistory(t *testing.T) {
 // their leases for whom there is room, and Holders says who does.
 func TestQuiet(t *testing.T) {
 	const sessions, bursts, places = 4, 25, 7
-	for seed := range uint64(12) {
+	for seed := range hasten.Sized[uint64](12, 3) {
 		runInBubble(t, fmt.Sprint(seed), sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			operator, r := all[sessions], rand.New(rand.NewPCG(seed, 7))
 			weights := 1 + int(seed%3)

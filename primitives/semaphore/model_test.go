@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
@@ -228,7 +229,7 @@ func TestPoolWithAFrozenWaiter(t *testing.T) {
 		{3, 3, []int{0}}, // 3 was let in last
 		{3, 3, []int{1}},
 		{3, 1, []int{0}},
-	} {
+	}[:hasten.Sized(8, 4)] {
 		t.Run(fmt.Sprint(row), func(t *testing.T) {
 			p, leave := pools()[0], row.leave
 			p.record.Limit = row.limit

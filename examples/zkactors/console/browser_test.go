@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/zkactors/zkactors/examples/zkactors/internal/storm"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -241,15 +242,17 @@ func TestManyWaiters(t *testing.T) {
 	_, address := serve(t, srv, nil)
 	first := acquire(t, s, "/l", "first:1")
 	defer first.Close()
-	fill(t, other, "/l", "waiter-", 10_000)
+	n := hasten.Sized(10_000, 2_000)
+	waiting := func(n int) string { return fmt.Sprintf("%d,%03d waiting", n/1000, n%1000) }
+	fill(t, other, "/l", "waiter-", n)
 	do(tab, t, chromedp.Navigate(address), script(`window.longest = 0; new PerformanceObserver(l => { for (const e of l.getEntries()) window.longest = Math.max(window.longest, e.duration); }).observe({type: 'longtask', buffered: true})`),
-		until(shows("lock /l", "10,000 waiting")), until(`document.querySelectorAll('.chip').length > 5`))
+		until(shows("lock /l", waiting(n))), until(`document.querySelectorAll('.chip').length > 5`))
 	if n := value[int](tab, t, `document.querySelectorAll('*').length`); n > 400 {
 		t.Errorf("%d elements", n)
 	}
-	do(tab, t, script(`document.querySelector('.strip.queue').scrollLeft = 1e9`), until(shows("lock /l", "waiter-9999")), until(shows("lock /l", "#10000")))
+	do(tab, t, script(`document.querySelector('.strip.queue').scrollLeft = 1e9`), until(shows("lock /l", fmt.Sprint("waiter-", n-1))), until(shows("lock /l", fmt.Sprint("#", n))))
 	first.Close()
-	do(tab, t, until(shows("lock /l", "held by waiter-0")), until(shows("lock /l", "9,999 waiting")))
+	do(tab, t, until(shows("lock /l", "held by waiter-0")), until(shows("lock /l", waiting(n-1))))
 	t.Logf("the longest task of the page took %.0f ms", value[float64](tab, t, `window.longest`))
 }
 
@@ -320,9 +323,9 @@ func TestMemoryOfOpenPage(t *testing.T) {
 	}), chromedp.Navigate(address), until(fmt.Sprintf(`document.querySelectorAll('.card').length >= %d`, lines)),
 		script(`window.seen = 0; new MutationObserver(() => { window.seen++; }).observe(document.body, {attributes: true, attributeFilter: ['data-drawn']})`))
 	seen := func(n int) step { return until(fmt.Sprintf(`window.seen >= %d`, n)) }
-	do(tab, t, seen(20))
+	do(tab, t, seen(hasten.Sized(20, 5)))
 	page, elements, process := memory(tab, t)
-	n := 50
+	n := hasten.Sized(50, 15)
 	do(tab, t, seen(n))
 	for begun := time.Now(); time.Since(begun) < *load; {
 		n += 100

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/zkactors/zkactors/internal/hasten"
 )
 
 // A ViolationError says which property a world violates. [World.Apply] and
@@ -190,7 +192,7 @@ var (
 )
 
 // shorter is how much less short tests do.
-const shorter = 10
+const shorter = 40
 
 // Test goes through the states that follow from start, and at random beyond. What it finds it
 // tells, as short as it can be. Effort is how much more than others the scenario takes.
@@ -198,10 +200,8 @@ const shorter = 10
 // happen any more.
 func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort int, ended func(World[A]) error) {
 	t.Helper()
-	limit, checks := *breadth*effort, *walks*effort
-	if testing.Short() {
-		limit, checks = limit/shorter, checks/shorter
-	}
+	less := hasten.Sized(1, shorter)
+	limit, checks := *breadth*effort/less, *walks*effort/less
 	states, all, trace, err := Explore(func() World[A] { return start(true) }, limit)
 	if err != nil {
 		Tell(start(false), trace, func(line string) { t.Log(line) })

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/hasten"
 )
 
 // TestSpread changes the list of many sessions again and again: they stay evenly spread, and no more of them
@@ -16,7 +18,7 @@ func TestSpread(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("zk%d:2181", i)
 	}
-	for seed := range uint64(20) {
+	for seed := range hasten.Sized[uint64](20, 2) {
 		dice := rand.New(rand.NewPCG(seed, 0))
 		lists := make([][]string, 3)
 		for i := range lists {
