@@ -207,7 +207,7 @@ func TestRun(t *testing.T) {
 	noPeers(t)
 	dir := t.TempDir()
 	file, table, plots := filepath.Join(dir, "results.json"), filepath.Join(dir, "results.md"), filepath.Join(dir, "plots")
-	out, log := benchmark(t, short("-servers", join(srv.Addrs()), "-filter", "lock-1,barrier-10,commit-2", "-json", file, "-markdown", table, "-plots", plots)...)
+	out, log := benchmark(t, short("-duration", "300ms", "-servers", join(srv.Addrs()), "-filter", "lock-1,barrier-10,commit-2", "-json", file, "-markdown", table, "-plots", plots)...)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

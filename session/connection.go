@@ -497,7 +497,7 @@ var (
 // the session, behind everything that it has read.
 func (l *connection) fail(why error) {
 	l.epoch.mu.Lock()
-	if l.phase == phaseFailed {
+	if l.phase == phaseFailed || l.phase != phaseGreeting && errors.Is(why, errUnanswered) { // it was answered meanwhile
 		l.epoch.mu.Unlock()
 		return
 	}

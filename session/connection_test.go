@@ -56,6 +56,18 @@ func writing(t *testing.T, socket net.Conn) (b *bench, request func(bytes int) (
 	}
 }
 
+// TestAnsweredMeanwhile: a connection is not given up for want of an answer that has come since the loop
+// has looked. What was asked after it would be lost, and asked again.
+func TestAnsweredMeanwhile(t *testing.T) {
+	b, _ := writing(t, new(tray))
+	for at, fails := range map[phase]bool{phaseOpen: false, phaseRestoring: false, phaseGreeting: true} {
+		b.l.phase = at
+		if b.l.fail(errUnanswered); (b.l.phase == phaseFailed) != fails {
+			t.Errorf("phase %d became %d", at, b.l.phase)
+		}
+	}
+}
+
 // TestLoneCall shows which calls are written by their callers. No writer runs: what is left to it waits.
 func TestLoneCall(t *testing.T) {
 	woken := func(b *bench) bool {

@@ -103,7 +103,7 @@ func (l *ledger) serve(ctx context.Context, p *commit.Participant) error {
 			return ev.Err
 		case commit.Voted: // for coordinators
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, commit.ErrClosed) { // of a participant that is closed, Left is the last event
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func TestElect(t *testing.T) {
 	if err != nil || len(all) != 1 || len(words) != 4 || words[0] != "leads" || words[1] != "/leader" || words[2] != all[0].Node {
 		t.Fatal(words, all, err)
 	}
-	startLine(t, srv, "elect -q -w 200ms -E 3 /leader", "true").exits(3, "the time to wait is over")
+	startLine(t, srv, "elect -q -w 1s -E 3 /leader", "true").exits(3, "the time to wait is over")
 	second := startLine(t, srv, "elect /leader", "echo leads; cat")
 	second.says("waiting for /leader, led by")
 	_ = first.stdin.Close()

@@ -173,17 +173,14 @@ func realCutOff(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func
 		})
 		wg.Go(func() {
 			realAwait[election.Elected](t, a.rival)
+			check.False(t, leads(a.leader), "run %d: two leaders", i) // whether or not its event was read by now
 			elected[i] = time.Now()
-			check.False(t, leads(a.leader), "run %d: two leaders", i)
 		})
 	}
 	wg.Wait()
 	least := time.Hour
 	for i := range all {
 		least = min(least, elected[i].Sub(deposed[i]))
-		if elected[i].Before(deposed[i]) {
-			t.Errorf("run %d: deposed %v after the other was elected", i, deposed[i].Sub(elected[i]))
-		}
 	}
-	t.Logf("deposed %v before the other was elected, or earlier", least)
+	t.Logf("deposed %v before the other was elected, or earlier", least) // as two goroutines have read it
 }
