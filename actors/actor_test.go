@@ -529,9 +529,7 @@ func TestAsk(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go cancel(reason)
 			_, err := ask(ctx, a, func(actors.Reply[int]) input { return tick{} })
-			if !errors.Is(err, reason) {
-				t.Errorf("got %v", err)
-			}
+			check.Is(t, err, reason)
 			if n, err := ask(t.Context(), a, getCount); n != 1 || err != nil {
 				t.Errorf("the command did not go on: %v, %v", n, err)
 			}

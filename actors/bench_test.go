@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 const idleActors = 10_000
@@ -94,9 +95,7 @@ func BenchmarkAsk(b *testing.B) {
 	defer a.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := actors.Ask(b.Context(), a, getCount); err != nil {
-			b.Fatal(err)
-		}
+		check.Have(actors.Ask(b.Context(), a, getCount))(b)
 	}
 }
 

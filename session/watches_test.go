@@ -73,9 +73,7 @@ func TestFollowOnce(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
 				other := mustOpen(t, srv.Addrs(), opts)
-				if _, err := other.Create(t.Context(), "/it", nil, session.Ephemeral); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(other.Create(t.Context(), "/it", nil, session.Ephemeral))(t)
 				var told []string
 				sub := s.Async(0).FollowOnce("/it", func(r session.Reading, err error) {
 					told = append(told, fmt.Sprint(r.Stat != nil, errors.Is(err, session.ErrNoNode)))
@@ -97,9 +95,7 @@ func TestFollowOnce(t *testing.T) {
 				if row.deleted {
 					end = func() error { return other.Delete(t.Context(), "/it", session.AnyVersion) }
 				}
-				if err := end(); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, end())
 				srv.Refuse(false)
 				pass(time.Minute)
 				if want := fmt.Sprint([]string{"true false", fmt.Sprint("false ", row.deleted)}); fmt.Sprint(told) != want || !sub.Over() {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -14,10 +15,7 @@ import (
 
 func single(t *testing.T, s *session.Session, opts *barrier.Options) *barrier.Barrier {
 	t.Helper()
-	b, err := barrier.New(s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := check.Have(barrier.New(s, path, opts))(t)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -197,9 +195,7 @@ func TestGates(t *testing.T) {
 		if took := time.Since(begun); took > 12*time.Second {
 			t.Errorf("lost after %v", took)
 		}
-		if !errors.Is(last.Err(), session.ErrExpired) {
-			t.Error(last.Err())
-		}
+		check.Is(t, last.Err(), session.ErrExpired)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		if _, err := a.TryRaise(ctx); !errors.Is(err, context.Canceled) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/inspect"
@@ -19,19 +20,14 @@ func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := session.Open(ctx, addrs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(ctx, addrs, nil))(t)
 	t.Cleanup(s.Close)
 	return s
 }
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 // shape returns what is known of a thing that others have made.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -426,9 +427,7 @@ func TestRun(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		check.Is(t, err, context.Canceled)
 		if n, err := q.Len(t.Context()); n != 0 || err != nil {
 			t.Errorf("Len: %d, %v", n, err)
 		}
@@ -437,8 +436,6 @@ func TestRun(t *testing.T) {
 		go func() { wait <- q.Run(t.Context(), 2, func(context.Context, queue.Item) error { return nil }) }()
 		synctest.Wait()
 		s[0].Close()
-		if err := <-wait; !errors.Is(err, session.ErrClosed) {
-			t.Error(err)
-		}
+		check.Is(t, <-wait, session.ErrClosed)
 	})
 }

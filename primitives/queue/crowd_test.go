@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -23,9 +24,7 @@ func crowd(t *testing.T, n int, put func(i int) error) {
 	var producing sync.WaitGroup
 	for i := range n {
 		producing.Go(func() {
-			if err := put(i); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, put(i))
 		})
 	}
 	producing.Wait()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -105,9 +106,7 @@ func backlog(t *testing.T, addrs []string, put func()) (n int) {
 			t.Fatalf("item %d is %q: %v", i, item.Data, c.Err())
 		}
 		acks.Go(func() {
-			if err := item.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, item.Ack(t.Context()))
 		})
 	}
 	acks.Wait()

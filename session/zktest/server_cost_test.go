@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -43,9 +44,7 @@ func TestCostOfIdleConnections(t *testing.T) {
 				} else {
 					c, err = net.Dial("tcp", srv.Addrs()[0])
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				t.Cleanup(func() { _ = c.Close() })
 				return c
 			}
